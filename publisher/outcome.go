@@ -1,0 +1,137 @@
+package publisher
+
+import (
+	"errors"
+	"fmt"
+)
+
+// A Class says what an answer means for the message and what the relay does next.
+type Class uint8
+
+const (
+	// Accepted: the broker holds the message durably. The row is settled.
+	Accepted Class = iota
+	// NotAttempted: the message was not sent, because an earlier one of its key in the same call was
+	// not accepted or the call ended first. Nothing is spent; it waits behind that one.
+	NotAttempted
+	// Refused: a definite no that may change. The row's attempt is spent and it is tried again later.
+	Refused
+	// Permanent: no retry can help (an illegal name, too large when sent alone). The row fails now.
+	Permanent
+	// Topology: the topic, stream, exchange or queue is missing, or this client may not write to it.
+	// The topic's rows are held and tried again; nothing is spent.
+	Topology
+	// Unavailable: the broker definitely did not take the message because something is down,
+	// throttled, blocked or full. What the error's Scope names is held; nothing is spent.
+	Unavailable
+	// Ambiguous: the message was sent and no answer came. It is published again with the same id;
+	// nothing is spent.
+	Ambiguous
+)
+
+// String returns the class as metrics and logs name it.
+func (c Class) String() string {
+	switch c {
+	case Accepted:
+		return "accepted"
+	case NotAttempted:
+		return "not_attempted"
+	case Refused:
+		return "refused"
+	case Permanent:
+		return "permanent"
+	case Topology:
+		return "topology"
+	case Unavailable:
+		return "unavailable"
+	default:
+		return "ambiguous"
+	}
+}
+
+// A Scope says how far a Topology or Unavailable answer reaches.
+type Scope uint8
+
+const (
+	// ScopeDestination: nothing can be published to this broker now.
+	ScopeDestination Scope = iota
+	// ScopeTopic: nothing can be published to the message's topic now.
+	ScopeTopic
+	// ScopeMessage: just this message and its key, for example those of one leaderless partition.
+	ScopeMessage
+)
+
+// An Error is a publisher's answer for one message that was not accepted. Many messages may share
+// one Error; it is never changed after it was returned.
+type Error struct {
+	Class Class
+	Scope Scope // for Topology and Unavailable
+	// Short names the cause in two or three fixed words, without values of the row, for logs.
+	Short string
+	// Err is the cause, complete enough to be stored as the row's last_error.
+	Err error
+}
+
+func (e *Error) Error() string { return e.Err.Error() }
+func (e *Error) Unwrap() error { return e.Err }
+
+// ClassOf returns the class of an answer. An error that no publisher has classified is Ambiguous:
+// then nothing is lost and nothing spent.
+func ClassOf(err error) Class {
+	if err == nil {
+		return Accepted
+	}
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Class
+	}
+	return Ambiguous
+}
+
+// ScopeOf returns how far an answer reaches.
+func ScopeOf(err error) Scope {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Scope
+	}
+	return ScopeDestination
+}
+
+// ShortOf returns the answer's fixed words for logs, or "unknown answer".
+func ShortOf(err error) string {
+	if e, ok := errors.AsType[*Error](err); ok {
+		return e.Short
+	}
+	return "unknown answer"
+}
+
+// ErrNotAttempted is the answer for a message that waits behind an earlier one of its key.
+var ErrNotAttempted error = &Error{Class: NotAttempted, Short: "not attempted",
+	Err: errors.New("not attempted: an earlier message of the same key was not accepted")}
+
+// ErrClosed is the answer of a publisher after Close.
+var ErrClosed error = &Error{Class: Unavailable, Scope: ScopeDestination, Short: "publisher closed",
+	Err: errors.New("the publisher is closed")}
+
+// RefusedError returns an answer of class Refused. The cause may be wrapped with %w.
+func RefusedError(short, format string, args ...any) error {
+	return &Error{Class: Refused, Short: short, Err: fmt.Errorf(format, args...)}
+}
+
+// PermanentError returns an answer of class Permanent.
+func PermanentError(short, format string, args ...any) error {
+	return &Error{Class: Permanent, Short: short, Err: fmt.Errorf(format, args...)}
+}
+
+// TopologyError returns an answer of class Topology for the message's topic.
+func TopologyError(short, format string, args ...any) error {
+	return &Error{Class: Topology, Scope: ScopeTopic, Short: short, Err: fmt.Errorf(format, args...)}
+}
+
+// UnavailableError returns an answer of class Unavailable for the given scope.
+func UnavailableError(scope Scope, short, format string, args ...any) error {
+	return &Error{Class: Unavailable, Scope: scope, Short: short, Err: fmt.Errorf(format, args...)}
+}
+
+// AmbiguousError returns an answer of class Ambiguous.
+func AmbiguousError(short, format string, args ...any) error {
+	return &Error{Class: Ambiguous, Short: short, Err: fmt.Errorf(format, args...)}
+}
