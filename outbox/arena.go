@@ -1,0 +1,30 @@
+package outbox
+
+import "unsafe"
+
+// arena holds the bytes of many rows in few allocations. A chunk lives until the last row with
+// bytes in it is forgotten, so a chunk is kept small.
+type arena struct{ chunk []byte }
+
+const arenaChunk = 64 << 10
+
+// grow makes room for n bytes in one piece.
+func (a *arena) grow(n int) {
+	if cap(a.chunk)-len(a.chunk) < n {
+		a.chunk = make([]byte, 0, max(n, arenaChunk))
+	}
+}
+
+// bytes returns a copy of b that is not nil.
+func (a *arena) bytes(b []byte) []byte {
+	a.grow(len(b))
+	start := len(a.chunk)
+	a.chunk = append(a.chunk, b...)
+	return a.chunk[start:len(a.chunk):len(a.chunk)]
+}
+
+// text returns a copy of b as a string.
+func (a *arena) text(b []byte) string { return asString(a.bytes(b)) }
+
+// asString returns b as a string without copying it; nobody may change b afterwards.
+func asString(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -1,0 +1,169 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// relation is what the catalogue says about the configured table.
+type relation struct {
+	oid       string
+	schema    string
+	name      string
+	role      string
+	canDelete bool
+	columns   map[string]*column
+	indexes   []index
+}
+
+type column struct {
+	name       string
+	oid        uint32 // of the base type
+	typ        string // as SQL writes it
+	width      int    // in characters, 0 for no limit
+	notNull    bool
+	canSelect  bool
+	canUpdate  bool
+	defaultSQL string
+}
+
+// index is a valid b-tree index.
+type index struct {
+	columns   []string // key columns; an expression is ""
+	conjuncts []string // the predicate's parts joined by and, without outer parentheses
+}
+
+func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relation, error) {
+	r := &relation{name: name.Name, columns: map[string]*column{}}
+	var kind, usage, canDelete, database string
+	var schema *string
+	if name.Schema != "" {
+		schema = &name.Schema
+	}
+	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
+		Scan(&r.oid, &r.schema, &kind, &usage, &canDelete, &r.role, &database)
+	if err == pgx.ErrNoRows {
+		return nil, problem("create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
+			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
+	} else if err != nil {
+		return nil, fmt.Errorf("look up table: %w", err)
+	}
+	r.canDelete = canDelete == "true"
+	if usage != "true" {
+		return nil, problem(grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)
+	}
+	switch kind {
+	case "v", "m":
+		return nil, problem("set OUTBOX_TABLE to the table behind it", "%s is a view; the relay must read and mark the table itself", name)
+	case "f":
+		return nil, problem("run the relay at the database that holds the table", "%s is a foreign table", name)
+	}
+	if err := r.readColumns(ctx, conn); err != nil {
+		return nil, fmt.Errorf("read columns: %w", err)
+	}
+	if err := r.readIndexes(ctx, conn); err != nil {
+		return nil, fmt.Errorf("read indexes: %w", err)
+	}
+	return r, nil
+}
+
+func databaseOf(conn *pgx.Conn) string {
+	if name := conn.Config().Database; name != "" {
+		return name
+	}
+	return conn.Config().User
+}
+
+func grantRemedy(role string) string {
+	return "let its owner run what `outbox-relay grants --role " + role + "` prints"
+}
+
+func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, sql.Text("catalogue_columns.sql", nil), pgx.QueryExecModeExec, r.oid)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		c := &column{}
+		var oid, width, notNull, canSelect, canUpdate string
+		var defaultSQL *string
+		if err := rows.Scan(&c.name, &oid, &c.typ, &width, &notNull, &canSelect, &canUpdate, &defaultSQL); err != nil {
+			return err
+		}
+		number, err := strconv.ParseUint(oid, 10, 32)
+		if err != nil {
+			return err
+		}
+		c.oid = uint32(number)
+		if c.width, err = strconv.Atoi(width); err != nil {
+			return err
+		}
+		c.notNull, c.canSelect, c.canUpdate = notNull == "true", canSelect == "true", canUpdate == "true"
+		if defaultSQL != nil {
+			c.defaultSQL = *defaultSQL
+		}
+		r.columns[c.name] = c
+	}
+	return rows.Err()
+}
+
+func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
+	rows, err := conn.Query(ctx, sql.Text("catalogue_indexes.sql", nil), pgx.QueryExecModeExec, r.oid)
+	if err != nil {
+		return err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var columns, predicate string
+		if err := rows.Scan(&columns, &predicate); err != nil {
+			return err
+		}
+		var i index
+		if err := json.Unmarshal([]byte(columns), &i.columns); err != nil {
+			return err
+		}
+		if predicate != "" {
+			for _, part := range strings.Split(predicate, " AND ") {
+				i.conjuncts = append(i.conjuncts, strings.Trim(part, "()"))
+			}
+		}
+		r.indexes = append(r.indexes, i)
+	}
+	return rows.Err()
+}
+
+// usableFor reports whether a scan for rows of which all the given conditions hold can use the index:
+// its predicate asks for nothing else.
+func (i index) usableFor(conditions ...string) bool {
+	for _, conjunct := range i.conjuncts {
+		known := false
+		for _, condition := range conditions {
+			known = known || conjunct == condition
+		}
+		if !known {
+			return false
+		}
+	}
+	return true
+}
+
+// starts reports whether the index's first columns are these.
+func (i index) starts(columns ...string) bool {
+	if len(i.columns) < len(columns) {
+		return false
+	}
+	for n, column := range columns {
+		if i.columns[n] != column {
+			return false
+		}
+	}
+	return true
+}

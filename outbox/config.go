@@ -1,0 +1,59 @@
+// Package outbox is the outbox table in PostgreSQL: which of its columns mean what, reading its
+// pending rows in order, and writing what became of them.
+package outbox
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Config says where the outbox is and how its rows are understood.
+type Config struct {
+	Table   sql.Table
+	Columns map[string]string // the relay's names of columns to the table's
+	Key     Key
+	Extra   []string // further columns whose text each row carries, for topic templates
+	Delete  bool     // acknowledged rows are deleted instead of marked
+}
+
+// A Key says where the ordering key of a row comes from.
+type Key struct {
+	Kind KeyKind
+	Name string // the column, the header, or the path in the payload with dots between its parts
+}
+
+// A KeyKind is one of the forms of OUTBOX_KEY.
+type KeyKind uint8
+
+// The zero KeyKind takes the column key if the table has one.
+const (
+	KeyDefault KeyKind = iota
+	KeyColumn
+	KeyHeader
+	KeyPayload
+	KeyTopic
+	KeyNone
+)
+
+// OIDs of the types that the relay understands, from PostgreSQL's pg_type.dat.
+const (
+	oidBool        = 16
+	oidBytea       = 17
+	oidInt8        = 20
+	oidInt2        = 21
+	oidInt4        = 23
+	oidText        = 25
+	oidJSON        = 114
+	oidBpchar      = 1042
+	oidVarchar     = 1043
+	oidDate        = 1082
+	oidTimestamp   = 1114
+	oidTimestamptz = 1184
+	oidUUID        = 2950
+	oidJSONB       = 3802
+	oidXML         = 142
+)
+
+// epoch is PostgreSQL's day zero; its binary times count microseconds from it.
+var epoch = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)

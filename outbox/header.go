@@ -1,0 +1,132 @@
+package outbox
+
+import (
+	"encoding/json"
+	"errors"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+var errHeaders = errors.New("the headers column holds something other than a JSON object; write an object of names and values")
+
+// parseHeaders appends the members of a JSON object to headers. Values that are not strings become
+// text as they stand: 1.50 stays 1.50, objects and arrays stay JSON. An empty array is taken as an
+// empty object, since that is how some languages encode one. json comes from a json or jsonb column,
+// so it is known to be well formed.
+func parseHeaders(headers []publisher.Header, text []byte, a *arena) ([]publisher.Header, error) {
+	s := scanner{text: text}
+	s.space()
+	if s.next() == '[' {
+		s.at++
+		if s.space(); s.next() == ']' {
+			return headers, nil
+		}
+		return headers, errHeaders
+	}
+	if s.next() != '{' {
+		if string(text[s.at:]) == "null" {
+			return headers, nil
+		}
+		return headers, errHeaders
+	}
+	s.at++
+	for {
+		s.space()
+		switch s.next() {
+		case '}', 0:
+			return headers, nil
+		case ',':
+			s.at++
+			continue
+		}
+		name, err := s.quoted(a)
+		if err != nil {
+			return headers, err
+		}
+		s.space()
+		s.at++ // the colon
+		s.space()
+		var value string
+		if s.next() == '"' {
+			if value, err = s.quoted(a); err != nil {
+				return headers, err
+			}
+		} else {
+			value = a.text(s.raw())
+		}
+		headers = append(headers, publisher.Header{Name: name, Value: value})
+	}
+}
+
+// scanner walks over well-formed JSON.
+type scanner struct {
+	text []byte
+	at   int
+}
+
+// next returns the byte at hand, 0 at the end.
+func (s *scanner) next() byte {
+	if s.at < len(s.text) {
+		return s.text[s.at]
+	}
+	return 0
+}
+
+func (s *scanner) space() {
+	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\t' || s.text[s.at] == '\n' || s.text[s.at] == '\r') {
+		s.at++
+	}
+}
+
+// quoted reads a string.
+func (s *scanner) quoted(a *arena) (string, error) {
+	start, escaped := s.at, false
+	for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
+		if s.text[s.at] == '\\' {
+			escaped = true
+			s.at++
+		}
+	}
+	s.at = min(s.at+1, len(s.text))
+	literal := s.text[start:s.at]
+	if !escaped && len(literal) >= 2 {
+		return a.text(literal[1 : len(literal)-1]), nil
+	}
+	var value string
+	err := json.Unmarshal(literal, &value)
+	return value, err
+}
+
+// raw reads a value that is not a string and returns it as written.
+func (s *scanner) raw() []byte {
+	start, depth := s.at, 0
+	for ; s.at < len(s.text); s.at++ {
+		switch s.text[s.at] {
+		case '"':
+			for s.at++; s.at < len(s.text) && s.text[s.at] != '"'; s.at++ {
+				if s.text[s.at] == '\\' {
+					s.at++
+				}
+			}
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth < 0 {
+				return trimRight(s.text[start:s.at])
+			}
+		case ',':
+			if depth == 0 {
+				return trimRight(s.text[start:s.at])
+			}
+		}
+	}
+	s.at = min(s.at, len(s.text))
+	return trimRight(s.text[start:s.at])
+}
+
+func trimRight(b []byte) []byte {
+	for len(b) > 0 && (b[len(b)-1] == ' ' || b[len(b)-1] == '\t' || b[len(b)-1] == '\n' || b[len(b)-1] == '\r') {
+		b = b[:len(b)-1]
+	}
+	return b
+}

@@ -1,0 +1,155 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+)
+
+var errNullTopic = errors.New("the row has no topic: the topic column is NULL")
+
+// A Query says which pending rows to read. At most one of Recent, Keys and IDs is set; without any of
+// them the rows after After are read.
+type Query struct {
+	After  Position // not included
+	Recent *int64   // from this ordinal on, or earlier; only for tables with ordinals
+	Keys   []string // all of these keys; From is a bound that none of their rows is before
+	From   *int64
+	IDs    []string
+
+	Limit int   // rows
+	Bytes int64 // stop taking rows after this many bytes of messages; the first is always taken
+}
+
+// A Page is the answer to a Query, in table order.
+type Page struct {
+	Rows  []Row
+	End   Position // to go on after; set when More
+	More  bool     // there may be further rows
+	Bytes int64    // of the messages
+}
+
+// Read reads pending rows that are due. It locks nothing.
+func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
+	statement, parameters, formats := t.statement(q)
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return Page{}, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, formats, t.formats())
+	page := Page{Rows: make([]Row, 0, min(q.Limit, 1000))}
+	var a arena
+	taken := 0
+	for result.NextRow() {
+		taken++
+		if page.Bytes >= q.Bytes && len(page.Rows) > 0 {
+			page.More = true
+			continue // the server sends the rest anyway
+		}
+		page.Rows = append(page.Rows, Row{})
+		row := &page.Rows[len(page.Rows)-1]
+		t.decode(row, result.Values(), &a)
+		page.Bytes += int64(row.Message.Size())
+	}
+	if _, err := result.Close(); err != nil {
+		return Page{}, fmt.Errorf("read rows: %w", err)
+	}
+	page.More = page.More || taken == q.Limit
+	if n := len(page.Rows); n > 0 {
+		page.End = page.Rows[n-1].Position
+	}
+	if !page.More && statement == t.readNulls {
+		page.More, page.End = true, Position{order: afterNulls}
+	}
+	return page, nil
+}
+
+// afterNulls marks the position between the rows without and those with an order value.
+const afterNulls = "\x00after nulls"
+
+// statement returns the statement for a query with its parameters in binary form.
+func (t *Table) statement(q Query) (statement string, parameters [][]byte, formats []int16) {
+	parameters = append(parameters, number(int64(q.Limit)))
+	switch {
+	case q.IDs != nil:
+		statement = t.readIDs
+		parameters = append(parameters, array(t.idOID, q.IDs))
+	case q.Keys != nil:
+		statement = t.readKeys
+		parameters = append(parameters, array(oidText, q.Keys))
+		if t.Ordinal() {
+			var from []byte
+			if q.From != nil && t.mapping.order.notNull {
+				from = t.ordinalValue(*q.From)
+			}
+			parameters = append(parameters, from)
+		}
+	case q.Recent != nil:
+		statement = t.readRecent
+		parameters = append(parameters, t.ordinalValue(*q.Recent))
+	case t.readNulls != "" && (q.After.IsZero() || q.After.nulls):
+		statement = t.readNulls
+		var id []byte
+		if q.After.nulls {
+			id = []byte(q.After.id)
+		}
+		parameters = append(parameters, id)
+	case q.After.IsZero() || q.After.order == afterNulls:
+		statement = t.readFirst
+	default:
+		statement = t.readAfter
+		if t.mapping.order != t.mapping.id {
+			parameters = append(parameters, []byte(q.After.order))
+		}
+		parameters = append(parameters, []byte(q.After.id))
+		if t.mapping.rank != nil {
+			parameters = append(parameters, []byte(q.After.rank))
+		}
+	}
+	formats = make([]int16, len(parameters))
+	for i := range formats {
+		formats[i] = 1
+	}
+	return statement, parameters, formats
+}
+
+// ordinalValue encodes an ordinal in the order column's type.
+func (t *Table) ordinalValue(n int64) []byte {
+	switch t.mapping.order.oid {
+	case oidInt2:
+		return binary.BigEndian.AppendUint16(nil, uint16(max(min(n, 1<<15-1), -1<<15)))
+	case oidInt4:
+		return binary.BigEndian.AppendUint32(nil, uint32(max(min(n, 1<<31-1), -1<<31)))
+	default:
+		return number(n)
+	}
+}
+
+func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
+
+// array encodes elements, which are binary values already, as a one-dimensional array.
+func array[E string | []byte](oid uint32, elements []E) []byte {
+	size := 20
+	for _, e := range elements {
+		size += 4 + len(e)
+	}
+	b := make([]byte, 0, size)
+	be := binary.BigEndian
+	if len(elements) == 0 {
+		b = be.AppendUint32(b, 0) // dimensions
+		b = be.AppendUint32(b, 0)
+		return be.AppendUint32(b, oid)
+	}
+	b = be.AppendUint32(b, 1) // dimensions
+	b = be.AppendUint32(b, 0) // no nulls
+	b = be.AppendUint32(b, oid)
+	b = be.AppendUint32(b, uint32(len(elements)))
+	b = be.AppendUint32(b, 1) // lower bound
+	for _, e := range elements {
+		b = be.AppendUint32(b, uint32(len(e)))
+		b = append(b, e...)
+	}
+	return b
+}

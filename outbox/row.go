@@ -1,0 +1,165 @@
+package outbox
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"strconv"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Row is one pending row as it was read.
+type Row struct {
+	// Message is complete but for its Topic, which is the row's own until a template is applied.
+	Message  publisher.Message
+	Position Position
+	Attempt  int64 // the number of the coming try; NULL reads as 1
+	// Retried: a try was refused before, Waited ago by the database's clock.
+	Retried bool
+	Waited  time.Duration
+	Extra   []string // the configured further columns
+	Nulls   uint64   // bit i is set when Extra[i] is NULL
+	// Invalid is not nil when the row cannot be made into a message.
+	Invalid error
+}
+
+// ID identifies the row in this table; it is not for people.
+func (r *Row) ID() string { return r.Position.id }
+
+// Indexes of the columns that every read selects.
+const (
+	atID = iota
+	atOrder
+	atRank
+	atTopic
+	atPayload
+	atHeaders
+	atKey
+	atAttempt
+	atInserted
+	atWaited
+	atExtra
+)
+
+// formats returns the wire format of each column: binary where a value is opaque or a number, text
+// where the bytes that PostgreSQL prints are wanted.
+func (t *Table) formats() []int16 {
+	formats := make([]int16, atExtra+len(t.mapping.extra))
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited} {
+		formats[i] = 1
+	}
+	if t.mapping.payload.oid == oidBytea {
+		formats[atPayload] = 1
+	}
+	return formats
+}
+
+// decode fills row from the values of one result row, which it copies.
+func (t *Table) decode(row *Row, values [][]byte, a *arena) {
+	m := t.mapping
+	row.Position.id = a.text(values[atID])
+	row.Position.nulls = values[atOrder] == nil
+	if m.order == m.id {
+		row.Position.order = row.Position.id
+	} else {
+		row.Position.order = a.text(values[atOrder])
+	}
+	row.Position.Ordinal = ordinal(values[atOrder])
+	row.Position.rank = a.text(values[atRank])
+	message := &row.Message
+	message.ID = t.idText(values[atID], a)
+	message.DedupID = message.ID
+	if t.prefix != "" {
+		a.grow(len(t.prefix) + len(message.ID))
+		start := len(a.chunk)
+		a.chunk = append(append(a.chunk, t.prefix...), message.ID...)
+		message.DedupID = asString(a.chunk[start:len(a.chunk):len(a.chunk)])
+	}
+	message.Topic = a.text(values[atTopic])
+	if values[atTopic] == nil {
+		row.Invalid = errNullTopic
+	}
+	if values[atPayload] != nil {
+		message.Payload = a.bytes(values[atPayload])
+	}
+	switch m.payload.oid {
+	case oidJSON, oidJSONB:
+		message.Type = "application/json"
+	case oidBytea:
+		message.Type = "application/octet-stream"
+	case oidXML:
+		message.Type = "application/xml"
+	default:
+		message.Type = "text/plain"
+	}
+	if values[atHeaders] != nil {
+		headers, err := parseHeaders(nil, values[atHeaders], a)
+		message.Headers = headers
+		if err != nil {
+			row.Invalid = err
+		}
+	}
+	if values[atKey] != nil {
+		message.Key = a.bytes(values[atKey])
+	}
+	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
+	if v := values[atInserted]; v != nil {
+		message.Inserted = timeOf(v)
+	}
+	if v := values[atWaited]; v != nil {
+		row.Retried = true
+		row.Waited = time.Duration(int64(binary.BigEndian.Uint64(v))) * time.Microsecond
+	}
+	if len(m.extra) > 0 {
+		row.Extra = make([]string, len(m.extra))
+		for i := range m.extra {
+			row.Extra[i] = a.text(values[atExtra+i])
+			if values[atExtra+i] == nil {
+				row.Nulls |= 1 << i
+			}
+		}
+	}
+}
+
+// idText returns an id as people write it.
+func (t *Table) idText(value []byte, a *arena) string {
+	switch t.mapping.id.oid {
+	case oidUUID:
+		var text [36]byte
+		hex.Encode(text[:8], value[:4])
+		hex.Encode(text[9:13], value[4:6])
+		hex.Encode(text[14:18], value[6:8])
+		hex.Encode(text[19:23], value[8:10])
+		hex.Encode(text[24:], value[10:])
+		text[8], text[13], text[18], text[23] = '-', '-', '-', '-'
+		return a.text(text[:])
+	case oidInt2, oidInt4, oidInt8:
+		var text [20]byte
+		return a.text(strconv.AppendInt(text[:0], ordinal(value), 10))
+	default:
+		return a.text(value)
+	}
+}
+
+// ordinal reads a binary integer or time as a number, 0 for anything else.
+func ordinal(value []byte) int64 {
+	switch len(value) {
+	case 2:
+		return int64(int16(binary.BigEndian.Uint16(value)))
+	case 4:
+		return int64(int32(binary.BigEndian.Uint32(value)))
+	case 8:
+		return int64(binary.BigEndian.Uint64(value))
+	}
+	return 0
+}
+
+// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time.
+func timeOf(value []byte) time.Time {
+	micros := ordinal(value)
+	if micros == 1<<63-1 || micros == -1<<63 {
+		return time.Time{}
+	}
+	return time.UnixMicro(epoch.UnixMicro() + micros).UTC()
+}

@@ -1,0 +1,79 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+)
+
+// Settle marks or deletes acknowledged rows, by their ids. It may be repeated.
+func (t *Table) Settle(ctx context.Context, ids []string) error {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	result := conn.Conn().PgConn().ExecParams(ctx, t.settle, [][]byte{array(t.idOID, ids)}, nil, []int16{1}, nil).Read()
+	if result.Err != nil {
+		return fmt.Errorf("settle rows: %w", result.Err)
+	}
+	return nil
+}
+
+// A Refusal is a try that the broker answered with a definite no.
+type Refusal struct {
+	ID      string // as [Row.ID]
+	Attempt int64  // as read
+	Error   string
+	Failed  bool // for good
+}
+
+// Refuse writes refused tries: the next attempt, the error, the time and, for those that failed,
+// that they did. It writes a row only if it is as it was read, and returns the ids of those written.
+// The others have been changed by somebody else meanwhile. A table that has no column for any of this
+// counts as written.
+func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written []string, err error) {
+	n := len(refusals)
+	ids, errors := make([]string, n), make([]string, n)
+	attempts, next, failed := make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	for i, r := range refusals {
+		ids[i] = r.ID
+		errors[i] = t.clean(r.Error)
+		attempts[i] = number(r.Attempt)
+		next[i] = number(min(r.Attempt, t.maxAttempt()-1) + 1)
+		failed[i] = []byte{0}
+		if r.Failed {
+			failed[i] = []byte{1}
+		}
+	}
+	if t.refuse == "" {
+		return ids, nil
+	}
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	result := conn.Conn().PgConn().ExecParams(ctx, t.refuse,
+		[][]byte{array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed)},
+		nil, []int16{1, 1, 1, 1, 1}, []int16{1}).Read()
+	if result.Err != nil {
+		return nil, fmt.Errorf("write refusals: %w", result.Err)
+	}
+	for _, row := range result.Rows {
+		written = append(written, string(row[0]))
+	}
+	return written, nil
+}
+
+// clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's
+// width, which PostgreSQL counts in characters.
+func (t *Table) clean(text string) string {
+	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
+	if c := t.mapping.lastError; c != nil && c.width > 0 && utf8.RuneCountInString(text) > c.width {
+		runes := []rune(text)
+		text = string(runes[:c.width])
+	}
+	return text
+}

@@ -1,0 +1,40 @@
+package outbox
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// A SetupError says why the configured table cannot be used as it is, and what to do about it.
+type SetupError struct {
+	Problem string // what is wrong
+	Remedy  string // what to do, a sentence
+}
+
+func (e *SetupError) Error() string { return e.Problem + ": " + e.Remedy }
+
+func problem(remedy, format string, args ...any) error {
+	return &SetupError{Problem: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// Changed reports whether err says that the table is no longer what [Open] found: a table, column or
+// right is missing now. Then the table must be opened again.
+func Changed(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
+		return false
+	}
+	switch e.Code {
+	case "42P01", // undefined_table
+		"42703", // undefined_column
+		"42501", // insufficient_privilege
+		"3F000", // invalid_schema_name
+		"42883", // undefined_function: an operator is gone because a column's type has changed
+		"42804", // datatype_mismatch
+		"0A000": // feature_not_supported: "cached plan must not change result type"
+		return true
+	}
+	return false
+}

@@ -1,0 +1,269 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A Table is the outbox as it was found. Its methods are safe for concurrent use and take a
+// connection of the pool for as long as they run.
+type Table struct {
+	pool    *pgxpool.Pool
+	mapping *mapping
+	prefix  string // of a message's dedup id, for ids that are not unique everywhere
+	idOID   uint32 // of the elements of an array of ids
+
+	readFirst, readAfter, readRecent, readNulls, readKeys, readIDs string
+	settle, refuse                                                 string
+	countPending, countFailed, oldestPending                       string
+}
+
+// Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError].
+func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	relation, err := readCatalogue(ctx, conn.Conn(), config.Table)
+	if err != nil {
+		return nil, err
+	}
+	m, err := mapColumns(relation, config)
+	if err != nil {
+		return nil, err
+	}
+	t := &Table{pool: pool, mapping: m, idOID: m.id.oid}
+	if m.id.oid == oidVarchar {
+		t.idOID = oidText
+	}
+	if m.id.oid != oidUUID {
+		t.prefix = relation.schema + "." + relation.name + "/"
+	}
+	t.prepare(sql.Table{Schema: relation.schema, Name: relation.name})
+	return t, nil
+}
+
+// Describe returns what was found as key and value pairs for a log line.
+func (t *Table) Describe() []any { return t.mapping.describe() }
+
+// Ordinal reports whether order values are numbers or times, so that [Position.Ordinal] is set.
+func (t *Table) Ordinal() bool {
+	switch t.mapping.order.oid {
+	case oidInt2, oidInt4, oidInt8, oidTimestamp, oidTimestamptz:
+		return true
+	}
+	return false
+}
+
+// Timed reports whether order values are times of the database's clock. If not, they are numbers
+// that say nothing about when.
+func (t *Table) Timed() bool {
+	return t.mapping.order.oid == oidTimestamp || t.mapping.order.oid == oidTimestamptz
+}
+
+// Ranked reports whether the table has a priority, so that a new row may come before older ones.
+func (t *Table) Ranked() bool { return t.mapping.rank != nil }
+
+// Delays reports whether rows can become due later than they are inserted.
+func (t *Table) Delays() bool { return t.mapping.available != nil }
+
+// KeepsFailures reports whether a row can be marked as failed.
+func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }
+
+// KeepsAttempts reports whether tries are counted in the table.
+func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
+
+// now returns the expression for the time of the statement in the type of a column. Columns without
+// a time zone hold UTC whatever the session's zone is.
+func now(c *column) string {
+	if c != nil && c.oid == oidTimestamp {
+		return "(now() at time zone 'UTC')"
+	}
+	return "now()"
+}
+
+// prepare makes the statements.
+func (t *Table) prepare(table sql.Table) {
+	m := t.mapping
+	pending, _ := m.pending()
+	due := pending
+	if m.available != nil {
+		available := sql.Quote(m.available.name)
+		due += " and (" + available + " is null or " + available + " <= " + now(m.available) + ")"
+	}
+	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
+	names := map[string]string{
+		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
+		"columns": t.columns(), "pending": pending, "due": due, "not_null": "", "failed": "false",
+		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
+		"refusal": "", "unchanged": "", "relayed_at": "",
+		"inserted_at": "", "inserted_now": now(m.inserted),
+	}
+	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
+	if m.order == m.id {
+		position, parameters = position[1:], parameters[:1]
+	}
+	if m.rank != nil {
+		position = append([]string{rank(m)}, position...)
+		parameters = append([]string{fmt.Sprintf("$%d::bigint", len(parameters)+2)}, parameters...)
+	}
+	names["position"], names["position_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
+	if !m.order.notNull {
+		names["not_null"] = " and " + names["order"] + " is not null"
+	}
+	orderType := map[uint32]string{oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
+		oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}[m.order.oid]
+	if t.Ordinal() {
+		names["bound"] = "$2::" + orderType
+		names["from_bound"] = "($3::" + orderType + " is null or " + names["order"] + " >= $3)"
+	}
+	if t.Timed() {
+		names["bound"] = "least(" + names["bound"] + ", " + now(m.order) + " - interval '" + lateInterval + "')"
+	}
+	if m.relayed != nil {
+		names["relayed_at"] = sql.Quote(m.relayed.name)
+	}
+	if m.inserted != nil {
+		names["inserted_at"] = sql.Quote(m.inserted.name)
+	}
+	if m.failed != nil {
+		names["failed"] = sql.Quote(m.failed.name) + " is not null"
+	}
+	t.readFirst, t.readAfter = sql.Text("read_first.sql", names), sql.Text("read_after.sql", names)
+	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
+	if t.Ordinal() {
+		t.readRecent = sql.Text("read_recent.sql", names)
+	}
+	if !m.order.notNull {
+		t.readNulls = sql.Text("read_nulls.sql", names)
+	}
+	t.settle = sql.Text("mark.sql", names)
+	if m.delete {
+		t.settle = sql.Text("delete.sql", names)
+	}
+	names["refusal"], names["unchanged"] = t.refusal()
+	if names["refusal"] != "" {
+		t.refuse = sql.Text("refuse.sql", names)
+	}
+	if m.pendingIndex {
+		t.countPending = sql.Text("count_pending.sql", names)
+		if m.inserted != nil {
+			t.oldestPending = sql.Text("oldest_pending.sql", names)
+		}
+	}
+	if m.failed != nil && m.failedIndex {
+		t.countFailed = sql.Text("count_failed.sql", names)
+	}
+}
+
+// lateInterval is how far behind the database's clock a read of recent rows begins at the latest:
+// rows that commit no later than this after they were written are found at the next read.
+const (
+	lateInterval = "5 seconds"
+	// Late is lateInterval as a duration.
+	Late = 5 * time.Second
+)
+
+// rank is the expression that sorts larger priorities first.
+func rank(m *mapping) string { return "(-coalesce(" + sql.Quote(m.rank.name) + ", 0)::bigint)" }
+
+// columns is what every read selects, in the order that decode expects.
+func (t *Table) columns() string {
+	m := t.mapping
+	or := func(c *column, absent string, expression func(string) string) string {
+		if c == nil {
+			return absent
+		}
+		return expression(sql.Quote(c.name))
+	}
+	plain := func(name string) string { return name }
+	text := func(name string) string { return name + "::text" }
+	waited := "null::bigint"
+	if m.lastError != nil && m.updated != nil {
+		waited = fmt.Sprintf("case when %s is not null then (extract(epoch from %s - %s) * 1000000)::bigint end",
+			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
+	}
+	columns := []string{
+		sql.Quote(m.id.name),
+		sql.Quote(m.order.name),
+		or(m.rank, "null::bigint", func(string) string { return rank(m) }),
+		text(sql.Quote(m.topic.name)),
+		or(m.payload, "", func(name string) string {
+			if m.payload.oid == oidXML {
+				return name + "::text"
+			}
+			return name
+		}),
+		or(m.headers, "null::text", plain),
+		m.key,
+		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
+		or(m.inserted, "null::timestamptz", plain),
+		waited,
+	}
+	return strings.Join(append(columns, m.extra...), ", ")
+}
+
+// ordering is the table's order, in the words that let the planner use the index of pending rows.
+func (t *Table) ordering() string {
+	m := t.mapping
+	var terms []string
+	if m.relayedFirst {
+		terms = append(terms, sql.Quote(m.relayed.name)) // null in every row read
+	}
+	if m.rank != nil {
+		terms = append(terms, rank(m))
+	}
+	if m.order != m.id {
+		terms = append(terms, sql.Quote(m.order.name))
+	}
+	return strings.Join(append(terms, sql.Quote(m.id.name)), ", ")
+}
+
+// refusal returns the assignments of a refused try and the condition that the row is as it was read.
+// They are empty when the table keeps nothing of it.
+func (t *Table) refusal() (set, unchanged string) {
+	m := t.mapping
+	var assignments []string
+	conditions := []string{"true"}
+	if m.attempt != nil {
+		name := sql.Quote(m.attempt.name)
+		assignments = append(assignments, name+" = r.next_attempt")
+		conditions = append(conditions, "coalesce(t."+name+", 1) = r.attempt")
+	}
+	if m.lastError != nil {
+		assignments = append(assignments, sql.Quote(m.lastError.name)+" = r.error")
+	}
+	if m.updated != nil {
+		assignments = append(assignments, sql.Quote(m.updated.name)+" = "+now(m.updated))
+	}
+	if m.failed != nil {
+		name := sql.Quote(m.failed.name)
+		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.failed)))
+		conditions = append(conditions, "t."+name+" is null")
+	}
+	if m.relayed != nil {
+		conditions = append(conditions, "t."+sql.Quote(m.relayed.name)+" is null")
+	}
+	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
+}
+
+// maxAttempt is the largest number that the attempt column holds.
+func (t *Table) maxAttempt() int64 {
+	if c := t.mapping.attempt; c != nil {
+		switch c.oid {
+		case oidInt2:
+			return math.MaxInt16
+		case oidInt4:
+			return math.MaxInt32
+		}
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,17 @@
+-- Reads the columns of a table, with the base type of a domain and the rights of this role.
+-- $1 oid of the table. Reads the catalogue only.
+select a.attname::text,
+       b.oid::text,
+       format_type(a.atttypid, a.atttypmod),
+       case when b.typname in ('varchar', 'bpchar') and coalesce(nullif(t.typtypmod, -1), a.atttypmod) > 4
+            then coalesce(nullif(t.typtypmod, -1), a.atttypmod) - 4 else 0 end::text,
+       (a.attnotnull or t.typnotnull)::text,
+       has_column_privilege(a.attrelid, a.attnum, 'select')::text,
+       has_column_privilege(a.attrelid, a.attnum, 'update')::text,
+       pg_get_expr(d.adbin, d.adrelid)
+from pg_catalog.pg_attribute a
+join pg_catalog.pg_type t on t.oid = a.atttypid
+join pg_catalog.pg_type b on b.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end
+left join pg_catalog.pg_attrdef d on d.adrelid = a.attrelid and d.adnum = a.attnum
+where a.attrelid = $1::oid and a.attnum > 0 and not a.attisdropped
+order by a.attnum

@@ -1,0 +1,15 @@
+-- Finds the configured table, by its name and, when $1 is null, along the search path.
+-- $1 schema or null, $2 table. Reads the catalogue only; takes no lock on the table.
+select c.oid::text, n.nspname, c.relkind::text,
+       has_schema_privilege(n.oid, 'usage')::text,
+       has_table_privilege(c.oid, 'delete')::text,
+       current_user::text, current_database()::text
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace n on n.oid = c.relnamespace
+where c.relname = $2
+  and c.relkind in ('r', 'p', 'v', 'm', 'f')
+  and case when $1::text is null
+      then n.nspname = any (current_schemas(true))
+      else n.nspname = $1 end
+order by array_position(current_schemas(true), n.nspname)
+limit 1

@@ -1,0 +1,7 @@
+-- Reads single rows again, if they are still pending.
+-- $1 how many, $2 the ids. No locks. Leans on the primary key.
+select {columns}
+from {table}
+where {due} and {id} = any ($2::{id_type}[])
+order by {ordering}
+limit $1
