@@ -1,0 +1,149 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"path"
+	"strings"
+)
+
+// checkDestinations checks what the tags cannot say about each destination.
+func checkDestinations(cfg *Config, scopes []*scope) {
+	unused := map[string]Problem{}
+	used := map[string]bool{}
+	for i, s := range scopes {
+		d := &cfg.Destinations[i]
+		checkPublishing(d, s)
+		checkTLS(d, s)
+		checkCredentials(d, s)
+		if !d.PublishURL.IsSet() {
+			continue
+		}
+		b, _, err := parseBroker(d.PublishURL.value)
+		if err != nil {
+			s.bad("PUBLISH_URL", "%s", err)
+			continue
+		}
+		s.sortUse(b, unused, used)
+	}
+	for variable, problem := range unused {
+		// A global setting may be of use to just some of the destinations.
+		if !used[variable] {
+			scopes[0].loader.add(problem)
+		}
+	}
+}
+
+// sortUse notes which of the settings given for one kind of broker the destination's broker uses.
+func (s *scope) sortUse(b broker, unused map[string]Problem, used map[string]bool) {
+	for _, setting := range s.settings {
+		o := s.origins[setting.key]
+		if setting.scheme == "" || !o.given || o.text == "" {
+			continue
+		}
+		url := s.origins["PUBLISH_URL"].variable
+		switch {
+		case setting.scheme == b.family, setting.scheme == "tls" && b.tls:
+			used[o.variable] = true
+		case setting.scheme == "tls" && b.secure != "":
+			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.secure)}
+		default:
+			kind := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}[setting.scheme]
+			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("is for %s, but %s is not; remove one of them", kind, url)}
+		}
+	}
+}
+
+func checkPublishing(d *Destination, s *scope) {
+	for _, pattern := range d.Topics {
+		if _, err := path.Match(pattern, ""); err != nil {
+			s.bad("TOPICS", "holds the malformed pattern %q; use * for any text, ? for one letter, [ab] for a choice", pattern)
+		}
+	}
+	if err := checkTemplate(d.Topic); err != nil {
+		s.bad("TOPIC", "%s", err)
+	}
+	if d.Profile != ProfilePlain {
+		s.bad("PROFILE", "is not yet written by this version; use plain")
+	}
+	if d.OnFailed != OnFailedContinue {
+		s.bad("ON_FAILED", "is not yet supported by this version; use continue")
+	}
+	if d.BackoffMin > d.BackoffMax {
+		low, high := s.origins["BACKOFF_MIN"], s.origins["BACKOFF_MAX"]
+		if low.given {
+			s.bad("BACKOFF_MIN", "is more than %s, which is %s; lower the one or raise the other", high.variable, high.text)
+		} else {
+			s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise the one or lower the other", low.variable, low.text)
+		}
+	}
+	if len(d.AMQPExchange) > 255 {
+		s.bad("AMQP_EXCHANGE", "is too long; AMQP names have at most 255 bytes")
+	}
+}
+
+// checkTemplate checks the braces of a topic template; whether the columns exist is seen at start.
+func checkTemplate(template string) error {
+	for rest := template; ; {
+		open := strings.IndexAny(rest, "{}")
+		if open < 0 {
+			return nil
+		}
+		name, behind, closed := strings.Cut(rest[open+1:], "}")
+		switch {
+		case rest[open] == '}':
+			return errors.New("has a } without its {; write {topic} or {COLUMN}")
+		case !closed || strings.Contains(name, "{"):
+			return errors.New("has a { without its }; write {topic} or {COLUMN}")
+		case strings.TrimSpace(name) == "":
+			return errors.New("has an empty {}; write {topic} or {COLUMN}")
+		}
+		rest = behind
+	}
+}
+
+func checkTLS(d *Destination, s *scope) {
+	if ca := d.TLS.CA; ca.IsSet() && !x509.NewCertPool().AppendCertsFromPEM([]byte(ca.value)) {
+		s.bad("TLS_CA", "holds no PEM certificate; to name a file use %s", s.origins["TLS_CA"].variable+fileSuffix)
+	}
+	cert, key := s.origins["TLS_CERT"], s.origins["TLS_KEY"]
+	switch {
+	case cert.given && !key.given:
+		s.bad("TLS_CERT", "needs its private key; give %s, usually as %s", key.variable, key.variable+fileSuffix)
+	case key.given && !cert.given:
+		s.bad("TLS_KEY", "needs its certificate; give %s, usually as %s", cert.variable, cert.variable+fileSuffix)
+	case cert.given && !cert.broken && !key.broken:
+		if _, err := tls.X509KeyPair([]byte(d.TLS.Cert.value), []byte(d.TLS.Key.value)); err != nil {
+			s.bad("TLS_CERT", "and %s are no pair of PEM texts; to name files use %s and %s", key.variable, cert.variable+fileSuffix, key.variable+fileSuffix)
+		}
+	}
+}
+
+func checkCredentials(d *Destination, s *scope) {
+	mechanism, user, password := s.origins["KAFKA_SASL_MECHANISM"], s.origins["KAFKA_SASL_USERNAME"], s.origins["KAFKA_SASL_PASSWORD"]
+	switch {
+	case mechanism.given && !user.given:
+		s.bad("KAFKA_SASL_MECHANISM", "needs a user; give %s and %s", user.variable, password.variable)
+	case user.given && !mechanism.given:
+		s.bad("KAFKA_SASL_USERNAME", "needs a mechanism; give %s as PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism.variable)
+	case user.given && !password.given:
+		s.bad("KAFKA_SASL_USERNAME", "needs a password; give %s, usually as %s", password.variable, password.variable+fileSuffix)
+	case password.given && !user.given:
+		s.bad("KAFKA_SASL_PASSWORD", "needs a user; give %s", user.variable)
+	}
+	first := ""
+	for _, key := range []string{"NATS_CREDS", "NATS_NKEY", "NATS_TOKEN"} {
+		switch o := s.origins[key]; {
+		case !o.given:
+		case first == "":
+			first = o.variable
+		default:
+			s.bad(key, "is a second credential beside %s; keep one of them", first)
+		}
+	}
+	if _, u, err := parseBroker(d.PublishURL.value); err == nil && u.user != nil && first != "" && strings.HasPrefix(u.scheme, "nats") {
+		s.bad("PUBLISH_URL", "holds a user beside %s; keep one of them", first)
+	}
+}

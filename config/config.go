@@ -1,0 +1,117 @@
+// Package config reads the relay's settings from the process environment and checks them all before
+// anything is started.
+//
+// The struct tags of [Config] and [Destination] are the one place where a setting is described: its
+// variable (without the prefix OUTBOX_), its default, its bounds and its meaning. The checks, the help
+// text, the table in the README and the config command all come from them.
+package config
+
+import (
+	"log/slog"
+	"time"
+)
+
+// Prefix starts the name of each variable.
+const Prefix = "OUTBOX_"
+
+// Config is what the environment says, with the defaults filled in. It is not changed once loaded.
+type Config struct {
+	Database Database
+	Table    Table
+
+	// Destinations is never empty: without OUTBOX_DESTINATIONS it holds one, called "default".
+	Destinations []Destination `envconfig:"DESTINATIONS" unset:"one, called default" desc:"names of several destinations, such as orders,audit; each takes the settings marked * as OUTBOX_DESTINATION_ORDERS_… and falls back to the one written here"`
+
+	BatchSize        int           `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000" desc:"rows per read and per publish"`
+	MaxInFlight      int           `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000" desc:"rows read and not yet settled, over all destinations; also the bound on duplicates after a crash"`
+	MaxInFlightBytes int64         `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB" desc:"the same bound in payload bytes"`
+	PollInterval     time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms" desc:"the longest that an idle owner sleeps"`
+	ListenChannel    string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true" desc:"wake-up channel for LISTEN; empty turns it off"`
+	Settle           string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete" desc:"mark sets relayed_at on acknowledged rows, delete deletes them"`
+	Shards           int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024" desc:"units of ownership; 1 makes one replica active and the others standby"`
+	OwnerTTL         time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d" desc:"how long a silent owner keeps its rows"`
+	HTTPAddr         string        `envconfig:"HTTP_ADDR" default:":9630" desc:"address of health checks, metrics and doorbell"`
+	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms" desc:"bound on a clean stop"`
+	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
+	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text" desc:"json or text, on standard error"`
+
+	values []Value
+}
+
+// Values of [Config.Settle].
+const (
+	SettleMark   = "mark"
+	SettleDelete = "delete"
+)
+
+// Database says how to reach PostgreSQL.
+type Database struct {
+	URL Secret `envconfig:"DATABASE_URL" unset:"required" secret:"database" desc:"PostgreSQL URL or DSN; libpq PG* variables fill what it leaves out"`
+	// DirectURL equals URL where it was not given.
+	DirectURL Secret `envconfig:"DATABASE_DIRECT_URL" unset:"the above" secret:"database" desc:"a connection that is not behind a transaction pooler, for ownership and LISTEN"`
+}
+
+// Table says which table is the outbox and how its columns are called.
+type Table struct {
+	Name string `envconfig:"TABLE" default:"outbox_messages" desc:"the outbox table, may be schema-qualified"`
+	// Columns maps our name of a column to the table's, for those that were configured.
+	Columns map[string]string `envconfig:"COLUMNS" desc:"our name to yours: key:aggregate_id,order:seq,topic:type"`
+	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
+}
+
+// Column returns the table's name of one of our columns.
+func (t Table) Column(ours string) string {
+	if theirs, ok := t.Columns[ours]; ok {
+		return theirs
+	}
+	return ours
+}
+
+// A Destination is one broker and how to publish to it. Each of its settings may be given for it
+// alone or, as the fallback, for all.
+type Destination struct {
+	Name string
+	// Topics are patterns as path.Match reads them; empty means every topic.
+	Topics         []string      `envconfig:"TOPICS" only:"destination" unset:"every topic" desc:"topics that go to this destination, such as order.*,invoice.*; only for a named destination"`
+	PublishURL     Secret        `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
+	Topic          string        `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values"`
+	Profile        string        `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format; this version writes plain"`
+	AMQPExchange   string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to"`
+	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000" desc:"refused publishes until failed_at"`
+	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms" desc:"pause before the second try; doubles with each further one, with full jitter"`
+	BackoffMax     time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms" desc:"the longest pause between two tries"`
+	PublishTimeout time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms" desc:"then the outcome is unknown and the row is published again"`
+	OnFailed       string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block" desc:"after failed_at: the key goes on (continue), or waits for retry or discard (block); this version knows continue"`
+	TLS            TLS
+	Kafka          Kafka
+	NATS           NATS
+}
+
+// Values of [Destination.Profile] and [Destination.OnFailed] that this version supports.
+const (
+	ProfilePlain     = "plain"
+	OnFailedContinue = "continue"
+)
+
+// TLS holds PEM text for the connection to a broker with TLS; empty means the system's roots and no
+// client certificate.
+type TLS struct {
+	CA         Secret `envconfig:"TLS_CA" unset:"the system's" secret:"true" scheme:"tls" desc:"PEM certificates that the broker's certificate is checked against; usually as OUTBOX_TLS_CA_FILE"`
+	Cert       Secret `envconfig:"TLS_CERT" secret:"true" scheme:"tls" desc:"PEM certificate of the client, for mutual TLS"`
+	Key        Secret `envconfig:"TLS_KEY" secret:"true" scheme:"tls" desc:"PEM private key of the client"`
+	ServerName string `envconfig:"TLS_SERVER_NAME" unset:"the host" scheme:"tls" desc:"name that the broker's certificate must bear"`
+}
+
+// Kafka holds the credentials for a Kafka broker.
+type Kafka struct {
+	SASLMechanism string `envconfig:"KAFKA_SASL_MECHANISM" unset:"no SASL" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" desc:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"`
+	Username      Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" desc:"SASL user"`
+	Password      Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka" desc:"SASL password"`
+}
+
+// NATS holds the credentials for a NATS server, at most one of them.
+type NATS struct {
+	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats" desc:"text of a credentials file (JWT and seed); usually as OUTBOX_NATS_CREDS_FILE"`
+	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" desc:"NKey seed"`
+	Token Secret `envconfig:"NATS_TOKEN" secret:"true" scheme:"nats" group:"nats" desc:"token"`
+}

@@ -1,0 +1,46 @@
+package config
+
+import (
+	"reflect"
+	"regexp"
+	"strings"
+)
+
+// DefaultDestination is the name of the one destination when OUTBOX_DESTINATIONS is not given.
+const DefaultDestination = "default"
+
+var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
+
+// loadDestinations fills cfg.Destinations and returns the scopes of the named ones, in the same
+// order; none when there is just the default destination, whose settings are then global's.
+func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
+	field, _ := reflect.TypeFor[Config]().FieldByName("Destinations")
+	var names []string
+	global.load(settingOf(field), reflect.ValueOf(&names).Elem())
+
+	var named []*scope
+	prefixes := map[string]string{}
+	for _, name := range names {
+		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
+		switch {
+		case !destinationName.MatchString(name):
+			global.bad("DESTINATIONS", "holds a name that cannot be used, %q; write lower-case letters, digits and single - or _, starting with a letter", name)
+			continue
+		case prefixes[prefix] != "":
+			global.bad("DESTINATIONS", "holds %s and %s, whose variables would have the same names", prefixes[prefix], name)
+			continue
+		}
+		prefixes[prefix] = name
+		s := l.scope(name, prefix, Prefix)
+		d := Destination{Name: name}
+		s.loadAll(reflect.ValueOf(&d).Elem())
+		cfg.Destinations = append(cfg.Destinations, d)
+		named = append(named, s)
+	}
+	if len(named) == 0 {
+		d := Destination{Name: DefaultDestination}
+		global.loadAll(reflect.ValueOf(&d).Elem())
+		cfg.Destinations = []Destination{d}
+	}
+	return named
+}

@@ -1,0 +1,161 @@
+package config
+
+import (
+	"os"
+	"reflect"
+	"strings"
+)
+
+// Load reads the process environment for a command that connects to the database and the brokers.
+// The error is an [*Error], which lists every problem found.
+func Load() (*Config, error) { return parse(os.Environ(), true) }
+
+// LoadOffline is Load for a command that needs no connection: the URLs may be missing.
+func LoadOffline() (*Config, error) { return parse(os.Environ(), false) }
+
+// LoadHTTPAddr reads OUTBOX_HTTP_ADDR alone, so that a health check does not depend on settings that
+// it does not use.
+func LoadHTTPAddr() (string, error) {
+	field, _ := reflect.TypeFor[Config]().FieldByName("HTTPAddr")
+	var addr string
+	l := newLoader(os.Environ())
+	s := l.scope("", Prefix)
+	s.load(settingOf(field), reflect.ValueOf(&addr).Elem())
+	checkAddr(s, addr)
+	return addr, l.err()
+}
+
+// parse is Load on an environment given as NAME=value strings.
+func parse(environ []string, connects bool) (*Config, error) {
+	l := newLoader(environ)
+	cfg := &Config{}
+	global := l.scope("", Prefix)
+	global.loadAll(reflect.ValueOf(cfg).Elem())
+	named := l.loadDestinations(cfg, global)
+	scopes := named
+	if len(named) == 0 {
+		scopes = []*scope{global}
+	}
+
+	if connects {
+		requireURLs(cfg, global, scopes)
+	}
+	checkConfig(cfg, global)
+	checkDestinations(cfg, scopes)
+	l.refuseUnknown(named)
+	if !cfg.Database.DirectURL.IsSet() {
+		cfg.Database.DirectURL = cfg.Database.URL
+		global.copyOrigin("DATABASE_DIRECT_URL", "DATABASE_URL")
+	}
+	if err := l.err(); err != nil {
+		return nil, err
+	}
+	cfg.values = effective(global, named)
+	return cfg, nil
+}
+
+// A loader collects what is wrong instead of stopping at the first problem, as envconfig would.
+type loader struct {
+	env      map[string]string
+	problems []Problem
+}
+
+func newLoader(environ []string) *loader {
+	l := &loader{env: make(map[string]string, len(environ))}
+	for _, entry := range environ {
+		name, value, _ := strings.Cut(entry, "=")
+		l.env[name] = value
+	}
+	return l
+}
+
+// A scope is where one set of settings is looked up: the relay's own under OUTBOX_, those of a named
+// destination under its prefix and then under OUTBOX_.
+type scope struct {
+	loader   *loader
+	name     string   // of the destination; empty for the relay's own
+	prefixes []string // most specific first
+	settings []Setting
+	origins  map[string]origin // by the setting's key
+}
+
+func (l *loader) scope(name string, prefixes ...string) *scope {
+	return &scope{loader: l, name: name, prefixes: prefixes, origins: map[string]origin{}}
+}
+
+// loadAll fills the settings of a struct and of the structs in it.
+func (s *scope) loadAll(into reflect.Value) {
+	for i := range into.NumField() {
+		field := into.Type().Field(i)
+		switch {
+		case field.Type == reflect.TypeFor[[]Destination]():
+			// Filled by loadDestinations.
+		case field.Tag.Get("envconfig") != "":
+			s.load(settingOf(field), into.Field(i))
+		case field.Type.Kind() == reflect.Struct:
+			s.loadAll(into.Field(i))
+		}
+	}
+}
+
+// load fills one setting from the first place that has it. After a problem it holds its default, so
+// that the checks that follow can be made and no second problem is reported for the same mistake.
+func (s *scope) load(setting Setting, into reflect.Value) {
+	o := s.find(setting)
+	s.settings = append(s.settings, setting)
+	s.origins[setting.key] = o
+	if secret, ok := into.Addr().Interface().(*Secret); ok {
+		*secret = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}
+		return
+	}
+	err := decode(o.text, setting, into)
+	if err == nil {
+		return
+	}
+	s.bad(setting.key, "%s", err)
+	o.broken = true
+	s.origins[setting.key] = o
+	if err := decode(setting.Default, setting, into); err != nil {
+		panic("default of " + setting.Name + ": " + err.Error()) // a test decodes every default
+	}
+}
+
+// find looks a setting up in the scope's prefixes.
+func (s *scope) find(setting Setting) origin {
+	prefixes := s.prefixes
+	switch {
+	case setting.named && s.name == "":
+		prefixes = nil
+	case setting.named, setting.exclusive != "" && s.ownCredential(setting.exclusive):
+		prefixes = prefixes[:1]
+	}
+	for _, prefix := range prefixes {
+		if o, ok := s.loader.lookup(prefix, setting); ok {
+			o.inherited = prefix != s.prefixes[0]
+			return o
+		}
+	}
+	return origin{variable: s.prefixes[0] + setting.key, text: setting.Default}
+}
+
+// ownCredential reports whether a named destination has any setting of a group for itself; it then
+// inherits none of them, because the global ones would contradict it.
+func (s *scope) ownCredential(group string) bool {
+	if s.name == "" {
+		return false
+	}
+	for _, setting := range settingsIn(reflect.TypeFor[Destination](), true) {
+		if setting.exclusive == group {
+			if name := s.prefixes[0] + setting.key; s.loader.env[name] != "" || s.loader.env[name+fileSuffix] != "" {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (s *scope) copyOrigin(to, from string) {
+	o := s.origins[from]
+	o.inherited = true
+	s.origins[to] = o
+}

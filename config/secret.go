@@ -1,0 +1,45 @@
+package config
+
+import (
+	"encoding/json"
+	"log/slog"
+)
+
+// A Secret is a value that must not be printed, such as a password or a URL that may hold one. All
+// ways of formatting it give the redacted form. The zero Secret was not given.
+type Secret struct {
+	value string
+	path  string // of the file that holds it; empty when the value came from a variable
+	shown string // redacted form
+}
+
+// NewSecret returns a Secret that holds a value and shows none of it, for tests and tools.
+func NewSecret(value string) Secret { return Secret{value: value, shown: redacted} }
+
+// IsSet reports whether the secret was given.
+func (s Secret) IsSet() bool { return s.value != "" }
+
+// Read returns the current value. One that came from a file is read from it again, so that a rotated
+// password is used by the next connection without a restart; the error then names the variable's
+// file and not its content.
+func (s Secret) Read() (string, error) {
+	if s.path == "" {
+		return s.value, nil
+	}
+	return readFile(s.path)
+}
+
+// Loaded returns the value as it was when the configuration was loaded.
+func (s Secret) Loaded() string { return s.value }
+
+// String returns the redacted form: of a URL everything but its password, of anything else nothing.
+func (s Secret) String() string { return s.shown }
+
+// GoString keeps %#v from printing the value.
+func (s Secret) GoString() string { return "config.Secret(" + s.shown + ")" }
+
+// MarshalJSON gives the redacted form.
+func (s Secret) MarshalJSON() ([]byte, error) { return json.Marshal(s.shown) }
+
+// LogValue gives the redacted form.
+func (s Secret) LogValue() slog.Value { return slog.StringValue(s.shown) }

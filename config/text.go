@@ -1,0 +1,112 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"math"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The types below read the text forms of settings. Their errors go on after the variable's name.
+
+type count int
+
+func (c *count) UnmarshalText(text []byte) error {
+	n, err := strconv.Atoi(string(text))
+	if err != nil {
+		return errors.New("is not a whole number; write digits only, such as 1000")
+	}
+	*c = count(n)
+	return nil
+}
+
+type duration time.Duration
+
+var days = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d`)
+
+func (d *duration) UnmarshalText(text []byte) error {
+	hours := days.ReplaceAllStringFunc(string(text), func(part string) string {
+		n, _ := strconv.ParseFloat(strings.TrimSuffix(part, "d"), 64) // the pattern lets only numbers through
+		return strconv.FormatFloat(n*24, 'f', -1, 64) + "h"
+	})
+	parsed, err := time.ParseDuration(hours)
+	if err != nil {
+		return errors.New("is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d")
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+type size int64
+
+var sizeUnits = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
+
+func (s *size) UnmarshalText(text []byte) error {
+	bad := errors.New("is not a size; write bytes, or a number with KiB, MiB or GiB, such as 64MiB")
+	digits := strings.TrimRight(string(text), "BKMGi")
+	unit, known := sizeUnits[string(text[len(digits):])]
+	n, err := strconv.ParseFloat(digits, 64)
+	if err != nil || !known || math.IsNaN(n) || math.Abs(n)*float64(unit) >= math.MaxInt64 {
+		return bad
+	}
+	*s = size(n * float64(unit))
+	return nil
+}
+
+type level slog.Level
+
+func (l *level) UnmarshalText(text []byte) error {
+	if err := (*slog.Level)(l).UnmarshalText(text); err != nil {
+		return errors.New("is not a level; write debug, info, warn or error")
+	}
+	return nil
+}
+
+type list []string
+
+func (l *list) UnmarshalText(text []byte) error {
+	var items list
+	for item := range strings.SplitSeq(string(text), ",") {
+		item = strings.TrimSpace(item)
+		if item == "" {
+			return errors.New("has an empty item; write names with single commas between them")
+		}
+		if slices.Contains(items, item) {
+			return fmt.Errorf("names %q twice", item)
+		}
+		items = append(items, item)
+	}
+	*l = items
+	return nil
+}
+
+type columns map[string]string
+
+// ourColumns are the names that a column can have for us.
+var ourColumns = []string{"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
+	"inserted_at", "updated_at", "key", "order", "available_at", "priority"}
+
+func (c *columns) UnmarshalText(text []byte) error {
+	mapped := columns{}
+	for pair := range strings.SplitSeq(string(text), ",") {
+		ours, theirs, ok := strings.Cut(pair, ":")
+		ours, theirs = strings.TrimSpace(ours), strings.TrimSpace(theirs)
+		if !ok || ours == "" || theirs == "" {
+			return errors.New("is not a list of pairs; write our name, a colon and yours: key:aggregate_id,order:seq")
+		}
+		if !slices.Contains(ourColumns, ours) {
+			return fmt.Errorf("maps %q, which is no name of ours; the left side is one of %s", ours, strings.Join(ourColumns, ", "))
+		}
+		if _, twice := mapped[ours]; twice {
+			return fmt.Errorf("maps %s twice", ours)
+		}
+		mapped[ours] = theirs
+	}
+	*c = mapped
+	return nil
+}

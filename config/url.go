@@ -1,0 +1,124 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"regexp"
+	"strconv"
+	"strings"
+)
+
+// urlParts are the parts of a URL. net/url is not used to take it apart: it refuses some lists of
+// hosts, and its errors print the URL with the password.
+type urlParts struct {
+	scheme string
+	user   *string // percent-encoded, like password; nil when there is none
+	pass   *string
+	hosts  string // comma-separated, with ports
+	path   string
+	query  string
+}
+
+var (
+	schemePattern  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]{0,19}$`)
+	errNoURL       = errors.New("is no URL")
+	errURLBlank    = errors.New("contains a blank or a control character; remove it, or percent-encode it in a password")
+	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords write / as %2F, ? as %3F, # as %23 and @ as %40")
+	errURLEscape   = errors.New("has a % that does not start a percent-encoded character; write % as %25")
+)
+
+// splitURL takes a URL apart. Its errors hold nothing of the text, which may be a misplaced password.
+func splitURL(text string) (urlParts, error) {
+	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
+		return urlParts{}, errURLBlank
+	}
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok || !schemePattern.MatchString(scheme) {
+		return urlParts{}, errNoURL
+	}
+	authority, behind := rest, ""
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority, behind = rest[:end], rest[end:]
+	}
+	// Then a password holds one of / ? # unescaped, and what looks like the host is part of it.
+	if strings.ContainsAny(behind, "@#") {
+		return urlParts{}, errURLReserved
+	}
+	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
+	if at := strings.LastIndexByte(authority, '@'); at >= 0 {
+		user, pass, hasPass := strings.Cut(authority[:at], ":")
+		u.user, u.hosts = &user, authority[at+1:]
+		if hasPass {
+			u.pass = &pass
+		}
+		if _, err := url.PathUnescape(authority[:at]); err != nil {
+			return urlParts{}, errURLEscape
+		}
+	}
+	u.path, u.query, _ = strings.Cut(behind, "?")
+	return u, nil
+}
+
+// checkHosts checks a comma-separated list of hosts with optional ports.
+func checkHosts(hosts string) error {
+	for host := range strings.SplitSeq(hosts, ",") {
+		name, port := host, ""
+		if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
+			var err error
+			if name, port, err = net.SplitHostPort(host); err != nil {
+				return errors.New("has a host that cannot be read; write host:port, and IPv6 addresses in brackets")
+			}
+			if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
+				return errors.New("has a port that is no number from 1 to 65535")
+			}
+		}
+		if name == "" {
+			return errors.New("names no host; write host:port after the //")
+		}
+	}
+	return nil
+}
+
+// A broker is the kind of client that a URL asks for.
+type broker struct {
+	family string // kafka, nats, amqp or stdout
+	tls    bool
+	secure string // the family's scheme with TLS
+}
+
+var brokers = map[string]broker{
+	"kafka": {family: "kafka", secure: "kafka+tls"}, "kafka+tls": {family: "kafka", tls: true},
+	"nats": {family: "nats", secure: "nats+tls"}, "nats+tls": {family: "nats", tls: true},
+	"amqp": {family: "amqp", secure: "amqps"}, "amqps": {family: "amqp", tls: true},
+}
+
+const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout:"
+
+// parseBroker checks a publish URL.
+func parseBroker(text string) (broker, urlParts, error) {
+	if text == "stdout:" {
+		return broker{family: "stdout"}, urlParts{scheme: "stdout"}, nil
+	}
+	u, err := splitURL(text)
+	if errors.Is(err, errNoURL) {
+		return broker{}, u, errors.New("is no URL of a broker; " + brokerForms)
+	} else if err != nil {
+		return broker{}, u, err
+	}
+	b, known := brokers[u.scheme]
+	switch {
+	case !known:
+		return b, u, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
+	case b.family == "kafka" && u.user != nil:
+		return b, u, errors.New("holds a user, which Kafka URLs do not have; give OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
+	case b.family != "amqp" && strings.Trim(u.path, "/") != "":
+		return b, u, errors.New("has a path, which only AMQP URLs have (the vhost); set the topic with OUTBOX_TOPIC")
+	case b.family != "amqp" && u.query != "":
+		return b, u, errors.New("has parameters after a ?, which only AMQP URLs have")
+	case b.family == "amqp" && strings.Contains(u.hosts, ","):
+		return b, u, errors.New("names several hosts, which AMQP URLs do not have; name one, or a load balancer")
+	}
+	return b, u, checkHosts(u.hosts)
+}
