@@ -2,15 +2,42 @@
 // passes, with a network that can be broken and a broker in memory. It is imported by tests only.
 package publishertest
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
-// Run runs every test of the suite as a parallel subtest.
+// Networkless is also implemented by a Harness whose publisher uses no network. The tests that break
+// the network do not exist for it.
+type Networkless interface{ Networkless() }
+
+// A trial is one test of the suite.
+type trial struct {
+	name string
+	run  func(t *testing.T, h Harness)
+}
+
+// Run runs every test of the suite as parallel subtests. A test that the broker has no notion of (no
+// unknown topics, no limit, no network) is not among them.
 func Run(t *testing.T, h Harness) {
-	tests := map[string]func(*testing.T, Harness){}
-	for name, test := range tests {
-		t.Run(name, func(t *testing.T) {
+	t.Helper()
+	trials := slices.Concat(orderTrials, prefixTrials, contentTrials, closeTrials, cancelTrials)
+	if h.Unknown(t) != "" {
+		trials = append(trials, topologyTrials...)
+	}
+	if len(h.Illegal()) > 0 {
+		trials = append(trials, illegalTrials...)
+	}
+	if h.TooLarge() > 0 {
+		trials = append(trials, sizeTrials...)
+	}
+	if _, without := h.(Networkless); !without {
+		trials = slices.Concat(trials, outageTrials, silenceTrials)
+	}
+	for _, trial := range trials {
+		t.Run(trial.name, func(t *testing.T) {
 			t.Parallel()
-			test(t, h)
+			trial.run(t, h)
 		})
 	}
 }

@@ -1,0 +1,215 @@
+package publishertest
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"reflect"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A journal publishes as the relay does, holds every answer against the contract, and at the end
+// compares what arrived with what was answered. Several goroutines may publish; a failure that they
+// find is reported and does not end the test.
+type journal struct {
+	t *testing.T
+	h Harness
+	p publisher.Publisher
+
+	mu      sync.Mutex
+	entries map[string]*entry // by message id
+}
+
+// An entry is what is known of one message.
+type entry struct {
+	message  publisher.Message
+	number   int // in order of first publishing
+	accepted int
+	unknown  int // ambiguous answers: as often it may have arrived without being accepted
+}
+
+// newJournal opens a publisher of its own on the network and closes it when the test ends.
+func newJournal(t *testing.T, h Harness, network *Network) *journal {
+	t.Helper()
+	j := &journal{t: t, h: h, p: h.Open(t, network), entries: map[string]*entry{}}
+	t.Cleanup(func() {
+		network.Restore()
+		_ = j.p.Close()
+	})
+	return j
+}
+
+// publish is one call of Publish. The messages handed over are copies, which must come back
+// unchanged and are then overwritten, because nothing of them may be kept.
+func (j *journal) publish(ctx context.Context, messages []publisher.Message) []error {
+	j.t.Helper()
+	j.remember(messages)
+	lent := clone(messages)
+	answers := j.p.Publish(ctx, lent)
+	if !reflect.DeepEqual(lent, clone(messages)) {
+		j.t.Error("Publish changed the caller's messages")
+	}
+	for i := range lent {
+		overwrite(lent[i].Key)
+		overwrite(lent[i].Payload)
+	}
+	if len(answers) != len(messages) {
+		j.t.Errorf("%d answers for %d messages", len(answers), len(messages))
+		return slices.Repeat([]error{publisher.ErrNotAttempted}, len(messages))
+	}
+	j.checkPrefix(messages, answers)
+	j.record(messages, answers)
+	return answers
+}
+
+// accept publishes in calls of at most a thousand messages, each of which must be accepted at once.
+func (j *journal) accept(messages []publisher.Message) {
+	j.t.Helper()
+	for call := range slices.Chunk(messages, 1000) {
+		ctx, cancel := context.WithTimeout(j.t.Context(), patience)
+		expect(j.t, j.publish(ctx, call), publisher.Accepted)
+		cancel()
+	}
+}
+
+// persist publishes until every message is accepted. Each key goes on from its first message that
+// was not.
+func (j *journal) persist(messages []publisher.Message) {
+	j.t.Helper()
+	ctx, cancel := context.WithTimeout(j.t.Context(), patience)
+	defer cancel()
+	retry := time.NewTicker(20 * time.Millisecond)
+	defer retry.Stop()
+	for rest := messages; len(rest) > 0; {
+		call := rest[:min(len(rest), 1000)]
+		answers := j.publish(ctx, call)
+		expect(j.t, answers, publisher.Accepted, publisher.NotAttempted, publisher.Unavailable, publisher.Ambiguous)
+		left := notAccepted(call, answers)
+		if len(left) == 0 {
+			rest = rest[len(call):]
+			continue
+		}
+		rest = append(left, rest[len(call):]...)
+		select {
+		case <-retry.C:
+		case <-ctx.Done():
+			j.t.Fatalf("%d messages still not accepted after %v; the first answer: %v", len(rest), patience, firstError(answers))
+		}
+	}
+}
+
+// compare reads the topics and reports every message that is missing, unknown, changed, out of the
+// order of its key, or there more often than its answers allow.
+func (j *journal) compare(topics ...string) {
+	j.t.Helper()
+	for _, topic := range topics {
+		expected := 0
+		for _, e := range j.entries {
+			if e.message.Topic == topic && e.accepted > 0 {
+				expected++
+			}
+		}
+		j.compareWith(topic, j.h.Received(j.t, topic, expected))
+	}
+}
+
+func (j *journal) compareWith(topic string, received []publisher.Message) {
+	j.t.Helper()
+	seen, last := map[string]int{}, map[string]int{}
+	for i := range received {
+		r := &received[i]
+		e := j.entries[r.ID]
+		if e == nil || e.message.Topic != topic {
+			j.t.Errorf("%s holds message %q, which was not sent there", topic, r.ID)
+			continue
+		}
+		if seen[r.ID]++; seen[r.ID] > 1 {
+			continue
+		}
+		if !bytes.Equal(r.Payload, e.message.Payload) || !bytes.Equal(r.Key, e.message.Key) {
+			j.t.Errorf("message %q arrived changed", r.ID)
+		}
+		if key := string(e.message.Key); e.message.Key != nil {
+			if e.number < last[key] {
+				j.t.Errorf("key %q: message %d arrived first after message %d", key, e.number, last[key])
+			}
+			last[key] = e.number
+		}
+	}
+	for id, e := range j.entries {
+		switch n := seen[id]; {
+		case e.message.Topic != topic:
+		case n == 0 && e.accepted > 0:
+			j.t.Errorf("message %d (key %q) was accepted and is not in %s", e.number, e.message.Key, topic)
+		case n > e.accepted+e.unknown:
+			j.t.Errorf("message %d (key %q) is in %s %d times; answers: accepted %d, ambiguous %d",
+				e.number, e.message.Key, topic, n, e.accepted, e.unknown)
+		}
+	}
+}
+
+func (j *journal) remember(messages []publisher.Message) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range messages {
+		if _, known := j.entries[messages[i].ID]; !known {
+			j.entries[messages[i].ID] = &entry{message: messages[i], number: len(j.entries) + 1}
+		}
+	}
+}
+
+func (j *journal) record(messages []publisher.Message, answers []error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for i := range messages {
+		switch publisher.ClassOf(answers[i]) {
+		case publisher.Accepted:
+			j.entries[messages[i].ID].accepted++
+		case publisher.Ambiguous:
+			j.entries[messages[i].ID].unknown++
+		}
+	}
+}
+
+// checkPrefix reports keys whose accepted messages are not a prefix, and answers without a class.
+func (j *journal) checkPrefix(messages []publisher.Message, answers []error) {
+	j.t.Helper()
+	stopped := map[string]publisher.Class{}
+	for i := range messages {
+		class := publisher.ClassOf(answers[i])
+		if e, ok := errors.AsType[*publisher.Error](answers[i]); answers[i] != nil && (!ok || e.Short == "" || e.Err == nil) {
+			j.t.Errorf("answer %d is no complete *publisher.Error: %v", i, answers[i])
+		}
+		if messages[i].Key == nil {
+			continue
+		}
+		key := string(messages[i].Key)
+		if before, ok := stopped[key]; !ok {
+			if class != publisher.Accepted {
+				stopped[key] = class
+			}
+		} else if !mayFollow(before, class) {
+			j.t.Errorf("key %q: answer %d is %v behind one that is %v", key, i, class, before)
+		}
+	}
+}
+
+// mayFollow reports whether class is a possible answer behind an earlier one of the key. What was
+// sent together may share an answer; nothing may be sent behind one that was known to fail.
+func mayFollow(before, class publisher.Class) bool {
+	switch class {
+	case publisher.NotAttempted:
+		return true
+	case publisher.Topology, publisher.Ambiguous:
+		return before == class
+	case publisher.Unavailable:
+		return before == class || before == publisher.Ambiguous
+	default:
+		return false
+	}
+}
