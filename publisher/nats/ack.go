@@ -1,0 +1,90 @@
+package nats
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"github.com/nats-io/nats.go"
+)
+
+// An ack is what came back for a message: the zero value is an acceptance.
+type ack struct {
+	unheard bool      // nobody listens on the subject, so no stream does
+	refusal *apiError // the stream did not take the message
+}
+
+// An apiError is JetStream's error object.
+type apiError struct {
+	Code        int    `json:"code"`     // like an HTTP status
+	ErrCode     int    `json:"err_code"` // what exactly
+	Description string `json:"description"`
+}
+
+// readAck reads an answer. ok is false when it is not one of a stream or server.
+func readAck(m *nats.Msg) (a ack, ok bool) {
+	if len(m.Data) == 0 {
+		unheard := m.Header.Get("Status") == "503"
+		return ack{unheard: unheard}, unheard
+	}
+	if plainAck(m.Data) {
+		return ack{}, true
+	}
+	return parseAck(m.Data)
+}
+
+// plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
+// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true behind it.
+func plainAck(data []byte) bool {
+	rest, ok := plainString(data, `{"stream":"`)
+	if !ok || len(rest) == len(data)-len(`{"stream":""`) {
+		return false
+	}
+	if after, ok := plainString(rest, `,"domain":"`); ok {
+		rest = after
+	}
+	if rest, ok = bytes.CutPrefix(rest, []byte(`,"seq":`)); !ok {
+		return false
+	}
+	digits := 0
+	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
+		digits++
+	}
+	if digits == 0 || digits > 19 || rest[0] == '0' {
+		return false
+	}
+	rest = rest[digits:]
+	return string(rest) == `}` || string(rest) == `,"duplicate": true}`
+}
+
+// plainString cuts the prefix and the JSON string that follows, if that needs no decoding.
+func plainString(data []byte, prefix string) (rest []byte, ok bool) {
+	data, ok = bytes.CutPrefix(data, []byte(prefix))
+	if !ok {
+		return nil, false
+	}
+	for i, c := range data {
+		switch {
+		case c == '"':
+			return data[i+1:], true
+		case c < ' ', c == '\\':
+			return nil, false
+		}
+	}
+	return nil, false
+}
+
+// parseAck reads any answer of JetStream.
+func parseAck(data []byte) (a ack, ok bool) {
+	var answer struct {
+		Stream string    `json:"stream"`
+		Seq    uint64    `json:"seq"`
+		Error  *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(data, &answer); err != nil {
+		return ack{}, false
+	}
+	if answer.Error != nil {
+		return ack{refusal: answer.Error}, true
+	}
+	return ack{}, answer.Stream != ""
+}

@@ -1,0 +1,114 @@
+package nats
+
+import (
+	"context"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A meaning is what one of JetStream's error codes says about a message.
+type meaning struct {
+	class publisher.Class
+	scope publisher.Scope
+	short string
+	hint  string // what to do, or what to know; may be empty
+}
+
+// meanings are the error codes that a stream answers a plain publish with, as nats-server's
+// errors.json names them and its stream.go and jetstream_cluster.go send them. Limits and failures
+// have the scope of one topic, also where they reach further: another subject may belong to another
+// stream, account tier, storage type or leader, and finds that out for itself.
+var meanings = map[int]meaning{
+	// Another row may fit: these are about the message alone.
+	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
+	10097: {publisher.Permanent, 0, "headers too large", ""},
+
+	// The stream is not there, is another one than expected, or takes no such messages.
+	10059: {publisher.Topology, publisher.ScopeTopic, "no stream", "create it"},
+	10060: {publisher.Topology, publisher.ScopeTopic, "wrong stream", "another stream than expected takes the subject"},
+	10109: {publisher.Topology, publisher.ScopeTopic, "stream sealed", "the stream is read-only for ever: move the subject to another"},
+	10120: {publisher.Topology, publisher.ScopeTopic, "no account limits", "give the account a tier for the stream's replicas"},
+	10169: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream takes counters only"},
+	// JetStream as a whole is missing: no subject of the account can work.
+	10035: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "the server does not know the account"},
+	10039: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "enable JetStream for the account"},
+	10076: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "enable JetStream in the server"},
+
+	// Full. Store failed is the answer of a stream with discard new at one of its limits (messages,
+	// bytes, messages per subject), and of one whose disk has failed.
+	10077: {publisher.Unavailable, publisher.ScopeTopic, "stream full", "make room in the stream or raise its limits"},
+	10002: {publisher.Unavailable, publisher.ScopeTopic, "account full", "make room in the account or raise its limits"},
+	10023: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
+	10028: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream memory"},
+	10047: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
+	// Throttled: the stream's queue of incoming messages is full.
+	10167: {publisher.Unavailable, publisher.ScopeTopic, "throttled", ""},
+
+	// The cluster is between leaders, or the stream's server is away.
+	10008: {publisher.Unavailable, publisher.ScopeDestination, "no quorum", ""},
+	10009: {publisher.Unavailable, publisher.ScopeTopic, "no leader", ""},
+	10118: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
+	10194: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
+	// The leader's log and its store disagree: the message was not stored, and the stream is reset.
+	10063: {publisher.Unavailable, publisher.ScopeTopic, "stream resetting", ""},
+
+	// An earlier copy with the same id is being replicated: whether it will be stored is open.
+	10158: {publisher.Ambiguous, 0, "duplicate in progress", "an earlier copy is not stored yet"},
+}
+
+// recordLimit is what a file store holds at most, headers included (rlBadThresh in filestore.go);
+// beyond it a server says "store failed", as if the stream were full.
+const recordLimit = 32 << 20
+
+// answer returns the message's answer, nil if it was accepted.
+func (a ack) answer(m *publisher.Message) error {
+	switch {
+	case a.unheard:
+		return publisher.TopologyError("no stream", "no stream takes the subject %.128q: create one, or add the subject to one", m.Topic)
+	case a.refusal == nil:
+		return nil
+	}
+	meaning := a.refusal.meaning()
+	if a.refusal.ErrCode == 10077 && m.Size() > recordLimit {
+		meaning = meanings[10054]
+		meaning.hint = "a stream on disk takes 32 MiB at most"
+	}
+	hint := meaning.hint
+	if hint != "" {
+		hint = ": " + hint
+	}
+	refused := publisher.RefusedError(meaning.short, "JetStream refused the message: %s (error %d)%s",
+		a.refusal.Description, a.refusal.ErrCode, hint).(*publisher.Error)
+	refused.Class, refused.Scope = meaning.class, meaning.scope
+	return refused
+}
+
+// meaning returns what the code means. A code that is not known is judged by its status: a server
+// that is busy or not able to serve has not looked at the message.
+func (e *apiError) meaning() meaning {
+	if known, ok := meanings[e.ErrCode]; ok {
+		return known
+	}
+	switch e.Code {
+	case 429, 503:
+		return meaning{publisher.Unavailable, publisher.ScopeTopic, "JetStream unavailable", ""}
+	default:
+		return meaning{publisher.Refused, 0, "refused", ""}
+	}
+}
+
+// callEnded is the answer for messages that were not sent because the call ended.
+func callEnded(ctx context.Context) error {
+	ended := publisher.RefusedError("not attempted", "not attempted: %w", context.Cause(ctx)).(*publisher.Error)
+	ended.Class = publisher.NotAttempted
+	return ended
+}
+
+// ambiguous is the answer for messages that were sent in vain, and why.
+func (b *batch) ambiguous(s server, why error) error {
+	if b.stranger {
+		return publisher.AmbiguousError("no acknowledgement",
+			"sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)", why)
+	}
+	return publisher.AmbiguousError("no acknowledgement", "sent to NATS server %s, not acknowledged: %w", s.address, why)
+}

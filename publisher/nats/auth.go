@@ -1,0 +1,61 @@
+package nats
+
+import (
+	"errors"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nkeys"
+)
+
+// Auth is how the publisher proves who it is: one of user and password, a token, the contents of a
+// credentials file, or the seed of an nkey. The zero value is nobody.
+type Auth struct {
+	User, Password string
+	Token          string
+	Credentials    []byte // a .creds file: the user's JWT and the seed of its nkey
+	Seed           []byte // an nkey user seed, beginning with SU
+}
+
+// String keeps secrets out of logs and errors.
+func (a Auth) String() string { return "[redacted]" }
+
+// GoString keeps secrets out of %#v.
+func (a Auth) GoString() string { return "nats.Auth{[redacted]}" }
+
+func (a Auth) empty() bool {
+	return a.User == "" && a.Password == "" && a.Token == "" && len(a.Credentials) == 0 && len(a.Seed) == 0
+}
+
+var (
+	errCredentials = errors.New("the credentials do not hold a user JWT and an nkey seed: give the whole .creds file")
+	errSeed        = errors.New("the nkey is not a user seed: it begins with SU")
+)
+
+// apply sets the options of a connection. Its errors hold no secret.
+func (a Auth) apply(options *nats.Options) error {
+	options.User, options.Password, options.Token = a.User, a.Password, a.Token
+	if len(a.Credentials) > 0 {
+		jwt, err := nkeys.ParseDecoratedJWT(a.Credentials)
+		if err != nil {
+			return errCredentials
+		}
+		pair, err := nkeys.ParseDecoratedNKey(a.Credentials)
+		if err != nil {
+			return errCredentials
+		}
+		options.UserJWT = func() (string, error) { return jwt, nil }
+		options.SignatureCB = pair.Sign
+	}
+	if len(a.Seed) > 0 {
+		pair, err := nkeys.FromSeed(a.Seed)
+		if err != nil {
+			return errSeed
+		}
+		public, err := pair.PublicKey()
+		if err != nil || !nkeys.IsValidPublicUserKey(public) {
+			return errSeed
+		}
+		options.Nkey, options.SignatureCB = public, pair.Sign
+	}
+	return nil
+}

@@ -1,0 +1,195 @@
+package nats
+
+import (
+	"context"
+	"hash/maphash"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A batch is the state of one call of Publish, owned by the goroutine that called.
+type batch struct {
+	messages []publisher.Message
+	errs     []error
+	state    []state
+	next     []int32 // the following message of the same key, or -1
+	due      []int32 // messages whose key's last one was just accepted: they leave first
+	cursor   int     // messages from here on have not had their turn
+	waiting  int     // messages sent and not answered
+	stranger bool    // something that is no stream has answered
+
+	seed maphash.Seed
+	tail map[uint64]int32 // the last message of each key so far, by the key's hash
+}
+
+// A state tells what is known of a message.
+type state uint8
+
+const (
+	head   state = iota // may be sent: everything before it in its key is accepted
+	behind              // an earlier message of its key is not accepted, so far or for good
+	sent                // and not answered
+	done                // has its answer
+)
+
+// begin links the messages of each key. Two keys of one hash would be treated as one, which keeps
+// the order of both.
+func (b *batch) begin(messages []publisher.Message, errs []error) {
+	b.messages, b.errs = messages, errs
+	b.state, b.next, b.due = b.state[:0], b.next[:0], b.due[:0]
+	b.cursor, b.waiting, b.stranger = 0, 0, false
+	for i := range messages {
+		b.next = append(b.next, -1)
+		if messages[i].Key == nil {
+			b.state = append(b.state, head)
+			continue
+		}
+		key := maphash.Bytes(b.seed, messages[i].Key)
+		if last, ok := b.tail[key]; ok {
+			b.next[last] = int32(i)
+			b.state = append(b.state, behind)
+		} else {
+			b.state = append(b.state, head)
+		}
+		b.tail[key] = int32(i)
+	}
+	clear(b.tail)
+}
+
+// turn returns the next message that may be sent.
+func (b *batch) turn() (int32, bool) {
+	if n := len(b.due); n > 0 {
+		i := b.due[n-1]
+		b.due = b.due[:n-1]
+		return i, true
+	}
+	for b.cursor < len(b.state) {
+		i := b.cursor
+		b.cursor++
+		if b.state[i] == head {
+			return int32(i), true
+		}
+	}
+	return 0, false
+}
+
+// answer settles a message. If it was accepted, the next of its key may leave.
+func (b *batch) answer(i int32, err error) {
+	if b.state[i] == sent {
+		b.waiting--
+	}
+	b.state[i], b.errs[i] = done, err
+	if n := b.next[i]; err == nil && n >= 0 {
+		b.state[n] = head
+		b.due = append(b.due, n)
+	}
+}
+
+// deny answers the messages that are on their way to a subject that may not be published to.
+func (b *batch) deny(subject string) {
+	var answer error
+	for i := range b.state {
+		if b.state[i] != sent || b.messages[i].Topic != subject {
+			continue
+		}
+		if answer == nil {
+			answer = publisher.TopologyError("not permitted",
+				"the NATS user may not publish to %q: grant it publish on that subject", subject)
+		}
+		b.answer(int32(i), answer)
+	}
+}
+
+// finish answers what has no answer yet, and lets go of the caller's memory.
+func (b *batch) finish(unsent, unanswered error) {
+	for i := range b.state {
+		switch b.state[i] {
+		case head:
+			b.errs[i] = unsent
+		case sent:
+			b.errs[i] = unanswered
+		case behind:
+			b.errs[i] = publisher.ErrNotAttempted
+		}
+	}
+	b.messages, b.errs = nil, nil
+}
+
+// publish sends the messages and fills errs. It reports whether everything sent was answered.
+func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs []error) bool {
+	l.calls++
+	b := &l.batch
+	b.begin(messages, errs)
+	unsent, unanswered := l.exchange(ctx, b)
+	settled := b.waiting == 0
+	b.finish(unsent, unanswered)
+	l.wire.forget()
+	return settled
+}
+
+// exchange sends what may be sent and takes answers until there is nothing left to do. Otherwise it
+// returns the answers for the messages that were not sent and for those that were in vain.
+func (l *lane) exchange(ctx context.Context, b *batch) (unsent, unanswered error) {
+	for {
+		more, err := l.sendAll(ctx, b)
+		if err != nil {
+			l.drain(b)
+			return err, b.ambiguous(l.link.server, err)
+		}
+		if !more && b.waiting == 0 {
+			return nil, nil
+		}
+		select {
+		case m := <-l.acks:
+			l.take(b, m)
+			l.drain(b)
+		case subject := <-l.denied:
+			b.deny(subject)
+		case <-l.link.closed:
+			l.drain(b)
+			lost := l.link.lost()
+			return lost, b.ambiguous(l.link.server, lost)
+		case <-ctx.Done():
+			l.drain(b)
+			ended := callEnded(ctx)
+			return ended, b.ambiguous(l.link.server, ended)
+		}
+	}
+}
+
+// sendAll sends as much as the window takes and reports whether there is more. An error says that
+// nothing more may be sent.
+func (l *lane) sendAll(ctx context.Context, b *batch) (more bool, err error) {
+	for b.waiting < window {
+		i, ok := b.turn()
+		if !ok {
+			return false, nil
+		}
+		if ctx.Err() != nil {
+			return true, callEnded(ctx)
+		}
+		switch err := l.send(i, &b.messages[i]); {
+		case err == nil:
+			b.state[i] = sent
+			b.waiting++
+		case err == errGone:
+			<-l.link.closed
+			return true, l.link.lost()
+		default:
+			b.answer(i, err)
+		}
+	}
+	return true, nil
+}
+
+// drain takes the answers that have arrived.
+func (l *lane) drain(b *batch) {
+	for {
+		select {
+		case m := <-l.acks:
+			l.take(b, m)
+		default:
+			return
+		}
+	}
+}

@@ -1,0 +1,155 @@
+package nats
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Pauses between attempts to connect. They double from the first to the last and are drawn from
+// their upper half, so that the clients of a restarted server do not return all at once.
+const (
+	firstPause = 50 * time.Millisecond
+	lastPause  = time.Second
+)
+
+// connected returns the link to the server, or the answer for messages that cannot be sent now. It
+// waits only for the very first attempt to connect, which it starts.
+func (p *Publisher) connected(ctx context.Context) (*link, error) {
+	for {
+		p.mu.Lock()
+		p.start()
+		link, down, closed, tried := p.link, p.down, p.closed, p.tried
+		p.mu.Unlock()
+		switch {
+		case closed:
+			return nil, publisher.ErrClosed
+		case ctx.Err() != nil:
+			return nil, callEnded(ctx)
+		case link != nil:
+			return link, nil
+		case down != nil:
+			return nil, down
+		}
+		select {
+		case <-tried:
+		case <-ctx.Done():
+		}
+	}
+}
+
+// reconnected returns the link to the server. Where there is none it asks for an attempt to connect
+// at once and waits until one has ended.
+func (p *Publisher) reconnected(ctx context.Context) (*link, error) {
+	p.mu.Lock()
+	p.start()
+	link, closed, tried := p.link, p.closed, p.tried
+	p.mu.Unlock()
+	if link != nil || closed {
+		return p.connected(ctx)
+	}
+	select {
+	case p.hurry <- struct{}{}:
+	default:
+	}
+	select {
+	case <-tried:
+		return p.connected(ctx)
+	case <-ctx.Done():
+		return nil, p.unreachable(ctx)
+	}
+}
+
+// unreachable is the answer when ctx ended before an attempt to connect did.
+func (p *Publisher) unreachable(ctx context.Context) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.down != nil {
+		return p.down
+	}
+	return publisher.UnavailableError(publisher.ScopeDestination, "connecting",
+		"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
+}
+
+// start runs the goroutine that connects, once; p.mu is held.
+func (p *Publisher) start() {
+	if p.cancel != nil || p.closed {
+		return
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go p.run(ctx)
+}
+
+// run keeps one link up until ctx ends.
+func (p *Publisher) run(ctx context.Context) {
+	defer close(p.stopped)
+	pause, quiet := firstPause, false
+	known := p.servers
+	for ctx.Err() == nil {
+		link, err := p.dial(ctx, known)
+		if err != nil {
+			p.report(nil, err)
+			if !quiet && ctx.Err() == nil {
+				p.logger.Warn("cannot connect to NATS", "error", err)
+				quiet = true
+			}
+			p.rest(ctx, pause)
+			pause = min(2*pause, lastPause)
+			continue
+		}
+		pause, quiet = firstPause, false
+		p.report(link, nil)
+		p.logger.Info("connected to NATS", "server", link.server.address, "version", link.nc.ConnectedServerVersion())
+		select {
+		case <-link.closed:
+		case <-ctx.Done():
+			link.close()
+			<-link.closed
+		}
+		err = link.lost()
+		p.report(nil, err)
+		if ctx.Err() == nil {
+			p.logger.Warn("lost the connection to NATS", "server", link.server.address, "error", err)
+		}
+		known = link.discovered(p.servers)
+	}
+}
+
+// report makes the outcome of an attempt, or the loss of a link, known to everybody who waits.
+func (p *Publisher) report(link *link, down error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.link, p.down = link, down
+	close(p.tried)
+	p.tried = make(chan struct{})
+}
+
+// rest waits for about the pause, unless somebody is in a hurry.
+func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause/2 + rand.N(pause/2))
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-p.hurry:
+	case <-ctx.Done():
+	}
+}
+
+// dial tries the servers in random order and returns a link to the first that takes us.
+func (p *Publisher) dial(ctx context.Context, known []server) (*link, error) {
+	var failed error
+	for _, i := range rand.Perm(len(known)) {
+		link, err := p.open(ctx, known[i])
+		if err == nil {
+			return link, nil
+		}
+		failed = err
+		if ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, failed
+}

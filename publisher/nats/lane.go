@@ -1,0 +1,116 @@
+package nats
+
+import (
+	"errors"
+	"hash/maphash"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// window is how many messages of one call may be unanswered.
+const window = 1000
+
+// A lane is an inbox for the answers to one call at a time, and the memory that calls use again and
+// again. The library's read loop puts answers straight into acks, and the calling goroutine takes
+// them out.
+type lane struct {
+	link   *link
+	sub    *nats.Subscription
+	prefix string // of the reply subjects, which go on with the call's number and the message's index
+	acks   chan *nats.Msg
+	denied chan string // subjects that may not be published to
+	calls  uint64
+
+	batch batch
+	wire  wire
+	reply []byte
+	good  string // the last subject that was found legal
+}
+
+func newLane(l *link, prefix string) *lane {
+	return &lane{
+		link:   l,
+		prefix: prefix,
+		acks:   make(chan *nats.Msg, window),
+		denied: make(chan string, 8),
+		batch:  batch{seed: maphash.MakeSeed(), tail: map[uint64]int32{}},
+		wire:   wire{header: nats.Header{}},
+	}
+}
+
+// errGone means that the connection has ended and the message was not sent.
+var errGone = errors.New("connection closed")
+
+// send hands a message to the connection. An error other than errGone is the message's answer. A
+// write that failed half way is no error: the message may have been sent, and the link ends at once.
+func (l *lane) send(i int32, m *publisher.Message) error {
+	if m.Topic != l.good {
+		if err := checkSubject(m.Topic); err != nil {
+			return err
+		}
+		l.good = m.Topic
+	}
+	message, err := l.wire.encode(m, l.address(i))
+	if err != nil {
+		return err
+	}
+	switch err := l.link.nc.PublishMsg(message); {
+	case err == nil:
+		return nil
+	case errors.Is(err, nats.ErrConnectionClosed):
+		return errGone
+	case errors.Is(err, nats.ErrMaxPayload):
+		return publisher.PermanentError("message too large",
+			"%d bytes with headers are too many: the NATS server takes at most %d (max_payload)",
+			message.Size()-len(message.Subject)-len(message.Reply), l.link.nc.MaxPayload())
+	case errors.Is(err, nats.ErrHeadersNotSupported):
+		return publisher.UnavailableError(publisher.ScopeDestination, "no headers",
+			"NATS server %s has headers turned off: remove no_header_support from its configuration", l.link.server.address)
+	default:
+		return nil
+	}
+}
+
+// take handles one answer. What is not for a waiting message of this call is ignored.
+func (l *lane) take(b *batch, m *nats.Msg) {
+	i, ok := l.index(m.Subject)
+	if !ok || int(i) >= len(b.state) || b.state[i] != sent {
+		return
+	}
+	ack, ok := readAck(m)
+	if !ok {
+		b.stranger = true
+		return
+	}
+	b.answer(i, ack.answer(&b.messages[i]))
+}
+
+// address returns the reply subject for a message of the current call. The call's number keeps late
+// answers apart, as when two streams of different accounts acknowledge one message.
+func (l *lane) address(i int32) string {
+	l.reply = append(l.reply[:0], l.prefix...)
+	l.reply = strconv.AppendUint(l.reply, l.calls, 36)
+	l.reply = append(l.reply, '-')
+	l.reply = strconv.AppendInt(l.reply, int64(i), 36)
+	return string(l.reply)
+}
+
+// index returns which message of the current call a reply subject belongs to.
+func (l *lane) index(subject string) (int32, bool) {
+	token, ok := strings.CutPrefix(subject, l.prefix)
+	if !ok {
+		return 0, false
+	}
+	call, index, ok := strings.Cut(token, "-")
+	if !ok {
+		return 0, false
+	}
+	if n, err := strconv.ParseUint(call, 36, 64); err != nil || n != l.calls {
+		return 0, false
+	}
+	i, err := strconv.ParseInt(index, 36, 32)
+	return int32(i), err == nil && i >= 0
+}

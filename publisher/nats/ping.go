@@ -1,0 +1,106 @@
+package nats
+
+import (
+	"context"
+	"encoding/json"
+
+	"github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// infoSubject is where JetStream answers questions about the account.
+const infoSubject = "$JS.API.INFO"
+
+// Ping implements [publisher.Publisher]. It asks JetStream for the account's information. A user who
+// may not ask for that is answered too, by a violation, which shows that the server is there.
+func (p *Publisher) Ping(ctx context.Context) error {
+	link, err := p.reconnected(ctx)
+	if err != nil {
+		return err
+	}
+	defer context.AfterFunc(ctx, link.conn.interrupt)()
+	return link.ask(ctx)
+}
+
+// ask makes one round trip through JetStream.
+func (l *link) ask(ctx context.Context) error {
+	l.mu.Lock()
+	blind := l.blind
+	l.mu.Unlock()
+	if blind {
+		return l.greet(ctx)
+	}
+	lane, err := l.take()
+	if err != nil {
+		return err
+	}
+	lane.calls++
+	answered := false
+	defer func() { l.give(lane, answered) }()
+	if err := l.nc.PublishRequest(infoSubject, lane.address(0), nil); err != nil {
+		return l.lost()
+	}
+	for {
+		select {
+		case m := <-lane.acks:
+			if _, ok := lane.index(m.Subject); ok {
+				answered = true
+				return l.readInfo(m)
+			}
+		case subject := <-lane.denied:
+			if subject == infoSubject {
+				answered = true
+				l.mu.Lock()
+				l.blind = true
+				l.mu.Unlock()
+				return nil
+			}
+		case <-l.closed:
+			return l.lost()
+		case <-ctx.Done():
+			return l.silent(ctx)
+		}
+	}
+}
+
+// readInfo reads the account's information as far as to see that JetStream serves it.
+func (l *link) readInfo(m *nats.Msg) error {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
+		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
+			"NATS server %s has no JetStream for this account: turn it on in the server and for the account", l.server.address)
+	}
+	var info struct {
+		Error *apiError `json:"error"`
+	}
+	if err := json.Unmarshal(m.Data, &info); err != nil {
+		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
+			"what answers for JetStream at NATS server %s is not JetStream: %w", l.server.address, err)
+	}
+	if info.Error != nil {
+		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
+			"JetStream at NATS server %s cannot be used: %s (error %d): check that it is on, in the server and for the account",
+			l.server.address, info.Error.Description, info.Error.ErrCode)
+	}
+	return nil
+}
+
+// greet makes one round trip to the server.
+func (l *link) greet(ctx context.Context) error {
+	// nats.go wants a deadline; the pings of the connection itself notice a dead server by then.
+	ctx, cancel := context.WithTimeout(ctx, 3*pingInterval)
+	defer cancel()
+	err := l.nc.FlushWithContext(ctx)
+	switch {
+	case err == nil:
+		return nil
+	case ctx.Err() != nil:
+		return l.silent(ctx)
+	default:
+		return l.lost()
+	}
+}
+
+func (l *link) silent(ctx context.Context) error {
+	return publisher.UnavailableError(publisher.ScopeDestination, "no answer",
+		"NATS server %s does not answer: %w", l.server.address, context.Cause(ctx))
+}

@@ -1,0 +1,96 @@
+package nats
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+// A server is one that may be connected to.
+type server struct {
+	address string // host:port, fit for logs
+	tls     bool   // its URL asks for TLS
+	name    string // what its certificate names, when address is an IP learned from the cluster
+	auth    Auth   // user and password, or token, from its URL
+}
+
+// parseServers reads Config.Servers. Its errors do not repeat the URLs, which may hold a password.
+func parseServers(urls []string) ([]server, error) {
+	if len(urls) == 0 {
+		return nil, fmt.Errorf("no NATS server is configured: give nats://host:port")
+	}
+	servers := make([]server, 0, len(urls))
+	for i, text := range urls {
+		if !strings.Contains(text, "://") {
+			text = "nats://" + text
+		}
+		u, err := url.Parse(text)
+		if err != nil || u.Hostname() == "" || (u.Scheme != "nats" && u.Scheme != "tls") ||
+			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("NATS server %d is not of the form nats://host:port", i+1)
+		}
+		s := server{address: hostPort(u), tls: u.Scheme == "tls"}
+		if u.User != nil {
+			if password, ok := u.User.Password(); ok {
+				s.auth = Auth{User: u.User.Username(), Password: password}
+			} else {
+				s.auth = Auth{Token: u.User.Username()}
+			}
+		}
+		servers = append(servers, s)
+	}
+	return servers, nil
+}
+
+func hostPort(u *url.URL) string {
+	port := u.Port()
+	if port == "" {
+		port = "4222"
+	}
+	return net.JoinHostPort(u.Hostname(), port)
+}
+
+// url returns the server's URL without secrets.
+func (s server) url() string {
+	return "nats://" + s.address
+}
+
+// tlsConfig returns the configuration for a connection to the server, nil when TLS was not asked for.
+func (s server) tlsConfig(config *tls.Config) *tls.Config {
+	switch {
+	case config == nil && !s.tls:
+		return nil
+	case config == nil:
+		return &tls.Config{MinVersion: tls.VersionTLS12, ServerName: s.name}
+	case config.ServerName == "" && s.name != "":
+		config = config.Clone()
+		config.ServerName = s.name
+	}
+	return config
+}
+
+// with returns the servers and those of the cluster's addresses that are not among them. The latter
+// take over what is needed to connect from s, which told us of them.
+func (s server) with(servers []server, cluster []string) []server {
+	all := slices.Clone(servers)
+	for _, text := range cluster {
+		u, err := url.Parse(text)
+		if err != nil || u.Hostname() == "" {
+			continue
+		}
+		found := server{address: hostPort(u), tls: s.tls, auth: s.auth, name: s.name}
+		if found.name == "" {
+			found.name, _, _ = net.SplitHostPort(s.address)
+		}
+		if net.ParseIP(u.Hostname()) == nil {
+			found.name = ""
+		}
+		if !slices.ContainsFunc(all, func(known server) bool { return known.address == found.address }) {
+			all = append(all, found)
+		}
+	}
+	return all
+}

@@ -1,0 +1,42 @@
+package nats
+
+import (
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// maxSubject is the longest subject in bytes. A server ends the connection over a protocol line
+// longer than max_control_line, 4096 by default, which also holds the reply subject and two sizes.
+const maxSubject = 4096 - 96
+
+// checkSubject returns the answer for a message that must not be sent to the subject. The server
+// itself checks nothing: it would store a wildcard literally, split the line at a space, or find no
+// stream for an empty token for ever.
+func checkSubject(subject string) error {
+	illegal := func(why string) error {
+		return publisher.PermanentError("illegal subject", "the subject %.128q is illegal: %s", subject, why)
+	}
+	switch {
+	case subject == "":
+		return illegal("it is empty")
+	case len(subject) > maxSubject:
+		return illegal("it is too long for a NATS server")
+	case subject[0] == '$':
+		return illegal("subjects that begin with $ belong to the NATS server")
+	}
+	for i := range len(subject) {
+		if c := subject[i]; c <= ' ' || c == 0x7f {
+			return illegal("it has a space or control character")
+		}
+	}
+	for token := range strings.SplitSeq(subject, ".") {
+		switch token {
+		case "":
+			return illegal("it has an empty token")
+		case "*", ">":
+			return illegal("it has a wildcard")
+		}
+	}
+	return nil
+}

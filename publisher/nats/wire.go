@@ -1,0 +1,99 @@
+package nats
+
+import (
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// headerDedup is what a stream recognises a message by that it already holds.
+const headerDedup = "Nats-Msg-Id"
+
+// A wire builds messages of profile plain, all in the same memory: nats.go copies them out before
+// PublishMsg returns.
+type wire struct {
+	message nats.Msg
+	header  nats.Header
+	values  []string // what the slices in header point into
+}
+
+// encode returns the message as it goes out, valid until the next call. The error is its answer.
+func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
+	if err := m.CheckHeaders(); err != nil {
+		return nil, err
+	}
+	clear(w.header)
+	w.values = w.values[:0]
+	if m.DedupID == "" || !legalValue(m.DedupID) || !legalValue(m.ID) {
+		return nil, publisher.PermanentError("illegal id", "NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
+	}
+	w.add(headerDedup, m.DedupID)
+	w.add(publisher.HeaderMessageID, m.ID)
+	if m.Key != nil {
+		key := string(m.Key)
+		if !legalValue(key) {
+			return nil, publisher.PermanentError("illegal key", "NATS cannot carry the key %q: it has a line break, or spaces around it", key)
+		}
+		w.add(publisher.HeaderMessageKey, key)
+	}
+	typed := false
+	for i := range m.Headers {
+		h := &m.Headers[i]
+		if !legalName(h.Name) {
+			return nil, publisher.PermanentError("illegal header", "NATS cannot carry the header name %q: only printable ASCII without colon and space", h.Name)
+		}
+		if !legalValue(h.Value) {
+			return nil, publisher.PermanentError("illegal header", "NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
+		}
+		typed = typed || strings.EqualFold(h.Name, publisher.HeaderContentType)
+		w.add(h.Name, h.Value)
+	}
+	if !typed && m.Type != "" {
+		w.add(publisher.HeaderContentType, m.Type)
+	}
+	w.message.Subject, w.message.Reply, w.message.Header, w.message.Data = m.Topic, reply, w.header, m.Payload
+	return &w.message, nil
+}
+
+// add appends a header; a name may come more than once.
+func (w *wire) add(name, value string) {
+	if earlier, ok := w.header[name]; ok {
+		w.header[name] = append(earlier[:len(earlier):len(earlier)], value)
+		return
+	}
+	n := len(w.values)
+	w.values = append(w.values, value)
+	w.header[name] = w.values[n : n+1 : n+1]
+}
+
+// forget lets go of the last message.
+func (w *wire) forget() {
+	clear(w.header)
+	clear(w.values[:cap(w.values)])
+	w.message = nats.Msg{}
+}
+
+// legalName follows the NATS header specification (ADR-4): printable ASCII without the colon.
+func legalName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; c <= ' ' || c > '~' || c == ':' {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// legalValue reports whether a value arrives as it was sent: within its line, and without spaces
+// around it, which servers and clients trim. Of two ids that differ only in those, one row would be
+// taken for a duplicate of the other.
+func legalValue(value string) bool {
+	if value == "" {
+		return true
+	}
+	if strings.IndexByte(value, '\r') >= 0 || strings.IndexByte(value, '\n') >= 0 {
+		return false
+	}
+	first, last := value[0], value[len(value)-1]
+	return first != ' ' && first != '\t' && last != ' ' && last != '\t'
+}
