@@ -4,9 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/url"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -33,13 +33,8 @@ func requireURLs(cfg *Config, global *scope, scopes []*scope) {
 
 // checkConfig checks what the tags cannot say about the relay's own settings.
 func checkConfig(cfg *Config, s *scope) {
-	for key, secret := range map[string]Secret{"DATABASE_URL": cfg.Database.URL, "DATABASE_DIRECT_URL": cfg.Database.DirectURL} {
-		if secret.IsSet() {
-			if err := checkDatabase(secret.value); err != nil {
-				s.bad(key, "%s", err)
-			}
-		}
-	}
+	checkDatabase(s, "DATABASE_URL", cfg.Database.URL)
+	checkDatabase(s, "DATABASE_DIRECT_URL", cfg.Database.DirectURL)
 	if _, err := sql.ParseTable(cfg.Table.Name); err != nil {
 		s.bad("TABLE", "is no table name; write table or schema.table, a name with a dot in double quotes")
 	}
@@ -53,18 +48,17 @@ func checkConfig(cfg *Config, s *scope) {
 
 // checkColumns refuses two meanings for one column that the relay writes.
 func checkColumns(cfg *Config, s *scope) {
-	columns := cfg.Table.Columns
-	if _, mapped := columns["key"]; mapped && cfg.Table.Key.Kind != KeyAuto {
+	table := cfg.Table
+	if table.Columns["key"] != "" && table.Key.Kind != KeyAuto {
 		s.bad("COLUMNS", "maps key, which contradicts %s; remove one of them", s.origins["KEY"].variable)
 	}
-	for _, written := range []string{"relayed_at", "failed_at", "last_error", "attempt", "updated_at"} {
-		for _, other := range ourColumns {
-			_, configured := columns[written]
-			_, otherConfigured := columns[other]
-			if written != other && (configured || otherConfigured) && cfg.Table.Column(written) == cfg.Table.Column(other) &&
-				(!slices.Contains(ourColumns[4:8], other) || written < other) {
-				s.bad("COLUMNS", "gives the column %s to both %s and %s; the relay writes %s, so it needs a column of its own",
-					cfg.Table.Column(written), written, other, written)
+	for i, ours := range ourColumns {
+		for _, other := range ourColumns[:i] {
+			configured := table.Columns[ours] != "" || table.Columns[other] != ""
+			written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
+			if configured && written && table.Column(ours) == table.Column(other) {
+				s.bad("COLUMNS", "takes the column %s for both %s and %s; what the relay writes needs a column of its own",
+					table.Column(ours), other, ours)
 			}
 		}
 	}
@@ -81,34 +75,41 @@ func checkAddr(s *scope, addr string) {
 	}
 }
 
-// checkDatabase checks the form of a connection string. Its errors hold no part of it that could be
-// a password.
-func checkDatabase(text string) error {
-	forms := "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
-	if strings.Contains(text, "://") {
+func checkDatabase(s *scope, key string, secret Secret) {
+	if !secret.IsSet() {
+		return
+	}
+	if err := parseDatabase(secret.value); err != nil {
+		s.bad(key, "%s", err)
+	}
+}
+
+const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
+
+// parseDatabase checks a connection string. Its errors hold no part of it that could be a password.
+func parseDatabase(text string) error {
+	if isDatabaseURL(text) {
 		u, err := splitURL(text)
-		switch {
-		case errors.Is(err, errNoURL):
-			return errors.New("is neither a PostgreSQL URL nor a DSN; " + forms)
-		case err != nil:
+		if err != nil {
 			return err
-		case u.scheme != "postgres" && u.scheme != "postgresql":
-			return fmt.Errorf("has the unknown scheme %q; %s", u.scheme, forms)
 		}
-		if u.hosts != "" { // libpq's environment fills it in
+		if u.hosts != "" { // else the environment or a parameter gives it
 			if err := checkHosts(u.hosts); err != nil {
 				return err
 			}
 		}
 	} else if redactDSN(text) == redacted {
-		return errors.New("is neither a PostgreSQL URL nor a DSN; " + forms)
+		return errors.New("is neither a PostgreSQL URL nor a DSN; " + databaseForms)
 	}
-	if _, err := pgconn.ParseConfig(text); err != nil {
-		// pgx masks passwords in its text as well as it can; what it wraps holds a parameter or a path.
-		if cause := errors.Unwrap(err); cause != nil && !strings.Contains(text, "://") {
-			return fmt.Errorf("cannot be used: %w", cause)
-		}
+	_, err := pgconn.ParseConfig(text)
+	if err == nil {
+		return nil
+	}
+	// pgx masks passwords in its own text only as well as it can. What it wraps is about one
+	// parameter or a file, except for net/url's error, which is the whole text.
+	cause := errors.Unwrap(err)
+	if _, whole := errors.AsType[*url.Error](err); whole || cause == nil {
 		return errors.New("cannot be used; check its parameters and the PG* variables")
 	}
-	return nil
+	return fmt.Errorf("cannot be used: %w", cause)
 }

@@ -59,10 +59,13 @@ type Table struct {
 	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
 }
 
-// Column returns the table's name of one of our columns.
+// Column returns the table's name of one of our columns, whether or not the table has it.
 func (t Table) Column(ours string) string {
 	if theirs, ok := t.Columns[ours]; ok {
 		return theirs
+	}
+	if ours == "order" {
+		return "seq"
 	}
 	return ours
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -71,10 +70,4 @@ func (s *scope) bad(key, format string, args ...any) {
 		p.Text = "(from the file " + o.path + ") " + p.Text
 	}
 	s.loader.add(p)
-}
-
-// IsError reports whether an error says that the configuration is wrong.
-func IsError(err error) bool {
-	_, ok := errors.AsType[*Error](err)
-	return ok
 }

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"regexp"
 	"strings"
 )
 
@@ -9,6 +10,8 @@ const (
 	redacted = "[redacted]"
 	hidden   = "xxxxx" // in place of a password
 )
+
+var parameterName = regexp.MustCompile(`^[a-zA-Z_]+$`)
 
 // harmless are the connection parameters whose values are shown; those of all others are hidden.
 var harmless = map[string]bool{
@@ -27,13 +30,18 @@ func (s Setting) redact(text string) string {
 		return text
 	case s.secret == "broker":
 		return redactURL(text)
-	case s.secret == "database" && strings.Contains(text, "://"):
+	case s.secret == "database" && isDatabaseURL(text):
 		return redactURL(text)
 	case s.secret == "database":
 		return redactDSN(text)
 	default:
 		return redacted
 	}
+}
+
+// isDatabaseURL tells the two forms of a connection string apart as libpq does.
+func isDatabaseURL(text string) bool {
+	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
 
 func redactURL(text string) string {
@@ -80,9 +88,9 @@ func redactDSN(text string) string {
 			return redacted
 		}
 		name = strings.TrimSpace(name)
-		value = strings.TrimLeft(value, " \t\r\n")
+		value = strings.TrimLeft(value, " \t\r\n\v\f")
 		end, ok := valueEnd(value)
-		if !ok || strings.ContainsAny(name, " \t\r\n") {
+		if !ok || !parameterName.MatchString(name) {
 			return redacted
 		}
 		if harmless[name] {
@@ -104,7 +112,7 @@ func valueEnd(s string) (end int, ok bool) {
 			i++
 		case quoted && c == '\'' && i > 0:
 			return i + 1, true
-		case !quoted && strings.IndexByte(" \t\r\n", c) >= 0:
+		case !quoted && strings.IndexByte(" \t\r\n\v\f", c) >= 0:
 			return i, true
 		}
 	}

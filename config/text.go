@@ -91,6 +91,9 @@ type columns map[string]string
 var ourColumns = []string{"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
 	"inserted_at", "updated_at", "key", "order", "available_at", "priority"}
 
+// writtenColumns are those of them that the relay writes.
+var writtenColumns = []string{"attempt", "relayed_at", "failed_at", "last_error", "updated_at"}
+
 func (c *columns) UnmarshalText(text []byte) error {
 	mapped := columns{}
 	for pair := range strings.SplitSeq(string(text), ",") {

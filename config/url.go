@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"net"
 	"net/url"
 	"regexp"
@@ -79,46 +78,4 @@ func checkHosts(hosts string) error {
 		}
 	}
 	return nil
-}
-
-// A broker is the kind of client that a URL asks for.
-type broker struct {
-	family string // kafka, nats, amqp or stdout
-	tls    bool
-	secure string // the family's scheme with TLS
-}
-
-var brokers = map[string]broker{
-	"kafka": {family: "kafka", secure: "kafka+tls"}, "kafka+tls": {family: "kafka", tls: true},
-	"nats": {family: "nats", secure: "nats+tls"}, "nats+tls": {family: "nats", tls: true},
-	"amqp": {family: "amqp", secure: "amqps"}, "amqps": {family: "amqp", tls: true},
-}
-
-const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout:"
-
-// parseBroker checks a publish URL.
-func parseBroker(text string) (broker, urlParts, error) {
-	if text == "stdout:" {
-		return broker{family: "stdout"}, urlParts{scheme: "stdout"}, nil
-	}
-	u, err := splitURL(text)
-	if errors.Is(err, errNoURL) {
-		return broker{}, u, errors.New("is no URL of a broker; " + brokerForms)
-	} else if err != nil {
-		return broker{}, u, err
-	}
-	b, known := brokers[u.scheme]
-	switch {
-	case !known:
-		return b, u, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
-	case b.family == "kafka" && u.user != nil:
-		return b, u, errors.New("holds a user, which Kafka URLs do not have; give OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
-	case b.family != "amqp" && strings.Trim(u.path, "/") != "":
-		return b, u, errors.New("has a path, which only AMQP URLs have (the vhost); set the topic with OUTBOX_TOPIC")
-	case b.family != "amqp" && u.query != "":
-		return b, u, errors.New("has parameters after a ?, which only AMQP URLs have")
-	case b.family == "amqp" && strings.Contains(u.hosts, ","):
-		return b, u, errors.New("names several hosts, which AMQP URLs do not have; name one, or a load balancer")
-	}
-	return b, u, checkHosts(u.hosts)
 }

@@ -5,7 +5,9 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
+	"slices"
 	"strings"
 )
 
@@ -21,23 +23,23 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 		if !d.PublishURL.IsSet() {
 			continue
 		}
-		b, _, err := parseBroker(d.PublishURL.value)
+		b, err := ParseBroker(d.PublishURL.value)
 		if err != nil {
 			s.bad("PUBLISH_URL", "%s", err)
 			continue
 		}
 		s.sortUse(b, unused, used)
 	}
-	for variable, problem := range unused {
+	for _, variable := range slices.Sorted(maps.Keys(unused)) {
 		// A global setting may be of use to just some of the destinations.
 		if !used[variable] {
-			scopes[0].loader.add(problem)
+			scopes[0].loader.add(unused[variable])
 		}
 	}
 }
 
 // sortUse notes which of the settings given for one kind of broker the destination's broker uses.
-func (s *scope) sortUse(b broker, unused map[string]Problem, used map[string]bool) {
+func (s *scope) sortUse(b Broker, unused map[string]Problem, used map[string]bool) {
 	for _, setting := range s.settings {
 		o := s.origins[setting.key]
 		if setting.scheme == "" || !o.given || o.text == "" {
@@ -45,10 +47,10 @@ func (s *scope) sortUse(b broker, unused map[string]Problem, used map[string]boo
 		}
 		url := s.origins["PUBLISH_URL"].variable
 		switch {
-		case setting.scheme == b.family, setting.scheme == "tls" && b.tls:
+		case setting.scheme == string(b.Family), setting.scheme == "tls" && b.TLS:
 			used[o.variable] = true
-		case setting.scheme == "tls" && b.secure != "":
-			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.secure)}
+		case setting.scheme == "tls" && b.Family != FamilyStdout:
+			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.Family.secureScheme())}
 		default:
 			kind := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}[setting.scheme]
 			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("is for %s, but %s is not; remove one of them", kind, url)}
@@ -143,7 +145,7 @@ func checkCredentials(d *Destination, s *scope) {
 			s.bad(key, "is a second credential beside %s; keep one of them", first)
 		}
 	}
-	if _, u, err := parseBroker(d.PublishURL.value); err == nil && u.user != nil && first != "" && strings.HasPrefix(u.scheme, "nats") {
+	if b, err := ParseBroker(d.PublishURL.value); err == nil && b.Family == FamilyNATS && b.HasUser && first != "" {
 		s.bad("PUBLISH_URL", "holds a user beside %s; keep one of them", first)
 	}
 }

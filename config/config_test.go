@@ -1,0 +1,225 @@
+package config
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// minimal is an environment that is sound and says no more than it must.
+var minimal = []string{"OUTBOX_DATABASE_URL=postgres://app:pw@db:5432/shop", "OUTBOX_PUBLISH_URL=kafka://k1:9092,k2:9092", "PATH=/bin"}
+
+func load(t *testing.T, more ...string) *Config {
+	t.Helper()
+	cfg, err := parse(append(more, minimal...), true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+func file(t *testing.T, content string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "value")
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestDefaults(t *testing.T) {
+	t.Parallel()
+	cfg := load(t)
+	cfg.values = nil
+	url := Secret{value: "postgres://app:pw@db:5432/shop", shown: "postgres://app:xxxxx@db:5432/shop"}
+	want := &Config{
+		Database: Database{URL: url, DirectURL: url},
+		Table:    Table{Name: "outbox_messages"},
+		Destinations: []Destination{{
+			Name:           "default",
+			PublishURL:     Secret{value: "kafka://k1:9092,k2:9092", shown: "kafka://k1:9092,k2:9092"},
+			Topic:          "{topic}",
+			Profile:        "plain",
+			MaxAttempts:    5,
+			BackoffMin:     500 * time.Millisecond,
+			BackoffMax:     time.Minute,
+			PublishTimeout: 10 * time.Second,
+			OnFailed:       "continue",
+		}},
+		BatchSize:        1000,
+		MaxInFlight:      4096,
+		MaxInFlightBytes: 64 << 20,
+		PollInterval:     50 * time.Millisecond,
+		ListenChannel:    "outbox_messages",
+		Settle:           "mark",
+		Shards:           16,
+		OwnerTTL:         10 * time.Second,
+		HTTPAddr:         ":9630",
+		ShutdownTimeout:  25 * time.Second,
+		LogLevel:         slog.LevelInfo,
+		LogFormat:        "json",
+	}
+	if !reflect.DeepEqual(cfg, want) {
+		t.Errorf("got  %#v\nwant %#v", cfg, want)
+	}
+}
+
+func TestEachSetting(t *testing.T) {
+	t.Parallel()
+	cfg := load(t,
+		"OUTBOX_DATABASE_DIRECT_URL=host=db2 password='it\\'s'", "OUTBOX_TABLE=sales.events",
+		"OUTBOX_COLUMNS=key:aggregate_id, order:seq,topic:type", "OUTBOX_BATCH_SIZE=010", "OUTBOX_MAX_IN_FLIGHT=7",
+		"OUTBOX_MAX_IN_FLIGHT_BYTES=1.5GiB", "OUTBOX_POLL_INTERVAL=2s", "OUTBOX_LISTEN_CHANNEL=", "OUTBOX_SETTLE=delete",
+		"OUTBOX_SHARDS=1", "OUTBOX_OWNER_TTL=1d", "OUTBOX_HTTP_ADDR=127.0.0.1:0", "OUTBOX_SHUTDOWN_TIMEOUT=1m30s",
+		"OUTBOX_LOG_LEVEL=warn", "OUTBOX_LOG_FORMAT=text", "OUTBOX_TOPIC=shop.{topic}.{region}", "OUTBOX_MAX_ATTEMPTS=9",
+		"OUTBOX_BACKOFF_MIN=1s", "OUTBOX_BACKOFF_MAX=1.5d", "OUTBOX_PUBLISH_TIMEOUT=3s", "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN",
+		"OUTBOX_KAFKA_SASL_USERNAME=u", "OUTBOX_KAFKA_SASL_PASSWORD=p")
+	d := cfg.Destinations[0]
+	for name, pair := range map[string][2]any{
+		"direct":     {cfg.Database.DirectURL.Loaded(), "host=db2 password='it\\'s'"},
+		"table":      {cfg.Table.Name, "sales.events"},
+		"columns":    {cfg.Table.Columns, map[string]string{"key": "aggregate_id", "order": "seq", "topic": "type"}},
+		"batch":      {cfg.BatchSize, 10},
+		"in flight":  {cfg.MaxInFlight, 7},
+		"bytes":      {cfg.MaxInFlightBytes, int64(3 << 29)},
+		"poll":       {cfg.PollInterval, 2 * time.Second},
+		"channel":    {cfg.ListenChannel, ""},
+		"settle":     {cfg.Settle, SettleDelete},
+		"shards":     {cfg.Shards, 1},
+		"ttl":        {cfg.OwnerTTL, 24 * time.Hour},
+		"addr":       {cfg.HTTPAddr, "127.0.0.1:0"},
+		"shutdown":   {cfg.ShutdownTimeout, 90 * time.Second},
+		"level":      {cfg.LogLevel, slog.LevelWarn},
+		"format":     {cfg.LogFormat, "text"},
+		"topic":      {d.Topic, "shop.{topic}.{region}"},
+		"attempts":   {d.MaxAttempts, 9},
+		"backoff":    {d.BackoffMin, time.Second},
+		"backoff ^":  {d.BackoffMax, 36 * time.Hour},
+		"timeout":    {d.PublishTimeout, 3 * time.Second},
+		"mechanism":  {d.Kafka.SASLMechanism, "PLAIN"},
+		"user":       {d.Kafka.Username.Loaded(), "u"},
+		"password":   {d.Kafka.Password.Loaded(), "p"},
+		"column":     {cfg.Table.Column("key"), "aggregate_id"},
+		"default":    {cfg.Table.Column("payload"), "payload"},
+		"order":      {Table{}.Column("order"), "seq"},
+		"no pattern": {len(d.Topics), 0},
+	} {
+		if !reflect.DeepEqual(pair[0], pair[1]) {
+			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
+		}
+	}
+}
+
+func TestKeySources(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]KeySource{
+		"":                  {},
+		"column:tenant":     {KeyColumn, "tenant"},
+		"header:x-key":      {KeyHeader, "x-key"},
+		"header:a:b":        {KeyHeader, "a:b"},
+		"payload:order.id":  {KeyPayload, "order.id"},
+		"topic":             {Kind: KeyTopic},
+		"none":              {Kind: KeyNone},
+		"column:with blank": {KeyColumn, "with blank"},
+	} {
+		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got != want || got.String() != text {
+			t.Errorf("%q: got %#v (%s)", text, got, got)
+		}
+	}
+	if path := (KeySource{KeyPayload, "a.b"}).Path(); !reflect.DeepEqual(path, []string{"a", "b"}) {
+		t.Errorf("path %q", path)
+	}
+}
+
+func TestEmptyCountsAsUnset(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "OUTBOX_BATCH_SIZE=", "OUTBOX_SETTLE=", "OUTBOX_COLUMNS=", "OUTBOX_DESTINATIONS=", "OUTBOX_LOG_LEVEL=",
+		"OUTBOX_BATCH_SIZE_FILE=", "OUTBOX_NO_SETTING=", "OUTBOX_AMQP_EXCHANGE=")
+	if cfg.BatchSize != 1000 || cfg.Settle != SettleMark || len(cfg.Destinations) != 1 {
+		t.Errorf("got %+v", cfg)
+	}
+}
+
+func TestFiles(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]string{"shop\n": "shop", "shop\r\n": "shop", "shop\n\n": "shop\n", "shop": "shop"} {
+		if got := load(t, "OUTBOX_TABLE_FILE="+file(t, content)).Table.Name; got != want {
+			t.Errorf("content %q gave %q", content, got)
+		}
+	}
+}
+
+func TestOfflineNeedsNoURL(t *testing.T) {
+	t.Parallel()
+	cfg, err := parse([]string{"OUTBOX_TABLE=events"}, false)
+	if err != nil || cfg.Table.Name != "events" {
+		t.Errorf("got %v, %v", cfg, err)
+	}
+}
+
+// The variables that Kubernetes sets for Services called outbox, outbox-relay and outbox-db.
+func TestServiceLinksAreIgnored(t *testing.T) {
+	t.Parallel()
+	var links []string
+	for _, service := range []string{"OUTBOX", "OUTBOX_RELAY", "OUTBOX_DB"} {
+		links = append(links, service+"_SERVICE_HOST=10.0.0.1", service+"_SERVICE_PORT=9630", service+"_SERVICE_PORT_METRICS=9630",
+			service+"_PORT=tcp://10.0.0.1:9630", service+"_PORT_9630_TCP=tcp://10.0.0.1:9630", service+"_PORT_9630_TCP_PROTO=tcp",
+			service+"_PORT_9630_TCP_PORT=9630", service+"_PORT_9630_TCP_ADDR=10.0.0.1")
+	}
+	load(t, links...)
+	for _, setting := range Settings() {
+		if isServiceLink(setting.Name) || isServiceLink(setting.Name+fileSuffix) {
+			t.Errorf("%s looks like a service link", setting.Name)
+		}
+	}
+}
+
+func TestLoadReadsTheProcess(t *testing.T) {
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, Prefix) {
+			t.Setenv(name, "")
+		}
+	}
+	for _, entry := range minimal[:2] {
+		name, value, _ := strings.Cut(entry, "=")
+		t.Setenv(name, value)
+	}
+	t.Setenv("OUTBOX_HTTP_ADDR", ":1")
+	cfg, err := Load()
+	if err != nil || cfg.HTTPAddr != ":1" {
+		t.Errorf("got %v, %v", cfg, err)
+	}
+	t.Setenv("OUTBOX_BATCH_SIZE", "wrong")
+	if addr, err := LoadHTTPAddr(); err != nil || addr != ":1" {
+		t.Errorf("the address alone: %q, %v", addr, err)
+	}
+	if _, err := LoadOffline(); err == nil {
+		t.Error("a wrong setting was accepted")
+	}
+	t.Setenv("OUTBOX_HTTP_ADDR", "nonsense")
+	if _, err := LoadHTTPAddr(); err == nil {
+		t.Error("a wrong address was accepted")
+	}
+}
+
+// Every default must be a value that the setting would accept.
+func TestDefaultsDecode(t *testing.T) {
+	t.Parallel()
+	var env []string
+	for _, setting := range Settings() {
+		if setting.Description == "" {
+			t.Errorf("%s has no description", setting.Name)
+		}
+		if setting.Default != "" {
+			env = append(env, setting.Name+"="+setting.Default)
+		}
+	}
+	if len(env) < 15 {
+		t.Fatalf("only %d settings have a default", len(env))
+	}
+	load(t, env...)
+}

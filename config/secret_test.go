@@ -1,0 +1,149 @@
+package config
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func TestRedaction(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ kind, text, want string }{
+		{"true", "hush", "[redacted]"},
+		{"true", "postgres://u:p@h", "[redacted]"},
+		{"database", "postgres://u:hush@h:1,h2:2/d?sslmode=require&password=hush&sslpassword=hush", "postgres://u:xxxxx@h:1,h2:2/d?sslmode=require&password=xxxxx&sslpassword=xxxxx"},
+		{"database", "postgres://u:hush@sh@h/d", "postgres://u:xxxxx@h/d"},
+		{"database", "postgres://u:hu/sh@h/d", "[redacted]"},
+		{"database", "postgres://u:1?hush@h/d", "[redacted]"},
+		{"database", "postgres://u:1#hush", "[redacted]"},
+		{"database", "postgresql:///d?host=/tmp", "postgresql:///d?host=/tmp"},
+		{"database", "host=h user=u password=hush dbname=d", "host=h user=u password=xxxxx dbname=d"},
+		{"database", `password = 'hush \' hush' host='a b'`, `password=xxxxx host='a b'`},
+		{"database", `password=hush\ hush host=h`, `password=xxxxx host=h`},
+		{"database", "host=h\fpassword=hush", "host=h password=xxxxx"},
+		{"database", "password=two hush", "[redacted]"},
+		{"database", "password='hush", "[redacted]"},
+		{"database", "host=a password=b://hush", "host=a password=xxxxx"},
+		{"database", "mysql://u:hush@h/d?x=1", "[redacted]"},
+		{"database", "hush", "[redacted]"},
+		{"broker", "stdout:", "stdout:"},
+		{"broker", "amqp://u:hush@h:5672/v?heartbeat=3&auth=hush", "amqp://u:xxxxx@h:5672/v?heartbeat=3&auth=xxxxx"},
+		{"broker", "amqp://u@h", "amqp://u@h"},
+		{"broker", "nats://hush@h:4222", "nats://xxxxx@h:4222"},
+		{"broker", "nats+tls://u:hush@h:4222", "nats+tls://u:xxxxx@h:4222"},
+		{"broker", "hush", "[redacted]"},
+		{"broker", "", ""},
+	} {
+		if got := (Setting{secret: c.kind}).redact(c.text); got != c.want {
+			t.Errorf("%s %q: got %q, want %q", c.kind, c.text, got, c.want)
+		}
+	}
+}
+
+// No way of printing a configuration shows a secret.
+func TestSecretsAreNotPrinted(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "OUTBOX_DATABASE_DIRECT_URL=postgres://u:hush@h/d", "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN",
+		"OUTBOX_KAFKA_SASL_USERNAME=hush", "OUTBOX_KAFKA_SASL_PASSWORD_FILE="+file(t, "hush"))
+	out, err := json.Marshal(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", cfg, "secret", cfg.Database.DirectURL)
+	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", cfg, "secret", cfg.Database.DirectURL)
+	all := string(out) + log.String() + fmt.Sprintf("%v %+v %#v %s %q", cfg.Database, cfg.Destinations, cfg.Destinations, cfg.Database.DirectURL, cfg.Database.DirectURL)
+	for _, v := range cfg.Values() {
+		all += v.Text
+	}
+	if strings.Contains(all, "hush") {
+		t.Error("a secret was printed: " + all)
+	}
+	if !strings.Contains(all, "postgres://u:xxxxx@h/d") {
+		t.Error("the harmless part was not printed")
+	}
+}
+
+// Every field of type Secret has the tag that keeps it from being printed, and no other field has it.
+func TestSecretFieldsAreMarked(t *testing.T) {
+	t.Parallel()
+	var walk func(reflect.Type)
+	walk = func(in reflect.Type) {
+		for field := range in.Fields() {
+			tagged := field.Tag.Get("secret") != ""
+			switch {
+			case field.Type == reflect.TypeFor[Secret]() || tagged:
+				if !tagged || field.Type != reflect.TypeFor[Secret]() {
+					t.Errorf("%s: the type and the tag disagree", field.Name)
+				}
+			case field.Type == reflect.TypeFor[[]Destination]():
+				walk(field.Type.Elem())
+			case field.Type.Kind() == reflect.Struct:
+				walk(field.Type)
+			}
+		}
+	}
+	walk(reflect.TypeFor[Config]())
+}
+
+func TestSecretIsReadAgain(t *testing.T) {
+	t.Parallel()
+	path := file(t, "old\n")
+	cfg := load(t, "OUTBOX_KAFKA_SASL_MECHANISM=PLAIN", "OUTBOX_KAFKA_SASL_USERNAME=u", "OUTBOX_KAFKA_SASL_PASSWORD_FILE="+path)
+	password := cfg.Destinations[0].Kafka.Password
+	if err := os.WriteFile(path, []byte("new\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := password.Read(); got != "new" || err != nil {
+		t.Errorf("got %q, %v", got, err)
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := password.Read(); got != "" || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("after its removal: %q, %v", got, err)
+	}
+	if got, err := NewSecret("kept").Read(); got != "kept" || err != nil {
+		t.Errorf("without a file: %q, %v", got, err)
+	}
+}
+
+func TestParseBroker(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Broker{
+		"stdout:":                            {Family: FamilyStdout},
+		"kafka://a:1,b":                      {Family: FamilyKafka, Hosts: []string{"a:1", "b"}},
+		"KAFKA+TLS://[::1]:9092,a":           {Family: FamilyKafka, TLS: true, Hosts: []string{"[::1]:9092", "a"}},
+		"nats://tok%40en@h/":                 {Family: FamilyNATS, Hosts: []string{"h"}, User: "tok@en", HasUser: true},
+		"nats+tls://u:@h":                    {Family: FamilyNATS, TLS: true, Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
+		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Family: FamilyAMQP, TLS: true, Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true, HasPass: true},
+	} {
+		if got, err := ParseBroker(text); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("%s: got %+v, %v", text, got, err)
+		}
+	}
+}
+
+func FuzzRedact(f *testing.F) {
+	for _, seed := range []string{"u:S3cret!@h/d", "u:S3cret!@h?password=S3cret!", "S3cret!@h"} {
+		f.Add("postgres://"+seed, "host=h password=S3cret! user=u")
+	}
+	f.Fuzz(func(t *testing.T, url, dsn string) {
+		_, _ = ParseBroker(url)
+		_ = parseDatabase(dsn)
+		// Whatever surrounds it, a password in its proper place is not shown.
+		for _, text := range []string{"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn, "password='S3cret!' " + dsn} {
+			if shown := (Setting{secret: "database"}).redact(text); strings.Contains(shown, "S3cret!") &&
+				!strings.Contains(url, "S3cret!") && !strings.Contains(dsn, "S3cret!") {
+				t.Errorf("%q is shown as %q", text, shown)
+			}
+		}
+	})
+}
