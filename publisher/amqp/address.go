@@ -1,0 +1,36 @@
+package amqp
+
+import (
+	"strings"
+
+	"github.com/rabbitmq/amqp091-go"
+)
+
+// errURL does not quote the URL, which holds a password.
+var errURL = unavailable("bad publish URL", "the publish URL is not of the form amqp://user:password@host:port/vhost "+
+	"(or amqps://, with several hosts separated by commas): percent-encode special characters in user, password and vhost")
+
+// addresses splits a URL with several hosts into one for each of them.
+func addresses(url string) ([]string, error) {
+	scheme, rest, found := strings.Cut(url, "://")
+	if !found {
+		return nil, errURL
+	}
+	authority, path := rest, ""
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		authority, path = rest[:i], rest[i:]
+	}
+	user, hosts := "", authority
+	if i := strings.LastIndexByte(authority, '@'); i >= 0 {
+		user, hosts = authority[:i+1], authority[i+1:]
+	}
+	var all []string
+	for host := range strings.SplitSeq(hosts, ",") {
+		one := scheme + "://" + user + host + path
+		if _, err := amqp091.ParseURI(one); err != nil {
+			return nil, errURL // the library's own error quotes the URL
+		}
+		all = append(all, one)
+	}
+	return all, nil
+}

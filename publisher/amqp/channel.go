@@ -1,0 +1,65 @@
+package amqp
+
+import (
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// window is how many messages may be unanswered on a channel. RabbitMQ gains nothing measurable
+// from more, and returned messages are buffered up to this number.
+const window = 500
+
+// A channel is an AMQP channel in confirm mode, used by one call of Publish at a time.
+type channel struct {
+	conn    *connection
+	amqp    *amqp091.Channel
+	returns chan amqp091.Return // never full: at most one for each unanswered message
+	closes  chan *amqp091.Error
+	woken   chan struct{} // something may have been answered
+	headers amqp091.Table // reused for each message
+
+	ended bool           // closed has seen the channel's end
+	cause *amqp091.Error // why, nil when it was closed in good order
+}
+
+func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
+	ch, err := conn.Channel()
+	if err != nil {
+		return nil, err
+	}
+	if err := ch.Confirm(false); err != nil {
+		return nil, err
+	}
+	return &channel{
+		conn:    c,
+		amqp:    ch,
+		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
+		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
+		woken:   make(chan struct{}, 1),
+		headers: amqp091.Table{},
+	}, nil
+}
+
+// publish sends a message. What is not confirmed because it could never be sent is Permanent.
+func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.DeferredConfirmation, error) {
+	p, err := publishing(m, ch.headers, ch.conn.amqp.Config.FrameSize)
+	if err != nil {
+		return nil, err
+	}
+	const mandatory, immediate = true, false
+	return ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, mandatory, immediate, p)
+}
+
+// closed tells whether the channel has ended. The library sends its notice before it turns the
+// unanswered confirms false, so a false confirm on a channel that is not closed is the broker's.
+func (ch *channel) closed() bool {
+	if !ch.ended {
+		select {
+		case ch.cause = <-ch.closes:
+			ch.ended = true
+		default:
+		}
+	}
+	return ch.ended
+}

@@ -1,0 +1,245 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// closeTimeout bounds the wait for the broker's goodbye.
+const closeTimeout = time.Second
+
+// A connection is one connection to the broker and its channels.
+type connection struct {
+	amqp    *amqp091.Connection
+	socket  *socket
+	address string
+	log     *slog.Logger
+	running *sync.WaitGroup // the publisher's
+
+	useful       atomic.Bool                   // a message was accepted on it
+	exchangeSeen atomic.Bool                   // the exchange was there when last looked for
+	blocked      atomic.Pointer[string]        // the broker's reason while it blocks publishing
+	cause        atomic.Pointer[amqp091.Error] // why it ended, if not by us
+
+	mu      sync.Mutex
+	idle    []*channel
+	busy    map[*channel]struct{}
+	closing bool
+}
+
+// start begins to watch the connection.
+func (c *connection) start() {
+	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
+	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
+	c.running.Go(func() { c.watch(closes, blocks) })
+}
+
+// watch follows the connection's state until it has ended and all its channels with it.
+func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.Blocking) {
+	for closes != nil || blocks != nil {
+		select {
+		case err, open := <-closes:
+			if !open {
+				closes = nil
+			} else {
+				c.cause.Store(err)
+			}
+		case b, open := <-blocks:
+			switch {
+			case !open:
+				blocks = nil
+			case b.Active:
+				c.blocked.Store(&b.Reason)
+				c.log.Warn("rabbitmq blocks publishing", "address", c.address, "reason", b.Reason)
+			default:
+				c.blocked.Store(nil)
+				c.log.Info("rabbitmq takes messages again", "address", c.address)
+			}
+		}
+		c.wake()
+	}
+	c.mu.Lock()
+	closing := c.closing
+	c.mu.Unlock()
+	if !closing {
+		c.log.Warn("rabbitmq connection lost", "address", c.address, "error", c.lost())
+	}
+	c.wake()
+}
+
+// wake has every call on the connection look for answers.
+func (c *connection) wake() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for ch := range c.busy {
+		select {
+		case ch.woken <- struct{}{}:
+		default:
+		}
+	}
+}
+
+// usable returns the answer for messages that cannot be sent now, nil if they can.
+func (c *connection) usable() error {
+	if c.amqp.IsClosed() {
+		return c.lost()
+	}
+	if reason := c.blocked.Load(); reason != nil {
+		return unavailable("broker blocked", "RabbitMQ at %s has blocked publishing (%s): free memory or disk on the broker", c.address, *reason)
+	}
+	return nil
+}
+
+// lost returns the answer for messages that were not sent on a connection that has ended.
+func (c *connection) lost() error {
+	if cause := c.cause.Load(); cause != nil {
+		return unavailable("connection lost", "the connection to RabbitMQ at %s was lost: %w", c.address, cause)
+	}
+	return unavailable("connection lost", "the connection to RabbitMQ at %s has ended", c.address)
+}
+
+// ask waits for a question to the broker and its answer, which the library cannot break off. When
+// ctx ends first, ask returns ErrNotAttempted and leaves them to end with the answer or the
+// connection.
+func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection) error) error {
+	done := make(chan error, 1)
+	c.running.Go(func() { done <- question(c.amqp) })
+	select {
+	case err := <-done:
+		if err != nil && c.amqp.IsClosed() {
+			return c.lost()
+		}
+		return err
+	case <-ctx.Done():
+		return publisher.ErrNotAttempted
+	}
+}
+
+// ping returns nil when the broker answers and would take messages for the exchange.
+func (c *connection) ping(ctx context.Context, exchange string) error {
+	if err := c.usable(); err != nil {
+		return err
+	}
+	if exchange != "" {
+		c.exchangeSeen.Store(false)
+		return c.checkExchange(ctx, exchange)
+	}
+	err := c.ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		return ch.Close()
+	})
+	return c.failed("open channel", err)
+}
+
+// failed returns err as an answer for messages that were not sent.
+func (c *connection) failed(what string, err error) error {
+	if _, answer := errors.AsType[*publisher.Error](err); err == nil || answer {
+		return err
+	}
+	return unavailable(what+" failed", "%s on RabbitMQ at %s: %w", what, c.address, err)
+}
+
+// checkExchange looks for the exchange before it is first used, on a channel of its own: publishing
+// to a missing one closes the channel and leaves everything on it without an answer.
+func (c *connection) checkExchange(ctx context.Context, name string) error {
+	if name == "" || c.exchangeSeen.Load() {
+		return nil // the default exchange is always there and cannot be asked for
+	}
+	err := c.ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		// The kind is not looked at.
+		if err := ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
+			return err
+		}
+		return ch.Close()
+	})
+	if err == nil {
+		c.exchangeSeen.Store(true)
+		return nil
+	}
+	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
+		switch answer.Code {
+		case amqp091.NotFound:
+			return topologyOfAll("no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
+		case amqp091.AccessRefused:
+			return topologyOfAll("exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
+		}
+	}
+	return c.failed("check exchange", err)
+}
+
+// take returns a channel for one call alone, to be given back with put.
+func (c *connection) take(ctx context.Context) (*channel, error) {
+	for {
+		c.mu.Lock()
+		for len(c.idle) > 0 {
+			ch := c.idle[len(c.idle)-1]
+			c.idle = c.idle[:len(c.idle)-1]
+			if !ch.amqp.IsClosed() {
+				c.busy[ch] = struct{}{}
+				c.mu.Unlock()
+				return ch, nil
+			}
+		}
+		c.mu.Unlock()
+		// One that is opened too late for this call serves another.
+		if err := c.ask(ctx, c.open); err != nil {
+			return nil, c.failed("open channel", err)
+		}
+	}
+}
+
+// open adds an idle channel.
+func (c *connection) open(conn *amqp091.Connection) error {
+	ch, err := newChannel(c, conn)
+	if err == nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.idle = append(c.idle, ch)
+	}
+	return err
+}
+
+// put takes a channel back. One with unanswered messages is closed in the background: late answers
+// must not be taken for those of a later call.
+func (c *connection) put(ch *channel, clean bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.busy, ch)
+	switch {
+	case ch.amqp.IsClosed():
+	case clean:
+		c.idle = append(c.idle, ch)
+	default:
+		c.running.Go(func() { _ = ch.amqp.Close() })
+	}
+}
+
+// close says goodbye to the broker, for at most about closeTimeout.
+func (c *connection) close() error {
+	c.mu.Lock()
+	c.closing = true
+	c.mu.Unlock()
+	// The deadline that the library sets is lifted again by each frame that arrives.
+	kill := time.AfterFunc(closeTimeout, func() { _ = c.socket.Close() })
+	defer kill.Stop()
+	err := c.amqp.CloseDeadline(time.Now().Add(closeTimeout))
+	if errors.Is(err, amqp091.ErrClosed) {
+		return nil
+	}
+	return err
+}

@@ -1,0 +1,171 @@
+// Package amqp publishes to RabbitMQ over AMQP 0-9-1: every message mandatory and persistent, on
+// channels in confirm mode, in windows of unanswered messages of which no two share an ordering key.
+//
+// One connection carries everything. Each call of Publish has a channel for itself, since delivery
+// tags follow the order of publishing, and channels are kept for later calls. What the broker can
+// only say by closing a channel (an oversized body, a missing right) it does not say of one message:
+// the call then sends those without an answer again one by one, until the guilty one is alone.
+//
+// Negative confirms come from queues, not from messages: a queue that is full and rejects, a quorum
+// queue that has failed. They are Unavailable for the topic. A confirm that the library turns false
+// because its channel was closed is no answer at all.
+package amqp
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Config says where and how to publish.
+type Config struct {
+	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas.
+	// It is asked again for each new connection, so that changed credentials are taken up.
+	URL func() (string, error)
+	// TLS is used with amqps; nil leaves it to the URL's parameters and the system's certificates.
+	// An empty ServerName stands for the URL's host.
+	TLS *tls.Config
+	// Exchange is what is published to; "" is the default exchange, where the topic names a queue.
+	Exchange string
+	// Name is shown by the broker as the connection's name.
+	Name string
+	// Dial makes the network connection; nil uses a net.Dialer.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// Logger gets one line for each change of the connection's state; nil discards them.
+	Logger *slog.Logger
+}
+
+// A Publisher publishes to one exchange. It implements [publisher.Publisher].
+type Publisher struct {
+	config Config
+	log    *slog.Logger
+
+	dialing chan struct{} // holds one token while somebody looks at or makes the connection
+	// Guarded by the token:
+	live    *connection // the newest connection, nil before the first
+	host    int         // which of the URL's hosts is tried first
+	failed  error       // why the last connection could not be made or was of no use
+	backoff time.Duration
+	retryAt time.Time
+
+	mu     sync.Mutex
+	closed bool
+	abort  context.CancelFunc // ends the dial under way, if any
+
+	running sync.WaitGroup // calls, and what connections do in the background
+}
+
+// New returns a publisher that connects when it is first used.
+func New(config Config) *Publisher {
+	p := &Publisher{config: config, log: config.Logger, dialing: make(chan struct{}, 1)}
+	if p.config.Dial == nil {
+		p.config.Dial = new(net.Dialer).DialContext
+	}
+	if p.log == nil {
+		p.log = slog.New(slog.DiscardHandler)
+	}
+	return p
+}
+
+// Publish implements [publisher.Publisher].
+func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
+	b := newBatch(p.config.Exchange, messages)
+	if !p.enter() {
+		for i := range b.answers {
+			b.answers[i] = publisher.ErrClosed
+		}
+		return b.answers
+	}
+	defer p.running.Done()
+	if len(messages) > 0 {
+		b.end(p.publish(ctx, b))
+	}
+	return b.answers
+}
+
+// publish returns nil when every message has its answer, else the answer for those that were not
+// sent.
+func (p *Publisher) publish(ctx context.Context, b *batch) error {
+	if ctx.Err() != nil {
+		return publisher.ErrNotAttempted
+	}
+	conn, err := p.connect(ctx)
+	if err != nil {
+		return err
+	}
+	// Each turn is one channel. A channel that the broker closes answers at least one message.
+	for !b.complete() {
+		if err := conn.usable(); err != nil {
+			return err
+		}
+		if err := conn.checkExchange(ctx, p.config.Exchange); err != nil {
+			return err
+		}
+		ch, err := conn.take(ctx)
+		if err != nil {
+			return err
+		}
+		err = b.run(ctx, ch)
+		conn.put(ch, len(b.flights) == 0)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Ping implements [publisher.Publisher].
+func (p *Publisher) Ping(ctx context.Context) error {
+	if !p.enter() {
+		return publisher.ErrClosed
+	}
+	defer p.running.Done()
+	conn, err := p.connect(ctx)
+	if err == nil {
+		err = conn.ping(ctx, p.config.Exchange)
+	}
+	if errors.Is(err, publisher.ErrNotAttempted) {
+		return unavailable("no answer", "RabbitMQ did not answer the ping: %w", context.Cause(ctx))
+	}
+	return err
+}
+
+// Close implements [publisher.Publisher].
+func (p *Publisher) Close() error {
+	p.mu.Lock()
+	closed, abort := p.closed, p.abort
+	p.closed = true
+	p.mu.Unlock()
+	if closed {
+		return nil
+	}
+	if abort != nil {
+		abort()
+	}
+	p.dialing <- struct{}{}
+	conn := p.live
+	<-p.dialing
+	var err error
+	if conn != nil {
+		err = conn.close()
+	}
+	p.running.Wait()
+	return err
+}
+
+// enter counts a call, unless the publisher is closed.
+func (p *Publisher) enter() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.closed {
+		return false
+	}
+	p.running.Add(1)
+	return true
+}
