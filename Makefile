@@ -1,0 +1,101 @@
+# Two commands are enough for a start: `make demo` and `make test`. They obtain what they need.
+
+SHELL       := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+MAKEFLAGS   += --no-print-directory
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
+BROKER  ?= nats
+CLI     := github.com/outbox-relay/outbox-relay/cli
+LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
+
+# Every Go module but the pinned tools: the relay itself, then those with servers and peers in them.
+MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod)))
+# Packages that wait for brokers cost little processor time, the race detector much.
+GOTEST  := go test -race -p 2 -timeout 15m
+
+SERVICES := dev/services.sh
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the static binary, ./outbox-relay
+	@CGO_ENABLED=0 go build -trimpath -ldflags '$(LDFLAGS)' -o outbox-relay .
+
+.PHONY: demo
+demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka or rabbitmq
+	@$(SERVICES) run postgres $(filter kafka rabbitmq,$(BROKER)) -- make demo-run
+
+.PHONY: demo-run
+demo-run:
+	@cd demo && go run . --broker $(BROKER)
+
+.PHONY: test
+test: lint test-chart ## everything: linters, chart, all tests against real services
+	@$(SERVICES) run -- make test-go
+	@echo "all tests passed; the services stay up for the next run (make services-stop)"
+
+.PHONY: test-go
+test-go: build ## go vet and go test -race of all modules; needs the TEST_ variables
+	@for module in $(MODULES); do \
+	  echo "== go test: $$module"; \
+	  (cd $$module && go vet ./... && $(GOTEST) ./...); \
+	done
+
+.PHONY: test-chart
+test-chart: bin/helm ## lint the chart, render it and compare with its golden files
+	@cd charts && go test ./...
+
+.PHONY: lint
+lint: bin/golangci-lint ## golangci-lint on all modules, syntax of the scripts
+	@for script in .ci/run $$(find dev -name '*.sh'); do bash -n $$script; done
+	@for module in $(MODULES); do \
+	  echo "== lint: $$module"; \
+	  (cd $$module && $(CURDIR)/bin/golangci-lint run ./...); \
+	done
+
+.PHONY: e2e
+e2e: build ## only the end-to-end tests
+	@$(SERVICES) run -- make e2e-run
+
+.PHONY: e2e-run
+e2e-run:
+	@cd e2e && $(GOTEST) ./...
+
+.PHONY: bench
+bench: build ## drain 300,000 rows to each broker, beside the yardstick; prints a table
+	@$(SERVICES) run -- make bench-run
+
+.PHONY: bench-run
+bench-run:
+	@cd bench && go run .
+
+.PHONY: services
+services: ## obtain and start PostgreSQL, Kafka, NATS and RabbitMQ
+	@$(SERVICES) up
+	@$(SERVICES) status
+
+.PHONY: services-stop
+services-stop: ## stop them; their data stays
+	@$(SERVICES) stop
+
+.PHONY: image
+image: ## the container image, outbox-relay:VERSION
+	@docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t outbox-relay:$(VERSION) .
+
+.PHONY: clean
+clean: ## stop the services and remove all that was built or stored
+	@$(SERVICES) wipe
+	@rm -rf bin outbox-relay .services
+
+# Pinned tools: built again when their module changes.
+bin/golangci-lint bin/helm bin/nats-server: bin/%: tools/%/go.mod
+	@echo "building $*"
+	@mkdir -p bin
+	@cd tools/$* && GOFLAGS=-mod=readonly go build -trimpath -ldflags='-s -w' -o ../../bin/ tool
+	@touch $@

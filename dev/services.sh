@@ -1,0 +1,217 @@
+#!/usr/bin/env bash
+# services.sh - PostgreSQL, Kafka, NATS JetStream and RabbitMQ for tests, demo and benchmarks.
+#
+#   dev/services.sh up     [SERVICE...]   obtain and start, wait until ready
+#   dev/services.sh stop   [SERVICE...]   stop gracefully; data is kept
+#   dev/services.sh crash  [SERVICE...]   kill -9, for recovery tests; `up` starts it again
+#   dev/services.sh wipe   [SERVICE...]   stop and delete the data
+#   dev/services.sh status                state and address of each
+#   dev/services.sh env                   export lines: eval "$(dev/services.sh env)"
+#   dev/services.sh run [SERVICE...] -- COMMAND...   up, then COMMAND with that environment
+#
+# SERVICE is postgres, kafka, nats or rabbitmq; none means all. Repeating a verb is harmless.
+#
+# A service is taken from, in this order,
+#   1. its variable, TEST_DATABASE_URL, TEST_KAFKA_URL, TEST_NATS_URL or TEST_AMQP_URL: left alone;
+#   2. Docker Compose (docker-compose.yml), when a daemon answers;
+#   3. a process of this machine, its software installed if need be (apt as root, Maven, Go).
+#
+# Settings, all optional:
+#   SERVICES_MODE         compose or native instead of asking for a Docker daemon
+#   SERVICES_DIR          data, logs and pids; default .services in the checkout
+#   SERVICES_PORT_OFFSET  added to every port; default the first of 0, 100, ... whose ports are free
+#   SERVICES_TIMEOUT      seconds that a service may take to become ready; default 90
+#   KAFKA_SESSION_MS      how long a crashed Kafka is kept out; default 2000
+#
+# Everything listens on 127.0.0.1 only. A second set beside the first needs a SERVICES_DIR of its own
+# and the TEST_ variables unset.
+set -euo pipefail
+
+say() { printf '%s\n' "$*" >&2; }
+die() {
+  say "services.sh: $*"
+  exit 1
+}
+
+CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+ALL=(postgres kafka nats rabbitmq)
+
+# PostgreSQL runs as its own user when we are root, and must reach its data.
+home=$CHECKOUT/.services
+if [ "$(id -u)" = 0 ] && ! setpriv --reuid=65534 --regid=65534 --clear-groups test -x "$CHECKOUT" 2>/dev/null; then
+  home=/var/tmp/outbox-relay-$(printf %s "$CHECKOUT" | cksum | cut -d' ' -f1)
+fi
+SERVICES_DIST=$home/dist # what was downloaded, for every set of this checkout
+mkdir -p "${SERVICES_DIR:=$home}" "$SERVICES_DIST"
+[[ -O $SERVICES_DIR && -O $SERVICES_DIST ]] || die "$SERVICES_DIR belongs to another user"
+SERVICES_DIR=$(cd "$SERVICES_DIR" && pwd -P)
+SERVICES_TIMEOUT=${SERVICES_TIMEOUT:-90}
+KAFKA_SESSION_MS=${KAFKA_SESSION_MS:-2000}
+LOGS=$SERVICES_DIR/logs RUN=$SERVICES_DIR/run
+
+for part in ports process install compose postgres kafka nats rabbitmq; do
+  # shellcheck source=/dev/null
+  . "$CHECKOUT/dev/services/$part.sh"
+done
+
+# variable SERVICE prints the name of the variable with its address.
+variable() {
+  case $1 in
+    postgres) echo TEST_DATABASE_URL ;;
+    kafka) echo TEST_KAFKA_URL ;;
+    nats) echo TEST_NATS_URL ;;
+    rabbitmq) echo TEST_AMQP_URL ;;
+  esac
+}
+
+# given SERVICE reports whether the environment names a service that is not ours.
+given() {
+  local name
+  name=$(variable "$1")
+  [ -n "${!name:-}" ]
+}
+
+mode() {
+  if [ -z "${SERVICES_MODE:-}" ]; then
+    if compose_answers; then SERVICES_MODE=compose; else SERVICES_MODE=native; fi
+  fi
+  case $SERVICES_MODE in
+    compose | native) ;;
+    *) die "SERVICES_MODE is compose or native, not $SERVICES_MODE" ;;
+  esac
+}
+
+running() {
+  if [ "$SERVICES_MODE" = compose ]; then compose_running "$1"; else pid "$1" >/dev/null; fi
+}
+
+started=() # by this call
+up() {
+  local service begun
+  for service in "$@"; do
+    if given "$service"; then
+      say "$service: $(variable "$service") is set, nothing to start"
+      continue
+    fi
+    running "$service" && continue
+    if [ "$SERVICES_MODE" = native ]; then "${service}_install"; fi
+    listening "$("${service}_port")" && die "$service: another process has port $("${service}_port"); stop it, or set SERVICES_PORT_OFFSET"
+    begun=$(date +%s%N)
+    if [ "$SERVICES_MODE" = compose ]; then compose_up "$service"; else "${service}_start"; fi
+    started+=("$service")
+    say "$service: ready after $((($(date +%s%N) - begun) / 1000000)) ms at 127.0.0.1:$("${service}_port")"
+  done
+}
+
+stop() {
+  local service
+  for service in "$@"; do
+    if [ "$SERVICES_MODE" = compose ]; then compose stop "$service" >&2; else "${service}_stop"; fi
+    say "$service: stopped"
+  done
+}
+
+crash() {
+  local service
+  for service in "$@"; do
+    if ! running "$service"; then
+      say "$service: not running"
+    elif [ "$SERVICES_MODE" = compose ]; then
+      compose kill -s KILL "$service" >&2
+    else
+      kill9 "$service"
+      say "$service: killed"
+    fi
+  done
+}
+
+wipe() {
+  local service
+  for service in "$@"; do
+    if [ "$SERVICES_MODE" = compose ]; then compose rm -sfv "$service" >&2; else "${service}_stop"; fi
+    rm -rf "${SERVICES_DIR:?}/$service"
+    say "$service: wiped"
+  done
+  [ $# -lt ${#ALL[@]} ] || rm -f "$SERVICES_DIR/port-offset"
+}
+
+status() {
+  local service name
+  say "$SERVICES_MODE services in $SERVICES_DIR"
+  for service in "${ALL[@]}"; do
+    name=$(variable "$service")
+    if given "$service"; then
+      printf '%-9s given by %s\n' "$service" "$name"
+    elif running "$service"; then
+      printf '%-9s up    %s\n' "$service" "$("${service}_url")"
+    else
+      printf '%-9s down\n' "$service"
+    fi
+  done
+}
+
+environment() {
+  local service name
+  for service in "${ALL[@]}"; do
+    name=$(variable "$service")
+    printf 'export %s=%q\n' "$name" "${!name:-$("${service}_url")}"
+  done
+  printf 'export PATH=%q:"$PATH"\n' "$SERVICES_DIR/bin:$SERVICES_DIST/bin:$CHECKOUT/bin"
+}
+
+# run COMMAND... keeps services for the next run, except in CI.
+run() {
+  local code=0
+  eval "$(environment)"
+  "$@" || code=$?
+  if [ -n "${CI:-}" ] && [ ${#started[@]} -gt 0 ]; then locked stop "${started[@]}"; fi
+  return $code
+}
+
+locked() {
+  exec 9>"$SERVICES_DIR/.lock"
+  flock 9 # one change at a time; what we start closes descriptor 9
+  "$@"
+  exec 9>&-
+}
+
+verb=${1:-help}
+shift || true
+services=()
+while [ $# -gt 0 ] && [ "$1" != -- ]; do
+  [[ " ${ALL[*]} " == *" $1 "* ]] || die "unknown service $1 (known: ${ALL[*]})"
+  services+=("$1")
+  shift
+done
+[ ${#services[@]} -gt 0 ] || services=("${ALL[@]}")
+
+mkdir -p "$LOGS" "$RUN"
+chmod 755 "$SERVICES_DIR" "$LOGS"
+case $verb in
+  up | stop | crash | wipe)
+    mode
+    locked choose_ports
+    locked "$verb" "${services[@]}"
+    ;;
+  status)
+    mode
+    locked choose_ports
+    status
+    ;;
+  env)
+    locked choose_ports
+    environment
+    ;;
+  run)
+    [[ ${1:-} == -- && $# -gt 1 ]] || die "run [SERVICE...] -- COMMAND..."
+    shift
+    mode
+    locked choose_ports
+    locked up "${services[@]}"
+    run "$@"
+    ;;
+  *)
+    sed -n '2,/^set -euo/p' "${BASH_SOURCE[0]}" | sed '$d; s/^# \{0,1\}//'
+    [ "$verb" = help ] || exit 2
+    ;;
+esac

@@ -1,0 +1,83 @@
+# Apache Kafka: one KRaft node, assembled from the jars on Maven Central.
+
+KAFKA_VERSION=4.3.1   # the newest of which every artifact is published
+LOG4J_VERSION=2.25.4  # without a binding for slf4j Kafka logs nothing
+KAFKA_HOME=$SERVICES_DIST/kafka-$KAFKA_VERSION
+
+kafka_port() { echo "$KAFKA_PORT"; }
+kafka_url() { echo "kafka://127.0.0.1:$KAFKA_PORT"; }
+
+kafka_install() {
+  java_install
+  [ ! -f "$KAFKA_HOME/complete" ] || return 0
+  say "fetching Kafka $KAFKA_VERSION (Maven, 55 MiB)"
+  rm -rf "$KAFKA_HOME"
+  maven_install "org.apache.kafka:kafka_2.13:$KAFKA_VERSION" "org.apache.kafka:kafka-tools:$KAFKA_VERSION" \
+    "org.apache.logging.log4j:log4j-slf4j-impl:$LOG4J_VERSION" "$KAFKA_HOME/libs"
+  kafka_log4j INFO OUT >"$KAFKA_HOME/server.xml"
+  kafka_log4j WARN ERR >"$KAFKA_HOME/tool.xml"
+  kafka_tool kafka-topics org.apache.kafka.tools.TopicCommand
+  kafka_tool kafka-configs kafka.admin.ConfigCommand
+  kafka_tool kafka-get-offsets org.apache.kafka.tools.GetOffsetShell
+  kafka_tool kafka-console-consumer org.apache.kafka.tools.consumer.ConsoleConsumer
+  kafka_tool kafka-storage kafka.tools.StorageTool
+  touch "$KAFKA_HOME/complete"
+}
+
+# kafka_log4j LEVEL STREAM prints a logging configuration that writes to OUT or ERR.
+kafka_log4j() {
+  cat <<XML
+<Configuration status="WARN">
+  <Appenders><Console name="out" target="SYSTEM_$2"><PatternLayout pattern="%d %p %m (%c{1})%n"/></Console></Appenders>
+  <Loggers><Root level="$1"><AppenderRef ref="out"/></Root></Loggers>
+</Configuration>
+XML
+}
+
+# kafka_tool NAME CLASS writes a command of Kafka's own command line.
+kafka_tool() {
+  mkdir -p "$SERVICES_DIST/bin"
+  cat >"$SERVICES_DIST/bin/$1" <<SH
+#!/bin/sh
+exec java -Xmx256m -Dlog4j2.configurationFile='$KAFKA_HOME/tool.xml' -cp '$KAFKA_HOME/libs/*' $2 "\$@"
+SH
+  chmod +x "$SERVICES_DIST/bin/$1"
+}
+
+kafka_start() {
+  local data=$SERVICES_DIR/kafka
+  mkdir -p "$data"
+  cat >"$data/server.properties" <<PROPS
+process.roles=broker,controller
+node.id=1
+controller.quorum.voters=1@127.0.0.1:$KAFKA_CONTROLLER_PORT
+listeners=PLAINTEXT://127.0.0.1:$KAFKA_PORT,CONTROLLER://127.0.0.1:$KAFKA_CONTROLLER_PORT
+advertised.listeners=PLAINTEXT://127.0.0.1:$KAFKA_PORT
+controller.listener.names=CONTROLLER
+log.dirs=$data/log
+auto.create.topics.enable=false
+# One node: the internal topics cannot have more than one replica.
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+group.initial.rebalance.delay.ms=0
+# After kill -9 a broker is let in again when its old session has expired.
+broker.session.timeout.ms=$KAFKA_SESSION_MS
+broker.heartbeat.interval.ms=$((KAFKA_SESSION_MS / 4))
+PROPS
+  if [ ! -f "$data/log/meta.properties" ]; then
+    local tool=$SERVICES_DIST/bin/kafka-storage
+    "$tool" format -t "$("$tool" random-uuid)" -c "$data/server.properties" >"$LOGS/kafka-format.log" 2>&1 ||
+      die "kafka-storage format failed, see $LOGS/kafka-format.log"
+  fi
+  spawn kafka java -Xms512m -Xmx1g -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent \
+    -Djava.awt.headless=true "-Dlog4j2.configurationFile=$KAFKA_HOME/server.xml" \
+    -cp "$KAFKA_HOME/libs/*" kafka.Kafka "$data/server.properties"
+  # Logged after the controller has unfenced the broker and its listeners accept requests.
+  until_ready kafka grep -qF 'Kafka Server started' "$LOGS/kafka.log"
+  until_ready kafka listening "$KAFKA_PORT"
+}
+
+kafka_stop() { terminate kafka TERM; }

@@ -1,0 +1,70 @@
+# RabbitMQ: the distribution's package, run as an ordinary process beside any server of the machine.
+
+RABBITMQ_BIN=/usr/lib/rabbitmq/bin # behind the package's wrappers, which switch user and drop the environment
+
+rabbitmq_port() { echo "$AMQP_PORT"; }
+rabbitmq_url() { echo "amqp://guest:guest@127.0.0.1:$AMQP_PORT/"; }
+
+rabbitmq_install() { [ -x "$RABBITMQ_BIN/rabbitmq-server" ] || apt_install rabbitmq-server; }
+
+rabbitmq_environment() {
+  local home=$SERVICES_DIR/rabbitmq
+  export HOME=$home # the Erlang cookie lives here
+  export RABBITMQ_NODENAME=outbox@localhost RABBITMQ_NODE_IP_ADDRESS=127.0.0.1 RABBITMQ_NODE_PORT=$AMQP_PORT
+  export RABBITMQ_DIST_PORT=$AMQP_DIST_PORT ERL_EPMD_PORT=$EPMD_PORT ERL_EPMD_ADDRESS=127.0.0.1
+  export RABBITMQ_MNESIA_BASE=$home/mnesia RABBITMQ_LOG_BASE=$home/log RABBITMQ_PID_FILE=$RUN/rabbitmq.pid
+  export RABBITMQ_CONFIG_FILE=$home/rabbitmq.conf RABBITMQ_ENABLED_PLUGINS_FILE=$home/enabled_plugins
+  export RABBITMQ_CONF_ENV_FILE=$home/rabbitmq-env.conf
+  export RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS="-kernel inet_dist_use_interface {127,0,0,1}"
+}
+
+rabbitmq_start() {
+  local home=$SERVICES_DIR/rabbitmq start=$SECONDS
+  mkdir -p "$home/log"
+  : >"$home/rabbitmq-env.conf"
+  echo '[].' >"$home/enabled_plugins"
+  printf 'log.file.level = info\ndisk_free_limit.absolute = 1GB\n' >"$home/rabbitmq.conf"
+  rabbitmq_ctl
+  # epmd, the Erlang port mapper, would otherwise stay behind as a daemon on its default port.
+  if ! pid epmd >/dev/null; then
+    spawn epmd bash -c "exec -a 'epmd $SERVICES_DIR' epmd -address 127.0.0.1 -port $EPMD_PORT"
+    until_ready epmd listening "$EPMD_PORT"
+  fi
+  rm -f "$RUN/rabbitmq.pid"
+  (
+    rabbitmq_environment
+    detach "$RABBITMQ_BIN/rabbitmq-server" >"$LOGS/rabbitmq.log" 2>&1 &
+  )
+  until [ -s "$RUN/rabbitmq.pid" ]; do # written by the server
+    ((SECONDS < start + SERVICES_TIMEOUT)) || die "rabbitmq did not start, see $LOGS/rabbitmq.log"
+    sleep 0.1
+  done
+  until_ready rabbitmq rabbitmq_booted
+}
+
+# rabbitmq_ctl writes a rabbitmqctl for this node.
+rabbitmq_ctl() {
+  mkdir -p "$SERVICES_DIR/bin"
+  (
+    rabbitmq_environment
+    echo '#!/bin/bash'
+    for name in HOME ${!RABBITMQ_@} ${!ERL_EPMD_@}; do printf 'export %s=%q\n' "$name" "${!name}"; done
+    echo "exec $RABBITMQ_BIN/rabbitmqctl \"\$@\""
+  ) >"$SERVICES_DIR/bin/rabbitmqctl"
+  chmod +x "$SERVICES_DIR/bin/rabbitmqctl"
+}
+
+# The AMQP listener opens as the last step; a protocol header is answered with Connection.Start.
+rabbitmq_booted() {
+  local reply
+  exec 3<>"/dev/tcp/127.0.0.1/$AMQP_PORT" || return 1
+  printf 'AMQP\0\0\11\1' >&3
+  reply=$(timeout 5 head -c 20 <&3 | od -An -tx1 | tr -d ' \n')
+  exec 3>&-
+  [[ $reply == 01*000a000a* ]] # method frame, class connection, method start
+}
+
+rabbitmq_stop() {
+  terminate rabbitmq TERM
+  terminate epmd TERM
+}
