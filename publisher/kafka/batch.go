@@ -1,0 +1,175 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"hash/crc32"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// maxBatchBytes is what one record batch is filled up to: below the default of the brokers' and
+	// topics' limit (1,048,588 bytes). A larger record is tried in a batch of its own.
+	maxBatchBytes = 1_000_000
+	// maxRequestBytes is what the batches of one request are filled up to. Brokers close the
+	// connection above socket.request.max.bytes, 100 MiB by default.
+	maxRequestBytes = 32 << 20
+	// maxRecordBytes is the size above which a record is refused without asking: it could not travel
+	// in any request.
+	maxRecordBytes = 100<<20 - 64<<10
+)
+
+// Offsets into an encoded batch, its size prefix included.
+const (
+	lengthAt     = 12
+	crcAt        = 21
+	attributesAt = 25
+	lastDeltaAt  = 27
+	baseTimeAt   = 31
+	maxTimeAt    = 39
+	countAt      = 61
+	recordsAt    = 65
+)
+
+// A producer is what makes a batch recognisable to the broker: the same producer, epoch and sequence
+// are appended to a partition once.
+type producer struct {
+	id    int64 // noProducer: not idempotent
+	epoch int16
+}
+
+// noProducer is the producer id of batches that the broker does not deduplicate.
+const noProducer = -1
+
+// appendBatch appends one uncompressed record batch (format version 2) behind a size prefix, as a
+// produce request holds it. It takes the messages that queue names, in order, until the batch would
+// exceed limit bytes, but at least one, and returns how many it took. now is the timestamp of
+// messages that have none.
+func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32, now time.Time) ([]byte, int) {
+	be := binary.BigEndian
+	b = append(b[:0], 0, 0, 0, 0)      // size of everything that follows
+	b = be.AppendUint64(b, 0)          // base offset, assigned by the broker
+	b = append(b, 0, 0, 0, 0)          // length of what follows
+	b = be.AppendUint32(b, 0xffffffff) // partition leader epoch
+	b = append(b, 2)                   // magic
+	b = append(b, 0, 0, 0, 0)          // crc32c of what follows
+	b = append(b, 0, 0)                // attributes: uncompressed, time of creation
+	b = append(b, 0, 0, 0, 0)          // last offset delta
+	b = be.AppendUint64(b, 0)          // base timestamp
+	b = be.AppendUint64(b, 0)          // max timestamp
+	b = be.AppendUint64(b, uint64(from.id))
+	b = be.AppendUint16(b, uint16(from.epoch))
+	b = be.AppendUint32(b, uint32(sequence))
+	b = append(b, 0, 0, 0, 0) // number of records
+
+	base := timestamp(&messages[queue[0]], now)
+	latest := base
+	count := 0
+	for _, i := range queue {
+		m := &messages[i]
+		at := timestamp(m, now)
+		size := 1 + varintLen(at-base) + varintLen(int64(count)) + bodySize(m)
+		if count > 0 && len(b)+varintLen(int64(size))+size > limit {
+			break
+		}
+		b = binary.AppendVarint(b, int64(size))
+		b = append(b, 0) // attributes
+		b = binary.AppendVarint(b, at-base)
+		b = binary.AppendVarint(b, int64(count))
+		b = appendBody(b, m)
+		latest = max(latest, at)
+		count++
+	}
+	be.PutUint32(b, uint32(len(b)-4))
+	be.PutUint32(b[lengthAt:], uint32(len(b)-lengthAt-4))
+	be.PutUint32(b[lastDeltaAt:], uint32(count-1))
+	be.PutUint64(b[baseTimeAt:], uint64(base))
+	be.PutUint64(b[maxTimeAt:], uint64(latest))
+	be.PutUint32(b[countAt:], uint32(count))
+	be.PutUint32(b[crcAt:], crc32.Checksum(b[attributesAt:], crc32.MakeTable(crc32.Castagnoli)))
+	return b, count
+}
+
+// appendBody appends the key, value and headers of a record.
+func appendBody(b []byte, m *publisher.Message) []byte {
+	b = appendNullable(b, m.Key)
+	b = appendNullable(b, m.Payload)
+	contentType := ownContentType(m)
+	b = binary.AppendVarint(b, int64(headerCount(m, contentType)))
+	b = appendString(appendString(b, publisher.HeaderMessageID), m.ID)
+	if contentType != "" {
+		b = appendString(appendString(b, publisher.HeaderContentType), contentType)
+	}
+	for i := range m.Headers {
+		b = appendString(appendString(b, m.Headers[i].Name), m.Headers[i].Value)
+	}
+	return b
+}
+
+// bodySize is the length of what appendBody appends.
+func bodySize(m *publisher.Message) int {
+	size := nullableLen(m.Key) + nullableLen(m.Payload)
+	contentType := ownContentType(m)
+	size += varintLen(int64(headerCount(m, contentType)))
+	size += stringLen(publisher.HeaderMessageID) + stringLen(m.ID)
+	if contentType != "" {
+		size += stringLen(publisher.HeaderContentType) + stringLen(contentType)
+	}
+	for i := range m.Headers {
+		size += stringLen(m.Headers[i].Name) + stringLen(m.Headers[i].Value)
+	}
+	return size
+}
+
+// ownContentType is the content type to be added: none, where the row's headers have one.
+func ownContentType(m *publisher.Message) string {
+	if _, ok := m.Header(publisher.HeaderContentType); ok {
+		return ""
+	}
+	return m.Type
+}
+
+func headerCount(m *publisher.Message, contentType string) int {
+	if contentType == "" {
+		return 1 + len(m.Headers)
+	}
+	return 2 + len(m.Headers)
+}
+
+// timestamp is the record's time in milliseconds. Kafka has no times before 1970.
+func timestamp(m *publisher.Message, now time.Time) int64 {
+	if m.Inserted.IsZero() {
+		return now.UnixMilli()
+	}
+	return max(m.Inserted.UnixMilli(), 0)
+}
+
+// varintLen is the length of n as a zigzag varint.
+func varintLen(n int64) int {
+	length := 1
+	for u := uint64(n)<<1 ^ uint64(n>>63); u >= 0x80; u >>= 7 {
+		length++
+	}
+	return length
+}
+
+func stringLen(s string) int { return varintLen(int64(len(s))) + len(s) }
+
+func appendString(b []byte, s string) []byte {
+	return append(binary.AppendVarint(b, int64(len(s))), s...)
+}
+
+func nullableLen(s []byte) int {
+	if s == nil {
+		return 1
+	}
+	return varintLen(int64(len(s))) + len(s)
+}
+
+func appendNullable(b, s []byte) []byte {
+	if s == nil {
+		return binary.AppendVarint(b, -1)
+	}
+	return append(binary.AppendVarint(b, int64(len(s))), s...)
+}

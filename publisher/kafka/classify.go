@@ -1,0 +1,156 @@
+package kafka
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// An action is what happens to a batch after the broker's answer.
+type action uint8
+
+const (
+	// accept: the batch is in the log.
+	accept action = iota
+	// divide: refused as a whole, perhaps for one record: halve it down to a single one.
+	divide
+	// shrink: as divide, and the partition takes no batch of this size.
+	shrink
+	// renew: the broker has lost or left the sequence: begin a new epoch and send again.
+	renew
+	// relocate: sent to the wrong broker: ask for the leader and send again, once.
+	relocate
+	// keep: perhaps in the log, perhaps not: send the same bytes again until that is known.
+	keep
+	// refuse: definitely not appended, and sending again now is of no use.
+	refuse
+)
+
+// A verdict is what an error code of a produce response means.
+type verdict struct {
+	action action
+	class  publisher.Class // of the messages, when the action does not help
+	scope  publisher.Scope
+	short  string
+}
+
+// classify returns the verdict for the error code of one partition.
+func classify(code kafkago.Error) verdict {
+	hold := func(a action, scope publisher.Scope, short string) verdict {
+		return verdict{a, publisher.Unavailable, scope, short}
+	}
+	switch code {
+	case 0,
+		// The broker has appended this sequence before and forgotten at which offset.
+		kafkago.DuplicateSequenceNumber:
+		return verdict{action: accept}
+
+	case
+		// Above the topic's max.message.bytes, which counts the whole batch.
+		kafkago.MessageSizeTooLarge,
+		// The batch is larger than a segment of the log.
+		kafkago.RecordListTooLarge:
+		return verdict{shrink, publisher.Permanent, publisher.ScopeMessage, "message too large"}
+
+	case
+		// The topic takes no time so far away (message.timestamp.before/after.max.ms).
+		kafkago.InvalidTimestamp:
+		return verdict{divide, publisher.Permanent, publisher.ScopeMessage, "time out of range"}
+	case
+		// A record without a key in a compacted topic, or one that a broker-side schema refuses.
+		kafkago.InvalidRecord:
+		return verdict{divide, publisher.Permanent, publisher.ScopeMessage, "invalid record"}
+	case
+		// Our checksum did not survive the way, or an old broker and a keyless record in a compacted
+		// topic.
+		kafkago.InvalidMessage,
+		// A policy of the cluster's operator.
+		kafkago.PolicyViolation:
+		return verdict{divide, publisher.Refused, publisher.ScopeMessage, "message refused"}
+
+	case
+		// A gap: the log was truncated, and with it earlier batches.
+		kafkago.OutOfOrderSequenceNumber,
+		// The log has a newer epoch of this producer id.
+		kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
+		// The partition has forgotten the producer: retention, or an idle day.
+		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping:
+		return hold(renew, publisher.ScopeMessage, "sequence refused")
+
+	case
+		// Leadership has moved, or the topic is so new that the broker has yet to open the partition.
+		kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
+		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch,
+		// Deleted, or so new that the broker has not heard of it. The metadata tells which.
+		kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID, kafkago.InconsistentTopicID,
+		// The leader is shutting down.
+		kafkago.NetworkException, kafkago.BrokerNotAvailable:
+		return hold(relocate, publisher.ScopeMessage, "no leader")
+	case
+		// The leader's disk has failed; another replica takes over.
+		kafkago.KafkaStorageError:
+		return hold(relocate, publisher.ScopeMessage, "storage error")
+
+	case
+		// In the leader's log, but the replicas did not follow in time.
+		kafkago.RequestTimedOut,
+		// In the leader's log, and then replicas fell out of sync.
+		kafkago.NotEnoughReplicasAfterAppend:
+		return verdict{keep, publisher.Ambiguous, publisher.ScopeMessage, "not replicated yet"}
+
+	case
+		// Fewer replicas in sync than min.insync.replicas; checked before the append.
+		kafkago.NotEnoughReplicas:
+		return hold(refuse, publisher.ScopeMessage, "not enough replicas")
+	case
+		// No WRITE on this topic.
+		kafkago.TopicAuthorizationFailed:
+		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed"}
+	case
+		// The topic keeps an old format that knows neither headers nor sequences.
+		kafkago.UnsupportedForMessageFormat:
+		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "old message format"}
+	case
+		// A name that the cluster reserves, such as its internal topics.
+		kafkago.InvalidTopic:
+		return verdict{refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic"}
+	case
+		// The client as a whole: its rights, its quota, or a proxy that speaks another protocol.
+		kafkago.ClusterAuthorizationFailed, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
+		return hold(refuse, publisher.ScopeDestination, "not authorized")
+	case kafkago.ThrottlingQuotaExceeded:
+		return hold(refuse, publisher.ScopeDestination, "throttled")
+	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
+		return hold(refuse, publisher.ScopeDestination, "request not understood")
+
+	default:
+		// Unknown server error and whatever later versions add. One record may be what breaks the
+		// broker, so it is looked for, but no attempt is spent: it may as well be the broker.
+		return hold(divide, publisher.ScopeMessage, "broker error")
+	}
+}
+
+// answer makes the error for a verdict's messages.
+func (v verdict) answer(err error) error {
+	return &publisher.Error{Class: v.class, Scope: v.scope, Short: v.short, Err: err}
+}
+
+// shortOf names the reason why a broker could not be reached.
+func shortOf(err error) string {
+	var hostname x509.HostnameError
+	var authority x509.UnknownAuthorityError
+	var certificate *tls.CertificateVerificationError
+	switch {
+	case errors.Is(err, kafkago.SASLAuthenticationFailed), errors.Is(err, kafkago.UnsupportedSASLMechanism),
+		errors.Is(err, kafkago.IllegalSASLState), errors.Is(err, kafkago.ClusterAuthorizationFailed):
+		return "not authorized"
+	case errors.As(err, &hostname), errors.As(err, &authority), errors.As(err, &certificate):
+		return "certificate not trusted"
+	default:
+		return "broker unreachable"
+	}
+}

@@ -1,0 +1,135 @@
+package kafka
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+)
+
+const (
+	// dialTimeout bounds everything that makes a connection usable: dialling, TLS, SASL.
+	dialTimeout = 3 * time.Second
+	// idleTimeout is how long an unused connection is trusted. Brokers and what stands between close
+	// silent connections after some minutes, and a request on a dead one has an unknown outcome.
+	idleTimeout = 30 * time.Second
+)
+
+// A conn is one connection to a broker, with one request on it at a time.
+type conn struct {
+	net      net.Conn
+	protocol *protocol.Conn
+	used     time.Time // when it was last given back
+	expires  time.Time // when the broker ends its session; zero is never
+	number   int       // in closers
+}
+
+// connect dials the address and makes the connection ready for requests. The error says what failed
+// and never shows credentials.
+func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, within(ctx, dialTimeout))
+	defer cancel()
+	dialling := p.open.add(cancel)
+	defer p.open.remove(dialling)
+
+	dialled, err := p.config.Dial(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("connect to broker %s: %w", address, err)
+	}
+	if p.config.TLS != nil {
+		config := p.config.TLS
+		if config.ServerName == "" {
+			config = config.Clone()
+			config.ServerName, _, _ = net.SplitHostPort(address)
+		}
+		dialled = tls.Client(dialled, config)
+	}
+	c := &conn{net: dialled, protocol: protocol.NewConn(dialled, p.config.ClientID), used: time.Now()}
+	stop := context.AfterFunc(ctx, c.abort)
+	err = c.prepare(ctx, p, address)
+	if !stop() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		_ = dialled.Close()
+		return nil, fmt.Errorf("connect to broker %s: %w", address, err)
+	}
+	c.number = p.open.add(func() { _ = dialled.Close() })
+	return c, nil
+}
+
+// prepare shakes hands: TLS, the versions that both sides speak, SASL.
+func (c *conn) prepare(ctx context.Context, p *Publisher, address string) error {
+	if secure, ok := c.net.(*tls.Conn); ok {
+		if err := secure.HandshakeContext(ctx); err != nil {
+			return fmt.Errorf("TLS handshake: %w", err)
+		}
+	}
+	m, err := c.protocol.RoundTrip(&apiversions.Request{})
+	if err != nil {
+		return fmt.Errorf("ask for API versions: %w", err)
+	}
+	response := m.(*apiversions.Response)
+	if response.ErrorCode != 0 {
+		return fmt.Errorf("ask for API versions: %w", kafkago.Error(response.ErrorCode))
+	}
+	versions := make(map[protocol.ApiKey]int16, len(response.ApiKeys))
+	for _, k := range response.ApiKeys {
+		key := protocol.ApiKey(k.ApiKey)
+		versions[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
+	}
+	c.protocol.SetVersions(versions)
+	if p.config.SASL == nil {
+		return nil
+	}
+	mechanism, err := p.config.SASL()
+	if err != nil {
+		return fmt.Errorf("SASL credentials: %w", err)
+	}
+	lifetime, err := authenticate(ctx, c.protocol, address, mechanism)
+	if err != nil {
+		return err
+	}
+	if lifetime > 0 {
+		c.expires = time.Now().Add(lifetime * 8 / 10)
+	}
+	return nil
+}
+
+// roundTrip sends the request and waits for its answer, until ctx or the timeout ends. After an error
+// the connection is of no use, whether the broker has taken the request is not known, and nothing
+// more of it is written.
+func (c *conn) roundTrip(ctx context.Context, request protocol.Message, timeout time.Duration) (protocol.Message, error) {
+	if err := c.net.SetDeadline(time.Now().Add(timeout)); err != nil {
+		return nil, err
+	}
+	stop := context.AfterFunc(ctx, c.abort)
+	response, err := c.protocol.RoundTrip(request)
+	if !stop() && err == nil {
+		// The answer came just in time, but abort may still be about to run.
+		c.expires = time.Now()
+	}
+	return response, err
+}
+
+// abort ends the reads and writes that are under way.
+func (c *conn) abort() { _ = c.net.SetDeadline(time.Unix(1, 0)) }
+
+// stale reports whether the connection should be replaced before it is used.
+func (c *conn) stale(now time.Time) bool {
+	return now.Sub(c.used) > idleTimeout || !c.expires.IsZero() && !now.Before(c.expires)
+}
+
+// within is the timeout, or half of what ctx leaves if that is shorter: a step that hangs must end
+// early enough for its caller to say so.
+func within(ctx context.Context, timeout time.Duration) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return min(timeout, time.Until(deadline)/2)
+	}
+	return timeout
+}

@@ -1,0 +1,243 @@
+package kafka
+
+import (
+	"fmt"
+	"slices"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A job is what one call has to send to one partition in one wave. It is used with the partition's
+// turn.
+type job struct {
+	call      *call
+	partition *partition
+	leader    *broker
+	queue     []int32 // indexes of the messages, in order
+	next      int     // position in queue of the first one without an answer
+	sent      int     // of the queue, how many behind next are in partition.batch; 0 when that is kept
+	ends      []int32 // messages before which a batch must end, the nearest last: a divided batch
+	done      bool    // the turn was given back
+
+	again      bool  // may not be sent again by itself: one resend or relocation is used up
+	renewed    bool  // began a new sequence since something was accepted
+	moved      bool  // needs to learn its leader
+	unanswered error // why the batch, sent in this call, was not answered
+	strikes    int   // single records refused for a reason that may be the broker's
+}
+
+// maxStrikes is how many records of a job may be refused alone for a reason that is perhaps not theirs.
+const maxStrikes = 3
+
+// prepare makes the batch to be sent next, unless there is one already. It reports false when nothing
+// is left to send; then the job is done.
+func (j *job) prepare() bool {
+	p := j.partition
+	if j.done {
+		return false
+	}
+	if p.batch != nil {
+		return true
+	}
+	if j.compact(); j.next == len(j.queue) {
+		j.finish()
+		return false
+	}
+	if p.producer.id == unknownProducer {
+		p.producer = producer{id: j.call.producer}
+	}
+	for len(j.ends) > 0 && j.ends[len(j.ends)-1] <= j.queue[j.next] {
+		j.ends = j.ends[:len(j.ends)-1]
+	}
+	queue := j.queue[j.next:]
+	if len(j.ends) > 0 {
+		end, _ := slices.BinarySearch(queue, j.ends[len(j.ends)-1])
+		queue = queue[:end]
+	}
+	b := &batch{partition: p, bytes: j.call.publisher.buffer()}
+	b.bytes, j.sent = appendBatch(b.bytes, j.call.messages, queue, p.maxBytes(j.call.now), p.producer, p.sequence, j.call.now)
+	b.count = int32(j.sent)
+	p.batch = b
+	return true
+}
+
+// compact takes out of the queue what must not be sent: messages behind a failed one of their key, and
+// those found accepted in an earlier call's batch.
+func (j *job) compact() {
+	c := j.call
+	if !c.troubled.Load() && c.publisher.recall.size.Load() == 0 {
+		return
+	}
+	left := j.queue[:j.next]
+	for _, i := range j.queue[j.next:] {
+		if c.blocked(i) {
+			continue
+		}
+		if _, accepted := c.publisher.recall.find(j.partition.topic, c.messages[i].ID, c.now); accepted {
+			c.errs[i] = nil
+			continue
+		}
+		left = append(left, i)
+	}
+	j.queue = left
+}
+
+// answered applies the broker's answer to the batch that was sent.
+func (j *job) answered(code kafkago.Error, detail string) {
+	p := j.partition
+	v := classify(code)
+	if v.action == accept {
+		j.accepted()
+		return
+	}
+	err := fmt.Errorf("topic %q partition %d: %w", p.topic, p.index, code)
+	if detail != "" {
+		err = fmt.Errorf("%w: %s", err, detail)
+	}
+	switch v.action {
+	case divide, shrink:
+		j.divide(v, err)
+	case renew:
+		j.drop()
+		if p.producer.id == noProducer || j.renewed {
+			j.fail(v.answer(err))
+			return
+		}
+		j.renewed = true
+		j.call.publisher.log.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index, "error", code)
+		if !p.begin() {
+			j.call.publisher.identity.retire(p.producer.id)
+			p.producer = producer{id: unknownProducer}
+			j.fail(v.answer(err))
+		}
+	case relocate:
+		if j.again {
+			j.fail(v.answer(err))
+			return
+		}
+		j.again, j.moved = true, true
+	case keep:
+		p.batch.unsure, j.unanswered = true, err
+		j.fail(publisher.UnavailableError(v.scope, v.short, "%w", err))
+	default:
+		j.fail(v.answer(err))
+	}
+}
+
+// accepted answers the messages of the batch, which is in the log.
+func (j *job) accepted() {
+	p, b := j.partition, j.partition.batch
+	for _, i := range j.queue[j.next : j.next+j.sent] {
+		j.call.errs[i] = nil
+	}
+	j.next += j.sent
+	if b.kept {
+		j.call.publisher.recall.accept(b, j.call.now)
+	}
+	p.advance(b.count)
+	j.release()
+	j.again, j.renewed, j.unanswered = false, false, nil
+}
+
+// divide gives up a batch that was refused as a whole: a single record is answered, more are halved.
+// A refused batch does not use up its sequence.
+func (j *job) divide(v verdict, err error) {
+	p, b, sent := j.partition, j.partition.batch, j.sent
+	if v.action == shrink && b.count > 1 {
+		p.limit, p.limited = len(b.bytes)/2, j.call.now
+	}
+	j.drop()
+	if sent > 1 && v.action == divide {
+		j.ends = append(j.ends, j.queue[j.next+sent/2])
+	}
+	if sent != 1 {
+		return
+	}
+	j.refuse(j.queue[j.next], v.answer(err))
+	j.next++
+	if v.class == publisher.Permanent {
+		return
+	}
+	if j.strikes++; j.strikes == maxStrikes {
+		j.fail(publisher.UnavailableError(publisher.ScopeMessage, v.short, "several messages were refused: %w", err))
+	}
+}
+
+// lost notes that the batch was sent and no answer came. The same bytes are sent again at once, the
+// first time, when the broker will recognise them.
+func (j *job) lost(err error) {
+	j.partition.batch.unsure, j.unanswered = true, err
+	if j.again || j.partition.producer.id == noProducer {
+		j.fail(unavailable(err))
+		return
+	}
+	j.again, j.moved = true, true
+}
+
+// unsent notes that the leader could not be reached. Perhaps another broker leads by now.
+func (j *job) unsent(err error) {
+	if j.again {
+		j.fail(err)
+		return
+	}
+	j.again, j.moved = true, true
+}
+
+// fail ends the job. Messages that were sent in this call and not answered are ambiguous, and their
+// batch is kept; err is for the others.
+func (j *job) fail(err error) {
+	c, b := j.call, j.partition.batch
+	var ambiguous error
+	if j.unanswered != nil {
+		ambiguous = publisher.AmbiguousError("no answer", "sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index, j.unanswered)
+	}
+	for at, i := range j.queue[j.next:] {
+		if ambiguous != nil && (at < j.sent || b.kept && c.publisher.recall.holds(b, c.messages[i].ID)) {
+			c.fail(i, ambiguous)
+		} else {
+			j.refuse(i, err)
+		}
+	}
+	if b != nil && !b.kept {
+		if b.unsure && j.partition.producer.id != noProducer {
+			b.kept = true
+			c.publisher.recall.keep(b, c.messages, j.queue[j.next:j.next+j.sent])
+		} else {
+			j.drop()
+		}
+	}
+	j.next, j.sent = len(j.queue), 0
+	j.finish()
+}
+
+// refuse answers one message with err, unless it waits behind an earlier one of its key.
+func (j *job) refuse(i int32, err error) {
+	if !j.call.blocked(i) {
+		j.call.fail(i, err)
+	}
+}
+
+// drop gives up the batch: it is not in the log and its bytes are never sent again.
+func (j *job) drop() {
+	if b := j.partition.batch; b.kept {
+		j.call.publisher.recall.forget(b)
+	}
+	j.release()
+}
+
+// release ends the batch.
+func (j *job) release() {
+	j.call.publisher.recycle(j.partition.batch.bytes)
+	j.partition.batch = nil
+	j.sent = 0
+}
+
+// finish gives back the turn.
+func (j *job) finish() {
+	if !j.done {
+		j.done = true
+		j.partition.release()
+	}
+}

@@ -1,0 +1,224 @@
+package kafka
+
+import (
+	"context"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// metadataTTL is how soon a topic's new partitions are noticed when nothing fails.
+	metadataTTL = time.Minute
+	// leaderlessTTL is how soon a partition without a leader is asked for again.
+	leaderlessTTL = 50 * time.Millisecond
+)
+
+// cluster is what is known of the brokers and of the topics in use.
+type cluster struct {
+	publisher *Publisher
+
+	mu      sync.Mutex
+	brokers map[string]*broker // by address; those of the configuration stay
+	nodes   map[int32]*broker  // by node id, as of the last metadata
+	topics  map[string]*topic
+	states  map[string][]*partition // by topic and index; outlives metadata
+}
+
+// A topic is one answer of the metadata, never changed.
+type topic struct {
+	name       string
+	leaders    []*broker // by partition; nil where there is none
+	available  []int32   // the partitions that have a leader
+	partitions []*partition
+	expires    time.Time
+	spread     *atomic.Uint32 // calls so far: keyless messages go to one partition per call
+}
+
+// newCluster knows the addresses of the configuration.
+func newCluster(p *Publisher) *cluster {
+	c := &cluster{publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
+		topics: map[string]*topic{}, states: map[string][]*partition{}}
+	for _, address := range p.config.Brokers {
+		c.brokers[address] = &broker{publisher: p, address: address}
+	}
+	return c
+}
+
+// cached returns the topic if it was asked for recently.
+func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	known = c.topics[name]
+	return known, known != nil && now.Before(known.expires)
+}
+
+// refresh asks the cluster for the topics by name. The error is for all of them; topics that the
+// cluster does not serve have their own in refused.
+func (c *cluster) refresh(ctx context.Context, names []string) (refused map[string]error, err error) {
+	m, err := c.ask(ctx, &metadata.Request{TopicNames: names}, false)
+	if err != nil {
+		return nil, err
+	}
+	return c.learn(m.(*metadata.Response)), nil
+}
+
+// ask sends a request to any broker that answers: first to those that are connected.
+func (c *cluster) ask(ctx context.Context, request protocol.Message, force bool) (m protocol.Message, err error) {
+	for _, b := range c.candidates() {
+		m, err = b.ask(ctx, request, force)
+		if err == nil || ctx.Err() != nil || c.publisher.open.closed() {
+			return m, err
+		}
+	}
+	return nil, err
+}
+
+// candidates returns the brokers in the order in which to ask them.
+func (c *cluster) candidates() []*broker {
+	c.mu.Lock()
+	brokers := make([]*broker, 0, len(c.brokers))
+	for _, b := range c.brokers {
+		brokers = append(brokers, b)
+	}
+	c.mu.Unlock()
+	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
+	rank := func(b *broker) int {
+		switch {
+		case b.connected():
+			return 0
+		case !b.down():
+			return 1
+		default:
+			return 2
+		}
+	}
+	slices.SortStableFunc(brokers, func(a, b *broker) int { return rank(a) - rank(b) })
+	return brokers
+}
+
+// learn takes over an answer.
+func (c *cluster) learn(response *metadata.Response) (refused map[string]error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.nodes)
+	for _, b := range response.Brokers {
+		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
+		if c.brokers[address] == nil {
+			c.brokers[address] = &broker{publisher: c.publisher, address: address}
+		}
+		c.nodes[b.NodeID] = c.brokers[address]
+	}
+	c.forgetBrokers()
+	for i := range response.Topics {
+		t := &response.Topics[i]
+		if err := topicError(t); err != nil {
+			if refused == nil {
+				refused = map[string]error{}
+			}
+			refused[t.Name] = err
+			delete(c.topics, t.Name)
+			continue
+		}
+		c.topics[t.Name] = c.newTopic(t)
+	}
+	return refused
+}
+
+// forgetBrokers drops addresses that neither the configuration nor the cluster names any more.
+func (c *cluster) forgetBrokers() {
+	for address, b := range c.brokers {
+		named := slices.Contains(c.publisher.config.Brokers, address)
+		for _, node := range c.nodes {
+			named = named || node == b
+		}
+		if !named {
+			b.reset()
+			delete(c.brokers, address)
+		}
+	}
+}
+
+// newTopic keeps the partitions' states and the spreading of the topic that was known so far.
+func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
+	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int { return int(a.PartitionIndex - b.PartitionIndex) })
+	states := c.states[t.Name]
+	for len(states) < len(t.Partitions) {
+		states = append(states, newPartition(t.Name, int32(len(states))))
+	}
+	c.states[t.Name] = states
+	known := &topic{name: t.Name, partitions: states[:len(t.Partitions)], spread: new(atomic.Uint32)}
+	if before := c.topics[t.Name]; before != nil {
+		known.spread = before.spread
+	}
+	for i := range t.Partitions {
+		leader := c.nodes[t.Partitions[i].LeaderID]
+		known.leaders = append(known.leaders, leader)
+		if leader != nil {
+			known.available = append(known.available, int32(i))
+		}
+	}
+	ttl := metadataTTL
+	if len(known.available) < len(known.leaders) {
+		ttl = leaderlessTTL
+	}
+	known.expires = time.Now().Add(ttl)
+	return known
+}
+
+// topicError classifies what the cluster says of a topic as a whole.
+func topicError(t *metadata.ResponseTopic) error {
+	code := kafkago.Error(t.ErrorCode)
+	switch {
+	case code == kafkago.UnknownTopicOrPartition:
+		return publisher.TopologyError("unknown topic", "topic %q does not exist, or this client may not see it: create it", t.Name)
+	case code == kafkago.TopicAuthorizationFailed:
+		return publisher.TopologyError("topic not allowed", "topic %q: grant this client WRITE and DESCRIBE: %w", t.Name, code)
+	case code == kafkago.InvalidTopic:
+		return publisher.PermanentError("illegal topic", "topic %q: %w", t.Name, code)
+	case code != 0:
+		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: %w", t.Name, code)
+	}
+	for i := range t.Partitions {
+		if t.Partitions[i].PartitionIndex < 0 || int(t.Partitions[i].PartitionIndex) >= len(t.Partitions) {
+			// Keys are spread over the number of partitions: a part of them would break the order.
+			return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: the cluster does not know all partitions yet", t.Name)
+		}
+	}
+	if len(t.Partitions) == 0 {
+		return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q has no partitions yet", t.Name)
+	}
+	return nil
+}
+
+// unreachable reports whether no broker of the cluster can be reached, as far as is known.
+func (c *cluster) unreachable() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, b := range c.nodes {
+		if !b.down() {
+			return false
+		}
+	}
+	return true
+}
+
+// unavailable is the answer when no broker could be asked.
+func unavailable(err error) error {
+	return publisher.UnavailableError(publisher.ScopeDestination, shortOf(err), "%w", err)
+}
+
+// leaderless is the answer for a partition that nobody leads.
+func leaderless(name string, index int32) error {
+	return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition %d has no leader", name, index)
+}

@@ -1,0 +1,107 @@
+package kafka
+
+import (
+	"context"
+	"time"
+)
+
+// maxSequence is the last sequence number; 0 follows. (The negative numbers that an int32 would go on
+// with are refused.)
+const maxSequence = 1<<31 - 1
+
+// A partition is the sending side of one partition: who may send, where the sequence stands, and the
+// batch whose outcome is not known. It lives as long as its publisher.
+//
+// One batch is on the wire at a time. A batch that went unanswered stays, across calls, and nothing
+// else is sent before the same bytes, sent again, have been answered: the broker recognises them by
+// their sequence, so that they end in the log exactly once.
+//
+//	          build            answered: accepted
+//	none ────────────▶ sent ──────────────────────▶ none, sequence + n
+//	 ▲                 │  ▲ answered: refused ─────▶ none, same sequence
+//	 │      no answer  ▼  │ resend   sequence lost ─▶ none, epoch + 1, sequence 0
+//	 │               unsure
+//	 │                 │ the call ends
+//	 │  resolved       ▼
+//	 └────────────── kept, its ids in recall; a later call resends it first
+type partition struct {
+	topic string
+	index int32
+	turn  chan struct{} // holds a token while nobody has the turn
+
+	// The rest belongs to whoever has the turn.
+
+	producer producer
+	sequence int32  // of the next new batch
+	batch    *batch // sent or about to be, and not resolved
+	limit    int    // bytes of a batch that the topic takes, as far as it has refused larger ones
+	limited  time.Time
+}
+
+// A batch is encoded messages of one partition.
+type batch struct {
+	partition *partition
+	bytes     []byte // with size prefix
+	count     int32
+	unsure    bool // was sent at least once without an answer
+	kept      bool // is in recall
+
+	ids      []string  // when kept; guarded by recall
+	accepted time.Time // when kept; guarded by recall
+}
+
+func newPartition(topic string, index int32) *partition {
+	p := &partition{topic: topic, index: index, turn: make(chan struct{}, 1), producer: producer{id: unknownProducer}}
+	p.turn <- struct{}{}
+	return p
+}
+
+// try takes the turn if it is free.
+func (p *partition) try() bool {
+	select {
+	case <-p.turn:
+		return true
+	default:
+		return false
+	}
+}
+
+// wait takes the turn when it is free, or reports false when ctx has ended or closed is closed.
+func (p *partition) wait(ctx context.Context, closed <-chan struct{}) bool {
+	select {
+	case <-p.turn:
+		return true
+	case <-ctx.Done():
+		return false
+	case <-closed:
+		return false
+	}
+}
+
+func (p *partition) release() { p.turn <- struct{}{} }
+
+// maxBytes is the size up to which batches are filled. A topic's limit may be raised, so what was
+// learned from a refusal is forgotten after a minute.
+func (p *partition) maxBytes(now time.Time) int {
+	if p.limit > 0 && now.Sub(p.limited) < time.Minute {
+		return p.limit
+	}
+	return maxBatchBytes
+}
+
+// advance moves the sequence past a batch that is in the log.
+func (p *partition) advance(count int32) {
+	p.sequence = int32((int64(p.sequence) + int64(count)) & maxSequence)
+}
+
+// begin makes the next batch the first of a new sequence: a new epoch of the producer id, which the
+// broker takes unasked, and which shuts out what may still be under way from the old one. It reports
+// false when the id has no epochs left.
+func (p *partition) begin() bool {
+	p.sequence = 0
+	if p.producer.epoch == 1<<15-1 {
+		return false
+	}
+	p.producer.epoch++
+	return true
+}

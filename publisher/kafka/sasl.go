@@ -1,0 +1,81 @@
+package kafka
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/segmentio/kafka-go/sasl"
+	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/segmentio/kafka-go/sasl/scram"
+)
+
+// Mechanism returns the SASL mechanism of that name: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Its errors
+// do not show the credentials.
+func Mechanism(name, username, password string) (sasl.Mechanism, error) {
+	algorithm := scram.SHA256
+	switch name {
+	case "PLAIN":
+		return plain.Mechanism{Username: username, Password: password}, nil
+	case "SCRAM-SHA-256":
+	case "SCRAM-SHA-512":
+		algorithm = scram.SHA512
+	default:
+		return nil, fmt.Errorf("unknown SASL mechanism %q: use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", name)
+	}
+	mechanism, err := scram.Mechanism(algorithm, username, password)
+	if err != nil {
+		return nil, errors.New("the SASL user name or password has characters that SCRAM does not allow")
+	}
+	return mechanism, nil
+}
+
+// authenticate runs the SASL exchange on a new connection. It returns how long the broker lets the
+// session live (KIP-368), 0 for ever: a broker closes older connections, so they must be replaced first.
+func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (time.Duration, error) {
+	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: mechanism.Name()})
+	if err != nil {
+		return 0, fmt.Errorf("SASL handshake: %w", err)
+	}
+	if code := m.(*saslhandshake.Response).ErrorCode; code != 0 {
+		return 0, fmt.Errorf("SASL mechanism %s: %w", mechanism.Name(), kafkago.Error(code))
+	}
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		return 0, err
+	}
+	number, _ := strconv.Atoi(port)
+	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number})
+	session, state, err := mechanism.Start(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("begin SASL: %w", err)
+	}
+	for {
+		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			// Some brokers answer wrong credentials by closing the connection.
+			return 0, fmt.Errorf("SASL: the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
+		}
+		if err != nil {
+			return 0, fmt.Errorf("SASL: %w", err)
+		}
+		answer := m.(*saslauthenticate.Response)
+		if answer.ErrorCode != 0 {
+			return 0, fmt.Errorf("SASL: %w", kafkago.Error(answer.ErrorCode))
+		}
+		var done bool
+		if done, state, err = session.Next(ctx, answer.AuthBytes); err != nil {
+			return 0, fmt.Errorf("SASL: %w: %w", kafkago.SASLAuthenticationFailed, err)
+		} else if done {
+			return time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
+		}
+	}
+}

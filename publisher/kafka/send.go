@@ -1,0 +1,264 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// maxReplication is how long a broker waits for the replicas before it answers REQUEST_TIMED_OUT
+	// for a partition, which holds back the answers for all partitions of the request.
+	maxReplication = 5 * time.Second
+	// answerSlack is how much longer an answer is waited for.
+	answerSlack = 5 * time.Second
+)
+
+// send does the jobs of a wave. A job whose partition is in use by another call waits for its turn,
+// and while it waits holds no other turn.
+func (c *call) send(ctx context.Context, jobs []*job) {
+	for len(jobs) > 0 {
+		taken := 0
+		for i, j := range jobs {
+			if j.partition.try() {
+				jobs[taken], jobs[i] = jobs[i], jobs[taken]
+				taken++
+			}
+		}
+		if taken == 0 {
+			if !jobs[0].partition.wait(ctx, c.publisher.open.done) {
+				c.abandon(jobs)
+				return
+			}
+			taken = 1
+		}
+		c.drive(ctx, jobs[:taken])
+		jobs = jobs[taken:]
+	}
+}
+
+// abandon answers for jobs that never got their turn.
+func (c *call) abandon(jobs []*job) {
+	for _, j := range jobs {
+		for _, i := range j.queue {
+			j.refuse(i, c.ended())
+		}
+	}
+}
+
+// ended is the answer for messages that were not sent before ctx or the publisher ended.
+func (c *call) ended() error {
+	if c.publisher.open.closed() {
+		return publisher.ErrClosed
+	}
+	return publisher.ErrNotAttempted
+}
+
+// drive sends what the jobs have, to all leaders at once, until each job is done and has given back
+// its turn. Jobs whose leader has moved go round again.
+func (c *call) drive(ctx context.Context, jobs []*job) {
+	for len(jobs) > 0 {
+		slices.SortFunc(jobs, func(a, b *job) int {
+			return 4*strings.Compare(a.leader.address, b.leader.address) + 2*strings.Compare(a.partition.topic, b.partition.topic) +
+				int(min(max(a.partition.index-b.partition.index, -1), 1))
+		})
+		var wait sync.WaitGroup
+		for rest := jobs; len(rest) > 0; {
+			n := 1
+			for n < len(rest) && rest[n].leader == rest[0].leader {
+				n++
+			}
+			same := rest[:n]
+			if rest = rest[n:]; len(rest) > 0 {
+				wait.Go(func() { c.lead(ctx, same) })
+			} else {
+				c.lead(ctx, same)
+			}
+		}
+		wait.Wait()
+		jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.done })
+		c.relocate(ctx, jobs)
+		jobs = slices.DeleteFunc(jobs, func(j *job) bool { return j.done })
+	}
+}
+
+// relocate learns the leaders of jobs that need it. A job that has none is over.
+func (c *call) relocate(ctx context.Context, jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	names := make([]string, 0, len(jobs))
+	for _, j := range jobs {
+		names = append(names, j.partition.topic)
+	}
+	slices.Sort(names)
+	refused, err := c.publisher.cluster.refresh(ctx, slices.Compact(names))
+	for _, j := range jobs {
+		j.moved = false
+		name, index := j.partition.topic, int(j.partition.index)
+		known, _ := c.publisher.cluster.cached(name, c.now)
+		switch {
+		case ctx.Err() != nil || c.publisher.open.closed():
+			j.fail(c.ended())
+		case err != nil:
+			j.fail(unavailable(err))
+		case refused[name] != nil:
+			j.fail(refused[name])
+		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
+			j.fail(leaderless(name, j.partition.index))
+		default:
+			j.leader = known.leaders[index]
+		}
+	}
+}
+
+// lead sends the jobs' batches to their common leader, request after request, until each job is done
+// or has moved.
+func (c *call) lead(ctx context.Context, jobs []*job) {
+	leader := jobs[0].leader
+	sending := make([]*job, 0, len(jobs))
+	for {
+		sending = sending[:0]
+		size := 0
+		for _, j := range jobs {
+			if j.moved || size > maxRequestBytes || !j.prepare() {
+				continue
+			}
+			size += len(j.partition.batch.bytes)
+			sending = append(sending, j)
+		}
+		if len(sending) == 0 {
+			return
+		}
+		c.request(ctx, leader, sending)
+	}
+}
+
+// request sends one produce request with a batch of each job and applies the answers.
+func (c *call) request(ctx context.Context, leader *broker, jobs []*job) {
+	if err := c.await(ctx, leader); err != nil {
+		for _, j := range jobs {
+			j.fail(err)
+		}
+		return
+	}
+	connection, _, err := leader.take(ctx, false)
+	if err != nil {
+		for _, j := range jobs {
+			c.unsent(ctx, j, err)
+		}
+		return
+	}
+	if ctx.Err() != nil {
+		leader.give(connection, true)
+		for _, j := range jobs {
+			j.fail(c.ended())
+		}
+		return
+	}
+	replication := max(within(ctx, maxReplication), time.Millisecond)
+	m, err := connection.roundTrip(ctx, newRequest(jobs, replication), replication+answerSlack)
+	leader.give(connection, err == nil)
+	if err != nil {
+		leader.reset()
+		for _, j := range jobs {
+			c.lost(ctx, j, err)
+		}
+		return
+	}
+	response := m.(*produce.Response)
+	leader.throttle(time.Duration(response.ThrottleTimeMs) * time.Millisecond)
+	for _, j := range jobs {
+		if answer := answerFor(response, j.partition); answer != nil {
+			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
+		} else {
+			j.lost(errors.New("the broker left the partition out of its answer"))
+		}
+	}
+}
+
+// await waits out a short pause that the broker has asked for.
+func (c *call) await(ctx context.Context, leader *broker) error {
+	pause := leader.pause()
+	if pause == 0 {
+		return nil
+	}
+	if pause > within(ctx, maxThrottle) {
+		return publisher.UnavailableError(publisher.ScopeDestination, "throttled", "broker %s asks for a pause of %s: the client's quota is used up", leader.address, pause.Round(time.Millisecond))
+	}
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+	case <-c.publisher.open.done:
+	}
+	return c.ended()
+}
+
+// unsent answers for a job whose leader could not be reached.
+func (c *call) unsent(ctx context.Context, j *job, err error) {
+	if ctx.Err() != nil || c.publisher.open.closed() {
+		j.fail(c.ended())
+		return
+	}
+	scope := publisher.ScopeMessage // other brokers lead other partitions
+	if c.publisher.cluster.unreachable() {
+		scope = publisher.ScopeDestination
+	}
+	j.unsent(publisher.UnavailableError(scope, shortOf(err), "%w", err))
+}
+
+// lost answers for a job whose batch was sent without an answer.
+func (c *call) lost(ctx context.Context, j *job, err error) {
+	if ctx.Err() != nil || c.publisher.open.closed() {
+		j.partition.batch.unsure, j.unanswered = true, err
+		j.fail(c.ended())
+		return
+	}
+	j.lost(err)
+}
+
+// newRequest makes a request of the jobs' batches. The jobs are sorted by topic.
+func newRequest(jobs []*job, replication time.Duration) protocol.Message {
+	request := &rawproduce.Request{Acks: -1, Timeout: int32(replication.Milliseconds())}
+	partitions := make([]rawproduce.RequestPartition, len(jobs))
+	readers := make([]bytes.Reader, len(jobs))
+	for i, j := range jobs {
+		readers[i].Reset(j.partition.batch.bytes)
+		partitions[i] = rawproduce.RequestPartition{Partition: j.partition.index, RecordSet: protocol.RawRecordSet{Reader: &readers[i]}}
+		if i == 0 || jobs[i-1].partition.topic != j.partition.topic {
+			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: j.partition.topic, Partitions: partitions[i:i]})
+		}
+		last := &request.Topics[len(request.Topics)-1]
+		last.Partitions = last.Partitions[:len(last.Partitions)+1]
+	}
+	return request
+}
+
+// answerFor finds the partition's answer.
+func answerFor(response *produce.Response, p *partition) *produce.ResponsePartition {
+	for t := range response.Topics {
+		if response.Topics[t].Topic != p.topic {
+			continue
+		}
+		for i := range response.Topics[t].Partitions {
+			if answer := &response.Topics[t].Partitions[i]; answer.Partition == p.index {
+				return answer
+			}
+		}
+	}
+	return nil
+}
