@@ -1,0 +1,109 @@
+// Package telemetry gives the relay its meter and its tracer: metrics for Prometheus on a registry of
+// their own, and traces over OTLP when the standard variables name an endpoint.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+
+	"github.com/go-logr/logr"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/otlptranslator"
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	prometheusexporter "go.opentelemetry.io/otel/exporters/prometheus"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+	"go.opentelemetry.io/otel/trace"
+)
+
+const (
+	scope     = "github.com/outbox-relay/outbox-relay"
+	namespace = "outbox_relay"
+)
+
+// Telemetry holds the providers until Shutdown.
+type Telemetry struct {
+	registry *prometheus.Registry
+	meters   *sdkmetric.MeterProvider
+	traces   traces
+	logger   *slog.Logger
+}
+
+// Build says which program this is.
+type Build struct{ Version, Commit string }
+
+// New starts the providers. It connects to nothing; a collector that is away costs a log line and the
+// spans that it misses. Errors inside OpenTelemetry go to logger, process-wide, since the library
+// knows no other place for them.
+func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, error) {
+	otel.SetErrorHandler(newErrorLog(logger))
+	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
+
+	described, err := resource.New(ctx,
+		resource.WithTelemetrySDK(),
+		resource.WithAttributes(attribute.String("service.name", "outbox-relay"), attribute.String("service.version", build.Version)),
+		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
+		return nil, fmt.Errorf("describe resource: %w", err)
+	}
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	exporter, err := prometheusexporter.New(
+		prometheusexporter.WithRegisterer(registry),
+		prometheusexporter.WithNamespace(namespace),
+		prometheusexporter.WithTranslationStrategy(otlptranslator.UnderscoreEscapingWithSuffixes),
+		prometheusexporter.WithoutScopeInfo(),
+		prometheusexporter.WithoutTargetInfo())
+	if err != nil {
+		return nil, fmt.Errorf("export metrics: %w", err)
+	}
+	t := &Telemetry{
+		registry: registry,
+		meters:   sdkmetric.NewMeterProvider(sdkmetric.WithReader(exporter), sdkmetric.WithResource(described)),
+		logger:   logger,
+	}
+	if t.traces, err = newTraces(ctx, described, logger); err != nil {
+		return nil, err
+	}
+	return t, t.describeBuild(build)
+}
+
+// Meter makes the instruments. Their names get the prefix outbox_relay_, their unit as a suffix
+// (_seconds for "s"), and counters _total.
+func (t *Telemetry) Meter() metric.Meter { return t.meters.Meter(scope) }
+
+// Tracer makes spans; it makes none when no endpoint for traces is set.
+func (t *Telemetry) Tracer() trace.Tracer { return t.traces.provider.Tracer(scope) }
+
+// Handler serves the metrics in Prometheus' formats.
+func (t *Telemetry) Handler() http.Handler {
+	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
+		ErrorLog: slog.NewLogLogger(t.logger.Handler(), slog.LevelError),
+		// A gauge that cannot be read must not take the others with it.
+		ErrorHandling: promhttp.ContinueOnError,
+	})
+}
+
+// Shutdown sends the spans that are still waiting and stops the providers. It waits for the
+// collector until ctx ends.
+func (t *Telemetry) Shutdown(ctx context.Context) error {
+	return errors.Join(t.traces.shutdown(ctx), t.meters.Shutdown(ctx))
+}
+
+func (t *Telemetry) describeBuild(build Build) error {
+	info, err := t.Meter().Int64Gauge("build_info", metric.WithDescription("The running program; always 1."))
+	if err != nil {
+		return fmt.Errorf("describe build: %w", err)
+	}
+	info.Record(context.Background(), 1, metric.WithAttributes(
+		attribute.String("version", build.Version), attribute.String("commit", build.Commit), attribute.String("go_version", runtime.Version())))
+	return nil
+}
