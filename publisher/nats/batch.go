@@ -124,6 +124,7 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	settled := b.waiting == 0
 	b.finish(unsent, unanswered)
 	l.wire.forget()
+	l.good = ""
 	return settled
 }
 

@@ -86,36 +86,43 @@ func (p *Publisher) start() {
 // run keeps one link up until ctx ends.
 func (p *Publisher) run(ctx context.Context) {
 	defer close(p.stopped)
-	pause, quiet := firstPause, false
-	known := p.servers
+	known, pause, told := p.servers, firstPause, false
 	for ctx.Err() == nil {
 		link, err := p.dial(ctx, known)
 		if err != nil {
 			p.report(nil, err)
-			if !quiet && ctx.Err() == nil {
+			if !told && ctx.Err() == nil {
 				p.logger.Warn("cannot connect to NATS", "error", err)
-				quiet = true
+				told = true
 			}
-			p.rest(ctx, pause)
-			pause = min(2*pause, lastPause)
-			continue
+		} else {
+			since := time.Now()
+			known, told = p.hold(ctx, link), false
+			if time.Since(since) > lastPause { // else the server takes us and throws us out again
+				pause = firstPause
+			}
 		}
-		pause, quiet = firstPause, false
-		p.report(link, nil)
-		p.logger.Info("connected to NATS", "server", link.server.address, "version", link.nc.ConnectedServerVersion())
-		select {
-		case <-link.closed:
-		case <-ctx.Done():
-			link.close()
-			<-link.closed
-		}
-		err = link.lost()
-		p.report(nil, err)
-		if ctx.Err() == nil {
-			p.logger.Warn("lost the connection to NATS", "server", link.server.address, "error", err)
-		}
-		known = link.discovered(p.servers)
+		p.rest(ctx, pause)
+		pause = min(2*pause, lastPause)
 	}
+}
+
+// hold lends out the link until it or ctx has ended. It returns the servers to try next.
+func (p *Publisher) hold(ctx context.Context, l *link) []server {
+	p.report(l, nil)
+	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
+	select {
+	case <-l.closed:
+	case <-ctx.Done():
+		l.close()
+		<-l.closed
+	}
+	err := l.lost()
+	p.report(nil, err)
+	if ctx.Err() == nil {
+		p.logger.Warn("lost the connection to NATS", "error", err)
+	}
+	return l.server.with(p.servers, l.nc.DiscoveredServers())
 }
 
 // report makes the outcome of an attempt, or the loss of a link, known to everybody who waits.
@@ -138,10 +145,16 @@ func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// dial tries the servers in random order and returns a link to the first that takes us.
+// dial tries the servers, those of the configuration first, and returns a link to the first that
+// takes us, or else the answer of the last.
 func (p *Publisher) dial(ctx context.Context, known []server) (*link, error) {
+	configured := len(p.servers)
+	order := rand.Perm(configured)
+	for _, i := range rand.Perm(len(known) - configured) {
+		order = append(order, configured+i)
+	}
 	var failed error
-	for _, i := range rand.Perm(len(known)) {
+	for _, i := range order {
 		link, err := p.open(ctx, known[i])
 		if err == nil {
 			return link, nil

@@ -1,7 +1,6 @@
 package nats
 
 import (
-	"crypto/x509"
 	"errors"
 
 	"github.com/nats-io/nats.go"
@@ -21,9 +20,6 @@ func explain(s server, err error) error {
 	}
 	if _, ok := errors.AsType[*authError](err); ok {
 		return unavailable("credentials unusable", "cannot log in to NATS server %s: %w")
-	}
-	if _, ok := errors.AsType[*x509.UnknownAuthorityError](err); ok {
-		return unavailable("certificate refused", "the certificate of NATS server %s is not of a known authority: %w: set the CA")
 	}
 	is := func(targets ...error) bool {
 		for _, target := range targets {

@@ -69,7 +69,10 @@ func (l *lane) send(i int32, m *publisher.Message) error {
 	case errors.Is(err, nats.ErrHeadersNotSupported):
 		return publisher.UnavailableError(publisher.ScopeDestination, "no headers",
 			"NATS server %s has headers turned off: remove no_header_support from its configuration", l.link.server.address)
+	case errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
+		return publisher.PermanentError("illegal message", "the NATS client refuses the message: %w", err)
 	default:
+		_ = l.link.conn.Close() // already closed when a write has failed
 		return nil
 	}
 }

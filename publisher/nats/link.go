@@ -1,22 +1,12 @@
 package nats
 
 import (
-	"context"
-	"crypto/rand"
 	"errors"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
 
 	"github.com/nats-io/nats.go"
-)
-
-const (
-	connectTimeout = 5 * time.Second  // for one server, greeting and authentication included
-	pingInterval   = 10 * time.Second // a silent server is given up after three of them
-	writeBuffer    = 64 << 10
 )
 
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
@@ -32,106 +22,6 @@ type link struct {
 	idle  []*lane
 	made  uint64 // lanes ever made
 	blind bool   // the account's information may not be asked for
-}
-
-// dialFunc is a nats.CustomDialer.
-type dialFunc func(network, address string) (net.Conn, error)
-
-func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(network, address) }
-
-// open connects to a server and makes sure that its answers will reach us.
-func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
-	defer cancel()
-	options, err := p.options(s)
-	if err != nil {
-		return nil, explain(s, err)
-	}
-	l := &link{server: s, closed: make(chan struct{}), lanes: map[*lane]struct{}{},
-		inbox: nats.InboxPrefix + rand.Text()[:12] + "."}
-	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
-	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
-	var refused error // nats.go does not hand out why dialling failed
-	connecting := func() bool { return true }
-	options.CustomDialer = dialFunc(func(network, address string) (net.Conn, error) {
-		socket, err := p.config.Dial(ctx, network, address)
-		if err != nil {
-			refused = err
-			return nil, err
-		}
-		l.conn = &conn{Conn: socket}
-		// nats.go knows no context: closing the socket is what ends its handshake.
-		connecting = context.AfterFunc(ctx, func() { _ = socket.Close() })
-		return l.conn, nil
-	})
-	l.nc, err = options.Connect()
-	if err != nil {
-		if refused != nil {
-			err = refused
-		}
-		return nil, explain(s, err)
-	}
-	if err = l.listen(ctx); err == nil && connecting() {
-		return l, nil
-	}
-	l.close()
-	<-l.closed
-	if err == nil {
-		err = context.Cause(ctx)
-	}
-	return nil, explain(s, err)
-}
-
-// options returns what nats.go is told for a connection to the server.
-func (p *Publisher) options(s server) (nats.Options, error) {
-	options := nats.GetDefaultOptions()
-	auth := s.auth
-	if p.config.Auth != nil {
-		given, err := p.config.Auth()
-		if err != nil {
-			return options, &authError{err}
-		}
-		if !given.empty() {
-			auth = given
-		}
-	}
-	if err := auth.apply(&options); err != nil {
-		return options, &authError{err}
-	}
-	options.Url = s.url()
-	options.Name = p.config.Name
-	options.NoEcho = true
-	options.AllowReconnect = false
-	options.Timeout = connectTimeout
-	options.PingInterval = pingInterval
-	options.WriteBufferSize = writeBuffer
-	options.FlusherTimeout = 0           // conn sees to it
-	options.SkipHostLookup = true        // the dialer looks up, and stops with its context
-	options.SkipSubjectValidation = true // checkSubject is stricter
-	options.TLSConfig = s.tlsConfig(p.config.TLS)
-	options.Secure = options.TLSConfig != nil
-	options.TLSHandshakeFirst = p.config.TLSFirst
-	return options, nil
-}
-
-// errInboxDenied: without answers every message would be stored and none acknowledged.
-var errInboxDenied = errors.New("the user may not subscribe to _INBOX.>: grant it, acknowledgements arrive there")
-
-// listen subscribes the first lane and waits for the server to agree.
-func (l *link) listen(ctx context.Context) error {
-	lane, err := l.subscribe()
-	if err != nil {
-		return err
-	}
-	l.idle = append(l.idle, lane)
-	if err := l.nc.FlushWithContext(ctx); err != nil {
-		return err
-	}
-	// A violation is reported before the flush is answered, and nothing else was asked so far.
-	if errors.Is(l.nc.LastError(), nats.ErrPermissionViolation) {
-		return errInboxDenied
-	}
-	return nil
 }
 
 // take returns a lane for one call.
@@ -213,11 +103,6 @@ func (l *link) lost() error {
 		err = *failed
 	}
 	return connectionLost(l.server, err)
-}
-
-// discovered returns the configured servers and those that the cluster has told us of.
-func (l *link) discovered(configured []server) []server {
-	return l.server.with(configured, l.nc.DiscoveredServers())
 }
 
 // close ends the connection at once; closed is closed soon after.
