@@ -1,0 +1,81 @@
+// Package health serves what operators and Kubernetes ask the relay over HTTP: liveness, readiness,
+// metrics and the doorbell.
+package health
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"time"
+)
+
+// A Server answers until the context of Run ends. The fields are its configuration; set them before
+// Run and leave them. A nil field other than Logger leaves its path out.
+type Server struct {
+	Addr string // host:port; port 0 takes any free one
+
+	// Live returns why the relay's loops do not turn any more. It must not depend on the database or
+	// a broker: a restart would not bring them back.
+	Live func() error
+	// Ready returns every check that readiness depends on. It is called for each request, so it
+	// should say what is known rather than find out.
+	Ready func(context.Context) []Check
+	// Metrics serves /metrics.
+	Metrics http.Handler
+	// Doorbell wakes the relay. It must not block.
+	Doorbell func()
+
+	Logger *slog.Logger
+	// Listening, if set, is called once with the address that the server listens on.
+	Listening func(net.Addr)
+}
+
+// A Check is one thing that readiness depends on.
+type Check struct {
+	Name string
+	Err  error  // nil when it is well; the text is for people
+	Note string // shown when it is well: that a standby stands by, and why
+}
+
+// drain is how long requests under way may take when the server stops.
+const drain = time.Second
+
+// Run listens and serves until ctx ends, then lets requests under way finish for a second. It returns
+// nil after that, else what kept it from listening or serving.
+func (s *Server) Run(ctx context.Context) error {
+	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
+	if err != nil {
+		return fmt.Errorf("listen for health checks: %w", err)
+	}
+	server := &http.Server{
+		Handler:           s.handler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second, // a scrape whose gauges ask a slow database
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
+		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug), // clients' broken connections
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(listener) }()
+	if s.Listening != nil {
+		s.Listening(listener.Addr())
+	}
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve health checks: %w", err)
+	case <-ctx.Done():
+	}
+	deadline, cancel := context.WithTimeout(context.WithoutCancel(ctx), drain)
+	defer cancel()
+	if err := server.Shutdown(deadline); err != nil {
+		server.Close() // cuts off what is still under way
+	}
+	if err := <-served; !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve health checks: %w", err)
+	}
+	return nil
+}
