@@ -80,8 +80,10 @@ func brokerAway(t *testing.T, h Harness) {
 	j := newJournal(t, h, network)
 	topic := h.Topic(t)
 	all := messages(100, 10, topic)
+	spoiled := message(topic, "key-5") // whose turn has not come
+	spoiled.Headers = []publisher.Header{{Name: "CC", Value: "x"}}
 	for range 3 {
-		answers := j.duringOutage(all)
+		answers := j.duringOutage(append(all[:100:100], spoiled))
 		expect(t, answers[:10], publisher.Unavailable)
 		expect(t, answers[10:], publisher.Unavailable, publisher.NotAttempted)
 		if scope := publisher.ScopeOf(answers[0]); scope != publisher.ScopeDestination {

@@ -19,6 +19,7 @@ var prefixTrials = []trial{
 		}
 	}},
 	{"a failed message stops its key in other topics too", prefixOverTopics},
+	{"a message that no retry can help waits for those before it", poisonBehind},
 }
 
 var illegalTrials = []trial{
@@ -114,6 +115,29 @@ func prefixOverTopics(t *testing.T, h Harness) {
 	defer cancel()
 	expectEach(t, j.publish(ctx, all), want...)
 	j.compare(first, second)
+}
+
+// What a publisher finds wrong by itself must not be said before its turn: the relay would fail the
+// row while an older one of the key still waits.
+func poisonBehind(t *testing.T, h Harness) {
+	j := newJournal(t, h, NewNetwork())
+	topic := h.Topic(t)
+	all := []publisher.Message{
+		message(topic, "a"), message(topic, "b"), message(topic, "a"), message(topic, "a"), message(topic, "b"), message(topic, "a"),
+	}
+	for _, i := range []int{0, 2, 4, 5} {
+		all[i].Headers = []publisher.Header{{Name: "CC", Value: "x"}}
+	}
+	want := []publisher.Class{
+		publisher.Permanent, publisher.Accepted, publisher.NotAttempted, publisher.NotAttempted, publisher.Permanent, publisher.NotAttempted,
+	}
+	if unknown := h.Unknown(t); unknown != "" {
+		all[0].Topic, all[0].Headers, want[0] = unknown, nil, publisher.Topology
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	expectEach(t, j.publish(ctx, all), want...)
+	j.compare(topic)
 }
 
 func unknownTopic(t *testing.T, h Harness) {

@@ -1,0 +1,202 @@
+package publishertest
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Broker is a broker in memory for tests of the relay: it holds every message that its publishers
+// were given, and misbehaves as scripted. It uses no network and no goroutine and may be used inside
+// a testing/synctest bubble. It is safe for concurrent use, also while it is being published to.
+//
+// Unless scripted otherwise every topic exists and every message is accepted.
+type Broker struct {
+	mu       sync.Mutex
+	changed  chan struct{} // closed and replaced when anything changes
+	received []publisher.Message
+	script
+	tries    map[string]int // by message id
+	waiting  int            // calls that wait for Release
+	inFlight map[string]int // calls by ordering key
+	overlaps []string
+}
+
+// NewBroker returns a broker that accepts everything.
+func NewBroker() *Broker {
+	return &Broker{
+		changed: make(chan struct{}), script: newScript(), tries: map[string]int{}, inFlight: map[string]int{},
+	}
+}
+
+// Received returns what arrived in the topic, in order of arrival.
+func (b *Broker) Received(topic string) []publisher.Message {
+	return slices.DeleteFunc(b.All(), func(m publisher.Message) bool { return m.Topic != topic })
+}
+
+// All returns what arrived in any topic, in order of arrival.
+func (b *Broker) All() []publisher.Message {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.received)
+}
+
+// Tries returns how often the message was sent to the broker, whatever became of it.
+func (b *Broker) Tries(id string) int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.tries[id]
+}
+
+// Overlaps returns the keys that were in two calls at the same time, which the relay must never do.
+func (b *Broker) Overlaps() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return slices.Clone(b.overlaps)
+}
+
+// Await waits until at least n messages have arrived, duplicates included, and returns all. It fails
+// the test after a minute.
+func (b *Broker) Await(t testing.TB, n int) []publisher.Message {
+	t.Helper()
+	b.await(t, "messages", n, func() int { return len(b.received) })
+	return b.All()
+}
+
+// AwaitTries waits until the message was sent at least n times. It fails the test after a minute.
+func (b *Broker) AwaitTries(t testing.TB, id string, n int) {
+	t.Helper()
+	b.await(t, "tries of "+id, n, func() int { return b.tries[id] })
+}
+
+// AwaitHeld waits until at least n calls wait for Release. It fails the test after a minute.
+func (b *Broker) AwaitHeld(t testing.TB, n int) {
+	t.Helper()
+	b.await(t, "held calls", n, func() int { return b.waiting })
+}
+
+func (b *Broker) await(t testing.TB, what string, n int, count func() int) {
+	t.Helper()
+	late := time.NewTimer(time.Minute)
+	defer late.Stop()
+	for {
+		b.mu.Lock()
+		have, changed := count(), b.changed
+		b.mu.Unlock()
+		if have >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case <-late.C:
+			t.Fatalf("%d %s after a minute, not %d", have, what, n)
+		}
+	}
+}
+
+// take answers for the messages of one call, which are not attempted yet.
+func (b *Broker) take(ctx context.Context, messages []publisher.Message) []error {
+	answers := make([]error, len(messages))
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for i := range messages {
+		b.tries[messages[i].ID]++
+	}
+	b.wake()
+	if !b.pause(ctx) {
+		return fill(answers, publisher.AmbiguousError("no answer", "the call ended before the broker answered: %w", ctx.Err()))
+	}
+	if b.down {
+		return fill(answers, publisher.UnavailableError(publisher.ScopeDestination, "broker down", "the broker is down"))
+	}
+	if slices.ContainsFunc(messages, func(m publisher.Message) bool { return b.crashes[m.ID] }) {
+		return fill(answers, publisher.AmbiguousError("connection lost", "the connection ended before the broker answered"))
+	}
+	blocked := map[string]bool{}
+	for i := range messages {
+		m := &messages[i]
+		if m.Key != nil && blocked[string(m.Key)] {
+			answers[i] = publisher.ErrNotAttempted
+			continue
+		}
+		stored, err := b.judge(m)
+		if stored {
+			b.received = append(b.received, clone(messages[i:i+1])...)
+		}
+		if answers[i] = err; err != nil && m.Key != nil {
+			blocked[string(m.Key)] = true
+		}
+	}
+	b.wake()
+	return answers
+}
+
+// pause waits while the broker is held, and for its delay; b.mu is held, but not meanwhile. It
+// reports whether the call goes on.
+func (b *Broker) pause(ctx context.Context) bool {
+	b.waiting++
+	defer func() { b.waiting-- }()
+	if delay := b.delay; delay > 0 {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		b.mu.Unlock()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+		}
+		b.mu.Lock()
+	}
+	for b.held && ctx.Err() == nil {
+		changed := b.changed
+		b.mu.Unlock()
+		select {
+		case <-changed:
+		case <-ctx.Done():
+		}
+		b.mu.Lock()
+	}
+	return ctx.Err() == nil
+}
+
+// enter notes the ordering keys of a call, and leave that it has ended.
+func (b *Broker) enter(messages []publisher.Message) (leave func()) {
+	keys := map[string]bool{}
+	for i := range messages {
+		if messages[i].Key != nil {
+			keys[string(messages[i].Key)] = true
+		}
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for key := range keys {
+		if b.inFlight[key]++; b.inFlight[key] > 1 {
+			b.overlaps = append(b.overlaps, key)
+		}
+	}
+	return func() {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for key := range keys {
+			if b.inFlight[key]--; b.inFlight[key] == 0 {
+				delete(b.inFlight, key)
+			}
+		}
+	}
+}
+
+// wake wakes everybody who waits for a change; b.mu is held.
+func (b *Broker) wake() {
+	close(b.changed)
+	b.changed = make(chan struct{})
+}
+
+func fill(answers []error, err error) []error {
+	for i := range answers {
+		answers[i] = err
+	}
+	return answers
+}

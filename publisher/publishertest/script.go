@@ -1,0 +1,152 @@
+package publishertest
+
+import (
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A script is how a broker misbehaves.
+type script struct {
+	held, down bool
+	delay      time.Duration
+	limit      int                 // bytes of payload; 0 is none
+	missing    map[string]bool     // topics
+	stopped    map[string]bool     // topics
+	poison     map[string]bool     // message ids
+	crashes    map[string]bool     // message ids
+	answers    map[string][]answer // by message id, for its next tries
+}
+
+// An answer is scripted for one try of a message.
+type answer struct {
+	err    error
+	stored bool
+}
+
+func newScript() script {
+	return script{
+		missing: map[string]bool{}, stopped: map[string]bool{}, poison: map[string]bool{},
+		crashes: map[string]bool{}, answers: map[string][]answer{},
+	}
+}
+
+// Refuse has the next tries of the message answered as Refused. As all that is scripted for tries
+// it comes after what was scripted before.
+func (b *Broker) Refuse(id string, times int) {
+	b.plan(id, times, answer{err: publisher.RefusedError("refused", "the broker refuses message %s", id)})
+}
+
+// Answer has the next tries of the message answered with these errors, nil for Accepted. Nothing is
+// stored with an error.
+func (b *Broker) Answer(id string, errs ...error) {
+	for _, err := range errs {
+		b.plan(id, 1, answer{err: err, stored: err == nil})
+	}
+}
+
+// LoseAnswer has the next tries of the message stored and answered as Ambiguous.
+func (b *Broker) LoseAnswer(id string, times int) {
+	b.plan(id, times, answer{err: publisher.AmbiguousError("answer lost", "the answer for message %s was lost", id), stored: true})
+}
+
+// LoseMessage has the next tries of the message lost on their way, which looks like a lost answer.
+func (b *Broker) LoseMessage(id string, times int) {
+	b.plan(id, times, answer{err: publisher.AmbiguousError("answer lost", "the answer for message %s was lost", id)})
+}
+
+// Poison makes every try of the message Permanent.
+func (b *Broker) Poison(id string) { b.change(func() { b.poison[id] = true }) }
+
+// Crash makes the message kill its connection: every message of a call with it is Ambiguous, and
+// none of them is stored.
+func (b *Broker) Crash(id string) { b.change(func() { b.crashes[id] = true }) }
+
+// Heal ends all that was scripted for the message.
+func (b *Broker) Heal(id string) {
+	b.change(func() {
+		delete(b.poison, id)
+		delete(b.crashes, id)
+		delete(b.answers, id)
+	})
+}
+
+// Remove makes the topic unknown. What arrived in it stays readable.
+func (b *Broker) Remove(topic string) { b.change(func() { b.missing[topic] = true }) }
+
+// Create ends Remove.
+func (b *Broker) Create(topic string) { b.change(func() { delete(b.missing, topic) }) }
+
+// DownTopic makes the topic alone Unavailable.
+func (b *Broker) DownTopic(topic string) { b.change(func() { b.stopped[topic] = true }) }
+
+// UpTopic ends DownTopic.
+func (b *Broker) UpTopic(topic string) { b.change(func() { delete(b.stopped, topic) }) }
+
+// Down makes the whole broker Unavailable, Ping included.
+func (b *Broker) Down() { b.change(func() { b.down = true }) }
+
+// Up ends Down.
+func (b *Broker) Up() { b.change(func() { b.down = false }) }
+
+// Hold has every call wait until Release or its end. A call that ends in it is Ambiguous and
+// nothing of it is stored.
+func (b *Broker) Hold() { b.change(func() { b.held = true }) }
+
+// Release ends Hold.
+func (b *Broker) Release() { b.change(func() { b.held = false }) }
+
+// Delay has each call take so long from now on.
+func (b *Broker) Delay(d time.Duration) { b.change(func() { b.delay = d }) }
+
+// Limit makes messages Permanent whose payload has more bytes; 0 is no limit.
+func (b *Broker) Limit(bytes int) { b.change(func() { b.limit = bytes }) }
+
+// Reset ends all that was scripted. What arrived stays.
+func (b *Broker) Reset() { b.change(func() { b.script = newScript() }) }
+
+func (b *Broker) change(f func()) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f()
+	b.wake()
+}
+
+func (b *Broker) plan(id string, times int, next answer) {
+	b.change(func() {
+		for range times {
+			b.answers[id] = append(b.answers[id], next)
+		}
+	})
+}
+
+// judge decides over one try of a message; b.mu is held.
+func (b *Broker) judge(m *publisher.Message) (stored bool, err error) {
+	if err := check(m); err != nil {
+		return false, err
+	}
+	switch {
+	case b.missing[m.Topic]:
+		return false, publisher.TopologyError("unknown topic", "the topic %q does not exist", m.Topic)
+	case b.stopped[m.Topic]:
+		return false, publisher.UnavailableError(publisher.ScopeTopic, "topic down", "the topic %q is down", m.Topic)
+	case b.limit > 0 && len(m.Payload) > b.limit:
+		return false, publisher.PermanentError("too large", "the payload has %d bytes, more than %d", len(m.Payload), b.limit)
+	case b.poison[m.ID]:
+		return false, publisher.PermanentError("poison", "the broker never takes message %s", m.ID)
+	}
+	if planned := b.answers[m.ID]; len(planned) > 0 {
+		b.answers[m.ID] = planned[1:]
+		return planned[0].stored, planned[0].err
+	}
+	return true, nil
+}
+
+// check finds what this broker never takes, whatever its script.
+func check(m *publisher.Message) error {
+	if m.Topic == "" || len(m.Topic) > 200 || strings.ContainsAny(m.Topic, " \r\n\x00") {
+		return publisher.PermanentError("illegal topic", "the topic %.40q is empty, longer than 200 bytes or has a space in it", m.Topic)
+	}
+	return m.CheckHeaders()
+}
