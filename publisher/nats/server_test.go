@@ -1,0 +1,69 @@
+package nats
+
+import (
+	"crypto/tls"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestParseServers(t *testing.T) {
+	got, err := parseServers([]string{"nats://a:1234", "b", "tls://c.example:1", "nats://[::1]", "d:42/", "nats://u:p%40ss@e", "nats://token@f"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []struct {
+		address string
+		tls     bool
+		auth    Auth
+	}{
+		{"a:1234", false, Auth{}}, {"b:4222", false, Auth{}}, {"c.example:1", true, Auth{}}, {"[::1]:4222", false, Auth{}}, {"d:42", false, Auth{}},
+		{"e:4222", false, Auth{User: "u", Password: "p@ss"}}, {"f:4222", false, Auth{Token: "token"}},
+	}
+	for i, w := range want {
+		g := got[i]
+		if g.address != w.address || g.tls != w.tls || g.auth.User != w.auth.User || g.auth.Password != w.auth.Password || g.auth.Token != w.auth.Token {
+			t.Errorf("server %d is %s (TLS %t), want %s (TLS %t), or its login differs", i, g.address, g.tls, w.address, w.tls)
+		}
+	}
+}
+
+func TestParseServersRefuses(t *testing.T) {
+	for _, urls := range [][]string{nil, {""}, {"kafka://a:1"}, {"nats://"}, {"nats://:1"}, {"nats://a:b"}, {"nats://a/path"}, {"nats://a?x=y"}, {"nats://user:secret@a:port"}} {
+		_, err := parseServers(urls)
+		if err == nil {
+			t.Errorf("%q is taken", urls)
+		} else if strings.Contains(err.Error(), "secret") {
+			t.Errorf("the error tells the password: %v", err)
+		}
+	}
+}
+
+func TestServersOfTheCluster(t *testing.T) {
+	from := server{address: "nats.example:4222", tls: true, auth: Auth{Token: "t"}}
+	all := from.with([]server{from}, []string{"nats://10.0.0.1:4222", "nats://nats.example:4222", "tls://other.example:4222", "::"})
+	addresses := []string{}
+	for _, s := range all {
+		addresses = append(addresses, s.address)
+	}
+	if want := []string{"nats.example:4222", "10.0.0.1:4222", "other.example:4222"}; !slices.Equal(addresses, want) {
+		t.Fatalf("servers %q, want %q", addresses, want)
+	}
+	if learned := all[1]; !learned.tls || learned.auth.Token != "t" {
+		t.Error("a server of the cluster is not connected to as the one that told of it")
+	}
+	if got := all[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
+		t.Errorf("an IP is to prove that it is %q, want the name of the server that told of it", got)
+	}
+	if got := all[2].tlsConfig(&tls.Config{}).ServerName; got != "" {
+		t.Errorf("a host is to prove that it is %q, want its own name", got)
+	}
+	if got := all[1].tlsConfig(&tls.Config{ServerName: "fixed"}).ServerName; got != "fixed" {
+		t.Errorf("the configured name became %q", got)
+	}
+	// What an IP of the cluster tells of comes from the same name.
+	again := all[1].with(all[:1], []string{"nats://10.0.0.2:4222"})
+	if got := again[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
+		t.Errorf("an IP that an IP told of is to prove that it is %q", got)
+	}
+}

@@ -1,0 +1,47 @@
+package nats
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+func TestCheckSubject(t *testing.T) {
+	for _, legal := range []string{"a", "orders", "orders.created", "orders.eu-1.42", "Bestellungen.Größe.東京", "a.b*c.d>", "a.$b", "_x", "a:b/c",
+		strings.Repeat("x", maxSubject), strings.Repeat("x.", maxSubject/2-1) + "x"} {
+		if err := checkSubject(legal); err != nil {
+			t.Errorf("%.40q: %v", legal, err)
+		}
+	}
+	for _, illegal := range []string{"", ".", "..", ".a", "a.", "a..b", " ", "a b", "a\tb", "a\rb", "a\nb", "a\x00b", "a\x7fb", "a ", "*", ">", "a.*", "*.a", "a.>", "a.>.b",
+		"$JS.API.INFO", "$SYS", "$KV.bucket.key", strings.Repeat("x", maxSubject+1)} {
+		err := checkSubject(illegal)
+		if publisher.ClassOf(err) != publisher.Permanent {
+			t.Errorf("%.40q is %v", illegal, publisher.ClassOf(err))
+		}
+		if err != nil && len(err.Error()) > 300 {
+			t.Errorf("%.40q: the error has %d bytes", illegal, len(err.Error()))
+		}
+	}
+}
+
+// What the server splits a line at, or takes as the end of it, must never get through.
+func FuzzCheckSubject(f *testing.F) {
+	f.Add("orders.created")
+	f.Add("a..b")
+	f.Add("$JS")
+	f.Fuzz(func(t *testing.T, subject string) {
+		if checkSubject(subject) != nil {
+			return
+		}
+		if subject == "" || strings.ContainsAny(subject, " \t\r\n\f\x00") || strings.HasPrefix(subject, "$") {
+			t.Errorf("%q passes", subject)
+		}
+		for token := range strings.SplitSeq(subject, ".") {
+			if token == "" || token == "*" || token == ">" {
+				t.Errorf("%q passes", subject)
+			}
+		}
+	})
+}
