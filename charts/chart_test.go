@@ -1,0 +1,174 @@
+package charts
+
+import (
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// Every file in ci/ is a scenario: it is linted, rendered, compared and checked.
+func TestScenarios(t *testing.T) {
+	t.Parallel()
+	files, err := filepath.Glob("outbox-relay/ci/*-values.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		name := strings.TrimSuffix(filepath.Base(file), "-values.yaml")
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if _, err := helm(t, "lint", "--strict", "outbox-relay", "--values", file); err != nil {
+				t.Error(err)
+			}
+			rendered, err := helm(t, "template", "shop", "outbox-relay", "--namespace", "orders", "--values", file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			compare(t, name, rendered)
+
+			deployments := decode(t, rendered)
+			if name == "sidecar" {
+				if len(deployments) != 0 {
+					t.Error("sidecar mode deploys something by itself")
+				}
+				return
+			}
+			if len(deployments) != 1 {
+				t.Fatalf("%d deployments, want 1", len(deployments))
+			}
+			pod := deployments[0].Spec.Template.Spec
+			if pod.AutomountServiceAccountToken == nil || *pod.AutomountServiceAccountToken {
+				t.Error("the service account's token is mounted")
+			}
+			relay := pod.Containers[0]
+			checkContainer(t, relay, pod.Volumes)
+			if relay.ReadinessProbe == nil || relay.ReadinessProbe.HTTPGet.Path != "/readyz" {
+				t.Errorf("readiness probe is %v, want /readyz", relay.ReadinessProbe)
+			}
+		})
+	}
+}
+
+// The example application is a chart of its own that has the relay's as a dependency.
+func TestSidecarInApplicationChart(t *testing.T) {
+	t.Parallel()
+	app := exampleApp(t)
+	rendered, err := helm(t, "template", "orders", app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	compare(t, "example-app", rendered)
+
+	deployments := decode(t, rendered)
+	if len(deployments) != 1 || deployments[0].Name != "orders" {
+		t.Fatalf("want the application's deployment alone, got %v", deployments)
+	}
+	pod := deployments[0].Spec.Template.Spec
+	if len(pod.InitContainers) != 1 {
+		t.Fatalf("%d init containers, want the sidecar", len(pod.InitContainers))
+	}
+	relay := pod.InitContainers[0]
+	checkContainer(t, relay, pod.Volumes)
+	if relay.RestartPolicy == nil || *relay.RestartPolicy != corev1.ContainerRestartPolicyAlways {
+		t.Error("without restartPolicy Always the init container is no sidecar and holds the pod up for ever")
+	}
+	if relay.ReadinessProbe != nil {
+		t.Error("a readiness probe takes the application out of its Service when a broker is down")
+	}
+	if relay.StartupProbe == nil {
+		t.Error("without a startup probe the application does not wait for the relay's process")
+	}
+}
+
+// A sidecar without files has no volume, and one under an alias is rendered from its own values.
+func TestSidecarVariants(t *testing.T) {
+	t.Parallel()
+	app := exampleApp(t)
+	rendered, err := helm(t, "template", "orders", app, "--set", "outbox-relay.files=null",
+		"--set", "outbox-relay.settings.OUTBOX_DATABASE_URL=postgres://db/orders,outbox-relay.settings.OUTBOX_PUBLISH_URL=nats://nats")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod := decode(t, rendered)[0].Spec.Template.Spec
+	if len(pod.Volumes) != 0 || len(pod.InitContainers[0].VolumeMounts) != 0 {
+		t.Errorf("volumes %v mounted as %v, want none", pod.Volumes, pod.InitContainers[0].VolumeMounts)
+	}
+
+	replaceIn(t, filepath.Join(app, "Chart.yaml"), "repository:", "alias: relay\n    repository:")
+	replaceIn(t, filepath.Join(app, "values.yaml"), "outbox-relay:\n", "relay:\n")
+	for _, template := range []string{"sidecar", "volumes"} {
+		replaceIn(t, filepath.Join(app, "templates/deployment.yaml"),
+			`"outbox-relay.`+template+`" .`, `"outbox-relay.`+template+`" (index .Subcharts "relay")`)
+	}
+	if _, err := helm(t, "dependency", "update", app); err != nil {
+		t.Fatal(err)
+	}
+	rendered, err = helm(t, "template", "orders", app)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pod = decode(t, rendered)[0].Spec.Template.Spec
+	checkContainer(t, pod.InitContainers[0], pod.Volumes)
+}
+
+// A variable that is named twice is there once, where it was first and with what was said last.
+func TestEnvIsMergedByName(t *testing.T) {
+	t.Parallel()
+	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/full-values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	env := decode(t, rendered)[0].Spec.Template.Spec.Containers[0].Env
+	for name, want := range map[string]string{
+		"OUTBOX_LOG_LEVEL":      "debug",
+		"GOMEMLIMIT":            "100MiB",
+		"OUTBOX_BATCH_SIZE":     "1000000",
+		"OUTBOX_LISTEN_CHANNEL": "",
+	} {
+		i := slices.IndexFunc(env, func(v corev1.EnvVar) bool { return v.Name == name })
+		if i < 0 || env[i].Value != want {
+			t.Errorf("%s is not %q in %v", name, want, env)
+		}
+	}
+}
+
+func TestRefusedValues(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct{ set, want string }{ // set comes on top of minimal-values.yaml
+		"in settings and files": {"settings.OUTBOX_DATABASE_URL=x", "is both in files and in settings"},
+		"address as setting":    {"settings.OUTBOX_HTTP_ADDR=:1", "http.port"},
+		"unknown value":         {"replica=3", "replica"},
+		"unknown mode":          {"mode=daemonset", "mode"},
+		"misspelt setting":      {"settings.outbox_table=x", "outbox_table"},
+		"file of no source":     {"files.OUTBOX_TLS_CA.key=x", "OUTBOX_TLS_CA"},
+		"file named by _FILE":   {"files.OUTBOX_TLS_CA_FILE.key=x,files.OUTBOX_TLS_CA_FILE.secret=y", "OUTBOX_TLS_CA_FILE"},
+		"digest cut short":      {"image.digest=sha256:12", "digest"},
+		"privileged port":       {"http.port=80", "port"},
+		"monitor of no pods":    {"mode=sidecar,podMonitor.enabled=true", "podMonitor.selector is missing"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			wantRefused(t, test.want, "--values", "outbox-relay/ci/minimal-values.yaml", "--set", test.set)
+		})
+	}
+}
+
+func TestRefusedWithoutAddresses(t *testing.T) {
+	t.Parallel()
+	wantRefused(t, "OUTBOX_DATABASE_URL is missing")
+	wantRefused(t, "OUTBOX_PUBLISH_URL is missing", "--set", "settings.OUTBOX_DATABASE_URL=x")
+}
+
+func wantRefused(t *testing.T, want string, args ...string) {
+	t.Helper()
+	_, err := helm(t, append([]string{"template", "shop", "outbox-relay"}, args...)...)
+	if err == nil {
+		t.Fatal("rendered")
+	}
+	if !strings.Contains(err.Error(), want) {
+		t.Errorf("%v\ndoes not say %q", err, want)
+	}
+}

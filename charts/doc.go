@@ -1,0 +1,2 @@
+// Package charts tests the Helm charts in this folder.
+package charts

@@ -1,0 +1,54 @@
+{{/* The container as both modes have it. */}}
+{{- define "outbox-relay.container" -}}
+name: outbox-relay
+image: {{ include "outbox-relay.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+args:
+  {{- toYaml .Values.args | nindent 2 }}
+env:
+  {{- include "outbox-relay.env" . | nindent 2 }}
+ports:
+  - name: relay-metrics
+    containerPort: {{ .Values.http.port }}
+    protocol: TCP
+startupProbe:
+  httpGet: {path: /livez, port: relay-metrics}
+  {{- toYaml .Values.startupProbe | nindent 2 }}
+livenessProbe:
+  httpGet: {path: /livez, port: relay-metrics}
+  {{- toYaml .Values.livenessProbe | nindent 2 }}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+{{- with include "outbox-relay.volumeMounts" . }}
+volumeMounts:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- define "outbox-relay.volumeMounts" -}}
+{{- $mounts := .Values.extraVolumeMounts -}}
+{{- if .Values.files -}}
+{{- $mounts = prepend $mounts (dict "name" "outbox-relay-files" "mountPath" "/etc/outbox-relay" "readOnly" true) -}}
+{{- end -}}
+{{- if $mounts -}}{{- toYaml $mounts -}}{{- end -}}
+{{- end -}}
+
+{{/* One volume with a file for each setting: Kubernetes renews it when a Secret changes. */}}
+{{- define "outbox-relay.podVolumes" -}}
+{{- $volumes := .Values.extraVolumes -}}
+{{- if .Values.files -}}
+{{- $sources := list -}}
+{{- range $name, $file := .Values.files -}}
+{{- $items := list (dict "key" $file.key "path" $name) -}}
+{{- if $file.secret -}}
+{{- $sources = append $sources (dict "secret" (dict "name" $file.secret "items" $items)) -}}
+{{- else -}}
+{{- $sources = append $sources (dict "configMap" (dict "name" $file.configMap "items" $items)) -}}
+{{- end -}}
+{{- end -}}
+{{- $volumes = prepend $volumes (dict "name" "outbox-relay-files" "projected" (dict "defaultMode" 0o444 "sources" $sources)) -}}
+{{- end -}}
+{{- if $volumes -}}{{- toYaml $volumes -}}{{- end -}}
+{{- end -}}
