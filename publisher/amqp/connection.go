@@ -129,8 +129,7 @@ func (c *connection) ping(ctx context.Context, exchange string) error {
 		return err
 	}
 	if exchange != "" {
-		c.exchangeSeen.Store(false)
-		return c.checkExchange(ctx, exchange)
+		return c.lookFor(ctx, exchange)
 	}
 	err := c.ask(ctx, func(conn *amqp091.Connection) error {
 		ch, err := conn.Channel()
@@ -150,12 +149,17 @@ func (c *connection) failed(what string, err error) error {
 	return unavailable(what+" failed", "%s on RabbitMQ at %s: %w", what, c.address, err)
 }
 
-// checkExchange looks for the exchange before it is first used, on a channel of its own: publishing
-// to a missing one closes the channel and leaves everything on it without an answer.
+// checkExchange looks for the exchange before it is first used: publishing to a missing one closes
+// the channel and leaves everything on it without an answer. The default exchange is always there.
 func (c *connection) checkExchange(ctx context.Context, name string) error {
 	if name == "" || c.exchangeSeen.Load() {
-		return nil // the default exchange is always there and cannot be asked for
+		return nil
 	}
+	return c.lookFor(ctx, name)
+}
+
+// lookFor asks for the exchange on a channel of its own, which the broker closes if there is none.
+func (c *connection) lookFor(ctx context.Context, name string) error {
 	err := c.ask(ctx, func(conn *amqp091.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {

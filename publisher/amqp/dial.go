@@ -53,22 +53,21 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 	defer p.abortable(nil)
 
 	conn, err := p.dial(ctx)
-	if errors.Is(ctx.Err(), context.Canceled) {
-		if conn != nil {
-			_ = conn.close()
-		}
-		return nil, publisher.ErrNotAttempted // not the broker's fault
+	switch {
+	case err == nil:
+		p.log.Info("rabbitmq connected", "address", conn.address)
+		p.live, p.failed, p.retryAt = conn, nil, time.Time{}
+		return conn, nil
+	case !p.abortable(nil):
+		return nil, publisher.ErrClosed
+	case errors.Is(ctx.Err(), context.Canceled): // by the caller: nobody's failure
+		return nil, publisher.ErrNotAttempted
 	}
-	if err != nil {
-		if p.failed == nil || publisher.ShortOf(p.failed) != publisher.ShortOf(err) {
-			p.log.Warn("rabbitmq cannot be reached", "reason", publisher.ShortOf(err), "error", err)
-		}
-		p.fail(err)
-		return nil, err
+	if p.failed == nil || publisher.ShortOf(p.failed) != publisher.ShortOf(err) {
+		p.log.Warn("rabbitmq cannot be reached", "reason", publisher.ShortOf(err), "error", err)
 	}
-	p.log.Info("rabbitmq connected", "address", conn.address)
-	p.live, p.failed, p.retryAt = conn, nil, time.Time{}
-	return conn, nil
+	p.fail(err)
+	return nil, err
 }
 
 // fail begins or lengthens the time in which nobody dials.

@@ -1,0 +1,273 @@
+package amqp_test
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/binary"
+	"io"
+	"net"
+	"sync"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A fake is as much of an AMQP 0-9-1 server as a publisher sees, for answers that a real broker gives
+// only in rare moments. It answers the handshake and declarations; a test answers publishes.
+type fake struct {
+	listener net.Listener
+	// publish is called for each message on its connection's goroutine.
+	publish func(m *sent)
+	// login decides on a SASL PLAIN response; nil lets everybody in.
+	login func(response string) bool
+
+	mu    sync.Mutex
+	conns []*fakeConn // all that were ever accepted
+	serve sync.WaitGroup
+}
+
+// A fakeConn is a connection to the fake. Its methods may be called from any goroutine.
+type fakeConn struct {
+	net.Conn
+	fake *fake
+	mu   sync.Mutex // held while a frame is written
+
+	tags   map[uint16]uint64 // of each open channel, the last delivery tag
+	closed map[uint16]bool   // channels whose close-ok is awaited
+}
+
+// A sent message is one that the fake has received.
+type sent struct {
+	conn            *fakeConn
+	channel         uint16
+	tag             uint64
+	exchange, topic string
+	mandatory       bool
+	header          []byte // the content header's payload
+	id, key         string
+	body            []byte
+}
+
+// newFake starts a fake. It stops when the test ends.
+func newFake(t *testing.T, listener net.Listener, publish func(*sent)) *fake {
+	t.Helper()
+	f := &fake{listener: listener, publish: publish}
+	f.serve.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			c := &fakeConn{Conn: conn, fake: f, tags: map[uint16]uint64{}, closed: map[uint16]bool{}}
+			f.mu.Lock()
+			f.conns = append(f.conns, c)
+			f.mu.Unlock()
+			f.serve.Go(func() {
+				defer c.Close()
+				_ = c.run(bufio.NewReader(conn))
+			})
+		}
+	})
+	t.Cleanup(f.stop)
+	return f
+}
+
+// stop ends the fake; publish is not called any more after that.
+func (f *fake) stop() {
+	_ = f.listener.Close()
+	for _, c := range f.connections() {
+		_ = c.Close()
+	}
+	f.serve.Wait()
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return listener
+}
+
+func (f *fake) connections() []*fakeConn {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return append([]*fakeConn(nil), f.conns...)
+}
+
+func (c *fakeConn) run(r *bufio.Reader) error {
+	if _, err := r.Discard(8); err != nil { // protocol header
+		return err
+	}
+	start := append([]byte{0, 9}, table()...)
+	c.method(0, 10, 10, append(append(start, long("PLAIN")...), long("en_US")...))
+	now := map[uint16]*sent{} // message that each channel is receiving
+	for {
+		var head [7]byte
+		if _, err := io.ReadFull(r, head[:]); err != nil {
+			return err
+		}
+		channel := binary.BigEndian.Uint16(head[1:])
+		payload := make([]byte, binary.BigEndian.Uint32(head[3:])+1)
+		if _, err := io.ReadFull(r, payload); err != nil {
+			return err
+		}
+		payload = payload[:len(payload)-1] // frame end
+		if c.closed[channel] && !bytes.HasPrefix(payload, []byte{0, 20, 0, 41}) {
+			continue
+		}
+		m := now[channel]
+		switch head[0] {
+		case 1:
+			if bytes.HasPrefix(payload, []byte{0, 60, 0, 40}) {
+				c.tags[channel]++
+				exchange, rest := short(payload[6:])
+				topic, rest := short(rest)
+				now[channel] = &sent{conn: c, channel: channel, tag: c.tags[channel], exchange: exchange, topic: topic, mandatory: rest[0]&1 == 1}
+			} else if !c.answer(channel, payload) {
+				return nil
+			}
+			continue
+		case 2:
+			m.header = payload
+			m.id, m.key = properties(payload)
+		case 3:
+			m.body = append(m.body, payload...)
+		default:
+			continue
+		}
+		if uint64(len(m.body)) == binary.BigEndian.Uint64(m.header[4:]) {
+			c.fake.publish(m)
+		}
+	}
+}
+
+// answer answers a method other than publish. It returns false when the connection has ended.
+func (c *fakeConn) answer(channel uint16, payload []byte) bool {
+	class, id := binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])
+	switch [2]uint16{class, id} {
+	case [2]uint16{10, 11}: // start-ok
+		properties := 4 + 4 + binary.BigEndian.Uint32(payload[4:])
+		_, rest := short(payload[properties:])
+		response := string(rest[4 : 4+binary.BigEndian.Uint32(rest)])
+		if c.fake.login != nil && !c.fake.login(response) {
+			return false
+		}
+		c.method(0, 10, 30, []byte{0, 0, 0, 1, 0, 0, 0, 0}) // tune: frames of up to 64 KiB, no heartbeat
+	case [2]uint16{10, 40}: // open
+		c.method(0, 10, 41, []byte{0})
+	case [2]uint16{10, 50}: // close
+		c.method(0, 10, 51, nil)
+		return false
+	case [2]uint16{20, 10}: // channel open
+		c.tags[channel] = 0
+		c.method(channel, 20, 11, []byte{0, 0, 0, 0})
+	case [2]uint16{20, 40}: // channel close
+		c.method(channel, 20, 41, nil)
+	case [2]uint16{20, 41}: // channel close-ok
+		delete(c.closed, channel)
+	case [2]uint16{40, 10}: // exchange declare
+		c.method(channel, 40, 11, nil)
+	case [2]uint16{85, 10}: // confirm select
+		c.method(channel, 85, 11, nil)
+	}
+	return true
+}
+
+func (m *sent) ack() { m.confirm(80, false) }
+
+// ackAll acknowledges all up to this one.
+func (m *sent) ackAll() { m.confirm(80, true) }
+
+func (m *sent) nack() { m.confirm(120, false) }
+
+func (m *sent) confirm(method uint16, multiple bool) {
+	flags := byte(0)
+	if multiple {
+		flags = 1
+	}
+	m.conn.method(m.channel, 60, method, append(binary.BigEndian.AppendUint64(nil, m.tag), flags))
+}
+
+// giveBack returns the message as unroutable.
+func (m *sent) giveBack() {
+	m.conn.mu.Lock()
+	defer m.conn.mu.Unlock()
+	args := append([]byte{0x01, 0x38}, text("NO_ROUTE")...)
+	m.conn.frame(1, m.channel, append([]byte{0, 60, 0, 50}, append(append(args, text(m.exchange)...), text(m.topic)...)...))
+	m.conn.frame(2, m.channel, m.header)
+	if len(m.body) > 0 {
+		m.conn.frame(3, m.channel, m.body)
+	}
+}
+
+// closeChannel ends the message's channel and all that is unanswered on it. It must be called on the
+// connection's goroutine.
+func (m *sent) closeChannel(code uint16, reason string) {
+	m.conn.closed[m.channel] = true
+	args := append(binary.BigEndian.AppendUint16(nil, code), text(reason)...)
+	m.conn.method(m.channel, 20, 40, append(args, 0, 60, 0, 40))
+}
+
+// closeConnection ends the connection as a broker does that is stopped.
+func (c *fakeConn) closeConnection(code uint16, reason string) {
+	c.method(0, 10, 50, append(append(binary.BigEndian.AppendUint16(nil, code), text(reason)...), 0, 0, 0, 0))
+}
+
+func (c *fakeConn) block(reason string) { c.method(0, 10, 60, text(reason)) }
+
+func (c *fakeConn) unblock() { c.method(0, 10, 61, nil) }
+
+func (c *fakeConn) method(channel, class, method uint16, args []byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	payload := binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(nil, class), method)
+	c.frame(1, channel, append(payload, args...))
+}
+
+// frame writes a frame; c.mu is held. A connection that is gone is noticed by its reader.
+func (c *fakeConn) frame(kind byte, channel uint16, payload []byte) {
+	b := binary.BigEndian.AppendUint16([]byte{kind}, channel)
+	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
+	_, _ = c.Write(append(append(b, payload...), 206))
+}
+
+// properties reads message id and key out of a content header.
+func properties(header []byte) (id, key string) {
+	flags := binary.BigEndian.Uint16(header[12:])
+	rest := header[14:]
+	for bit := uint16(0x8000); bit >= 0x0080; bit >>= 1 {
+		switch {
+		case flags&bit == 0:
+		case bit == 0x2000: // headers, all of them strings
+			end := 4 + binary.BigEndian.Uint32(rest)
+			for fields := rest[4:end]; len(fields) > 0; {
+				var name string
+				name, fields = short(fields)
+				length := binary.BigEndian.Uint32(fields[1:])
+				if name == publisher.HeaderMessageKey {
+					key = string(fields[5 : 5+length])
+				}
+				fields = fields[5+length:]
+			}
+			rest = rest[end:]
+		case bit == 0x1000 || bit == 0x0800: // delivery mode, priority
+			rest = rest[1:]
+		default:
+			id, rest = short(rest)
+		}
+	}
+	if flags&0x0080 == 0 {
+		id = ""
+	}
+	return id, key
+}
+
+func short(b []byte) (s string, rest []byte) { return string(b[1 : 1+b[0]]), b[1+b[0]:] }
+
+func text(s string) []byte { return append([]byte{byte(len(s))}, s...) }
+
+func long(s string) []byte { return append(binary.BigEndian.AppendUint32(nil, uint32(len(s))), s...) }
+
+func table() []byte { return []byte{0, 0, 0, 0} }

@@ -1,0 +1,369 @@
+package amqp_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+)
+
+// open returns a publisher to the fake, closed when the test ends.
+func (f *fake) open(t *testing.T, exchange string) *amqp.Publisher {
+	return openAt(t, exchange, "amqp://guest:secret@"+f.listener.Addr().String())
+}
+
+func openAt(t *testing.T, exchange, url string) *amqp.Publisher {
+	p := amqp.New(amqp.Config{URL: func() (string, error) { return url, nil }, Exchange: exchange})
+	t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// numbered returns n messages with ids from 0, keys in turn (none for keys 0).
+func numbered(n, keys int, topic string) []publisher.Message {
+	messages := make([]publisher.Message, n)
+	for i := range messages {
+		messages[i] = publisher.Message{ID: fmt.Sprint(i), Topic: topic, Payload: []byte("payload")}
+		if keys > 0 {
+			messages[i].Key = fmt.Appendf(nil, "key-%d", i%keys)
+		}
+	}
+	return messages
+}
+
+// want checks one answer.
+func want(t *testing.T, what string, err error, class publisher.Class) {
+	t.Helper()
+	if got := publisher.ClassOf(err); got != class {
+		t.Errorf("%s is %v, want %v: %v", what, got, class, err)
+	}
+}
+
+func within(t *testing.T, d time.Duration) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), d)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func TestNackHoldsTopic(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, listen(t), func(m *sent) {
+		if m.topic == "full" {
+			m.nack()
+		} else {
+			m.ack()
+		}
+	})
+	messages := numbered(9, 3, "free")
+	messages[3].Topic = "full" // of the first key
+	answers := f.open(t, "").Publish(within(t, 10*time.Second), messages)
+	for i, err := range answers {
+		class := publisher.Accepted
+		switch i {
+		case 3:
+			class = publisher.Unavailable
+			if publisher.ScopeOf(err) != publisher.ScopeTopic {
+				t.Errorf("the answer reaches %v, want the topic", publisher.ScopeOf(err))
+			}
+		case 6:
+			class = publisher.NotAttempted
+		}
+		want(t, fmt.Sprint("message ", i), err, class)
+	}
+}
+
+func TestReturnedIsNeverAccepted(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	var last atomic.Int64
+	f := newFake(t, listen(t), func(m *sent) {
+		if !m.mandatory {
+			t.Errorf("message %s is not mandatory", m.id)
+		}
+		if strings.HasPrefix(m.topic, "nowhere") {
+			m.giveBack()
+		}
+		if last.Add(1) == n {
+			m.ackAll() // one confirm for returned and routed ones alike
+		}
+	})
+	messages := numbered(n, 0, "somewhere")
+	for i := range messages {
+		if i%3 == 0 {
+			messages[i].Topic = fmt.Sprint("nowhere-", i)
+		}
+	}
+	for i, err := range f.open(t, "").Publish(within(t, 10*time.Second), messages) {
+		if i%3 != 0 {
+			want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
+			continue
+		}
+		want(t, fmt.Sprint("message ", i), err, publisher.Topology)
+		if publisher.ScopeOf(err) != publisher.ScopeTopic {
+			t.Errorf("the answer reaches %v, want the topic", publisher.ScopeOf(err))
+		}
+	}
+}
+
+// One message is never answered: only its own key waits. The others are answered out of order.
+func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
+	t.Parallel()
+	var mu sync.Mutex
+	open := map[string]string{}
+	var gathered []*sent
+	f := newFake(t, listen(t), func(m *sent) {
+		mu.Lock()
+		defer mu.Unlock()
+		if before, found := open[m.key]; found {
+			t.Errorf("message %s left before %s of the same key was confirmed", m.id, before)
+		}
+		open[m.key] = m.id
+		if m.key == "key-0" {
+			return
+		}
+		if gathered = append(gathered, m); len(gathered) < 4 {
+			return
+		}
+		for i := len(gathered) - 1; i >= 0; i-- {
+			delete(open, gathered[i].key)
+			gathered[i].ack()
+		}
+		gathered = gathered[:0]
+	})
+	const keys = 5
+	answers := f.open(t, "").Publish(within(t, 2*time.Second), numbered(100, keys, "topic"))
+	for i, err := range answers {
+		switch {
+		case i == 0:
+			want(t, "the unanswered message", err, publisher.Ambiguous)
+		case i%keys == 0:
+			want(t, "a message behind it", err, publisher.NotAttempted)
+		default:
+			want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
+		}
+	}
+}
+
+func TestBlockedConnection(t *testing.T) {
+	t.Parallel()
+	blocking := true
+	f := newFake(t, listen(t), func(m *sent) {
+		if blocking {
+			m.conn.block("low on memory")
+			blocking = false
+			return
+		}
+		m.ack()
+	})
+	p := f.open(t, "")
+	answers := p.Publish(within(t, 500*time.Millisecond), numbered(2, 1, "topic"))
+	want(t, "the message in flight", answers[0], publisher.Ambiguous)
+	want(t, "the next of its key", answers[1], publisher.NotAttempted)
+
+	before := time.Now()
+	answers = p.Publish(within(t, 30*time.Second), numbered(2, 0, "topic"))
+	if waited := time.Since(before); waited > 5*time.Second {
+		t.Errorf("a blocked publisher answers after %v", waited)
+	}
+	for _, err := range answers {
+		want(t, "a message while blocked", err, publisher.Unavailable)
+		if publisher.ScopeOf(err) != publisher.ScopeDestination {
+			t.Errorf("the answer reaches %v, want the destination", publisher.ScopeOf(err))
+		}
+	}
+	if err := p.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "low on memory") {
+		t.Errorf("ping while blocked says %v, want the broker's reason", err)
+	}
+
+	f.connections()[0].unblock()
+	await(t, func() bool { return p.Ping(within(t, 10*time.Second)) == nil })
+	for _, err := range p.Publish(within(t, 10*time.Second), numbered(2, 0, "topic")) {
+		want(t, "a message after it", err, publisher.Accepted)
+	}
+}
+
+// Some messages make the broker close the channel, before it has confirmed the others.
+func TestPoisonIsFoundAlone(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		code  uint16
+		class publisher.Class
+		size  int // of the poison's payload
+	}{
+		{406, publisher.Permanent, 1000},
+		{406, publisher.Permanent, 1},
+		{311, publisher.Permanent, 1000},
+		{403, publisher.Topology, 1000},
+		{405, publisher.Refused, 1000},
+	} {
+		t.Run(fmt.Sprint(test.code, " of ", test.size), func(t *testing.T) {
+			t.Parallel()
+			copies := map[string]int{}
+			closed := 0
+			f := newFake(t, listen(t), func(m *sent) {
+				copies[m.id]++
+				switch {
+				case strings.HasPrefix(m.topic, "poison"):
+					closed++
+					m.closeChannel(test.code, "PRECONDITION_FAILED - or so")
+				case closed > 0:
+					m.ack()
+				}
+			})
+			messages := numbered(600, 300, "topic")
+			poison := map[int]bool{100: true, 250: true}
+			for i := range poison {
+				messages[i].Topic = fmt.Sprint("poison-", i)
+				messages[i].Payload = make([]byte, test.size)
+			}
+			p := f.open(t, "")
+			for i, err := range p.Publish(within(t, 20*time.Second), messages) {
+				switch {
+				case poison[i]:
+					want(t, "the poison", err, test.class)
+				case poison[i-300]:
+					want(t, "the next of its key", err, publisher.NotAttempted)
+				default:
+					want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
+				}
+			}
+			_ = p.Close()
+			f.stop()
+			for id, n := range copies {
+				if n > 3 {
+					t.Errorf("message %s was sent %d times", id, n)
+				}
+			}
+			if len(f.connections()) != 1 {
+				t.Errorf("%d connections, want one: the broker closed channels only", len(f.connections()))
+			}
+		})
+	}
+}
+
+func TestConnectionClosedByBroker(t *testing.T) {
+	t.Parallel()
+	var restarted atomic.Bool
+	f := newFake(t, listen(t), func(m *sent) {
+		switch {
+		case restarted.Load():
+			m.ack()
+		case m.id == "2":
+			m.conn.closeConnection(320, "CONNECTION_FORCED - broker forced connection closure")
+		case m.id < "2":
+			m.ack()
+		}
+	})
+	p := f.open(t, "")
+	messages := append(numbered(5, 0, "topic"), numbered(10, 2, "topic")[2:]...)
+	messages[3].Key, messages[4].Key = []byte("a"), []byte("a")
+	answers := p.Publish(within(t, 10*time.Second), messages)
+	for i, err := range answers[:2] {
+		want(t, fmt.Sprint("confirmed message ", i), err, publisher.Accepted)
+	}
+	for i, err := range answers[2:4] {
+		want(t, fmt.Sprint("message ", i+2, " in flight"), err, publisher.Ambiguous)
+	}
+	want(t, "the next of a key", answers[4], publisher.NotAttempted)
+	restarted.Store(true)
+	await(t, func() bool { return p.Publish(within(t, 10*time.Second), messages[:1])[0] == nil })
+}
+
+// Something kills every connection: the publisher must not dial without a pause.
+func TestDeadlyMessageDoesNotStorm(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, listen(t), func(m *sent) { _ = m.conn.Close() })
+	p := f.open(t, "")
+	sent := 0
+	for end := time.Now().Add(time.Second); time.Now().Before(end); {
+		err := p.Publish(within(t, 10*time.Second), numbered(1, 1, "topic"))[0]
+		if publisher.ClassOf(err) == publisher.Ambiguous {
+			sent++
+		} else {
+			want(t, "a message between connections", err, publisher.Unavailable)
+		}
+	}
+	if n := len(f.connections()); n != sent || n < 2 || n > 15 {
+		t.Errorf("%d connections and %d sent messages in a second, want a handful", n, sent)
+	}
+}
+
+// Answers that come after a call has ended must not answer the next one.
+func TestLateAnswersAreForgotten(t *testing.T) {
+	t.Parallel()
+	var late *sent
+	f := newFake(t, listen(t), func(m *sent) {
+		if late == nil {
+			late = m
+			return
+		}
+		late.giveBack()
+		late.ackAll()
+		if m.channel != late.channel || m.conn != late.conn {
+			m.nack()
+		}
+	})
+	p := f.open(t, "")
+	messages := numbered(1, 1, "topic")
+	want(t, "the message without an answer", p.Publish(within(t, 200*time.Millisecond), messages)[0], publisher.Ambiguous)
+	want(t, "the same message later", p.Publish(within(t, 10*time.Second), messages)[0], publisher.Unavailable)
+}
+
+func TestCredentialsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	var now atomic.Value
+	now.Store("first")
+	f := newFake(t, listen(t), func(m *sent) { m.ack() })
+	f.login = func(response string) bool { return response == "\x00user\x00"+now.Load().(string) }
+	password := "first"
+	p := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://user:" + password + "@" + f.listener.Addr().String(), nil }})
+	defer p.Close()
+	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, "topic"))[0] }
+	want(t, "a message", publish(), publisher.Accepted)
+
+	now.Store("second")
+	_ = f.connections()[0].Close()
+	var err error
+	await(t, func() bool {
+		err = p.Ping(within(t, 10*time.Second))
+		return err != nil && strings.Contains(err.Error(), "login")
+	})
+	want(t, "a message with the old password", publish(), publisher.Unavailable)
+	if strings.Contains(err.Error(), "first") {
+		t.Errorf("the error tells the password: %v", err)
+	}
+
+	password = "second"
+	await(t, func() bool { return publish() == nil })
+}
+
+func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
+	gone := listen(t)
+	_ = gone.Close()
+	f := newFake(t, listen(t), func(m *sent) { m.ack() })
+	hosts := gone.Addr().(*net.TCPAddr).String() + "," + f.listener.Addr().String()
+	p := openAt(t, "", "amqp://guest:guest@"+hosts+"/vhost?heartbeat=5")
+	want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 0, "topic"))[0], publisher.Accepted)
+}
+
+// await polls until the condition holds.
+func await(t *testing.T, condition func() bool) {
+	t.Helper()
+	late := time.After(20 * time.Second)
+	poll := time.NewTicker(5 * time.Millisecond)
+	defer poll.Stop()
+	for !condition() {
+		select {
+		case <-poll.C:
+		case <-late:
+			t.Fatal("still not so after 20 s")
+		}
+	}
+}
