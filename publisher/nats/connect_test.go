@@ -1,0 +1,286 @@
+package nats_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+)
+
+const info = "$JS.API.INFO"
+
+// stores is a fake's publish that stores everything.
+func stores(c *fakeConn, subject, reply, _ string) {
+	if subject == info {
+		c.answer(reply, `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0}`)
+	} else {
+		c.answer(reply, stored)
+	}
+}
+
+func rows(topic string, n int) []publisher.Message {
+	all := make([]publisher.Message, n)
+	for i := range all {
+		id := fmt.Sprint(i)
+		all[i] = publisher.Message{ID: id, DedupID: id, Topic: topic, Key: []byte("k")}
+	}
+	return all
+}
+
+func timely(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+// persist pings until that works.
+func persist(t *testing.T, p *nats.Publisher) {
+	t.Helper()
+	ctx := timely(t)
+	for {
+		err := p.Ping(ctx)
+		if err == nil {
+			return
+		}
+		if ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestPublishDenied(t *testing.T) {
+	f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {
+		if strings.HasPrefix(subject, "denied") {
+			c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
+			return
+		}
+		stores(c, subject, reply, body)
+	}}).start(t)
+	p := open(t, nats.Config{Servers: []string{f.address}})
+	all := append(rows("denied.ä\"x'", 3), rows("allowed", 1)...)
+	all[3].Key = []byte("other")
+	for range 2 {
+		answers := p.Publish(timely(t), all)
+		expect(t, answers, publisher.Topology, publisher.NotAttempted, publisher.NotAttempted, publisher.Accepted)
+		if scope := publisher.ScopeOf(answers[0]); scope != publisher.ScopeTopic {
+			t.Errorf("the scope is %d, not ScopeTopic", scope)
+		}
+	}
+}
+
+func TestInboxDenied(t *testing.T) {
+	var published atomic.Int64
+	var allowed atomic.Bool
+	f := (&fake{
+		subscribe: func(*fakeConn, string) bool { return allowed.Load() },
+		publish: func(c *fakeConn, subject, reply, body string) {
+			if subject != info {
+				published.Add(1)
+			}
+			stores(c, subject, reply, body)
+		},
+	}).start(t)
+	p := open(t, nats.Config{Servers: []string{f.address}})
+	answers := p.Publish(timely(t), rows("a", 2))
+	expect(t, answers, publisher.Unavailable, publisher.Unavailable)
+	if !strings.Contains(answers[0].Error(), "_INBOX") || !strings.Contains(answers[0].Error(), f.address) {
+		t.Errorf("%q does not tell what to do", answers[0])
+	}
+	if n := published.Load(); n > 0 {
+		t.Errorf("%d messages were published that nobody can acknowledge", n)
+	}
+	allowed.Store(true)
+	persist(t, p)
+	expect(t, p.Publish(timely(t), rows("a", 2)), publisher.Accepted, publisher.Accepted)
+}
+
+func TestLoginIsReadAgain(t *testing.T) {
+	f := (&fake{publish: stores, login: func(user, password string) error {
+		if user != "relay" || password != "rotated-secret" {
+			return errors.New("Authorization Violation")
+		}
+		return nil
+	}}).start(t)
+	var password atomic.Value
+	password.Store("old-secret")
+	var unreadable atomic.Bool
+	unreadable.Store(true)
+	var log buffer
+	p := open(t, nats.Config{Servers: []string{"nats://url:url-secret@" + f.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Auth: func() (nats.Auth, error) {
+			if unreadable.Load() {
+				return nats.Auth{}, errors.New("open nats.password: permission denied")
+			}
+			return nats.Auth{User: "relay", Password: password.Load().(string)}, nil
+		}})
+	fails := func(with string) {
+		t.Helper()
+		err := p.Ping(timely(t))
+		if err == nil || !strings.Contains(err.Error(), with) || !strings.Contains(err.Error(), f.address) {
+			t.Errorf("ping says %v, not %q", err, with)
+		}
+		answers := p.Publish(timely(t), rows("a", 1))
+		expect(t, answers, publisher.Unavailable)
+		for _, text := range []string{err.Error(), answers[0].Error(), log.String()} {
+			if strings.Contains(text, "secret") {
+				t.Errorf("%q tells a secret", text)
+			}
+		}
+	}
+	fails("permission denied")
+	unreadable.Store(false)
+	if err := p.Ping(timely(t)); err == nil { // may still be told of the unreadable file
+		t.Error("the old password is taken")
+	}
+	fails("check user and password")
+	password.Store("rotated-secret")
+	persist(t, p)
+	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 2 ||
+		!strings.Contains(lines[0], "cannot connect") || !strings.Contains(lines[1], "connected") {
+		t.Errorf("the log has another line than one for the failure and one for the connection:\n%s", log.String())
+	}
+}
+
+func TestPingWithoutJetStream(t *testing.T) {
+	for name, test := range map[string]struct {
+		publish func(c *fakeConn, subject, reply, body string)
+		fails   bool
+	}{
+		"off": {func(c *fakeConn, _, reply, _ string) { c.nobody(reply) }, true},
+		"off for the account": {func(c *fakeConn, _, reply, _ string) {
+			c.answer(reply, `{"error":{"code":503,"err_code":10039,"description":"JetStream not enabled for account"}}`)
+		}, true},
+		"not to be asked": {func(c *fakeConn, subject, _, _ string) {
+			c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
+		}, false},
+		"something else answers": {func(c *fakeConn, _, reply, _ string) { c.answer(reply, "hello") }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := (&fake{publish: test.publish}).start(t)
+			p := open(t, nats.Config{Servers: []string{f.address}})
+			for range 3 {
+				err := p.Ping(timely(t))
+				if (err != nil) != test.fails {
+					t.Errorf("ping says %v", err)
+				}
+				if err != nil && !strings.Contains(err.Error(), f.address) {
+					t.Errorf("%q does not name the server", err)
+				}
+			}
+		})
+	}
+}
+
+func TestPingNamesTheFault(t *testing.T) {
+	nobody := (&fake{}).start(t)
+	nobody.stop()
+	for name, test := range map[string]struct {
+		fake *fake
+		with string
+	}{
+		"nobody listens":   {nobody, "refused"},
+		"no NATS server":   {(&fake{greeting: "220 mail.example ESMTP"}).start(t), "check host and port"},
+		"too many clients": {(&fake{login: func(string, string) error { return errors.New("maximum connections exceeded") }}).start(t), "maximum connections"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := open(t, nats.Config{Servers: []string{test.fake.address}})
+			err := p.Ping(timely(t))
+			if err == nil || !strings.Contains(err.Error(), test.with) || !strings.Contains(err.Error(), test.fake.address) {
+				t.Errorf("ping says %v, which does not name the server and %q", err, test.with)
+			}
+			if publisher.ClassOf(err) != publisher.Unavailable || publisher.ScopeOf(err) != publisher.ScopeDestination {
+				t.Errorf("%v is %v with scope %d", err, publisher.ClassOf(err), publisher.ScopeOf(err))
+			}
+		})
+	}
+}
+
+// Other servers of the cluster are learned and used when the configured one is gone.
+func TestClusterFailover(t *testing.T) {
+	second := (&fake{publish: stores}).start(t)
+	first := (&fake{publish: stores, cluster: []string{second.address}}).start(t)
+	p := open(t, nats.Config{Servers: []string{first.address}})
+	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
+	first.stop()
+	persist(t, p)
+	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
+}
+
+// Some errors of the server end the library's connection for good. Messages on their way have an
+// unknown outcome, the others of their key were not sent.
+func TestServerEndsTheConnection(t *testing.T) {
+	var hostile atomic.Bool
+	f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {
+		if hostile.Load() {
+			c.say("-ERR 'Something New'")
+			return
+		}
+		stores(c, subject, reply, body)
+	}}).start(t)
+	var log buffer
+	p := open(t, nats.Config{Servers: []string{f.address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		persist(t, p)
+		hostile.Store(true)
+		answers := p.Publish(timely(t), rows("a", 2))
+		expect(t, answers, publisher.Ambiguous, publisher.NotAttempted)
+		hostile.Store(false)
+	}
+	persist(t, p)
+	if n := strings.Count(log.String(), "lost the connection"); n != 3 {
+		t.Errorf("%d losses were logged, not 3:\n%s", n, log.String())
+	}
+}
+
+// A server that takes us and throws us out at once is not dialled in a tight loop.
+func TestServerThrowsOut(t *testing.T) {
+	logins := make(chan time.Time, 100)
+	f := (&fake{
+		login:     func(string, string) error { logins <- time.Now(); return nil },
+		subscribe: func(c *fakeConn, _ string) bool { c.say("PONG\r\nPONG"); _ = c.Close(); return true },
+	}).start(t)
+	p := open(t, nats.Config{Servers: []string{f.address}})
+	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Unavailable)
+	first := <-logins
+	for range 3 {
+		<-logins
+	}
+	last := <-logins
+	if took := last.Sub(first); took < (25+50+100+200)*time.Millisecond {
+		t.Errorf("five connections within %v", took)
+	}
+}
+
+func TestNewRefuses(t *testing.T) {
+	if _, err := nats.New(nats.Config{Servers: []string{"http://user:secret@host"}}); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a wrong URL gives %v", err)
+	}
+}
+
+// A buffer may be written and read at the same time.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
