@@ -3,6 +3,7 @@ package kafka
 import (
 	"context"
 	"math/rand/v2"
+	"slices"
 	"sync"
 	"time"
 
@@ -89,6 +90,10 @@ func (b *broker) give(c *conn, healthy bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	c.used = time.Now()
+	for len(b.idle) > 0 && b.idle[0].stale(c.used) { // the oldest, which take may never reach
+		b.discard(b.idle[0])
+		b.idle = slices.Delete(b.idle, 0, 1)
+	}
 	if healthy && !c.stale(c.used) && !b.publisher.open.closed() {
 		b.idle = append(b.idle, c)
 		return

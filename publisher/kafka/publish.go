@@ -137,8 +137,8 @@ func (c *call) findTopics(ctx context.Context) bool {
 				u.topic = known // not fresh perhaps, but then sending shows what it is worth
 			} else if err != nil {
 				u.err = c.publisher.unreached(err)
-			} else {
-				u.err = refused[name]
+			} else if u.err = refused[name]; u.err == nil {
+				u.err = publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: the broker left it out of its answer", name)
 			}
 		}
 	}

@@ -29,23 +29,28 @@ const (
 // and while it waits holds no other turn.
 func (c *call) send(ctx context.Context, jobs []*job) {
 	for len(jobs) > 0 {
-		taken := 0
-		for i, j := range jobs {
-			if j.partition.try() {
-				jobs[taken], jobs[i] = jobs[i], jobs[taken]
-				taken++
-			}
-		}
+		taken := tryTurns(jobs)
 		if taken == 0 {
 			if !jobs[0].partition.wait(ctx, c.publisher.open.done) {
 				c.abandon(jobs)
 				return
 			}
-			taken = 1
+			taken = 1 + tryTurns(jobs[1:])
 		}
 		c.drive(ctx, jobs[:taken])
 		jobs = jobs[taken:]
 	}
+}
+
+// tryTurns takes the turns that are free, puts their jobs first and returns how many they are.
+func tryTurns(jobs []*job) (taken int) {
+	for i, j := range jobs {
+		if j.partition.try() {
+			jobs[taken], jobs[i] = j, jobs[taken]
+			taken++
+		}
+	}
+	return taken
 }
 
 // abandon answers for jobs that never got their turn.

@@ -1,0 +1,69 @@
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+const benchBatch = 1000
+
+// benchMessages returns a batch of keyed messages of 512 bytes and two headers.
+func benchMessages(topic string) []publisher.Message {
+	payload := make([]byte, 512)
+	rand.Read(payload)
+	messages := make([]publisher.Message, benchBatch)
+	for i := range messages {
+		messages[i] = publisher.Message{ID: rand.Text(), Topic: topic, Key: fmt.Appendf(nil, "key-%012d", i), Payload: payload,
+			Type: "application/json", Inserted: time.Now(), Headers: []publisher.Header{{Name: "tenant", Value: "north"}}}
+	}
+	return messages
+}
+
+// BenchmarkPublish publishes batches of 1000 to six partitions of the real broker, one call at a time.
+// Of the allocations per message only Publish's own are counted, not those of the network.
+func BenchmarkPublish(b *testing.B) {
+	h := newHarness(b)
+	for _, partitions := range []int{1, 6, 48} {
+		b.Run(fmt.Sprintf("partitions=%d", partitions), func(b *testing.B) {
+			p := h.open(b, publishertest.NewNetwork())
+			messages := benchMessages(h.topic(b, partitions))
+			publish := func() {
+				for i, err := range p.Publish(context.Background(), messages) {
+					if err != nil {
+						b.Fatalf("message %d: %v", i, err)
+					}
+				}
+			}
+			publish()
+			b.ReportAllocs()
+			b.SetBytes(benchBatch * 512)
+			for b.Loop() {
+				publish()
+			}
+			b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "msgs/s")
+		})
+	}
+}
+
+// BenchmarkEncode encodes the batches that BenchmarkPublish sends.
+func BenchmarkEncode(b *testing.B) {
+	messages := benchMessages("topic")
+	queue := make([]int32, benchBatch)
+	for i := range queue {
+		queue[i] = int32(i)
+	}
+	now := time.Now()
+	var buffer []byte
+	b.ReportAllocs()
+	for b.Loop() {
+		buffer, _ = appendBatch(buffer, messages, queue, maxBatchBytes, producer{id: 7}, 0, now)
+	}
+	b.SetBytes(int64(len(buffer)))
+	b.ReportMetric(float64(b.N)*benchBatch/b.Elapsed().Seconds(), "msgs/s")
+}

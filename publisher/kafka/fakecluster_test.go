@@ -1,0 +1,341 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log/slog"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A fakeCluster speaks Kafka's protocol over real sockets and keeps the brokers' rules of producer ids,
+// epochs and sequences. Its answers can be bent where a real broker's faults cannot be timed.
+type fakeCluster struct {
+	t       *testing.T
+	serving sync.WaitGroup
+
+	mu         sync.Mutex
+	brokers    []*fakeBroker
+	topics     map[string][]*fakePartition
+	bend       func(*fakeBatch) fault // asked for each batch, under mu; nil is no fault
+	identities kafkago.Error          // answers a request for a producer id
+	throttle   int32                  // milliseconds, in produce answers
+	password   string                 // not empty: SASL PLAIN is required
+	requests   int                    // produce requests so far
+	dials      int
+}
+
+// A fakeBroker is one address of the cluster.
+type fakeBroker struct {
+	id       int32
+	listener net.Listener
+	conns    map[net.Conn]struct{} // guarded by the cluster's mu
+	down     bool                  // accepts and closes at once
+}
+
+// A fakePartition keeps the ids of its records, in order, and what each producer may send next.
+type fakePartition struct {
+	leader    int32
+	ids       []string
+	producers map[int64]*fakeProducer
+}
+
+type fakeProducer struct {
+	epoch int16
+	next  int32
+	last  []int32 // first sequences of the last five batches
+}
+
+// A fakeBatch is what arrived for one partition.
+type fakeBatch struct {
+	broker    int32
+	topic     string
+	partition int32
+	producer  int64
+	epoch     int16
+	sequence  int32
+	ids       []string
+}
+
+// A fault bends the answer for one batch.
+type fault struct {
+	code   kafkago.Error
+	append bool          // although code says otherwise
+	drop   bool          // the connection, instead of answering; the batch is appended if append
+	until  chan struct{} // the answer waits for it
+}
+
+func newFakeCluster(t *testing.T, brokers int) *fakeCluster {
+	f := &fakeCluster{t: t, topics: map[string][]*fakePartition{}}
+	for id := range brokers {
+		listener, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &fakeBroker{id: int32(id), listener: listener, conns: map[net.Conn]struct{}{}}
+		f.brokers = append(f.brokers, b)
+		f.serving.Go(func() { f.accept(b) })
+	}
+	t.Cleanup(func() {
+		for _, b := range f.brokers {
+			_ = b.listener.Close()
+			f.setDown(b.id, true)
+		}
+		f.serving.Wait()
+	})
+	return f
+}
+
+// topic makes a topic whose partitions have these leaders.
+func (f *fakeCluster) topic(name string, leaders ...int32) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, leader := range leaders {
+		f.topics[name] = append(f.topics[name], &fakePartition{leader: leader, producers: map[int64]*fakeProducer{}})
+	}
+}
+
+// open returns a publisher that knows the first broker.
+func (f *fakeCluster) open(change ...func(*Config)) *Publisher {
+	config := Config{Brokers: []string{f.brokers[0].listener.Addr().String()}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		f.mu.Lock()
+		f.dials++
+		f.mu.Unlock()
+		var d net.Dialer
+		return d.DialContext(ctx, network, address)
+	}
+	for _, c := range change {
+		c(&config)
+	}
+	p := New(config)
+	f.t.Cleanup(func() { _ = p.Close() })
+	return p
+}
+
+// set changes the cluster under its lock.
+func (f *fakeCluster) set(change func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	change()
+}
+
+// setDown ends a broker's connections, and new ones at once, or brings it back.
+func (f *fakeCluster) setDown(id int32, down bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.brokers[id].down = down
+	for c := range f.brokers[id].conns {
+		_ = c.Close()
+	}
+}
+
+// log returns the ids in the partition.
+func (f *fakeCluster) log(topic string, partition int) []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.topics[topic][partition].ids)
+}
+
+func (f *fakeCluster) accept(b *fakeBroker) {
+	for {
+		c, err := b.listener.Accept()
+		if err != nil {
+			return
+		}
+		f.mu.Lock()
+		b.conns[c] = struct{}{}
+		if b.down {
+			_ = c.Close()
+		}
+		f.mu.Unlock()
+		f.serving.Go(func() {
+			f.serve(b, c)
+			_ = c.Close()
+			f.set(func() { delete(b.conns, c) })
+		})
+	}
+}
+
+func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
+	authenticated := false
+	for {
+		version, id, _, request, err := protocol.ReadRequest(c)
+		if err != nil {
+			return
+		}
+		var response protocol.Message
+		switch r := request.(type) {
+		case *apiversions.Request:
+			response = &apiversions.Response{ApiKeys: []apiversions.ApiKeyResponse{
+				{ApiKey: int16(protocol.Produce), MaxVersion: 13}, {ApiKey: int16(protocol.Metadata), MaxVersion: 13},
+				{ApiKey: int16(protocol.InitProducerId), MaxVersion: 5}, {ApiKey: int16(protocol.ApiVersions), MaxVersion: 4},
+				{ApiKey: int16(protocol.SaslHandshake), MaxVersion: 1}, {ApiKey: int16(protocol.SaslAuthenticate), MaxVersion: 2},
+			}}
+		case *saslhandshake.Request:
+			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN"}}
+		case *saslauthenticate.Request:
+			answer := &saslauthenticate.Response{}
+			f.set(func() { authenticated = bytes.HasSuffix(r.AuthBytes, []byte("\x00"+f.password)) })
+			if !authenticated {
+				answer.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
+			}
+			response = answer
+		default:
+			f.mu.Lock()
+			closed := f.password != "" && !authenticated
+			f.mu.Unlock()
+			if closed {
+				return
+			}
+		}
+		switch r := request.(type) {
+		case *metadata.Request:
+			response = f.metadata(r)
+		case *initproducerid.Request:
+			f.set(func() {
+				response = &initproducerid.Response{ErrorCode: int16(f.identities), ProducerID: 4000}
+			})
+		case *produce.Request:
+			if response = f.produce(b, r); response == nil {
+				return
+			}
+		}
+		if protocol.WriteResponse(c, version, id, response) != nil {
+			return
+		}
+	}
+}
+
+func (f *fakeCluster) metadata(r *metadata.Request) *metadata.Response {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	response := &metadata.Response{}
+	for _, b := range f.brokers {
+		host, port, _ := net.SplitHostPort(b.listener.Addr().String())
+		number, _ := strconv.Atoi(port)
+		response.Brokers = append(response.Brokers, metadata.ResponseBroker{NodeID: b.id, Host: host, Port: int32(number)})
+	}
+	for _, name := range r.TopicNames {
+		topic := metadata.ResponseTopic{Name: name}
+		if f.topics[name] == nil {
+			topic.ErrorCode = int16(kafkago.UnknownTopicOrPartition)
+		}
+		for i, p := range f.topics[name] {
+			topic.Partitions = append(topic.Partitions, metadata.ResponsePartition{PartitionIndex: int32(i), LeaderID: p.leader})
+		}
+		response.Topics = append(response.Topics, topic)
+	}
+	return response
+}
+
+// produce answers one request, or returns nil to drop the connection.
+func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Message {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.requests++
+	response := &produce.Response{ThrottleTimeMs: f.throttle}
+	drop := false
+	for t := range r.Topics {
+		topic := produce.ResponseTopic{Topic: r.Topics[t].Topic}
+		for i := range r.Topics[t].Partitions {
+			batch := f.batch(b, topic.Topic, &r.Topics[t].Partitions[i])
+			var bent fault
+			if f.bend != nil {
+				bent = f.bend(batch)
+			}
+			if bent.until != nil {
+				f.mu.Unlock()
+				<-bent.until
+				f.mu.Lock()
+			}
+			code := bent.code
+			if bent == (fault{}) || bent.append || bent.until != nil {
+				if appended := f.append(batch); code == 0 {
+					code = appended
+				}
+			}
+			drop = drop || bent.drop
+			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{Partition: batch.partition, ErrorCode: int16(code), ErrorMessage: "fake"})
+		}
+		response.Topics = append(response.Topics, topic)
+	}
+	if drop {
+		return nil
+	}
+	return response
+}
+
+func (f *fakeCluster) batch(b *fakeBroker, topic string, p *produce.RequestPartition) *fakeBatch {
+	batch := &fakeBatch{broker: b.id, topic: topic, partition: p.Partition}
+	records := p.RecordSet.Records
+	if stream, ok := records.(*protocol.RecordStream); ok {
+		records = stream.Records[0]
+	}
+	if v2, ok := records.(*protocol.RecordBatch); ok {
+		batch.producer, batch.epoch, batch.sequence = v2.ProducerID, v2.ProducerEpoch, v2.BaseSequence
+	}
+	for {
+		record, err := records.ReadRecord()
+		if err != nil {
+			return batch
+		}
+		m := publisher.Message{}
+		for _, h := range record.Headers {
+			m.Headers = append(m.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
+		}
+		id, _ := m.Header(publisher.HeaderMessageID)
+		batch.ids = append(batch.ids, id)
+	}
+}
+
+// append keeps the broker's rules; f.mu is held.
+func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
+	if f.topics[b.topic] == nil {
+		return kafkago.UnknownTopicOrPartition
+	}
+	p := f.topics[b.topic][b.partition]
+	if p.leader != b.broker {
+		return kafkago.NotLeaderForPartition
+	}
+	if b.producer != noProducer {
+		producer := p.producers[b.producer]
+		if producer == nil {
+			producer = &fakeProducer{epoch: b.epoch, next: b.sequence}
+			p.producers[b.producer] = producer
+		}
+		switch {
+		case b.epoch < producer.epoch:
+			return kafkago.InvalidProducerEpoch
+		case b.epoch > producer.epoch:
+			if b.sequence != 0 {
+				return kafkago.OutOfOrderSequenceNumber
+			}
+			*producer = fakeProducer{epoch: b.epoch}
+		case slices.Contains(producer.last, b.sequence):
+			return 0 // appended before
+		case b.sequence != producer.next:
+			return kafkago.OutOfOrderSequenceNumber
+		}
+		producer.next = int32((int64(b.sequence) + int64(len(b.ids))) & maxSequence)
+		producer.last = append(producer.last, b.sequence)
+		producer.last = producer.last[max(len(producer.last)-5, 0):]
+	}
+	p.ids = append(p.ids, b.ids...)
+	return 0
+}
