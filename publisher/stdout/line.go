@@ -1,0 +1,137 @@
+package stdout
+
+import (
+	"bytes"
+	"encoding/json"
+	"mime"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A line is a message as it is printed, without a payload that is text. What a message does not have
+// is left out.
+type line struct {
+	ID            string     `json:"id"`
+	Topic         string     `json:"topic"`
+	Key           *string    `json:"key,omitempty"`
+	KeyBase64     []byte     `json:"keyBase64,omitempty"` // a key that is no UTF-8
+	Headers       headers    `json:"headers,omitempty"`
+	ContentType   string     `json:"contentType,omitempty"`
+	Inserted      *time.Time `json:"inserted,omitempty"`
+	PayloadBase64 []byte     `json:"payloadBase64,omitempty"` // a payload that is no UTF-8
+}
+
+// lines returns the lines of all messages that can be printed and where each ends, 0 where there is
+// none: then the answer is filled in.
+func lines(messages []publisher.Message, answers []error) (text []byte, ends []int) {
+	var out bytes.Buffer
+	ends = make([]int, len(messages))
+	stopped := map[string]bool{}
+	for i := range messages {
+		m := &messages[i]
+		if m.Key != nil && stopped[string(m.Key)] {
+			answers[i] = publisher.ErrNotAttempted
+			continue
+		}
+		if err := appendLine(&out, m); err != nil {
+			answers[i] = err
+			if m.Key != nil {
+				stopped[string(m.Key)] = true
+			}
+			continue
+		}
+		ends[i] = out.Len()
+	}
+	return out.Bytes(), ends
+}
+
+func appendLine(out *bytes.Buffer, m *publisher.Message) error {
+	if err := m.CheckHeaders(); err != nil {
+		return err
+	}
+	l := line{ID: m.ID, Topic: m.Topic, Headers: m.Headers, ContentType: m.ContentType()}
+	if key := string(m.Key); m.Key != nil && utf8.ValidString(key) {
+		l.Key = &key
+	} else {
+		l.KeyBase64 = m.Key
+	}
+	if !m.Inserted.IsZero() {
+		inserted := m.Inserted.UTC()
+		l.Inserted = &inserted
+	}
+	if !utf8.Valid(m.Payload) {
+		l.PayloadBase64 = m.Payload
+	}
+	text, err := encode(l)
+	if err != nil {
+		return publisher.PermanentError("no JSON", "print the message: %w", err)
+	}
+	out.Write(text)
+	if m.Payload != nil && l.PayloadBase64 == nil {
+		payload, err := value(m.Payload, l.ContentType)
+		if err != nil {
+			return publisher.PermanentError("no JSON", "print the payload: %w", err)
+		}
+		out.Truncate(out.Len() - len("}"))
+		out.WriteString(`,"payload":`)
+		out.Write(payload)
+		out.WriteByte('}')
+	}
+	return out.WriteByte('\n')
+}
+
+// oneLine replaces line breaks, which in JSON are only white space between the values.
+var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
+
+// value returns JSON as PostgreSQL printed it, which encoding/json would not, and other text as a
+// string.
+func value(payload []byte, contentType string) ([]byte, error) {
+	if !isJSON(contentType) || !json.Valid(payload) {
+		return encode(string(payload))
+	}
+	if bytes.ContainsAny(payload, "\r\n") {
+		payload = []byte(oneLine.Replace(string(payload)))
+	}
+	return payload, nil
+}
+
+// isJSON reports whether a content type is application/json, whatever its parameters.
+func isJSON(contentType string) bool {
+	media, _, err := mime.ParseMediaType(contentType)
+	return err == nil && media == "application/json"
+}
+
+// headers are printed as an object in the order of the row.
+type headers []publisher.Header
+
+// MarshalJSON implements json.Marshaler.
+func (h headers) MarshalJSON() ([]byte, error) {
+	var out bytes.Buffer
+	for i, header := range h {
+		name, err := encode(header.Name)
+		if err != nil {
+			return nil, err
+		}
+		value, err := encode(header.Value)
+		if err != nil {
+			return nil, err
+		}
+		out.WriteString(strings.Repeat(",", min(i, 1)))
+		out.Write(name)
+		out.WriteByte(':')
+		out.Write(value)
+	}
+	return append(append([]byte{'{'}, out.Bytes()...), '}'), nil
+}
+
+// encode is json.Marshal that leaves <, > and & readable.
+func encode(value any) ([]byte, error) {
+	var out bytes.Buffer
+	encoder := json.NewEncoder(&out)
+	encoder.SetEscapeHTML(false)
+	err := encoder.Encode(value)
+	return bytes.TrimSuffix(out.Bytes(), []byte("\n")), err
+}

@@ -1,0 +1,149 @@
+package stdout_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/stdout"
+)
+
+func TestLine(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		message publisher.Message
+		want    string
+	}{
+		"everything": {
+			publisher.Message{ID: "1", Topic: "orders", Key: []byte("k"), Type: "application/json", Payload: []byte(`{"n":  1.50, "t": "<&>"}`),
+				Headers:  []publisher.Header{{Name: "z", Value: "ü"}, {Name: "a", Value: "\""}},
+				Inserted: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600))},
+			`{"id":"1","topic":"orders","key":"k","headers":{"z":"ü","a":"\""},"contentType":"application/json",` +
+				`"inserted":"2026-01-02T02:04:05.000006Z","payload":{"n":  1.50, "t": "<&>"}}`,
+		},
+		"nothing":           {publisher.Message{ID: "1", Topic: "t"}, `{"id":"1","topic":"t"}`},
+		"an empty key":      {publisher.Message{Key: []byte{}, Payload: []byte{}}, `{"id":"","topic":"","key":"","payload":""}`},
+		"a binary key":      {publisher.Message{Key: []byte{0xff}}, `{"id":"","topic":"","keyBase64":"/w=="}`},
+		"text":              {publisher.Message{Type: "text/plain", Payload: []byte("1\n<2>")}, `{"id":"","topic":"","contentType":"text/plain","payload":"1\n<2>"}`},
+		"bytes":             {publisher.Message{Payload: []byte{0xff, 0}}, `{"id":"","topic":"","payloadBase64":"/wA="}`},
+		"JSON over lines":   {publisher.Message{Type: "application/json; charset=utf-8", Payload: []byte("[1,\r\n 2]")}, `{"id":"","topic":"","contentType":"application/json; charset=utf-8","payload":[1,   2]}`},
+		"JSON that is none": {publisher.Message{Type: "application/json", Payload: []byte("{")}, `{"id":"","topic":"","contentType":"application/json","payload":"{"}`},
+		"the row's type": {publisher.Message{Type: "application/json", Payload: []byte("1"), Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}},
+			`{"id":"","topic":"","headers":{"Content-Type":"text/csv"},"contentType":"text/csv","payload":"1"}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out sink
+			p := stdout.New(&out)
+			if err := p.Publish(t.Context(), []publisher.Message{test.message})[0]; err != nil {
+				t.Fatal(err)
+			}
+			if got := out.text.String(); got != test.want+"\n" {
+				t.Errorf("got  %swant %s", got, test.want)
+			}
+		})
+	}
+}
+
+func TestOneWriteForACall(t *testing.T) {
+	t.Parallel()
+	var out sink
+	p := stdout.New(&out)
+	p.Publish(t.Context(), make([]publisher.Message, 100))
+	p.Publish(t.Context(), nil)
+	if out.writes != 1 {
+		t.Errorf("%d writes for one call with messages", out.writes)
+	}
+}
+
+// brittle writes so many bytes and then fails until it is mended.
+type brittle struct {
+	sink
+	left int
+}
+
+func (b *brittle) Write(p []byte) (int, error) {
+	if b.left >= len(p) {
+		return b.sink.Write(p)
+	}
+	n, _ := b.sink.Write(p[:b.left])
+	b.left = 0
+	return n, io.ErrClosedPipe
+}
+
+func TestFailedWrite(t *testing.T) {
+	t.Parallel()
+	call := []publisher.Message{
+		{ID: "1", Key: []byte("a")}, {ID: "2", Key: []byte("b")}, {ID: "3", Key: []byte("b"), Headers: []publisher.Header{{Name: "CC"}}},
+		{ID: "4", Key: []byte("c"), Headers: []publisher.Header{{Name: "CC"}}},
+	}
+	const first = `{"id":"1","topic":"","key":"a"}` + "\n"
+	out := &brittle{left: len(first) + 10}
+	p := stdout.New(out)
+	answers := p.Publish(t.Context(), call)
+	for i, want := range []publisher.Class{publisher.Accepted, publisher.Unavailable, publisher.NotAttempted, publisher.Permanent} {
+		if got := publisher.ClassOf(answers[i]); got != want {
+			t.Errorf("answer %d is %v, not %v", i, got, want)
+		}
+	}
+	if !errors.Is(answers[1], io.ErrClosedPipe) {
+		t.Errorf("the answer does not wrap the writer's error: %v", answers[1])
+	}
+	out.left = 1000
+	if err := p.Publish(t.Context(), call[1:2])[0]; err != nil {
+		t.Fatal(err)
+	}
+	if got, want := out.text.String(), first+`{"id":"2",`+"\n"+`{"id":"2","topic":"","key":"b"}`+"\n"; got != want {
+		t.Errorf("got\n%swant\n%s", got, want)
+	}
+}
+
+// stuck is a writer that nobody reads from until it is released.
+type stuck struct {
+	sink
+	entered, release chan struct{}
+}
+
+func (s *stuck) Write(p []byte) (int, error) {
+	s.entered <- struct{}{}
+	<-s.release
+	return s.sink.Write(p)
+}
+
+func TestStuckWrite(t *testing.T) {
+	t.Parallel()
+	out := &stuck{entered: make(chan struct{}, 10), release: make(chan struct{})}
+	p := stdout.New(out)
+	expect := func(answer error, want publisher.Class) {
+		t.Helper()
+		if got := publisher.ClassOf(answer); got != want {
+			t.Errorf("the answer is %v (%v), not %v", got, answer, want)
+		}
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	call := make(chan []error)
+	go func() { call <- p.Publish(ctx, make([]publisher.Message, 1)) }()
+	<-out.entered
+	cancel()
+	expect((<-call)[0], publisher.Ambiguous)
+
+	short, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	expect(p.Publish(short, make([]publisher.Message, 1))[0], publisher.NotAttempted)
+
+	if err := p.Close(); err == nil {
+		t.Error("Close says nothing about the write under way")
+	}
+	expect(p.Publish(t.Context(), make([]publisher.Message, 1))[0], publisher.Unavailable)
+	close(out.release)
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if lines := strings.Count(out.text.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines were written, not the one under way", lines)
+	}
+}
