@@ -132,6 +132,9 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		},
 	}
 	config.Properties.SetClientConnectionName(p.config.Name)
+	if config.SASL, err = logins(uri, config.Properties); err != nil {
+		return nil, err
+	}
 	if p.config.TLS != nil {
 		config.TLSClientConfig = p.config.TLS.Clone() // the library writes a server name into it
 	}

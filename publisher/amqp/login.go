@@ -1,0 +1,43 @@
+package amqp
+
+import (
+	"strings"
+
+	"github.com/rabbitmq/amqp091-go"
+)
+
+// A login asks the broker to say so when it refuses the credentials. Without that RabbitMQ waits for
+// three seconds and closes the connection without a word. The library writes the client's
+// capabilities itself, just before it asks for the response.
+type login struct {
+	amqp091.Authentication
+	properties amqp091.Table // what the client tells the broker of itself
+}
+
+func (l login) Response() string {
+	if capabilities, ok := l.properties["capabilities"].(amqp091.Table); ok {
+		capabilities["authentication_failure_close"] = true
+	}
+	return l.Authentication.Response()
+}
+
+// logins returns the ways to log in that the URL allows, PLAIN if it says nothing.
+func logins(uri amqp091.URI, properties amqp091.Table) ([]amqp091.Authentication, error) {
+	var ways []amqp091.Authentication
+	for _, mechanism := range uri.AuthMechanism {
+		switch strings.ToUpper(mechanism) {
+		case "PLAIN":
+			ways = append(ways, login{uri.PlainAuth(), properties})
+		case "AMQPLAIN":
+			ways = append(ways, login{uri.AMQPlainAuth(), properties})
+		case "EXTERNAL":
+			ways = append(ways, login{&amqp091.ExternalAuth{}, properties})
+		default:
+			return nil, unavailable("bad publish URL", "auth_mechanism %q in the publish URL is not one of plain, amqplain, external", mechanism)
+		}
+	}
+	if ways == nil {
+		ways = append(ways, login{uri.PlainAuth(), properties})
+	}
+	return ways, nil
+}

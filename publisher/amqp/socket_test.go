@@ -1,0 +1,97 @@
+package amqp
+
+import (
+	"context"
+	"io"
+	"net"
+	"testing"
+	"time"
+)
+
+func newTestSocket(t *testing.T) (s *socket, peer net.Conn) {
+	t.Helper()
+	here, there := net.Pipe()
+	t.Cleanup(func() { _ = here.Close(); _ = there.Close() })
+	return &socket{Conn: here, dispatched: func() {}}, there
+}
+
+func TestBurstIsWrittenAtOnce(t *testing.T) {
+	t.Parallel()
+	s, peer := newTestSocket(t)
+	pieces := make(chan []byte)
+	go func() {
+		defer close(pieces)
+		for {
+			b := make([]byte, 2*corkSize)
+			n, err := peer.Read(b)
+			if err != nil {
+				return
+			}
+			pieces <- b[:n]
+		}
+	}()
+	go s.burst(t.Context(), func() {
+		for _, piece := range []string{"one ", "two ", "three"} {
+			_, _ = s.Write([]byte(piece))
+		}
+	})
+	if got := string(<-pieces); got != "one two three" {
+		t.Errorf("the peer got %q first", got)
+	}
+	go func() { _, _ = s.Write([]byte("after")) }()
+	if got := string(<-pieces); got != "after" {
+		t.Errorf("the peer got %q outside of a burst", got)
+	}
+	_ = s.Close()
+	for range pieces {
+		t.Error("the peer got more")
+	}
+}
+
+func TestBlockedBurstEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	s, _ := newTestSocket(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.burst(ctx, func() { _, _ = s.Write([]byte("nobody reads this")) })
+	}()
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(10 * time.Second):
+		t.Fatal("the write still blocks")
+	}
+	if _, err := s.Read(make([]byte, 1)); err == nil {
+		t.Error("the connection is still open with half a message on it")
+	}
+}
+
+// A deadlined remembers its write deadline.
+type deadlined struct {
+	net.Conn
+	set      int
+	deadline time.Time
+}
+
+func (d *deadlined) SetWriteDeadline(deadline time.Time) error {
+	d.set, d.deadline = d.set+1, deadline
+	return d.Conn.SetWriteDeadline(deadline)
+}
+
+func TestFinishedBurstLeavesNoDeadline(t *testing.T) {
+	t.Parallel()
+	s, peer := newTestSocket(t)
+	conn := &deadlined{Conn: s.Conn}
+	s.Conn = conn
+	go func() { _, _ = io.Copy(io.Discard, peer) }()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.burst(ctx, func() {
+		cancel()
+		_, _ = s.Write([]byte("goes through"))
+	})
+	if conn.set != 2 || !conn.deadline.IsZero() {
+		t.Errorf("after %d changes the write deadline is %v, want it set and lifted", conn.set, conn.deadline)
+	}
+}

@@ -1,0 +1,207 @@
+package amqp_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// get takes one message out of a queue.
+func (h *harness) get(t *testing.T, queue string) amqp091.Delivery {
+	t.Helper()
+	ch := channel(t, h.conn)
+	defer ch.Close()
+	var got amqp091.Delivery
+	await(t, func() bool {
+		d, ok, err := ch.Get(queue, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = d
+		return ok
+	})
+	return got
+}
+
+func TestPlainProfile(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeClassic)
+	p := h.open(t, nil)
+	defer p.Close()
+	inserted := time.Date(2026, 7, 1, 12, 30, 15, 999_000_000, time.UTC)
+	for _, test := range []struct {
+		name string
+		give publisher.Message
+		want amqp091.Delivery
+	}{
+		{
+			name: "everything",
+			give: publisher.Message{ID: "id-1", Key: []byte("k"), Payload: []byte(`{"a":1}`), Type: "application/json", Inserted: inserted,
+				Headers: []publisher.Header{{Name: "Correlation-Id", Value: "c-1"}, {Name: "traceparent", Value: "00-1-2-01"}}},
+			want: amqp091.Delivery{MessageId: "id-1", Body: []byte(`{"a":1}`), ContentType: "application/json",
+				CorrelationId: "c-1", Timestamp: inserted.Truncate(time.Second),
+				Headers: amqp091.Table{"Correlation-Id": "c-1", "traceparent": "00-1-2-01", "message-key": "k"}},
+		},
+		{
+			name: "nothing",
+			give: publisher.Message{ID: "id-2"},
+			want: amqp091.Delivery{MessageId: "id-2"},
+		},
+		{
+			name: "the row's content type wins and is not repeated",
+			give: publisher.Message{ID: "id-3", Key: []byte{}, Type: "application/json", Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}},
+			want: amqp091.Delivery{MessageId: "id-3", ContentType: "text/csv", Headers: amqp091.Table{"message-key": ""}},
+		},
+		{
+			name: "a time before AMQP's times",
+			give: publisher.Message{ID: "id-4", Inserted: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)},
+			want: amqp091.Delivery{MessageId: "id-4"},
+		},
+	} {
+		test.give.Topic = h.Topic(t)
+		want(t, test.name, p.Publish(within(t, 10*time.Second), []publisher.Message{test.give})[0], publisher.Accepted)
+		d := h.get(t, test.give.Topic)
+		got := fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Headers)
+		expected := fmt.Sprintln(test.want.MessageId, string(test.want.Body), test.want.ContentType, test.want.CorrelationId, test.want.Timestamp.UTC(), test.want.Headers)
+		if got != expected || d.DeliveryMode != amqp091.Persistent {
+			t.Errorf("%s: got %swant %s", test.name, got, expected)
+		}
+	}
+}
+
+// What AMQP cannot carry is refused before it ends the connection, together with good neighbours.
+func TestUnfitMessagesStayOffTheWire(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeClassic)
+	topic := h.Topic(t)
+	long := strings.Repeat("é", 128)
+	unfit := map[string]publisher.Message{
+		"routing key":    {Topic: long},
+		"id":             {ID: long, Topic: topic},
+		"content type":   {Topic: topic, Type: long},
+		"correlation id": {Topic: topic, Headers: []publisher.Header{{Name: "correlation_id", Value: long}}},
+		"header name":    {Topic: topic, Headers: []publisher.Header{{Name: long, Value: "x"}}},
+		"header twice":   {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: "x"}, {Name: "a", Value: "y"}}},
+		"reserved":       {Topic: topic, Headers: []publisher.Header{{Name: "CC", Value: "x"}}},
+		"large headers":  {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: strings.Repeat("x", 130_000)}, {Name: "b", Value: long + long + long + long + long}}},
+		"large key":      {Topic: topic, Key: make([]byte, 140_000)},
+	}
+	for name, bad := range unfit {
+		p := h.open(t, nil)
+		defer p.Close()
+		messages := numbered(41, 0, topic)
+		messages[20] = bad
+		for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+			if i == 20 {
+				want(t, name, err, publisher.Permanent)
+			} else {
+				want(t, "a neighbour of "+name, err, publisher.Accepted)
+			}
+		}
+	}
+}
+
+// The content header may fill a frame to the last byte.
+func TestHeadersUpToTheFrame(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeClassic)
+	topic := h.Topic(t)
+	p := h.open(t, nil)
+	defer p.Close()
+	edge := 0
+	for size := 131_072; edge == 0; size-- {
+		m := publisher.Message{ID: "id", Topic: topic, Type: "text/plain", Inserted: time.Unix(1, 0),
+			Headers: []publisher.Header{{Name: "correlation-id", Value: "c"}, {Name: "a", Value: strings.Repeat("x", size)}}}
+		switch err := p.Publish(within(t, 10*time.Second), []publisher.Message{m})[0]; publisher.ClassOf(err) {
+		case publisher.Permanent:
+		case publisher.Accepted:
+			edge = size
+		default:
+			t.Fatalf("a header of %d bytes: %v", size, err)
+		}
+	}
+	d := h.get(t, topic)
+	if len(d.Headers["a"].(string)) != edge {
+		t.Errorf("the header arrived with %d bytes, want %d", len(d.Headers["a"].(string)), edge)
+	}
+	// 131,072 less what the frame, the other properties and the other header take; the routing key
+	// travels in another frame but is counted.
+	if least := 131_072 - 150; edge < least {
+		t.Errorf("headers are refused above %d bytes, want at least %d", edge, least)
+	}
+}
+
+func TestFullQueueIsUnavailable(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeClassic)
+	full, free := h.Unknown(t), h.Topic(t)
+	h.create(t, full, amqp091.Table{amqp091.QueueMaxLenArg: 10, amqp091.QueueOverflowArg: amqp091.QueueOverflowRejectPublish})
+	p := h.open(t, nil)
+	defer p.Close()
+	messages := append(numbered(100, 0, full), numbered(100, 0, free)...)
+	accepted := 0
+	for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+		switch {
+		case i >= 100:
+			want(t, "a message to the other queue", err, publisher.Accepted)
+		case err == nil:
+			accepted++
+		default:
+			want(t, "a message to the full queue", err, publisher.Unavailable)
+			if publisher.ScopeOf(err) != publisher.ScopeTopic {
+				t.Errorf("the answer reaches %v, want the topic", publisher.ScopeOf(err))
+			}
+		}
+	}
+	if held := len(h.Received(t, full, accepted)); held != accepted || accepted == 100 {
+		t.Errorf("the full queue holds %d messages, %d were accepted", held, accepted)
+	}
+}
+
+func TestMissingExchange(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, amqp091.ExchangeTopic, amqp091.QueueTypeClassic)
+	topic := h.Topic(t)
+	ch := channel(t, h.conn)
+	p := h.open(t, nil)
+	defer p.Close()
+	messages := numbered(50, 0, topic)
+	publish := func(class publisher.Class) {
+		t.Helper()
+		for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+			want(t, fmt.Sprint("message ", i), err, class)
+			if class == publisher.Topology && publisher.ScopeOf(err) != publisher.ScopeDestination {
+				t.Errorf("the answer reaches %v, want the destination", publisher.ScopeOf(err))
+			}
+		}
+	}
+	publish(publisher.Accepted)
+	if err := ch.ExchangeDelete(h.exchange, false, false); err != nil {
+		t.Fatal(err)
+	}
+	// The connection has seen the exchange and finds out by the closed channel.
+	for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+		if class := publisher.ClassOf(err); class != publisher.Topology && class != publisher.Ambiguous {
+			t.Errorf("message %d is %v: %v", i, class, err)
+		}
+	}
+	publish(publisher.Topology)
+	if err := p.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), h.exchange) {
+		t.Errorf("ping says %v, want the missing exchange", err)
+	}
+	if err := ch.ExchangeDeclare(h.exchange, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := ch.QueueBind(topic, topic, h.exchange, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	publish(publisher.Accepted)
+	if err := p.Ping(within(t, 10*time.Second)); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}
