@@ -39,7 +39,7 @@ func compare(t *testing.T, name, rendered string) {
 	t.Helper()
 	golden := filepath.Join("testdata", name+".yaml")
 	if *update {
-		if err := os.WriteFile(golden, []byte(rendered), 0o644); err != nil { //nolint:gosec // part of the repository
+		if err := os.WriteFile(golden, []byte(rendered), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return
