@@ -15,3 +15,12 @@ type Position struct {
 
 // IsZero reports whether p is before every row.
 func (p Position) IsZero() bool { return p == Position{} }
+
+// At returns the position of a row with this ordinal and id, for rows that do not come from PostgreSQL.
+func At(ordinal int64, id string) Position { return Position{Ordinal: ordinal, id: id} }
+
+// Before reports whether p comes before q by ordinal and id alone, for rows that do not come from
+// PostgreSQL.
+func (p Position) Before(q Position) bool {
+	return p.Ordinal < q.Ordinal || p.Ordinal == q.Ordinal && p.id < q.id
+}

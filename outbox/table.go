@@ -17,6 +17,7 @@ import (
 type Table struct {
 	pool    *pgxpool.Pool
 	mapping *mapping
+	name    string // schema.table
 	prefix  string // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32 // of the elements of an array of ids
 
@@ -40,16 +41,19 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if err != nil {
 		return nil, err
 	}
-	t := &Table{pool: pool, mapping: m, idOID: m.id.oid}
+	t := &Table{pool: pool, mapping: m, name: relation.schema + "." + relation.name, idOID: m.id.oid}
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
 	}
 	if m.id.oid != oidUUID {
-		t.prefix = relation.schema + "." + relation.name + "/"
+		t.prefix = t.name + "/"
 	}
 	t.prepare(sql.Table{Schema: relation.schema, Name: relation.name})
 	return t, nil
 }
+
+// Name returns schema.table, by which all replicas know the outbox.
+func (t *Table) Name() string { return t.name }
 
 // Describe returns what was found as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

@@ -1,0 +1,210 @@
+package outbox
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Listener turns notifications into hints that there are new rows. Nothing depends on it: without it
+// rows are found at the next poll. Its exported fields are its configuration.
+type Listener struct {
+	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
+	Channel string
+	Table   string // schema.table, for the doorbell trigger
+	Wake    func() // called for each notification; must not block
+	Logger  *slog.Logger
+
+	mu        sync.Mutex
+	up        bool
+	asleep    bool               // the relay wants the doorbell to ring
+	interrupt context.CancelFunc // ends the present wait
+}
+
+const (
+	listenCheck   = time.Minute     // how often a quiet connection is proved to be alive
+	listenAnswer  = 5 * time.Second // how long a notification to oneself may take
+	listenRetry   = 30 * time.Second
+	doorbellLimit = 5 * time.Second
+)
+
+var errNotNotified = errors.New("a notification to itself did not arrive: if the connection goes through a transaction pooler, set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself, or turn LISTEN off with an empty OUTBOX_LISTEN_CHANNEL")
+
+// Up reports whether notifications arrive at present.
+func (l *Listener) Up() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.up
+}
+
+// Sleep tells the doorbell trigger whether the relay sleeps, so that writers notify it only then. The
+// relay is woken once more when it sleeps, for a row that came in between.
+func (l *Listener) Sleep(asleep bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.asleep != asleep {
+		l.asleep = asleep
+		if l.interrupt != nil {
+			l.interrupt()
+		}
+	}
+}
+
+// Run listens until ctx ends, connecting again as often as it takes.
+func (l *Listener) Run(ctx context.Context) {
+	var last string
+	for n := 0; ; n++ {
+		started := time.Now()
+		err := l.session(ctx)
+		l.set(false)
+		if ctx.Err() != nil {
+			return
+		}
+		if time.Since(started) > listenCheck {
+			n = 0
+		}
+		if text := err.Error(); text != last {
+			l.Logger.Warn("not listening, polling goes on", "error", err)
+			last = text
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(min(100*time.Millisecond<<min(n, 10), listenRetry)):
+		}
+	}
+}
+
+func (l *Listener) set(up bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.up != up && up {
+		l.Logger.Info("listening", "channel", l.Channel)
+	}
+	l.up = up
+}
+
+func (l *Listener) session(ctx context.Context) error {
+	limited, cancel := context.WithTimeout(ctx, listenAnswer)
+	defer cancel()
+	conn, err := l.Connect(limited)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer func() {
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // the session is over either way
+	}()
+	if _, err := conn.Exec(limited, "listen "+sql.Quote(l.Channel)); err != nil {
+		return fmt.Errorf("listen: %w", err)
+	}
+	if err := l.prove(ctx, conn); err != nil {
+		return err
+	}
+	l.set(true)
+	l.Wake() // for what was notified before
+	held := false
+	for {
+		if err := l.doorbell(ctx, conn, &held); err != nil {
+			return err
+		}
+		notified, err := l.wait(ctx, conn, held)
+		switch {
+		case err != nil:
+			return err
+		case notified:
+			l.Wake()
+		}
+	}
+}
+
+// wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and proves now
+// and then that the connection lives.
+func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (notified bool, err error) {
+	waiting, interrupt := context.WithTimeout(ctx, listenCheck)
+	defer interrupt()
+	l.mu.Lock()
+	if l.asleep != held {
+		l.mu.Unlock()
+		return false, nil
+	}
+	l.interrupt = interrupt
+	l.mu.Unlock()
+	_, err = conn.WaitForNotification(waiting)
+	l.mu.Lock()
+	l.interrupt = nil
+	l.mu.Unlock()
+	switch {
+	case err == nil:
+		return true, nil
+	case ctx.Err() != nil:
+		return false, ctx.Err()
+	case conn.IsClosed():
+		return false, fmt.Errorf("wait for notification: %w", err)
+	case errors.Is(waiting.Err(), context.DeadlineExceeded):
+		return false, l.prove(ctx, conn)
+	}
+	return false, nil // interrupted
+}
+
+// prove sends a notification to itself and waits for it.
+func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
+	ctx, cancel := context.WithTimeout(ctx, listenAnswer)
+	defer cancel()
+	nonce := "outbox-relay:" + rand.Text()
+	if _, err := conn.Exec(ctx, "select pg_notify($1, $2)", pgx.QueryExecModeExec, l.Channel, nonce); err != nil {
+		return fmt.Errorf("notify itself: %w", err)
+	}
+	for {
+		notification, err := conn.WaitForNotification(ctx)
+		switch {
+		case err != nil && ctx.Err() != nil:
+			return errNotNotified
+		case err != nil:
+			return fmt.Errorf("wait for notification: %w", err)
+		case notification.Payload == nonce:
+			return nil
+		}
+		l.Wake()
+	}
+}
+
+// doorbell takes or releases the lock by which the doorbell trigger knows that this relay sleeps.
+func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) error {
+	l.mu.Lock()
+	asleep := l.asleep
+	l.mu.Unlock()
+	if asleep == *held {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, doorbellLimit)
+	defer cancel()
+	file := "doorbell_wake.sql"
+	if asleep {
+		file = "doorbell_sleep.sql"
+	}
+	var done bool
+	if err := conn.QueryRow(ctx, sql.Text(file, nil), pgx.QueryExecModeExec, l.Table).Scan(&done); err != nil {
+		return fmt.Errorf("doorbell lock: %w", err)
+	}
+	*held = asleep && done
+	if asleep && !done {
+		// A writer holds the lock for a moment and will notify nobody: look again, polling meanwhile.
+		l.mu.Lock()
+		l.asleep = false
+		l.mu.Unlock()
+	}
+	if asleep {
+		l.Wake()
+	}
+	return nil
+}

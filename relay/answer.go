@@ -1,0 +1,323 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// answer takes the broker's answers for a batch.
+func (d *dispatch) answer(to *destination, worker int, rows []*row, errs []error, now time.Time) {
+	to.busy[worker] = false
+	a := answers{dispatch: d, to: to, now: now, counts: map[publisher.Class]int{}}
+	for i, r := range rows {
+		a.one(r, errs[i], len(rows) == 1)
+	}
+	a.settleHold()
+	to.queues[worker].unpop(a.again)
+	d.metrics.published(to.Destination, len(rows), a.counts)
+	if d.stopping {
+		d.stop()
+	}
+}
+
+// answers is the work on one batch's answers.
+type answers struct {
+	*dispatch
+	to     *destination
+	now    time.Time
+	counts map[publisher.Class]int
+	again  []*row // published again, in order, before everything else
+	down   error  // the last answer that says nothing can be published to the destination
+	reason cause
+	alive  bool // an answer shows that the broker answers
+}
+
+func (a *answers) one(r *row, err error, alone bool) {
+	class := publisher.ClassOf(err)
+	a.counts[class]++
+	switch class {
+	case publisher.Accepted:
+		a.alive = true
+		a.accepted(r)
+	case publisher.NotAttempted:
+		if a.blocks.byKey[r.key] != nil && !a.member(r) {
+			a.drop(r)
+			return
+		}
+		a.requeue(r)
+	case publisher.Refused:
+		a.alive = true
+		a.refused(r, err, a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
+	case publisher.Permanent:
+		a.alive = true
+		a.refused(r, err, a.keepFailures)
+	case publisher.Topology:
+		a.held(r, causeTopology, err)
+	case publisher.Unavailable:
+		a.held(r, causeUnavailable, err)
+	default:
+		r.unknown++
+		if alone && r.unknown > aloneAfter {
+			a.isolated(r, err)
+			return
+		}
+		a.down, a.reason = err, causeUnavailable
+		a.requeue(r)
+	}
+}
+
+// member reports whether the row belongs to the present re-read of its blocked key.
+func (d *dispatch) member(r *row) bool {
+	b := d.blocks.byKey[r.key]
+	return b != nil && r.block == b && r.generation == b.generation
+}
+
+func (a *answers) accepted(r *row) {
+	a.to.accepted++
+	a.settle = append(a.settle, r)
+	a.leaveLane(r)
+	if a.ordinal && !r.key.keyless {
+		a.latest.note(r.key.hash(), r.Position.Ordinal)
+	}
+	if h := a.topics[topic{a.to, r.Message.Topic}]; h.active() {
+		a.release(h)
+		delete(a.topics, topic{a.to, r.Message.Topic})
+		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
+	}
+	if a.member(r) {
+		if r.block.trying--; r.block.trying == 0 && r.block.phase == trying {
+			a.finish(r.block)
+		}
+	}
+}
+
+// refused lets the refusal be written; until then the row stays in flight and its key waits.
+func (a *answers) refused(r *row, err error, failed bool) {
+	b := a.block(r, causeRetry)
+	b.phase, b.failures = writing, 0
+	b.refusals++
+	r.block, r.generation = b, b.generation
+	a.leaveLane(r)
+	a.refuse = append(a.refuse, refusal{row: r, err: err, failed: failed})
+}
+
+// held lets the row's key wait for its destination or topic, or for a moment.
+func (a *answers) held(r *row, c cause, err error) {
+	switch publisher.ScopeOf(err) {
+	case publisher.ScopeDestination:
+		a.down, a.reason = err, c
+		if a.single() {
+			a.requeue(r)
+			return
+		}
+		a.to.hold.cause, a.to.hold.err = c, err
+		a.blocks.waitFor(a.block(r, c), &a.to.hold)
+	case publisher.ScopeTopic:
+		a.alive = true
+		name := topic{a.to, r.Message.Topic}
+		h := a.topics[name]
+		if h == nil {
+			h = &hold{}
+			a.topics[name] = h
+		}
+		if !h.active() || h.until.Before(a.now) { // once for all rows of the batch
+			if h.fail(c, err, a.now) {
+				a.logger.Warn("topic is held", "destination", a.to.Name, "topic", r.Message.Topic, "reason", c, "error", err)
+			}
+		}
+		if r.key.keyless && a.blocks.byKey[r.key] == nil && len(h.blocks) > 0 {
+			h.skip(r.Position.Ordinal)
+		} else {
+			a.blocks.waitFor(a.block(r, c), h)
+		}
+	default:
+		a.alive = true
+		b := a.block(r, c)
+		b.failures++
+		a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
+	}
+	a.drop(r)
+}
+
+// requeue publishes the row again, with the same id and before the rows behind it.
+func (a *answers) requeue(r *row) {
+	if b := a.blocks.byKey[r.key]; b != nil && !a.member(r) {
+		// Its key was blocked while it was on the wire. What was read of the key since is void.
+		a.blocks.makeReady(a.block(r, b.cause))
+		a.drop(r)
+		return
+	}
+	a.again = append(a.again, r)
+}
+
+// isolated deals with a row that was alone on the wire, and again without an answer. If other rows of the
+// destination have been accepted since its last try, it is the one that breaks the connection, and it is
+// refused. Otherwise they go first.
+func (a *answers) isolated(r *row, err error) {
+	b := a.blocks.byKey[r.key]
+	if b != nil && b.unknown > 0 && a.to.accepted > b.accepted {
+		b.unknown = 0
+		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
+		return
+	}
+	b = a.block(r, causeUnavailable)
+	b.unknown, b.accepted = r.unknown, a.to.accepted
+	b.failures++
+	a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
+	a.drop(r)
+}
+
+// settleHold begins, prolongs or ends the hold of the destination.
+func (a *answers) settleHold() {
+	h := &a.to.hold
+	switch {
+	case a.alive:
+		if h.active() {
+			a.release(h)
+			a.logger.Info("destination is back", "destination", a.to.Name)
+		}
+	case a.down != nil:
+		if h.fail(a.reason, a.down, a.now) {
+			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", a.reason, "error", a.down)
+		}
+	default: // nothing was attempted
+		h.probing = false
+	}
+}
+
+// release ends a hold: everything that waited for it is read again.
+func (d *dispatch) release(h *hold) {
+	h.failures, h.err, h.probing = 0, nil, false
+	for b := range h.blocks {
+		delete(h.blocks, b)
+		b.hold = nil
+		if b.phase == waiting {
+			d.blocks.makeReady(b)
+		}
+	}
+	if h.skipped {
+		if d.rewind == nil || h.from < *d.rewind {
+			from := h.from
+			d.rewind = &from
+		}
+		h.skipped = false
+	}
+}
+
+// probe chooses for each hold that is due one of the keys that wait for it.
+func (d *dispatch) probe(now time.Time) {
+	choose := func(h *hold) {
+		if !h.active() || h.probing || now.Before(h.until) {
+			return
+		}
+		for b := range h.blocks {
+			if b.phase == waiting {
+				h.probing = true
+				d.blocks.makeReady(b)
+				return
+			}
+		}
+		if len(h.blocks) == 0 {
+			d.release(h) // its rows are gone
+		}
+	}
+	for name, h := range d.topics {
+		if choose(h); !h.active() {
+			delete(d.topics, name)
+		}
+	}
+	if !d.single() {
+		for _, to := range d.destinations {
+			choose(&to.hold)
+		}
+	}
+}
+
+// rereads returns blocked keys whose time has come, all with a key or all without, to be read again.
+func (d *dispatch) rereads(now time.Time) []*block {
+	d.blocks.collect(now)
+	d.probe(now)
+	return d.blocks.next(rereadKeys)
+}
+
+// rereadKeys is how many keys one read asks for.
+const rereadKeys = 64
+
+// settled notes that rows were marked.
+func (d *dispatch) settled(rows []*row) {
+	for _, r := range rows {
+		if d.reading {
+			d.gone[r.ID()] = struct{}{}
+		}
+		d.forget(r)
+	}
+}
+
+// refusedWritten notes that refusals were written; the rows that were not as read any more are read again.
+func (d *dispatch) refusedWritten(refusals []refusal, written map[string]bool, now time.Time) {
+	for _, x := range refusals {
+		r, b := x.row, x.row.block
+		d.forget(r)
+		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
+			continue
+		}
+		b.dropped = true
+		to := r.destination
+		switch {
+		case !written[r.ID()]:
+			d.blocks.makeReady(b)
+		case x.failed:
+			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
+			b.refusals = 0
+			d.blocks.makeReady(b)
+		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:
+			// It would have failed, but the table has no column to say so.
+			b.cause = causeFailed
+			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
+		default:
+			d.blocks.waitUntil(b, now.Add(backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.attempt+1)))
+		}
+	}
+}
+
+// nextDue returns when the dispatch has something to do again by itself.
+func (d *dispatch) nextDue() (time.Time, bool) {
+	var next time.Time
+	consider := func(t time.Time) {
+		if next.IsZero() || t.Before(next) {
+			next = t
+		}
+	}
+	if len(d.blocks.due) > 0 {
+		consider(d.blocks.due[0].due)
+	}
+	for _, h := range d.topics {
+		if !h.probing {
+			consider(h.until)
+		}
+	}
+	for _, to := range d.destinations {
+		if to.hold.active() && !to.hold.probing {
+			consider(to.hold.until)
+		}
+	}
+	return next, !next.IsZero()
+}
+
+// held counts the rows that are known to wait, by destination and reason.
+func (d *dispatch) held() map[*Destination]map[cause]int64 {
+	held := map[*Destination]map[cause]int64{}
+	for _, to := range d.destinations {
+		held[to.Destination] = map[cause]int64{}
+		if to.hold.active() {
+			for i := range to.queues {
+				held[to.Destination][to.hold.cause] += int64(to.queues[i].len())
+			}
+		}
+	}
+	for _, b := range d.blocks.byKey {
+		held[b.destination.Destination][b.cause]++
+	}
+	return held
+}

@@ -1,0 +1,38 @@
+package relay
+
+import (
+	"hash/fnv"
+	"math/rand/v2"
+	"time"
+)
+
+// backoff returns how long after its last refusal a row waits for the try with this number: a
+// random part (full jitter) of a bound that doubles from one refusal to the next. What is random comes
+// from the row's id and attempt, so that every replica finds the same time without writing it down.
+func backoff(least, most time.Duration, id string, attempt int64) time.Duration {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(id)) // a hash never fails
+	_, _ = h.Write([]byte{byte(attempt), byte(attempt >> 8), byte(attempt >> 16)})
+	x := h.Sum64() // the last bytes barely reach the high bits of FNV: mix them
+	x ^= x >> 32
+	x *= 0xd6e8feb86659fd93
+	x ^= x >> 32
+	part := float64(x>>11) / (1 << 53)
+	return time.Duration(part * float64(bound(least, most, attempt-2)))
+}
+
+// bound doubles least n times, up to most.
+func bound(least, most time.Duration, n int64) time.Duration {
+	for ; n > 0 && least < most; n-- {
+		least *= 2
+	}
+	return min(least, most)
+}
+
+// pause returns how long to wait after the nth failure in a row of something that costs no attempt: an
+// outage, a missing topic, an unreachable database. The bound is short, so that rows flow within
+// a second of recovery.
+func pause(n int) time.Duration {
+	most := bound(50*time.Millisecond, time.Second, int64(n))
+	return most/2 + rand.N(most/2)
+}

@@ -1,0 +1,162 @@
+package relay
+
+import (
+	"container/heap"
+	"strings"
+	"time"
+)
+
+// block is a key that waits: its head was refused or is held. The key's rows behind the head are dropped
+// from memory, and the key is read again from its true head when its time has come.
+//
+//	waiting ──due──▶ ready ──▶ reading ──rows──▶ trying ──all accepted, none dropped──▶ gone
+//	   ▲               ▲          │ none             │
+//	   │               └──────────┴──dropped─────────┤
+//	   └──written── writing ◀──refused───────────────┘   (held again: straight to waiting)
+type block struct {
+	key         key
+	destination *destination
+	cause       cause
+	hold        *hold // waits for this hold to end, or is its probe
+	phase       phase
+	due         time.Time // when waiting without a hold
+	index       int       // in the heap of waiting blocks, -1 outside
+
+	generation int  // counts the times that the rows taken so far became void
+	dropped    bool // rows were dropped since the last re-read began
+	closed     bool // no further rows are taken from the present re-read
+	trying     int  // rows of the last re-read without an answer
+
+	head     int64  // the smallest ordinal of the key's rows seen so far
+	failures int    // holds in a row
+	unknown  int    // publishes of the head alone whose outcome is unknown
+	accepted uint64 // messages that the destination had accepted at the last of them
+	refusals int64  // in a row, where the table does not count them
+}
+
+type phase uint8
+
+const (
+	waiting phase = iota // for due, or for the hold
+	writing              // for its refusal to be written
+	ready                // to be read again
+	reading
+	trying
+)
+
+// blocks are the blocked keys. Only the dispatch touches them.
+type blocks struct {
+	byKey map[key]*block
+	due   dueHeap
+	ready []*block
+}
+
+// block blocks a key, whose rows taken so far become void.
+func (bs *blocks) block(k key, d *destination, c cause, ordinal int64) *block {
+	b := bs.byKey[k]
+	if b == nil {
+		// The key's text lies among the bytes of other rows, which it would keep alive.
+		k.text = strings.Clone(k.text)
+		b = &block{key: k, index: -1, head: ordinal}
+		bs.byKey[k] = b
+	}
+	bs.leave(b)
+	b.destination, b.cause, b.phase = d, c, waiting
+	b.generation++
+	b.trying, b.closed = 0, false
+	b.head = min(b.head, ordinal)
+	return b
+}
+
+// leave takes b out of whatever it waits in.
+func (bs *blocks) leave(b *block) {
+	if b.index >= 0 {
+		heap.Remove(&bs.due, b.index)
+	}
+	if b.hold != nil {
+		if b.phase != waiting {
+			b.hold.probing = false // b was its probe
+		}
+		delete(b.hold.blocks, b)
+		b.hold = nil
+	}
+}
+
+// waitUntil lets b wait for a time.
+func (bs *blocks) waitUntil(b *block, due time.Time) {
+	bs.leave(b)
+	b.phase, b.due = waiting, due
+	heap.Push(&bs.due, b)
+}
+
+// waitFor lets b wait for a hold to end.
+func (bs *blocks) waitFor(b *block, h *hold) {
+	bs.leave(b)
+	b.phase, b.hold = waiting, h
+	if h.blocks == nil {
+		h.blocks = map[*block]struct{}{}
+	}
+	h.blocks[b] = struct{}{}
+}
+
+// makeReady lets b be read again.
+func (bs *blocks) makeReady(b *block) {
+	if b.index >= 0 {
+		heap.Remove(&bs.due, b.index)
+	}
+	b.phase = ready
+	bs.ready = append(bs.ready, b)
+}
+
+func (bs *blocks) remove(b *block) {
+	bs.leave(b)
+	delete(bs.byKey, b.key)
+}
+
+// collect moves the blocks that are due to the ready ones.
+func (bs *blocks) collect(now time.Time) {
+	for len(bs.due) > 0 && !bs.due[0].due.After(now) {
+		bs.makeReady(bs.due[0])
+	}
+}
+
+// next returns up to n ready blocks, all with a key or all without, and begins their re-read.
+func (bs *blocks) next(n int) []*block {
+	var chosen []*block
+	rest := bs.ready[:0]
+	for _, b := range bs.ready {
+		switch {
+		case b.phase != ready || bs.byKey[b.key] != b: // has moved on since it was put here
+		case len(chosen) < n && (len(chosen) == 0 || chosen[0].key.keyless == b.key.keyless):
+			b.phase, b.dropped, b.closed = reading, false, false
+			chosen = append(chosen, b)
+		default:
+			rest = append(rest, b)
+		}
+	}
+	clear(bs.ready[len(rest):])
+	bs.ready = rest
+	return chosen
+}
+
+// dueHeap orders waiting blocks by time.
+type dueHeap []*block
+
+func (h dueHeap) Len() int           { return len(h) }
+func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
+func (h dueHeap) Swap(i, j int) {
+	h[i], h[j] = h[j], h[i]
+	h[i].index, h[j].index = i, j
+}
+func (h *dueHeap) Push(x any) {
+	b := x.(*block)
+	b.index = len(*h)
+	*h = append(*h, b)
+}
+func (h *dueHeap) Pop() any {
+	last := (*h)[len(*h)-1]
+	(*h)[len(*h)-1] = nil
+	*h = (*h)[:len(*h)-1]
+	last.index = -1
+	return last
+}

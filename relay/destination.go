@@ -1,0 +1,116 @@
+package relay
+
+import (
+	"fmt"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Destination is one broker with the rules for the rows that go there.
+type Destination struct {
+	Name           string
+	Publisher      publisher.Publisher
+	Topics         []string // glob patterns of the rows' topics; none takes every row
+	Topic          Template // of the topic on the broker
+	MaxAttempts    int64    // refused publishes until the row fails
+	BackoffMin     time.Duration
+	BackoffMax     time.Duration
+	PublishTimeout time.Duration
+}
+
+// takes reports whether a row of this topic goes to d.
+func (d *Destination) takes(topic string) bool {
+	if len(d.Topics) == 0 {
+		return true
+	}
+	for _, pattern := range d.Topics {
+		if matched, err := path.Match(pattern, topic); matched && err == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// A Template makes a row's topic on the broker from its columns. The zero Template is the row's own
+// topic.
+type Template struct {
+	parts []part
+}
+
+type part struct {
+	text   string
+	column int // index into Row.Extra, -1 for the row's topic, literal for text
+}
+
+const (
+	columnTopic = -1
+	literal     = -2
+)
+
+// ParseTemplate reads a template such as "{topic}" or "shop.{tenant}.{topic}". The columns that it
+// names besides topic are added to extra, if they are not there yet.
+func ParseTemplate(text string, extra []string) (Template, []string, error) {
+	if text == "{topic}" || text == "" {
+		return Template{}, extra, nil
+	}
+	var t Template
+	for rest := text; rest != ""; {
+		before, after, found := strings.Cut(rest, "{")
+		if strings.Contains(before, "}") {
+			return t, extra, fmt.Errorf("topic template %q: a } without its {", text)
+		}
+		if before != "" {
+			t.parts = append(t.parts, part{text: before, column: literal})
+		}
+		if !found {
+			break
+		}
+		name, behind, closed := strings.Cut(after, "}")
+		if !closed || name == "" || strings.Contains(name, "{") {
+			return t, extra, fmt.Errorf("topic template %q: write {topic} or {column}", text)
+		}
+		rest = behind
+		if name == "topic" {
+			t.parts = append(t.parts, part{column: columnTopic})
+			continue
+		}
+		index := -1
+		for i, column := range extra {
+			if column == name {
+				index = i
+			}
+		}
+		if index < 0 {
+			index = len(extra)
+			extra = append(extra, name)
+		}
+		t.parts = append(t.parts, part{text: name, column: index})
+	}
+	return t, extra, nil
+}
+
+// topic returns the row's topic on the broker.
+func (t Template) topic(row *outbox.Row) (string, error) {
+	if t.parts == nil {
+		return row.Message.Topic, nil
+	}
+	var b strings.Builder
+	for _, p := range t.parts {
+		switch p.column {
+		case literal:
+			b.WriteString(p.text)
+		case columnTopic:
+			b.WriteString(row.Message.Topic)
+		default:
+			if row.Nulls&(1<<p.column) != 0 {
+				return "", publisher.PermanentError("no topic", "the topic template needs column %s, which is NULL in this row", p.text)
+			}
+			b.WriteString(row.Extra[p.column])
+		}
+	}
+	return b.String(), nil
+}

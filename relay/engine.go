@@ -1,0 +1,348 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// Limits bound what the relay holds in memory.
+type Limits struct {
+	Batch int   // rows in a read and in a publish
+	Rows  int   // in flight
+	Bytes int64 // in flight; a larger row goes alone
+}
+
+// engine relays rows for as long as this replica owns the outbox. Its loop is the one goroutine that
+// touches the feed and the dispatch; a reader, a settler and the workers do what takes time, one thing
+// each, so that reading, publishing and settling overlap.
+type engine struct {
+	table        Table
+	destinations []*Destination
+	limits       Limits
+	interval     time.Duration // the longest pause between two polls
+	workers      int           // for each destination
+	trusted      func() time.Time
+	wakes        <-chan string // sources of hints that there are new rows
+	logger       *slog.Logger
+	metrics      *metrics
+	tracer       trace.Tracer
+	database     *database
+	beat         *atomic.Int64 // when the loop turned last
+	doorbell     doorbell
+	stopTimeout  time.Duration
+}
+
+// doorbell is told whether the relay sleeps; see [outbox.Listener].
+type doorbell interface {
+	Up() bool
+	Sleep(bool)
+}
+
+// request is a read to make.
+type request struct {
+	query  outbox.Query
+	kind   kind
+	reread []*block
+}
+
+// response is a request with its page.
+type response struct {
+	request
+	page           outbox.Page
+	err            error
+	started, ended time.Time
+}
+
+// run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
+// until those are written, at most for the stop timeout, and returns. It returns early when the table is no
+// longer what it was.
+func (e *engine) run(ctx context.Context) error {
+	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(e.stopTimeout, abandon) })()
+
+	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.table, e.logger, e.metrics),
+		feed:     newFeed(e.table, e.limits, e.interval, time.Now()),
+		requests: make(chan request), responses: make(chan response),
+		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
+	var group sync.WaitGroup
+	group.Go(func() { l.read(ctx) })
+	group.Go(func() {
+		s := settler{table: e.table, batch: e.limits.Batch, database: e.database, metrics: e.metrics}
+		s.run(work, l.outcomes, l.settled)
+	})
+	for _, to := range l.dispatch.destinations {
+		var lanes []chan []*row
+		for i := range e.workers {
+			w := &worker{destination: to, index: i, trusted: e.trusted, tracer: e.tracer}
+			batches := make(chan []*row)
+			group.Go(func() { w.run(work, batches, l.answers) })
+			lanes = append(lanes, batches)
+		}
+		l.batches = append(l.batches, lanes)
+	}
+	err := l.turn(ctx)
+	close(l.requests)
+	close(l.outcomes)
+	for _, lanes := range l.batches {
+		for _, batches := range lanes {
+			close(batches)
+		}
+	}
+	group.Wait()
+	e.metrics.observe(snapshot{})
+	return err
+}
+
+// loop is a run of the engine.
+type loop struct {
+	*engine
+	dispatch *dispatch
+	feed     *feed
+
+	requests  chan request
+	responses chan response
+	outcomes  chan outcome
+	settled   chan outcome
+	batches   [][]chan []*row // by destination and worker
+	answers   chan answered
+
+	reading, settling bool
+	publishing        int
+	retryRead         time.Time
+	failedReads       int
+	changed           error // why the loop ends by itself
+	abandoned         bool  // nothing can be written any more
+	observed          time.Time
+}
+
+// turn is the loop.
+func (l *loop) turn(ctx context.Context) error {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	done := ctx.Done()
+	for {
+		now := time.Now()
+		l.beat.Store(now.UnixNano())
+		if done == nil || l.changed != nil {
+			if !l.dispatch.stopping {
+				l.dispatch.stop()
+			}
+			if !l.abandoned {
+				l.settleMore()
+			}
+			if l.publishing == 0 && !l.settling && !l.reading {
+				return l.changed
+			}
+		} else {
+			l.publishMore(now)
+			l.settleMore()
+			l.readMore(now)
+		}
+		l.observe(now)
+		timer.Reset(l.sleep(now))
+		select {
+		case <-done:
+			done = nil
+		case r := <-l.responses:
+			l.taken(r)
+		case a := <-l.answers:
+			l.publishing--
+			l.metrics.stage(stagePublish, a.took)
+			l.dispatch.answer(a.worker.destination, a.worker.index, a.rows, a.errs, time.Now())
+		case o := <-l.settled:
+			l.settling = false
+			if o.err != nil {
+				l.logger.Error("stopped before everything was written: these rows will be published again", "rows", len(o.accepted), "error", o.err)
+				l.changed, l.abandoned = o.err, true
+				continue
+			}
+			l.written(o)
+		case source := <-l.wakes:
+			l.metrics.wakeup(source)
+			l.feed.nudge()
+		case <-timer.C:
+		}
+	}
+}
+
+// publishMore gives every idle worker its next batch.
+func (l *loop) publishMore(now time.Time) {
+	if !now.Before(l.trusted()) {
+		return
+	}
+	for _, to := range l.dispatch.destinations {
+		for i := range l.workers {
+			if rows := l.dispatch.batch(to, i, now); rows != nil {
+				l.publishing++
+				l.batches[to.index][i] <- rows
+			}
+		}
+	}
+}
+
+// settleMore lets the settler write what has gathered while it was busy.
+func (l *loop) settleMore() {
+	d := l.dispatch
+	if l.settling || len(d.settle)+len(d.refuse) == 0 {
+		return
+	}
+	o := outcome{accepted: d.settle, refused: d.refuse}
+	d.settle, d.refuse = nil, nil
+	l.settling = true
+	l.outcomes <- o
+}
+
+// readMore begins the next read, if there is something to read and room for it.
+func (l *loop) readMore(now time.Time) {
+	if l.reading || now.Before(l.retryRead) {
+		return
+	}
+	if from := l.dispatch.rewind; from != nil {
+		l.dispatch.rewind = nil
+		l.feed.again()
+	}
+	if r, ok := l.reread(now); ok {
+		l.begin(r)
+		return
+	}
+	rows, bytes := l.dispatch.room()
+	if query, kind, ok := l.feed.next(now, rows, bytes); ok {
+		l.begin(request{query: query, kind: kind})
+	}
+}
+
+// reread returns the read of blocked keys whose time has come.
+func (l *loop) reread(now time.Time) (request, bool) {
+	rows, bytes := l.limits.Rows-len(l.dispatch.inFlight), l.limits.Bytes-l.dispatch.bytes
+	if rows <= 0 || bytes <= 0 {
+		return request{}, false
+	}
+	blocks := l.dispatch.rereads(now)
+	if len(blocks) == 0 {
+		return request{}, false
+	}
+	q := outbox.Query{Limit: min(rows, l.limits.Batch), Bytes: bytes}
+	if blocks[0].key.keyless {
+		for _, b := range blocks {
+			q.IDs = append(q.IDs, b.key.text)
+		}
+		return request{query: q, reread: blocks}, true
+	}
+	from := blocks[0].head
+	for _, b := range blocks {
+		q.Keys = append(q.Keys, b.key.text)
+		from = min(from, b.head)
+	}
+	q.From = &from
+	return request{query: q, reread: blocks}, true
+}
+
+func (l *loop) begin(r request) {
+	l.dispatch.begin()
+	l.reading = true
+	l.requests <- r
+}
+
+// read makes the reads, one at a time.
+func (l *loop) read(ctx context.Context) {
+	for r := range l.requests {
+		started := time.Now()
+		limited, cancel := context.WithTimeout(ctx, statementTimeout)
+		page, err := l.table.Read(limited, r.query)
+		cancel()
+		l.responses <- response{r, page, err, started, time.Now()}
+	}
+}
+
+// taken takes the rows of a read.
+func (l *loop) taken(r response) {
+	l.reading = false
+	l.metrics.stage(stageFetch, r.ended.Sub(r.started))
+	l.database.report(r.err)
+	if r.err != nil {
+		l.dispatch.failed(r.reread)
+		l.failedReads++
+		l.retryRead = r.ended.Add(pause(l.failedReads))
+		l.feed.retry(l.retryRead)
+		if outbox.Changed(r.err) {
+			l.changed = r.err
+		}
+		return
+	}
+	l.failedReads = 0
+	if l.dispatch.stopping {
+		l.dispatch.failed(r.reread)
+		return
+	}
+	if r.reread != nil {
+		if n := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); n > 0 {
+			l.metrics.wakeup(sourceRetry)
+		}
+		return
+	}
+	fresh := l.dispatch.take(l.feed.read(r.kind, r.page, r.started, r.ended), nil, false, r.ended)
+	if r.kind == readWalk {
+		l.feed.pace(fresh, r.ended, l.doorbell.Up())
+		l.doorbell.Sleep(l.feed.idle(r.ended))
+	}
+	if fresh > 0 {
+		l.metrics.wakeup(sourcePoll)
+	}
+}
+
+func (l *loop) written(o outcome) {
+	now := time.Now()
+	l.dispatch.settled(o.accepted)
+	l.metrics.relayed(o.accepted, now)
+	l.dispatch.refusedWritten(o.refused, o.written, now)
+}
+
+// sleep returns how long there is nothing to do but wait for others.
+func (l *loop) sleep(now time.Time) time.Duration {
+	until := now.Add(time.Second) // livez wants to see the loop turn
+	earlier := func(t time.Time) {
+		if t.Before(until) {
+			until = t
+		}
+	}
+	if !l.dispatch.stopping {
+		if due, ok := l.dispatch.nextDue(); ok {
+			earlier(due)
+		}
+		if rows, bytes := l.dispatch.room(); !l.reading && bytes > 0 && rows >= l.feed.least {
+			earlier(maxTime(l.feed.wait(now), l.retryRead))
+		}
+	}
+	return max(until.Sub(now), shortestPause/2) // whatever could begin now has begun
+}
+
+func maxTime(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
+	}
+	return b
+}
+
+// observe publishes the state for the gauges, not more often than anybody looks.
+func (l *loop) observe(now time.Time) {
+	if now.Sub(l.observed) < 100*time.Millisecond {
+		return
+	}
+	l.observed = now
+	s := snapshot{inFlight: len(l.dispatch.inFlight), blocked: len(l.dispatch.blocks.byKey), held: l.dispatch.held(), down: map[*Destination]error{}}
+	for _, to := range l.dispatch.destinations {
+		if to.hold.active() {
+			s.down[to.Destination] = to.hold.err
+		}
+	}
+	l.metrics.observe(s)
+}

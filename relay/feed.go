@@ -1,0 +1,215 @@
+package relay
+
+import (
+	"math"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// feed decides which rows to read next, and when. It makes three kinds of reads:
+//
+//   - next: on from the cursor, while there is more;
+//   - recent: once everything has been walked, from a low-water bound to the end, so that rows that commit
+//     late are seen at the next read, while the dead index entries before the bound cost nothing;
+//   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
+//     nothing can be missed for ever.
+//
+// Only the loop touches it.
+type feed struct {
+	table     Table
+	batch     int
+	least     int           // rows of room for which a read is worth its while
+	interval  time.Duration // the longest pause
+	cursor    outbox.Position
+	caughtUp  bool
+	restarted time.Time // when the walk last began at the beginning
+
+	highest int64 // ordinal
+	marks   []mark
+
+	due    time.Time // of the next read
+	pause  time.Duration
+	took   time.Duration // the last read
+	nudged bool          // a hint says that there are new rows
+	active time.Time     // when there were new rows last
+
+	sweeping   bool
+	sweepAt    outbox.Position
+	sweepDue   time.Time
+	sweepSpent time.Duration
+	sinceSweep int // reads since the last page of the sweep
+
+	average int64 // bytes of a row, about
+}
+
+// mark is the highest ordinal that had been seen at a time.
+type mark struct {
+	at      time.Time
+	highest int64
+}
+
+type kind uint8
+
+const (
+	readWalk kind = iota // next and recent
+	readSweep
+)
+
+const (
+	shortestPause  = time.Millisecond
+	awakePause     = 4 * time.Millisecond
+	awakeFor       = 100 * time.Millisecond
+	sweepEvery     = 5 * time.Second
+	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
+	walksPerSweep  = 8                      // while there is a backlog
+	restShare      = 20                     // an idle relay rests so many times as long as a read took
+	sweepRestShare = 50
+)
+
+func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
+	f := &feed{table: table, batch: limits.Batch, least: max(1, min(limits.Batch, limits.Rows/2)), interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
+	f.sweepDue, f.restarted = now.Add(f.sweepPause()), now
+	return f
+}
+
+// next returns the read to make now, if any, given the room there is.
+func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, bool) {
+	if bytes <= 0 || rows < f.least {
+		return outbox.Query{}, readWalk, false
+	}
+	q := outbox.Query{Limit: int(min(int64(f.batch), int64(rows), max(1, bytes/f.average))), Bytes: bytes}
+	if f.sweepTurn(now) {
+		q.After = f.sweepAt
+		return q, readSweep, true
+	}
+	if f.caughtUp && !f.nudged && now.Before(f.due) {
+		return q, readWalk, false
+	}
+	f.nudged = false
+	restart := f.table.Ranked() && now.Sub(f.restarted) >= f.interval
+	switch {
+	case restart, f.caughtUp && !f.table.Ordinal():
+		f.cursor, f.restarted = outbox.Position{}, now
+	case f.caughtUp:
+		if low, ok := f.low(now); ok {
+			f.cursor, q.Recent = outbox.Position{}, &low
+			return q, readWalk, true
+		}
+		f.cursor = outbox.Position{}
+	}
+	q.After = f.cursor
+	return q, readWalk, true
+}
+
+// low is the bound of a read of recent rows: the highest ordinal that had been seen some seconds ago.
+// Times are bounded by the database's clock as well, in the statement.
+func (f *feed) low(now time.Time) (int64, bool) {
+	for len(f.marks) > 1 && now.Sub(f.marks[1].at) >= outbox.Late {
+		f.marks = f.marks[1:]
+	}
+	if len(f.marks) == 0 || now.Sub(f.marks[0].at) < outbox.Late {
+		return 0, false
+	}
+	return f.marks[0].highest, true
+}
+
+// read takes note of a page and returns the rows of it that may be taken. A sweep ends where the walk has
+// been: what lies behind is the walk's, in order.
+func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox.Row {
+	f.took = ended.Sub(started)
+	if n := int64(len(page.Rows)); n > 0 {
+		f.average = max(64, (3*f.average+page.Bytes/n)/4, page.Bytes/n/2)
+	}
+	rows := page.Rows
+	if k == readSweep {
+		f.sweepSpent += f.took
+		f.sinceSweep = 0
+		for i := range rows {
+			if rows[i].Position.Ordinal >= f.highest {
+				rows = rows[:i]
+				page.More = false
+				break
+			}
+		}
+		f.sweepAt = page.End
+		if !page.More {
+			f.endSweep(ended)
+		}
+		return rows
+	}
+	f.sinceSweep++
+	if n := len(rows); n > 0 && f.table.Ordinal() {
+		f.highest = max(f.highest, rows[n-1].Position.Ordinal)
+	}
+	f.cursor = page.End
+	f.caughtUp = !page.More
+	return rows
+}
+
+// pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for
+// a short while after each row they stay short if writers can wake it afterwards.
+func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
+	longest := f.interval
+	if wakeable && !f.idle(ended) {
+		longest = min(longest, awakePause)
+	}
+	if fresh > 0 {
+		f.pause, f.active = shortestPause, ended
+	} else {
+		f.pause = min(2*f.pause, longest)
+	}
+	f.due = ended.Add(max(f.pause, restShare*f.took))
+	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
+		f.marks = append(f.marks, mark{ended, f.highest})
+	}
+}
+
+// idle reports whether there have been no new rows for a while.
+func (f *feed) idle(now time.Time) bool { return f.caughtUp && now.Sub(f.active) > awakeFor }
+
+// nudge lets the next read happen at once: there may be new rows.
+func (f *feed) nudge() { f.nudged = true }
+
+// retry lets a read that failed be made again after a pause.
+func (f *feed) retry(at time.Time) { f.due, f.caughtUp, f.nudged = at, true, false }
+
+// again walks once more from the beginning; what is in flight is not taken twice.
+func (f *feed) again() { f.cursor, f.caughtUp = outbox.Position{}, false }
+
+func (f *feed) sweepTurn(now time.Time) bool {
+	if !f.table.Ordinal() || f.highest == math.MinInt64 {
+		return false
+	}
+	if !f.sweeping && !now.Before(f.sweepDue) {
+		f.sweeping, f.sweepAt, f.sweepSpent = true, outbox.Position{}, 0
+	}
+	return f.sweeping && (f.caughtUp && f.sinceSweep > 0 || f.sinceSweep >= walksPerSweep)
+}
+
+func (f *feed) endSweep(now time.Time) {
+	f.sweeping = false
+	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent, time.Minute)))
+}
+
+func (f *feed) sweepPause() time.Duration {
+	if f.table.Delays() {
+		return sweepOften
+	}
+	return sweepEvery
+}
+
+// wait returns when the feed wants to read again, if there is room.
+func (f *feed) wait(now time.Time) time.Time {
+	if !f.caughtUp || f.nudged {
+		return now
+	}
+	switch {
+	case f.sinceSweep == 0 || !f.table.Ordinal():
+	case f.sweeping:
+		return now
+	case f.sweepDue.Before(f.due):
+		return f.sweepDue
+	}
+	return f.due
+}

@@ -1,0 +1,98 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+)
+
+// countTimeout bounds what a scrape asks of the database. A gauge that cannot be read disappears.
+const countTimeout = time.Second
+
+// gauges registers the instruments that are read when somebody scrapes.
+func (r *Relay) gauges(meter metric.Meter) error {
+	var failure error
+	var all []metric.Observable
+	gauge := func(name, description string) metric.Int64Observable {
+		g, err := meter.Int64ObservableGauge(name, metric.WithDescription(description))
+		if err != nil && failure == nil {
+			failure = fmt.Errorf("metric %s: %w", name, err)
+		}
+		all = append(all, g)
+		return g
+	}
+	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
+	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused or is held.")
+	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted.")
+	pending := gauge("pending_rows", "Rows neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
+	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
+	owned := gauge("shards_owned", "Units of ownership that this replica holds.")
+	unowned := gauge("shards_unowned", "Units of ownership that nobody is known to hold.")
+	replicas := gauge("replicas", "Replicas that share the outbox.")
+	databaseUp := gauge("database_up", "Whether the database answered last.")
+	destinationUp := gauge("destination_up", "Whether the broker can be reached and takes messages.")
+	listenerUp := gauge("listener_up", "Whether notifications arrive.")
+	oldest, err := meter.Float64ObservableGauge("oldest_pending_age", metric.WithUnit("s"),
+		metric.WithDescription("Age of the first pending row in table order. The same from every replica: aggregate with max."))
+	if err != nil {
+		return fmt.Errorf("metric oldest_pending_age: %w", err)
+	}
+	if failure != nil {
+		return failure
+	}
+	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
+		s := r.metrics.snapshot()
+		o.ObserveInt64(inFlight, int64(s.inFlight))
+		o.ObserveInt64(blocked, int64(s.blocked))
+		for d, l := range r.metrics.destinations {
+			for _, c := range causes {
+				o.ObserveInt64(held, s.held[d][c], l.held[c])
+			}
+		}
+		for _, p := range r.probes {
+			o.ObserveInt64(destinationUp, one(p.state() == nil && s.down[p.destination] == nil), r.metrics.destinations[p.destination].destination)
+		}
+		o.ObserveInt64(listenerUp, one(r.listener.Up()))
+		state, _ := r.owner.State()
+		o.ObserveInt64(owned, one(state.Owned)*int64(r.config.Shards))
+		if state.Replicas > 0 {
+			o.ObserveInt64(replicas, int64(state.Replicas))
+			o.ObserveInt64(unowned, 0) // who does not own here has found that another does
+		}
+		failure, _ := r.database.state()
+		table, setup := r.state()
+		o.ObserveInt64(databaseUp, one(failure == nil && (setup == nil || table != nil)))
+		if table == nil {
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, countTimeout)
+		defer cancel()
+		counts, err := table.Count(ctx)
+		if counts.Pending != nil {
+			o.ObserveInt64(pending, *counts.Pending)
+		}
+		if counts.Failed != nil {
+			o.ObserveInt64(failed, *counts.Failed)
+		}
+		if counts.Oldest != nil {
+			o.ObserveFloat64(oldest, *counts.Oldest)
+		}
+		if err != nil {
+			r.config.Logger.Debug("table gauges were not measured", "error", err)
+		}
+		return nil
+	}, append(all, oldest)...)
+	if err != nil {
+		return fmt.Errorf("register gauges: %w", err)
+	}
+	return nil
+}
+
+func one(yes bool) int64 {
+	if yes {
+		return 1
+	}
+	return 0
+}

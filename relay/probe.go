@@ -1,0 +1,90 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// probe asks a broker now and then whether it can be reached, for /readyz and destination_up.
+type probe struct {
+	destination *Destination
+	logger      *slog.Logger
+	mu          sync.Mutex
+	err         error
+}
+
+const (
+	probeEvery   = 5 * time.Second
+	probeSoon    = 500 * time.Millisecond // after a failure
+	probeTimeout = 3 * time.Second
+)
+
+var errNotProbed = errors.New("not reached yet")
+
+func (p *probe) run(ctx context.Context) {
+	p.set(errNotProbed)
+	for ctx.Err() == nil {
+		limited, cancel := context.WithTimeout(ctx, probeTimeout)
+		err := p.destination.Publisher.Ping(limited)
+		cancel()
+		if ctx.Err() != nil {
+			return
+		}
+		p.set(err)
+		wait := probeEvery
+		if err != nil {
+			wait = probeSoon
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(wait):
+		}
+	}
+}
+
+func (p *probe) set(err error) {
+	p.mu.Lock()
+	before := p.err
+	p.err = err
+	p.mu.Unlock()
+	switch {
+	case errors.Is(err, errNotProbed):
+	case err == nil && before != nil:
+		p.logger.Info("destination can be reached", "destination", p.destination.Name)
+	case err != nil && (before == nil || errors.Is(before, errNotProbed) || before.Error() != err.Error()):
+		p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
+	}
+}
+
+// state returns why the broker cannot be reached, nil when it can.
+func (p *probe) state() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.err
+}
+
+// nowhere is where rows go that no configured destination takes: they are held.
+func nowhere() *Destination {
+	return &Destination{Name: nowhereName, Publisher: unrouted{}, MaxAttempts: 1, BackoffMin: time.Second, BackoffMax: time.Second, PublishTimeout: time.Second}
+}
+
+const nowhereName = "none"
+
+// unrouted is the publisher of nowhere.
+type unrouted struct{}
+
+func (unrouted) Publish(_ context.Context, messages []publisher.Message) []error {
+	errs := make([]error, len(messages))
+	for i := range messages {
+		errs[i] = publisher.TopologyError("no destination", "no destination takes the topic %q: add it to OUTBOX_DESTINATION_…_TOPICS", messages[i].Topic)
+	}
+	return errs
+}
+
+func (unrouted) Ping(context.Context) error { return nil }
+func (unrouted) Close() error               { return nil }

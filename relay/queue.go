@@ -1,0 +1,63 @@
+package relay
+
+// queue holds the rows that wait for one worker, in the order in which they are published.
+type queue struct {
+	rows []*row
+	head int
+}
+
+func (q *queue) len() int { return len(q.rows) - q.head }
+
+func (q *queue) push(r *row) {
+	if q.head == len(q.rows) {
+		q.rows, q.head = q.rows[:0], 0
+	}
+	q.rows = append(q.rows, r)
+}
+
+// pop removes and returns the first row.
+func (q *queue) pop() *row {
+	r := q.rows[q.head]
+	q.rows[q.head] = nil
+	q.head++
+	return r
+}
+
+// unpop puts rows back in front, in their order.
+func (q *queue) unpop(rows []*row) {
+	if len(rows) == 0 {
+		return
+	}
+	if len(rows) <= q.head {
+		q.head -= len(rows)
+		copy(q.rows[q.head:], rows)
+		return
+	}
+	q.rows = append(append(make([]*row, 0, len(rows)+q.len()), rows...), q.rows[q.head:]...)
+	q.head = 0
+}
+
+// insert puts a row that was committed late before the first younger row of its key.
+func (q *queue) insert(r *row) {
+	for i := q.head; i < len(q.rows); i++ {
+		if other := q.rows[i]; other.key == r.key && other.Position.Ordinal > r.Position.Ordinal {
+			q.rows = append(q.rows, nil)
+			copy(q.rows[i+1:], q.rows[i:])
+			q.rows[i] = r
+			return
+		}
+	}
+	q.push(r)
+}
+
+// filter keeps the rows for which keep returns true.
+func (q *queue) filter(keep func(*row) bool) {
+	kept := q.rows[:0]
+	for _, r := range q.rows[q.head:] {
+		if keep(r) {
+			kept = append(kept, r)
+		}
+	}
+	clear(q.rows[len(kept):])
+	q.rows, q.head = kept, 0
+}

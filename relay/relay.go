@@ -1,0 +1,207 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
+)
+
+// Config is what a Relay needs. Nothing in it is changed or closed by the Relay.
+type Config struct {
+	Pool          *pgxpool.Pool                            // for reading and settling
+	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
+	Outbox        outbox.Config
+	Destinations  []*Destination // a row goes to the first that takes its topic
+	Limits        Limits
+	PollInterval  time.Duration
+	ListenChannel string // empty: no LISTEN
+	OwnerTTL      time.Duration
+	Shards        int
+	StopTimeout   time.Duration // bound on a clean stop
+	Meter         metric.Meter
+	Tracer        trace.Tracer
+	Logger        *slog.Logger
+}
+
+// workers is how many batches are on the wire to one destination at a time.
+const workers = 4
+
+// Relay relays the rows of one outbox, or stands by while another replica does.
+type Relay struct {
+	config   Config
+	owner    *owner.Owner
+	listener *outbox.Listener
+	metrics  *metrics
+	database *database
+	probes   []*probe
+	wakes    chan string
+	beat     atomic.Int64 // when the relay last showed that it turns
+	active   atomic.Bool  // the engine runs and looks after the beat itself
+
+	mu    sync.Mutex
+	table *outbox.Table // nil until it is found
+	setup error         // why it is not
+}
+
+// New makes a Relay without reaching the database or a broker.
+func New(config Config) (*Relay, error) {
+	if len(config.Destinations) > 1 {
+		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
+	}
+	m, err := newMetrics(config.Meter, config.Destinations)
+	if err != nil {
+		return nil, err
+	}
+	r := &Relay{config: config, metrics: m, database: &database{logger: config.Logger}, wakes: make(chan string, 1), setup: errStarting}
+	r.beat.Store(time.Now().UnixNano())
+	for _, d := range config.Destinations {
+		if d.Name != nowhereName {
+			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger})
+		}
+	}
+	r.owner = &owner.Owner{Connect: config.Connect, TTL: config.OwnerTTL, Logger: config.Logger}
+	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
+		Wake: func() { r.wake(sourceListen) }}
+	if err := r.gauges(config.Meter); err != nil {
+		return nil, err
+	}
+	return r, nil
+}
+
+// Ring wakes the relay: there may be new rows. It never blocks.
+func (r *Relay) Ring() { r.wake(sourceDoorbell) }
+
+func (r *Relay) wake(source string) {
+	select {
+	case r.wakes <- source:
+	default: // it is about to look anyway
+	}
+}
+
+// Run relays until ctx ends, then stops cleanly: nothing new is started, what is on the wire is answered
+// and settled, and the outbox is given back. Trouble with the database or a broker never ends it.
+func (r *Relay) Run(ctx context.Context) {
+	var group sync.WaitGroup
+	for _, p := range r.probes {
+		group.Go(func() { p.run(ctx) })
+	}
+	group.Go(func() { r.tick(ctx) })
+	for n := 0; ctx.Err() == nil; n++ {
+		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
+		r.found(table, err)
+		if err != nil {
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * pause(n)):
+			}
+			continue
+		}
+		n = 0
+		r.relay(ctx, table)
+	}
+	group.Wait()
+}
+
+// found takes note of the table, or of why it cannot be used.
+func (r *Relay) found(table *outbox.Table, err error) {
+	r.mu.Lock()
+	before := r.setup
+	r.table, r.setup = table, err
+	r.mu.Unlock()
+	switch {
+	case err == nil:
+		r.config.Logger.Info("found the outbox", append([]any{"table", table.Name()}, table.Describe()...)...)
+		r.database.report(nil)
+	case before == nil || before.Error() != err.Error():
+		r.config.Logger.Warn("the outbox cannot be used yet", "error", err)
+	}
+}
+
+// state returns the table, nil when it has not been found, and why.
+func (r *Relay) state() (*outbox.Table, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.table, r.setup
+}
+
+// relay takes part in the ownership of the outbox until ctx ends or the table is no longer what it was.
+func (r *Relay) relay(ctx context.Context, table *outbox.Table) {
+	r.owner.Table, r.listener.Table = table.Name(), table.Name()
+	// The outbox is given back only after the engine has stopped.
+	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
+	done := make(chan struct{})
+	go func() { defer close(done); r.owner.Run(owning) }()
+	defer func() { leave(); <-done }()
+	for ctx.Err() == nil {
+		state, changed := r.owner.State()
+		if !state.Owned {
+			select {
+			case <-ctx.Done():
+			case <-changed:
+			}
+			continue
+		}
+		r.metrics.tookOver()
+		if err := r.term(ctx, table, state.Term); err != nil {
+			r.found(nil, err)
+			return
+		}
+	}
+}
+
+// term runs the engine for as long as this replica is the owner.
+func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) error {
+	ctx, end := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer end()
+	group.Go(func() {
+		for {
+			state, changed := r.owner.State()
+			if !state.Owned || state.Term != term {
+				end()
+				return
+			}
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	})
+	if r.config.ListenChannel != "" {
+		group.Go(func() { r.listener.Run(ctx) })
+	}
+	r.active.Store(true)
+	defer r.active.Store(false)
+	e := engine{table: table, destinations: r.config.Destinations, limits: r.config.Limits, interval: r.config.PollInterval,
+		workers: workers, trusted: r.owner.Trusted, wakes: r.wakes, logger: r.config.Logger, metrics: r.metrics,
+		tracer: r.config.Tracer, database: r.database, beat: &r.beat, doorbell: r.listener, stopTimeout: r.config.StopTimeout}
+	return e.run(ctx)
+}
+
+// tick shows that the relay turns while no engine runs.
+func (r *Relay) tick(ctx context.Context) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for {
+		if !r.active.Load() {
+			r.beat.Store(time.Now().UnixNano())
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}

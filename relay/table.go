@@ -1,0 +1,22 @@
+package relay
+
+import (
+	"context"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// Table is what the relay needs of an outbox table; [outbox.Table] is it, and the tests' simulation.
+type Table interface {
+	Read(context.Context, outbox.Query) (outbox.Page, error)
+	Settle(ctx context.Context, ids []string) error
+	Refuse(context.Context, []outbox.Refusal) (written []string, err error)
+
+	Ordinal() bool       // positions have ordinals
+	Ranked() bool        // new rows may come before older ones
+	Delays() bool        // rows can become due later
+	KeepsFailures() bool // rows can fail
+	KeepsAttempts() bool // tries are counted
+}
+
+var _ Table = (*outbox.Table)(nil)

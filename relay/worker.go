@@ -1,0 +1,92 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/codes"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// worker publishes one batch at a time to one destination. A key always has the same worker, so that its
+// rows are never on the wire twice at once.
+type worker struct {
+	destination *destination
+	index       int
+	trusted     func() time.Time // nothing is written to the broker after this time
+	tracer      trace.Tracer
+	messages    []publisher.Message
+}
+
+// answered is a batch with its answers.
+type answered struct {
+	worker *worker
+	rows   []*row
+	errs   []error
+	took   time.Duration
+}
+
+// run publishes the batches until there are no more. ctx ends only when the relay may wait no longer.
+func (w *worker) run(ctx context.Context, batches <-chan []*row, answers chan<- answered) {
+	for rows := range batches {
+		started := time.Now()
+		errs := w.publish(ctx, rows, started)
+		answers <- answered{w, rows, errs, time.Since(started)}
+	}
+}
+
+func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []error {
+	if rows[0].Invalid != nil { // such a row comes alone
+		err := rows[0].Invalid
+		if publisher.ClassOf(err) != publisher.Permanent {
+			err = publisher.PermanentError("invalid row", "%w", err)
+		}
+		return []error{err}
+	}
+	deadline := now.Add(w.destination.PublishTimeout)
+	if trusted := w.trusted(); trusted.Before(deadline) {
+		deadline = trusted
+	}
+	ctx, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	w.messages = w.messages[:0]
+	for _, r := range rows {
+		w.messages = append(w.messages, r.Message)
+	}
+	ctx, span := w.span(ctx)
+	errs := w.destination.Publisher.Publish(ctx, w.messages)
+	for _, err := range errs {
+		if err != nil {
+			span.SetStatus(codes.Error, publisher.ShortOf(err))
+			break
+		}
+	}
+	span.End()
+	clear(w.messages) // the rows' bytes are theirs
+	return errs
+}
+
+// span begins the span of a batch, with a link to the trace of each row that has one. The row's own
+// context travels on untouched.
+func (w *worker) span(ctx context.Context) (context.Context, trace.Span) {
+	ctx, span := w.tracer.Start(ctx, "send "+w.destination.Name, trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
+			attribute.Int("messaging.batch.message_count", len(w.messages))))
+	if !span.IsRecording() {
+		return ctx, span
+	}
+	for i := range w.messages {
+		parent, _ := w.messages[i].Header("traceparent")
+		state, _ := w.messages[i].Header("tracestate")
+		carrier := propagation.MapCarrier{"traceparent": parent, "tracestate": state}
+		row := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
+		if row.IsValid() {
+			span.AddLink(trace.Link{SpanContext: row})
+		}
+	}
+	return ctx, span
+}

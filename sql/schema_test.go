@@ -1,0 +1,211 @@
+package sql_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// written are the columns that the relay updates.
+var written = []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
+
+func connect(t *testing.T, s *pgtest.Schema) *pgx.Conn {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+func exec(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
+	t.Helper()
+	if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// The recommended table can be made under any name, and each of its columns but three has a default.
+func TestSchemaApplies(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"outbox_messages", `Odd "name" ö`, strings.Repeat("x", 63)} {
+		s := pgtest.New(t)
+		table := sql.Table{Schema: s.Name, Name: name}
+		s.Exec(t, sql.Schema(table))
+		s.Exec(t, "insert into "+table.Quoted()+" (topic, key, payload) values ('order.placed', 'order-17', '{\"total\": 42}')")
+		if got := pgtest.Value[string](t, s, "select concat_ws(' ', seq, attempt, headers, relayed_at, failed_at, last_error, inserted_at = updated_at) from "+table.Quoted()); got != "1 1 {} t" {
+			t.Errorf("%s: the new row is %s", name, got)
+		}
+		if got := pgtest.Value[int](t, s, "select count(*) from pg_indexes where schemaname = $1", s.Name); got != 3 {
+			t.Errorf("%s: %d indexes", name, got)
+		}
+	}
+}
+
+// The statements of the relay must be able to use the indexes.
+func TestPendingIndexServesReads(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() from generate_series(1, 5000)")
+	s.Exec(t, "insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 50)")
+	s.Exec(t, "analyze outbox_messages")
+	for query, index := range map[string]string{
+		"select id from outbox_messages where relayed_at is null and failed_at is null order by seq, id limit 10":                                                            "outbox_messages_pending_idx",
+		"select id from outbox_messages where relayed_at is null and failed_at is null and (seq, id) > (5010, '00000000-0000-0000-0000-000000000000') order by seq limit 10": "outbox_messages_pending_idx",
+		"select count(*) from (select 1 from outbox_messages where failed_at is not null limit 10) f":                                                                        "outbox_messages_failed_idx",
+	} {
+		rows, err := s.Pool.Query(t.Context(), "explain "+query)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plan, err := pgx.CollectRows(rows, pgx.RowTo[string])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(strings.Join(plan, "\n"), index) {
+			t.Errorf("%s\n%s", query, strings.Join(plan, "\n"))
+		}
+	}
+}
+
+// The trigger notifies while somebody sleeps, and only then.
+func TestDoorbell(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
+	channel := `it's a\channel of ` + s.Name
+	s.Exec(t, sql.Schema(table))
+	s.Exec(t, sql.Doorbell(table, "another"))
+	s.Exec(t, sql.Doorbell(table, channel)) // again, with another channel
+	listener, writer, sleeper := connect(t, s), connect(t, s), connect(t, s)
+	exec(t, listener, "listen "+sql.Quote(channel))
+
+	// heard inserts a row and then notifies by itself: what comes first tells whether the trigger did.
+	heard := func(state string, rings bool) {
+		t.Helper()
+		// A hostile search path must not change what the trigger calls.
+		exec(t, writer, "begin")
+		exec(t, writer, "set local search_path = "+s.Name+", pg_catalog")
+		exec(t, writer, "insert into "+table.Quoted()+" (topic, payload) values ('t', '{}')")
+		exec(t, writer, "commit")
+		exec(t, writer, "select pg_notify($1, 'end')", channel)
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		defer cancel()
+		var payloads []string
+		for len(payloads) == 0 || payloads[len(payloads)-1] != "end" {
+			n, err := listener.WaitForNotification(ctx)
+			if err != nil {
+				t.Fatalf("%s: %v", state, err)
+			}
+			payloads = append(payloads, n.Payload)
+		}
+		if got := len(payloads) > 1; got != rings {
+			t.Errorf("%s: notified %v", state, got)
+		}
+		var held int
+		if err := writer.QueryRow(t.Context(), "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()").Scan(&held); err != nil || held != 0 {
+			t.Errorf("%s: the writer holds %d locks (%v)", state, held, err)
+		}
+	}
+	s.Exec(t, "create function hashtext(text) returns integer language sql as 'select 1/0'")
+	const keys = "(pg_catalog.hashtext('outbox-relay:doorbell'), pg_catalog.hashtext($1))"
+	heard("awake", false)
+	exec(t, sleeper, "select pg_advisory_lock_shared"+keys, s.Name+".outbox_messages")
+	heard("asleep", true)
+	exec(t, sleeper, "select pg_advisory_unlock_shared"+keys, s.Name+".outbox_messages")
+	heard("awake again", false)
+	exec(t, sleeper, "select pg_advisory_lock_shared"+keys, s.Name+".another_table")
+	heard("another table's relay asleep", false)
+}
+
+// The statements for removal that the script prints as a comment work.
+func TestDoorbellIsRemovable(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
+	s.Exec(t, sql.Schema(table)+sql.Doorbell(table, "c"))
+	drops := 0
+	for line := range strings.Lines(sql.Doorbell(table, "c")) {
+		if statement, ok := strings.CutPrefix(line, "--   drop "); ok {
+			s.Exec(t, "drop "+statement)
+			drops++
+		}
+	}
+	if drops != 2 {
+		t.Errorf("%d statements", drops)
+	}
+}
+
+// A role with the grants can do what the relay does, and nothing else.
+func TestGrants(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	role := "Role " + s.Name
+	s.Exec(t, "create role "+sql.Quote(role))
+	conn := connect(t, s)
+	t.Cleanup(func() {
+		ctx := context.Background()
+		for _, statement := range []string{"reset role", "drop owned by " + sql.Quote(role), "drop role " + sql.Quote(role)} {
+			if _, err := conn.Exec(ctx, statement); err != nil {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+		_ = conn.Close(ctx)
+	})
+	plain, deleting := sql.Table{Schema: s.Name, Name: "plain"}, sql.Table{Schema: s.Name, Name: "deleting"}
+	for _, table := range []sql.Table{plain, deleting} {
+		s.Exec(t, sql.Schema(table))
+		s.Exec(t, "insert into "+table.Quoted()+" (topic, payload) values ('t', '{}')")
+	}
+	s.Exec(t, sql.Grants(sql.Rights{Table: plain, Role: role, Updates: written}))
+	s.Exec(t, sql.Grants(sql.Rights{Table: deleting, Role: role, Updates: written[1:], Delete: true}))
+	exec(t, conn, "set role "+sql.Quote(role))
+	for _, c := range []struct {
+		statement string
+		allowed   bool
+	}{
+		{"select * from plain", true},
+		{"update plain set relayed_at = now(), attempt = attempt + 1, failed_at = now(), last_error = 'x', updated_at = now() where relayed_at is null", true},
+		{"select pg_advisory_lock(1, 2), pg_notify('x', '')", true},
+		{"update plain set payload = '1'", false},
+		{"update plain set topic = 'x'", false},
+		{"update plain set id = gen_random_uuid()", false},
+		{"insert into plain (topic, payload) values ('t', '{}')", false},
+		{"delete from plain", false},
+		{"truncate plain", false},
+		{"drop table plain", false},
+		{"alter table plain add column x int", false},
+		{"create table more (x int)", false},
+		{"update deleting set attempt = attempt + 1", true},
+		{"update deleting set relayed_at = now()", false},
+		{"delete from deleting", true},
+	} {
+		_, err := conn.Exec(t.Context(), c.statement)
+		pgErr, _ := errors.AsType[*pgconn.PgError](err)
+		if c.allowed && err != nil || !c.allowed && (pgErr == nil || pgErr.Code != "42501") {
+			t.Errorf("%s: %v", c.statement, err)
+		}
+	}
+}
+
+func TestGrantsAssumePublic(t *testing.T) {
+	t.Parallel()
+	got := sql.Grants(sql.Rights{Table: sql.Table{Name: "outbox_messages"}, Role: "relay", Updates: []string{"processed at"}})
+	want := `grant usage on schema "public" to "relay";
+grant select on "public"."outbox_messages" to "relay";
+grant update ("processed at") on "public"."outbox_messages" to "relay";
+`
+	if !strings.HasPrefix(got, "-- OUTBOX_TABLE names no schema") || !strings.HasSuffix(got, want) {
+		t.Errorf("got\n%s", got)
+	}
+}
