@@ -71,7 +71,12 @@ given() {
   [ -n "${!name:-}" ]
 }
 
+# mode decides where services come from. Native ones that run already are not doubled by containers.
 mode() {
+  local service
+  for service in "${ALL[@]}"; do
+    if [ -z "${SERVICES_MODE:-}" ] && pid "$service" >/dev/null; then SERVICES_MODE=native; fi
+  done
   if [ -z "${SERVICES_MODE:-}" ]; then
     if compose_answers; then SERVICES_MODE=compose; else SERVICES_MODE=native; fi
   fi
