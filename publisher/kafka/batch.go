@@ -12,9 +12,9 @@ const (
 	// maxBatchBytes is what one record batch is filled up to: below the default of the brokers' and
 	// topics' limit (1,048,588 bytes). A larger record is tried in a batch of its own.
 	maxBatchBytes = 1_000_000
-	// maxRequestBytes is what the batches of one request are filled up to. Brokers close the
-	// connection above socket.request.max.bytes, 100 MiB by default.
-	maxRequestBytes = 32 << 20
+	// maxRequestBytes is what the batches of one request are filled up to, for the sake of memory.
+	// Brokers close the connection above socket.request.max.bytes, 100 MiB by default.
+	maxRequestBytes = 8 << 20
 	// maxRecordBytes is the size above which a record is refused without asking: it could not travel
 	// in any request.
 	maxRecordBytes = 100<<20 - 64<<10
@@ -39,14 +39,25 @@ type producer struct {
 	epoch int16
 }
 
-// noProducer is the producer id of batches that the broker does not deduplicate.
+// noProducer is the producer id of batches that the broker does not deduplicate. Their epoch and
+// sequence are -1 as well.
 const noProducer = -1
+
+func newProducer(id int64) producer {
+	if id == noProducer {
+		return producer{id: noProducer, epoch: -1}
+	}
+	return producer{id: id}
+}
 
 // appendBatch appends one uncompressed record batch (format version 2) behind a size prefix, as a
 // produce request holds it. It takes the messages that queue names, in order, until the batch would
 // exceed limit bytes, but at least one, and returns how many it took. now is the timestamp of
 // messages that have none.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32, now time.Time) ([]byte, int) {
+	if from.id == noProducer {
+		sequence = -1
+	}
 	be := binary.BigEndian
 	b = append(b[:0], 0, 0, 0, 0)      // size of everything that follows
 	b = be.AppendUint64(b, 0)          // base offset, assigned by the broker

@@ -102,6 +102,22 @@ func TestSequenceWraps(t *testing.T) {
 	}
 }
 
+// Without a producer id the batches are as plain as any client's.
+func TestWithoutIdempotenceOnBroker(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	topic := h.topic(t, 2)
+	p := h.open(t, publishertest.NewNetwork())
+	p.identity.known.Store(noProducer)
+	messages := benchMessages(topic)[:30]
+	for part := range slices.Chunk(messages, 10) {
+		expectAccepted(t, p, part)
+	}
+	if n := len(h.received(t, topic, 30)); n != 30 {
+		t.Errorf("the topic holds %d messages of 30", n)
+	}
+}
+
 // The real broker takes an epoch that the client has chosen, and appends what it had refused.
 func TestNewEpochOnBroker(t *testing.T) {
 	t.Parallel()
@@ -197,6 +213,7 @@ func TestTopicMadeAgain(t *testing.T) {
 	})
 	persist(t, p, messages[20:])
 	seen := map[string]int{}
+	h.client = h.newClient(t) // the old one may know the old topic
 	for _, m := range h.received(t, name, 40) {
 		seen[m.ID]++
 	}

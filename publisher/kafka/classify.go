@@ -36,12 +36,19 @@ type verdict struct {
 	class  publisher.Class // of the messages, when the action does not help
 	scope  publisher.Scope
 	short  string
+	unsure bool // although refused, the batch may be in the log
 }
 
 // classify returns the verdict for the error code of one partition.
 func classify(code kafkago.Error) verdict {
+	answer := func(a action, class publisher.Class, scope publisher.Scope, short string) verdict {
+		return verdict{action: a, class: class, scope: scope, short: short}
+	}
 	hold := func(a action, scope publisher.Scope, short string) verdict {
-		return verdict{a, publisher.Unavailable, scope, short}
+		return answer(a, publisher.Unavailable, scope, short)
+	}
+	unsure := func(a action, class publisher.Class, short string) verdict {
+		return verdict{action: a, class: class, scope: publisher.ScopeMessage, short: short, unsure: true}
 	}
 	switch code {
 	case 0,
@@ -54,23 +61,23 @@ func classify(code kafkago.Error) verdict {
 		kafkago.MessageSizeTooLarge,
 		// The batch is larger than a segment of the log.
 		kafkago.RecordListTooLarge:
-		return verdict{shrink, publisher.Permanent, publisher.ScopeMessage, "message too large"}
+		return answer(shrink, publisher.Permanent, publisher.ScopeMessage, "message too large")
 
 	case
 		// The topic takes no time so far away (message.timestamp.before/after.max.ms).
 		kafkago.InvalidTimestamp:
-		return verdict{divide, publisher.Permanent, publisher.ScopeMessage, "time out of range"}
+		return answer(divide, publisher.Permanent, publisher.ScopeMessage, "time out of range")
 	case
 		// A record without a key in a compacted topic, or one that a broker-side schema refuses.
 		kafkago.InvalidRecord:
-		return verdict{divide, publisher.Permanent, publisher.ScopeMessage, "invalid record"}
+		return answer(divide, publisher.Permanent, publisher.ScopeMessage, "invalid record")
 	case
 		// Our checksum did not survive the way, or an old broker and a keyless record in a compacted
 		// topic.
 		kafkago.InvalidMessage,
 		// A policy of the cluster's operator.
 		kafkago.PolicyViolation:
-		return verdict{divide, publisher.Refused, publisher.ScopeMessage, "message refused"}
+		return answer(divide, publisher.Refused, publisher.ScopeMessage, "message refused")
 
 	case
 		// A gap: the log was truncated, and with it earlier batches.
@@ -82,25 +89,26 @@ func classify(code kafkago.Error) verdict {
 		return hold(renew, publisher.ScopeMessage, "sequence refused")
 
 	case
-		// Leadership has moved, or the topic is so new that the broker has yet to open the partition.
+		// Leadership has moved, perhaps while the append waited for its replicas; or the topic is so new
+		// that the broker has yet to open the partition.
 		kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
 		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch,
 		// Deleted, or so new that the broker has not heard of it. The metadata tells which.
 		kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID, kafkago.InconsistentTopicID,
 		// The leader is shutting down.
 		kafkago.NetworkException, kafkago.BrokerNotAvailable:
-		return hold(relocate, publisher.ScopeMessage, "no leader")
+		return unsure(relocate, publisher.Unavailable, "no leader")
 	case
 		// The leader's disk has failed; another replica takes over.
 		kafkago.KafkaStorageError:
-		return hold(relocate, publisher.ScopeMessage, "storage error")
+		return unsure(relocate, publisher.Unavailable, "storage error")
 
 	case
 		// In the leader's log, but the replicas did not follow in time.
 		kafkago.RequestTimedOut,
 		// In the leader's log, and then replicas fell out of sync.
 		kafkago.NotEnoughReplicasAfterAppend:
-		return verdict{keep, publisher.Ambiguous, publisher.ScopeMessage, "not replicated yet"}
+		return unsure(keep, publisher.Ambiguous, "not replicated yet")
 
 	case
 		// Fewer replicas in sync than min.insync.replicas; checked before the append.
@@ -109,15 +117,15 @@ func classify(code kafkago.Error) verdict {
 	case
 		// No WRITE on this topic.
 		kafkago.TopicAuthorizationFailed:
-		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed"}
+		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed")
 	case
 		// The topic keeps an old format that knows neither headers nor sequences.
 		kafkago.UnsupportedForMessageFormat:
-		return verdict{refuse, publisher.Topology, publisher.ScopeTopic, "old message format"}
+		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "old message format")
 	case
 		// A name that the cluster reserves, such as its internal topics.
 		kafkago.InvalidTopic:
-		return verdict{refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic"}
+		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
 	case
 		// The client as a whole: its rights, its quota, or a proxy that speaks another protocol.
 		kafkago.ClusterAuthorizationFailed, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
@@ -130,7 +138,7 @@ func classify(code kafkago.Error) verdict {
 	default:
 		// Unknown server error and whatever later versions add. One record may be what breaks the
 		// broker, so it is looked for, but no attempt is spent: it may as well be the broker.
-		return hold(divide, publisher.ScopeMessage, "broker error")
+		return unsure(divide, publisher.Unavailable, "broker error")
 	}
 }
 

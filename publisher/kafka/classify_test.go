@@ -79,6 +79,10 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%v: action %d, %v, scope %d; want action %d, %v, scope %d",
 				test.code, got.action, got.class, got.scope, test.action, test.class, test.scope)
 		}
+		// What is not certain to be refused before the append must not give its sequence to others.
+		if got.unsure != (test.action == relocate || test.action == keep || test.action == divide && test.class == unavailable) {
+			t.Errorf("%v: unsure is %t", test.code, got.unsure)
+		}
 		if got.action != accept && got.short == "" {
 			t.Errorf("%v has no short words", test.code)
 		}

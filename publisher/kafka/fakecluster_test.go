@@ -3,7 +3,6 @@ package kafka
 import (
 	"bytes"
 	"context"
-	"io"
 	"log/slog"
 	"net"
 	"slices"
@@ -58,7 +57,13 @@ type fakePartition struct {
 type fakeProducer struct {
 	epoch int16
 	next  int32
-	last  []int32 // first sequences of the last five batches
+	last  []sequences // of the last five batches
+}
+
+// sequences are those of one batch.
+type sequences struct {
+	first int32
+	count int
 }
 
 // A fakeBatch is what arrived for one partition.
@@ -112,7 +117,7 @@ func (f *fakeCluster) topic(name string, leaders ...int32) {
 
 // open returns a publisher that knows the first broker.
 func (f *fakeCluster) open(change ...func(*Config)) *Publisher {
-	config := Config{Brokers: []string{f.brokers[0].listener.Addr().String()}, Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}
+	config := Config{Brokers: []string{f.brokers[0].listener.Addr().String()}, Logger: slog.New(slog.DiscardHandler)}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		f.mu.Lock()
 		f.dials++
@@ -327,15 +332,20 @@ func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
 				return kafkago.OutOfOrderSequenceNumber
 			}
 			*producer = fakeProducer{epoch: b.epoch}
-		case slices.Contains(producer.last, b.sequence):
-			return 0 // appended before
+		case producer.has(b):
+			return 0
 		case b.sequence != producer.next:
 			return kafkago.OutOfOrderSequenceNumber
 		}
 		producer.next = int32((int64(b.sequence) + int64(len(b.ids))) & maxSequence)
-		producer.last = append(producer.last, b.sequence)
+		producer.last = append(producer.last, sequences{b.sequence, len(b.ids)})
 		producer.last = producer.last[max(len(producer.last)-5, 0):]
 	}
 	p.ids = append(p.ids, b.ids...)
 	return 0
+}
+
+// has reports whether the batch was appended before, as far as the broker remembers.
+func (p *fakeProducer) has(b *fakeBatch) bool {
+	return p != nil && p.epoch == b.epoch && slices.Contains(p.last, sequences{b.sequence, len(b.ids)})
 }

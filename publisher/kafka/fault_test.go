@@ -271,6 +271,28 @@ func TestUnresolvedBatchOfLostSequence(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "b", "c", "d")
 }
 
+// The answer to a batch is lost, the resend is refused for its sequence, and so is the new epoch: then
+// it is known that nothing of it is in the log.
+func TestLostAnswerThenLostSequence(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	faults := []fault{{drop: true}, {code: kafkago.OutOfOrderSequenceNumber}, {code: kafkago.OutOfOrderSequenceNumber}}
+	f.set(func() {
+		f.bend = func(*fakeBatch) (next fault) {
+			if len(faults) > 0 {
+				next, faults = faults[0], faults[1:]
+			}
+			return next
+		}
+	})
+	messages := rows("t", 0, 1, "a", "b")
+	expect(t, "refused", publish(t, p, messages), down, down)
+	expect(t, "given again", publish(t, p, messages), ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b")
+}
+
 func TestLastEpochTakesNewProducerID(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -358,6 +380,29 @@ func TestBrokerErrorSpendsNothing(t *testing.T) {
 	}
 }
 
+// Whatever the broker says after it has appended, the next message of the same size is not taken for
+// the one before.
+func TestErrorAfterAppendLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, code := range []kafkago.Error{
+		kafkago.Unknown, kafkago.Error(9999), kafkago.NotLeaderForPartition, kafkago.UnknownTopicOrPartition,
+		kafkago.KafkaStorageError, kafkago.LeaderNotAvailable, kafkago.RequestTimedOut,
+	} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		f.set(func() { f.bend = times(2, fault{code: code, append: true}) })
+		if publish(t, p, rows("t", 0, 1, "a"))[0] == ok {
+			t.Errorf("%v: accepted", code)
+		}
+		f.set(func() { f.bend = nil })
+		expect(t, code.Title(), publish(t, p, rows("t", 0, 1, "b")), ok)
+		if log := f.log("t", 0); !slices.Contains(log, "b") {
+			t.Errorf("%v: the log is %v", code, log)
+		}
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[kafkago.Error]publisher.Error{
@@ -379,6 +424,33 @@ func TestRefusals(t *testing.T) {
 		expect(t, "next call", publish(t, p, messages), ok, ok, ok)
 		expect(t, "log", f.log("t", 0), "a", "b", "c")
 	}
+}
+
+// A key over two topics: nothing of it gets into the second before the first has taken what is older,
+// although both are led by the same broker.
+func TestKeyOverTopicsGoesInWaves(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("one", 0)
+	f.topic("two", 0)
+	p := f.open()
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			if b.topic == "one" {
+				return fault{code: kafkago.NotEnoughReplicas}
+			}
+			return fault{}
+		}
+	})
+	messages := []publisher.Message{
+		{ID: "a1", Topic: "two", Key: []byte("a")}, {ID: "a2", Topic: "one", Key: []byte("a")},
+		{ID: "a3", Topic: "two", Key: []byte("a")}, {ID: "b1", Topic: "two", Key: []byte("b")},
+	}
+	expect(t, "one refuses", publish(t, p, messages), ok, down, behind, ok)
+	expect(t, "log of two", f.log("two", 0), "a1", "b1")
+	f.set(func() { f.bend = nil })
+	expect(t, "one takes", publish(t, p, messages[1:3]), ok, ok)
+	expect(t, "log of two", f.log("two", 0), "a1", "b1", "a3")
 }
 
 func TestOneOfTwoBrokersAway(t *testing.T) {

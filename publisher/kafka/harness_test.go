@@ -35,10 +35,16 @@ func newHarness(t testing.TB) *harness {
 	if err != nil || u.Host == "" {
 		t.Fatalf("TEST_KAFKA_URL is not kafka://host:port: %v", err)
 	}
+	h := &harness{brokers: strings.Split(u.Host, ",")}
+	h.client = h.newClient(t)
+	return h
+}
+
+// newClient returns a client that has not cached any topic yet.
+func (h *harness) newClient(t testing.TB) *kafkago.Client {
 	transport := &kafkago.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	brokers := strings.Split(u.Host, ",")
-	return &harness{brokers: brokers, client: &kafkago.Client{Addr: kafkago.TCP(brokers...), Transport: transport, Timeout: 20 * time.Second}}
+	return &kafkago.Client{Addr: kafkago.TCP(h.brokers...), Transport: transport, Timeout: 20 * time.Second}
 }
 
 func (h *harness) Open(t *testing.T, network *publishertest.Network) publisher.Publisher {
@@ -47,7 +53,7 @@ func (h *harness) Open(t *testing.T, network *publishertest.Network) publisher.P
 
 func (h *harness) open(t testing.TB, network *publishertest.Network) *Publisher {
 	t.Helper()
-	p := New(Config{Brokers: h.brokers, Dial: network.Dial, ClientID: "test", Logger: slog.New(slog.NewTextHandler(io.Discard, nil))})
+	p := New(Config{Brokers: h.brokers, Dial: network.Dial, ClientID: "test", Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = p.Close() })
 	return p
 }
@@ -149,10 +155,7 @@ func (h *harness) received(t testing.TB, topic string, n int) []publisher.Messag
 
 func (h *harness) partitions(t testing.TB, topic string) int {
 	t.Helper()
-	fresh := &kafkago.Transport{}
-	defer fresh.CloseIdleConnections()
-	client := &kafkago.Client{Addr: h.client.Addr, Transport: fresh, Timeout: 20 * time.Second}
-	response, err := client.Metadata(t.Context(), &kafkago.MetadataRequest{Topics: []string{topic}})
+	response, err := h.newClient(t).Metadata(t.Context(), &kafkago.MetadataRequest{Topics: []string{topic}})
 	if err == nil {
 		err = response.Topics[0].Error
 	}

@@ -46,7 +46,11 @@ func (j *job) prepare() bool {
 		return false
 	}
 	if p.producer.id == unknownProducer {
-		p.producer = producer{id: j.call.producer}
+		if id := j.call.publisher.identity.known.Load(); id != j.call.producer {
+			j.fail(publisher.UnavailableError(publisher.ScopeMessage, "sequence refused", "topic %q partition %d: the producer id has no epochs left", p.topic, p.index))
+			return false
+		}
+		p.producer = newProducer(j.call.producer)
 	}
 	for len(j.ends) > 0 && j.ends[len(j.ends)-1] <= j.queue[j.next] {
 		j.ends = j.ends[:len(j.ends)-1]
@@ -96,22 +100,20 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	if detail != "" {
 		err = fmt.Errorf("%w: %s", err, detail)
 	}
+	if v.unsure {
+		p.batch.unsure = true
+	}
 	switch v.action {
 	case divide, shrink:
 		j.divide(v, err)
 	case renew:
-		j.drop()
-		if p.producer.id == noProducer || j.renewed {
+		p.batch.unsure = true // so that dropping it begins a new epoch
+		if j.drop(); p.producer.id == noProducer || j.renewed {
 			j.fail(v.answer(err))
 			return
 		}
 		j.renewed = true
 		j.call.publisher.log.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index, "error", code)
-		if !p.begin() {
-			j.call.publisher.identity.retire(p.producer.id)
-			p.producer = producer{id: unknownProducer}
-			j.fail(v.answer(err))
-		}
 	case relocate:
 		if j.again {
 			j.fail(v.answer(err))
@@ -119,7 +121,7 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		}
 		j.again, j.moved = true, true
 	case keep:
-		p.batch.unsure, j.unanswered = true, err
+		j.unanswered = err
 		j.fail(publisher.UnavailableError(v.scope, v.short, "%w", err))
 	default:
 		j.fail(v.answer(err))
@@ -138,11 +140,10 @@ func (j *job) accepted() {
 	}
 	p.advance(b.count)
 	j.release()
-	j.again, j.renewed, j.unanswered = false, false, nil
+	j.again, j.renewed = false, false
 }
 
 // divide gives up a batch that was refused as a whole: a single record is answered, more are halved.
-// A refused batch does not use up its sequence.
 func (j *job) divide(v verdict, err error) {
 	p, b, sent := j.partition, j.partition.batch, j.sent
 	if v.action == shrink && b.count > 1 {
@@ -203,6 +204,9 @@ func (j *job) fail(err error) {
 	if b != nil && !b.kept {
 		if b.unsure && j.partition.producer.id != noProducer {
 			b.kept = true
+			pooled := b.bytes
+			b.bytes = slices.Clone(pooled) // it may stay for long, and the buffer may be much larger
+			c.publisher.recycle(pooled)
 			c.publisher.recall.keep(b, c.messages, j.queue[j.next:j.next+j.sent])
 		} else {
 			j.drop()
@@ -219,10 +223,17 @@ func (j *job) refuse(i int32, err error) {
 	}
 }
 
-// drop gives up the batch: it is not in the log and its bytes are never sent again.
+// drop gives up the batch; its bytes are never sent again. A batch that was refused does not use up its
+// sequence. One that may be in the log all the same does, and more: were its sequence used again, the
+// broker would take other messages for it and acknowledge them without appending them.
 func (j *job) drop() {
-	if b := j.partition.batch; b.kept {
+	p, b := j.partition, j.partition.batch
+	if b.kept {
 		j.call.publisher.recall.forget(b)
+	}
+	if b.unsure && p.producer.id != noProducer && !p.begin() {
+		j.call.publisher.identity.retire(p.producer.id)
+		p.producer.id = unknownProducer
 	}
 	j.release()
 }
@@ -230,8 +241,7 @@ func (j *job) drop() {
 // release ends the batch.
 func (j *job) release() {
 	j.call.publisher.recycle(j.partition.batch.bytes)
-	j.partition.batch = nil
-	j.sent = 0
+	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 
 // finish gives back the turn.
