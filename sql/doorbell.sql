@@ -19,7 +19,7 @@ declare
   class constant integer := hashtext('outbox-relay:doorbell');
   outbox constant integer := hashtext(tg_table_schema || '.' || tg_table_name);
 begin
-  if not pg_try_advisory_lock(class, outbox) then
+  if pg_try_advisory_lock(class, outbox) then
     perform pg_advisory_unlock(class, outbox);
   else
     perform pg_notify(tg_argv[0], '');
