@@ -23,9 +23,10 @@ func endedBefore(t *testing.T, h Harness) {
 	defer cancel()
 	for range 2 { // not connected at first, connected then
 		for _, ctx := range []context.Context{cancelled, late} {
-			within(t, promptly, "a call that has ended", func() {
-				expect(t, j.publish(ctx, messages(20, 3, topic)), publisher.NotAttempted)
+			answers := within(t, promptly, "a call that has ended", func() []error {
+				return j.publish(ctx, messages(20, 3, topic))
 			})
+			expect(t, answers, publisher.NotAttempted)
 		}
 		j.accept(messages(20, 3, topic))
 	}
@@ -41,8 +42,7 @@ func endedAmid(t *testing.T, h Harness) {
 		time.Millisecond, 3 * time.Millisecond, 10 * time.Millisecond} {
 		all := messages(300, 20, topic)
 		ctx, cancel := context.WithTimeout(t.Context(), after)
-		var answers []error
-		within(t, promptly, "a call that ends", func() { answers = j.publish(ctx, all) })
+		answers := within(t, promptly, "a call that ends", func() []error { return j.publish(ctx, all) })
 		cancel()
 		expect(t, answers, publisher.Accepted, publisher.NotAttempted, publisher.Ambiguous)
 		j.persist(notAccepted(all, answers))

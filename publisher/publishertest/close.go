@@ -30,7 +30,7 @@ func closeInFlow(t *testing.T, h Harness) {
 		}
 	}()
 	h.Received(t, topic, 500)
-	within(t, closing, "Close", func() { _ = j.p.Close() })
+	_ = j.close()
 	expect(t, await(t, ended), publisher.Accepted, publisher.Ambiguous, publisher.Unavailable, publisher.NotAttempted)
 	j.compare(topic)
 }
@@ -39,10 +39,11 @@ func closeAndAfter(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic := h.Topic(t)
 	for range 2 {
-		within(t, closing, "Close", func() { _ = j.p.Close() })
-		within(t, promptly, "Publish after Close", func() {
-			expect(t, j.publish(t.Context(), messages(10, 3, topic)), publisher.Unavailable)
+		_ = j.close()
+		answers := within(t, promptly, "Publish after Close", func() []error {
+			return j.publish(t.Context(), messages(10, 3, topic))
 		})
+		expect(t, answers, publisher.Unavailable)
 	}
 	if j.p.Ping(t.Context()) == nil {
 		t.Error("a closed publisher says that it can be used")
@@ -51,13 +52,16 @@ func closeAndAfter(t *testing.T, h Harness) {
 	used := newJournal(t, h, NewNetwork())
 	all := messages(100, 10, topic)
 	used.accept(all)
-	within(t, closing, "Close", func() {
-		if err := used.p.Close(); err != nil {
-			t.Errorf("close: %v", err)
-		}
-	})
+	if err := used.close(); err != nil {
+		t.Errorf("close: %v", err)
+	}
 	expect(t, used.publish(t.Context(), messages(10, 3, topic)), publisher.Unavailable)
 	used.compare(topic)
+}
+
+func (j *journal) close() error {
+	j.t.Helper()
+	return within(j.t, closing, "Close", j.p.Close)
 }
 
 // background publishes in a goroutine of its own until ctx ends, and hands over the answers.
@@ -70,11 +74,5 @@ func (j *journal) background(ctx context.Context, messages []publisher.Message) 
 // await returns what a call of Publish answers that should end by now.
 func await(t *testing.T, answers <-chan []error) []error {
 	t.Helper()
-	select {
-	case got := <-answers:
-		return got
-	case <-time.After(promptly):
-		t.Fatal("Publish did not return")
-		return nil
-	}
+	return within(t, promptly, "a call that should end", func() []error { return <-answers })
 }

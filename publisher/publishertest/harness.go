@@ -31,7 +31,7 @@ type Harness interface {
 	// or 0 when there is no limit.
 	TooLarge() int
 
-	// Received waits until the topic holds at least n messages, fails the test after half a minute,
+	// Received waits until the topic holds at least n messages, fails the test after a minute at most,
 	// and returns all that it holds, in order of arrival (with several partitions: of each key). It
 	// may be called again and then returns them all again.
 	//

@@ -113,12 +113,17 @@ func firstError(answers []error) error {
 	return nil
 }
 
-// within fails the test when the function takes longer.
-func within(t *testing.T, limit time.Duration, what string, f func()) {
+// within returns what the function returns, or fails the test when that takes longer. The function
+// must not end the test.
+func within[T any](t *testing.T, limit time.Duration, what string, f func() T) T {
 	t.Helper()
-	start := time.Now()
-	f()
-	if took := time.Since(start); took > limit {
-		t.Errorf("%s took %v, more than %v", what, took, limit)
+	result := make(chan T, 1)
+	go func() { result <- f() }()
+	select {
+	case r := <-result:
+		return r
+	case <-time.After(limit):
+		t.Fatalf("%s takes more than %v", what, limit)
+		panic("unreachable")
 	}
 }

@@ -41,11 +41,11 @@ func outages(t *testing.T, h Harness) {
 
 // duringOutage is one call while the broker is away or about to be. It must not wait for its return,
 // and an outage is no fault of the message or of the topic.
-func (j *journal) duringOutage(messages []publisher.Message) (answers []error) {
+func (j *journal) duringOutage(messages []publisher.Message) []error {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), patience)
 	defer cancel()
-	within(j.t, promptly, "a call during an outage", func() { answers = j.publish(ctx, messages) })
+	answers := within(j.t, promptly, "a call during an outage", func() []error { return j.publish(ctx, messages) })
 	expect(j.t, answers, publisher.Accepted, publisher.NotAttempted, publisher.Unavailable, publisher.Ambiguous)
 	return answers
 }
@@ -121,11 +121,9 @@ func (j *journal) pingFails(limit time.Duration) {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), limit)
 	defer cancel()
-	within(j.t, limit+time.Second, "Ping", func() {
-		if j.p.Ping(ctx) == nil {
-			j.t.Error("Ping reaches a broker that is away")
-		}
-	})
+	if within(j.t, limit+slack, "Ping", func() error { return j.p.Ping(ctx) }) == nil {
+		j.t.Error("Ping reaches a broker that is away")
+	}
 }
 
 // pingSucceeds waits until Ping does, which it must soon after the broker is back.

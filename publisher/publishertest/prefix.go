@@ -19,6 +19,7 @@ var prefixTrials = []trial{
 		}
 	}},
 	{"a failed message stops its key in other topics too", prefixOverTopics},
+	{"a failed message without a key stops nothing", poisonWithoutKey},
 	{"a message that no retry can help waits for those before it", poisonBehind},
 }
 
@@ -117,6 +118,25 @@ func prefixOverTopics(t *testing.T, h Harness) {
 	j.compare(first, second)
 }
 
+// No key is no key in common, and an empty one is a key.
+func poisonWithoutKey(t *testing.T, h Harness) {
+	j := newJournal(t, h, NewNetwork())
+	topic := h.Topic(t)
+	all := messages(8, 1, topic)
+	for i := range all {
+		all[i].Key = nil
+	}
+	all[1].Key, all[4].Key, all[6].Key = []byte{}, []byte{}, []byte{}
+	for _, i := range []int{0, 3, 4} {
+		all[i].Headers = []publisher.Header{{Name: "BCC", Value: "x"}}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	const ok, never = publisher.Accepted, publisher.Permanent
+	expectEach(t, j.publish(ctx, all), never, ok, ok, never, never, ok, publisher.NotAttempted, ok)
+	j.compare(topic)
+}
+
 // What a publisher finds wrong by itself must not be said before its turn: the relay would fail the
 // row while an older one of the key still waits.
 func poisonBehind(t *testing.T, h Harness) {
@@ -149,9 +169,8 @@ func unknownTopic(t *testing.T, h Harness) {
 	for range 2 { // the second call may know more than the first
 		flowing := messages(200, 20, topic)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
-		var answers []error
-		within(t, promptly, "a call with an unknown topic", func() {
-			answers = j.publish(ctx, slices.Concat(stuck[:2], flowing, stuck[2:]))
+		answers := within(t, promptly, "a call with an unknown topic", func() []error {
+			return j.publish(ctx, slices.Concat(stuck[:2], flowing, stuck[2:]))
 		})
 		cancel()
 		expect(t, answers[:2], publisher.Topology)

@@ -60,12 +60,11 @@ func mutedCalls(t *testing.T, h Harness) {
 }
 
 // unanswered is one call with a deadline that no answer can meet.
-func (j *journal) unanswered(messages []publisher.Message) (answers []error) {
+func (j *journal) unanswered(messages []publisher.Message) []error {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), silence)
 	defer cancel()
-	within(j.t, silence+slack, "a call without answers", func() { answers = j.publish(ctx, messages) })
-	return answers
+	return within(j.t, silence+slack, "a call without answers", func() []error { return j.publish(ctx, messages) })
 }
 
 func cancelledWait(t *testing.T, h Harness) {
@@ -81,8 +80,7 @@ func cancelledWait(t *testing.T, h Harness) {
 	call := j.background(ctx, all)
 	h.Received(t, topic, 21)
 	cancel()
-	var answers []error
-	within(t, slack, "a cancelled call", func() { answers = await(t, call) })
+	answers := within(t, slack, "a cancelled call", func() []error { return <-call })
 	expect(t, answers, publisher.NotAttempted, publisher.Ambiguous)
 	expectSome(t, answers, publisher.Ambiguous)
 	network.Restore()
@@ -98,7 +96,7 @@ func closeInSilence(t *testing.T, h Harness, hush func(*Network)) {
 	hush(network)
 	call := j.background(t.Context(), messages(200, 10, topic))
 	network.AwaitWrite(t, 1)
-	within(t, closing, "Close", func() { _ = j.p.Close() })
+	_ = j.close()
 	expect(t, await(t, call), publisher.NotAttempted, publisher.Unavailable, publisher.Ambiguous)
 	expect(t, j.publish(t.Context(), messages(5, 2, topic)), publisher.Unavailable)
 	network.Restore()
