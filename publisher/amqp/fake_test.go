@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -20,6 +21,8 @@ type fake struct {
 	publish func(m *sent)
 	// login decides on a SASL PLAIN response; nil lets everybody in.
 	login func(response string) bool
+	// missing tells that there is no exchange.
+	missing atomic.Bool
 
 	mu    sync.Mutex
 	conns []*fakeConn // all that were ever accepted
@@ -168,6 +171,10 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 	case [2]uint16{20, 41}: // channel close-ok
 		delete(c.closed, channel)
 	case [2]uint16{40, 10}: // exchange declare
+		if c.fake.missing.Load() {
+			c.closeChannel(channel, 404, "NOT_FOUND - no exchange")
+			break
+		}
 		c.method(channel, 40, 11, nil)
 	case [2]uint16{85, 10}: // confirm select
 		c.method(channel, 85, 11, nil)
@@ -205,9 +212,13 @@ func (m *sent) giveBack() {
 // closeChannel ends the message's channel and all that is unanswered on it. It must be called on the
 // connection's goroutine.
 func (m *sent) closeChannel(code uint16, reason string) {
-	m.conn.closed[m.channel] = true
+	m.conn.closeChannel(m.channel, code, reason)
+}
+
+func (c *fakeConn) closeChannel(channel, code uint16, reason string) {
+	c.closed[channel] = true
 	args := append(binary.BigEndian.AppendUint16(nil, code), text(reason)...)
-	m.conn.method(m.channel, 20, 40, append(args, 0, 60, 0, 40))
+	c.method(channel, 20, 40, append(args, 0, 60, 0, 40))
 }
 
 // closeConnection ends the connection as a broker does that is stopped.

@@ -247,6 +247,39 @@ func TestPoisonIsFoundAlone(t *testing.T) {
 	}
 }
 
+// An exchange that goes away is looked for again, instead of closing a channel for each message.
+func TestExchangeGoesAway(t *testing.T) {
+	t.Parallel()
+	received := 0
+	var f *fake
+	f = newFake(t, listen(t), func(m *sent) {
+		received++
+		f.missing.Store(true)
+		m.closeChannel(404, "NOT_FOUND - no exchange")
+	})
+	p := f.open(t, "exchange")
+	const n = 900
+	messages := numbered(n, 0, "topic")
+	for i := range messages {
+		messages[i].Topic = fmt.Sprint("topic-", i)
+	}
+	var unknown, missing int
+	for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+		switch publisher.ClassOf(err) {
+		case publisher.Ambiguous:
+			unknown++
+		case publisher.Topology:
+			missing++
+		default:
+			t.Errorf("message %d: %v", i, err)
+		}
+	}
+	f.stop()
+	if received != 1 || unknown == 0 || missing == 0 || unknown+missing != n {
+		t.Errorf("%d messages received, %d unknown, %d held for the exchange", received, unknown, missing)
+	}
+}
+
 func TestConnectionClosedByBroker(t *testing.T) {
 	t.Parallel()
 	var restarted atomic.Bool
