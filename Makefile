@@ -36,16 +36,16 @@ demo-run:
 	@cd demo && go run . --broker $(BROKER)
 
 .PHONY: test
-test: lint test-chart ## everything: linters, chart, all tests against real services
+test: lint ## everything: linters, chart, all tests against real services
 	@$(SERVICES) run -- make test-go
 	@echo "all tests passed; the services stay up for the next run (make services-stop)"
 
 .PHONY: test-go
-test-go: build ## go vet and go test -race of all modules; needs the TEST_ variables
-	@for module in $(MODULES); do \
+test-go: build bin/helm ## go vet and go test -race of all modules; needs the TEST_ variables
+	@failed=0; for module in $(MODULES); do \
 	  echo "== go test: $$module"; \
-	  (cd $$module && go vet ./... && $(GOTEST) ./...); \
-	done
+	  (cd $$module && go vet ./... && $(GOTEST) ./...) || failed=1; \
+	done; exit $$failed
 
 .PHONY: test-chart
 test-chart: bin/helm ## lint the chart, render it and compare with its golden files
@@ -54,10 +54,10 @@ test-chart: bin/helm ## lint the chart, render it and compare with its golden fi
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint on all modules, syntax of the scripts
 	@for script in .ci/run $$(find dev -name '*.sh'); do bash -n $$script; done
-	@for module in $(MODULES); do \
+	@failed=0; for module in $(MODULES); do \
 	  echo "== lint: $$module"; \
-	  (cd $$module && $(CURDIR)/bin/golangci-lint run ./...); \
-	done
+	  (cd $$module && $(CURDIR)/bin/golangci-lint run ./...) || failed=1; \
+	done; exit $$failed
 
 .PHONY: e2e
 e2e: build ## only the end-to-end tests
@@ -90,7 +90,7 @@ image: ## the container image, outbox-relay:VERSION
 
 .PHONY: clean
 clean: ## stop the services and remove all that was built or stored
-	@$(SERVICES) wipe
+	@$(SERVICES) purge
 	@rm -rf bin outbox-relay .services
 
 # Pinned tools: built again when their module changes.

@@ -5,6 +5,7 @@
 #   dev/services.sh stop   [SERVICE...]   stop gracefully; data is kept
 #   dev/services.sh crash  [SERVICE...]   kill -9, for recovery tests; `up` starts it again
 #   dev/services.sh wipe   [SERVICE...]   stop and delete the data
+#   dev/services.sh purge                 wipe all, delete logs and downloads too
 #   dev/services.sh status                state and address of each
 #   dev/services.sh env                   export lines: eval "$(dev/services.sh env)"
 #   dev/services.sh run [SERVICE...] -- COMMAND...   up, then COMMAND with that environment
@@ -140,6 +141,11 @@ wipe() {
   [ $# -lt ${#ALL[@]} ] || rm -f "$SERVICES_DIR/port-offset"
 }
 
+purge() {
+  wipe "${ALL[@]}"
+  rm -rf "${SERVICES_DIR:?}"
+}
+
 status() {
   local service name
   say "$SERVICES_MODE services in $SERVICES_DIR"
@@ -193,7 +199,7 @@ done
 mkdir -p "$LOGS" "$RUN"
 chmod 755 "$SERVICES_DIR" "$LOGS"
 case $verb in
-  up | stop | crash | wipe)
+  up | stop | crash | wipe | purge)
     mode
     locked choose_ports
     locked "$verb" "${services[@]}"
