@@ -18,29 +18,21 @@ const CountCap = 10_001
 // Count measures the gauges.
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	var counts Counts
-	conn, err := t.pool.Acquire(ctx)
-	if err != nil {
-		return counts, fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
 	measure := func(statement string, parameters ...[]byte) (*int64, error) {
 		if statement == "" {
 			return nil, nil
 		}
-		formats := make([]int16, len(parameters))
-		for i := range formats {
-			formats[i] = 1
-		}
-		result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, formats, []int16{1}).Read()
-		if result.Err != nil {
-			return nil, fmt.Errorf("measure: %w", result.Err)
+		rows, err := t.query(ctx, statement, parameters...)
+		if err != nil {
+			return nil, fmt.Errorf("measure: %w", err)
 		}
 		value := new(int64)
-		if len(result.Rows) > 0 && result.Rows[0][0] != nil {
-			*value = int64(binary.BigEndian.Uint64(result.Rows[0][0]))
+		if len(rows) > 0 && rows[0][0] != nil {
+			*value = int64(binary.BigEndian.Uint64(rows[0][0]))
 		}
 		return value, nil
 	}
+	var err error
 	if counts.Pending, err = measure(t.countPending, number(CountCap)); err != nil {
 		return counts, err
 	}

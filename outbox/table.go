@@ -24,6 +24,7 @@ type Table struct {
 	readFirst, readAfter, readRecent, readNulls, readKeys, readIDs string
 	settle, refuse                                                 string
 	countPending, countFailed, oldestPending                       string
+	drainEnd, drainLeft                                            string
 }
 
 // Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError].
@@ -143,6 +144,11 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	t.readFirst, t.readAfter = sql.Text("read_first.sql", names), sql.Text("read_after.sql", names)
 	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
+	names["ordering_back"] = names["order"] + " desc nulls last"
+	if m.relayedFirst {
+		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
+	}
+	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
 	if t.Ordinal() {
 		t.readRecent = sql.Text("read_recent.sql", names)
 	}

@@ -156,7 +156,7 @@ func (a *answers) requeue(r *row) {
 // refused. Otherwise they go first.
 func (a *answers) isolated(r *row, err error) {
 	b := a.blocks.byKey[r.key]
-	if b != nil && b.unknown > 0 && a.to.accepted > b.accepted {
+	if b != nil && r.unknown >= refuseAfter && a.to.accepted > b.accepted {
 		b.unknown = 0
 		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
 		return
@@ -167,6 +167,9 @@ func (a *answers) isolated(r *row, err error) {
 	a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
 	a.drop(r)
 }
+
+// refuseAfter is how many publishes without an answer, the last of them alone, count as a refusal.
+const refuseAfter = 2 * aloneAfter
 
 // settleHold begins, prolongs or ends the hold of the destination.
 func (a *answers) settleHold() {

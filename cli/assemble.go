@@ -1,0 +1,94 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/relay"
+	"github.com/outbox-relay/outbox-relay/sql"
+	"github.com/outbox-relay/outbox-relay/telemetry"
+)
+
+// flushTimeout bounds what telemetry may take at the end.
+const flushTimeout = time.Second
+
+// assembly is a relay with everything that has to be closed after it.
+type assembly struct {
+	*relay.Relay
+	telemetry *telemetry.Telemetry
+	closers   []func() error
+}
+
+// assemble makes a relay from the configuration. It reaches neither the database nor a broker; an error is
+// one of configuration.
+func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (a *assembly, err error) {
+	a = &assembly{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	if a.telemetry, err = telemetry.New(ctx, telemetry.Build{Version: version, Commit: commit}, logger); err != nil {
+		return a, err
+	}
+	a.closers = append(a.closers, func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		return a.telemetry.Shutdown(ctx)
+	})
+	pool, err := newPool(ctx, c.Database)
+	if err != nil {
+		return a, err
+	}
+	a.closers = append(a.closers, func() error { pool.Close(); return nil })
+	connect, err := newConnect(c.Database)
+	if err != nil {
+		return a, err
+	}
+	table, err := sql.ParseTable(c.Table.Name)
+	if err != nil {
+		return a, fmt.Errorf("OUTBOX_TABLE: %w", err)
+	}
+	settings := relay.Config{
+		Pool: pool, Connect: connect,
+		Outbox:       outbox.Config{Table: table, Columns: c.Table.Columns, Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
+		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
+		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
+		StopTimeout: c.ShutdownTimeout, Meter: a.telemetry.Meter(), Tracer: a.telemetry.Tracer(), Logger: logger,
+	}
+	for _, configured := range c.Destinations {
+		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
+			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout}
+		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
+			return a, err
+		}
+		if d.Publisher, err = newPublisher(configured, out, logger); err != nil {
+			return a, err
+		}
+		a.closers = append(a.closers, d.Publisher.Close)
+		settings.Destinations = append(settings.Destinations, d)
+	}
+	a.Relay, err = relay.New(settings)
+	return a, err
+}
+
+// close ends what assemble began, in the opposite order.
+func (a *assembly) close() error {
+	var errs []error
+	for i := len(a.closers) - 1; i >= 0; i-- {
+		errs = append(errs, a.closers[i]())
+	}
+	return errors.Join(errs...)
+}
+
+func outboxKey(k config.KeySource) outbox.Key {
+	kinds := map[config.KeyKind]outbox.KeyKind{config.KeyAuto: outbox.KeyDefault, config.KeyColumn: outbox.KeyColumn,
+		config.KeyHeader: outbox.KeyHeader, config.KeyPayload: outbox.KeyPayload, config.KeyTopic: outbox.KeyTopic, config.KeyNone: outbox.KeyNone}
+	return outbox.Key{Kind: kinds[k.Kind], Name: k.Name}
+}

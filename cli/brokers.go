@@ -1,0 +1,147 @@
+package cli
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+
+	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/kafka"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+	"github.com/outbox-relay/outbox-relay/publisher/stdout"
+)
+
+// clientName is how brokers and the database show the relay.
+const clientName = "outbox-relay"
+
+// newPublisher makes the publisher of a destination; it reaches no broker.
+func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger) (publisher.Publisher, error) {
+	broker, err := config.ParseBroker(d.PublishURL.Loaded())
+	if err != nil {
+		return nil, fmt.Errorf("destination %s: the publish URL %w", d.Name, err)
+	}
+	var secure *tls.Config
+	if broker.TLS {
+		if secure, err = newTLS(d.TLS); err != nil {
+			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
+		}
+	}
+	logger = logger.With("destination", d.Name)
+	switch broker.Family {
+	case config.FamilyKafka:
+		return kafka.New(kafka.Config{Brokers: withPort(broker.Hosts, "9092"), TLS: secure, SASL: kafkaSASL(d.Kafka), ClientID: clientName, Logger: logger}), nil
+	case config.FamilyNATS:
+		return nats.New(nats.Config{Servers: withPort(broker.Hosts, "4222"), TLS: secure, Auth: natsAuth(d), Name: clientName, Logger: logger})
+	case config.FamilyAMQP:
+		return amqp.New(amqp.Config{URL: d.PublishURL.Read, TLS: secure, Exchange: d.AMQPExchange, Name: clientName, Logger: logger}), nil
+	default:
+		return stdout.New(out), nil
+	}
+}
+
+// withPort adds the usual port to hosts that come without one.
+func withPort(hosts []string, port string) []string {
+	with := make([]string, len(hosts))
+	for i, host := range hosts {
+		with[i] = host
+		if end := strings.LastIndexByte(host, ']'); !strings.Contains(host[end+1:], ":") {
+			with[i] = host + ":" + port
+		}
+	}
+	return with
+}
+
+func kafkaSASL(k config.Kafka) func() (sasl.Mechanism, error) {
+	if k.SASLMechanism == "" {
+		return nil
+	}
+	return func() (sasl.Mechanism, error) {
+		user, err := k.Username.Read()
+		if err != nil {
+			return nil, err
+		}
+		password, err := k.Password.Read()
+		if err != nil {
+			return nil, err
+		}
+		return kafka.Mechanism(k.SASLMechanism, user, password)
+	}
+}
+
+func natsAuth(d config.Destination) func() (nats.Auth, error) {
+	return func() (nats.Auth, error) {
+		var auth nats.Auth
+		creds, err := d.NATS.Creds.Read()
+		if err != nil {
+			return auth, err
+		}
+		nkey, err := d.NATS.Nkey.Read()
+		if err != nil {
+			return auth, err
+		}
+		if auth.Token, err = d.NATS.Token.Read(); err != nil {
+			return auth, err
+		}
+		auth.Credentials, auth.Seed = []byte(creds), []byte(nkey)
+		if creds != "" || nkey != "" || auth.Token != "" {
+			return auth, nil
+		}
+		text, err := d.PublishURL.Read()
+		if err != nil {
+			return auth, err
+		}
+		broker, err := config.ParseBroker(text)
+		if err != nil {
+			return auth, fmt.Errorf("the publish URL %w", err)
+		}
+		if broker.HasUser && !broker.HasPass {
+			auth.Token = broker.User
+		} else {
+			auth.User, auth.Password = broker.User, broker.Password
+		}
+		return auth, nil
+	}
+}
+
+// newTLS makes the client's side of TLS. The client certificate is read again at each handshake, so that a
+// renewed one is taken.
+func newTLS(t config.TLS) (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CA.IsSet() {
+		c.RootCAs = x509.NewCertPool()
+		if !c.RootCAs.AppendCertsFromPEM([]byte(t.CA.Loaded())) {
+			return nil, errors.New("OUTBOX_TLS_CA holds no PEM certificate")
+		}
+	}
+	if !t.Cert.IsSet() {
+		return c, nil
+	}
+	read := func() (*tls.Certificate, error) {
+		cert, err := t.Cert.Read()
+		if err != nil {
+			return nil, err
+		}
+		key, err := t.Key.Read()
+		if err != nil {
+			return nil, err
+		}
+		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
+		if err != nil {
+			return nil, fmt.Errorf("OUTBOX_TLS_CERT and OUTBOX_TLS_KEY: %w", err)
+		}
+		return &pair, nil
+	}
+	if _, err := read(); err != nil {
+		return nil, err
+	}
+	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return read() }
+	return c, nil
+}

@@ -1,0 +1,74 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/config"
+)
+
+const (
+	connectTimeout = 10 * time.Second
+	workIdle       = 10 * time.Second // then a connection that is not used is closed
+	workMost       = 4
+)
+
+// prepare sets what every connection of the relay has in common.
+func prepare(c *pgx.ConnConfig) {
+	if c.ConnectTimeout == 0 {
+		c.ConnectTimeout = connectTimeout
+	}
+	// Statements are sent unnamed, so that a transaction pooler in between does no harm.
+	c.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// Times without a zone are UTC, whatever the role's settings say. PgBouncer lets these two through.
+	c.RuntimeParams["timezone"] = "UTC"
+	if c.RuntimeParams["application_name"] == "" {
+		c.RuntimeParams["application_name"] = clientName
+	}
+}
+
+// refresh takes user and password as they are now.
+func refresh(c *pgx.ConnConfig, url config.Secret) error {
+	text, err := url.Read()
+	if err != nil {
+		return err
+	}
+	now, err := pgx.ParseConfig(text)
+	if err != nil {
+		return fmt.Errorf("the database URL has changed to something that is none: %w", err)
+	}
+	c.User, c.Password = now.User, now.Password
+	return nil
+}
+
+// newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
+func newPool(ctx context.Context, d config.Database) (*pgxpool.Pool, error) {
+	c, err := pgxpool.ParseConfig(d.URL.Loaded())
+	if err != nil {
+		return nil, fmt.Errorf("OUTBOX_DATABASE_URL: %w", err)
+	}
+	prepare(c.ConnConfig)
+	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
+	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
+	return pgxpool.NewWithConfig(ctx, c)
+}
+
+// newConnect returns how to open a direct connection.
+func newConnect(d config.Database) (func(context.Context) (*pgx.Conn, error), error) {
+	c, err := pgx.ParseConfig(d.DirectURL.Loaded())
+	if err != nil {
+		return nil, fmt.Errorf("OUTBOX_DATABASE_DIRECT_URL: %w", err)
+	}
+	prepare(c)
+	return func(ctx context.Context) (*pgx.Conn, error) {
+		c := c.Copy()
+		if err := refresh(c, d.DirectURL); err != nil {
+			return nil, err
+		}
+		return pgx.ConnectConfig(ctx, c)
+	}, nil
+}

@@ -1,0 +1,49 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/relay"
+)
+
+func drainCommand() *cobra.Command {
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   "drain",
+		Short: "Relay the rows that are pending now, then exit",
+		Long: `Relay the rows that are committed and due now, retries included, then exit 0: all are relayed or failed, by
+whichever replica. Exit 3, with a count by reason, when rows are left at the end of the time. Serves no HTTP.
+For Jobs.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load()
+			if err != nil {
+				return usageError(err)
+			}
+			if !cmd.Flags().Changed("timeout") {
+				timeout = c.ShutdownTimeout
+			}
+			if timeout <= 0 {
+				return usageError(errors.New("--timeout must be longer than nothing"))
+			}
+			a, err := assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
+			if err != nil {
+				return usageError(err)
+			}
+			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			defer cancel()
+			err = a.Drain(ctx)
+			if _, left := errors.AsType[*relay.LeftError](err); left {
+				err = unfinishedError(err)
+			}
+			return errors.Join(err, a.close())
+		},
+	}
+	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long it may take (default OUTBOX_SHUTDOWN_TIMEOUT)")
+	return cmd
+}

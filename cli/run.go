@@ -1,0 +1,73 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/health"
+)
+
+func runCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "run",
+		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
+		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, what is on the wire is
+answered and settled, and another replica takes over. A second signal stops at once.
+
+The database and the broker may be away at start: /readyz, the log and the metrics say so, and the relay
+begins when they come.`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load()
+			if err != nil {
+				return usageError(err)
+			}
+			logger := newLogger(cmd.ErrOrStderr(), c)
+			a, err := assemble(cmd.Context(), c, cmd.OutOrStdout(), logger)
+			if err != nil {
+				return usageError(err)
+			}
+			return errors.Join(run(cmd.Context(), c, a, logger), a.close())
+		},
+	}
+}
+
+// run relays and serves HTTP until ctx ends, or HTTP cannot be served.
+func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
+	logger.Info("starting", "version", version, "commit", commit)
+	relaying, stop := context.WithCancel(ctx)
+	defer stop()
+	// Health and metrics are served until the relay has stopped.
+	serving, close := context.WithCancel(context.WithoutCancel(ctx))
+	server := health.Server{Addr: c.HTTPAddr, Live: a.Live, Ready: func(context.Context) []health.Check { return checks(a) },
+		Metrics: a.telemetry.Handler(), Doorbell: a.Ring, Logger: logger}
+	var failure error
+	var group sync.WaitGroup
+	group.Go(func() {
+		if failure = server.Run(serving); failure != nil {
+			stop()
+		}
+	})
+	a.Run(relaying)
+	close()
+	group.Wait()
+	if failure != nil {
+		return fmt.Errorf("serve HTTP on OUTBOX_HTTP_ADDR=%s: %w", c.HTTPAddr, failure)
+	}
+	logger.Info("stopped")
+	return nil
+}
+
+func checks(a *assembly) []health.Check {
+	var all []health.Check
+	for _, check := range a.Ready() {
+		all = append(all, health.Check(check))
+	}
+	return all
+}

@@ -1,0 +1,52 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// An End is the end of the table as it was at some time.
+type End struct {
+	empty bool
+	order []byte // nil: only rows without an order value
+}
+
+// End returns where the pending rows that are due end at present.
+func (t *Table) End(ctx context.Context) (End, error) {
+	rows, err := t.query(ctx, t.drainEnd)
+	if err != nil {
+		return End{}, fmt.Errorf("find the last pending row: %w", err)
+	}
+	if len(rows) == 0 {
+		return End{empty: true}, nil
+	}
+	return End{order: rows[0][0]}, nil
+}
+
+// Left counts the pending rows that are due up to end, at most [CountCap].
+func (t *Table) Left(ctx context.Context, end End) (int64, error) {
+	if end.empty {
+		return 0, nil
+	}
+	rows, err := t.query(ctx, t.drainLeft, number(CountCap), end.order)
+	if err != nil {
+		return 0, fmt.Errorf("count the rows that are left: %w", err)
+	}
+	return int64(binary.BigEndian.Uint64(rows[0][0])), nil
+}
+
+// query runs a statement with binary parameters and returns its rows in binary form.
+func (t *Table) query(ctx context.Context, statement string, parameters ...[]byte) ([][][]byte, error) {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	formats := make([]int16, len(parameters))
+	for i := range formats {
+		formats[i] = 1
+	}
+	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, formats, []int16{1}).Read()
+	return result.Rows, result.Err
+}

@@ -1,0 +1,118 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// A LeftError says that a drain ended with rows left.
+type LeftError struct {
+	Rows    int64 // at most [outbox.CountCap]
+	Reasons string
+}
+
+func (e *LeftError) Error() string {
+	rows := fmt.Sprint(e.Rows)
+	if e.Rows >= outbox.CountCap {
+		rows = "more than 10000"
+	}
+	return fmt.Sprintf("stopped with %s rows left: %s", rows, e.Reasons)
+}
+
+// Drain relays until the rows that are pending and due now are relayed or failed, by whichever replica. If
+// ctx ends before, the error is a [*LeftError].
+func (r *Relay) Drain(ctx context.Context) error {
+	running, stop := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(running) }()
+	err := r.drained(ctx)
+	reasons := r.reasons() // before they are forgotten
+	stop()
+	<-done
+	if left, ok := errors.AsType[*LeftError](err); ok {
+		left.Reasons = reasons
+	}
+	return err
+}
+
+// drained waits until nothing is left.
+func (r *Relay) drained(ctx context.Context) error {
+	var end *outbox.End
+	for wait := 10 * time.Millisecond; ; {
+		table, err := r.state()
+		started := time.Now()
+		left := int64(-1)
+		if table != nil {
+			if end == nil {
+				var found outbox.End
+				if found, err = table.End(ctx); err == nil {
+					end = &found
+				}
+			}
+			if end != nil {
+				left, err = table.Left(ctx, *end)
+			}
+		}
+		if err == nil && left == 0 {
+			return nil
+		}
+		wait = max(min(2*wait, 200*time.Millisecond), restShare*time.Since(started))
+		select {
+		case <-ctx.Done():
+			return r.leftAt(ctx, table, end, err)
+		case <-time.After(wait):
+		}
+	}
+}
+
+// leftAt counts what is left at the end of the time.
+func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, end *outbox.End, err error) error {
+	if table == nil || end == nil {
+		return fmt.Errorf("nothing could be drained: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
+	defer cancel()
+	left, err := table.Left(ctx, *end)
+	switch {
+	case err != nil:
+		return err
+	case left == 0:
+		return nil
+	}
+	return &LeftError{Rows: left}
+}
+
+// reasons says why rows may be left, with counts by reason.
+func (r *Relay) reasons() string {
+	state, _ := r.owner.State()
+	if !state.Owned {
+		return "another replica relays"
+	}
+	counts := map[cause]int64{}
+	s := r.metrics.snapshot()
+	for _, held := range s.held {
+		for c, n := range held {
+			counts[c] += n
+		}
+	}
+	var reasons []string
+	for _, c := range slices.Sorted(maps.Keys(counts)) {
+		if counts[c] > 0 {
+			reasons = append(reasons, fmt.Sprintf("%s %d", c, counts[c]))
+		}
+	}
+	if s.inFlight > 0 {
+		reasons = append(reasons, fmt.Sprintf("in flight %d", s.inFlight))
+	}
+	if len(reasons) == 0 {
+		return "not reached yet"
+	}
+	return strings.Join(reasons, ", ") + " (keys that wait are counted once)"
+}

@@ -1,0 +1,7 @@
+-- Returns the last order value of the pending rows that are due, no row when there is none.
+-- No locks. Leans on the index of pending rows in table order, read backwards.
+select {order}
+from {table}
+where {due}
+order by {ordering_back}
+limit 1
