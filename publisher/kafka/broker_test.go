@@ -32,12 +32,17 @@ func TestLostAnswersMakeNoDuplicate(t *testing.T) {
 		answers := make(chan []error, 1)
 		go func() { answers <- p.Publish(ctx, part) }()
 		network.AwaitWrite(t, 40_000)
+		start := time.Now()
 		if round%2 == 0 {
 			cancel()
 		} else {
 			network.Cut()
 		}
-		for i, err := range <-answers {
+		got := <-answers
+		if took := time.Since(start); took > 2*time.Second {
+			t.Errorf("round %d: the call ended %v too late", round, took)
+		}
+		for i, err := range got {
 			if publisher.ClassOf(err) != publisher.Ambiguous {
 				t.Fatalf("round %d, message %d: %v", round, i, err)
 			}

@@ -32,7 +32,7 @@ type fakeCluster struct {
 	brokers    []*fakeBroker
 	topics     map[string][]*fakePartition
 	bend       func(*fakeBatch) fault // asked for each batch, under mu; nil is no fault
-	identities kafkago.Error          // answers a request for a producer id
+	identities func() kafkago.Error   // answers a request for a producer id; nil gives one
 	throttle   int32                  // milliseconds, in produce answers
 	password   string                 // not empty: SASL PLAIN is required
 	requests   int                    // produce requests so far
@@ -213,9 +213,13 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 		case *metadata.Request:
 			response = f.metadata(r)
 		case *initproducerid.Request:
+			answer := &initproducerid.Response{ProducerID: 4000}
 			f.set(func() {
-				response = &initproducerid.Response{ErrorCode: int16(f.identities), ProducerID: 4000}
+				if f.identities != nil {
+					answer.ErrorCode = int16(f.identities())
+				}
 			})
+			response = answer
 		case *produce.Request:
 			if response = f.produce(b, r); response == nil {
 				return

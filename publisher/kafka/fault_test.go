@@ -232,6 +232,9 @@ func TestPrefixHoldsForRecalledMessages(t *testing.T) {
 	older := publisher.Message{ID: "a", Topic: "t", Key: messages[0].Key, Headers: []publisher.Header{{Name: "CC", Value: "x"}}}
 	expect(t, "resolved", publish(t, p, rows("t", 0, 1, "other")), ok)
 	expect(t, "behind an older one", publish(t, p, append([]publisher.Message{older}, messages...)), never, behind)
+	older.Headers = nil
+	f.set(func() { f.bend = once(fault{code: kafkago.NotEnoughReplicas}) })
+	expect(t, "behind one that the broker refuses", publish(t, p, append([]publisher.Message{older}, messages...)), down, behind)
 	expect(t, "alone", publish(t, p, messages), ok)
 	expect(t, "log", f.log("t", 0), "b", "other")
 }
@@ -357,6 +360,101 @@ func TestPoisonFailsAlone(t *testing.T) {
 			t.Errorf("%d requests to find two of 200 records", f.requests)
 		}
 	}
+}
+
+// A topic with a smaller limit costs a few requests the first time and then none.
+func TestSmallerBatchesAreLearned(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			if len(b.ids) > 50 {
+				return fault{code: kafkago.MessageSizeTooLarge}
+			}
+			return fault{}
+		}
+	})
+	var ids []string
+	for i := range 200 {
+		ids = append(ids, fmt.Sprintf("m%d", i))
+	}
+	messages := rows("t", 0, 1, ids...)
+	for _, limit := range []int{12, 8} {
+		before := f.requests
+		for _, class := range publish(t, p, messages) {
+			if class != ok {
+				t.Fatalf("the answer is %v", class)
+			}
+		}
+		if n := f.requests - before; n > limit {
+			t.Errorf("%d requests, more than %d", n, limit)
+		}
+	}
+}
+
+// A resend is allowed for each batch of a call, not once for all.
+func TestEachBatchMayBeResent(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	number := 0
+	f.set(func() {
+		f.bend = func(*fakeBatch) fault {
+			if number++; number%2 == 1 {
+				return fault{drop: true, append: true}
+			}
+			return fault{}
+		}
+	})
+	messages := rows("t", 0, 1, "a", "b", "c", "d")
+	for i := range messages {
+		messages[i].Payload = make([]byte, maxBatchBytes/2)
+	}
+	expect(t, "four batches", publish(t, p, messages), ok, ok, ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b", "c", "d")
+}
+
+func TestKeylessMessagesAreSpread(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0, 0, -1, 0)
+	p := f.open()
+	for i := range 12 {
+		expect(t, "call", publish(t, p, []publisher.Message{{ID: fmt.Sprint(i), Topic: "t"}, {ID: fmt.Sprint(i), Topic: "t"}}), ok, ok)
+		if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect(t, "by partition", []int{len(f.log("t", 0)), len(f.log("t", 1)), len(f.log("t", 2)), len(f.log("t", 3))}, 8, 8, 0, 8)
+}
+
+// A broker that has just started has no producer ids for a moment.
+func TestProducerIDsRunShort(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	asked := 0
+	f.set(func() {
+		f.identities = func() kafkago.Error {
+			if asked++; asked < 4 {
+				return kafkago.GroupLoadInProgress
+			}
+			return 0
+		}
+	})
+	expect(t, "after some tries", publish(t, p, rows("t", 0, 1, "a")), ok)
+
+	p = f.open()
+	f.set(func() { f.identities = func() kafkago.Error { return kafkago.GroupLoadInProgress } })
+	answer := answersOf(t, p, rows("t", 0, 1, "b"))[0]
+	if publisher.ClassOf(answer) != down || publisher.ScopeOf(answer) != publisher.ScopeDestination {
+		t.Errorf("without producer ids: %v", answer)
+	}
+	expect(t, "log", f.log("t", 0), "a")
 }
 
 // A broker that fails on everything spends no attempt, and is not asked for each record.
@@ -534,7 +632,7 @@ func TestWithoutIdempotence(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	f.topic("t", 0, 0)
-	f.identities = kafkago.ClusterAuthorizationFailed
+	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
 	var log bytes.Buffer
 	p := f.open(func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	producers := map[int64]bool{}
