@@ -51,7 +51,7 @@ func (j *journal) publish(ctx context.Context, messages []publisher.Message) []e
 	j.remember(messages)
 	lent := clone(messages)
 	answers := j.p.Publish(ctx, lent)
-	if !reflect.DeepEqual(lent, clone(messages)) {
+	if !reflect.DeepEqual(lent, messages) {
 		j.t.Error("Publish changed the caller's messages")
 	}
 	for i := range lent {
