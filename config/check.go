@@ -7,6 +7,8 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
+	"unicode"
 
 	"github.com/jackc/pgx/v5/pgconn"
 
@@ -35,7 +37,8 @@ func requireURLs(cfg *Config, global *scope, scopes []*scope) {
 func checkConfig(cfg *Config, s *scope) {
 	checkDatabase(s, "DATABASE_URL", cfg.Database.URL)
 	checkDatabase(s, "DATABASE_DIRECT_URL", cfg.Database.DirectURL)
-	if _, err := sql.ParseTable(cfg.Table.Name); err != nil {
+	_, err := sql.ParseTable(cfg.Table.Name)
+	if err != nil || strings.ContainsFunc(cfg.Table.Name, unicode.IsControl) {
 		s.bad("TABLE", "is no table name; write table or schema.table, a name with a dot in double quotes")
 	}
 	checkColumns(cfg, s)

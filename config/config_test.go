@@ -147,7 +147,7 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 func TestFiles(t *testing.T) {
 	t.Parallel()
 	for content, want := range map[string]string{"shop\n": "shop", "shop\r\n": "shop", "shop\n\n": "shop\n", "shop": "shop"} {
-		if got := load(t, "OUTBOX_TABLE_FILE="+file(t, content)).Table.Name; got != want {
+		if got := load(t, "OUTBOX_TOPIC_FILE="+file(t, content)).Destinations[0].Topic; got != want {
 			t.Errorf("content %q gave %q", content, got)
 		}
 	}

@@ -65,6 +65,7 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_LISTEN_CHANNEL=" + strings.Repeat("x", 64), `OUTBOX_LISTEN_CHANNEL="` + strings.Repeat("x", 64) + `" is too long for PostgreSQL; a channel's name has at most 63 bytes`},
 
 		{"OUTBOX_TABLE=a.b.c", `OUTBOX_TABLE="a.b.c" is no table name; write table or schema.table, a name with a dot in double quotes`},
+		{"OUTBOX_TABLE=a\nb", `OUTBOX_TABLE="a\nb" is no table name; write table or schema.table, a name with a dot in double quotes`},
 		{"OUTBOX_COLUMNS=key", `OUTBOX_COLUMNS="key" is not a list of pairs; write our name, a colon and yours: key:aggregate_id,order:seq`},
 		{"OUTBOX_COLUMNS=sequence:seq", `OUTBOX_COLUMNS="sequence:seq" maps "sequence", which is no name of ours; the left side is one of id, topic, payload, headers, attempt, relayed_at, failed_at, last_error, inserted_at, updated_at, key, order, available_at, priority`},
 		{"OUTBOX_COLUMNS=key:a,key:b", `OUTBOX_COLUMNS="key:a,key:b" maps key twice`},
