@@ -1,0 +1,46 @@
+package e2e
+
+import "testing"
+
+// manyRows keep a relay busy for long enough to be killed in the middle, and manyKeys keep it careful.
+const (
+	manyRows = 30_000
+	manyKeys = 200
+)
+
+// maxInFlight is the default of OUTBOX_MAX_IN_FLIGHT.
+const maxInFlight = 4096
+
+// TestKill kills a relay in the middle of a backlog, as kill -9 does, and starts another one: nothing is
+// lost, the order holds, and at most the rows that were in flight arrive twice.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b broker) {
+		topic, outbox := b.topic(t), newTable(t)
+		outbox.insert(topic, 0, manyRows, manyKeys)
+
+		first := startRelay(t, outbox.env(b.url()))
+		outbox.awaitRelayed(manyRows / 4)
+		first.kill()
+		relayed := outbox.count(isRelayed)
+		if relayed >= manyRows {
+			t.Fatal("killed too late: nothing was left")
+		}
+		published := len(b.received(t, topic)) // marked, or lost sight of
+
+		startRelay(t, outbox.env(b.url()))
+		outbox.awaitDrained()
+		got := b.received(t, topic)
+		duplicates := check(t, outbox, got)
+		t.Logf("killed with %d of %d rows marked and %d published: %d duplicates", relayed, manyRows, published, duplicates)
+		if duplicates > maxInFlight {
+			t.Errorf("%d duplicates, more than the %d rows in flight", duplicates, maxInFlight)
+		}
+		if duplicates != published-relayed {
+			t.Errorf("%d duplicates, but %d rows were published and not marked", duplicates, published-relayed)
+		}
+		if spent := outbox.count("attempt <> 1 or last_error is not null"); spent > 0 {
+			t.Errorf("%d rows have spent an attempt", spent)
+		}
+	})
+}

@@ -1,0 +1,96 @@
+package e2e
+
+import (
+	"context"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+)
+
+type natsBroker struct {
+	address string
+	js      jetstream.JetStream
+}
+
+func newNATS(t testing.TB, url string) *natsBroker {
+	t.Helper()
+	conn, err := nats.Connect(url, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	if err != nil {
+		t.Fatalf("connect to NATS: %v", err)
+	}
+	t.Cleanup(conn.Close)
+	js, err := jetstream.New(conn)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &natsBroker{address: url, js: js}
+}
+
+func (*natsBroker) name() string  { return "nats" }
+func (b *natsBroker) url() string { return b.address }
+
+func (b *natsBroker) topic(t testing.TB) string {
+	t.Helper()
+	name := uniqueTopic()
+	b.create(t, name)
+	return name
+}
+
+// create makes a stream of the same name as its subject. It drops next to no duplicates, so that they can be
+// counted.
+func (b *natsBroker) create(t testing.TB, topic string) {
+	t.Helper()
+	_, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topic, Subjects: []string{topic},
+		Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond})
+	if err != nil {
+		t.Fatalf("create stream %s: %v", topic, err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		_ = b.js.DeleteStream(ctx, topic) // its server may be gone
+	})
+}
+
+func (b *natsBroker) received(t testing.TB, topic string) []delivery {
+	t.Helper()
+	stream, err := b.js.Stream(t.Context(), topic)
+	if err != nil {
+		t.Fatalf("stream %s: %v", topic, err)
+	}
+	left := stream.CachedInfo().State.Msgs
+	if left == 0 {
+		return nil
+	}
+	consumer, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		t.Fatalf("consume %s: %v", topic, err)
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		t.Fatalf("consume %s: %v", topic, err)
+	}
+	defer messages.Stop()
+	var all []delivery
+	for ; left > 0; left-- {
+		message, err := messages.Next(jetstream.NextMaxWait(patience))
+		if err != nil {
+			t.Fatalf("next of %s: %v", topic, err)
+		}
+		d := delivery{topic: message.Subject(), body: string(message.Data()), headers: map[string]string{}, keyless: true}
+		for name, values := range message.Headers() {
+			switch name {
+			case "message-id":
+				d.id = values[0]
+			case "message-key":
+				d.key, d.keyless = values[0], false
+			default:
+				d.headers[name] = values[0]
+			}
+		}
+		all = append(all, d)
+	}
+	return all
+}

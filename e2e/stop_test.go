@@ -1,0 +1,39 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+)
+
+// TestStop stops a relay with SIGTERM in the middle of a backlog and starts another one, several times:
+// no row is published twice.
+func TestStop(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b broker) {
+		topic, outbox := b.topic(t), newTable(t)
+		outbox.insert(topic, 0, manyRows, manyKeys)
+		const stops = 3
+		for i := range stops {
+			r := startRelay(t, outbox.env(b.url()))
+			outbox.awaitRelayed(manyRows * (i + 1) / (stops + 2))
+			took := r.stop()
+			relayed := outbox.count(isRelayed)
+			t.Logf("stopped within %v with %d of %d rows marked", took.Round(time.Millisecond), relayed, manyRows)
+			if relayed >= manyRows {
+				t.Fatal("stopped too late: nothing was left")
+			}
+			if took > 10*time.Second {
+				t.Errorf("the stop took %v", took)
+			}
+		}
+		last := startRelay(t, outbox.env(b.url()))
+		outbox.awaitDrained()
+		last.stop()
+		if duplicates := check(t, outbox, b.received(t, topic)); duplicates > 0 {
+			t.Errorf("%d duplicates", duplicates)
+		}
+		if spent := outbox.count("attempt <> 1 or last_error is not null"); spent > 0 {
+			t.Errorf("%d rows have spent an attempt", spent)
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// table is an outbox table in a schema of its own.
+type table struct {
+	*pgtest.Schema
+	t testing.TB
+}
+
+// newTable makes the recommended table, as `outbox-relay schema` prints it.
+func newTable(t testing.TB) *table {
+	t.Helper()
+	return newShape(t, recommended(t))
+}
+
+// recommended returns what `outbox-relay schema` prints.
+func recommended(t testing.TB) string {
+	t.Helper()
+	code, ddl, problems := runCommand(t, nil, "schema")
+	if code != 0 {
+		t.Fatalf("schema: status %d: %s", code, problems)
+	}
+	return ddl
+}
+
+func newShape(t testing.TB, ddl string) *table {
+	t.Helper()
+	tb := &table{Schema: pgtest.New(t), t: t}
+	tb.Exec(t, ddl)
+	return tb
+}
+
+// env returns the settings for this table and a broker, and more.
+func (tb *table) env(publishURL string, more ...string) settings {
+	return append(settings{"OUTBOX_DATABASE_URL=" + tb.URL, "OUTBOX_PUBLISH_URL=" + publishURL}, more...)
+}
+
+// insert commits n rows on so many keys, in one transaction, numbered from the given number on: the keys
+// are k0, k1, ... by turns. Then it rolls back a transaction of ten more rows of the same kind.
+func (tb *table) insert(topic string, from, n, keys int) {
+	tb.t.Helper()
+	const rows = `insert into outbox_messages (topic, key, payload, headers)
+		select $1, 'k' || i % $4::int, jsonb_build_object('n', i, 'filler', repeat('x', 200)), '{"type": "test"}'
+		from generate_series($2::int, $2::int + $3::int - 1) i order by i`
+	tb.Exec(tb.t, rows, topic, from, n, keys)
+	ctx := tb.t.Context()
+	tx, err := tb.Pool.Begin(ctx)
+	if err != nil {
+		tb.t.Fatal(err)
+	}
+	if _, err := tx.Exec(ctx, strings.ReplaceAll(rows, "'n', i", "'n', -1"), topic, from, 10, keys); err != nil {
+		tb.t.Fatal(err)
+	}
+	if err := tx.Rollback(ctx); err != nil {
+		tb.t.Fatal(err)
+	}
+}
+
+// count counts the rows for which a condition holds.
+func (tb *table) count(condition string, args ...any) int {
+	tb.t.Helper()
+	return int(pgtest.Value[int64](tb.t, tb.Schema, "select count(*) from outbox_messages where "+condition, args...))
+}
+
+const (
+	isPending = "relayed_at is null and failed_at is null"
+	isRelayed = "relayed_at is not null"
+	isFailed  = "failed_at is not null"
+)
+
+// awaitDrained waits until no row is pending, for as long as rows go on being settled.
+func (tb *table) awaitDrained() {
+	tb.t.Helper()
+	for left := tb.count(isPending); left > 0; {
+		await(tb.t, "further rows are settled", func() bool { return tb.count(isPending) < left })
+		left = tb.count(isPending)
+	}
+}
+
+// awaitRelayed waits until at least n rows are relayed.
+func (tb *table) awaitRelayed(n int) {
+	tb.t.Helper()
+	await(tb.t, "rows are relayed", func() bool { return tb.count(isRelayed) >= n })
+}
+
+// committed returns the ids that must arrive, by the number in the payload.
+func (tb *table) committed() map[string]bool {
+	tb.t.Helper()
+	rows, err := tb.Pool.Query(tb.t.Context(), "select id::text from outbox_messages where failed_at is null")
+	if err != nil {
+		tb.t.Fatal(err)
+	}
+	defer rows.Close()
+	ids := map[string]bool{}
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			tb.t.Fatal(err)
+		}
+		ids[id] = true
+	}
+	if err := rows.Err(); err != nil {
+		tb.t.Fatal(err)
+	}
+	return ids
+}
