@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -14,10 +15,10 @@ type meaning struct {
 	hint  string // what to do, or what to know; may be empty
 }
 
-// meanings are the error codes that a stream answers a plain publish with, as nats-server's
-// errors.json names them and its stream.go and jetstream_cluster.go send them. Limits and failures
-// have the scope of one topic, also where they reach further: another subject may belong to another
-// stream, account tier, storage type or leader, and finds that out for itself.
+// meanings are the error codes that may answer a publish, as nats-server's errors.json names them;
+// most are sent by its stream.go and jetstream_cluster.go. Limits and failures have the scope of one
+// topic, also where they reach further: another subject may belong to another stream, account tier,
+// storage type or leader, and finds that out for itself.
 var meanings = map[int]meaning{
 	// Another row may fit: these are about the message alone.
 	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
@@ -49,9 +50,10 @@ var meanings = map[int]meaning{
 	10009: {publisher.Unavailable, publisher.ScopeTopic, "no leader", ""},
 	10118: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
 	10194: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
-	// The leader's log and its store disagree: the message was not stored, and the stream is reset.
-	10063: {publisher.Unavailable, publisher.ScopeTopic, "stream resetting", ""},
 
+	// The leader's log and its store disagree, and the stream is built anew from the log, where the
+	// message is.
+	10063: {publisher.Ambiguous, 0, "stream resetting", ""},
 	// An earlier copy with the same id is being replicated: whether it will be stored is open.
 	10158: {publisher.Ambiguous, 0, "duplicate in progress", "an earlier copy is not stored yet"},
 }
@@ -77,10 +79,8 @@ func (a ack) answer(m *publisher.Message) error {
 	if hint != "" {
 		hint = ": " + hint
 	}
-	refused := publisher.RefusedError(meaning.short, "JetStream refused the message: %s (error %d)%s",
-		a.refusal.Description, a.refusal.ErrCode, hint).(*publisher.Error)
-	refused.Class, refused.Scope = meaning.class, meaning.scope
-	return refused
+	return &publisher.Error{Class: meaning.class, Scope: meaning.scope, Short: meaning.short,
+		Err: fmt.Errorf("JetStream did not take the message: %s (error %d)%s", a.refusal.Description, a.refusal.ErrCode, hint)}
 }
 
 // meaning returns what the code means. A code that is not known is judged by its status: a server
@@ -99,9 +99,8 @@ func (e *apiError) meaning() meaning {
 
 // callEnded is the answer for messages that were not sent because the call ended.
 func callEnded(ctx context.Context) error {
-	ended := publisher.RefusedError("not attempted", "not attempted: %w", context.Cause(ctx)).(*publisher.Error)
-	ended.Class = publisher.NotAttempted
-	return ended
+	return &publisher.Error{Class: publisher.NotAttempted, Short: "not attempted",
+		Err: fmt.Errorf("not attempted: %w", context.Cause(ctx))}
 }
 
 // ambiguous is the answer for messages that were sent in vain, and why.

@@ -36,7 +36,7 @@ func TestMeanings(t *testing.T) {
 		10054: {"JSStreamMessageExceedsMaximumErr", 400, permanent, 0},
 		10059: {"JSStreamNotFoundErr", 404, topology, topic},
 		10060: {"JSStreamNotMatchErr", 400, topology, topic},
-		10063: {"JSStreamSequenceNotMatchErr", 503, unavailable, topic},
+		10063: {"JSStreamSequenceNotMatchErr", 503, ambiguous, 0},
 		10076: {"JSNotEnabledErr", 503, topology, destination},
 		10077: {"JSStreamStoreFailedF", 503, unavailable, topic},
 		10097: {"JSStreamHeaderExceedsMaximumErr", 400, permanent, 0},

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"hash/maphash"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -85,18 +86,17 @@ func (b *batch) answer(i int32, err error) {
 	}
 }
 
-// deny answers the messages that are on their way to a subject that may not be published to.
-func (b *batch) deny(subject string) {
-	var answer error
+// deny answers the messages that are on their way to subjects that may not be published to.
+func (b *batch) deny(subjects map[string]struct{}) {
 	for i := range b.state {
-		if b.state[i] != sent || b.messages[i].Topic != subject {
+		if b.state[i] != sent {
 			continue
 		}
-		if answer == nil {
-			answer = publisher.TopologyError("not permitted",
-				"the NATS user may not publish to %q: grant it publish on that subject", subject)
+		subject := b.messages[i].Topic
+		if _, denied := subjects[subject]; denied {
+			b.answer(int32(i), publisher.TopologyError("not permitted",
+				"the NATS user may not publish to %.128q: grant it publish on that subject", subject))
 		}
-		b.answer(int32(i), answer)
 	}
 }
 
@@ -132,55 +132,55 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 // returns the answers for the messages that were not sent and for those that were in vain.
 func (l *lane) exchange(ctx context.Context, b *batch) (unsent, unanswered error) {
 	for {
-		more, err := l.sendAll(ctx, b)
-		if err != nil {
-			l.drain(b)
-			return err, b.ambiguous(l.link.server, err)
+		more, gone := l.sendAll(ctx, b)
+		if gone {
+			<-l.link.closed
+			return l.cutOff(b)
 		}
 		if !more && b.waiting == 0 {
 			return nil, nil
 		}
 		select {
 		case m := <-l.acks:
-			l.take(b, m)
+			l.settle(b, m)
 			l.drain(b)
-		case subject := <-l.denied:
-			b.deny(subject)
+		case <-l.warned:
+			b.deny(l.link.denied(l))
 		case <-l.link.closed:
-			l.drain(b)
-			lost := l.link.lost()
-			return lost, b.ambiguous(l.link.server, lost)
+			return l.cutOff(b)
 		case <-ctx.Done():
 			l.drain(b)
-			ended := callEnded(ctx)
-			return ended, b.ambiguous(l.link.server, ended)
+			return callEnded(ctx), b.ambiguous(l.link.server, context.Cause(ctx))
 		}
 	}
 }
 
-// sendAll sends as much as the window takes and reports whether there is more. An error says that
-// nothing more may be sent.
-func (l *lane) sendAll(ctx context.Context, b *batch) (more bool, err error) {
-	for b.waiting < window {
+// sendAll sends as much as the window takes, nothing when ctx has ended. It reports whether there
+// may be more, or whether the connection was found gone.
+func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
+	for b.waiting < window && ctx.Err() == nil {
 		i, ok := b.turn()
 		if !ok {
-			return false, nil
-		}
-		if ctx.Err() != nil {
-			return true, callEnded(ctx)
+			return false, false
 		}
 		switch err := l.send(i, &b.messages[i]); {
 		case err == nil:
 			b.state[i] = sent
 			b.waiting++
-		case err == errGone:
-			<-l.link.closed
-			return true, l.link.lost()
+		case errors.Is(err, errGone):
+			return true, true
 		default:
 			b.answer(i, err)
 		}
 	}
-	return true, nil
+	return true, false
+}
+
+// cutOff takes the answers that came before the link's end, and returns those for the others.
+func (l *lane) cutOff(b *batch) (unsent, unanswered error) {
+	l.drain(b)
+	lost := l.link.lost()
+	return lost, b.ambiguous(l.link.server, lost)
 }
 
 // drain takes the answers that have arrived.
@@ -188,7 +188,7 @@ func (l *lane) drain(b *batch) {
 	for {
 		select {
 		case m := <-l.acks:
-			l.take(b, m)
+			l.settle(b, m)
 		default:
 			return
 		}

@@ -90,11 +90,11 @@ func (p *Publisher) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		link, err := p.dial(ctx, known)
 		if err != nil {
-			p.report(nil, err)
 			if !told && ctx.Err() == nil {
 				p.logger.Warn("cannot connect to NATS", "error", err)
 				told = true
 			}
+			p.report(nil, err)
 		} else {
 			since := time.Now()
 			known, told = p.hold(ctx, link), false
@@ -109,8 +109,8 @@ func (p *Publisher) run(ctx context.Context) {
 
 // hold lends out the link until it or ctx has ended. It returns the servers to try next.
 func (p *Publisher) hold(ctx context.Context, l *link) []server {
-	p.report(l, nil)
 	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
+	p.report(l, nil)
 	select {
 	case <-l.closed:
 	case <-ctx.Done():
@@ -118,10 +118,10 @@ func (p *Publisher) hold(ctx context.Context, l *link) []server {
 		<-l.closed
 	}
 	err := l.lost()
-	p.report(nil, err)
 	if ctx.Err() == nil {
 		p.logger.Warn("lost the connection to NATS", "error", err)
 	}
+	p.report(nil, err)
 	return l.server.with(p.servers, l.nc.DiscoveredServers())
 }
 

@@ -1,7 +1,9 @@
 package nats
 
 import (
+	"context"
 	"errors"
+	"os"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -44,6 +46,8 @@ func explain(s server, err error) error {
 		return unavailable("no NATS server", "what answers at %s is not a NATS server: %w: check host and port")
 	case is(nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded):
 		return unavailable("too many connections", "NATS server %s takes no more connections: %w")
+	case is(context.DeadlineExceeded, os.ErrDeadlineExceeded):
+		return unavailable("no answer", "NATS server %s does not answer: %w: check host and port, and whether the server speaks TLS first")
 	default:
 		return unavailable("cannot connect", "cannot connect to NATS server %s: %w")
 	}

@@ -21,8 +21,10 @@ type lane struct {
 	sub    *nats.Subscription
 	prefix string // of the reply subjects, which go on with the call's number and the message's index
 	acks   chan *nats.Msg
-	denied chan string // subjects that may not be published to
 	calls  uint64
+
+	warned chan struct{}       // that something was added to denied
+	denied map[string]struct{} // subjects that may not be published to; guarded by link.mu
 
 	batch batch
 	wire  wire
@@ -35,7 +37,8 @@ func newLane(l *link, prefix string) *lane {
 		link:   l,
 		prefix: prefix,
 		acks:   make(chan *nats.Msg, window),
-		denied: make(chan string, 8),
+		warned: make(chan struct{}, 1),
+		denied: map[string]struct{}{},
 		batch:  batch{seed: maphash.MakeSeed(), tail: map[uint64]int32{}},
 		wire:   wire{header: nats.Header{}},
 	}
@@ -77,8 +80,8 @@ func (l *lane) send(i int32, m *publisher.Message) error {
 	}
 }
 
-// take handles one answer. What is not for a waiting message of this call is ignored.
-func (l *lane) take(b *batch, m *nats.Msg) {
+// settle handles one answer. What is not for a waiting message of this call is ignored.
+func (l *lane) settle(b *batch, m *nats.Msg) {
 	i, ok := l.index(m.Subject)
 	if !ok || int(i) >= len(b.state) || b.state[i] != sent {
 		return

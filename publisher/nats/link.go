@@ -18,7 +18,7 @@ type link struct {
 	closed chan struct{} // closed when the connection has ended and all that was read is in the lanes
 
 	mu    sync.Mutex
-	lanes map[*lane]struct{} // all that are subscribed
+	busy  map[*lane]struct{} // lanes that serve a call
 	idle  []*lane
 	made  uint64 // lanes ever made
 	blind bool   // the account's information may not be asked for
@@ -27,43 +27,35 @@ type link struct {
 // take returns a lane for one call.
 func (l *link) take() (*lane, error) {
 	l.mu.Lock()
+	defer l.mu.Unlock()
 	if n := len(l.idle); n > 0 {
 		lane := l.idle[n-1]
 		l.idle = l.idle[:n-1]
-		l.mu.Unlock()
+		l.busy[lane] = struct{}{}
 		return lane, nil
 	}
-	l.mu.Unlock()
-	lane, err := l.subscribe()
-	if err != nil {
+	l.made++
+	lane := newLane(l, l.inbox+strconv.FormatUint(l.made, 36)+".")
+	var err error
+	if lane.sub, err = l.nc.ChanSubscribe(lane.prefix+"*", lane.acks); err != nil {
 		return nil, l.lost()
 	}
+	l.busy[lane] = struct{}{}
 	return lane, nil
 }
 
 // give takes a lane back. One that may still receive answers of its last call is not used again.
 func (l *link) give(lane *lane, settled bool) {
 	l.mu.Lock()
+	delete(l.busy, lane)
+	clear(lane.denied)
 	if settled {
 		l.idle = append(l.idle, lane)
-		l.mu.Unlock()
-		return
 	}
-	delete(l.lanes, lane)
 	l.mu.Unlock()
-	_ = lane.sub.Unsubscribe() // fails only when the connection has ended
-}
-
-// subscribe makes a lane.
-func (l *link) subscribe() (*lane, error) {
-	l.mu.Lock()
-	l.made++
-	lane := newLane(l, l.inbox+strconv.FormatUint(l.made, 36)+".")
-	l.lanes[lane] = struct{}{}
-	l.mu.Unlock()
-	var err error
-	lane.sub, err = l.nc.ChanSubscribe(lane.prefix+"*", lane.acks)
-	return lane, err
+	if !settled {
+		_ = lane.sub.Unsubscribe() // fails only when the connection has ended
+	}
 }
 
 // failed takes the errors that the server reports for the connection as a whole. A publish that is
@@ -88,12 +80,22 @@ func (l *link) failed(err error) {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for lane := range l.lanes {
+	for lane := range l.busy {
+		lane.denied[subject] = struct{}{}
 		select {
-		case lane.denied <- subject:
-		default: // the call has not looked at the earlier ones yet; the next violation tells it again
+		case lane.warned <- struct{}{}:
+		default: // the call has been warned and not looked yet
 		}
 	}
+}
+
+// denied returns the subjects that the server has refused to the lane's call since it last asked.
+func (l *link) denied(lane *lane) map[string]struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	subjects := lane.denied
+	lane.denied = map[string]struct{}{}
+	return subjects
 }
 
 // lost returns the answer for messages that cannot be sent because the connection has ended.

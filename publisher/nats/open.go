@@ -28,7 +28,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	if err != nil {
 		return nil, explain(s, err)
 	}
-	l := &link{server: s, closed: make(chan struct{}), lanes: map[*lane]struct{}{},
+	l := &link{server: s, closed: make(chan struct{}), busy: map[*lane]struct{}{},
 		inbox: nats.InboxPrefix + rand.Text()[:12] + "."}
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
@@ -47,7 +47,10 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	})
 	l.nc, err = options.Connect()
 	if err != nil {
-		if refused != nil {
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case refused != nil:
 			err = refused
 		}
 		return nil, explain(s, err)
@@ -99,11 +102,11 @@ var errInboxDenied = errors.New("the user may not subscribe to _INBOX.>: grant i
 
 // listen subscribes the first lane and waits for the server to agree.
 func (l *link) listen(ctx context.Context) error {
-	lane, err := l.subscribe()
+	lane, err := l.take()
 	if err != nil {
 		return err
 	}
-	l.idle = append(l.idle, lane)
+	l.give(lane, true)
 	if err := l.nc.FlushWithContext(ctx); err != nil {
 		return err
 	}

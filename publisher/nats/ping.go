@@ -47,8 +47,8 @@ func (l *link) ask(ctx context.Context) error {
 				answered = true
 				return l.readInfo(m)
 			}
-		case subject := <-lane.denied:
-			if subject == infoSubject {
+		case <-lane.warned:
+			if _, denied := l.denied(lane)[infoSubject]; denied {
 				answered = true
 				l.mu.Lock()
 				l.blind = true

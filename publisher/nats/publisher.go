@@ -98,12 +98,12 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if err != nil {
 		return unsent(messages, err)
 	}
+	// A stalled network can hold a write, and whoever waits for it, beyond the end of ctx.
+	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	lane, err := link.take()
 	if err != nil {
 		return unsent(messages, err)
 	}
-	// A stalled network can hold a write, and whoever waits for it, beyond the end of ctx.
-	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	errs := make([]error, len(messages))
 	link.give(lane, lane.publish(ctx, messages, errs))
 	return errs

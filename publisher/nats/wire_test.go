@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"errors"
 	"maps"
 	"slices"
 	"testing"
@@ -89,7 +90,8 @@ func TestEncodeRefuses(t *testing.T) {
 func TestNamesAreLegalForTheClient(t *testing.T) {
 	for c := range 256 {
 		name := "a" + string([]byte{byte(c)})
-		refused := (&nats.Conn{}).PublishMsg(&nats.Msg{Subject: "x", Header: nats.Header{name: {"v"}}}) == nats.ErrBadHeaderMsg
+		err := (&nats.Conn{}).PublishMsg(&nats.Msg{Subject: "x", Header: nats.Header{name: {"v"}}})
+		refused := errors.Is(err, nats.ErrBadHeaderMsg)
 		if legalName(name) == refused {
 			t.Errorf("the name %q: legal is %t, refused by nats.go is %t", name, legalName(name), refused)
 		}
