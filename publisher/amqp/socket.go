@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -29,13 +30,19 @@ type socket struct {
 	corks   int        // bursts under way
 	pending []byte
 
+	broken atomic.Pointer[error] // the write that failed
+
 	expiring sync.Mutex
 	expired  int // bursts whose context has ended and whose write deadline is in force
 }
 
 func (s *socket) Read(b []byte) (int, error) {
 	s.dispatched()
-	return s.Conn.Read(b)
+	n, err := s.Conn.Read(b)
+	if broken := s.broken.Load(); err != nil && broken != nil {
+		err = *broken // why the connection was closed under the read
+	}
+	return n, err
 }
 
 // Write takes all of b, or breaks the connection.
@@ -64,6 +71,7 @@ func (s *socket) flush() error {
 		s.pending = nil // a large body has passed
 	}
 	if err != nil {
+		s.broken.CompareAndSwap(nil, &err)
 		_ = s.Close()
 	}
 	return err
