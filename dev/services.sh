@@ -143,7 +143,8 @@ wipe() {
 
 purge() {
   wipe "${ALL[@]}"
-  rm -rf "${SERVICES_DIR:?}"
+  rm -rf "${SERVICES_DIR:?}"/{bin,dist,logs,run,.lock}
+  rmdir "$SERVICES_DIR" 2>/dev/null || true
 }
 
 status() {
@@ -175,7 +176,9 @@ run() {
   local code=0
   eval "$(environment)"
   "$@" || code=$?
-  if [ -n "${CI:-}" ] && [ ${#started[@]} -gt 0 ]; then locked stop "${started[@]}"; fi
+  if [ ${#started[@]} -gt 0 ]; then
+    if [ -n "${CI:-}" ]; then locked stop "${started[@]}"; else say "left running for the next time: ${started[*]} (make services-stop)"; fi
+  fi
   return $code
 }
 

@@ -39,7 +39,8 @@ kafka_tool() {
   mkdir -p "$SERVICES_DIST/bin"
   cat >"$SERVICES_DIST/bin/$1" <<SH
 #!/bin/sh
-exec java -Xmx256m -Dlog4j2.configurationFile='$KAFKA_HOME/tool.xml' -cp '$KAFKA_HOME/libs/*' $2 "\$@"
+home=\$(cd "\$(dirname "\$0")/../kafka-$KAFKA_VERSION" && pwd) || exit 1
+exec java -Xmx256m "-Dlog4j2.configurationFile=\$home/tool.xml" -cp "\$home/libs/*" $2 "\$@"
 SH
   chmod +x "$SERVICES_DIST/bin/$1"
 }
