@@ -11,13 +11,9 @@ import (
 	"time"
 )
 
-// relay starts the program, with a database that is away, and returns once it says that it starts.
-func relay(t *testing.T) *exec.Cmd {
+// start runs the program, with a database that is away, and returns once it says that it starts.
+func start(t *testing.T, binary string) *exec.Cmd {
 	t.Helper()
-	binary := filepath.Join(t.TempDir(), "outbox-relay")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
 	cmd := exec.Command(binary)
 	cmd.Env = []string{"OUTBOX_DATABASE_URL=postgres://nobody@127.0.0.1:1/none", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_HTTP_ADDR=127.0.0.1:0"}
 	log, err := cmd.StderrPipe()
@@ -51,8 +47,12 @@ func wait(t *testing.T, cmd *exec.Cmd) int {
 // The relay starts without its database and ends at once, with status 0, when it is told to.
 func TestSignalStopsCleanly(t *testing.T) {
 	t.Parallel()
+	binary := filepath.Join(t.TempDir(), "outbox-relay")
+	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
-		cmd := relay(t)
+		cmd := start(t, binary)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)
 		}

@@ -43,7 +43,7 @@ var brokerSchemes = map[string]Broker{
 	"amqp": {Family: FamilyAMQP}, "amqps": {Family: FamilyAMQP, TLS: true},
 }
 
-const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout:"
+const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout: to try it out"
 
 // ParseBroker reads a publish URL. Its errors go on after the variable's name and hold no secret.
 func ParseBroker(publishURL string) (Broker, error) {

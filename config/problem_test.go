@@ -33,7 +33,7 @@ func problemsOf(t *testing.T, more ...string) []string {
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout:"
+	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout: to try it out"
 	missing := filepath.Join(t.TempDir(), "missing")
 	empty := file(t, "\n")
 	many := file(t, "many")

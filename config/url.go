@@ -63,15 +63,16 @@ func splitURL(text string) (urlParts, error) {
 // checkHosts checks a comma-separated list of hosts with optional ports.
 func checkHosts(hosts string) error {
 	for host := range strings.SplitSeq(hosts, ",") {
-		name, port := host, ""
+		name := host
 		if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
-			var err error
-			if name, port, err = net.SplitHostPort(host); err != nil {
+			before, port, err := net.SplitHostPort(host)
+			if err != nil {
 				return errors.New("has a host that cannot be read; write host:port, and IPv6 addresses in brackets")
 			}
 			if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
 				return errors.New("has a port that is no number from 1 to 65535")
 			}
+			name = before
 		}
 		if name == "" {
 			return errors.New("names no host; write host:port after the //")

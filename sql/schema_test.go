@@ -29,7 +29,9 @@ func connect(t *testing.T, s *pgtest.Schema) *pgx.Conn {
 
 func exec(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
 	t.Helper()
-	if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a lock that is never given back
+	defer cancel()
+	if _, err := conn.Exec(ctx, statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }

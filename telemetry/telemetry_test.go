@@ -109,7 +109,7 @@ func TestRegistryIsPrivate(t *testing.T) {
 func TestTracesAreExported(t *testing.T) {
 	clearEnvironment(t)
 	bodies := make(chan []byte, 1)
-	collector := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	collector := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		if r.URL.Path == "/v1/traces" && r.Header.Get("Content-Type") == "application/x-protobuf" {
 			bodies <- body

@@ -1,0 +1,163 @@
+package cli
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/config"
+)
+
+var update = flag.Bool("update", false, "rewrite the golden files")
+
+// execute runs a command line in an environment that holds no other settings.
+func execute(t *testing.T, env []string, args ...string) (status int, stdout, stderr string) {
+	t.Helper()
+	for _, entry := range os.Environ() {
+		if name, _, _ := strings.Cut(entry, "="); strings.HasPrefix(name, config.Prefix) {
+			t.Setenv(name, "")
+		}
+	}
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		t.Setenv(name, value)
+	}
+	var out, errs strings.Builder
+	status = Run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	return status, out.String(), errs.String()
+}
+
+var connections = []string{"OUTBOX_DATABASE_URL=postgres://app:hush@db/shop", "OUTBOX_PUBLISH_URL=amqp://app:hush@rabbit"}
+
+// What people read and scripts take: go test ./cli -update rewrites the files.
+func TestGolden(t *testing.T) {
+	for name, c := range map[string]struct {
+		env  []string
+		args string
+	}{
+		"help":             {nil, "--help"},
+		"help-settings":    {nil, "help settings"},
+		"help-run":         {nil, "run --help"},
+		"help-drain":       {nil, "help drain"},
+		"help-schema":      {nil, "schema --help"},
+		"help-grants":      {nil, "grants --help"},
+		"help-config":      {nil, "config --help"},
+		"help-healthcheck": {nil, "healthcheck --help"},
+		"help-version":     {nil, "version --help"},
+		"schema":           {nil, "schema"},
+		"schema-doorbell":  {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_LISTEN_CHANNEL=it's mine"}, "schema --doorbell"},
+		"grants":           {nil, "grants --role relay"},
+		"grants-mapped":    {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_COLUMNS=last_error:problem,relayed_at:sent at"}, "grants --role Relay"},
+		"grants-delete":    {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_SETTLE=delete"}, "grants --role relay"},
+		"config":           {connections, "config"},
+		"config-destinations": {append([]string{"OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_ORDERS_TOPICS=order.*",
+			"OUTBOX_DESTINATION_ORDERS_PUBLISH_URL=kafka+tls://k:9093", "OUTBOX_DESTINATION_ORDERS_KAFKA_SASL_MECHANISM=PLAIN",
+			"OUTBOX_DESTINATION_ORDERS_KAFKA_SASL_USERNAME=u", "OUTBOX_DESTINATION_ORDERS_KAFKA_SASL_PASSWORD=hush",
+			"OUTBOX_AMQP_EXCHANGE=two\nlines"}, connections...), "config"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			status, out, errs := execute(t, c.env, strings.Fields(c.args)...)
+			if status != 0 || errs != "" {
+				t.Fatalf("status %d: %s", status, errs)
+			}
+			if strings.Contains(out, "hush") {
+				t.Error("a secret was printed")
+			}
+			path := filepath.Join("testdata", name+".golden")
+			if *update {
+				if err := os.WriteFile(path, []byte(out), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(path)
+			if err != nil || string(want) != out {
+				t.Errorf("differs from %s (go test ./cli -update rewrites it): %v\n%s", path, err, out)
+			}
+		})
+	}
+}
+
+func TestBadInput(t *testing.T) {
+	for _, c := range []struct {
+		env    []string
+		args   string
+		status int
+		want   string
+	}{
+		{nil, "runn", 2, `outbox-relay: there is no command "runn"; did you mean run?`},
+		{nil, "publish", 2, `outbox-relay: there is no command "publish"; see outbox-relay help`},
+		{nil, "--table=x", 2, "outbox-relay: unknown flag: --table; see outbox-relay --help"},
+		{nil, "schema --doorbel", 2, "outbox-relay: unknown flag: --doorbel; see outbox-relay schema --help"},
+		{nil, "schema x", 2, `outbox-relay: outbox-relay schema takes no argument "x"; see outbox-relay schema --help`},
+		{nil, "grants", 2, "outbox-relay: grants needs --role NAME, the database role of the relay"},
+		{nil, "grants --role", 2, "outbox-relay: flag needs an argument: --role; see outbox-relay grants --help"},
+		{[]string{"OUTBOX_LISTEN_CHANNEL="}, "schema --doorbell", 2, "outbox-relay: OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the doorbell; set it, or leave out --doorbell"},
+		{[]string{"OUTBOX_TABLE=a.b.c"}, "schema", 2, `outbox-relay: configuration: OUTBOX_TABLE="a.b.c" is no table name; write table or schema.table, a name with a dot in double quotes`},
+		{[]string{"OUTBOX_HTTP_ADDR=x"}, "healthcheck", 2, `outbox-relay: configuration: OUTBOX_HTTP_ADDR="x" is no address; write host:port, or :9630 for all interfaces`},
+		{connections[:1], "config", 2, `outbox-relay: configuration: OUTBOX_PUBLISH_URL is required; write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout: to try it out`},
+		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "run", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
+		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
+		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "drain", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
+	} {
+		t.Run(c.args, func(t *testing.T) {
+			status, out, errs := execute(t, c.env, strings.Fields(c.args)...)
+			if status != c.status || errs != c.want+"\n" || out != "" {
+				t.Errorf("status %d, output %q, errors\n%s\nwant\n%s", status, out, errs, c.want)
+			}
+		})
+	}
+}
+
+func TestVersion(t *testing.T) {
+	status, out, _ := execute(t, nil, "version")
+	lines := strings.Split(out, "\n")
+	if status != 0 || len(lines) != 4 || !strings.HasPrefix(lines[0], "outbox-relay ") || len(lines[0]) == len("outbox-relay ") ||
+		!strings.HasPrefix(lines[1], "commit ") || lines[2] != runtime.Version() {
+		t.Errorf("status %d: %s", status, out)
+	}
+}
+
+// The health check reads nothing but the address, so that a broken secret does not restart the relay.
+func TestHealthcheck(t *testing.T) {
+	live := http.StatusOK
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/livez" {
+			w.WriteHeader(live)
+		}
+	}))
+	env := []string{"OUTBOX_HTTP_ADDR=" + relay.Listener.Addr().String(), "OUTBOX_BATCH_SIZE=wrong"}
+	if status, _, errs := execute(t, env, "healthcheck"); status != 0 || errs != "" {
+		t.Errorf("live: status %d: %s", status, errs)
+	}
+	live = http.StatusServiceUnavailable
+	if status, _, errs := execute(t, env, "healthcheck"); status != 1 || !strings.Contains(errs, "answers 503") {
+		t.Errorf("stuck: status %d: %s", status, errs)
+	}
+	relay.Close()
+	if status, _, errs := execute(t, env, "healthcheck"); status != 1 || !strings.Contains(errs, "connection refused") {
+		t.Errorf("gone: status %d: %s", status, errs)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if status := Run(ctx, []string{"healthcheck"}, nil, &strings.Builder{}, &strings.Builder{}); status != 1 {
+		t.Errorf("stopped: status %d", status)
+	}
+}
+
+func TestLogger(t *testing.T) {
+	for format, want := range map[string]string{"json": `"msg":"up"`, "text": "msg=up"} {
+		var out strings.Builder
+		logger := newLogger(&out, &config.Config{LogFormat: format})
+		logger.Debug("down")
+		logger.Info("up")
+		if !strings.Contains(out.String(), want) || strings.Contains(out.String(), "down") {
+			t.Errorf("%s: %s", format, &out)
+		}
+	}
+}
