@@ -29,7 +29,7 @@ func (e *LeftError) Error() string {
 // Drain relays until the rows that are pending and due now are relayed or failed, by whichever replica. If
 // ctx ends before, the error is a [*LeftError].
 func (r *Relay) Drain(ctx context.Context) error {
-	running, stop := context.WithCancel(ctx)
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it relays until its reasons were asked
 	done := make(chan struct{})
 	go func() { defer close(done); r.Run(running) }()
 	err := r.drained(ctx)

@@ -1,0 +1,48 @@
+package relay
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+func TestTemplate(t *testing.T) {
+	row := &outbox.Row{Message: publisher.Message{Topic: "orders"}, Extra: []string{"eu", "7", ""}, Nulls: 0b100}
+	for text, want := range map[string]string{
+		"": "orders", "{topic}": "orders", "shop.{topic}": "shop.orders", "{region}-{topic}.v{version}": "eu-orders.v7", "fixed": "fixed",
+	} {
+		template, extra, err := ParseTemplate(text, []string{"region", "version"})
+		if err != nil || !slices.Equal(extra, []string{"region", "version"}) {
+			t.Fatalf("%s: %q, %v", text, extra, err)
+		}
+		if got, err := template.topic(row); got != want || err != nil {
+			t.Errorf("%s gives %q, %v, want %q", text, got, err, want)
+		}
+	}
+	template, extra, err := ParseTemplate("{tenant}", []string{"region", "version"})
+	if err != nil || !slices.Equal(extra, []string{"region", "version", "tenant"}) {
+		t.Fatal(extra, err)
+	}
+	if _, err := template.topic(row); publisher.ClassOf(err) != publisher.Permanent {
+		t.Errorf("NULL in the template: %v", err)
+	}
+	for _, text := range []string{"{", "}", "{}", "a{b", "{a{b}}", "a}b"} {
+		if _, _, err := ParseTemplate(text, nil); err == nil {
+			t.Errorf("%q was taken", text)
+		}
+	}
+}
+
+func TestRoute(t *testing.T) {
+	d := &Destination{Topics: []string{"order.*", "invoice"}}
+	for topic, want := range map[string]bool{"order.created": true, "order.": true, "orders": false, "invoice": true, "invoice.x": false} {
+		if got := d.takes(topic); got != want {
+			t.Errorf("%s: %v", topic, got)
+		}
+	}
+	if !(&Destination{}).takes("anything") {
+		t.Error("a destination without patterns takes everything")
+	}
+}

@@ -1,0 +1,70 @@
+/*
+Package relay moves the rows of an outbox to a broker: each at least once, in order for each key.
+
+# The life of a message
+
+	        insert + commit                      SELECT, no lock
+	app ───────────────────▶ pending ─────────────────────────────▶ in flight
+	                            ▲                                      │ queue of its key's worker
+	             restart, crash │                                      ▼
+	            (nothing of a row in flight is written)            on the wire
+	                                                                   │ the broker's answer
+	     ┌───────────────┬────────────────────┬────────────────────────┼──────────────────┐
+	     ▼               ▼                    ▼                        ▼                  ▼
+	  accepted        refused            permanent            topology, unavailable    ambiguous
+	     │               │                    │                        │                  │
+	UPDATE relayed_at  UPDATE attempt+1   UPDATE failed_at     nothing is written     nothing is written;
+	     │               │ waits               │                waits for its topic or   published again
+	     ▼               ▼ (backoff)           ▼                its destination          with the same id
+	  relayed         pending               failed
+
+The parts, each in a file of its own:
+
+  - feed decides what to read next: on from a cursor, recent rows again for late commits, and a sweep from
+    the beginning for whatever else was missed.
+  - dispatch owns the state. It takes rows in table order, queues them for the worker of their key, and
+    decides from the answers what is settled, written, blocked, held or published again (answer, block,
+    hold).
+  - a worker publishes one batch at a time. A key always has the same worker.
+  - the settler marks what was accepted, many rows in a statement, and writes refusals.
+  - engine is the loop that owns feed and dispatch, and hands work to the others; relay looks for the
+    table and runs an engine for as long as this replica is the owner.
+
+# Invariants
+
+ 1. A row is in flight at most once. Its id stays in the set of rows in flight from the read until its mark
+    has been committed, and longer if a read is under way that began before the commit and could still
+    return it (dispatch.gone). So nothing is published twice because the table was read at a bad moment.
+ 2. A key's rows are on the wire in one call at most, in table order. They have one worker and one queue,
+    the worker has one batch at a time, and a publisher accepts of each key a prefix of what it was given.
+ 3. Behind a row that was not accepted nothing of its key is published. The key is blocked: what was taken
+    of it becomes void (block.generation) and is dropped before the next batch or re-read begins. When its
+    time has come it is read again from its head, and it is only free when all that this read returned has
+    been accepted and no row of it was dropped since the read began (block.dropped). A row that the
+    re-read does not return was committed later and will be found by the walk.
+ 4. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and
+    failed_at are as they were read. A refusal is written before its key goes on.
+ 5. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.
+ 6. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
+    their rows are not kept.
+
+# What happens at each failure
+
+  - The process dies: rows in flight are pending in the table. Those that were accepted and not marked
+    yet are published again with the same id, at most as many as may be in flight.
+  - A connection to the database dies: reads begin again after a pause; accepted rows are known in memory
+    and are marked as soon as the database answers, not published again.
+  - The owner is cut off or paused: it stops trusting its lock before the server gives it away, and
+    nothing is handed to a publisher after that. Marks may still be written: they are guarded.
+  - The broker is away: its rows stay where they are, and their keys in order. With several destinations
+    their keys are blocked, so that the others have room.
+  - The outcome of a publish is unknown: the same messages go first when the broker is back. A row that
+    leaves the outcome unknown again and again is tried alone; if others are accepted meanwhile, it is the
+    culprit, and it is refused.
+  - A row commits late, behind rows that were relayed already: the next read of recent rows finds it, or the
+    sweep. If a younger row of its key has been relayed, the order cannot be mended; it is delivered
+    at once and counted.
+  - SIGTERM: nothing new is read or published; what is on the wire is answered and settled; then the lock is
+    released. After a clean stop no row is in between.
+*/
+package relay

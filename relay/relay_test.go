@@ -1,0 +1,204 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"go.opentelemetry.io/otel/metric/noop"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// replica makes a relay of the schema's outbox_messages to a broker in memory.
+func replica(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, change func(*Config)) *Relay {
+	t.Helper()
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := Config{Pool: s.Pool, Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+		Outbox: outbox.Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}}, Limits: Limits{Batch: 100, Rows: 500, Bytes: 1 << 20},
+		Destinations: []*Destination{{Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond, PublishTimeout: 5 * time.Second}},
+		PollInterval: 50 * time.Millisecond, OwnerTTL: 5 * time.Second, Shards: 16, StopTimeout: 10 * time.Second,
+		Meter: noop.Meter{}, Tracer: tracenoop.Tracer{}, Logger: slog.New(slog.DiscardHandler)}
+	if change != nil {
+		change(&c)
+	}
+	r, err := New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// start runs a relay until the test or the returned function ends it.
+func start(t *testing.T, r *Relay) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan struct{})
+	go func() { defer close(done); r.Run(ctx) }()
+	stop = func() { cancel(); <-done }
+	t.Cleanup(stop)
+	return stop
+}
+
+// eventually polls a condition of the database, which has no event to wait for.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not after 20 s", what)
+		}
+	}
+}
+
+func notReady(r *Relay) string {
+	for _, check := range r.Ready() {
+		if check.Err != nil {
+			return check.Name + ": " + check.Err.Error()
+		}
+	}
+	return ""
+}
+
+func TestWaitsForItsTable(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	r := replica(t, s, b, nil)
+	start(t, r)
+	eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "outbox-relay schema") })
+	s.Exec(t, pgtest.ShapeA)
+	eventually(t, "ready", func() bool { return notReady(r) == "" })
+	s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
+	b.Await(t, 1)
+	s.Exec(t, "alter table outbox_messages rename to elsewhere")
+	eventually(t, "not ready without the table", func() bool { return strings.Contains(notReady(r), "does not exist") })
+	s.Exec(t, "alter table elsewhere rename to outbox_messages")
+	s.Exec(t, pgtest.Insert, "t", `{"n": 2}`)
+	b.Await(t, 2)
+	if err := r.Live(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A row is tried MaxAttempts times on each shape; its error fits its column.
+func TestFailureOnEachShape(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		shape string
+		tries int
+	}{"A": {pgtest.ShapeA, 3}, "B": {pgtest.ShapeB, 3}, "C": {pgtest.ShapeC, 4}} { // C counts from 0
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b := pgtest.New(t), publishertest.NewBroker()
+			s.Exec(t, test.shape)
+			s.Exec(t, pgtest.Insert, "t", `{}`)
+			id := pgtest.Value[string](t, s, "select id::text from outbox_messages")
+			for range 10 {
+				b.Answer(id, errors.New("x"), fmt.Errorf("again")) // unclassified: spends nothing
+			}
+			b.Reset()
+			b.Refuse(id, 100)
+			start(t, replica(t, s, b, nil))
+			eventually(t, "failed", func() bool {
+				return pgtest.Value[bool](t, s, "select failed_at is not null and attempt = 4 and last_error is not null and relayed_at is null from outbox_messages")
+			})
+			if b.Tries(id) != test.tries {
+				t.Errorf("%d tries, want %d", b.Tries(id), test.tries)
+			}
+		})
+	}
+}
+
+func TestStandbyTakesOver(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, pgtest.ShapeB)
+	first, second := replica(t, s, b, nil), replica(t, s, b, nil)
+	stop := start(t, first)
+	s.Exec(t, pgtest.Insert, "t", `1`)
+	b.Await(t, 1)
+	start(t, second)
+	eventually(t, "standby is ready and says why", func() bool {
+		checks := second.Ready()
+		return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "standing by: another replica relays; replicas: 2")
+	})
+	stop()
+	s.Exec(t, pgtest.Insert, "t", `2`)
+	if got := len(b.Await(t, 2)); got != 2 {
+		t.Errorf("%d deliveries of 2 rows", got)
+	}
+}
+
+// With polling as good as off, a notification, the doorbell's trigger and the doorbell itself wake the relay.
+func TestWakes(t *testing.T) {
+	t.Parallel()
+	table := sql.Table{Name: "outbox_messages"}
+	for name, test := range map[string]struct {
+		setup string
+		ring  func(*Relay, *pgtest.Schema)
+	}{
+		"notification": {"", func(_ *Relay, s *pgtest.Schema) { s.Exec(t, "select pg_notify($1, '')", s.Name) }},
+		"trigger":      {sql.Schema(table) + sql.Doorbell(table, "CHANNEL"), func(*Relay, *pgtest.Schema) {}},
+		"doorbell":     {"", func(r *Relay, _ *pgtest.Schema) { r.Ring() }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b := pgtest.New(t), publishertest.NewBroker()
+			if test.setup != "" {
+				s.Exec(t, strings.ReplaceAll(test.setup, "CHANNEL", s.Name), pgx.QueryExecModeSimpleProtocol)
+			} else {
+				s.Exec(t, pgtest.ShapeB)
+			}
+			r := replica(t, s, b, func(c *Config) { c.PollInterval, c.ListenChannel = time.Hour, s.Name })
+			start(t, r)
+			eventually(t, "listening", r.listener.Up)
+			for n := 1; n <= 3; n++ {
+				if name == "trigger" {
+					eventually(t, "asleep", func() bool {
+						return pgtest.Value[int](t, s, `select count(*) from pg_locks where locktype = 'advisory' and mode = 'ShareLock'
+							and classid = (hashtext('outbox-relay:doorbell')::bigint & 4294967295)::oid
+							and objid = (hashtext($1)::bigint & 4294967295)::oid`, s.Name+".outbox_messages") == 1
+					})
+				}
+				s.Exec(t, pgtest.Insert, "t", `{}`)
+				test.ring(r, s)
+				b.Await(t, n)
+			}
+		})
+	}
+}
+
+func TestDrain(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, pgtest.ShapeB)
+	for range 300 {
+		s.Exec(t, pgtest.Insert, "t", `{}`)
+	}
+	if err := replica(t, s, b, nil).Drain(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := len(b.All()); got != 300 {
+		t.Errorf("%d deliveries of 300 rows", got)
+	}
+	b.Remove("gone")
+	s.Exec(t, pgtest.Insert, "gone", `{}`)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	err := replica(t, s, b, nil).Drain(ctx)
+	if left, ok := errors.AsType[*LeftError](err); !ok || left.Rows != 1 || !strings.Contains(left.Reasons, "topology 1") {
+		t.Errorf("got %v", err)
+	}
+}
