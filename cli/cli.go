@@ -1,0 +1,60 @@
+// Package cli is the command line: one file for each command, and what they share.
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+)
+
+// Exit statuses of the program, besides 0 for done.
+const (
+	exitFailed     = 1
+	exitUsage      = 2 // configuration or usage error
+	exitUnfinished = 3 // stopped before all was done
+)
+
+// An ExitError makes the program end with a status other than 1.
+type ExitError struct {
+	Status int
+	Err    error
+}
+
+func (e *ExitError) Error() string { return e.Err.Error() }
+func (e *ExitError) Unwrap() error { return e.Err }
+
+// usageError is a mistake in the command line or the configuration.
+func usageError(err error) error { return &ExitError{Status: exitUsage, Err: err} }
+
+// unfinishedError says that a command stopped before all was done.
+func unfinishedError(err error) error { return &ExitError{Status: exitUnfinished, Err: err} }
+
+// Run executes the command that the arguments name and returns the exit status. It returns soon after
+// ctx has ended; how soon depends on the command.
+func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := rootCommand()
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	err := root.ExecuteContext(ctx)
+	if err == nil {
+		return 0
+	}
+	fmt.Fprintf(stderr, "outbox-relay: %v\n", err)
+	if exit, ok := errors.AsType[*ExitError](err); ok {
+		return exit.Status
+	}
+	// What fails before a command has started is its flags or arguments.
+	if _, wrong := errors.AsType[*config.Error](err); wrong || !started {
+		return exitUsage
+	}
+	return exitFailed
+}

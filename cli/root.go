@@ -1,0 +1,67 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+const rootHelp = `outbox-relay publishes the rows that an application writes to its outbox table in PostgreSQL to Kafka, NATS
+JetStream or RabbitMQ: every committed row at least once, in order per key, with retries. A row is marked as
+relayed once the broker has acknowledged it durably.
+
+It is configured by environment variables only. Two are needed:
+
+  OUTBOX_DATABASE_URL   postgres://user:password@host:5432/database
+  OUTBOX_PUBLISH_URL    kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost;
+                        stdout: writes the messages as JSON lines, for trying out
+
+"outbox-relay help settings" explains all of them. Each may be given as a file instead: OUTBOX_DATABASE_URL_FILE.
+
+Without a command it relays until SIGTERM or SIGINT; a second signal stops it at once.
+
+Exit status: 0 done, 1 failed, 2 configuration or usage error, 3 stopped before all was done.`
+
+const rootExamples = `  outbox-relay schema | psql "$OUTBOX_DATABASE_URL"    # make the recommended table
+  outbox-relay config                                  # what is in effect, and where it came from
+  OUTBOX_PUBLISH_URL=stdout: outbox-relay              # see what would be published (rows are marked)
+  OUTBOX_PUBLISH_URL=kafka://localhost:9092 outbox-relay`
+
+func rootCommand() *cobra.Command {
+	root := &cobra.Command{
+		Use:     "outbox-relay",
+		Short:   "Publish outbox rows from PostgreSQL to Kafka, NATS JetStream or RabbitMQ",
+		Long:    rootHelp,
+		Example: rootExamples,
+		// Run reports errors itself, and a usage text would bury them.
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+	}
+	run := runCommand()
+	root.RunE = run.RunE
+	root.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
+			return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+		}
+		return fmt.Errorf("there is no command %q; see outbox-relay help", args[0])
+	}
+	root.SuggestionsMinimumDistance = 2
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
+		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
+	})
+	root.AddCommand(run, drainCommand(), schemaCommand(), grantsCommand(), configCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
+	return root
+}
+
+// noArgs refuses arguments that a command does not take.
+func noArgs(cmd *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("%s takes no argument %q; see %s --help", cmd.CommandPath(), args[0], cmd.CommandPath())
+	}
+	return nil
+}
