@@ -163,10 +163,11 @@ status() {
 }
 
 environment() {
-  local service name
+  local service name value
   for service in "${ALL[@]}"; do
     name=$(variable "$service")
-    printf 'export %s=%q\n' "$name" "${!name:-$("${service}_url")}"
+    value=${!name:-$("${service}_url")}
+    printf "export %s='%s'\n" "$name" "${value//\'/\'\\\'\'}"
   done
   printf 'export PATH=%q:"$PATH"\n' "$SERVICES_DIR/bin:$SERVICES_DIST/bin:$CHECKOUT/bin"
 }
