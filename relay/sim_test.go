@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -25,6 +24,7 @@ import (
 type simTable struct {
 	mu      sync.Mutex
 	rows    map[string]*simRow
+	open    []*simRow // neither relayed nor failed, in table order
 	took    time.Duration
 	down    bool
 	settles int // calls that marked something
@@ -32,6 +32,7 @@ type simTable struct {
 }
 
 type simRow struct {
+	id        string
 	ordinal   int64
 	message   publisher.Message
 	attempt   int64
@@ -47,55 +48,55 @@ func newSimTable() *simTable { return &simTable{rows: map[string]*simRow{}, took
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &simRow{ordinal: ordinal, attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{id: id, ordinal: ordinal, attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
 	t.rows[id] = r
+	at, _ := slices.BinarySearchFunc(t.open, r, func(a, b *simRow) int {
+		if outbox.At(a.ordinal, a.id).Before(outbox.At(b.ordinal, b.id)) {
+			return -1
+		}
+		return 1
+	})
+	t.open = slices.Insert(t.open, at, r)
+}
+
+// close takes rows out of the open ones that are relayed or failed. The caller holds mu.
+func (t *simTable) close() {
+	t.open = slices.DeleteFunc(t.open, func(r *simRow) bool { return r.relayed || r.failed })
 }
 
 var errSimDown = errors.New("the database is down")
 
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
-	type found struct {
-		id string
-		simRow
-	}
-	var all []found
-	for id, r := range t.rows {
-		position := outbox.At(r.ordinal, id)
+	var page outbox.Page
+	for _, r := range t.open {
+		position := outbox.At(r.ordinal, r.id)
 		switch {
-		case r.relayed || r.failed:
-		case q.IDs != nil && !slices.Contains(q.IDs, id):
-		case q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || r.ordinal < *q.From):
-		case q.Recent != nil && r.ordinal < *q.Recent:
-		case !q.After.IsZero() && !q.After.Before(position):
-		default:
-			all = append(all, found{id, *r})
+		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
+			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || r.ordinal < *q.From),
+			q.Recent != nil && r.ordinal < *q.Recent,
+			!q.After.IsZero() && !q.After.Before(position):
+			continue
 		}
-	}
-	down := t.down
-	t.mu.Unlock()
-	slices.SortFunc(all, func(a, b found) int {
-		if outbox.At(a.ordinal, a.id).Before(outbox.At(b.ordinal, b.id)) {
-			return -1
-		}
-		return 1
-	})
-	time.Sleep(t.took)
-	if down {
-		return outbox.Page{}, errSimDown
-	}
-	page := outbox.Page{More: len(all) >= q.Limit}
-	for _, r := range all[:min(len(all), q.Limit)] {
-		row := outbox.Row{Message: r.message, Position: outbox.At(r.ordinal, r.id), Attempt: r.attempt}
+		row := outbox.Row{Message: r.message, Position: position, Attempt: r.attempt}
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
 		}
 		page.Rows = append(page.Rows, row)
 		page.Bytes += int64(row.Message.Size())
-		page.End = row.Position
+		page.End = position
+		if page.More = len(page.Rows) == q.Limit; page.More {
+			break
+		}
+	}
+	down := t.down
+	t.mu.Unlock()
+	time.Sleep(t.took)
+	if down {
+		return outbox.Page{}, errSimDown
 	}
 	return page, nil
 }
@@ -112,6 +113,7 @@ func (t *simTable) Settle(ctx context.Context, ids []string) error {
 		t.rows[id].relayed = true
 		t.rows[id].relays++
 	}
+	t.close()
 	return nil
 }
 
@@ -130,6 +132,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 		r.attempt, r.lastError, r.updated, r.failed = x.Attempt+1, x.Error, time.Now(), x.Failed
 		written = append(written, x.ID)
 	}
+	t.close()
 	return written, nil
 }
 
@@ -155,11 +158,9 @@ func (t *simTable) row(id string) simRow {
 func (t *simTable) pending() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var ids []string
-	for _, id := range slices.Sorted(maps.Keys(t.rows)) {
-		if r := t.rows[id]; !r.relayed && !r.failed {
-			ids = append(ids, id)
-		}
+	ids := make([]string, 0, len(t.open))
+	for _, r := range t.open {
+		ids = append(ids, r.id)
 	}
 	return ids
 }
