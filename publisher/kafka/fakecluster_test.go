@@ -1,8 +1,8 @@
 package kafka
 
 import (
-	"bytes"
 	"context"
+	"crypto/tls"
 	"log/slog"
 	"net"
 	"slices"
@@ -34,7 +34,7 @@ type fakeCluster struct {
 	bend       func(*fakeBatch) fault // asked for each batch, under mu; nil is no fault
 	identities func() kafkago.Error   // answers a request for a producer id; nil gives one
 	throttle   int32                  // milliseconds, in produce answers
-	password   string                 // not empty: SASL PLAIN is required
+	password   string                 // not empty: SASL is required
 	requests   int                    // produce requests so far
 	dials      int
 }
@@ -86,11 +86,19 @@ type fault struct {
 }
 
 func newFakeCluster(t *testing.T, brokers int) *fakeCluster {
+	return newFakeTLSCluster(t, brokers, nil)
+}
+
+// newFakeTLSCluster listens with TLS where secure is not nil.
+func newFakeTLSCluster(t *testing.T, brokers int, secure *tls.Config) *fakeCluster {
 	f := &fakeCluster{t: t, topics: map[string][]*fakePartition{}}
 	for id := range brokers {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
+		}
+		if secure != nil {
+			listener = tls.NewListener(listener, secure)
 		}
 		b := &fakeBroker{id: int32(id), listener: listener, conns: map[net.Conn]struct{}{}}
 		f.brokers = append(f.brokers, b)
@@ -178,7 +186,7 @@ func (f *fakeCluster) accept(b *fakeBroker) {
 }
 
 func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
-	authenticated := false
+	var login fakeLogin
 	for {
 		version, id, _, request, err := protocol.ReadRequest(c)
 		if err != nil {
@@ -193,17 +201,13 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 				{ApiKey: int16(protocol.SaslHandshake), MaxVersion: 1}, {ApiKey: int16(protocol.SaslAuthenticate), MaxVersion: 2},
 			}}
 		case *saslhandshake.Request:
-			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN"}}
+			login.mechanism = r.Mechanism
+			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}}
 		case *saslauthenticate.Request:
-			answer := &saslauthenticate.Response{}
-			f.set(func() { authenticated = bytes.HasSuffix(r.AuthBytes, []byte("\x00"+f.password)) })
-			if !authenticated {
-				answer.ErrorCode = int16(kafkago.SASLAuthenticationFailed)
-			}
-			response = answer
+			f.set(func() { response = login.step(r.AuthBytes, f.password) })
 		default:
 			f.mu.Lock()
-			closed := f.password != "" && !authenticated
+			closed := f.password != "" && !login.done
 			f.mu.Unlock()
 			if closed {
 				return

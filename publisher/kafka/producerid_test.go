@@ -1,0 +1,64 @@
+package kafka
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A broker that has just started has no producer ids for a moment.
+func TestProducerIDsRunShort(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	asked := 0
+	f.set(func() {
+		f.identities = func() kafkago.Error {
+			if asked++; asked < 4 {
+				return kafkago.GroupLoadInProgress
+			}
+			return 0
+		}
+	})
+	expect(t, "after some tries", publish(t, p, rows("t", 0, 1, "a")), ok)
+
+	p = f.open()
+	f.set(func() { f.identities = func() kafkago.Error { return kafkago.GroupLoadInProgress } })
+	answer := answersOf(t, p, rows("t", 0, 1, "b"))[0]
+	if publisher.ClassOf(answer) != down || publisher.ScopeOf(answer) != publisher.ScopeDestination {
+		t.Errorf("without producer ids: %v", answer)
+	}
+	expect(t, "log", f.log("t", 0), "a")
+}
+
+func TestWithoutIdempotence(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0, 0)
+	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
+	var log bytes.Buffer
+	p := f.open(func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	producers := map[int64]bool{}
+	f.set(func() { f.bend = func(b *fakeBatch) fault { producers[b.producer] = true; return fault{} } })
+	for i := range 3 {
+		expect(t, "call", publish(t, p, rows("t", 0, 2, fmt.Sprint(i))), ok)
+	}
+	f.set(func() { f.bend = once(fault{drop: true, append: true}) })
+	messages := rows("t", 0, 2, "a")
+	expect(t, "a lost answer", publish(t, p, messages), unsure)
+	expect(t, "given again", publish(t, p, messages), ok)
+	expect(t, "log", f.log("t", 0), "0", "1", "2", "a", "a")
+	if len(producers) != 1 || !producers[noProducer] {
+		t.Errorf("producer ids on the wire: %v", producers)
+	}
+	if n := strings.Count(log.String(), "idempotent"); n != 1 {
+		t.Errorf("%d lines in the log:\n%s", n, log.String())
+	}
+}

@@ -1,0 +1,230 @@
+package kafka
+
+import (
+	"slices"
+	"testing"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// What the broker appended without saying so is resent until it says so, and is in the log once.
+func TestUnresolvedBatchIsResent(t *testing.T) {
+	t.Parallel()
+	for name, f := range map[string]fault{
+		"timed out":               {code: kafkago.RequestTimedOut, append: true},
+		"not enough after append": {code: kafkago.NotEnoughReplicasAfterAppend, append: true},
+		"timed out, not appended": {code: kafkago.RequestTimedOut},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cluster := newFakeCluster(t, 1)
+			cluster.topic("t", 0)
+			p := cluster.open()
+			cluster.set(func() { cluster.bend = once(f) })
+			messages := rows("t", 0, 1, "a", "b")
+			expect(t, "first call", publish(t, p, messages), unsure, unsure)
+			messages = append(messages, rows("t", 0, 1, "c")...)
+			expect(t, "second call", publish(t, p, messages), ok, ok, ok)
+			expect(t, "log", cluster.log("t", 0), "a", "b", "c")
+			expect(t, "third call, on purpose", publish(t, p, messages[:1]), ok)
+			expect(t, "log", cluster.log("t", 0), "a", "b", "c", "a")
+		})
+	}
+}
+
+// A connection that dies is replaced and the batch resent within the call.
+func TestLostAnswerIsResentAtOnce(t *testing.T) {
+	t.Parallel()
+	for _, appended := range []bool{true, false} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		f.set(func() { f.bend = once(fault{drop: true, append: appended}) })
+		expect(t, "answers", publish(t, p, rows("t", 0, 1, "a", "b")), ok, ok)
+		expect(t, "log", f.log("t", 0), "a", "b")
+	}
+}
+
+// The batch stays while the broker is away, is resolved by a call that knows nothing of it, and its
+// messages are recognised when they come again.
+func TestUnresolvedBatchOutlastsCalls(t *testing.T) {
+	t.Parallel()
+	for _, appended := range []bool{true, false} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0, 0)
+		p := f.open()
+		expect(t, "first", publish(t, p, rows("t", 0, 2, "zero")), ok)
+		f.set(func() { f.bend = times(2, fault{drop: true, append: appended}) })
+		lost := rows("t", 0, 2, "a", "b", "c")
+		lost[2].Key = lost[0].Key
+		expect(t, "lost", publish(t, p, lost), unsure, unsure, unsure)
+		f.setDown(0, true)
+		expect(t, "while the broker is away", publish(t, p, lost), down, down, behind)
+		f.setDown(0, false)
+		eventually(t, func() bool { return answersOf(t, p, rows("t", 0, 2, "other"))[0] == nil })
+		expect(t, "log", f.log("t", 0), "zero", "a", "b", "c", "other")
+		late := rows("t", 0, 2, "d")
+		late[0].Key = lost[0].Key
+		expect(t, "given again", publish(t, p, append(lost, late...)), ok, ok, ok, ok)
+		expect(t, "log", f.log("t", 0), "zero", "a", "b", "c", "other", "d")
+	}
+}
+
+// Keyless messages find the partition that has them, wherever the spreading points.
+func TestUnresolvedKeylessMessages(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0, 0, 0)
+	p := f.open()
+	f.set(func() { f.bend = times(2, fault{drop: true, append: true}) })
+	messages := []publisher.Message{{ID: "a", Topic: "t"}, {ID: "b", Topic: "t"}}
+	expect(t, "lost", publish(t, p, messages), unsure, unsure)
+	expect(t, "given again", publish(t, p, append(messages, publisher.Message{ID: "c", Topic: "t"})), ok, ok, ok)
+	all := slices.Concat(f.log("t", 0), f.log("t", 1), f.log("t", 2))
+	slices.Sort(all)
+	expect(t, "logs", all, "a", "b", "c")
+}
+
+// A kept batch that turns out accepted must not be reported while an older row of its key fails.
+func TestPrefixHoldsForRecalledMessages(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	f.set(func() { f.bend = times(2, fault{drop: true, append: true}) })
+	messages := rows("t", 0, 1, "b")
+	expect(t, "lost", publish(t, p, messages), unsure)
+	older := publisher.Message{ID: "a", Topic: "t", Key: messages[0].Key, Headers: []publisher.Header{{Name: "CC", Value: "x"}}}
+	expect(t, "resolved", publish(t, p, rows("t", 0, 1, "other")), ok)
+	expect(t, "behind an older one", publish(t, p, append([]publisher.Message{older}, messages...)), never, behind)
+	older.Headers = nil
+	f.set(func() { f.bend = once(fault{code: kafkago.NotEnoughReplicas}) })
+	expect(t, "behind one that the broker refuses", publish(t, p, append([]publisher.Message{older}, messages...)), down, behind)
+	expect(t, "alone", publish(t, p, messages), ok)
+	expect(t, "log", f.log("t", 0), "b", "other")
+}
+
+func TestLostSequenceBeginsNewEpoch(t *testing.T) {
+	t.Parallel()
+	for _, code := range []kafkago.Error{kafkago.OutOfOrderSequenceNumber, kafkago.InvalidProducerEpoch, kafkago.UnknownProducerId} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		expect(t, "first", publish(t, p, rows("t", 0, 1, "a")), ok)
+		f.set(func() { f.bend = once(fault{code: code}) })
+		expect(t, "new epoch", publish(t, p, rows("t", 0, 1, "b")), ok)
+		f.set(func() { f.bend = times(2, fault{code: code}) })
+		messages := rows("t", 0, 1, "c")
+		expect(t, "refused again", publish(t, p, messages), down)
+		expect(t, "then taken", publish(t, p, messages), ok)
+		expect(t, "log", f.log("t", 0), "a", "b", "c")
+	}
+}
+
+// The log was truncated: the kept batch is gone with what was before it.
+func TestUnresolvedBatchOfLostSequence(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	expect(t, "first", publish(t, p, rows("t", 0, 1, "a")), ok)
+	f.set(func() { f.bend = times(2, fault{drop: true, append: true}) })
+	messages := rows("t", 0, 1, "b", "c")
+	expect(t, "lost", publish(t, p, messages), unsure, unsure)
+	f.set(func() {
+		p := f.topics["t"][0]
+		p.ids, p.producers[4000] = nil, &fakeProducer{}
+	})
+	expect(t, "given again", publish(t, p, append(messages, rows("t", 0, 1, "d")...)), ok, ok, ok)
+	expect(t, "log", f.log("t", 0), "b", "c", "d")
+}
+
+// The answer to a batch is lost, the resend is refused for its sequence, and so is the new epoch: then
+// it is known that nothing of it is in the log.
+func TestLostAnswerThenLostSequence(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	faults := []fault{{drop: true}, {code: kafkago.OutOfOrderSequenceNumber}, {code: kafkago.OutOfOrderSequenceNumber}}
+	f.set(func() {
+		f.bend = func(*fakeBatch) (next fault) {
+			if len(faults) > 0 {
+				next, faults = faults[0], faults[1:]
+			}
+			return next
+		}
+	})
+	messages := rows("t", 0, 1, "a", "b")
+	expect(t, "refused", publish(t, p, messages), down, down)
+	expect(t, "given again", publish(t, p, messages), ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b")
+}
+
+func TestLastEpochTakesNewProducerID(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	expect(t, "first", publish(t, p, rows("t", 0, 1, "a")), ok)
+	p.cluster.states["t"][0].producer.epoch = 1<<15 - 1
+	f.set(func() {
+		f.topics["t"][0].producers[4000].epoch = 1<<15 - 1
+		f.topics["t"][0].producers[4000].last = nil
+		f.bend = once(fault{code: kafkago.UnknownProducerId})
+		delete(f.topics["t"][0].producers, 4000)
+	})
+	messages := rows("t", 0, 1, "b")
+	expect(t, "no epochs left", publish(t, p, messages), down)
+	if p.identity.known.Load() != unknownProducer {
+		t.Error("the spent producer id is still in use")
+	}
+	expect(t, "with a new id", publish(t, p, messages), ok)
+}
+
+// A resend is allowed for each batch of a call, not once for all.
+func TestEachBatchMayBeResent(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	number := 0
+	f.set(func() {
+		f.bend = func(*fakeBatch) fault {
+			if number++; number%2 == 1 {
+				return fault{drop: true, append: true}
+			}
+			return fault{}
+		}
+	})
+	messages := rows("t", 0, 1, "a", "b", "c", "d")
+	for i := range messages {
+		messages[i].Payload = make([]byte, maxBatchBytes/2)
+	}
+	expect(t, "four batches", publish(t, p, messages), ok, ok, ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b", "c", "d")
+}
+
+// Whatever the broker says after it has appended, the next message of the same size is not taken for
+// the one before.
+func TestErrorAfterAppendLosesNothing(t *testing.T) {
+	t.Parallel()
+	for _, code := range []kafkago.Error{
+		kafkago.Unknown, kafkago.Error(9999), kafkago.NotLeaderForPartition, kafkago.UnknownTopicOrPartition,
+		kafkago.KafkaStorageError, kafkago.LeaderNotAvailable, kafkago.RequestTimedOut,
+	} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		f.set(func() { f.bend = times(2, fault{code: code, append: true}) })
+		if publish(t, p, rows("t", 0, 1, "a"))[0] == ok {
+			t.Errorf("%v: accepted", code)
+		}
+		f.set(func() { f.bend = nil })
+		expect(t, code.Title(), publish(t, p, rows("t", 0, 1, "b")), ok)
+		if log := f.log("t", 0); !slices.Contains(log, "b") {
+			t.Errorf("%v: the log is %v", code, log)
+		}
+	}
+}

@@ -1,0 +1,195 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A use is one topic in a call.
+type use struct {
+	topic  *topic
+	err    error
+	sticky int32   // the partition for keyless messages in this call
+	jobs   []int32 // by partition: index in call.jobs + 1
+}
+
+// A target is where a message goes.
+type target struct{ use, partition, wave int32 }
+
+const notSent = -1
+
+// findTopics learns what is needed of the topics. It reports false when it could not, and then all
+// messages are answered.
+func (c *call) findTopics(ctx context.Context) bool {
+	var previous string
+	for i := range c.messages {
+		name := c.messages[i].Topic
+		if i > 0 && name == previous || !legalTopic(name) {
+			continue
+		}
+		previous = name
+		if _, ok := c.byName[name]; ok {
+			continue
+		}
+		known, fresh := c.publisher.cluster.cached(name, c.now)
+		if !fresh {
+			c.names = append(c.names, name)
+		}
+		c.byName[name] = int32(len(c.topics))
+		c.topics = append(c.topics, use{topic: known})
+	}
+	if len(c.names) > 0 {
+		refused, err := c.publisher.cluster.refresh(ctx, c.names)
+		if err != nil && ctx.Err() != nil {
+			return false
+		}
+		for _, name := range c.names {
+			u := &c.topics[c.byName[name]]
+			if known, _ := c.publisher.cluster.cached(name, c.now); known != nil {
+				u.topic = known // not fresh perhaps, but then sending shows what it is worth
+			} else if err != nil {
+				u.err = c.publisher.unreached(err)
+			} else if u.err = refused[name]; u.err == nil {
+				u.err = publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: the broker left it out of its answer", name)
+			}
+		}
+	}
+	for i := range c.topics {
+		if u := &c.topics[i]; u.err == nil {
+			u.prepare()
+		}
+	}
+	return true
+}
+
+// prepare chooses the call's partition for keyless messages: the next one that has a leader.
+func (u *use) prepare() {
+	t := u.topic
+	u.jobs = append(u.jobs[:0], make([]int32, len(t.partitions))...)
+	turn := t.spread.Add(1) - 1
+	if u.sticky = int32(turn % uint32(len(t.partitions))); len(t.available) > 0 {
+		u.sticky = t.available[turn%uint32(len(t.available))]
+	}
+}
+
+// routeAll checks the messages in order and gives each its partition and its wave. A key whose
+// messages change partition, because they change topic, has the later run in a later wave.
+func (c *call) routeAll() {
+	for i := range c.messages {
+		i := int32(i)
+		group := c.keys.of[i]
+		if group != keyless && c.stopped[group] {
+			continue
+		}
+		to, err := c.target(i)
+		if err != nil {
+			c.late = append(c.late, late{i, err})
+			if group != keyless {
+				c.stopped[group] = true
+			}
+			continue
+		}
+		if to.use < 0 {
+			c.errs[i] = nil // accepted in an earlier call, which could not tell
+			continue
+		}
+		if group != keyless {
+			before := c.last[group]
+			to.wave = before.wave
+			if before.use >= 0 && (before.use != to.use || before.partition != to.partition) {
+				to.wave++
+			}
+			c.last[group] = to
+		}
+		c.route[i], c.waves[i] = to, to.wave
+		c.count = max(c.count, to.wave+1)
+	}
+}
+
+// target returns the message's partition, or why it has none. A use of -1 is a message that is in the
+// log already.
+func (c *call) target(i int32) (target, error) {
+	m := &c.messages[i]
+	if !legalTopic(m.Topic) {
+		return target{}, publisher.PermanentError("illegal topic", "topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)
+	}
+	if err := m.CheckHeaders(); err != nil {
+		return target{}, err
+	}
+	if bodySize(m) > maxRecordBytes {
+		return target{}, publisher.PermanentError("message too large", "a record of %d bytes is larger than any Kafka request", bodySize(m))
+	}
+	index := c.byName[m.Topic]
+	u := &c.topics[index]
+	if u.err != nil {
+		return target{}, u.err
+	}
+	to := target{use: index}
+	if b, accepted := c.publisher.recall.find(m.Topic, m.ID, c.now); accepted {
+		return target{use: -1}, nil
+	} else if b != nil && int(b.partition.index) < len(u.topic.partitions) {
+		to.partition = b.partition.index
+	} else if m.Key != nil {
+		to.partition = partitionOf(c.keys.hashes[i], len(u.topic.partitions))
+	} else {
+		to.partition = u.sticky
+	}
+	if u.topic.leaders[to.partition] == nil {
+		return target{}, leaderless(m.Topic, to.partition)
+	}
+	return to, nil
+}
+
+// gather makes the jobs of one wave.
+func (c *call) gather(wave int32) []*job {
+	c.jobs = c.jobs[:0]
+	for i := range c.messages {
+		if c.waves[i] != wave || c.blocked(int32(i)) {
+			continue
+		}
+		to := c.route[i]
+		u := &c.topics[to.use]
+		if u.jobs[to.partition] == 0 {
+			c.addJob(u, to.partition)
+		}
+		j := &c.jobs[u.jobs[to.partition]-1]
+		j.queue = append(j.queue, int32(i))
+	}
+	c.ready = c.ready[:0]
+	for i := range c.jobs {
+		c.ready = append(c.ready, &c.jobs[i])
+	}
+	for i := range c.topics {
+		clear(c.topics[i].jobs)
+	}
+	return c.ready
+}
+
+// addJob appends a job for the partition, with the memory of one of an earlier call.
+func (c *call) addJob(u *use, partition int32) {
+	n := len(c.jobs)
+	if n < cap(c.jobs) {
+		c.jobs = c.jobs[:n+1]
+	} else {
+		c.jobs = append(c.jobs, job{})
+	}
+	c.jobs[n] = job{call: c, partition: u.topic.partitions[partition], leader: u.topic.leaders[partition],
+		queue: c.jobs[n].queue[:0], ends: c.jobs[n].ends[:0]}
+	u.jobs[partition] = int32(n) + 1
+}
+
+// legalTopic is the brokers' own rule.
+func legalTopic(name string) bool {
+	if len(name) == 0 || len(name) > 249 || name == "." || name == ".." {
+		return false
+	}
+	for i := range len(name) {
+		switch b := name[i]; {
+		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '.', b == '_', b == '-':
+		default:
+			return false
+		}
+	}
+	return true
+}
