@@ -34,7 +34,7 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.telemetry, err = telemetry.New(ctx, telemetry.Build{Version: version, Commit: commit}, logger); err != nil {
+	if a.telemetry, err = telemetry.New(ctx, thisBuild(), logger); err != nil {
 		return a, err
 	}
 	a.closers = append(a.closers, func() error {

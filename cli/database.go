@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -37,19 +38,28 @@ func refresh(c *pgx.ConnConfig, url config.Secret) error {
 	if err != nil {
 		return err
 	}
+	if err := config.CheckDatabase(text); err != nil {
+		return fmt.Errorf("the database URL has changed and %w", err)
+	}
 	now, err := pgx.ParseConfig(text)
 	if err != nil {
-		return fmt.Errorf("the database URL has changed to something that is none: %w", err)
+		return errors.New("the database URL has changed and cannot be used")
 	}
 	c.User, c.Password = now.User, now.Password
 	return nil
+}
+
+// errURL is about what the configuration's own check has let through. The library's text is not shown: it
+// masks passwords only as well as it can.
+func errURL(variable string) error {
+	return errors.New(variable + " has a parameter that the relay cannot use: check the names and values behind the question mark")
 }
 
 // newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
 func newPool(ctx context.Context, d config.Database) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(d.URL.Loaded())
 	if err != nil {
-		return nil, fmt.Errorf("OUTBOX_DATABASE_URL: %w", err)
+		return nil, errURL("OUTBOX_DATABASE_URL")
 	}
 	prepare(c.ConnConfig)
 	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
@@ -61,7 +71,7 @@ func newPool(ctx context.Context, d config.Database) (*pgxpool.Pool, error) {
 func newConnect(d config.Database) (func(context.Context) (*pgx.Conn, error), error) {
 	c, err := pgx.ParseConfig(d.DirectURL.Loaded())
 	if err != nil {
-		return nil, fmt.Errorf("OUTBOX_DATABASE_DIRECT_URL: %w", err)
+		return nil, errURL("OUTBOX_DATABASE_DIRECT_URL")
 	}
 	prepare(c)
 	return func(ctx context.Context) (*pgx.Conn, error) {

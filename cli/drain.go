@@ -12,21 +12,21 @@ import (
 )
 
 func drainCommand() *cobra.Command {
-	var timeout time.Duration
+	var timeout config.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Relay the rows that are pending now, then exit",
 		Long: `Relay the rows that are committed and due now, retries included, then exit 0: all are relayed or failed, by
 whichever replica. Exit 3, with a count by reason, when rows are left at the end of the time. Serves no HTTP.
 For Jobs.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load()
 			if err != nil {
 				return usageError(err)
 			}
 			if !cmd.Flags().Changed("timeout") {
-				timeout = c.ShutdownTimeout
+				timeout = config.Duration(c.ShutdownTimeout)
 			}
 			if timeout <= 0 {
 				return usageError(errors.New("--timeout must be longer than nothing"))
@@ -35,7 +35,7 @@ For Jobs.`,
 			if err != nil {
 				return usageError(err)
 			}
-			ctx, cancel := context.WithTimeout(cmd.Context(), timeout)
+			ctx, cancel := context.WithTimeout(cmd.Context(), time.Duration(timeout))
 			defer cancel()
 			err = a.Drain(ctx)
 			if _, left := errors.AsType[*relay.LeftError](err); left {
@@ -44,6 +44,7 @@ For Jobs.`,
 			return errors.Join(err, a.close())
 		},
 	}
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "how long it may take (default OUTBOX_SHUTDOWN_TIMEOUT)")
+	cmd.Flags().Var(&timeout, "timeout", "how long it may take (default OUTBOX_SHUTDOWN_TIMEOUT)")
+	cmd.Flags().Lookup("timeout").DefValue = ""
 	return cmd
 }

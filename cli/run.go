@@ -22,7 +22,7 @@ answered and settled, and another replica takes over. A second signal stops at o
 
 The database and the broker may be away at start: /readyz, the log and the metrics say so, and the relay
 begins when they come.`,
-		Args: cobra.NoArgs,
+		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := config.Load()
 			if err != nil {
@@ -40,7 +40,8 @@ begins when they come.`,
 
 // run relays and serves HTTP until ctx ends, or HTTP cannot be served.
 func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
-	logger.Info("starting", "version", version, "commit", commit)
+	build := thisBuild()
+	logger.Info("starting", "version", build.Version, "commit", build.Commit)
 	relaying, stop := context.WithCancel(ctx)
 	defer stop()
 	// Health and metrics are served until the relay has stopped.

@@ -82,15 +82,15 @@ func checkDatabase(s *scope, key string, secret Secret) {
 	if !secret.IsSet() {
 		return
 	}
-	if err := parseDatabase(secret.value); err != nil {
+	if err := CheckDatabase(secret.value); err != nil {
 		s.bad(key, "%s", err)
 	}
 }
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
 
-// parseDatabase checks a connection string. Its errors hold no part of it that could be a password.
-func parseDatabase(text string) error {
+// CheckDatabase checks a connection string. Its errors hold no part of it that could be a password.
+func CheckDatabase(text string) error {
 	if isDatabaseURL(text) {
 		u, err := splitURL(text)
 		if err != nil {

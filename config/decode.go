@@ -50,7 +50,7 @@ func textForm(t reflect.Type) reflect.Type {
 	case reflect.TypeFor[int64]():
 		return reflect.TypeFor[size]()
 	case reflect.TypeFor[time.Duration]():
-		return reflect.TypeFor[duration]()
+		return reflect.TypeFor[Duration]()
 	case reflect.TypeFor[[]string]():
 		return reflect.TypeFor[list]()
 	case reflect.TypeFor[map[string]string]():

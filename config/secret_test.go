@@ -137,7 +137,7 @@ func FuzzRedact(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, url, dsn string) {
 		_, _ = ParseBroker(url)
-		_ = parseDatabase(dsn)
+		_ = CheckDatabase(dsn)
 		// Whatever surrounds it, a password in its proper place is not shown.
 		for _, text := range []string{"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn, "password='S3cret!' " + dsn} {
 			if shown := (Setting{secret: "database"}).redact(text); strings.Contains(shown, "S3cret!") &&

@@ -25,11 +25,13 @@ func (c *count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-type duration time.Duration
+// A Duration is a time.Duration that reads d for days; it fits a command line's flags as well.
+type Duration time.Duration
 
 var days = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d`)
 
-func (d *duration) UnmarshalText(text []byte) error {
+// UnmarshalText reads Go's form and days.
+func (d *Duration) UnmarshalText(text []byte) error {
 	hours := days.ReplaceAllStringFunc(string(text), func(part string) string {
 		n, _ := strconv.ParseFloat(strings.TrimSuffix(part, "d"), 64) // the pattern lets only numbers through
 		return strconv.FormatFloat(n*24, 'f', -1, 64) + "h"
@@ -38,9 +40,16 @@ func (d *duration) UnmarshalText(text []byte) error {
 	if err != nil {
 		return errors.New("is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d")
 	}
-	*d = duration(parsed)
+	*d = Duration(parsed)
 	return nil
 }
+
+// Set, String and Type make a flag of it.
+func (d *Duration) Set(text string) error { return d.UnmarshalText([]byte(text)) }
+func (d *Duration) String() string        { return time.Duration(*d).String() }
+
+// Type names the value in a help text.
+func (d *Duration) Type() string { return "duration" }
 
 type size int64
 
