@@ -16,14 +16,14 @@ const maxSequence = 1<<31 - 1
 // else is sent before the same bytes, sent again, have been answered: the broker recognises them by
 // their sequence, so that they end in the log exactly once.
 //
-//	          build            answered: accepted
-//	none ────────────▶ sent ──────────────────────▶ none, sequence + n
-//	 ▲                 │  ▲ answered: refused ─────▶ none, same sequence
-//	 │      no answer  ▼  │ resend   sequence lost ─▶ none, epoch + 1, sequence 0
-//	 │               unsure
-//	 │                 │ the call ends
-//	 │  resolved       ▼
-//	 └────────────── kept, its ids in recall; a later call resends it first
+//	      build            answered: accepted
+//	none ────────▶ sent ─────────────────────▶ none, sequence + n
+//	               │  ▲    refused ──────────▶ none, same sequence
+//	 no answer, or │  │    sequence lost ────▶ none, epoch + 1, sequence 0
+//	 one that      │  │
+//	 proves nothing▼  │ resend
+//	              unsure ────────────────────▶ kept, its ids in recall, when the call ends;
+//	                                           a later call resends it first
 type partition struct {
 	topic string
 	index int32
@@ -43,7 +43,7 @@ type batch struct {
 	partition *partition
 	bytes     []byte // with size prefix
 	count     int32
-	unsure    bool // was sent at least once without an answer
+	unsure    bool // was sent, and may be in the log for all that was answered
 	kept      bool // is in recall
 
 	ids      []string  // when kept; guarded by recall

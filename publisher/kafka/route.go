@@ -19,8 +19,7 @@ type target struct{ use, partition, wave int32 }
 
 const notSent = -1
 
-// findTopics learns what is needed of the topics. It reports false when it could not, and then all
-// messages are answered.
+// findTopics learns what is needed of the topics. It reports false when ctx has ended meanwhile.
 func (c *call) findTopics(ctx context.Context) bool {
 	var previous string
 	for i := range c.messages {
