@@ -1,0 +1,61 @@
+package ledger
+
+import "slices"
+
+// A Fault is a way in which what arrived can differ from what was committed.
+type Fault string
+
+// The faults that Check looks for.
+const (
+	Missing   Fault = "committed, but never arrived"
+	Ghost     Fault = "rolled back, but arrived"
+	Stranger  Fault = "arrived, but the application never wrote it"
+	Duplicate Fault = "arrived more than once"
+	Reordered Fault = "arrived behind a younger row of its key"
+	Changed   Fault = "arrived with another key or payload"
+)
+
+// AllFaults lists them, the worst first.
+var AllFaults = []Fault{Missing, Ghost, Stranger, Reordered, Changed, Duplicate}
+
+// Check compares what arrived with what was committed and returns the ids at fault. It is empty when
+// exactly the committed rows arrived, each once, unchanged, and those of each key in table order.
+func (l *Ledger) Check() map[Fault][]string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	faults := map[Fault][]string{}
+	found := func(f Fault, id string) { faults[f] = append(faults[f], id) }
+
+	seen := map[string]bool{}
+	youngest := map[string]int64{} // seq, by key
+	for _, a := range l.arrivals {
+		if seen[a.ID] {
+			found(Duplicate, a.ID)
+			continue // only first deliveries have an order
+		}
+		seen[a.ID] = true
+		e := l.rows[a.ID]
+		if e == nil {
+			found(Stranger, a.ID)
+			continue
+		}
+		if e.outcome != committed {
+			found(Ghost, a.ID)
+			continue
+		}
+		if a.Key != e.Key || a.Payload != e.Payload {
+			found(Changed, a.ID)
+		}
+		if e.Seq < youngest[e.Key] {
+			found(Reordered, a.ID)
+		}
+		youngest[e.Key] = max(youngest[e.Key], e.Seq)
+	}
+	for id, e := range l.rows {
+		if e.outcome == committed && !seen[id] {
+			found(Missing, id)
+		}
+	}
+	slices.Sort(faults[Missing]) // a map has none
+	return faults
+}

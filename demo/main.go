@@ -1,0 +1,86 @@
+// Command demo shows the relay at work and checks what it did. An application writes orders and the
+// messages about them; the relay, as its real binary, publishes them; a consumer reads the broker. It
+// ends by itself and leaves nothing behind.
+//
+// `make demo` starts it with what it needs.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/demo/broker"
+	"github.com/outbox-relay/outbox-relay/demo/ledger"
+)
+
+// Exit status, as of the relay.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitInterrupted = 3
+)
+
+type options struct {
+	broker   string
+	relay    string // path of the binary
+	duration time.Duration
+	patience time.Duration
+	workers  int
+	rate     int
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	os.Exit(run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr))
+}
+
+func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	var o options
+	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
+	flags.SetOutput(stderr)
+	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", "))
+	flags.StringVar(&o.relay, "relay", "../outbox-relay", "path of the relay's binary")
+	flags.DurationVar(&o.duration, "duration", 28*time.Second, "how long orders are taken")
+	flags.DurationVar(&o.patience, "patience", 10*time.Second, "how long nothing may arrive until what is outstanding counts as missing")
+	flags.IntVar(&o.workers, "workers", 4, "workers of the application")
+	flags.IntVar(&o.rate, "rate", 200, "transactions a second")
+	switch err := flags.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		return exitUsage
+	}
+	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || o.duration < time.Second || o.workers < 1 || o.rate < 1 {
+		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers and --rate are positive\n", strings.Join(broker.Kinds, ", "))
+		return exitUsage
+	}
+	d := &demo{options: o, url: getenv("TEST_DATABASE_URL"), ledger: ledger.New()}
+	right, err := d.play(ctx, getenv, stdout)
+	status := exitDone
+	switch {
+	case ctx.Err() != nil:
+		fmt.Fprintln(stderr, "demo: interrupted")
+		status = exitInterrupted
+	case err != nil:
+		fmt.Fprintf(stderr, "demo: %v\n", err)
+		status = exitFailed
+	case !right:
+		status = exitFailed
+	}
+	if err := errors.Join(d.left...); err != nil {
+		fmt.Fprintf(stderr, "demo: cleaning up: %v\n", err)
+		return exitFailed
+	}
+	return status
+}
