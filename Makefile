@@ -39,7 +39,7 @@ demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka
 
 .PHONY: demo-run
 demo-run:
-	@cd demo && go run . --broker $(BROKER)
+	@cd demo && go build -o ../bin/demo . && exec ../bin/demo --broker $(BROKER)
 
 .PHONY: test
 test: lint ## everything: linters, chart, all tests against real services
