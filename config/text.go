@@ -44,9 +44,11 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Set, String and Type make a flag of it.
+// Set reads the text form; with String and Type it makes a flag.
 func (d *Duration) Set(text string) error { return d.UnmarshalText([]byte(text)) }
-func (d *Duration) String() string        { return time.Duration(*d).String() }
+
+// String returns the text form.
+func (d *Duration) String() string { return time.Duration(*d).String() }
 
 // Type names the value in a help text.
 func (d *Duration) Type() string { return "duration" }

@@ -27,6 +27,9 @@ type Row struct {
 // ID identifies the row in this table; it is not for people.
 func (r *Row) ID() string { return r.Position.id }
 
+// Key returns the ordering key as text that shares the message's bytes, and whether the row has one.
+func (r *Row) Key() (text string, ok bool) { return asString(r.Message.Key), r.Message.Key != nil }
+
 // Indexes of the columns that every read selects.
 const (
 	atID = iota

@@ -85,9 +85,7 @@ func TestShapes(t *testing.T) {
 			for _, row := range rows {
 				got = append(got, row.Message.ID)
 			}
-			for _, id := range pgtest.Value[[]string](t, s, "select array_agg(id::text order by inserted_at, id) from outbox_messages") {
-				want = append(want, id)
-			}
+			want = append(want, pgtest.Value[[]string](t, s, "select array_agg(id::text order by inserted_at, id) from outbox_messages")...)
 			if !slices.Equal(got, want) {
 				t.Errorf("order %v, want %v", got, want)
 			}

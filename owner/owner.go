@@ -71,7 +71,7 @@ func (o *Owner) update(change func(*State)) {
 	defer o.mu.Unlock()
 	before := o.state
 	change(&o.state)
-	if before.Owned != o.state.Owned || before.Replicas != o.state.Replicas || before.Err != o.state.Err {
+	if before.Owned != o.state.Owned || before.Replicas != o.state.Replicas || !errors.Is(o.state.Err, before.Err) {
 		if o.changed != nil {
 			close(o.changed)
 		}

@@ -2,7 +2,6 @@ package relay
 
 import (
 	"hash/maphash"
-	"unsafe"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
 )
@@ -32,10 +31,10 @@ type key struct {
 }
 
 func keyOf(r *outbox.Row) key {
-	if r.Message.Key == nil {
-		return key{text: r.ID(), keyless: true}
+	if text, ok := r.Key(); ok {
+		return key{text: text}
 	}
-	return key{text: unsafe.String(unsafe.SliceData(r.Message.Key), len(r.Message.Key))}
+	return key{text: r.ID(), keyless: true}
 }
 
 var seed = maphash.MakeSeed()
