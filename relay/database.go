@@ -5,30 +5,53 @@ import (
 	"sync"
 )
 
-// database knows whether the database answered last, and logs when that changes.
+// database knows whether the database answered last, to reads and to writes apart, and logs when that
+// changes. A role that may read and not write must not look well after each read.
 type database struct {
-	logger *slog.Logger
-	mu     sync.Mutex
-	known  bool
-	err    error
+	logger        *slog.Logger
+	mu            sync.Mutex
+	reads, writes error
+	trouble       bool // has been logged
 }
 
-// report takes note of the result of a statement.
-func (d *database) report(err error) {
+// read takes note of the result of a read.
+func (d *database) read(err error) { d.report(func() { d.reads = err }) }
+
+// wrote takes note of the result of a write.
+func (d *database) wrote(err error) { d.report(func() { d.writes = err }) }
+
+func (d *database) report(note func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	switch {
-	case err != nil && (d.err == nil || !d.known):
+	note()
+	switch err := d.err(); {
+	case err != nil && !d.trouble:
 		d.logger.Warn("database cannot be used", "error", err)
-	case err == nil && d.err != nil:
+	case err == nil && d.trouble:
 		d.logger.Info("database is back")
 	}
-	d.known, d.err = true, err
+	d.trouble = d.err() != nil
 }
 
-// state returns the last error, and whether anything is known yet.
-func (d *database) state() (err error, known bool) {
+// err is why the database cannot be used.
+func (d *database) err() error {
+	if d.reads != nil {
+		return d.reads
+	}
+	return d.writes
+}
+
+// state returns why the database cannot be used, nil when it can or nothing is known.
+func (d *database) state() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.err, d.known
+	return d.err()
+}
+
+// stopped says that there are no more writes to learn from.
+func (d *database) stopped() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.writes = nil
+	d.trouble = d.reads != nil
 }

@@ -57,6 +57,7 @@ type response struct {
 	request
 	page           outbox.Page
 	err            error
+	cancelled      bool // the read was cut off, which says nothing about the database
 	started, ended time.Time
 }
 
@@ -98,6 +99,7 @@ func (e *engine) run(ctx context.Context) error {
 		}
 	}
 	group.Wait()
+	e.database.stopped()
 	e.metrics.observe(snapshot{})
 	return err
 }
@@ -259,7 +261,7 @@ func (l *loop) read(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, statementTimeout)
 		page, err := l.table.Read(limited, r.query)
 		cancel()
-		l.responses <- response{r, page, err, started, time.Now()}
+		l.responses <- response{r, page, err, ctx.Err() != nil, started, time.Now()}
 	}
 }
 
@@ -267,7 +269,9 @@ func (l *loop) read(ctx context.Context) {
 func (l *loop) taken(r response) {
 	l.reading = false
 	l.metrics.stage(stageFetch, r.ended.Sub(r.started))
-	l.database.report(r.err)
+	if !r.cancelled {
+		l.database.read(r.err)
+	}
 	if r.err != nil {
 		l.dispatch.failed(r.reread)
 		l.failedReads++

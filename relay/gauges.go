@@ -61,7 +61,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 			o.ObserveInt64(replicas, int64(state.Replicas))
 			o.ObserveInt64(unowned, 0) // who does not own here has found that another does
 		}
-		failure, _ := r.database.state()
+		failure := r.database.state()
 		table, setup := r.state()
 		o.ObserveInt64(databaseUp, one(failure == nil && (setup == nil || table != nil)))
 		if table == nil {

@@ -31,7 +31,7 @@ func (r *Relay) Live() error {
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
 	state, _ := r.owner.State()
-	failed, _ := r.database.state()
+	failed := r.database.state()
 	checks := []Check{{Name: "table", Err: setup}, {Name: "database", Err: failed}}
 	ownership := Check{Name: "ownership", Err: state.Err}
 	switch {

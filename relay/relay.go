@@ -121,7 +121,7 @@ func (r *Relay) found(table *outbox.Table, err error) {
 	switch {
 	case err == nil:
 		r.config.Logger.Info("found the outbox", append([]any{"table", table.Name()}, table.Describe()...)...)
-		r.database.report(nil)
+		r.database.read(nil)
 	case before == nil || before.Error() != err.Error():
 		r.config.Logger.Warn("the outbox cannot be used yet", "error", err)
 	}

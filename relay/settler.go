@@ -67,7 +67,7 @@ func (s *settler) retry(ctx context.Context, f func(context.Context) error) erro
 		err := f(limited)
 		cancel()
 		s.metrics.stage(stageSettle, time.Since(started))
-		s.database.report(err)
+		s.database.wrote(err)
 		if err == nil {
 			return nil
 		}
