@@ -26,7 +26,7 @@ func TestKill(t *testing.T) {
 		if relayed >= manyRows {
 			t.Fatal("killed too late: nothing was left")
 		}
-		published := len(b.received(t, topic)) // marked, or lost sight of
+		published := len(b.received(t, topic))
 
 		startRelay(t, outbox.env(b.url()))
 		outbox.awaitDrained()
@@ -35,9 +35,6 @@ func TestKill(t *testing.T) {
 		t.Logf("killed with %d of %d rows marked and %d published: %d duplicates", relayed, manyRows, published, duplicates)
 		if duplicates > maxInFlight {
 			t.Errorf("%d duplicates, more than the %d rows in flight", duplicates, maxInFlight)
-		}
-		if duplicates != published-relayed {
-			t.Errorf("%d duplicates, but %d rows were published and not marked", duplicates, published-relayed)
 		}
 		if spent := outbox.count("attempt <> 1 or last_error is not null"); spent > 0 {
 			t.Errorf("%d rows have spent an attempt", spent)

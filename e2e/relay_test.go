@@ -97,12 +97,19 @@ func runCommand(t testing.TB, env settings, args ...string) (code int, stdout, s
 // freeAddr returns an address of the loopback interface that nobody listens on.
 func freeAddr(t testing.TB) string {
 	t.Helper()
+	listener := listen(t)
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+func listen(t testing.TB) net.Listener {
+	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	t.Cleanup(func() { _ = listener.Close() }) // again, for most
+	return listener
 }
 
 // kill ends the process as a crash would: kill -9.

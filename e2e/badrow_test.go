@@ -1,0 +1,101 @@
+package e2e
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// TestBadRows sends rows that a broker can never take among good ones: each bad row fails alone, at once,
+// with a reason; all others arrive, those of the same key included.
+func TestBadRows(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b broker) {
+		topic, outbox := b.topic(t), newTable(t)
+		large := strings.Repeat("x", 2<<20)
+		type bad struct{ topic, headers, payload string }
+		rows := map[string]bad{
+			"reserved header": {topic, `{"message-id": "mine"}`, `{}`},
+			"steering header": {topic, `{"Nats-Msg-Id": "mine"}`, `{}`},
+			"long topic":      {strings.Repeat("t", 300), `{}`, `{}`},
+		}
+		switch b.name() {
+		case "kafka":
+			rows["illegal topic"] = bad{"a b/c", `{}`, `{}`}
+			rows["empty topic"] = bad{"", `{}`, `{}`}
+			rows["too large"] = bad{topic, `{}`, `"` + large + `"`}
+		case "nats":
+			delete(rows, "long topic") // NATS has no limit of its own
+			rows["illegal topic"] = bad{"a b", `{}`, `{}`}
+			rows["wildcard"] = bad{"orders.*", `{}`, `{}`}
+			rows["empty topic"] = bad{"", `{}`, `{}`}
+			rows["header name"] = bad{topic, `{"a:b": "c"}`, `{}`}
+			rows["header value"] = bad{topic, `{"a": "b\r\nc: d"}`, `{}`}
+			rows["too large"] = bad{topic, `{}`, `"` + large + `"`}
+		case "rabbitmq":
+			rows["long header name"] = bad{topic, `{"` + strings.Repeat("h", 300) + `": "v"}`, `{}`}
+			rows["long correlation id"] = bad{topic, `{"correlation-id": "` + strings.Repeat("c", 300) + `"}`, `{}`}
+			rows["headers too large"] = bad{topic, `{"h": "` + large + `"}`, `{}`}
+		}
+		outbox.insert(topic, 0, 500, 10)
+		for name, row := range rows {
+			outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, 'k1', $2, $3)", row.topic, row.payload, row.headers)
+			t.Log("bad row:", name)
+		}
+		outbox.insert(topic, 500, 500, 10)
+
+		r := startRelay(t, outbox.env(b.url()))
+		outbox.awaitDrained()
+		if failed := outbox.count(isFailed); failed != len(rows) {
+			t.Errorf("%d rows have failed, want %d", failed, len(rows))
+		}
+		if odd := outbox.count(isFailed + " and (attempt <> 2 or coalesce(last_error, '') = '' or relayed_at is not null)"); odd > 0 {
+			t.Errorf("%d failed rows are not as they should be", odd)
+		}
+		if odd := outbox.count(isRelayed + " and (attempt <> 1 or last_error is not null)"); odd > 0 {
+			t.Errorf("%d relayed rows have spent an attempt", odd)
+		}
+		reasons := pgtest.Value[[]string](t, outbox.Schema, "select array_agg(last_error) from outbox_messages where failed_at is not null")
+		t.Logf("reasons: %q", reasons)
+		if duplicates := check(t, outbox, b.received(t, topic)); duplicates > 0 {
+			t.Errorf("%d duplicates", duplicates)
+		}
+		r.awaitReady()
+		if failed := r.metric(`rows_failed_total{destination="default",reason="permanent"}`); failed == "" || failed == "0" {
+			t.Errorf("rows_failed_total is %q", failed)
+		}
+	})
+}
+
+// TestMissingTopic holds the rows of a topic that does not exist, and only those: they spend nothing, and
+// flow when somebody has made the topic.
+func TestMissingTopic(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b broker) {
+		topic, missing, outbox := b.topic(t), uniqueTopic(), newTable(t)
+		const rows = 300
+		outbox.Exec(t, `insert into outbox_messages (topic, key, payload)
+			select case when i % 3 = 0 then $2 else $1 end, case when i % 3 = 0 then 'm' else 'k' end || i % 5, jsonb_build_object('n', i)
+			from generate_series(1, $3) i`, topic, missing, rows)
+		r := startRelay(t, outbox.env(b.url()))
+		outbox.awaitRelayed(rows * 2 / 3)
+		await(t, "the metrics tell of the held rows", func() bool {
+			held := r.metric(`rows_held{destination="default",reason="topology"}`)
+			return held != "" && held != "0"
+		})
+		if pending := outbox.count(isPending + " and attempt = 1 and last_error is null"); pending != rows/3 {
+			t.Errorf("%d rows wait untouched, want %d", pending, rows/3)
+		}
+		if !strings.Contains(r.logged(), missing) {
+			t.Error("the log does not name the missing topic")
+		}
+		b.create(t, missing)
+		took := await(t, "the held rows flow", func() bool { return outbox.count(isPending) == 0 })
+		t.Logf("relayed %v after the topic was made", took)
+		got := append(b.received(t, topic), b.received(t, missing)...)
+		if duplicates := check(t, outbox, got); duplicates > 0 {
+			t.Errorf("%d duplicates", duplicates)
+		}
+	})
+}

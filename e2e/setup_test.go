@@ -1,0 +1,263 @@
+package e2e
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// nobody listens at this address.
+const nobody = "127.0.0.1:1"
+
+// TestRefusedSettings: what cannot work is refused at once, with status 2, and every problem is named.
+func TestRefusedSettings(t *testing.T) {
+	t.Parallel()
+	const good = "OUTBOX_DATABASE_URL=postgres://u:hunter2@h/db"
+	for name, c := range map[string]struct {
+		env  settings
+		says []string
+	}{
+		"nothing":         {nil, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL"}},
+		"scheme":          {settings{good, "OUTBOX_PUBLISH_URL=http://broker:9092"}, []string{"OUTBOX_PUBLISH_URL", "kafka://"}},
+		"no host":         {settings{good, "OUTBOX_PUBLISH_URL=kafka://"}, []string{"OUTBOX_PUBLISH_URL"}},
+		"database":        {settings{"OUTBOX_DATABASE_URL=mysql://u:hunter2@h/db", "OUTBOX_PUBLISH_URL=stdout:"}, []string{"OUTBOX_DATABASE_URL", "postgres://"}},
+		"conflict":        {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_PUBLISH_URL_FILE=/dev/null"}, []string{"OUTBOX_PUBLISH_URL_FILE"}},
+		"key twice":       {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_KEY=topic", "OUTBOX_COLUMNS=key:k"}, []string{"OUTBOX_KEY", "OUTBOX_COLUMNS"}},
+		"unknown":         {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABEL=t"}, []string{"OUTBOX_TABEL"}},
+		"other broker's":  {settings{good, "OUTBOX_PUBLISH_URL=nats://h", "OUTBOX_KAFKA_SASL_USERNAME=hunter2"}, []string{"OUTBOX_KAFKA_SASL_USERNAME"}},
+		"several at once": {settings{good, "OUTBOX_PUBLISH_URL=ftp://h", "OUTBOX_BATCH_SIZE=0", "OUTBOX_OWNER_TTL=soon"}, []string{"OUTBOX_PUBLISH_URL", "OUTBOX_BATCH_SIZE", "OUTBOX_OWNER_TTL"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, command := range []string{"run", "drain", "config"} {
+				code, out, problems := runCommand(t, c.env, command)
+				if code != 2 {
+					t.Errorf("%s: status %d", command, code)
+				}
+				if !containsAll(problems, c.says) {
+					t.Errorf("%s: %s does not name %v", command, problems, c.says)
+				}
+				if strings.Contains(out+problems, "hunter2") {
+					t.Errorf("%s: a secret is told:\n%s%s", command, out, problems)
+				}
+			}
+		})
+	}
+}
+
+// TestServiceLinks: the variables that Kubernetes makes for a Service named outbox are not settings.
+func TestServiceLinks(t *testing.T) {
+	t.Parallel()
+	code, _, problems := runCommand(t, settings{"OUTBOX_DATABASE_URL=postgres://h/db", "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_SERVICE_HOST=10.0.0.1", "OUTBOX_SERVICE_PORT=80", "OUTBOX_SERVICE_PORT_HTTP=80", "OUTBOX_PORT=tcp://10.0.0.1:80",
+		"OUTBOX_PORT_80_TCP=tcp://10.0.0.1:80", "OUTBOX_PORT_80_TCP_ADDR=10.0.0.1"}, "config")
+	if code != 0 {
+		t.Errorf("status %d: %s", code, problems)
+	}
+}
+
+// TestUnusableDatabase: the process lives, says what is wrong where people look, and tells no secret.
+func TestUnusableDatabase(t *testing.T) {
+	t.Parallel()
+	base, err := url.Parse(endpoint(t, "TEST_DATABASE_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := func(change func(*url.URL)) string {
+		u := *base
+		u.User = url.UserPassword(base.User.Username(), "hunter2")
+		change(&u)
+		return u.String()
+	}
+	for name, c := range map[string]struct {
+		url  string
+		says []string
+	}{
+		"away":           {with(func(u *url.URL) { u.Host = nobody }), []string{"connection refused"}},
+		"no such host":   {with(func(u *url.URL) { u.Host = "nowhere.invalid" }), []string{"nowhere.invalid"}},
+		"wrong password": {with(func(u *url.URL) { u.Host = refusingPostgres(t) }), []string{"password authentication failed"}},
+		"no database":    {with(func(u *url.URL) { u.Path = "/missing" }), []string{"missing", "does not exist"}},
+		"no role":        {with(func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), []string{"stranger"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := startRelay(t, settings{"OUTBOX_DATABASE_URL=" + c.url, "OUTBOX_PUBLISH_URL=stdout:"})
+			r.awaitNotReady(c.says...)
+			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
+			if up := r.metric("database_up"); up != "0" {
+				t.Errorf("database_up is %q", up)
+			}
+			_, body := r.get("/readyz?verbose")
+			if strings.Contains(r.logged()+body, "hunter2") {
+				t.Errorf("a secret is told:\n%s\n%s", body, r.logged())
+			}
+			t.Log(body)
+			r.stop()
+		})
+	}
+}
+
+// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL
+// does. The tests' own server trusts everybody.
+func refusingPostgres(t testing.TB) string {
+	t.Helper()
+	listener := listen(t)
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				backend := pgproto3.NewBackend(conn, conn)
+				if _, err := backend.ReceiveStartupMessage(); err != nil {
+					return
+				}
+				backend.Send(&pgproto3.AuthenticationCleartextPassword{})
+				if backend.Flush() != nil || backend.SetAuthType(pgproto3.AuthTypeCleartextPassword) != nil {
+					return
+				}
+				if _, err := backend.Receive(); err != nil {
+					return
+				}
+				backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: `password authentication failed for user "postgres"`})
+				_ = backend.Flush() // the client may be gone
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+// TestUnusableBroker is the same for brokers. The table is fine, and nothing in it is touched.
+func TestUnusableBroker(t *testing.T) {
+	t.Parallel()
+	rabbit, err := url.Parse(endpoint(t, "TEST_AMQP_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	wrong := *rabbit
+	wrong.User = url.UserPassword("stranger", "hunter2")
+	for name, c := range map[string]struct {
+		url  string
+		says []string
+	}{
+		"kafka away":        {"kafka://" + nobody, []string{nobody}},
+		"nats away":         {"nats://" + nobody, []string{nobody}},
+		"rabbitmq away":     {"amqp://guest:hunter2@" + nobody, []string{nobody}},
+		"rabbitmq password": {wrong.String(), []string{"destination default", "ACCESS_REFUSED"}},
+		"kafka for nats":    {strings.Replace(endpoint(t, "TEST_KAFKA_URL"), "kafka://", "nats://", 1), []string{"destination default"}},
+		"amqp for kafka":    {"kafka://" + rabbit.Host, []string{"destination default"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outbox := newTable(t)
+			outbox.insert("orders", 0, 100, 10)
+			r := startRelay(t, outbox.env(c.url))
+			r.awaitNotReady(c.says...)
+			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says[1:]) && len(r.records("WARN")) > 0 })
+			if up := r.metric(`destination_up{destination="default"}`); up != "0" {
+				t.Errorf("destination_up is %q", up)
+			}
+			_, body := r.get("/readyz?verbose")
+			if strings.Contains(r.logged()+body, "hunter2") {
+				t.Errorf("a secret is told:\n%s\n%s", body, r.logged())
+			}
+			t.Log(body)
+			r.stop()
+			if untouched := outbox.count("attempt = 1 and relayed_at is null and failed_at is null and last_error is null"); untouched != 100 {
+				t.Errorf("only %d of 100 rows are untouched", untouched)
+			}
+		})
+	}
+}
+
+// TestUnusableTable: a table that cannot serve as it is keeps the relay waiting, with the remedy, and the
+// relay begins by itself when it has been put right.
+func TestUnusableTable(t *testing.T) {
+	t.Parallel()
+	const row = `insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('orders', '{"n": 1}', now(), now())`
+	for name, c := range map[string]struct {
+		ddl    string
+		says   []string
+		remedy string
+	}{
+		"missing": {"", []string{"outbox_messages", "does not exist", "outbox-relay schema"}, pgtest.ShapeB},
+		"no column": {pgtest.ShapeB + "alter table outbox_messages rename payload to body",
+			[]string{"no column payload", "OUTBOX_COLUMNS"}, "alter table outbox_messages rename body to payload"},
+		"id type": {strings.Replace(pgtest.ShapeB, "id uuid default gen_random_uuid()", "id point default '(1,2)'", 1) + "",
+			[]string{"column id", "point"}, "alter table outbox_messages drop id, add id uuid primary key default gen_random_uuid()"},
+		"view": {strings.ReplaceAll(pgtest.ShapeB, "outbox_messages", "messages") + "create view outbox_messages as select * from messages",
+			[]string{"is a view", "OUTBOX_TABLE"}, "drop view outbox_messages; alter table messages rename to outbox_messages"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ddl := c.ddl
+			if name == "id type" {
+				ddl = strings.Replace(ddl, ",\n  primary key (id)", "", 1)
+			}
+			outbox := newShape(t, ddl)
+			r := startRelay(t, outbox.env("stdout:"))
+			r.awaitNotReady(c.says...)
+			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
+			_, body := r.get("/readyz")
+			t.Log(body)
+			outbox.Exec(t, c.remedy)
+			outbox.Exec(t, row)
+			outbox.awaitDrained()
+			r.awaitReady()
+		})
+	}
+}
+
+// TestMissingRight runs the relay as a role that may do no more than what `outbox-relay grants` gives it,
+// first without that.
+func TestMissingRight(t *testing.T) {
+	t.Parallel()
+	outbox := newTable(t)
+	outbox.insert("orders", 0, 100, 10)
+	role := "r" + outbox.Name
+	outbox.Exec(t, "create role "+role+" login")
+	var r *relay
+	t.Cleanup(func() {
+		r.kill()
+		// The schema is dropped later, and what the role may do in it must go first.
+		for _, statement := range []string{"drop owned by " + role, "drop role " + role} {
+			if _, err := outbox.Pool.Exec(context.Background(), statement); err != nil {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+	})
+	base, err := url.Parse(outbox.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	base.User = url.User(role)
+	env := settings{"OUTBOX_DATABASE_URL=" + base.String(), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	r = startRelay(t, env)
+	r.awaitNotReady(role, "outbox-relay grants --role "+role)
+	t.Log(r.get("/readyz"))
+	code, grants, problems := runCommand(t, env, "grants", "--role", role)
+	if code != 0 {
+		t.Fatalf("grants: status %d: %s", code, problems)
+	}
+	outbox.Exec(t, grants)
+	outbox.awaitDrained()
+	r.awaitReady()
+
+	outbox.Exec(t, "revoke update on outbox_messages from "+role)
+	for _, column := range []string{"relayed_at", "failed_at", "attempt", "last_error", "updated_at"} {
+		outbox.Exec(t, "revoke update ("+column+") on outbox_messages from "+role)
+	}
+	outbox.insert("orders", 100, 100, 10)
+	r.awaitNotReady("permission denied")
+	t.Log(r.get("/readyz"))
+	outbox.Exec(t, grants)
+	outbox.awaitDrained()
+	r.awaitReady()
+}
