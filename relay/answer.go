@@ -36,21 +36,21 @@ type answers struct {
 func (a *answers) one(r *row, err error, alone bool) {
 	class := publisher.ClassOf(err)
 	a.counts[class]++
+	if b := a.blocks.byKey[r.key]; class != publisher.Accepted && b != nil && b.phase == writing {
+		a.drop(r) // behind a row that was refused, whatever the publisher says of it
+		return
+	}
 	switch class {
 	case publisher.Accepted:
 		a.alive = true
 		a.accepted(r)
 	case publisher.NotAttempted:
-		if a.blocks.byKey[r.key] != nil && !a.member(r) {
-			a.drop(r)
-			return
-		}
 		a.requeue(r)
 	case publisher.Refused:
 		a.alive = true
 		a.refused(r, err, a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
 	case publisher.Permanent:
-		a.alive = true
+		a.alive = a.alive || r.Invalid == nil
 		a.refused(r, err, a.keepFailures)
 	case publisher.Topology:
 		a.held(r, causeTopology, err)
@@ -86,8 +86,10 @@ func (a *answers) accepted(r *row) {
 		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
 	}
 	if a.member(r) {
-		if r.block.trying--; r.block.trying == 0 && r.block.phase == trying {
-			a.finish(r.block)
+		b := r.block
+		b.failures, b.unknown, b.refusals = 0, 0, 0 // they were this row's
+		if b.trying--; b.trying == 0 && b.phase == trying {
+			a.finish(b)
 		}
 	}
 }
@@ -142,13 +144,16 @@ func (a *answers) held(r *row, c cause, err error) {
 
 // requeue publishes the row again, with the same id and before the rows behind it.
 func (a *answers) requeue(r *row) {
-	if b := a.blocks.byKey[r.key]; b != nil && !a.member(r) {
-		// Its key was blocked while it was on the wire. What was read of the key since is void.
-		a.blocks.makeReady(a.block(r, b.cause))
-		a.drop(r)
+	b := a.blocks.byKey[r.key]
+	if b == nil || a.member(r) {
+		a.again = append(a.again, r)
 		return
 	}
-	a.again = append(a.again, r)
+	// Its key was blocked while it was on the wire. What was read of the key since is void.
+	if b.phase != waiting && b.phase != writing {
+		a.blocks.makeReady(a.block(r, b.cause))
+	}
+	a.drop(r)
 }
 
 // isolated deals with a row that was alone on the wire, and again without an answer. If other rows of the
@@ -268,7 +273,7 @@ func (d *dispatch) refusedWritten(refusals []refusal, written map[string]bool, n
 		b.dropped = true
 		to := r.destination
 		switch {
-		case !written[r.ID()]:
+		case !written[r.ID()], b.older && !x.failed:
 			d.blocks.makeReady(b)
 		case x.failed:
 			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
