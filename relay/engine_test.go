@@ -243,7 +243,7 @@ func TestSettleSurvivesTheDatabase(t *testing.T) {
 		s.Hold()
 		stop := s.start()
 		defer stop()
-		s.AwaitHeld(t, 4)
+		s.AwaitHeld(t, 1)
 		s.table.setDown(true)
 		s.Release()
 		time.Sleep(20 * time.Second)
