@@ -244,6 +244,7 @@ func (d *dispatch) probe(now time.Time) {
 
 // rereads returns blocked keys whose time has come, all with a key or all without, to be read again.
 func (d *dispatch) rereads(now time.Time) []*block {
+	d.dropVoid() // first: a row that is dropped may be its key's head
 	d.blocks.collect(now)
 	d.probe(now)
 	return d.blocks.next(rereadKeys)

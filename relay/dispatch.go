@@ -393,10 +393,7 @@ func (d *dispatch) finish(b *block) {
 }
 
 // begin notes that a read begins.
-func (d *dispatch) begin() {
-	d.dropVoid()
-	d.reading = true
-}
+func (d *dispatch) begin() { d.reading = true }
 
 // failed notes that a read has failed; its blocks are read again.
 func (d *dispatch) failed(reread []*block) {
