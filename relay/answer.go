@@ -290,28 +290,47 @@ func (d *dispatch) refusedWritten(refusals []refusal, written map[string]bool, n
 	}
 }
 
-// nextDue returns when the dispatch has something to do again by itself.
-func (d *dispatch) nextDue() (time.Time, bool) {
-	var next time.Time
-	consider := func(t time.Time) {
-		if next.IsZero() || t.Before(next) {
-			next = t
-		}
-	}
+// nextReread returns when a blocked key or a hold has to be looked at again by a re-read.
+func (d *dispatch) nextReread() (time.Time, bool) {
+	var next earliest
 	if len(d.blocks.due) > 0 {
-		consider(d.blocks.due[0].due)
+		next.consider(d.blocks.due[0].due)
 	}
 	for _, h := range d.topics {
 		if !h.probing {
-			consider(h.until)
+			next.consider(h.until)
 		}
 	}
+	if !d.single() {
+		for _, to := range d.destinations {
+			if to.hold.active() && !to.hold.probing {
+				next.consider(to.hold.until)
+			}
+		}
+	}
+	return next.time, !next.time.IsZero()
+}
+
+// nextProbe returns when queued rows may try their destination that is held.
+func (d *dispatch) nextProbe() (time.Time, bool) {
+	var next earliest
 	for _, to := range d.destinations {
-		if to.hold.active() && !to.hold.probing {
-			consider(to.hold.until)
+		for i := range to.queues {
+			if d.single() && to.hold.active() && !to.hold.probing && !to.busy[i] && to.queues[i].len() > 0 {
+				next.consider(to.hold.until)
+			}
 		}
 	}
-	return next, !next.IsZero()
+	return next.time, !next.time.IsZero()
+}
+
+// earliest is the earliest of some times.
+type earliest struct{ time time.Time }
+
+func (e *earliest) consider(t time.Time) {
+	if e.time.IsZero() || t.Before(e.time) {
+		e.time = t
+	}
 }
 
 // held counts the rows that are known to wait, by destination and reason.

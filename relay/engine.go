@@ -327,11 +327,18 @@ func (l *loop) sleep(now time.Time) time.Duration {
 			until = t
 		}
 	}
-	if !l.dispatch.stopping {
-		if due, ok := l.dispatch.nextDue(); ok {
-			earlier(due)
+	d := l.dispatch
+	if d.stopping {
+		return until.Sub(now)
+	}
+	if due, ok := d.nextProbe(); ok && now.Before(l.trusted()) {
+		earlier(due)
+	}
+	if !l.reading {
+		if due, ok := d.nextReread(); ok && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
+			earlier(maxTime(due, l.retryRead))
 		}
-		if rows, bytes := l.dispatch.room(); !l.reading && bytes > 0 && rows >= l.feed.least {
+		if rows, bytes := d.room(); bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(l.feed.wait(now), l.retryRead))
 		}
 	}

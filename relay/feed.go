@@ -178,7 +178,7 @@ func (f *feed) retry(at time.Time) { f.due, f.caughtUp, f.nudged = at, true, fal
 func (f *feed) again() { f.cursor, f.caughtUp = outbox.Position{}, false }
 
 func (f *feed) sweepTurn(now time.Time) bool {
-	if !f.table.Ordinal() || f.highest == math.MinInt64 {
+	if !f.table.Ordinal() {
 		return false
 	}
 	if !f.sweeping && !now.Before(f.sweepDue) {
