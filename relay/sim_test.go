@@ -25,6 +25,7 @@ type sim struct {
 	trusted      func() time.Time
 	turns        atomic.Int64 // of the loops that run
 	loop         *loop        // the one that was started last
+	wakes        chan string  // of that one
 }
 
 type deaf struct{}
@@ -58,8 +59,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	}
 	logger := slog.New(slog.DiscardHandler)
 	trusted := s.trusted
+	s.wakes = make(chan string)
 	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: 50 * time.Millisecond, workers: 4,
-		trusted: func() time.Time { s.turns.Add(1); return trusted() }, wakes: make(chan string), logger: logger, metrics: m, tracer: tracenoop.Tracer{},
+		trusted: func() time.Time { s.turns.Add(1); return trusted() }, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
 		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: deaf{}, stopTimeout: 25 * time.Second}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
