@@ -265,3 +265,10 @@ func (t *simTable) guard(id string) {
 	defer t.mu.Unlock()
 	t.guarded = id
 }
+
+// readCount returns how many reads there were.
+func (t *simTable) readCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reads
+}
