@@ -78,3 +78,45 @@ func TestOlderRowDoesNotWaitForTheYounger(t *testing.T) {
 		})
 	}
 }
+
+// A wait that began before a restart ends when it would have ended without.
+func TestBackoffOutlivesARestart(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BackoffMin, s.destinations[0].BackoffMax = time.Hour, time.Hour
+		s.Refuse("k-0", 1)
+		s.table.insert(1, "k-0", "k", "t")
+		s.table.insert(2, "k-1", "k", "t")
+		stop := s.start()
+		s.AwaitTries(t, "k-0", 1)
+		time.Sleep(time.Second)
+		stop()
+		due := s.table.row("k-0").updated.Add(backoff(time.Hour, time.Hour, "k-0", 2))
+		stop = s.start()
+		defer stop()
+		time.Sleep(time.Until(due) - time.Second)
+		if s.Tries("k-0") != 1 || len(s.All()) != 0 {
+			t.Errorf("tried before its time, or passed: %d deliveries", len(s.All()))
+		}
+		s.table.drained(t, 2*time.Second)
+		checkOrder(t, s.All())
+	})
+}
+
+// What is on the wire when the owner's trust ends is given up then, not at the publish timeout.
+func TestTrustEndsCalls(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		until := time.Now().Add(time.Second)
+		s.trusted = func() time.Time { return until }
+		s.fill(1, 5, "t")
+		s.Hold()
+		stop := s.start()
+		defer stop()
+		s.AwaitHeld(t, 1)
+		time.Sleep(2 * time.Second)
+		s.Release()
+		time.Sleep(2 * time.Second)
+		if got := len(s.All()); got != 0 {
+			t.Errorf("%d messages arrived after the trust had ended", got)
+		}
+	})
+}
