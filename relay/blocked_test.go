@@ -120,3 +120,47 @@ func TestTrustEndsCalls(t *testing.T) {
 		}
 	})
 }
+
+// Where a row cannot be marked as failed it holds its key, and is tried no more often than the longest backoff.
+func TestRowThatCannotFailHoldsItsKey(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.table.keepsFailures = false
+		s.fill(5, 10, "t")
+		s.Poison("k2-3")
+		stop := s.start()
+		defer stop()
+		time.Sleep(10 * time.Minute)
+		if pending := s.table.pending(); len(pending) != 7 {
+			t.Errorf("%d rows pending, want the key's last 7: %.200q", len(pending), pending)
+		}
+		if tries := s.Tries("k2-3"); tries < 5 || tries > 12 {
+			t.Errorf("%d tries in 10 minutes", tries)
+		}
+		s.Heal("k2-3")
+		s.table.drained(t, 2*time.Minute)
+		checkOrder(t, s.All())
+	})
+}
+
+// As long as no row at all gets an answer, that is no row's fault.
+func TestSilentBrokerSpendsNothing(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		n := s.fill(5, 4, "t")
+		s.destinations[0].PublishTimeout = 100 * time.Millisecond
+		s.Hold()
+		stop := s.start()
+		defer stop()
+		time.Sleep(time.Minute)
+		s.Release()
+		s.table.drained(t, 5*time.Second)
+		for id := range s.table.rows {
+			if r := s.table.row(id); r.attempt != 1 || r.lastError != "" {
+				t.Errorf("%s: %+v", id, r)
+			}
+		}
+		if got := len(s.All()); got != n {
+			t.Errorf("%d deliveries of %d rows", got, n)
+		}
+		checkOrder(t, s.All())
+	})
+}

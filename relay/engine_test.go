@@ -278,8 +278,13 @@ func TestBoundInFlight(t *testing.T) {
 		s.limits = Limits{Batch: 10, Rows: 37, Bytes: 1 << 20}
 		s.Hold()
 		stop := s.start()
-		synctest.Wait()
 		time.Sleep(time.Second)
+		synctest.Wait()
+		held := len(s.loop.dispatch.inFlight)
+		s.wakes <- sourceDoorbell // the loop goes on after this
+		if held < 28 || held > 37 { // less than a batch is not worth a read
+			t.Errorf("%d rows in flight, want nearly 37", held)
+		}
 		s.Release()
 		s.table.drained(t, time.Minute)
 		stop()
