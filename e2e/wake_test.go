@@ -1,0 +1,80 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// TestWakes lets a relay fall asleep that polls rarely, and then wakes it in each way there is.
+func TestWakes(t *testing.T) {
+	t.Parallel()
+	const insert = `insert into outbox_messages (topic, payload) values ('orders', '{}')`
+	for name, c := range map[string]struct {
+		source string // label of wakeups_total
+		setup  []string
+		wake   func(*relay, *table)
+	}{
+		"doorbell over HTTP": {"doorbell", []string{"OUTBOX_LISTEN_CHANNEL="}, func(r *relay, tb *table) {
+			tb.Exec(t, insert)
+			if status, _ := r.ask("POST", "/doorbell"); status != 202 {
+				t.Errorf("the doorbell answers %d", status)
+			}
+		}},
+		"notify": {"listen", nil, func(_ *relay, tb *table) {
+			tb.Exec(t, insert)
+			tb.Exec(t, "notify outbox_messages")
+		}},
+		"doorbell trigger": {"listen", nil, func(_ *relay, tb *table) { tb.Exec(t, insert) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outbox := newTable(t)
+			env := outbox.env("stdout:", append(c.setup, "OUTBOX_POLL_INTERVAL=1h")...)
+			if name == "doorbell trigger" {
+				code, ddl, problems := runCommand(t, env, "schema", "--doorbell")
+				if code != 0 {
+					t.Fatalf("schema --doorbell: status %d: %s", code, problems)
+				}
+				outbox.Exec(t, "drop table outbox_messages")
+				outbox.Exec(t, ddl)
+			}
+			r := startRelay(t, env)
+			r.awaitReady()
+			if c.source == "listen" {
+				await(t, "the relay listens", func() bool { return r.metric("listener_up") == "1" })
+			}
+			asleep(t, r)
+			woken := time.Now()
+			c.wake(r, outbox)
+			outbox.awaitDrained()
+			took := time.Since(woken)
+			t.Logf("relayed after %v", took.Round(time.Millisecond))
+			if took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+			if n := r.metric(`wakeups_total{source="` + c.source + `"}`); n == "" || n == "0" {
+				t.Errorf("wakeups from %s: %q", c.source, n)
+			}
+			late := pgtest.Value[float64](t, outbox.Schema, "select extract(epoch from max(relayed_at - inserted_at))::float8 from outbox_messages")
+			if late > 1 {
+				t.Errorf("the row was marked %v s after its insert", late)
+			}
+		})
+	}
+}
+
+// asleep waits until the relay has made no read for two seconds: its pauses double, so the next one is at
+// least as far away.
+func asleep(t testing.TB, r *relay) {
+	t.Helper()
+	reads := func() string { return r.metric(`stage_duration_seconds_count{stage="fetch"}`) }
+	before, since := reads(), time.Now()
+	await(t, "the relay sleeps", func() bool {
+		if now := reads(); now != before {
+			before, since = now, time.Now()
+		}
+		return time.Since(since) > 2*time.Second
+	})
+}
