@@ -22,7 +22,7 @@ type database struct {
 // openDatabase makes the schema with the shop's tables, and the outbox by the DDL given.
 func openDatabase(ctx context.Context, url, schema, outbox string, connections int) (_ *database, err error) {
 	if url == "" {
-		return nil, errors.New("TEST_DATABASE_URL is not set: run `make demo`")
+		return nil, errors.New("TEST_DATABASE_URL is not set: run `make demo`, or eval \"$(dev/services.sh env)\" first")
 	}
 	config, err := pgxpool.ParseConfig(url)
 	if err != nil {

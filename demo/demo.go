@@ -220,7 +220,9 @@ func (d *demo) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			d.view.show(d.look(ctx))
+			if s := d.look(ctx); ctx.Err() == nil { // else the look was cut short
+				d.view.show(s)
+			}
 		}
 	}
 }

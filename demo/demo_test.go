@@ -88,11 +88,12 @@ func TestDemoInterrupted(t *testing.T) {
 	d := &demo{options: options{broker: "nats", relay: relay, duration: 2 * time.Second, patience: time.Minute, workers: 2, rate: 50},
 		url: os.Getenv("TEST_DATABASE_URL"), ledger: ledger.New()}
 	out := &interrupter{text: "relay 1 gets SIGTERM", interrupt: interrupt}
-	if right, err := d.play(ctx, os.Getenv, out); right || err == nil {
+	right, err := d.play(ctx, os.Getenv, out)
+	if right || err == nil {
 		t.Errorf("right is %t, error %v", right, err)
 	}
 	if len(d.relays) != 2 || len(d.left) > 0 {
-		t.Fatalf("%d relays ran, not cleaned up: %v\n%s", len(d.relays), d.left, &out.Buffer)
+		t.Fatalf("%d relays ran, error %v, not cleaned up: %v\n%s", len(d.relays), err, d.left, &out.Buffer)
 	}
 	for _, r := range d.relays {
 		select {

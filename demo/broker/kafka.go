@@ -27,7 +27,7 @@ type kafkaBroker struct {
 func openKafka(ctx context.Context, topic, address string) (_ Broker, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "kafka" || u.Host == "" {
-		return nil, errors.New("TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`")
+		return nil, errors.New("TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh env)\" first")
 	}
 	b := &kafkaBroker{url: address, brokers: strings.Split(u.Host, ","), topic: topic}
 	b.client = &kafka.Client{Addr: kafka.TCP(b.brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}

@@ -44,8 +44,8 @@ func openNATS(ctx context.Context, topic, dir string) (_ Broker, err error) {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
 	_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{Name: "demo", Subjects: []string{topic},
-		// The shortest there is. With the default of two minutes the stream would drop what a relay
-		// publishes twice, and the check could not see it.
+		// What a relay publishes twice within this time the stream drops, and the check does not see it.
+		// The default is two minutes; this is the shortest there is.
 		Duplicates: 100 * time.Millisecond})
 	if err != nil {
 		return nil, fmt.Errorf("create stream: %w", err)

@@ -21,7 +21,7 @@ type rabbitBroker struct {
 
 func openRabbitMQ(queue, address string) (_ Broker, err error) {
 	if address == "" {
-		return nil, errors.New("TEST_AMQP_URL is not set: run `make demo BROKER=rabbitmq`")
+		return nil, errors.New("TEST_AMQP_URL is not set: run `make demo BROKER=rabbitmq`, or eval \"$(dev/services.sh env)\" first")
 	}
 	b := &rabbitBroker{url: address, queue: queue}
 	if b.conn, err = amqp091.Dial(address); err != nil {
