@@ -142,6 +142,10 @@ func (a *answers) held(r *row, c cause, err error) {
 
 // requeue publishes the row again, with the same id and before the rows behind it.
 func (a *answers) requeue(r *row) {
+	if !a.shards.active.Has(r.Shard) {
+		a.drop(r) // its next owner publishes it again
+		return
+	}
 	if b := a.blocks.byKey[r.key]; b != nil && !a.member(r) {
 		// Its key was blocked while it was on the wire. What was read of the key since is void.
 		a.blocks.makeReady(a.block(r, b.cause))
@@ -260,18 +264,23 @@ func (d *dispatch) settled(rows []*row) {
 // refusedWritten notes that refusals were written; the rows that were not as read any more are read again.
 func (d *dispatch) refusedWritten(refusals []refusal, written map[string]bool, now time.Time) {
 	for _, x := range refusals {
-		r, b := x.row, x.row.block
+		r, b, to := x.row, x.row.block, x.row.destination
 		d.forget(r)
+		if x.failed && written[r.ID()] {
+			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
+		}
 		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
 			continue
 		}
+		if !d.shards.active.Has(r.Shard) {
+			d.blocks.remove(b)
+			continue
+		}
 		b.dropped = true
-		to := r.destination
 		switch {
 		case !written[r.ID()]:
 			d.blocks.makeReady(b)
 		case x.failed:
-			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
 			b.refusals = 0
 			d.blocks.makeReady(b)
 		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
 )
 
 // Limits bound what the relay holds in memory.
@@ -28,7 +29,8 @@ type engine struct {
 	limits       Limits
 	interval     time.Duration // the longest pause between two polls
 	workers      int           // for each destination
-	trusted      func() time.Time
+	ownership    ownership
+	shards       int           // in all
 	wakes        <-chan string // sources of hints that there are new rows
 	logger       *slog.Logger
 	metrics      *metrics
@@ -37,6 +39,13 @@ type engine struct {
 	beat         *atomic.Int64 // when the loop turned last
 	doorbell     doorbell
 	stopTimeout  time.Duration
+}
+
+// ownership says which shards are ours, and until when. [owner.Owner] is it.
+type ownership interface {
+	State() (owner.State, <-chan struct{})
+	Trusted() time.Time // nothing is written to a broker after this time
+	Left(owner.Set)     // nothing of these is in flight any more
 }
 
 // doorbell is told whether the relay sleeps; see [outbox.Listener].
@@ -70,7 +79,7 @@ func (e *engine) run(ctx context.Context) error {
 	defer abandon()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(e.stopTimeout, abandon) })()
 
-	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.table, e.logger, e.metrics),
+	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed:     newFeed(e.table, e.limits, e.interval, time.Now()),
 		requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
@@ -83,7 +92,7 @@ func (e *engine) run(ctx context.Context) error {
 	for _, to := range l.dispatch.destinations {
 		var lanes []chan []*row
 		for i := range e.workers {
-			w := &worker{destination: to, index: i, trusted: e.trusted, tracer: e.tracer}
+			w := &worker{destination: to, index: i, trusted: e.ownership.Trusted, tracer: e.tracer}
 			batches := make(chan []*row)
 			group.Go(func() { w.run(work, batches, l.answers) })
 			lanes = append(lanes, batches)
@@ -118,6 +127,7 @@ type loop struct {
 	answers   chan answered
 
 	reading, settling bool
+	walking           bool // the read under way is the feed's
 	publishing        int
 	retryRead         time.Time
 	failedReads       int
@@ -134,6 +144,7 @@ func (l *loop) turn(ctx context.Context) error {
 	for {
 		now := time.Now()
 		l.beat.Store(now.UnixNano())
+		moved := l.own()
 		if done == nil || l.changed != nil {
 			if !l.dispatch.stopping {
 				l.dispatch.stop()
@@ -154,6 +165,7 @@ func (l *loop) turn(ctx context.Context) error {
 		select {
 		case <-done:
 			done = nil
+		case <-moved:
 		case r := <-l.responses:
 			l.taken(r)
 		case a := <-l.answers:
@@ -176,9 +188,21 @@ func (l *loop) turn(ctx context.Context) error {
 	}
 }
 
+// own follows the shards that come to this replica and leave it.
+func (l *loop) own() (moved <-chan struct{}) {
+	state, moved := l.ownership.State()
+	if l.dispatch.own(state.Owned) {
+		l.feed.again(l.reading && l.walking)
+	}
+	if left := l.dispatch.left(state.Leaving); left != (owner.Set{}) {
+		l.ownership.Left(left)
+	}
+	return moved
+}
+
 // publishMore gives every idle worker its next batch.
 func (l *loop) publishMore(now time.Time) {
-	if !now.Before(l.trusted()) {
+	if !now.Before(l.ownership.Trusted()) {
 		return
 	}
 	for _, to := range l.dispatch.destinations {
@@ -205,12 +229,12 @@ func (l *loop) settleMore() {
 
 // readMore begins the next read, if there is something to read and room for it.
 func (l *loop) readMore(now time.Time) {
-	if l.reading || now.Before(l.retryRead) {
+	if l.reading || now.Before(l.retryRead) || l.dispatch.shards.active == (owner.Set{}) {
 		return
 	}
 	if from := l.dispatch.rewind; from != nil {
 		l.dispatch.rewind = nil
-		l.feed.again()
+		l.feed.again(false)
 	}
 	if r, ok := l.reread(now); ok {
 		l.begin(r)
@@ -218,6 +242,7 @@ func (l *loop) readMore(now time.Time) {
 	}
 	rows, bytes := l.dispatch.room()
 	if query, kind, ok := l.feed.next(now, rows, bytes); ok {
+		query.Shards = l.dispatch.shards.queried()
 		l.begin(request{query: query, kind: kind})
 	}
 }
@@ -250,7 +275,7 @@ func (l *loop) reread(now time.Time) (request, bool) {
 
 func (l *loop) begin(r request) {
 	l.dispatch.begin()
-	l.reading = true
+	l.reading, l.walking = true, r.reread == nil
 	l.requests <- r
 }
 
@@ -322,7 +347,7 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		if due, ok := l.dispatch.nextDue(); ok {
 			earlier(due)
 		}
-		if rows, bytes := l.dispatch.room(); !l.reading && bytes > 0 && rows >= l.feed.least {
+		if rows, bytes := l.dispatch.room(); !l.reading && l.dispatch.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(l.feed.wait(now), l.retryRead))
 		}
 	}

@@ -245,7 +245,7 @@ func TestSettleSurvivesTheDatabase(t *testing.T) {
 		s.Hold()
 		stop := s.start()
 		defer stop()
-		s.AwaitHeld(t, 4)
+		s.AwaitHeld(t, 1)
 		s.table.setDown(true)
 		s.Release()
 		time.Sleep(20 * time.Second)
@@ -260,7 +260,7 @@ func TestSettleSurvivesTheDatabase(t *testing.T) {
 func TestUntrustedOwnerPublishesNothing(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(time.Second)
-		s.trusted = func() time.Time { return until }
+		s.owner.trusted = func() time.Time { return until }
 		s.Delay(50 * time.Millisecond)
 		stop := s.start()
 		defer stop()

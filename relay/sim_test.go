@@ -34,6 +34,7 @@ type simTable struct {
 type simRow struct {
 	id        string
 	ordinal   int64
+	shard     int
 	message   publisher.Message
 	attempt   int64
 	relayed   bool
@@ -48,7 +49,7 @@ func newSimTable() *simTable { return &simTable{rows: map[string]*simRow{}, took
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &simRow{id: id, ordinal: ordinal, attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
@@ -78,10 +79,11 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
 			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || r.ordinal < *q.From),
 			q.Recent != nil && r.ordinal < *q.Recent,
+			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
 		}
-		row := outbox.Row{Message: r.message, Position: position, Attempt: r.attempt}
+		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
 		}
@@ -186,7 +188,7 @@ type sim struct {
 	t            testing.TB
 	destinations []*Destination
 	limits       Limits
-	trusted      func() time.Time
+	owner        *simOwner
 }
 
 type deaf struct{}
@@ -196,7 +198,7 @@ func (deaf) Sleep(bool) {}
 
 func newSim(t testing.TB) *sim {
 	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}}
-	s.trusted = func() time.Time { return time.Now().Add(time.Hour) }
+	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
 }
@@ -214,7 +216,7 @@ func (s *sim) start() (stop func()) {
 	}
 	logger := slog.New(slog.DiscardHandler)
 	e := engine{table: s.table, destinations: s.destinations, limits: s.limits, interval: 50 * time.Millisecond, workers: 4,
-		trusted: s.trusted, wakes: make(chan string), logger: logger, metrics: m, tracer: tracenoop.Tracer{},
+		ownership: s.owner, shards: simShards, wakes: make(chan string), logger: logger, metrics: m, tracer: tracenoop.Tracer{},
 		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: deaf{}, stopTimeout: 25 * time.Second}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
