@@ -1,0 +1,65 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+)
+
+type kafkaBroker struct {
+	client    *kafka.Client
+	transport *kafka.Transport
+}
+
+func newKafka(address string) *kafkaBroker {
+	transport := &kafka.Transport{}
+	return &kafkaBroker{transport: transport, client: &kafka.Client{
+		Addr: kafka.TCP(strings.Split(strings.TrimPrefix(address, "kafka://"), ",")...), Transport: transport, Timeout: 30 * time.Second}}
+}
+
+func (b *kafkaBroker) create(ctx context.Context, topic string) error {
+	response, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{
+		{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}})
+	if err != nil {
+		return err
+	}
+	if err := response.Errors[topic]; err != nil {
+		return err
+	}
+	// The partitions of a new topic open one after the other.
+	return until(ctx, 20*time.Millisecond, func() (bool, error) {
+		_, err := b.count(ctx, topic)
+		return err == nil, nil
+	})
+}
+
+func (b *kafkaBroker) remove(ctx context.Context, topic string) error {
+	_, err := b.client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+	return err
+}
+
+func (b *kafkaBroker) count(ctx context.Context, topic string) (int, error) {
+	var requests []kafka.OffsetRequest
+	for n := range partitions {
+		requests = append(requests, kafka.LastOffsetOf(n))
+	}
+	response, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: requests}})
+	if err != nil {
+		return 0, err
+	}
+	if len(response.Topics[topic]) != partitions {
+		return 0, kafka.UnknownTopicOrPartition
+	}
+	total := 0
+	for _, part := range response.Topics[topic] {
+		if part.Error != nil {
+			return 0, part.Error
+		}
+		total += int(part.LastOffset)
+	}
+	return total, nil
+}
+
+func (b *kafkaBroker) close() { b.transport.CloseIdleConnections() }
