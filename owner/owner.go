@@ -29,6 +29,8 @@ type Owner struct {
 	Shards  int           // into how many the rows are divided, the same in every replica
 	TTL     time.Duration // how long a silent owner keeps its locks
 	Logger  *slog.Logger
+	// Channel is notified when shards are given back, so that others look at once; empty for none.
+	Channel string
 
 	mu      sync.Mutex
 	state   State
@@ -56,6 +58,9 @@ const (
 	lookSoon = 250 * time.Millisecond // while there are shards to be had or given
 	lookEver = time.Second
 )
+
+// Given is the payload of the notification that shards were given back.
+const Given = "outbox-relay:given"
 
 // ErrPooler says that the control connection goes through a transaction pooler, where a session's
 // locks mean nothing.

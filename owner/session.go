@@ -167,7 +167,7 @@ func (s *session) give(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards()); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards(), s.Channel, Given); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.update(func(state *State) { state.Leaving = state.Leaving.Without(shards) })
@@ -188,7 +188,7 @@ func (s *session) leave(ctx context.Context) error {
 	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards()); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.Logger.Info("gave all shards back")

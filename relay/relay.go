@@ -41,6 +41,7 @@ type Relay struct {
 	config   Config
 	owner    *owner.Owner
 	listener *outbox.Listener
+	bell     *bell
 	metrics  *metrics
 	database *database
 	probes   []*probe
@@ -70,17 +71,33 @@ func New(config Config) (*Relay, error) {
 			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger})
 		}
 	}
-	r.owner = &owner.Owner{Connect: config.Connect, Shards: config.Shards, TTL: config.OwnerTTL, Logger: config.Logger}
+	r.owner = &owner.Owner{Connect: config.Connect, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
 	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
-		Wake: func() { r.wake(sourceListen) }}
+		Wake: r.notified}
+	r.bell = &bell{logger: config.Logger, notify: func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) }}
 	if err := r.gauges(config.Meter); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// Ring wakes the relay: there may be new rows. It never blocks.
-func (r *Relay) Ring() { r.wake(sourceDoorbell) }
+// Ring wakes the relay: there may be new rows. What belongs to other replicas is passed on to them. It never
+// blocks.
+func (r *Relay) Ring() {
+	r.wake(sourceDoorbell)
+	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.config.ListenChannel != "" {
+		r.bell.ring(context.Background()) // bounded by its own timeout, and waited for in Run
+	}
+}
+
+// notified is called for each notification.
+func (r *Relay) notified(payload string) {
+	if payload == owner.Given {
+		r.owner.Look()
+		return
+	}
+	r.wake(sourceListen)
+}
 
 func (r *Relay) wake(source string) {
 	select {
@@ -111,6 +128,7 @@ func (r *Relay) Run(ctx context.Context) {
 		r.relay(ctx, table)
 	}
 	group.Wait()
+	r.bell.group.Wait()
 }
 
 // found takes note of the table, or of why it cannot be used.
