@@ -21,6 +21,7 @@ type drain struct {
 	broker   time.Duration
 	log      int64 // bytes of PostgreSQL's write-ahead log
 	memory   int64 // peak resident bytes of the program
+	stages   string
 }
 
 // program is what is measured.
@@ -117,6 +118,7 @@ func (b *bench) measure(ctx context.Context, p program, topic string) (d drain, 
 	d.log = end - log
 	if p.serves {
 		d.itself = processorTime(cmd.Process.Pid)
+		d.stages = stages(ctx, addr, d.elapsed)
 		if d.memory, err = peakMemory(cmd.Process.Pid); err != nil {
 			return fail(err)
 		}

@@ -145,6 +145,9 @@ func (b *bench) rounds(ctx context.Context, name, address string, rounds int, pr
 				note = fmt.Sprint("round ", round)
 			}
 			fmt.Printf("%s %s, %s: %.0f rows/s in %v\n", name, p.name, note, float64(b.rows)/d.elapsed.Seconds(), d.elapsed.Round(time.Millisecond))
+			if d.stages != "" {
+				fmt.Println("   ", d.stages)
+			}
 		}
 	}
 	return results, nil

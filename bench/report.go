@@ -29,6 +29,11 @@ func (r result) rate() float64 {
 	return median(r.drains, func(d drain) float64 { return float64(r.rows) / d.elapsed.Seconds() })
 }
 
+// memory is the largest of the peaks.
+func (r result) memory() int64 {
+	return slices.MaxFunc(r.drains, func(a, b drain) int { return cmp.Compare(a.memory, b.memory) }).memory
+}
+
 // perRow returns a median time for each row, in microseconds, or a dash.
 func (r result) perRow(value func(drain) time.Duration) string {
 	m := median(r.drains, value)
@@ -57,7 +62,7 @@ func (r result) line(yardstick *result) []string {
 		r.perRow(func(d drain) time.Duration { return d.database }),
 		r.perRow(func(d drain) time.Duration { return d.broker }),
 		fmt.Sprint(median(r.drains, func(d drain) int64 { return d.log }) / int64(r.rows)),
-		fmt.Sprintf("%.0f", float64(slices.MaxFunc(r.drains, func(a, b drain) int { return cmp.Compare(a.memory, b.memory) }).memory)/(1<<20)),
+		fmt.Sprintf("%.0f", float64(r.memory())/(1<<20)),
 		ready}
 }
 
@@ -100,7 +105,7 @@ func verdict(results []result, binary int64) (missed []string) {
 		if ratio := relay.rate() / yardstick.rate(); ratio < 0.5 {
 			miss("%s: %.2f of the yardstick, less than half", relay.broker, ratio)
 		}
-		if memory := median(relay.drains, func(d drain) int64 { return d.memory }); memory > 60*mib {
+		if memory := relay.memory(); memory > 60*mib {
 			miss("%s: %d MiB of memory, more than 60", relay.broker, memory/mib)
 		}
 		if ready := median(relay.drains, func(d drain) time.Duration { return d.ready }); ready > 300*time.Millisecond {

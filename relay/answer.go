@@ -36,21 +36,21 @@ type answers struct {
 func (a *answers) one(r *row, err error, alone bool) {
 	class := publisher.ClassOf(err)
 	a.counts[class]++
+	if b := a.blocks.byKey[r.key]; class != publisher.Accepted && b != nil && b.phase == writing {
+		a.drop(r) // behind a row that was refused, whatever the publisher says of it
+		return
+	}
 	switch class {
 	case publisher.Accepted:
 		a.alive = true
 		a.accepted(r)
 	case publisher.NotAttempted:
-		if a.blocks.byKey[r.key] != nil && !a.member(r) {
-			a.drop(r)
-			return
-		}
 		a.requeue(r)
 	case publisher.Refused:
 		a.alive = true
 		a.refused(r, err, a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
 	case publisher.Permanent:
-		a.alive = true
+		a.alive = a.alive || r.Invalid == nil
 		a.refused(r, err, a.keepFailures)
 	case publisher.Topology:
 		a.held(r, causeTopology, err)
@@ -86,8 +86,10 @@ func (a *answers) accepted(r *row) {
 		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
 	}
 	if a.member(r) {
-		if r.block.trying--; r.block.trying == 0 && r.block.phase == trying {
-			a.finish(r.block)
+		b := r.block
+		b.failures, b.unknown, b.refusals = 0, 0, 0 // they were this row's
+		if b.trying--; b.trying == 0 && b.phase == trying {
+			a.finish(b)
 		}
 	}
 }
@@ -146,13 +148,16 @@ func (a *answers) requeue(r *row) {
 		a.drop(r) // its next owner publishes it again
 		return
 	}
-	if b := a.blocks.byKey[r.key]; b != nil && !a.member(r) {
-		// Its key was blocked while it was on the wire. What was read of the key since is void.
-		a.blocks.makeReady(a.block(r, b.cause))
-		a.drop(r)
+	b := a.blocks.byKey[r.key]
+	if b == nil || a.member(r) {
+		a.again = append(a.again, r)
 		return
 	}
-	a.again = append(a.again, r)
+	// Its key was blocked while it was on the wire. What was read of the key since is void.
+	if b.phase != waiting && b.phase != writing {
+		a.blocks.makeReady(a.block(r, b.cause))
+	}
+	a.drop(r)
 }
 
 // isolated deals with a row that was alone on the wire, and again without an answer. If other rows of the
@@ -243,6 +248,7 @@ func (d *dispatch) probe(now time.Time) {
 
 // rereads returns blocked keys whose time has come, all with a key or all without, to be read again.
 func (d *dispatch) rereads(now time.Time) []*block {
+	d.dropVoid() // first: a row that is dropped may be its key's head
 	d.blocks.collect(now)
 	d.probe(now)
 	return d.blocks.next(rereadKeys)
@@ -278,7 +284,7 @@ func (d *dispatch) refusedWritten(refusals []refusal, written map[string]bool, n
 		}
 		b.dropped = true
 		switch {
-		case !written[r.ID()]:
+		case !written[r.ID()], b.older && !x.failed:
 			d.blocks.makeReady(b)
 		case x.failed:
 			b.refusals = 0
@@ -293,28 +299,47 @@ func (d *dispatch) refusedWritten(refusals []refusal, written map[string]bool, n
 	}
 }
 
-// nextDue returns when the dispatch has something to do again by itself.
-func (d *dispatch) nextDue() (time.Time, bool) {
-	var next time.Time
-	consider := func(t time.Time) {
-		if next.IsZero() || t.Before(next) {
-			next = t
-		}
-	}
+// nextReread returns when a blocked key or a hold has to be looked at again by a re-read.
+func (d *dispatch) nextReread() (time.Time, bool) {
+	var next earliest
 	if len(d.blocks.due) > 0 {
-		consider(d.blocks.due[0].due)
+		next.consider(d.blocks.due[0].due)
 	}
 	for _, h := range d.topics {
 		if !h.probing {
-			consider(h.until)
+			next.consider(h.until)
 		}
 	}
+	if !d.single() {
+		for _, to := range d.destinations {
+			if to.hold.active() && !to.hold.probing {
+				next.consider(to.hold.until)
+			}
+		}
+	}
+	return next.time, !next.time.IsZero()
+}
+
+// nextProbe returns when queued rows may try their destination that is held.
+func (d *dispatch) nextProbe() (time.Time, bool) {
+	var next earliest
 	for _, to := range d.destinations {
-		if to.hold.active() && !to.hold.probing {
-			consider(to.hold.until)
+		for i := range to.queues {
+			if d.single() && to.hold.active() && !to.hold.probing && !to.busy[i] && to.queues[i].len() > 0 {
+				next.consider(to.hold.until)
+			}
 		}
 	}
-	return next, !next.IsZero()
+	return next.time, !next.time.IsZero()
+}
+
+// earliest is the earliest of some times.
+type earliest struct{ time time.Time }
+
+func (e *earliest) consider(t time.Time) {
+	if e.time.IsZero() || t.Before(e.time) {
+		e.time = t
+	}
 }
 
 // held counts the rows that are known to wait, by destination and reason.

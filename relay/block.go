@@ -27,8 +27,10 @@ type block struct {
 	dropped    bool // rows were dropped since the last re-read began
 	closed     bool // no further rows are taken from the present re-read
 	trying     int  // rows of the last re-read without an answer
+	older      bool // while a refusal is written, a row that goes before the refused one was seen
 
-	head     int64  // the smallest ordinal of the key's rows seen so far
+	head     int64  // no pending row of the key that was seen has a smaller ordinal
+	last     int64  // the ordinal of the last row taken from the present re-read
 	failures int    // holds in a row
 	unknown  int    // publishes of the head alone whose outcome is unknown
 	accepted uint64 // messages that the destination had accepted at the last of them
@@ -129,7 +131,7 @@ func (bs *blocks) next(n int) []*block {
 		switch {
 		case b.phase != ready || bs.byKey[b.key] != b: // has moved on since it was put here
 		case len(chosen) < n && (len(chosen) == 0 || chosen[0].key.keyless == b.key.keyless):
-			b.phase, b.dropped, b.closed = reading, false, false
+			b.phase, b.dropped, b.closed, b.older = reading, false, false, false
 			chosen = append(chosen, b)
 		default:
 			rest = append(rest, b)

@@ -12,8 +12,8 @@ import (
 type dispatch struct {
 	limits       Limits
 	destinations []*destination
-	workers      int // for each destination
-	ordinal      bool
+	workers      int  // for each destination
+	ordinal      bool // table order is the order of ordinals
 	keepFailures bool
 	keepAttempts bool
 	logger       *slog.Logger
@@ -60,7 +60,7 @@ type refusal struct {
 }
 
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
-	d := &dispatch{limits: limits, workers: workers, ordinal: table.Ordinal(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
+	d := &dispatch{limits: limits, workers: workers, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
 		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, shards: shards{total: total, inFlight: make([]int, total)}}
 	for i, configured := range destinations {
@@ -102,7 +102,11 @@ func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.
 		}
 		b.phase = trying
 		b.dropped = b.dropped || more
-		if b.trying == 0 {
+		switch {
+		case b.trying > 0:
+		case more && taken == 0:
+			d.blocks.waitUntil(b, now.Add(pause(0))) // for the rows in front of it to be settled
+		default:
 			d.finish(b)
 		}
 	}
@@ -124,13 +128,7 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 	}
 	b := d.blocks.byKey[r.key]
 	if b != nil && (!reread || b.phase != reading || b.closed) {
-		b.dropped = true
-		// An older row of the key has been committed late: it goes first, and does not wait for the
-		// younger one's backoff.
-		if d.ordinal && r.Position.Ordinal < b.head && b.phase == waiting && b.hold == nil {
-			b.head = r.Position.Ordinal
-			d.blocks.makeReady(b)
-		}
+		d.behind(b, r)
 		return false
 	}
 	r.destination = d.route(r.Message.Topic)
@@ -142,8 +140,8 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 	if !d.single() {
 		r.Message.DedupID += "/" + r.destination.Name
 	}
-	if b != nil && !d.keepAttempts {
-		r.attempt += b.refusals
+	if b != nil && b.trying == 0 && !d.keepAttempts {
+		r.attempt += b.refusals // which were of the key's first row
 	}
 	if wait := d.waits(r, b, now); wait {
 		return false
@@ -154,9 +152,31 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 		if b.trying == 1 {
 			b.head, r.unknown = r.Position.Ordinal, b.unknown
 		}
+		b.last = r.Position.Ordinal
 	}
 	d.enqueue(r)
 	return true
+}
+
+// behind lets a row wait for its blocked key. If it goes before the row that the key waits for, because it was
+// committed late, it does not wait for that one's backoff: what was taken of the key becomes void and the key
+// is read again.
+func (d *dispatch) behind(b *block, r *row) {
+	b.dropped = true
+	before := b.head
+	if b.phase == trying {
+		before = b.last
+	}
+	b.head = min(b.head, r.Position.Ordinal)
+	switch {
+	case !d.ordinal || r.Position.Ordinal >= before:
+	case b.phase == waiting, b.phase == trying:
+		d.void = true
+		d.blocks.makeReady(d.blocks.block(b.key, b.destination, b.cause, b.head))
+		b.dropped = true
+	case b.phase == writing:
+		b.older = true
+	}
 }
 
 // waits reports whether the row must wait, and then lets its key wait.
@@ -214,6 +234,9 @@ func (d *dispatch) holdOf(r *row) *hold {
 // block blocks the row's key.
 func (d *dispatch) block(r *row, c cause) *block {
 	d.void = true
+	if d.ordinal && d.member(r) {
+		r.block.head = r.Position.Ordinal // what was before it in the re-read has been accepted
+	}
 	b := d.blocks.block(r.key, r.destination, c, r.Position.Ordinal)
 	b.shard = r.Shard
 	return b
@@ -254,6 +277,7 @@ func (d *dispatch) enqueue(r *row) {
 		if d.latest.after(r.key.hash(), r.Position.Ordinal) {
 			d.metrics.orderViolations(1)
 		}
+		r.late = true
 		q.insert(r)
 	} else {
 		q.push(r)
@@ -273,16 +297,22 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 	if d.single() && to.hold.active() && (to.hold.probing || now.Before(to.hold.until)) {
 		return nil
 	}
-	d.dropVoid()
 	var rows []*row
 	var bytes int64
-	for q.len() > 0 && len(rows) < d.limits.Batch && bytes < d.limits.Bytes/2 {
+	for q.len() > 0 && len(rows) < d.limits.Batch && (len(rows) == 0 || bytes < d.limits.Bytes/2) {
 		r := q.pop()
+		if d.isVoid(r) {
+			d.drop(r)
+			continue
+		}
 		if h := d.holdOf(r); h != nil && (r.block == nil || r.block.hold != h) {
 			// Queued before the hold began.
-			d.blocks.waitFor(d.block(r, h.cause), h)
+			if r.key.keyless && r.block == nil && len(h.blocks) > 0 {
+				h.skip(r.Position.Ordinal)
+			} else {
+				d.blocks.waitFor(d.block(r, h.cause), h)
+			}
 			d.drop(r)
-			d.dropVoid()
 			continue
 		}
 		if alone := r.Invalid != nil || r.unknown >= aloneAfter; alone {
@@ -318,22 +348,23 @@ func (d *dispatch) dropVoid() {
 	for _, to := range d.destinations {
 		for i := range to.queues {
 			to.queues[i].filter(func(r *row) bool {
-				b := d.blocks.byKey[r.key]
-				if b == nil || r.block == b && r.generation == b.generation {
-					return true
+				if d.isVoid(r) {
+					d.drop(r)
+					return false
 				}
-				d.drop(r)
-				return false
+				return true
 			})
 		}
 	}
 }
 
+// isVoid reports whether the row's key has been blocked since the row was taken.
+func (d *dispatch) isVoid(r *row) bool { return d.blocks.byKey[r.key] != nil && !d.member(r) }
+
 // drop forgets a row that was not published; its blocked key is read again.
 func (d *dispatch) drop(r *row) {
 	if b := d.blocks.byKey[r.key]; b != nil {
-		b.dropped = true
-		b.head = min(b.head, r.Position.Ordinal)
+		d.behind(b, r)
 	}
 	d.leaveLane(r)
 	d.forget(r)
@@ -371,7 +402,6 @@ func (d *dispatch) finish(b *block) {
 
 // begin notes that a read begins.
 func (d *dispatch) begin() {
-	d.dropVoid()
 	d.reading = true
 	d.shards.reading = d.shards.active
 }

@@ -73,44 +73,14 @@ type response struct {
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
 // until those are written, at most for the stop timeout, and returns. It returns early when the table is no
 // longer what it was.
-func (e *engine) run(ctx context.Context) error {
-	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
-	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(e.stopTimeout, abandon) })()
+func (e *engine) run(ctx context.Context) error { return e.loop().run(ctx) }
 
-	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
+// loop makes a loop that has not begun.
+func (e *engine) loop() *loop {
+	return &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed:     newFeed(e.table, e.limits, e.interval, time.Now()),
 		requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
-	var group sync.WaitGroup
-	group.Go(func() { l.read(ctx) })
-	group.Go(func() {
-		s := settler{table: e.table, batch: e.limits.Batch, database: e.database, metrics: e.metrics}
-		s.run(work, l.outcomes, l.settled)
-	})
-	for _, to := range l.dispatch.destinations {
-		var lanes []chan []*row
-		for i := range e.workers {
-			w := &worker{destination: to, index: i, trusted: e.ownership.Trusted, tracer: e.tracer}
-			batches := make(chan []*row)
-			group.Go(func() { w.run(work, batches, l.answers) })
-			lanes = append(lanes, batches)
-		}
-		l.batches = append(l.batches, lanes)
-	}
-	err := l.turn(ctx)
-	close(l.requests)
-	close(l.outcomes)
-	for _, lanes := range l.batches {
-		for _, batches := range lanes {
-			close(batches)
-		}
-	}
-	group.Wait()
-	e.database.stopped()
-	e.metrics.observe(snapshot{})
-	return err
 }
 
 // loop is a run of the engine.
@@ -134,6 +104,43 @@ type loop struct {
 	changed           error // why the loop ends by itself
 	abandoned         bool  // nothing can be written any more
 	observed          time.Time
+}
+
+// run turns the loop with everything that works for it.
+func (l *loop) run(ctx context.Context) error {
+	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(l.stopTimeout, abandon) })()
+
+	var group sync.WaitGroup
+	group.Go(func() { l.read(ctx) })
+	group.Go(func() {
+		s := settler{table: l.table, batch: l.limits.Batch, database: l.database, metrics: l.metrics}
+		s.run(work, l.outcomes, l.settled)
+	})
+	for _, to := range l.dispatch.destinations {
+		var lanes []chan []*row
+		for i := range l.workers {
+			w := &worker{destination: to, index: i, trusted: l.ownership.Trusted, tracer: l.tracer}
+			batches := make(chan []*row)
+			group.Go(func() { w.run(work, batches, l.answers) })
+			lanes = append(lanes, batches)
+		}
+		l.batches = append(l.batches, lanes)
+	}
+	err := l.turn(ctx)
+	close(l.requests)
+	close(l.outcomes)
+	for _, lanes := range l.batches {
+		for _, batches := range lanes {
+			close(batches)
+		}
+	}
+	group.Wait()
+	l.database.stopped()
+	l.metrics.observe(snapshot{})
+	return err
 }
 
 // turn is the loop.
@@ -269,7 +276,9 @@ func (l *loop) reread(now time.Time) (request, bool) {
 		q.Keys = append(q.Keys, b.key.text)
 		from = min(from, b.head)
 	}
-	q.From = &from
+	if l.dispatch.ordinal {
+		q.From = &from
+	}
 	return request{query: q, reread: blocks}, true
 }
 
@@ -343,11 +352,18 @@ func (l *loop) sleep(now time.Time) time.Duration {
 			until = t
 		}
 	}
-	if !l.dispatch.stopping {
-		if due, ok := l.dispatch.nextDue(); ok {
-			earlier(due)
+	d := l.dispatch
+	if d.stopping {
+		return until.Sub(now)
+	}
+	if due, ok := d.nextProbe(); ok && now.Before(l.ownership.Trusted()) {
+		earlier(due)
+	}
+	if !l.reading {
+		if due, ok := d.nextReread(); ok && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
+			earlier(maxTime(due, l.retryRead))
 		}
-		if rows, bytes := l.dispatch.room(); !l.reading && l.dispatch.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
+		if rows, bytes := d.room(); d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(l.feed.wait(now), l.retryRead))
 		}
 	}

@@ -2,8 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -326,102 +324,4 @@ func TestKeyOverTwoDestinations(t *testing.T) {
 			t.Errorf("dedup id %q", id)
 		}
 	})
-}
-
-// Random schedules: rows commit in and out of order while brokers and database fail in every way. In the
-// end everything is relayed or failed, in order, and no row was marked that was not delivered.
-func TestRandomSchedules(t *testing.T) {
-	seeds := 300
-	first := rand.Uint64N(1 << 32)
-	if text := os.Getenv("SIMULATION_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, seeds = n, 1
-	}
-	for i := range seeds {
-		seed := first + uint64(i)
-		if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) { s.schedule(t, rand.New(rand.NewPCG(seed, 0))) })
-		}) {
-			t.Fatalf("SIMULATION_SEED=%d repeats it", seed)
-		}
-	}
-}
-
-func (s *sim) schedule(t *testing.T, r *rand.Rand) {
-	s.limits = Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(10+r.IntN(10))}
-	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
-	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
-	keys := 1 + r.IntN(20)
-	next := make([]int, keys)
-	ordinal := int64(0)
-	poisoned := map[string]bool{}
-	stop := s.start()
-	for range 20 + r.IntN(60) {
-		switch r.IntN(14) {
-		case 0:
-			s.Down()
-		case 1, 2:
-			s.Up()
-		case 3:
-			s.table.setDown(true)
-		case 4, 5:
-			s.table.setDown(false)
-		case 6:
-			s.Remove("b")
-		case 7:
-			s.Create("b")
-		case 8:
-			stop()
-			stop = s.start()
-		default:
-			for range r.IntN(40) {
-				ordinal++
-				k := r.IntN(keys + 1)
-				topic := []string{"a", "a", "b", "c"}[r.IntN(4)]
-				if k == keys {
-					s.table.insert(ordinal, "row"+strconv.FormatInt(ordinal, 10), "", topic)
-					continue
-				}
-				id := fmt.Sprintf("key%d-%d", k, next[k])
-				next[k]++
-				switch r.IntN(60) {
-				case 0:
-					s.Refuse(id, 1+r.IntN(7))
-				case 1:
-					s.Poison(id)
-					poisoned[id] = true
-				case 2:
-					s.LoseAnswer(id, 1+r.IntN(2))
-				case 3:
-					s.LoseMessage(id, 1+r.IntN(4))
-				}
-				s.table.insert(ordinal, id, fmt.Sprintf("key%d", k), topic)
-			}
-		}
-		time.Sleep(time.Duration(r.IntN(300)) * time.Millisecond)
-	}
-	s.Up()
-	s.table.setDown(false)
-	s.Create("b")
-	s.table.drained(t, 5*time.Minute)
-	stop()
-	checkOrder(t, s.All())
-	if overlaps := s.Overlaps(); len(overlaps) > 0 {
-		t.Errorf("keys in two calls at once: %q", overlaps)
-	}
-	delivered := map[string]bool{}
-	for _, m := range s.All() {
-		delivered[m.ID] = true
-	}
-	for id, row := range s.table.rows {
-		if row.relayed != delivered[id] && !row.failed {
-			t.Errorf("%s: relayed %v, delivered %v", id, row.relayed, delivered[id])
-		}
-		if poisoned[id] && !row.failed {
-			t.Errorf("%s is permanent and did not fail", id)
-		}
-	}
 }

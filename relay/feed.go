@@ -187,7 +187,7 @@ func (f *feed) again(reading bool) {
 }
 
 func (f *feed) sweepTurn(now time.Time) bool {
-	if !f.table.Ordinal() || f.highest == math.MinInt64 {
+	if !f.table.Ordinal() {
 		return false
 	}
 	if !f.sweeping && !now.Before(f.sweepDue) {

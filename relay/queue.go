@@ -9,8 +9,10 @@ type queue struct {
 func (q *queue) len() int { return len(q.rows) - q.head }
 
 func (q *queue) push(r *row) {
-	if q.head == len(q.rows) {
-		q.rows, q.head = q.rows[:0], 0
+	if q.head > len(q.rows)/2 || q.head == len(q.rows) { // or a queue that is never empty would grow for ever
+		n := copy(q.rows, q.rows[q.head:])
+		clear(q.rows[n:])
+		q.rows, q.head = q.rows[:n], 0
 	}
 	q.rows = append(q.rows, r)
 }
@@ -23,18 +25,23 @@ func (q *queue) pop() *row {
 	return r
 }
 
-// unpop puts rows back in front, in their order.
+// unpop puts rows back in front, in their order. A row that was committed late and came while they were
+// away goes before the younger ones of its key.
 func (q *queue) unpop(rows []*row) {
 	if len(rows) == 0 {
 		return
 	}
-	if len(rows) <= q.head {
-		q.head -= len(rows)
-		copy(q.rows[q.head:], rows)
-		return
+	var late []*row
+	q.filter(func(r *row) bool {
+		if r.late {
+			late = append(late, r)
+		}
+		return !r.late
+	})
+	q.rows = append(append(make([]*row, 0, len(rows)+q.len()), rows...), q.rows...)
+	for _, r := range late {
+		q.insert(r)
 	}
-	q.rows = append(append(make([]*row, 0, len(rows)+q.len()), rows...), q.rows[q.head:]...)
-	q.head = 0
 }
 
 // insert puts a row that was committed late before the first younger row of its key.

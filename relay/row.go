@@ -20,6 +20,7 @@ type row struct {
 	block      *block
 	generation int
 
+	late    bool  // committed after younger rows had been read
 	unknown int   // publishes of this row whose outcome is unknown
 	attempt int64 // the number of the coming try
 }

@@ -3,6 +3,7 @@ package relay
 import (
 	"hash/fnv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/owner"
@@ -76,4 +77,15 @@ func (o *simOwner) Left(set owner.Set) {
 		heir := o.heirs[shard]
 		heir.update(func() { heir.state.Owned.Add(shard) })
 	}
+}
+
+// countingOwner counts how often a loop turns: it asks for the state at each turn.
+type countingOwner struct {
+	*simOwner
+	turns *atomic.Int64
+}
+
+func (o countingOwner) State() (owner.State, <-chan struct{}) {
+	o.turns.Add(1)
+	return o.simOwner.State()
 }

@@ -1,0 +1,28 @@
+// Package examples holds what the README shows and the tests of it: its Go sample is compiled and run, its
+// SQL is executed, its configurations are loaded, its links are followed.
+package examples
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// PlaceOrder stores an order and the message about it: both, or neither.
+func PlaceOrder(ctx context.Context, db *pgxpool.Pool, customer string, cents int) error {
+	return pgx.BeginFunc(ctx, db, func(tx pgx.Tx) error {
+		var order int64
+		err := tx.QueryRow(ctx, "insert into orders (customer, cents) values ($1, $2) returning id", customer, cents).Scan(&order)
+		if err != nil {
+			return fmt.Errorf("insert order: %w", err)
+		}
+		_, err = tx.Exec(ctx, "insert into outbox_messages (topic, key, payload) values ($1, $2, $3)",
+			"orders.placed", customer, map[string]any{"order": order, "customer": customer, "cents": cents})
+		if err != nil {
+			return fmt.Errorf("insert message: %w", err)
+		}
+		return nil
+	})
+}

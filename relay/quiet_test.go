@@ -1,0 +1,94 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// Whatever the relay waits for, its loop sleeps meanwhile.
+func TestLoopSleepsWhileItWaits(t *testing.T) {
+	for name, trouble := range map[string]func(*sim){
+		"nothing to do": func(s *sim) {},
+		"broker down":   func(s *sim) { s.fill(30, 20, "t"); s.Down() },
+		"topic missing": func(s *sim) { s.fill(30, 20, "t"); s.Remove("t") },
+		"topic down":    func(s *sim) { s.fill(30, 20, "t"); s.DownTopic("t") },
+		"database down": func(s *sim) { s.fill(30, 20, "t"); s.table.setDown(true) },
+		"slow reads":    func(s *sim) { s.Refuse("k0-0", 3); s.fill(5, 5, "t"); s.table.took = 5 * time.Second },
+		"writes wait":   func(s *sim) { s.fill(30, 20, "t"); s.Refuse("k0-0", 3); s.table.hold() },
+		"no trust": func(s *sim) {
+			s.fill(30, 20, "t")
+			past := time.Now()
+			s.owner.trusted = func() time.Time { return past }
+		},
+		"retries waiting": func(s *sim) { s.fill(30, 20, "t"); s.Refuse("k0-0", 4) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				trouble(s)
+				stop := s.start()
+				time.Sleep(5 * time.Second)
+				turns, reads := s.turns.Load(), s.table.reads
+				time.Sleep(20 * time.Second)
+				turns, reads = s.turns.Load()-turns, s.table.reads-reads
+				if turns > 20*100 || reads > 20*50 {
+					t.Errorf("%d turns and %d reads in 20 s", turns, reads)
+				}
+				s.Reset()
+				s.table.setDown(false)
+				if s.table.held != nil {
+					close(s.table.held)
+					s.table.held = nil
+				}
+				stop()
+			})
+		})
+	}
+}
+
+// An owner that loses its trust while its destination is held waits for either without turning.
+func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		until := time.Now().Add(2 * time.Second)
+		s.owner.trusted = func() time.Time { return until }
+		s.fill(30, 20, "t")
+		s.Down()
+		stop := s.start()
+		defer stop()
+		time.Sleep(3 * time.Second)
+		turns := s.turns.Load()
+		time.Sleep(10 * time.Second)
+		if turns = s.turns.Load() - turns; turns > 500 {
+			t.Errorf("%d turns in 10 s", turns)
+		}
+	})
+}
+
+// A key of which more rows are accepted and not yet settled than one read returns is not read over and over.
+func TestUnsettledRowsAreNotReadOverAndOver(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits = Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}
+		s.Refuse("k-0", 1)
+		for i := range 30 {
+			s.table.insert(int64(i+1), fmt.Sprintf("k-%d", i), "k", "t")
+		}
+		stop := s.start()
+		defer stop()
+		for s.Tries("k-0") < 2 {
+			time.Sleep(time.Millisecond)
+		}
+		release := s.table.hold()
+		defer release()
+		time.Sleep(time.Second)
+		reads := s.table.reads
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if reads = s.table.reads - reads; reads > 10*100 {
+			t.Errorf("%d reads in 10 s", reads)
+		}
+		release()
+		s.table.drained(t, 5*time.Second)
+		checkOrder(t, s.All())
+	})
+}

@@ -1,0 +1,248 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// simTable is an outbox in memory. Reads and writes take a little of the bubble's time, and a read sees the
+// table as it was when it began, as in PostgreSQL.
+type simTable struct {
+	mu      sync.Mutex
+	rows    map[string]*simRow
+	open    []*simRow // neither relayed nor failed, in table order
+	took    time.Duration
+	down    bool
+	held    chan struct{} // settling waits until it is closed
+	lossy   int           // writes that succeed and are answered with an error
+	settles int           // calls that marked something
+	reads   int
+
+	ordinal, keepsFailures, keepsAttempts bool
+}
+
+type simRow struct {
+	id        string
+	ordinal   int64
+	shard     int
+	message   publisher.Message
+	attempt   int64
+	relayed   bool
+	failed    bool
+	lastError string
+	updated   time.Time
+	relays    int       // times that it was marked
+	seen      time.Time // when a read returned it first
+}
+
+func newSimTable() *simTable {
+	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, ordinal: true, keepsFailures: true, keepsAttempts: true}
+}
+
+func (t *simTable) insert(ordinal int64, id, key, topic string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	if key != "" {
+		r.message.Key = []byte(key)
+	}
+	t.rows[id] = r
+	at, _ := slices.BinarySearchFunc(t.open, r, func(a, b *simRow) int {
+		if t.position(a).Before(t.position(b)) {
+			return -1
+		}
+		return 1
+	})
+	t.open = slices.Insert(t.open, at, r)
+}
+
+// close takes rows out of the open ones that are relayed or failed. The caller holds mu.
+func (t *simTable) close() {
+	t.open = slices.DeleteFunc(t.open, func(r *simRow) bool { return r.relayed || r.failed })
+}
+
+var errSimDown = errors.New("the database is down")
+
+func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	t.mu.Lock()
+	t.reads++
+	var page outbox.Page
+	for _, r := range t.open {
+		position := t.position(r)
+		switch {
+		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
+			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || q.From != nil && t.ordinal && r.ordinal < *q.From),
+			q.Recent != nil && r.ordinal < *q.Recent,
+			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
+			!q.After.IsZero() && !q.After.Before(position):
+			continue
+		}
+		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
+		if r.lastError != "" {
+			row.Retried, row.Waited = true, time.Since(r.updated)
+		}
+		page.Rows = append(page.Rows, row)
+		page.Bytes += int64(row.Message.Size())
+		page.End = position
+		if page.More = len(page.Rows) == q.Limit || page.Bytes >= q.Bytes; page.More {
+			break
+		}
+	}
+	down := t.down
+	t.mu.Unlock()
+	time.Sleep(t.took)
+	if down {
+		return outbox.Page{}, errSimDown
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range page.Rows {
+		if r := t.rows[page.Rows[i].ID()]; r.seen.IsZero() {
+			r.seen = time.Now()
+		}
+	}
+	return page, nil
+}
+
+// position is a row's place in table order. Without ordinals that is its id's alone.
+func (t *simTable) position(r *simRow) outbox.Position {
+	if t.ordinal {
+		return outbox.At(r.ordinal, r.id)
+	}
+	return outbox.At(0, r.id)
+}
+
+func (t *simTable) Settle(ctx context.Context, ids []string) error {
+	if err := t.wait(ctx); err != nil {
+		return err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down {
+		return errSimDown
+	}
+	t.settles++
+	for _, id := range ids {
+		t.rows[id].relayed = true
+		t.rows[id].relays++
+	}
+	t.close()
+	return t.lost()
+}
+
+// wait lets the time of a write pass.
+func (t *simTable) wait(ctx context.Context) error {
+	time.Sleep(t.took)
+	t.mu.Lock()
+	held := t.held
+	t.mu.Unlock()
+	if held == nil {
+		return nil
+	}
+	select {
+	case <-held:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// lost is the answer to a write that succeeded. The caller holds mu.
+func (t *simTable) lost() error {
+	if t.lossy > 0 {
+		t.lossy--
+		return errSimDown
+	}
+	return nil
+}
+
+// hold lets writes wait until release is called.
+func (t *simTable) hold() (release func()) {
+	held := make(chan struct{})
+	t.mu.Lock()
+	t.held = held
+	t.mu.Unlock()
+	return sync.OnceFunc(func() {
+		t.mu.Lock()
+		t.held = nil
+		t.mu.Unlock()
+		close(held)
+	})
+}
+
+func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (written []string, err error) {
+	if err := t.wait(ctx); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down {
+		return nil, errSimDown
+	}
+	for _, x := range refusals {
+		r := t.rows[x.ID]
+		if r.relayed || r.failed || r.attempt != x.Attempt {
+			continue
+		}
+		if t.keepsAttempts {
+			r.attempt = x.Attempt + 1
+		}
+		r.lastError, r.updated, r.failed = x.Error, time.Now(), x.Failed
+		written = append(written, x.ID)
+	}
+	t.close()
+	if err := t.lost(); err != nil {
+		return nil, err
+	}
+	return written, nil
+}
+
+func (t *simTable) Ordinal() bool       { return t.ordinal }
+func (t *simTable) Ranked() bool        { return false }
+func (t *simTable) Delays() bool        { return false }
+func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
+func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
+
+func (t *simTable) setDown(down bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.down = down
+}
+
+func (t *simTable) row(id string) simRow {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return *t.rows[id]
+}
+
+// pending returns the ids of the rows that are neither relayed nor failed.
+func (t *simTable) pending() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var ids []string
+	for _, r := range t.open {
+		ids = append(ids, r.id)
+	}
+	return ids
+}
+
+// drained waits until nothing is pending.
+func (t *simTable) drained(tb testing.TB, within time.Duration) {
+	tb.Helper()
+	for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
+		ids := t.pending()
+		if len(ids) == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("%d rows still pending after %v: %.200q", len(ids), within, ids)
+		}
+	}
+}
