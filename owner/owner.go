@@ -62,10 +62,6 @@ const (
 // Given is the payload of the notification that shards were given back.
 const Given = "outbox-relay:given"
 
-// ErrPooler says that the control connection goes through a transaction pooler, where a session's
-// locks mean nothing.
-var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks session locks: set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself")
-
 // State returns the present state and a channel that is closed when it changes. The passing of
 // Trusted is not a change.
 func (o *Owner) State() (State, <-chan struct{}) {
@@ -141,6 +137,7 @@ func (o *Owner) look() {
 // that others should have. It returns when ctx ends, after it has given back everything; whoever ends ctx
 // has stopped publishing before.
 func (o *Owner) Run(ctx context.Context) {
+	var last string
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		started := time.Now()
 		err := o.session(ctx)
@@ -152,9 +149,12 @@ func (o *Owner) Run(ctx context.Context) {
 			return
 		}
 		if time.Since(started) > o.TTL {
-			attempt = 0
+			attempt, last = 0, ""
 		}
-		o.Logger.Warn("ownership connection lost", "error", err)
+		if text := err.Error(); text != last {
+			o.Logger.Warn("nothing is owned", "error", err)
+			last = text
+		}
 		pause := min(50*time.Millisecond<<min(attempt, 6), 2*time.Second)
 		select {
 		case <-ctx.Done():

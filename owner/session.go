@@ -33,6 +33,9 @@ func (o *Owner) session(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(closing) // the session is over either way
 	}()
+	if err := o.checkPooler(connecting, conn); err != nil {
+		return err
+	}
 	if _, err := conn.Exec(connecting, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class, fmt.Sprint(o.TTL.Milliseconds()), o.Shards); err != nil {
 		return fmt.Errorf("join replicas: %w", err)
 	}
