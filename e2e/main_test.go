@@ -23,7 +23,7 @@ func run(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary = filepath.Join(dir, "outbox-relay")
-	build := exec.Command("go", "build", "-trimpath", "-tags", "grpcnotrace", "-o", binary, ".")
+	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace", "-o", binary, ".")
 	build.Dir = ".."
 	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
 	if out, err := build.CombinedOutput(); err != nil {

@@ -16,6 +16,9 @@ type Position struct {
 // IsZero reports whether p is before every row.
 func (p Position) IsZero() bool { return p == Position{} }
 
+// Unordered reports whether the row has no order value. Such rows come before all others.
+func (p Position) Unordered() bool { return p.nulls }
+
 // At returns the position of a row with this ordinal and id, for rows that do not come from PostgreSQL.
 func At(ordinal int64, id string) Position { return Position{Ordinal: ordinal, id: id} }
 

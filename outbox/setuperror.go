@@ -38,3 +38,21 @@ func Changed(err error) bool {
 	}
 	return false
 }
+
+// Rejected reports whether err says that the server understood a write and will not do it with one of its
+// rows: a constraint, a trigger or a value is in the way. The other rows can be written without that one.
+func Rejected(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok || len(e.Code) != 5 {
+		return false
+	}
+	switch e.Code[:2] {
+	case "22", // data exception
+		"23", // integrity constraint violation
+		"44", // with check option violation
+		"54", // program limit exceeded, say of an index entry
+		"P0": // raised by a trigger
+		return true
+	}
+	return false
+}

@@ -33,6 +33,9 @@ type dispatch struct {
 	rewind   *int64
 	stopping bool
 
+	rejected    []*row // accepted, and the database would not mark them
+	rejectedDue time.Time
+
 	settle []*row    // accepted, to be marked
 	refuse []refusal // to be written
 }

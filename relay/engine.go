@@ -116,7 +116,7 @@ func (l *loop) run(ctx context.Context) error {
 	var group sync.WaitGroup
 	group.Go(func() { l.read(ctx) })
 	group.Go(func() {
-		s := settler{table: l.table, batch: l.limits.Batch, database: l.database, metrics: l.metrics}
+		s := settler{table: l.table, database: l.database, metrics: l.metrics}
 		s.run(work, l.outcomes, l.settled)
 	})
 	for _, to := range l.dispatch.destinations {
@@ -157,14 +157,14 @@ func (l *loop) turn(ctx context.Context) error {
 				l.dispatch.stop()
 			}
 			if !l.abandoned {
-				l.settleMore()
+				l.settleMore(now)
 			}
 			if l.publishing == 0 && !l.settling && !l.reading {
 				return l.changed
 			}
 		} else {
 			l.publishMore(now)
-			l.settleMore()
+			l.settleMore(now)
 			l.readMore(now)
 		}
 		l.observe(now)
@@ -223,8 +223,9 @@ func (l *loop) publishMore(now time.Time) {
 }
 
 // settleMore lets the settler write what has gathered while it was busy.
-func (l *loop) settleMore() {
+func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
+	d.retryRejected(now)
 	if l.settling || len(d.settle)+len(d.refuse) == 0 {
 		return
 	}
@@ -339,9 +340,12 @@ func (l *loop) taken(r response) {
 
 func (l *loop) written(o outcome) {
 	now := time.Now()
-	l.dispatch.settled(o.accepted)
-	l.metrics.relayed(o.accepted, now)
-	l.dispatch.refusedWritten(o.refused, o.written, now)
+	if o.why != nil {
+		l.logger.Error("rows cannot be written: a constraint or trigger of the table is in the way; they are tried again",
+			"relayed", len(o.rejected), "refused", len(o.unwritable), "error", o.why)
+	}
+	l.metrics.relayed(l.dispatch.settled(o, now), now)
+	l.dispatch.refusedWritten(o, now)
 }
 
 // sleep returns how long there is nothing to do but wait for others.
@@ -355,6 +359,9 @@ func (l *loop) sleep(now time.Time) time.Duration {
 	d := l.dispatch
 	if d.stopping {
 		return until.Sub(now)
+	}
+	if len(d.rejected) > 0 {
+		earlier(d.rejectedDue)
 	}
 	if due, ok := d.nextProbe(); ok && now.Before(l.ownership.Trusted()) {
 		earlier(due)

@@ -131,7 +131,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox
 		f.sweepSpent += f.took
 		f.sinceSweep = 0
 		for i := range rows {
-			if rows[i].Position.Ordinal >= f.highest {
+			if !rows[i].Position.Unordered() && rows[i].Position.Ordinal >= f.highest {
 				rows = rows[:i]
 				page.More = false
 				break
@@ -144,7 +144,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox
 		return rows
 	}
 	f.sinceSweep++
-	if n := len(rows); n > 0 && f.table.Ordinal() {
+	if n := len(rows); n > 0 && f.table.Ordinal() && !rows[n-1].Position.Unordered() {
 		f.highest = max(f.highest, rows[n-1].Position.Ordinal)
 	}
 	f.cursor = page.End

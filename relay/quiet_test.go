@@ -9,38 +9,41 @@ import (
 
 // Whatever the relay waits for, its loop sleeps meanwhile.
 func TestLoopSleepsWhileItWaits(t *testing.T) {
-	for name, trouble := range map[string]func(*sim){
-		"nothing to do": func(s *sim) {},
-		"broker down":   func(s *sim) { s.fill(30, 20, "t"); s.Down() },
-		"topic missing": func(s *sim) { s.fill(30, 20, "t"); s.Remove("t") },
-		"topic down":    func(s *sim) { s.fill(30, 20, "t"); s.DownTopic("t") },
-		"database down": func(s *sim) { s.fill(30, 20, "t"); s.table.setDown(true) },
-		"slow reads":    func(s *sim) { s.Refuse("k0-0", 3); s.fill(5, 5, "t"); s.table.took = 5 * time.Second },
-		"writes wait":   func(s *sim) { s.fill(30, 20, "t"); s.Refuse("k0-0", 3); s.table.hold() },
-		"no trust": func(s *sim) {
+	for name, trouble := range map[string]func(*sim) (end func()){
+		"nothing to do": func(s *sim) func() { return func() {} },
+		"broker down":   func(s *sim) func() { s.fill(30, 20, "t"); s.Down(); return func() {} },
+		"topic missing": func(s *sim) func() { s.fill(30, 20, "t"); s.Remove("t"); return func() {} },
+		"topic down":    func(s *sim) func() { s.fill(30, 20, "t"); s.DownTopic("t"); return func() {} },
+		"database down": func(s *sim) func() { s.fill(30, 20, "t"); s.table.setDown(true); return func() {} },
+		"slow reads": func(s *sim) func() {
+			s.Refuse("k0-0", 3)
+			s.fill(5, 5, "t")
+			s.table.took = 5 * time.Second
+			return func() {}
+		},
+		"writes wait": func(s *sim) func() { s.fill(30, 20, "t"); s.Refuse("k0-0", 3); return s.table.hold() },
+		"no trust": func(s *sim) func() {
 			s.fill(30, 20, "t")
 			past := time.Now()
 			s.owner.trusted = func() time.Time { return past }
+			return func() {}
 		},
-		"retries waiting": func(s *sim) { s.fill(30, 20, "t"); s.Refuse("k0-0", 4) },
+		"retries waiting": func(s *sim) func() { s.fill(30, 20, "t"); s.Refuse("k0-0", 4); return func() {} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				trouble(s)
+				release := trouble(s)
 				stop := s.start()
 				time.Sleep(5 * time.Second)
-				turns, reads := s.turns.Load(), s.table.reads
+				turns, reads := s.turns.Load(), s.table.readCount()
 				time.Sleep(20 * time.Second)
-				turns, reads = s.turns.Load()-turns, s.table.reads-reads
+				turns, reads = s.turns.Load()-turns, s.table.readCount()-reads
 				if turns > 20*100 || reads > 20*50 {
 					t.Errorf("%d turns and %d reads in 20 s", turns, reads)
 				}
 				s.Reset()
 				s.table.setDown(false)
-				if s.table.held != nil {
-					close(s.table.held)
-					s.table.held = nil
-				}
+				release()
 				stop()
 			})
 		})
@@ -81,10 +84,10 @@ func TestUnsettledRowsAreNotReadOverAndOver(t *testing.T) {
 		release := s.table.hold()
 		defer release()
 		time.Sleep(time.Second)
-		reads := s.table.reads
+		reads := s.table.readCount()
 		time.Sleep(10 * time.Second)
 		synctest.Wait()
-		if reads = s.table.reads - reads; reads > 10*100 {
+		if reads = s.table.readCount() - reads; reads > 10*100 {
 			t.Errorf("%d reads in 10 s", reads)
 		}
 		release()

@@ -310,7 +310,9 @@ func (c *schedule) forgotten() {
 	var left string
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
 		synctest.Wait()
-		if left = remembered(c.loop.dispatch); left == "" {
+		left = remembered(c.loop.dispatch)
+		c.wakes <- sourceDoorbell // the loop goes on after this
+		if left == "" {
 			return
 		}
 	}
@@ -332,7 +334,7 @@ func remembered(d *dispatch) string {
 	add("due", len(d.blocks.due))
 	add("topics", len(d.topics))
 	add("lanes", len(d.lanes))
-	add("to settle", len(d.settle)+len(d.refuse))
+	add("to settle", len(d.settle)+len(d.refuse)+len(d.rejected))
 	for _, to := range d.destinations {
 		add("blocks of the hold", len(to.hold.blocks))
 		add("failures", to.hold.failures)

@@ -11,7 +11,6 @@ import (
 // such in memory for as long as it takes, and are not published again.
 type settler struct {
 	table    Table
-	batch    int
 	database *database
 	metrics  *metrics
 }
@@ -21,7 +20,13 @@ type outcome struct {
 	accepted []*row
 	refused  []refusal
 	written  map[string]bool // ids of the refusals that were written
-	err      error           // ctx ended before everything was written
+
+	// What the database will not have, because a constraint or a trigger is in the way.
+	rejected   []*row          // of accepted
+	unwritable map[string]bool // ids of refusals
+	why        error
+
+	err error // ctx ended before everything was written
 }
 
 // run writes outcomes until there are no more.
@@ -33,33 +38,66 @@ func (s *settler) run(ctx context.Context, outcomes <-chan outcome, done chan<- 
 }
 
 func (s *settler) write(ctx context.Context, o *outcome) error {
-	ids := make([]string, 0, len(o.accepted))
-	for _, r := range o.accepted {
-		ids = append(ids, r.ID())
+	if err := s.settle(ctx, o, o.accepted); err != nil {
+		return err
 	}
-	if len(ids) > 0 {
-		if err := s.retry(ctx, func(ctx context.Context) error { return s.table.Settle(ctx, ids) }); err != nil {
-			return err
-		}
-	}
-	refusals := make([]outbox.Refusal, 0, len(o.refused))
-	for _, x := range o.refused {
-		refusals = append(refusals, outbox.Refusal{ID: x.row.ID(), Attempt: x.row.Attempt, Error: x.err.Error(), Failed: x.failed})
-	}
-	o.written = make(map[string]bool, len(refusals))
-	if len(refusals) == 0 {
+	o.written, o.unwritable = make(map[string]bool, len(o.refused)), map[string]bool{}
+	return s.refuse(ctx, o, o.refused)
+}
+
+// settle marks rows and notes those of which the database will have none, which it looks for by halves.
+func (s *settler) settle(ctx context.Context, o *outcome, rows []*row) error {
+	if len(rows) == 0 {
 		return nil
 	}
-	return s.retry(ctx, func(ctx context.Context) error {
+	ids := make([]string, 0, len(rows))
+	for _, r := range rows {
+		ids = append(ids, r.ID())
+	}
+	err := s.retry(ctx, func(ctx context.Context) error { return s.table.Settle(ctx, ids) })
+	switch {
+	case !outbox.Rejected(err):
+		return err
+	case len(rows) == 1:
+		o.rejected, o.why = append(o.rejected, rows[0]), err
+		return nil
+	}
+	if err := s.settle(ctx, o, rows[:len(rows)/2]); err != nil {
+		return err
+	}
+	return s.settle(ctx, o, rows[len(rows)/2:])
+}
+
+// refuse writes refusals and notes the ids of those that were written, and of those that cannot be.
+func (s *settler) refuse(ctx context.Context, o *outcome, refused []refusal) error {
+	if len(refused) == 0 {
+		return nil
+	}
+	refusals := make([]outbox.Refusal, 0, len(refused))
+	for _, x := range refused {
+		refusals = append(refusals, outbox.Refusal{ID: x.row.ID(), Attempt: x.row.Attempt, Error: x.err.Error(), Failed: x.failed})
+	}
+	err := s.retry(ctx, func(ctx context.Context) error {
 		written, err := s.table.Refuse(ctx, refusals)
 		for _, id := range written {
 			o.written[id] = true
 		}
 		return err
 	})
+	switch {
+	case !outbox.Rejected(err):
+		return err
+	case len(refused) == 1:
+		o.unwritable[refusals[0].ID], o.why = true, err
+		return nil
+	}
+	if err := s.refuse(ctx, o, refused[:len(refused)/2]); err != nil {
+		return err
+	}
+	return s.refuse(ctx, o, refused[len(refused)/2:])
 }
 
-// retry calls f until it succeeds or ctx ends.
+// retry calls f until it succeeds, or one of its rows is in the way, or ctx ends.
 func (s *settler) retry(ctx context.Context, f func(context.Context) error) error {
 	for n := 1; ; n++ {
 		started := time.Now()
@@ -67,10 +105,11 @@ func (s *settler) retry(ctx context.Context, f func(context.Context) error) erro
 		err := f(limited)
 		cancel()
 		s.metrics.stage(stageSettle, time.Since(started))
-		s.database.wrote(err)
-		if err == nil {
-			return nil
+		if err == nil || outbox.Rejected(err) {
+			s.database.wrote(nil)
+			return err
 		}
+		s.database.wrote(err)
 		select {
 		case <-ctx.Done():
 			return err

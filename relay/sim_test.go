@@ -25,6 +25,7 @@ type sim struct {
 	owner        *simOwner
 	turns        atomic.Int64 // of the loops that run
 	loop         *loop        // the one that was started last
+	wakes        chan string  // of that one
 }
 
 type deaf struct{}
@@ -57,8 +58,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.t.Fatal(err)
 	}
 	logger := slog.New(slog.DiscardHandler)
+	s.wakes = make(chan string)
 	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: 50 * time.Millisecond, workers: 4,
-		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: make(chan string), logger: logger, metrics: m, tracer: tracenoop.Tracer{},
+		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
 		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: deaf{}, stopTimeout: 25 * time.Second}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

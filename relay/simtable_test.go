@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -22,6 +24,7 @@ type simTable struct {
 	down    bool
 	held    chan struct{} // settling waits until it is closed
 	lossy   int           // writes that succeed and are answered with an error
+	guarded string        // a trigger lets nobody write this row
 	settles int           // calls that marked something
 	reads   int
 
@@ -68,7 +71,10 @@ func (t *simTable) close() {
 	t.open = slices.DeleteFunc(t.open, func(r *simRow) bool { return r.relayed || r.failed })
 }
 
-var errSimDown = errors.New("the database is down")
+var (
+	errSimDown           = errors.New("the database is down")
+	errSimRejected error = &pgconn.PgError{Code: "23514"} // check_violation
+)
 
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
@@ -127,6 +133,9 @@ func (t *simTable) Settle(ctx context.Context, ids []string) error {
 	defer t.mu.Unlock()
 	if t.down {
 		return errSimDown
+	}
+	if slices.Contains(ids, t.guarded) {
+		return errSimRejected
 	}
 	t.settles++
 	for _, id := range ids {
@@ -187,6 +196,11 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 		return nil, errSimDown
 	}
 	for _, x := range refusals {
+		if x.ID == t.guarded {
+			return nil, errSimRejected
+		}
+	}
+	for _, x := range refusals {
 		r := t.rows[x.ID]
 		if r.relayed || r.failed || r.attempt != x.Attempt {
 			continue
@@ -245,4 +259,18 @@ func (t *simTable) drained(tb testing.TB, within time.Duration) {
 			tb.Fatalf("%d rows still pending after %v: %.200q", len(ids), within, ids)
 		}
 	}
+}
+
+// guard lets nobody write a row any more.
+func (t *simTable) guard(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.guarded = id
+}
+
+// readCount returns how many reads there were.
+func (t *simTable) readCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reads
 }

@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// TestLostConnections cuts all of a relay's connections to the database, again and again: the control
+// connection, the listener's and those that read and mark.
+func TestLostConnections(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b broker) {
+		topic, outbox := b.topic(t), newTable(t)
+		outbox.insert(topic, 0, manyRows, manyKeys)
+		r := startRelay(t, outbox.env(b.url(), "PGAPPNAME="+outbox.Name))
+		const faults = 3
+		for i := range faults {
+			outbox.awaitRelayed(manyRows * (i + 1) / (faults + 2))
+			cut := pgtest.Value[int64](t, outbox.Schema, "select count(pg_terminate_backend(pid)) from pg_stat_activity where application_name = $1", outbox.Name)
+			if cut < 2 {
+				t.Errorf("only %d connections were there to be cut", cut)
+			}
+		}
+		outbox.awaitDrained()
+		r.awaitReady()
+		duplicates := check(t, outbox, b.received(t, topic))
+		t.Logf("%d duplicates after %d faults", duplicates, faults)
+		if duplicates > faults*maxInFlight {
+			t.Errorf("%d duplicates, more than the rows in flight at %d faults", duplicates, faults)
+		}
+		if spent := outbox.count("attempt <> 1 or last_error is not null"); spent > 0 {
+			t.Errorf("%d rows have spent an attempt", spent)
+		}
+	})
+}
+
+// TestFrozenOwner freezes the active replica in the middle of a backlog until another one has taken over,
+// and lets it go on then: it must not publish what it holds beside its successor's rows out of order.
+func TestFrozenOwner(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, b broker) {
+		topic, outbox := b.topic(t), newTable(t)
+		outbox.insert(topic, 0, manyRows, manyKeys)
+		const ttl = 2 * time.Second
+		env := outbox.env(b.url(), "OUTBOX_OWNER_TTL="+ttl.String())
+		frozen := startRelay(t, env)
+		outbox.awaitRelayed(1)
+		standby := startRelay(t, env)
+		standby.awaitReady()
+		outbox.insert(topic, manyRows, manyRows, manyKeys)
+		outbox.awaitRelayed(manyRows / 2)
+		if err := frozen.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		before, since := outbox.count(isRelayed), time.Now()
+		if before >= 2*manyRows {
+			t.Fatal("frozen too late: nothing was left")
+		}
+		await(t, "the standby takes over", standby.active)
+		t.Logf("taken over %v after the owner froze, with %d rows left", time.Since(since).Round(time.Millisecond), 2*manyRows-before)
+		outbox.awaitRelayed(before + 1)
+		if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		outbox.awaitDrained()
+		await(t, "one of them is active", func() bool { return frozen.active() != standby.active() })
+		duplicates := check(t, outbox, b.received(t, topic))
+		t.Logf("%d duplicates", duplicates)
+		if duplicates > maxInFlight {
+			t.Errorf("%d duplicates, more than the rows in flight", duplicates)
+		}
+	})
+}

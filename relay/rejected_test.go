@@ -1,0 +1,52 @@
+package relay
+
+import (
+	"testing"
+	"time"
+)
+
+// A row that the database will not mark, because a trigger or constraint is in the way, is not published
+// again and stops nothing else.
+func TestRowThatCannotBeMarked(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		n := s.fill(20, 50, "t")
+		s.table.guard("k3-5")
+		stop := s.start()
+		defer stop()
+		time.Sleep(10 * time.Second)
+		if pending := s.table.pending(); len(pending) != 1 {
+			t.Errorf("%d rows pending: %.200q", len(pending), pending)
+		}
+		s.table.guard("")
+		s.table.drained(t, 15*time.Second)
+		if got := len(s.All()); got != n {
+			t.Errorf("%d deliveries of %d rows", got, n)
+		}
+		checkOrder(t, s.All())
+	})
+}
+
+// A refusal that the database will not have keeps its key waiting, and nobody else.
+func TestRefusalThatCannotBeWritten(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.fill(20, 50, "t")
+		s.table.guard("k3-5")
+		s.Poison("k3-5")
+		s.Poison("k4-5")
+		stop := s.start()
+		defer stop()
+		time.Sleep(30 * time.Second)
+		if pending := s.table.pending(); len(pending) != 45 {
+			t.Errorf("%d rows pending: %.200q", len(pending), pending)
+		}
+		if tries := s.Tries("k3-5"); tries > 2 {
+			t.Errorf("%d tries in 30 s", tries)
+		}
+		if !s.table.row("k4-5").failed {
+			t.Error("the row beside it did not fail")
+		}
+		s.table.guard("")
+		s.table.drained(t, 2*time.Minute)
+		checkOrder(t, s.All())
+	})
+}
