@@ -1,12 +1,22 @@
 package outbox
 
-import "unsafe"
+import (
+	"unsafe"
 
-// arena holds the bytes of many rows in few allocations. A chunk lives until the last row with
-// bytes in it is forgotten, so a chunk is kept small.
-type arena struct{ chunk []byte }
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
 
-const arenaChunk = 64 << 10
+// arena holds the bytes and headers of many rows in few allocations. A chunk lives until the last row
+// with something in it is forgotten, so a chunk is kept small.
+type arena struct {
+	chunk   []byte
+	headers []publisher.Header
+}
+
+const (
+	arenaChunk   = 64 << 10
+	arenaHeaders = 256
+)
 
 // grow makes room for n bytes in one piece.
 func (a *arena) grow(n int) {

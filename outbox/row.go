@@ -99,8 +99,13 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 		message.Type = "text/plain"
 	}
 	if values[atHeaders] != nil {
-		headers, err := parseHeaders(nil, values[atHeaders], a)
-		message.Headers = headers
+		if cap(a.headers)-len(a.headers) < 8 {
+			a.headers = make([]publisher.Header, 0, arenaHeaders)
+		}
+		start := len(a.headers)
+		var err error
+		a.headers, err = parseHeaders(a.headers, values[atHeaders], a)
+		message.Headers = a.headers[start:len(a.headers):len(a.headers)]
 		if err != nil {
 			row.Invalid = err
 		}

@@ -15,6 +15,9 @@ import (
 //   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
 //     nothing can be missed for ever.
 //
+// Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
+// the first page is looked at now and then.
+//
 // Only the loop touches it.
 type feed struct {
 	table     Table
@@ -55,6 +58,7 @@ type kind uint8
 const (
 	readWalk kind = iota // next and recent
 	readSweep
+	readHead // the first page, during a walk
 )
 
 const (
@@ -90,6 +94,8 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	f.nudged = false
 	restart := f.table.Ranked() && now.Sub(f.restarted) >= f.interval
 	switch {
+	case restart && !f.caughtUp: // the walk goes on: rows that are held may fill its first pages
+		return q, readHead, true
 	case restart, f.caughtUp && !f.table.Ordinal():
 		f.cursor, f.restarted = outbox.Position{}, now
 	case f.caughtUp:
@@ -143,6 +149,10 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox
 		}
 		return rows
 	}
+	if k == readHead {
+		f.restarted = ended
+		return rows
+	}
 	f.sinceSweep++
 	if n := len(rows); n > 0 && f.table.Ordinal() && !rows[n-1].Position.Unordered() {
 		f.highest = max(f.highest, rows[n-1].Position.Ordinal)
@@ -187,7 +197,7 @@ func (f *feed) again(reading bool) {
 }
 
 func (f *feed) sweepTurn(now time.Time) bool {
-	if !f.table.Ordinal() {
+	if !f.sweeps() {
 		return false
 	}
 	if !f.sweeping && !now.Before(f.sweepDue) {
@@ -195,6 +205,9 @@ func (f *feed) sweepTurn(now time.Time) bool {
 	}
 	return f.sweeping && (f.caughtUp && f.sinceSweep > 0 || f.sinceSweep >= walksPerSweep)
 }
+
+// sweeps reports whether there are sweeps. Where each walk begins at the beginning there is no need.
+func (f *feed) sweeps() bool { return f.table.Ordinal() && !f.table.Ranked() }
 
 func (f *feed) endSweep(now time.Time) {
 	f.sweeping = false
@@ -214,7 +227,7 @@ func (f *feed) wait(now time.Time) time.Time {
 		return now
 	}
 	switch {
-	case f.sinceSweep == 0 || !f.table.Ordinal():
+	case f.sinceSweep == 0 || !f.sweeps():
 	case f.sweeping:
 		return now
 	case f.sweepDue.Before(f.due):

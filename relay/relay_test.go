@@ -21,7 +21,7 @@ import (
 )
 
 // replica makes a relay of the schema's outbox_messages to a broker in memory.
-func replica(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, change func(*Config)) *Relay {
+func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change func(*Config)) *Relay {
 	t.Helper()
 	config, err := pgx.ParseConfig(s.URL)
 	if err != nil {

@@ -28,7 +28,7 @@ type simTable struct {
 	settles int           // calls that marked something
 	reads   int
 
-	ordinal, keepsFailures, keepsAttempts bool
+	ordinal, ranked, keepsFailures, keepsAttempts bool
 }
 
 type simRow struct {
@@ -219,7 +219,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 }
 
 func (t *simTable) Ordinal() bool       { return t.ordinal }
-func (t *simTable) Ranked() bool        { return false }
+func (t *simTable) Ranked() bool        { return t.ranked }
 func (t *simTable) Delays() bool        { return false }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }

@@ -1,0 +1,71 @@
+package relay
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// testDispatch is a dispatch of one destination with one worker, which publishes row by row.
+func testDispatch(t *testing.T) *dispatch {
+	t.Helper()
+	to := &Destination{Name: "default", MaxAttempts: 5, BackoffMin: time.Second, BackoffMax: time.Minute}
+	m, err := newMetrics(noop.Meter{}, []*Destination{to})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, []*Destination{to}, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
+}
+
+// of returns rows of the key k in a topic, with these ordinals.
+func of(topic string, ordinals ...int64) []outbox.Row {
+	var rows []outbox.Row
+	for _, n := range ordinals {
+		id := string(rune('a' + n))
+		rows = append(rows, outbox.Row{Message: publisher.Message{ID: id, Topic: topic, Key: []byte("k")}, Position: outbox.At(n, id), Attempt: 1})
+	}
+	return rows
+}
+
+// The rows of a key that is blocked behind its queued ones are dropped before it is read again, or the
+// re-read would begin behind them.
+func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	to := d.destinations[0]
+	d.take(of("a", 1, 2), nil, false, now)
+	if rows := d.batch(to, 0, now); len(rows) != 1 {
+		t.Fatalf("%d rows in a batch", len(rows))
+	}
+	h := &hold{}
+	h.fail(causeTopology, publisher.ErrClosed, now)
+	d.topics[topic{to, "b"}] = h
+	d.take(of("b", 3), nil, false, now)
+	d.release(h)
+	blocks := d.rereads(now)
+	if len(blocks) != 1 || blocks[0].head != 2 {
+		t.Fatalf("the key is read from %+v on, want from 2", blocks)
+	}
+	if len(d.inFlight) != 1 {
+		t.Errorf("%d rows in flight, want the one on the wire", len(d.inFlight))
+	}
+}
+
+// A queue that never runs empty does not grow.
+func TestQueueKeepsItsSize(t *testing.T) {
+	var q queue
+	for range 10 {
+		q.push(&row{})
+	}
+	for range 10_000 {
+		q.pop()
+		q.push(&row{})
+	}
+	if cap(q.rows) > 100 || q.len() != 10 {
+		t.Errorf("room for %d rows with %d in it", cap(q.rows), q.len())
+	}
+}

@@ -1,0 +1,61 @@
+package relay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// fullPage is a page of rows with these ordinals, behind which there are more.
+func fullPage(ordinals ...int64) outbox.Page {
+	rows := of("a", ordinals...)
+	return outbox.Page{Rows: rows, End: rows[len(rows)-1].Position, More: true}
+}
+
+// A sweep takes nothing that lies before the walk, so that it neither does its work nor passes it.
+func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, time.Second, now)
+	f.read(readWalk, fullPage(3, 5), now, now)
+	f.sweeping = true
+	if rows := f.read(readSweep, fullPage(1, 2, 4, 5, 6), now, now); len(rows) != 3 || f.sweeping {
+		t.Errorf("the sweep took %d rows, want the 3 before the walk's last, and goes on: %v", len(rows), f.sweeping)
+	}
+}
+
+// With priorities the walk gets on also when each read takes longer than a poll may wait, and the first page is
+// looked at meanwhile. Rows at the beginning that are held would otherwise hide all others.
+func TestWalkWithPrioritiesGetsOn(t *testing.T) {
+	now := time.Now()
+	table := newSimTable()
+	table.ranked = true
+	f := newFeed(table, Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	var walked, heads int
+	for i := int64(1); i <= 20; i++ {
+		q, kind, ok := f.next(now, 100, 1<<20)
+		if !ok {
+			t.Fatal("nothing to read")
+		}
+		now = now.Add(time.Second)
+		switch kind {
+		case readHead:
+			heads++
+			if !q.After.IsZero() {
+				t.Error("not the first page")
+			}
+			f.read(kind, fullPage(1, 2), now, now)
+		case readWalk:
+			if walked++; walked > 1 && q.After.Ordinal != int64(2*(walked-1)) {
+				t.Fatalf("page %d is read after %d", walked, q.After.Ordinal)
+			}
+			f.read(kind, fullPage(int64(2*walked-1), int64(2*walked)), now, now)
+			f.pace(0, now, false)
+		default:
+			t.Errorf("read of kind %d", kind)
+		}
+	}
+	if walked < 5 || heads < 5 {
+		t.Errorf("%d pages of the walk and %d looks at the head", walked, heads)
+	}
+}
