@@ -147,7 +147,7 @@ func (t *Table) ordinalValue(n int64) []byte {
 func shardArray(shards []int) []byte {
 	elements := make([][]byte, len(shards))
 	for i, shard := range shards {
-		elements[i] = binary.BigEndian.AppendUint32(nil, uint32(shard)) //nolint:gosec // a small number
+		elements[i] = binary.BigEndian.AppendUint32(nil, uint32(shard))
 	}
 	return array(oidInt4, elements)
 }

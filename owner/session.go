@@ -104,7 +104,7 @@ func (s *session) list(ctx context.Context) (locks, error) {
 		var object int64
 		var l lockRow
 		err := row.Scan(&object, &l.pid, &l.mine)
-		l.object = uint32(object) //nolint:gosec // an oid
+		l.object = uint32(object)
 		return l, err
 	})
 	if err != nil {
@@ -202,5 +202,5 @@ func (s *session) leave(ctx context.Context) error {
 func classOf(table string) int32 {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte("outbox-relay:" + table)) // a hash never fails
-	return int32(h.Sum32())                         //nolint:gosec // any 32 bits are a class
+	return int32(h.Sum32())
 }

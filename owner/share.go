@@ -24,7 +24,7 @@ func read(rows []lockRow, shards int) locks {
 	l := locks{others: map[int]int{}}
 	counts := map[int32]int{}
 	for _, row := range rows {
-		if n := int32(row.object); n < 0 { //nolint:gosec // the server shows the negative numbers of memberships as unsigned
+		if n := int32(row.object); n < 0 { // a membership, whose negative number the server shows as unsigned
 			counts[row.pid] = int(-n)
 			if int(-n) == shards {
 				l.replicas++

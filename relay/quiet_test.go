@@ -10,7 +10,7 @@ import (
 // Whatever the relay waits for, its loop sleeps meanwhile.
 func TestLoopSleepsWhileItWaits(t *testing.T) {
 	for name, trouble := range map[string]func(*sim) (end func()){
-		"nothing to do": func(s *sim) func() { return func() {} },
+		"nothing to do": func(*sim) func() { return func() {} },
 		"broker down":   func(s *sim) func() { s.fill(30, 20, "t"); s.Down(); return func() {} },
 		"topic missing": func(s *sim) func() { s.fill(30, 20, "t"); s.Remove("t"); return func() {} },
 		"topic down":    func(s *sim) func() { s.fill(30, 20, "t"); s.DownTopic("t"); return func() {} },
