@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -241,11 +242,8 @@ func (r *relay) mustRun() {
 	}
 }
 
-// active reports whether this replica is the one that relays.
-func (r *relay) active() bool {
-	_, body := r.get("/readyz?verbose")
-	return strings.Contains(body, "this replica relays")
-}
+// owns reports whether this replica owns so many shards.
+func (r *relay) owns(shards int) bool { return r.metric("shards_owned") == strconv.Itoa(shards) }
 
 // metric returns the value of a series as /metrics prints it, "" when it is not there.
 func (r *relay) metric(series string) string {

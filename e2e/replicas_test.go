@@ -1,57 +1,65 @@
 package e2e
 
 import (
+	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
 
-// TestReplicas lets two replicas share an outbox and kills the one that relays, twice: the other one takes
-// over, nothing is lost and the order holds.
+// TestReplicas lets two replicas share an outbox and kills one of them, twice: the other one takes over,
+// nothing is lost and the order holds. With one shard one of them relays and the other stands by.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	each(t, func(t *testing.T, b broker) {
-		topic, outbox := b.topic(t), newTable(t)
-		env := outbox.env(b.url())
-		replicas := []*relay{startRelay(t, env), startRelay(t, env)}
-		for _, r := range replicas {
-			r.awaitReady()
-		}
-		await(t, "one of them is active and knows of both", func() bool {
-			return replicas[0].active() != replicas[1].active() && replicas[0].metric("replicas") == "2" && replicas[1].metric("replicas") == "2"
+	for _, shards := range []int{1, 16} {
+		t.Run(fmt.Sprintf("shards=%d", shards), func(t *testing.T) {
+			t.Parallel()
+			each(t, func(t *testing.T, b broker) { killReplicas(t, b, shards) })
 		})
-		const kills = 2
-		for kill := range kills {
-			outbox.insert(topic, kill*manyRows, manyRows, manyKeys)
-			outbox.awaitRelayed(kill*manyRows + manyRows/4)
-			active := 0
-			if replicas[1].active() {
-				active = 1
-			}
-			if standby := replicas[1-active]; standby.active() {
-				t.Fatal("both replicas relay")
-			}
-			replicas[active].kill()
-			killed := time.Now()
-			before := outbox.count(isRelayed)
-			if before >= (kill+1)*manyRows {
-				t.Fatal("killed too late: nothing was left")
-			}
-			await(t, "the standby goes on", func() bool { return outbox.count(isRelayed) > before })
-			took := time.Since(killed)
-			t.Logf("killed with %d rows left; the standby's first rows were marked after %v", (kill+1)*manyRows-before, took.Round(time.Millisecond))
-			if took > 5*time.Second {
-				t.Errorf("the takeover took %v", took)
-			}
-			replicas[active] = startRelay(t, env)
-			replicas[active].awaitReady()
+	}
+}
+
+func killReplicas(t *testing.T, b broker, shards int) {
+	topic, outbox := b.topic(t), newTable(t)
+	env := append(outbox.env(b.url()), "OUTBOX_SHARDS="+strconv.Itoa(shards))
+	replicas := []*relay{startRelay(t, env), startRelay(t, env)}
+	for _, r := range replicas {
+		r.awaitReady()
+	}
+	half := shards / 2
+	shared := func() bool {
+		return replicas[0].metric("replicas") == "2" && replicas[1].metric("replicas") == "2" &&
+			(replicas[0].owns(half) && replicas[1].owns(shards-half) || replicas[0].owns(shards-half) && replicas[1].owns(half))
+	}
+	const kills = 2
+	for kill := range kills {
+		await(t, "they share the shards", shared)
+		outbox.insert(topic, kill*manyRows, manyRows, manyKeys)
+		outbox.awaitRelayed(kill*manyRows + manyRows/4)
+		victim := kill
+		if replicas[1-kill].owns(shards) {
+			victim = 1 - kill // of an active and a standby the active one
 		}
-		outbox.awaitDrained()
-		duplicates := check(t, outbox, b.received(t, topic))
-		t.Logf("%d duplicates after %d kills", duplicates, kills)
-		if duplicates > kills*maxInFlight {
-			t.Errorf("%d duplicates, more than the rows in flight at %d kills", duplicates, kills)
+		replicas[victim].kill()
+		killed := time.Now()
+		if before := outbox.count(isRelayed); before >= (kill+1)*manyRows {
+			t.Fatal("killed too late: nothing was left")
 		}
-	})
+		await(t, "the other one takes over", func() bool { return replicas[1-victim].owns(shards) })
+		took := time.Since(killed)
+		t.Logf("the other one owned everything after %v", took.Round(time.Millisecond))
+		if took > 5*time.Second {
+			t.Errorf("the takeover took %v", took)
+		}
+		replicas[victim] = startRelay(t, env)
+		replicas[victim].awaitReady()
+	}
+	outbox.awaitDrained()
+	duplicates := check(t, outbox, b.received(t, topic))
+	t.Logf("%d duplicates after %d kills", duplicates, kills)
+	if duplicates > kills*maxInFlight {
+		t.Errorf("%d duplicates, more than the rows in flight at %d kills", duplicates, kills)
+	}
 }
 
 // TestRollingRestart replaces both replicas, one after the other, while rows are relayed: no row is

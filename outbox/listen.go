@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -19,8 +21,8 @@ import (
 type Listener struct {
 	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
 	Channel string
-	Table   string // schema.table, for the doorbell trigger
-	Wake    func() // called for each notification; must not block
+	Table   string               // schema.table, for the doorbell trigger
+	Wake    func(payload string) // called for each notification; must not block
 	Logger  *slog.Logger
 
 	mu        sync.Mutex
@@ -111,49 +113,49 @@ func (l *Listener) session(ctx context.Context) error {
 		return err
 	}
 	l.set(true)
-	l.Wake() // for what was notified before
+	l.Wake("") // for what was notified before
 	held := false
 	for {
 		if err := l.doorbell(ctx, conn, &held); err != nil {
 			return err
 		}
-		notified, err := l.wait(ctx, conn, held)
+		notification, err := l.wait(ctx, conn, held)
 		switch {
 		case err != nil:
 			return err
-		case notified:
-			l.Wake()
+		case notification != nil:
+			l.Wake(notification.Payload)
 		}
 	}
 }
 
 // wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and proves now
 // and then that the connection lives.
-func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (notified bool, err error) {
+func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (*pgconn.Notification, error) {
 	waiting, interrupt := context.WithTimeout(ctx, listenCheck)
 	defer interrupt()
 	l.mu.Lock()
 	if l.asleep != held {
 		l.mu.Unlock()
-		return false, nil
+		return nil, nil
 	}
 	l.interrupt = interrupt
 	l.mu.Unlock()
-	_, err = conn.WaitForNotification(waiting)
+	notification, err := conn.WaitForNotification(waiting)
 	l.mu.Lock()
 	l.interrupt = nil
 	l.mu.Unlock()
 	switch {
 	case err == nil:
-		return true, nil
+		return notification, nil
 	case ctx.Err() != nil:
-		return false, ctx.Err()
+		return nil, ctx.Err()
 	case conn.IsClosed():
-		return false, fmt.Errorf("wait for notification: %w", err)
+		return nil, fmt.Errorf("wait for notification: %w", err)
 	case errors.Is(waiting.Err(), context.DeadlineExceeded):
-		return false, l.prove(ctx, conn)
+		return nil, l.prove(ctx, conn)
 	}
-	return false, nil // interrupted
+	return nil, nil // interrupted
 }
 
 // prove sends a notification to itself and waits for it.
@@ -174,7 +176,7 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 		case notification.Payload == nonce:
 			return nil
 		}
-		l.Wake()
+		l.Wake(notification.Payload)
 	}
 }
 
@@ -204,7 +206,15 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 		l.mu.Unlock()
 	}
 	if asleep {
-		l.Wake()
+		l.Wake("")
+	}
+	return nil
+}
+
+// Notify wakes the relays that listen on a channel, over a connection of the pool.
+func Notify(ctx context.Context, pool *pgxpool.Pool, channel string) error {
+	if _, err := pool.Exec(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, channel); err != nil {
+		return fmt.Errorf("notify: %w", err)
 	}
 	return nil
 }

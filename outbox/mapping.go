@@ -21,6 +21,7 @@ type mapping struct {
 	pendingIndex, keyIndex, failedIndex bool
 	relayedFirst                        bool // the index of pending rows begins with relayed_at
 	delete                              bool
+	shards                              int
 }
 
 var (
@@ -227,6 +228,14 @@ func (p *parts) rights() {
 			p.fail(grantRemedy(p.role), "role %s may not update column %s of table %s", p.role, c.name, p.table())
 		}
 	}
+}
+
+// shard is the expression of a row's shard. Every replica must compute the same.
+func (m *mapping) shard() string {
+	if m.shards == 1 {
+		return "0"
+	}
+	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, sql.Quote(m.id.name), m.shards)
 }
 
 // pending is the condition of rows that are neither relayed nor failed, and its parts as

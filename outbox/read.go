@@ -19,6 +19,9 @@ type Query struct {
 	From   *int64
 	IDs    []string
 
+	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
+	Shards []int
+
 	Limit int   // rows
 	Bytes int64 // stop taking rows after this many bytes of messages; the first is always taken
 }
@@ -64,7 +67,7 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	if n := len(page.Rows); n > 0 {
 		page.End = page.Rows[n-1].Position
 	}
-	if !page.More && statement == t.readNulls {
+	if !page.More && (statement == t.all.nulls || statement == t.some.nulls) && statement != "" {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
 	return page, nil
@@ -79,6 +82,10 @@ const afterNulls = "\x00after nulls"
 // statement returns the statement for a query with its parameters in binary form.
 func (t *Table) statement(q Query) (statement string, parameters [][]byte, formats []int16) {
 	parameters = append(parameters, number(int64(q.Limit)))
+	walk := t.all
+	if q.Shards != nil {
+		walk = t.some
+	}
 	switch {
 	case q.IDs != nil:
 		statement = t.readIDs
@@ -94,19 +101,19 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 			parameters = append(parameters, from)
 		}
 	case q.Recent != nil:
-		statement = t.readRecent
+		statement = walk.recent
 		parameters = append(parameters, t.ordinalValue(*q.Recent))
-	case t.readNulls != "" && (q.After.IsZero() || q.After.nulls):
-		statement = t.readNulls
+	case walk.nulls != "" && (q.After.IsZero() || q.After.nulls):
+		statement = walk.nulls
 		var id []byte
 		if q.After.nulls {
 			id = []byte(q.After.id)
 		}
 		parameters = append(parameters, id)
 	case q.After.IsZero() || q.After.order == afterNulls:
-		statement = t.readFirst
+		statement = walk.first
 	default:
-		statement = t.readAfter
+		statement = walk.after
 		if t.mapping.order != t.mapping.id {
 			parameters = append(parameters, []byte(q.After.order))
 		}
@@ -114,6 +121,9 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		if t.mapping.rank != nil {
 			parameters = append(parameters, []byte(q.After.rank))
 		}
+	}
+	if q.Shards != nil && q.Keys == nil && q.IDs == nil {
+		parameters = append(parameters, shardArray(q.Shards))
 	}
 	formats = make([]int16, len(parameters))
 	for i := range formats {
@@ -132,6 +142,14 @@ func (t *Table) ordinalValue(n int64) []byte {
 	default:
 		return number(n)
 	}
+}
+
+func shardArray(shards []int) []byte {
+	elements := make([][]byte, len(shards))
+	for i, shard := range shards {
+		elements[i] = binary.BigEndian.AppendUint32(nil, uint32(shard))
+	}
+	return array(oidInt4, elements)
 }
 
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }

@@ -14,6 +14,7 @@ type Row struct {
 	// Message is complete but for its Topic, which is the row's own until a template is applied.
 	Message  publisher.Message
 	Position Position
+	Shard    int
 	Attempt  int64 // the number of the coming try; NULL reads as 1
 	// Retried: a try was refused before, Waited ago by the database's clock.
 	Retried bool
@@ -42,6 +43,7 @@ const (
 	atAttempt
 	atInserted
 	atWaited
+	atShard
 	atExtra
 )
 
@@ -49,7 +51,7 @@ const (
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited} {
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == oidBytea {
@@ -119,6 +121,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 		row.Retried = true
 		row.Waited = time.Duration(int64(binary.BigEndian.Uint64(v))) * time.Microsecond
 	}
+	row.Shard = int(ordinal(values[atShard]))
 	if len(m.extra) > 0 {
 		row.Extra = make([]string, len(m.extra))
 		for i := range m.extra {

@@ -21,11 +21,15 @@ type Table struct {
 	prefix  string // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32 // of the elements of an array of ids
 
-	readFirst, readAfter, readRecent, readNulls, readKeys, readIDs string
-	settle, refuse                                                 string
-	countPending, countFailed, oldestPending                       string
-	drainEnd, drainLeft                                            string
+	all, some                                walks // reads of all shards, and of some
+	readKeys, readIDs                        string
+	settle, refuse                           string
+	countPending, countFailed, oldestPending string
+	drainEnd, drainLeft                      string
 }
+
+// walks are the reads in table order.
+type walks struct{ first, after, recent, nulls string }
 
 // Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError].
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
@@ -42,6 +46,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if err != nil {
 		return nil, err
 	}
+	m.shards = max(config.Shards, 1)
 	t := &Table{pool: pool, mapping: m, name: relation.schema + "." + relation.name, idOID: m.id.oid}
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
@@ -142,19 +147,16 @@ func (t *Table) prepare(table sql.Table) {
 	if m.failed != nil {
 		names["failed"] = sql.Quote(m.failed.name) + " is not null"
 	}
-	t.readFirst, t.readAfter = sql.Text("read_first.sql", names), sql.Text("read_after.sql", names)
+	t.all = t.walks(names, func(int) string { return "" })
+	t.some = t.walks(names, func(parameter int) string {
+		return fmt.Sprintf(" and %s = any ($%d::integer[])", m.shard(), parameter)
+	})
 	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
 	names["ordering_back"] = names["order"] + " desc nulls last"
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
-	if t.Ordinal() {
-		t.readRecent = sql.Text("read_recent.sql", names)
-	}
-	if !m.order.notNull {
-		t.readNulls = sql.Text("read_nulls.sql", names)
-	}
 	t.settle = sql.Text("mark.sql", names)
 	if m.delete {
 		t.settle = sql.Text("delete.sql", names)
@@ -172,6 +174,23 @@ func (t *Table) prepare(table sql.Table) {
 	if m.failed != nil && m.failedIndex {
 		t.countFailed = sql.Text("count_failed.sql", names)
 	}
+}
+
+// walks makes the reads in table order; owned gives the condition on the shards, which are the parameter with
+// the given number.
+func (t *Table) walks(names map[string]string, owned func(parameter int) string) walks {
+	text := func(file string, parameters int) string {
+		names["owned"] = owned(parameters + 1)
+		return sql.Text(file, names)
+	}
+	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(names["position_parameters"], ","))}
+	if t.Ordinal() {
+		w.recent = text("read_recent.sql", 2)
+	}
+	if !t.mapping.order.notNull {
+		w.nulls = text("read_nulls.sql", 2)
+	}
+	return w
 }
 
 // lateInterval is how far behind the database's clock a read of recent rows begins at the latest:
@@ -217,6 +236,7 @@ func (t *Table) columns() string {
 		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
 		or(m.inserted, "null::timestamptz", plain),
 		waited,
+		m.shard(),
 	}
 	return strings.Join(append(columns, m.extra...), ", ")
 }

@@ -164,7 +164,7 @@ func TestPlans(t *testing.T) {
 				select 't', '{}', now() - i * interval '1 second', now() from generate_series(1, 5000) i`)
 			s.Exec(t, "analyze outbox_messages")
 			table := open(t, s, Config{})
-			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'").Replace(table.readAfter)
+			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'").Replace(table.all.after)
 			rows, err := s.Pool.Query(t.Context(), "explain "+statement)
 			if err != nil {
 				t.Fatal(err)
@@ -389,5 +389,40 @@ func TestDelete(t *testing.T) {
 	}
 	if written, err := table.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
 		t.Errorf("a table that keeps no refusals: %v, %v", written, err)
+	}
+}
+
+// Every row belongs to one shard, rows of a key to the same, and reads of all shards together find all rows.
+func TestShards(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text, seq bigint)`)
+	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, case when i % 5 > 0 then i end from generate_series(1, 200) i`)
+	table := open(t, s, Config{Shards: 4})
+	seen, keys := map[string]int{}, map[string]int{}
+	for _, shards := range [][]int{{0, 2}, {1}, {3}} {
+		for page := read(t, table, Query{Shards: shards, Limit: 7}); ; page = read(t, table, Query{Shards: shards, After: page.End, Limit: 7}) {
+			for _, row := range page.Rows {
+				seen[row.Message.ID]++
+				if !slices.Contains(shards, row.Shard) {
+					t.Errorf("row of shard %d in a read of %v", row.Shard, shards)
+				}
+				key, keyed := row.Key()
+				if before, ok := keys[key]; keyed && ok && before != row.Shard {
+					t.Errorf("key %s is in shards %d and %d", key, before, row.Shard)
+				}
+				keys[strings.Clone(key)] = row.Shard
+			}
+			if !page.More {
+				break
+			}
+		}
+	}
+	if len(seen) != 200 {
+		t.Errorf("%d of 200 rows found", len(seen))
+	}
+	recent := int64(150)
+	if n := len(read(t, table, Query{Recent: &recent, Shards: []int{0, 1, 2, 3}}).Rows); n != 40 {
+		t.Errorf("%d recent rows, want 40", n)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"net"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,8 +15,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// start runs a replica until the test or the returned function ends it.
-func start(t *testing.T, url, table string, ttl time.Duration, network *publishertest.Network) (*Owner, func()) {
+// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight it
+// lets shards go as soon as they should.
+func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*Owner, func()) {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -24,12 +26,23 @@ func start(t *testing.T, url, table string, ttl time.Duration, network *publishe
 	if network != nil {
 		config.DialFunc = network.Dial
 	}
-	o := &Owner{Table: table, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
+	o := &Owner{Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }}
 	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() { defer close(done); o.Run(ctx) }()
-	stop := func() { cancel(); <-done }
+	var group sync.WaitGroup
+	group.Go(func() { o.Run(ctx) })
+	group.Go(func() {
+		for {
+			state, changed := o.State()
+			o.Left(state.Leaving)
+			select {
+			case <-ctx.Done():
+				return
+			case <-changed:
+			}
+		}
+	})
+	stop := func() { cancel(); group.Wait() }
 	t.Cleanup(stop)
 	return o, stop
 }
@@ -51,37 +64,79 @@ func await(t *testing.T, o *Owner, what string, want func(State) bool) State {
 	}
 }
 
-func owned(s State) bool { return s.Owned }
+func owns(n int) func(State) bool {
+	return func(s State) bool { return s.Owned.Len() == n && s.Leaving.Len() == 0 }
+}
 
-func TestOneOwnerAndCleanHandover(t *testing.T) {
+func TestOneShardIsActiveAndStandby(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	first, stop := start(t, s.URL, s.Name, 5*time.Second, nil)
-	await(t, first, "first owns", owned)
-	second, _ := start(t, s.URL, s.Name, 5*time.Second, nil)
+	first, stop := start(t, s.URL, s.Name, 1, 5*time.Second, nil)
+	await(t, first, "first owns", owns(1))
+	second, _ := start(t, s.URL, s.Name, 1, 5*time.Second, nil)
 	await(t, second, "second sees both", func(s State) bool { return s.Replicas == 2 })
-	if state, _ := second.State(); state.Owned || !second.Trusted().IsZero() {
+	if state, _ := second.State(); state.Holds() || !second.Trusted().IsZero() {
 		t.Fatal("two owners at once")
 	}
-	other, _ := start(t, s.URL, s.Name+"_other", 5*time.Second, nil)
-	await(t, other, "another table's owner", owned)
+	other, _ := start(t, s.URL, s.Name+"_other", 1, 5*time.Second, nil)
+	await(t, other, "another table's owner", owns(1))
 	stop()
 	if !first.Trusted().IsZero() {
 		t.Error("still trusted after it gave back")
 	}
-	await(t, second, "second takes over", owned)
+	await(t, second, "second takes over", owns(1))
+}
+
+// Replicas come and go; each holds its share, and never do two hold the same shard.
+func TestFairShare(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	first, _ := start(t, s.URL, s.Name, 16, 5*time.Second, nil)
+	await(t, first, "alone it owns everything", owns(16))
+	second, _ := start(t, s.URL, s.Name, 16, 5*time.Second, nil)
+	kept, _ := first.State()
+	await(t, first, "half is left", owns(8))
+	await(t, second, "the other half", owns(8))
+	third, stop := start(t, s.URL, s.Name, 16, 5*time.Second, nil)
+	await(t, third, "the third's rest", owns(4))
+	a, b := await(t, first, "six", owns(6)), await(t, second, "six", owns(6))
+	if a.Owned.Without(kept.Owned) != (Set{}) {
+		t.Error("the first did not keep shards that it had")
+	}
+	if c, _ := third.State(); a.Owned.And(b.Owned) != (Set{}) || a.Owned.And(c.Owned) != (Set{}) {
+		t.Error("two replicas own the same shard")
+	}
+	stop()
+	await(t, first, "eight again", owns(8))
+	await(t, second, "eight again", owns(8))
+}
+
+// A replica with another number of shards would compute other shards for the same rows: it waits.
+func TestDifferentNumbersOfShards(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	first, stop := start(t, s.URL, s.Name, 16, 5*time.Second, nil)
+	await(t, first, "first owns", owns(16))
+	second, _ := start(t, s.URL, s.Name, 4, 5*time.Second, nil)
+	state := await(t, second, "says why it waits", func(s State) bool { return s.Note != "" })
+	if state.Holds() || state.Err != nil {
+		t.Errorf("%+v", state)
+	}
+	await(t, first, "first still owns everything", owns(16))
+	stop()
+	await(t, second, "second takes over", owns(4))
 }
 
 func TestTerminatedSessionIsReplaced(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	first, _ := start(t, s.URL, s.Name, 5*time.Second, nil)
-	term := await(t, first, "owns", owned).Term
+	first, _ := start(t, s.URL, s.Name, 4, 5*time.Second, nil)
+	term := await(t, first, "owns", owns(4)).Term
 	if n := pgtest.Value[int](t, s, `select count(pg_terminate_backend(pid)) from pg_locks
 		where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid`, classOf(s.Name)); n != 1 {
 		t.Fatalf("%d owners in pg_locks", n)
 	}
-	if now := await(t, first, "owns again", func(s State) bool { return s.Owned && s.Term > term }); now.Trusted.IsZero() {
+	if now := await(t, first, "owns again", func(s State) bool { return s.Owned.Len() == 4 && s.Term > term }); now.Trusted.IsZero() {
 		t.Error("not trusted")
 	}
 }
@@ -91,27 +146,27 @@ func TestSilentOwnerEndsBeforeItsSuccessorBegins(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	network := publishertest.NewNetwork()
-	first, _ := start(t, s.URL, s.Name, 2*time.Second, network)
-	await(t, first, "first owns", owned)
-	second, _ := start(t, s.URL, s.Name, 2*time.Second, nil)
+	first, _ := start(t, s.URL, s.Name, 1, 2*time.Second, network)
+	await(t, first, "first owns", owns(1))
+	second, _ := start(t, s.URL, s.Name, 1, 2*time.Second, nil)
 	await(t, second, "second stands by", func(s State) bool { return s.Replicas == 2 })
 	network.Freeze()
 	trusted := first.Trusted()
-	await(t, second, "second takes over", owned)
+	await(t, second, "second takes over", owns(1))
 	if taken := time.Now(); !trusted.Before(taken) {
 		t.Errorf("the old owner trusted itself %v longer than the server did", trusted.Sub(taken))
 	}
 	network.Restore()
-	await(t, first, "first stands by", func(s State) bool { return !s.Owned && s.Err == nil && s.Replicas == 2 })
+	await(t, first, "first stands by", func(s State) bool { return !s.Holds() && s.Err == nil && s.Replicas == 2 })
 }
 
 func TestUnreachableDatabaseIsReported(t *testing.T) {
 	t.Parallel()
 	network := publishertest.NewNetwork()
 	network.Cut()
-	o, _ := start(t, "postgres://nobody@127.0.0.1:1/none?sslmode=disable", "t", time.Second, network)
+	o, _ := start(t, "postgres://nobody@127.0.0.1:1/none?sslmode=disable", "t", 16, time.Second, network)
 	state := await(t, o, "reports", func(s State) bool { return s.Err != nil })
-	if _, ok := errors.AsType[net.Error](state.Err); !ok && state.Owned {
+	if _, ok := errors.AsType[net.Error](state.Err); !ok && state.Holds() {
 		t.Errorf("state %+v", state)
 	}
 }

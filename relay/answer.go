@@ -145,6 +145,10 @@ func (a *answers) held(r *row, c cause, err error) {
 
 // requeue publishes the row again, with the same id and before the rows behind it.
 func (a *answers) requeue(r *row) {
+	if !a.shards.active.Has(r.Shard) {
+		a.drop(r) // its next owner publishes it again
+		return
+	}
 	b := a.blocks.byKey[r.key]
 	if b == nil || a.member(r) {
 		a.again = append(a.again, r)
@@ -284,13 +288,19 @@ func (d *dispatch) retryRejected(now time.Time) {
 // refusedWritten notes that refusals were written; the rows that were not as read any more are read again.
 func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 	for _, x := range o.refused {
-		r, b := x.row, x.row.block
+		r, b, to := x.row, x.row.block, x.row.destination
 		d.forget(r)
+		if x.failed && o.written[r.ID()] {
+			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
+		}
 		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
 			continue
 		}
+		if !d.shards.active.Has(r.Shard) {
+			d.blocks.remove(b)
+			continue
+		}
 		b.dropped = true
-		to := r.destination
 		switch {
 		case o.unwritable[r.ID()]:
 			b.cause = causeFailed
@@ -298,7 +308,6 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		case !o.written[r.ID()], b.older && !x.failed:
 			d.blocks.makeReady(b)
 		case x.failed:
-			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
 			b.refusals = 0
 			d.blocks.makeReady(b)
 		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:

@@ -15,6 +15,7 @@ import (
 //	   └──written── writing ◀──refused───────────────┘   (held again: straight to waiting)
 type block struct {
 	key         key
+	shard       int
 	destination *destination
 	cause       cause
 	hold        *hold // waits for this hold to end, or is its probe

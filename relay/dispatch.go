@@ -23,6 +23,7 @@ type dispatch struct {
 	bytes    int64
 	gone     map[string]struct{} // settled while a read was under way, which may still return them
 	reading  bool
+	shards   shards
 	blocks   blocks
 	topics   map[topic]*hold
 	lanes    map[key]*lane // where each key's rows are under way, when there are several destinations
@@ -61,10 +62,10 @@ type refusal struct {
 	failed bool
 }
 
-func newDispatch(limits Limits, destinations []*Destination, workers int, table Table, logger *slog.Logger, m *metrics) *dispatch {
+func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{limits: limits, workers: workers, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}}
+		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, shards: shards{total: total, inFlight: make([]int, total)}}
 	for i, configured := range destinations {
 		d.destinations = append(d.destinations, &destination{Destination: configured, index: i,
 			queues: make([]queue, workers), busy: make([]bool, workers)})
@@ -124,6 +125,9 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 	}
 	if _, settled := d.gone[r.ID()]; settled {
 		return false
+	}
+	if !d.shards.reading.Has(r.Shard) {
+		return false // it came to us or left us while the read was under way
 	}
 	b := d.blocks.byKey[r.key]
 	if b != nil && (!reread || b.phase != reading || b.closed) {
@@ -236,7 +240,9 @@ func (d *dispatch) block(r *row, c cause) *block {
 	if d.ordinal && d.member(r) {
 		r.block.head = r.Position.Ordinal // what was before it in the re-read has been accepted
 	}
-	return d.blocks.block(r.key, r.destination, c, r.Position.Ordinal)
+	b := d.blocks.block(r.key, r.destination, c, r.Position.Ordinal)
+	b.shard = r.Shard
+	return b
 }
 
 // elsewhere reports whether the row's key has rows under way to another destination.
@@ -259,6 +265,7 @@ func (d *dispatch) enqueue(r *row) {
 	r.size = int64(r.Message.Size()) + rowOverhead
 	r.worker = int(r.key.hash() % uint64(d.workers))
 	d.inFlight[r.ID()] = r
+	d.shards.inFlight[r.Shard]++
 	d.bytes += r.size
 	if d.lanes != nil {
 		l := d.lanes[r.key]
@@ -369,6 +376,7 @@ func (d *dispatch) drop(r *row) {
 // forget ends a row's flight.
 func (d *dispatch) forget(r *row) {
 	delete(d.inFlight, r.ID())
+	d.shards.inFlight[r.Shard]--
 	d.bytes -= r.size
 }
 
@@ -396,7 +404,10 @@ func (d *dispatch) finish(b *block) {
 }
 
 // begin notes that a read begins.
-func (d *dispatch) begin() { d.reading = true }
+func (d *dispatch) begin() {
+	d.reading = true
+	d.shards.reading = d.shards.active
+}
 
 // failed notes that a read has failed; its blocks are read again.
 func (d *dispatch) failed(reread []*block) {

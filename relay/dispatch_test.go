@@ -8,6 +8,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -19,7 +20,10 @@ func testDispatch(t *testing.T) *dispatch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, []*Destination{to}, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
+	d := newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, []*Destination{to}, 1, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
+	d.own(owner.All(1))
+	d.begin()
+	return d
 }
 
 // of returns rows of the key k in a topic, with these ordinals.

@@ -92,8 +92,8 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, end *outbox.End
 // reasons says why rows may be left, with counts by reason.
 func (r *Relay) reasons() string {
 	state, _ := r.owner.State()
-	if !state.Owned {
-		return "another replica relays"
+	if !state.Holds() {
+		return "other replicas relay"
 	}
 	counts := map[cause]int64{}
 	s := r.metrics.snapshot()

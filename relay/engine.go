@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
 )
 
 // Limits bound what the relay holds in memory.
@@ -28,7 +29,8 @@ type engine struct {
 	limits       Limits
 	interval     time.Duration // the longest pause between two polls
 	workers      int           // for each destination
-	trusted      func() time.Time
+	ownership    ownership
+	shards       int           // in all
 	wakes        <-chan string // sources of hints that there are new rows
 	logger       *slog.Logger
 	metrics      *metrics
@@ -37,6 +39,13 @@ type engine struct {
 	beat         *atomic.Int64 // when the loop turned last
 	doorbell     doorbell
 	stopTimeout  time.Duration
+}
+
+// ownership says which shards are ours, and until when. [owner.Owner] is it.
+type ownership interface {
+	State() (owner.State, <-chan struct{})
+	Trusted() time.Time // nothing is written to a broker after this time
+	Left(owner.Set)     // nothing of these is in flight any more
 }
 
 // doorbell is told whether the relay sleeps; see [outbox.Listener].
@@ -68,7 +77,7 @@ func (e *engine) run(ctx context.Context) error { return e.loop().run(ctx) }
 
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
-	return &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.table, e.logger, e.metrics),
+	return &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed:     newFeed(e.table, e.limits, e.interval, time.Now()),
 		requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
@@ -88,6 +97,7 @@ type loop struct {
 	answers   chan answered
 
 	reading, settling bool
+	walking           bool // the read under way is the feed's
 	publishing        int
 	retryRead         time.Time
 	failedReads       int
@@ -112,7 +122,7 @@ func (l *loop) run(ctx context.Context) error {
 	for _, to := range l.dispatch.destinations {
 		var lanes []chan []*row
 		for i := range l.workers {
-			w := &worker{destination: to, index: i, trusted: l.trusted, tracer: l.tracer}
+			w := &worker{destination: to, index: i, trusted: l.ownership.Trusted, tracer: l.tracer}
 			batches := make(chan []*row)
 			group.Go(func() { w.run(work, batches, l.answers) })
 			lanes = append(lanes, batches)
@@ -141,6 +151,7 @@ func (l *loop) turn(ctx context.Context) error {
 	for {
 		now := time.Now()
 		l.beat.Store(now.UnixNano())
+		moved := l.own()
 		if done == nil || l.changed != nil {
 			if !l.dispatch.stopping {
 				l.dispatch.stop()
@@ -161,6 +172,7 @@ func (l *loop) turn(ctx context.Context) error {
 		select {
 		case <-done:
 			done = nil
+		case <-moved:
 		case r := <-l.responses:
 			l.taken(r)
 		case a := <-l.answers:
@@ -183,9 +195,21 @@ func (l *loop) turn(ctx context.Context) error {
 	}
 }
 
+// own follows the shards that come to this replica and leave it.
+func (l *loop) own() (moved <-chan struct{}) {
+	state, moved := l.ownership.State()
+	if l.dispatch.own(state.Owned) {
+		l.feed.again(l.reading && l.walking)
+	}
+	if left := l.dispatch.left(state.Leaving); left != (owner.Set{}) {
+		l.ownership.Left(left)
+	}
+	return moved
+}
+
 // publishMore gives every idle worker its next batch.
 func (l *loop) publishMore(now time.Time) {
-	if !now.Before(l.trusted()) {
+	if !now.Before(l.ownership.Trusted()) {
 		return
 	}
 	for _, to := range l.dispatch.destinations {
@@ -213,12 +237,12 @@ func (l *loop) settleMore(now time.Time) {
 
 // readMore begins the next read, if there is something to read and room for it.
 func (l *loop) readMore(now time.Time) {
-	if l.reading || now.Before(l.retryRead) {
+	if l.reading || now.Before(l.retryRead) || l.dispatch.shards.active == (owner.Set{}) {
 		return
 	}
 	if from := l.dispatch.rewind; from != nil {
 		l.dispatch.rewind = nil
-		l.feed.again()
+		l.feed.again(false)
 	}
 	if r, ok := l.reread(now); ok {
 		l.begin(r)
@@ -226,6 +250,7 @@ func (l *loop) readMore(now time.Time) {
 	}
 	rows, bytes := l.dispatch.room()
 	if query, kind, ok := l.feed.next(now, rows, bytes); ok {
+		query.Shards = l.dispatch.shards.queried()
 		l.begin(request{query: query, kind: kind})
 	}
 }
@@ -260,7 +285,7 @@ func (l *loop) reread(now time.Time) (request, bool) {
 
 func (l *loop) begin(r request) {
 	l.dispatch.begin()
-	l.reading = true
+	l.reading, l.walking = true, r.reread == nil
 	l.requests <- r
 }
 
@@ -338,14 +363,14 @@ func (l *loop) sleep(now time.Time) time.Duration {
 	if len(d.rejected) > 0 {
 		earlier(d.rejectedDue)
 	}
-	if due, ok := d.nextProbe(); ok && now.Before(l.trusted()) {
+	if due, ok := d.nextProbe(); ok && now.Before(l.ownership.Trusted()) {
 		earlier(due)
 	}
 	if !l.reading {
 		if due, ok := d.nextReread(); ok && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
 			earlier(maxTime(due, l.retryRead))
 		}
-		if rows, bytes := d.room(); bytes > 0 && rows >= l.feed.least {
+		if rows, bytes := d.room(); d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(l.feed.wait(now), l.retryRead))
 		}
 	}

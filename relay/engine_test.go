@@ -258,7 +258,7 @@ func TestSettleSurvivesTheDatabase(t *testing.T) {
 func TestUntrustedOwnerPublishesNothing(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(time.Second)
-		s.trusted = func() time.Time { return until }
+		s.owner.trusted = func() time.Time { return until }
 		s.Delay(50 * time.Millisecond)
 		stop := s.start()
 		defer stop()

@@ -28,8 +28,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted.")
 	pending := gauge("pending_rows", "Rows neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
 	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
-	owned := gauge("shards_owned", "Units of ownership that this replica holds.")
-	unowned := gauge("shards_unowned", "Units of ownership that nobody is known to hold.")
+	owned := gauge("shards_owned", "Shards that this replica holds.")
+	unowned := gauge("shards_unowned", "Shards that nobody holds, as last seen by this replica: aggregate with max.")
 	replicas := gauge("replicas", "Replicas that share the outbox.")
 	databaseUp := gauge("database_up", "Whether the database answered last.")
 	destinationUp := gauge("destination_up", "Whether the broker can be reached and takes messages.")
@@ -56,10 +56,10 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		}
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))
 		state, _ := r.owner.State()
-		o.ObserveInt64(owned, one(state.Owned)*int64(r.config.Shards))
+		o.ObserveInt64(owned, int64(state.Owned.Len()+state.Leaving.Len()))
 		if state.Replicas > 0 {
 			o.ObserveInt64(replicas, int64(state.Replicas))
-			o.ObserveInt64(unowned, 0) // who does not own here has found that another does
+			o.ObserveInt64(unowned, int64(state.Unowned))
 		}
 		failure := r.database.state()
 		table, setup := r.state()

@@ -89,7 +89,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	m.failedRows = counter("rows_failed", "Rows that failed for good, by reason.")
 	m.violations = counter("order_violations", "Rows that were committed after a younger row of their key had been relayed.")
 	m.republished = counter("republished", "Rows that were published again because the outcome of the last publish is unknown.")
-	m.takeovers = counter("takeovers", "Times that this replica became the owner of the outbox.")
+	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
 	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
 	m.latency = histogram("relay_latency", "s", "Time from a row's insert to its settled acknowledgement.",
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
@@ -169,7 +169,7 @@ func (m *metrics) failed(d *Destination, class publisher.Class) {
 
 func (m *metrics) orderViolations(n int64) { m.violations.Add(context.Background(), n) }
 
-func (m *metrics) tookOver() { m.takeovers.Add(context.Background(), 1) }
+func (m *metrics) tookOver(shards int) { m.takeovers.Add(context.Background(), int64(shards)) }
 
 func (m *metrics) wakeup(source string) { m.wakeups.Add(context.Background(), 1, m.wakeLabels[source]) }
 

@@ -10,7 +10,7 @@ import (
 // Whatever the relay waits for, its loop sleeps meanwhile.
 func TestLoopSleepsWhileItWaits(t *testing.T) {
 	for name, trouble := range map[string]func(*sim) (end func()){
-		"nothing to do": func(s *sim) func() { return func() {} },
+		"nothing to do": func(*sim) func() { return func() {} },
 		"broker down":   func(s *sim) func() { s.fill(30, 20, "t"); s.Down(); return func() {} },
 		"topic missing": func(s *sim) func() { s.fill(30, 20, "t"); s.Remove("t"); return func() {} },
 		"topic down":    func(s *sim) func() { s.fill(30, 20, "t"); s.DownTopic("t"); return func() {} },
@@ -25,7 +25,7 @@ func TestLoopSleepsWhileItWaits(t *testing.T) {
 		"no trust": func(s *sim) func() {
 			s.fill(30, 20, "t")
 			past := time.Now()
-			s.trusted = func() time.Time { return past }
+			s.owner.trusted = func() time.Time { return past }
 			return func() {}
 		},
 		"retries waiting": func(s *sim) func() { s.fill(30, 20, "t"); s.Refuse("k0-0", 4); return func() {} },
@@ -54,7 +54,7 @@ func TestLoopSleepsWhileItWaits(t *testing.T) {
 func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(2 * time.Second)
-		s.trusted = func() time.Time { return until }
+		s.owner.trusted = func() time.Time { return until }
 		s.fill(30, 20, "t")
 		s.Down()
 		stop := s.start()

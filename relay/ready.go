@@ -38,10 +38,12 @@ func (r *Relay) Ready() []Check {
 	case setup != nil:
 		return checks[:1]
 	case state.Err != nil:
-	case state.Owned:
-		ownership.Note = fmt.Sprintf("this replica relays; replicas: %d", state.Replicas)
+	case state.Note != "":
+		ownership.Note = "standing by: " + state.Note
+	case !state.Holds():
+		ownership.Note = fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
 	default:
-		ownership.Note = fmt.Sprintf("standing by: another replica relays; replicas: %d", state.Replicas)
+		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
 	}
 	checks = append(checks, ownership)
 	down := r.metrics.snapshot().down
@@ -50,12 +52,12 @@ func (r *Relay) Ready() []Check {
 		if c.Err == nil {
 			c.Err = down[p.destination]
 		}
-		if c.Err != nil && !state.Owned {
+		if c.Err != nil && !state.Holds() {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}
 		checks = append(checks, c)
 	}
-	if r.config.ListenChannel != "" && state.Owned && !r.listener.Up() {
+	if r.config.ListenChannel != "" && state.Holds() && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks

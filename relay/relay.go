@@ -20,13 +20,13 @@ import (
 type Config struct {
 	Pool          *pgxpool.Pool                            // for reading and settling
 	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
-	Outbox        outbox.Config
-	Destinations  []*Destination // a row goes to the first that takes its topic
+	Outbox        outbox.Config                            // but for its Shards
+	Destinations  []*Destination                           // a row goes to the first that takes its topic
 	Limits        Limits
 	PollInterval  time.Duration
 	ListenChannel string // empty: no LISTEN
 	OwnerTTL      time.Duration
-	Shards        int
+	Shards        int           // units of ownership, the same in every replica
 	StopTimeout   time.Duration // bound on a clean stop
 	Meter         metric.Meter
 	Tracer        trace.Tracer
@@ -41,6 +41,7 @@ type Relay struct {
 	config   Config
 	owner    *owner.Owner
 	listener *outbox.Listener
+	bell     *bell
 	metrics  *metrics
 	database *database
 	probes   []*probe
@@ -58,6 +59,7 @@ func New(config Config) (*Relay, error) {
 	if len(config.Destinations) > 1 {
 		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
 	}
+	config.Outbox.Shards = config.Shards
 	m, err := newMetrics(config.Meter, config.Destinations)
 	if err != nil {
 		return nil, err
@@ -69,17 +71,33 @@ func New(config Config) (*Relay, error) {
 			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger})
 		}
 	}
-	r.owner = &owner.Owner{Connect: config.Connect, TTL: config.OwnerTTL, Logger: config.Logger}
+	r.owner = &owner.Owner{Connect: config.Connect, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
 	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
-		Wake: func() { r.wake(sourceListen) }}
+		Wake: r.notified}
+	r.bell = &bell{logger: config.Logger, notify: func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) }}
 	if err := r.gauges(config.Meter); err != nil {
 		return nil, err
 	}
 	return r, nil
 }
 
-// Ring wakes the relay: there may be new rows. It never blocks.
-func (r *Relay) Ring() { r.wake(sourceDoorbell) }
+// Ring wakes the relay: there may be new rows. What belongs to other replicas is passed on to them. It never
+// blocks.
+func (r *Relay) Ring() {
+	r.wake(sourceDoorbell)
+	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.config.ListenChannel != "" {
+		r.bell.ring(context.Background()) // bounded by its own timeout, and waited for in Run
+	}
+}
+
+// notified is called for each notification.
+func (r *Relay) notified(payload string) {
+	if payload == owner.Given {
+		r.owner.Look()
+		return
+	}
+	r.wake(sourceListen)
+}
 
 func (r *Relay) wake(source string) {
 	select {
@@ -110,6 +128,7 @@ func (r *Relay) Run(ctx context.Context) {
 		r.relay(ctx, table)
 	}
 	group.Wait()
+	r.bell.group.Wait()
 }
 
 // found takes note of the table, or of why it cannot be used.
@@ -144,14 +163,13 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) {
 	defer func() { leave(); <-done }()
 	for ctx.Err() == nil {
 		state, changed := r.owner.State()
-		if !state.Owned {
+		if !state.Holds() {
 			select {
 			case <-ctx.Done():
 			case <-changed:
 			}
 			continue
 		}
-		r.metrics.tookOver()
 		if err := r.term(ctx, table, state.Term); err != nil {
 			r.found(nil, err)
 			return
@@ -168,7 +186,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) erro
 	group.Go(func() {
 		for {
 			state, changed := r.owner.State()
-			if !state.Owned || state.Term != term {
+			if !state.Holds() || state.Term != term {
 				end()
 				return
 			}
@@ -185,7 +203,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) erro
 	r.active.Store(true)
 	defer r.active.Store(false)
 	e := engine{table: table, destinations: r.config.Destinations, limits: r.config.Limits, interval: r.config.PollInterval,
-		workers: workers, trusted: r.owner.Trusted, wakes: r.wakes, logger: r.config.Logger, metrics: r.metrics,
+		workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes, logger: r.config.Logger, metrics: r.metrics,
 		tracer: r.config.Tracer, database: r.database, beat: &r.beat, doorbell: r.listener, stopTimeout: r.config.StopTimeout}
 	return e.run(ctx)
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -125,19 +126,62 @@ func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, pgtest.ShapeB)
-	first, second := replica(t, s, b, nil), replica(t, s, b, nil)
+	one := func(c *Config) { c.Shards = 1 }
+	first, second := replica(t, s, b, one), replica(t, s, b, one)
 	stop := start(t, first)
 	s.Exec(t, pgtest.Insert, "t", `1`)
 	b.Await(t, 1)
 	start(t, second)
 	eventually(t, "standby is ready and says why", func() bool {
 		checks := second.Ready()
-		return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "standing by: another replica relays; replicas: 2")
+		return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "standing by: other replicas relay; replicas: 2")
 	})
 	stop()
 	s.Exec(t, pgtest.Insert, "t", `2`)
 	if got := len(b.Await(t, 2)); got != 2 {
 		t.Errorf("%d deliveries of 2 rows", got)
+	}
+}
+
+// Two replicas share the work; one that goes leaves everything to the other. Nothing is published twice.
+func TestReplicasShareTheWork(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	insert := func(from, to int) {
+		s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series($1::int, $2::int) i`, from, to)
+	}
+	first, second := replica(t, s, b, nil), replica(t, s, b, nil)
+	stop := start(t, first)
+	insert(1, 2000)
+	start(t, second)
+	for n, r := range []*Relay{first, second} {
+		eventually(t, fmt.Sprintf("replica %d has half", n), func() bool {
+			state, _ := r.owner.State()
+			return state.Owned.Len() == 8 && state.Leaving.Len() == 0
+		})
+	}
+	insert(2001, 4000)
+	b.Await(t, 3000)
+	stop()
+	insert(4001, 5000)
+	eventually(t, "everything is relayed", func() bool {
+		return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == 0
+	})
+	last := map[string]int{}
+	for _, m := range b.All() {
+		n, err := strconv.Atoi(string(m.Payload))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if key := string(m.Key); last[key] >= n {
+			t.Errorf("key %s: %d arrived after %d", key, n, last[key])
+		} else {
+			last[key] = n
+		}
+	}
+	if got := len(b.All()); got != 5000 {
+		t.Errorf("%d deliveries of 5000 rows", got)
 	}
 }
 

@@ -221,7 +221,8 @@ func (c *schedule) begin() {
 	var trusted atomic.Pointer[time.Time]
 	hour := time.Now().Add(24 * time.Hour)
 	trusted.Store(&hour)
-	c.trusted = func() time.Time { return *trusted.Load() }
+	c.owner = newSimOwner(simShards)
+	c.owner.trusted = func() time.Time { return *trusted.Load() }
 	link := &session{simTable: c.table}
 	here := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: new(atomic.Bool)}
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}

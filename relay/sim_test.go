@@ -22,7 +22,7 @@ type sim struct {
 	t            testing.TB
 	destinations []*Destination
 	limits       Limits
-	trusted      func() time.Time
+	owner        *simOwner
 	turns        atomic.Int64 // of the loops that run
 	loop         *loop        // the one that was started last
 	wakes        chan string  // of that one
@@ -35,7 +35,7 @@ func (deaf) Sleep(bool) {}
 
 func newSim(t testing.TB) *sim {
 	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}}
-	s.trusted = func() time.Time { return time.Now().Add(time.Hour) }
+	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
 }
@@ -58,10 +58,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.t.Fatal(err)
 	}
 	logger := slog.New(slog.DiscardHandler)
-	trusted := s.trusted
 	s.wakes = make(chan string)
 	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: 50 * time.Millisecond, workers: 4,
-		trusted: func() time.Time { s.turns.Add(1); return trusted() }, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
+		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
 		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: deaf{}, stopTimeout: 25 * time.Second}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})

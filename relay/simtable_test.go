@@ -34,6 +34,7 @@ type simTable struct {
 type simRow struct {
 	id        string
 	ordinal   int64
+	shard     int
 	message   publisher.Message
 	attempt   int64
 	relayed   bool
@@ -51,7 +52,7 @@ func newSimTable() *simTable {
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &simRow{id: id, ordinal: ordinal, attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
@@ -85,10 +86,11 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
 			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || q.From != nil && t.ordinal && r.ordinal < *q.From),
 			q.Recent != nil && r.ordinal < *q.Recent,
+			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
 		}
-		row := outbox.Row{Message: r.message, Position: position, Attempt: r.attempt}
+		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
 		}

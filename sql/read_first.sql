@@ -1,7 +1,7 @@
 -- Reads the first pending rows of the table.
--- $1 how many. No locks. Leans on the index of pending rows in table order.
+-- $1 how many, at last the shards unless all are owned. No locks. Leans on the index of pending rows in table order.
 select {columns}
 from {table}
-where {due}{not_null}
+where {due}{owned}{not_null}
 order by {ordering}
 limit $1

@@ -1,0 +1,206 @@
+package owner
+
+import (
+	"context"
+	"fmt"
+	"hash/fnv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// session is one control connection. One goroutine uses it.
+type session struct {
+	*Owner
+	conn  *pgx.Conn
+	class int32
+}
+
+// session runs one control connection to its end.
+func (o *Owner) session(ctx context.Context) error {
+	connecting, cancel := context.WithTimeout(ctx, o.TTL)
+	defer cancel()
+	conn, err := o.Connect(connecting)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	s := session{Owner: o, conn: conn, class: classOf(o.Table)}
+	defer func() {
+		// Closing politely frees the locks at once; the limit is for a connection that is dead.
+		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(closing) // the session is over either way
+	}()
+	if err := o.checkPooler(connecting, conn); err != nil {
+		return err
+	}
+	if _, err := conn.Exec(connecting, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class, fmt.Sprint(o.TTL.Milliseconds()), o.Shards); err != nil {
+		return fmt.Errorf("join replicas: %w", err)
+	}
+	for {
+		pause, err := s.turn(ctx)
+		if err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return s.leave(ctx)
+		case <-o.poke:
+		case <-time.After(min(pause, o.TTL/5)):
+		}
+	}
+}
+
+// turn looks at the locks, gives back what should and can be given back, and takes what is free and due to this
+// replica. It returns how long to wait before the next look.
+func (s *session) turn(ctx context.Context) (time.Duration, error) {
+	if err := s.give(ctx); err != nil {
+		return 0, err
+	}
+	l, err := s.list(ctx)
+	if err != nil {
+		return 0, err
+	}
+	if !l.joined {
+		return 0, ErrPooler
+	}
+	note := ""
+	switch {
+	case l.foreign != 0:
+		note = fmt.Sprintf("replicas with OUTBOX_SHARDS=%d relay at present; this one has %d and waits until they are gone", l.foreign, s.Shards)
+	case len(l.wanted(s.Shards)) > 0:
+		if l, err = s.take(ctx, l); err != nil {
+			return 0, err
+		}
+	}
+	surplus := l.surplus(s.Shards)
+	s.update(func(state *State) {
+		leaving := state.Leaving.And(l.mine)
+		for i := range leaving {
+			leaving[i] |= surplus[i]
+		}
+		// What is leaving goes, even if it would be due to this replica again: then it is taken anew.
+		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
+		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, s.Shards-l.taken.Len(), note, nil
+	})
+	if surplus != (Set{}) || l.taken.Len() < s.Shards {
+		return lookSoon, nil
+	}
+	return lookEver, nil
+}
+
+// list looks at the locks, which proves that the session lives and moves the time of trust.
+func (s *session) list(ctx context.Context) (locks, error) {
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
+	defer cancel()
+	rows, err := s.conn.Query(ctx, sql.Text("owner_locks.sql", nil), pgx.QueryExecModeExec, s.class)
+	if err != nil {
+		return locks{}, fmt.Errorf("look at the locks: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (lockRow, error) {
+		var object int64
+		var l lockRow
+		err := row.Scan(&object, &l.pid, &l.mine)
+		l.object = uint32(object)
+		return l, err
+	})
+	if err != nil {
+		return locks{}, fmt.Errorf("look at the locks: %w", err)
+	}
+	s.update(func(state *State) { state.Trusted = asked.Add(s.TTL - s.margin()) })
+	return read(found, s.Shards), nil
+}
+
+// take tries the free shards that are due to this replica, and returns the locks as they are then.
+func (s *session) take(ctx context.Context, l locks) (locks, error) {
+	asked := time.Now()
+	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
+	defer cancel()
+	if len(l.others) > 0 {
+		// Replicas with another number of shards are there and own nothing yet: one of us decides first.
+		var alone bool
+		if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, s.class).Scan(&alone); err != nil || !alone {
+			return l, err
+		}
+		defer func() {
+			_, _ = s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, s.class) // fails with the session only
+		}()
+		var err error
+		if l, err = s.list(limited); err != nil || l.foreign != 0 {
+			return l, err
+		}
+	}
+	before := l.mine
+	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec, s.class, l.wanted(s.Shards))
+	if err != nil {
+		return l, fmt.Errorf("take shards: %w", err)
+	}
+	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
+	if err != nil {
+		return l, fmt.Errorf("take shards: %w", err)
+	}
+	for _, shard := range got {
+		l.mine.Add(shard)
+		l.taken.Add(shard)
+	}
+	if len(got) == 0 {
+		return l, nil
+	}
+	s.update(func(state *State) {
+		if !state.Holds() {
+			state.Term++
+			state.Trusted = asked.Add(s.TTL - s.margin())
+		}
+	})
+	s.Logger.Info("took shards", "shards", len(got), "owned", l.mine.Len(), "of", s.Shards, "before", before.Len(), "replicas", l.replicas)
+	return l, nil
+}
+
+// give gives back the shards of which nothing is in flight any more.
+func (s *session) give(ctx context.Context) error {
+	s.mu.Lock()
+	shards := s.left
+	s.left = Set{}
+	s.mu.Unlock()
+	if shards == (Set{}) {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.TTL)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards(), s.Channel, Given); err != nil {
+		return fmt.Errorf("give shards back: %w", err)
+	}
+	s.update(func(state *State) { state.Leaving = state.Leaving.Without(shards) })
+	s.Logger.Info("gave shards back", "shards", shards.Len())
+	return nil
+}
+
+// leave gives back everything.
+func (s *session) leave(ctx context.Context) error {
+	state, _ := s.State()
+	if !state.Holds() {
+		return nil
+	}
+	held := state.Leaving
+	for i := range held {
+		held[i] |= state.Owned[i]
+	}
+	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given); err != nil {
+		return fmt.Errorf("give shards back: %w", err)
+	}
+	s.Logger.Info("gave all shards back")
+	return nil
+}
+
+// classOf returns the lock class of an outbox, the same in every replica.
+func classOf(table string) int32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte("outbox-relay:" + table)) // a hash never fails
+	return int32(h.Sum32())
+}

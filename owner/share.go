@@ -1,0 +1,71 @@
+package owner
+
+import "math/rand/v2"
+
+// locks is what one look at the server shows of all replicas.
+type locks struct {
+	mine     Set         // shards that this session holds
+	taken    Set         // shards that anybody holds
+	joined   bool        // this session's own membership is there
+	replicas int         // with the same number of shards, this one included
+	others   map[int]int // replicas with another number of shards, by that number
+	foreign  int         // the number of shards of others that own some of theirs, 0 if there are none
+}
+
+// lockRow is one advisory lock of the table's class.
+type lockRow struct {
+	object uint32
+	pid    int32
+	mine   bool
+}
+
+// read makes sense of the locks, given our own number of shards.
+func read(rows []lockRow, shards int) locks {
+	l := locks{others: map[int]int{}}
+	counts := map[int32]int{}
+	for _, row := range rows {
+		if n := int32(row.object); n < 0 { // a membership, whose negative number the server shows as unsigned
+			counts[row.pid] = int(-n)
+			if int(-n) == shards {
+				l.replicas++
+				l.joined = l.joined || row.mine
+			} else {
+				l.others[int(-n)]++
+			}
+		}
+	}
+	for _, row := range rows {
+		if row.object >= MaxShards {
+			continue
+		}
+		l.taken.Add(int(row.object))
+		if row.mine {
+			l.mine.Add(int(row.object))
+		}
+		if count := counts[row.pid]; count != 0 && count != shards {
+			l.foreign = count
+		}
+	}
+	return l
+}
+
+// fair is how many shards each replica should hold at most.
+func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / max(replicas, 1) }
+
+// wanted returns the free shards to try, in random order, so that replicas that look at the same time
+// rarely try the same ones.
+func (l locks) wanted(shards int) []int {
+	free := All(shards).Without(l.taken).Shards()
+	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
+	return free[:min(len(free), max(0, fair(shards, l.replicas)-l.mine.Len()))]
+}
+
+// surplus returns the shards to give back.
+func (l locks) surplus(shards int) Set {
+	var s Set
+	held := l.mine.Shards()
+	for _, shard := range held[min(len(held), fair(shards, l.replicas)):] {
+		s.Add(shard)
+	}
+	return s
+}

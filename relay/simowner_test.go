@@ -1,0 +1,91 @@
+package relay
+
+import (
+	"hash/fnv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/owner"
+)
+
+const simShards = 5
+
+func simShard(key, id string) int {
+	if key == "" {
+		key = id
+	}
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(key))
+	return int(h.Sum32() % simShards)
+}
+
+// simOwner is one replica's view of the ownership. Tests move shards between replicas with give.
+type simOwner struct {
+	mu      sync.Mutex
+	state   owner.State
+	changed chan struct{}
+	trusted func() time.Time
+	heirs   map[int]*simOwner
+}
+
+// newSimOwner returns a replica that owns the shards below n.
+func newSimOwner(n int) *simOwner {
+	return &simOwner{state: owner.State{Owned: owner.All(n), Term: 1, Replicas: 1}, changed: make(chan struct{}), heirs: map[int]*simOwner{},
+		trusted: func() time.Time { return time.Now().Add(time.Hour) }}
+}
+
+func (o *simOwner) State() (owner.State, <-chan struct{}) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.state, o.changed
+}
+
+func (o *simOwner) Trusted() time.Time {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.trusted()
+}
+
+func (o *simOwner) update(change func()) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	change()
+	close(o.changed)
+	o.changed = make(chan struct{})
+}
+
+// give asks o to give a shard to another replica.
+func (o *simOwner) give(shard int, heir *simOwner) {
+	o.update(func() {
+		if o.state.Owned.Has(shard) {
+			o.state.Owned.Remove(shard)
+			o.state.Leaving.Add(shard)
+			o.heirs[shard] = heir
+		}
+	})
+}
+
+// Left passes shards on to their heirs.
+func (o *simOwner) Left(set owner.Set) {
+	var given []int
+	o.update(func() {
+		given = set.And(o.state.Leaving).Shards()
+		o.state.Leaving = o.state.Leaving.Without(set)
+	})
+	for _, shard := range given {
+		heir := o.heirs[shard]
+		heir.update(func() { heir.state.Owned.Add(shard) })
+	}
+}
+
+// countingOwner counts how often a loop turns: it asks for the state at each turn.
+type countingOwner struct {
+	*simOwner
+	turns *atomic.Int64
+}
+
+func (o countingOwner) State() (owner.State, <-chan struct{}) {
+	o.turns.Add(1)
+	return o.simOwner.State()
+}

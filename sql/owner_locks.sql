@@ -1,0 +1,8 @@
+-- Lists the locks of all replicas: shards (0 and more) and memberships (minus the number of shards). That it is
+-- answered tells that the session and its locks live on.
+-- $1 the table's lock class.
+select l.objid::bigint, l.pid, l.pid = pg_backend_pid()
+from pg_catalog.pg_locks l
+join pg_catalog.pg_database d on d.oid = l.database and d.datname = current_database()
+where l.locktype = 'advisory' and l.granted and l.objsubid = 2
+  and l.classid = ($1::bigint & 4294967295)::oid
