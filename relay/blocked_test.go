@@ -106,7 +106,7 @@ func TestBackoffOutlivesARestart(t *testing.T) {
 func TestTrustEndsCalls(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(time.Second)
-		s.trusted = func() time.Time { return until }
+		s.owner.trusted = func() time.Time { return until }
 		s.fill(1, 5, "t")
 		s.Hold()
 		stop := s.start()
