@@ -27,8 +27,9 @@ The parts, each in a file of its own:
     hold).
   - a worker publishes one batch at a time. A key always has the same worker.
   - the settler marks what was accepted, many rows in a statement, and writes refusals.
+  - shards follows what this replica owns: package owner says which shards come and go.
   - engine is the loop that owns feed and dispatch, and hands work to the others; relay looks for the
-    table and runs an engine for as long as this replica is the owner.
+    table and runs an engine for as long as this replica owns anything.
 
 # Invariants
 
@@ -45,7 +46,11 @@ The parts, each in a file of its own:
  4. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and
     failed_at are as they were read. A refusal is written before its key goes on.
  5. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.
- 6. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
+ 6. Rows of a shard are taken only from reads that began when it was ours, and while it has been ours ever
+    since (shards.reading). A shard is given back only when nothing of it is in flight: what waited in
+    queues is dropped, what was on the wire is answered, what was accepted is marked. Its next owner
+    walks from the very beginning, so that it begins each key at its true head.
+ 7. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
     their rows are not kept.
 
 # What happens at each failure
@@ -54,7 +59,7 @@ The parts, each in a file of its own:
     yet are published again with the same id, at most as many as may be in flight.
   - A connection to the database dies: reads begin again after a pause; accepted rows are known in memory
     and are marked as soon as the database answers, not published again.
-  - The owner is cut off or paused: it stops trusting its lock before the server gives it away, and
+  - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and
     nothing is handed to a publisher after that. Marks may still be written: they are guarded.
   - The broker is away: its rows stay where they are, and their keys in order. With several destinations
     their keys are blocked, so that the others have room.
@@ -64,7 +69,7 @@ The parts, each in a file of its own:
   - A row commits late, behind rows that were relayed already: the next read of recent rows finds it, or the
     sweep. If a younger row of its key has been relayed, the order cannot be mended; it is delivered
     at once and counted.
-  - SIGTERM: nothing new is read or published; what is on the wire is answered and settled; then the lock is
-    released. After a clean stop no row is in between.
+  - SIGTERM: nothing new is read or published; what is on the wire is answered and settled; then the shards are
+    given back. After a clean stop no row is in between.
 */
 package relay
