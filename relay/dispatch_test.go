@@ -73,3 +73,22 @@ func TestQueueKeepsItsSize(t *testing.T) {
 		t.Errorf("room for %d rows with %d in it", cap(q.rows), q.len())
 	}
 }
+
+// A batch stops at half the bytes that may be in flight, so that another can be read meanwhile; a row that
+// is larger goes alone.
+func TestBatchIsBoundInBytes(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.limits = Limits{Batch: 100, Rows: 100, Bytes: 10_000}
+	rows := of("a", 1, 2, 3, 4)
+	for i, size := range []int{4000, 4000, 20_000, 10} {
+		rows[i].Message.Payload = make([]byte, size)
+	}
+	d.take(rows, nil, false, now)
+	to := d.destinations[0]
+	for _, want := range []int{2, 1, 1} {
+		if got := len(d.batch(to, 0, now)); got != want {
+			t.Errorf("%d rows in a batch, want %d", got, want)
+		}
+		to.busy[0] = false
+	}
+}

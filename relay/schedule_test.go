@@ -21,7 +21,7 @@ import (
 // In the end everything is relayed or failed, in order, nothing was marked that was not delivered, nothing
 // was delivered twice without a reason, and the relay remembers nothing.
 func TestRandomSchedules(t *testing.T) {
-	seeds := 400
+	seeds := 300
 	first := rand.Uint64N(1 << 32)
 	if text := os.Getenv("SIMULATION_SEED"); text != "" {
 		n, err := strconv.ParseUint(text, 10, 64)
