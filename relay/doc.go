@@ -22,14 +22,14 @@ The parts, each in a file of its own:
 
   - feed decides what to read next: on from a cursor, recent rows again for late commits, and a sweep from
     the beginning for whatever else was missed.
-  - dispatch owns the state. It takes rows in table order, queues them for the worker of their key, and
-    decides from the answers what is settled, written, blocked, held or published again (answer, block,
-    hold).
+  - dispatch owns the state. It takes rows in table order and queues them for the worker of their key
+    (admit), and decides from the answers what is settled, blocked, held or published again (answer,
+    block, hold), what follows when that is written (written), and which keys are read again (reread).
   - a worker publishes one batch at a time. A key always has the same worker.
   - the settler marks what was accepted, many rows in a statement, and writes refusals.
   - shards follows what this replica owns: package owner says which shards come and go.
-  - engine is the loop that owns feed and dispatch, and hands work to the others; relay looks for the
-    table and runs an engine for as long as this replica owns anything.
+  - loop is the goroutine that owns feed and dispatch, and hands work to the others (engine); relay looks
+    for the table and runs an engine for as long as this replica owns anything.
 
 # Invariants
 

@@ -1,6 +1,10 @@
 package relay
 
-import "time"
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
 
 // cause says why rows are held; it is the label reason of rows_held.
 type cause string
@@ -52,4 +56,129 @@ func (h *hold) skip(ordinal int64) {
 type topic struct {
 	destination *destination
 	name        string
+}
+
+// held lets the row's key wait for its destination or topic, or for a moment.
+func (a *answers) held(r *row, c cause, err error) {
+	switch publisher.ScopeOf(err) {
+	case publisher.ScopeDestination:
+		a.down, a.reason = err, c
+		if a.single() {
+			a.requeue(r)
+			return
+		}
+		a.to.hold.cause, a.to.hold.err = c, err
+		a.blocks.waitFor(a.block(r, c), &a.to.hold)
+	case publisher.ScopeTopic:
+		a.alive = true
+		name := topic{a.to, r.Message.Topic}
+		h := a.topics[name]
+		if h == nil {
+			h = &hold{}
+			a.topics[name] = h
+		}
+		if !h.active() || h.until.Before(a.now) { // once for all rows of the batch
+			if h.fail(c, err, a.now) {
+				a.logger.Warn("topic is held", "destination", a.to.Name, "topic", r.Message.Topic, "reason", c, "error", err)
+			}
+		}
+		if r.key.keyless && a.blocks.byKey[r.key] == nil && len(h.blocks) > 0 {
+			h.skip(r.Position.Ordinal)
+		} else {
+			a.blocks.waitFor(a.block(r, c), h)
+		}
+	default:
+		a.alive = true
+		b := a.block(r, c)
+		b.failures++
+		a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
+	}
+	a.drop(r)
+}
+
+// release ends a hold: everything that waited for it is read again.
+func (d *dispatch) release(h *hold) {
+	h.failures, h.err, h.probing = 0, nil, false
+	for b := range h.blocks {
+		delete(h.blocks, b)
+		b.hold = nil
+		if b.phase == waiting {
+			d.blocks.makeReady(b)
+		}
+	}
+	if h.skipped {
+		if d.rewind == nil || h.from < *d.rewind {
+			from := h.from
+			d.rewind = &from
+		}
+		h.skipped = false
+	}
+}
+
+// probe chooses for each hold that is due one of the keys that wait for it.
+func (d *dispatch) probe(now time.Time) {
+	choose := func(h *hold) {
+		if !h.active() || h.probing || now.Before(h.until) {
+			return
+		}
+		for b := range h.blocks {
+			if b.phase == waiting {
+				h.probing = true
+				d.blocks.makeReady(b)
+				return
+			}
+		}
+		if len(h.blocks) == 0 {
+			d.release(h) // its rows are gone
+		}
+	}
+	for name, h := range d.topics {
+		if choose(h); !h.active() {
+			delete(d.topics, name)
+		}
+	}
+	if !d.single() {
+		for _, to := range d.destinations {
+			choose(&to.hold)
+		}
+	}
+}
+
+// nextProbe returns when queued rows may try their destination that is held.
+func (d *dispatch) nextProbe() (time.Time, bool) {
+	var next earliest
+	for _, to := range d.destinations {
+		for i := range to.queues {
+			if d.single() && to.hold.active() && !to.hold.probing && !to.busy[i] && to.queues[i].len() > 0 {
+				next.consider(to.hold.until)
+			}
+		}
+	}
+	return next.time, !next.time.IsZero()
+}
+
+// earliest is the earliest of some times.
+type earliest struct{ time time.Time }
+
+func (e *earliest) consider(t time.Time) {
+	if e.time.IsZero() || t.Before(e.time) {
+		e.time = t
+	}
+}
+
+// held counts the rows that are known to wait, by destination and reason.
+func (d *dispatch) held() map[*Destination]map[cause]int64 {
+	held := map[*Destination]map[cause]int64{}
+	for _, to := range d.destinations {
+		held[to.Destination] = map[cause]int64{}
+		if to.hold.active() {
+			for i := range to.queues {
+				held[to.Destination][to.hold.cause] += int64(to.queues[i].len())
+			}
+		}
+	}
+	for _, b := range d.blocks.byKey {
+		held[b.destination.Destination][b.cause]++
+	}
+	return held
 }

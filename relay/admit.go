@@ -1,0 +1,207 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// take takes the rows of a read in table order and returns how many of them are new. reread are the blocks
+// whose rows were read again, nil for other reads; more says that they may have further rows.
+func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.Time) int {
+	taken := 0
+	backing := make([]row, len(rows))
+	for i := range rows {
+		r := &backing[i]
+		r.Row, r.key, r.attempt = &rows[i], keyOf(&rows[i]), rows[i].Attempt
+		if d.admit(r, reread != nil, now) {
+			taken++
+		}
+	}
+	for _, b := range reread {
+		if b.phase != reading {
+			continue // it waits again
+		}
+		b.phase = trying
+		b.dropped = b.dropped || more
+		switch {
+		case b.trying > 0:
+		case more && taken == 0:
+			d.blocks.waitUntil(b, now.Add(pause(0))) // for the rows in front of it to be settled
+		default:
+			d.finish(b)
+		}
+	}
+	d.reading = false
+	clear(d.gone)
+	return taken
+}
+
+// admit decides what becomes of one row that was read: it is queued, or known already, or it waits.
+func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
+	if _, known := d.inFlight[r.ID()]; known {
+		return false
+	}
+	if _, settled := d.gone[r.ID()]; settled {
+		return false
+	}
+	if !d.shards.reading.Has(r.Shard) {
+		return false // it came to us or left us while the read was under way
+	}
+	b := d.blocks.byKey[r.key]
+	if b != nil && (!reread || b.phase != reading || b.closed) {
+		d.behind(b, r)
+		return false
+	}
+	r.destination = d.route(r.Message.Topic)
+	if name, err := r.destination.Topic.topic(r.Row); err != nil {
+		r.Invalid = err
+	} else {
+		r.Message.Topic = name
+	}
+	if !d.single() {
+		r.Message.DedupID += "/" + r.destination.Name
+	}
+	if b != nil && b.trying == 0 && !d.keepAttempts {
+		r.attempt += b.refusals // which were of the key's first row
+	}
+	if wait := d.waits(r, b, now); wait {
+		return false
+	}
+	if b != nil {
+		r.block, r.generation = b, b.generation
+		b.trying++
+		if b.trying == 1 {
+			b.head, r.unknown = r.Position.Ordinal, b.unknown
+		}
+		b.last = r.Position.Ordinal
+	}
+	d.enqueue(r)
+	return true
+}
+
+// behind lets a row wait for its blocked key. If it goes before the row that the key waits for, because it was
+// committed late, it does not wait for that one's backoff: what was taken of the key becomes void and the key
+// is read again.
+func (d *dispatch) behind(b *block, r *row) {
+	b.dropped = true
+	before := b.head
+	if b.phase == trying {
+		before = b.last
+	}
+	b.head = min(b.head, r.Position.Ordinal)
+	switch {
+	case !d.ordinal || r.Position.Ordinal >= before:
+	case b.phase == waiting, b.phase == trying:
+		d.void = true
+		d.blocks.makeReady(d.blocks.block(b.key, b.destination, b.cause, b.head))
+		b.dropped = true
+	case b.phase == writing:
+		b.older = true
+	}
+}
+
+// waits reports whether the row must wait, and then lets its key wait.
+func (d *dispatch) waits(r *row, b *block, now time.Time) bool {
+	var due time.Time
+	h := d.holdOf(r)
+	switch {
+	case r.Retried && r.Waited < backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt):
+		due = now.Add(backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - r.Waited)
+		h = nil
+	case h != nil && (b == nil || b.hold != h):
+	case d.elsewhere(r):
+		h = nil
+	default:
+		return false
+	}
+	if h != nil && r.key.keyless && b == nil && len(h.blocks) > 0 {
+		h.skip(r.Position.Ordinal)
+		return true
+	}
+	if b != nil && b.trying > 0 {
+		// Rows before it go first; then the key is read again and begins with this one.
+		b.dropped, b.closed = true, true
+		return true
+	}
+	switch {
+	case h != nil:
+		d.blocks.waitFor(d.block(r, h.cause), h)
+	case !due.IsZero():
+		d.blocks.waitUntil(d.block(r, causeRetry), due)
+	default:
+		d.block(r, causeOrder) // until its lane is free
+	}
+	d.blocks.byKey[r.key].dropped = true
+	return true
+}
+
+// holdOf returns the active hold that the row would run into.
+func (d *dispatch) holdOf(r *row) *hold {
+	if r.destination.hold.active() && !d.single() {
+		return &r.destination.hold
+	}
+	if len(d.topics) > 0 {
+		if h := d.topics[topic{r.destination, r.Message.Topic}]; h.active() {
+			return h
+		}
+	}
+	return nil
+}
+
+// block blocks the row's key.
+func (d *dispatch) block(r *row, c cause) *block {
+	d.void = true
+	if d.ordinal && d.member(r) {
+		r.block.head = r.Position.Ordinal // what was before it in the re-read has been accepted
+	}
+	b := d.blocks.block(r.key, r.destination, c, r.Position.Ordinal)
+	b.shard = r.Shard
+	return b
+}
+
+// elsewhere reports whether the row's key has rows under way to another destination.
+func (d *dispatch) elsewhere(r *row) bool {
+	l := d.lanes[r.key]
+	return l != nil && l.destination != r.destination
+}
+
+func (d *dispatch) route(topic string) *destination {
+	for _, candidate := range d.destinations {
+		if candidate.takes(topic) {
+			return candidate
+		}
+	}
+	return d.destinations[len(d.destinations)-1] // which takes everything
+}
+
+// enqueue puts a row in the queue of its key's worker.
+func (d *dispatch) enqueue(r *row) {
+	r.size = int64(r.Message.Size()) + rowOverhead
+	r.worker = int(r.key.hash() % uint64(d.workers))
+	d.inFlight[r.ID()] = r
+	d.shards.inFlight[r.Shard]++
+	d.bytes += r.size
+	if d.lanes != nil {
+		l := d.lanes[r.key]
+		if l == nil {
+			l = &lane{destination: r.destination}
+			d.lanes[r.key] = l
+		}
+		l.rows++
+	}
+	q := &r.destination.queues[r.worker]
+	if late := d.ordinal && r.Position.Ordinal < d.walked; late && r.block == nil && !r.key.keyless {
+		if d.latest.after(r.key.hash(), r.Position.Ordinal) {
+			d.metrics.orderViolations(1)
+		}
+		r.late = true
+		q.insert(r)
+	} else {
+		q.push(r)
+	}
+	d.walked = max(d.walked, r.Position.Ordinal)
+}
+
+// rowOverhead is about what a row in flight takes besides its message.
+const rowOverhead = 400

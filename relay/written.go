@@ -1,0 +1,70 @@
+package relay
+
+import (
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// settled notes that rows were marked, and returns them. Those that could not be stay in flight, so that
+// they are not published again.
+func (d *dispatch) settled(o outcome, now time.Time) []*row {
+	rows := o.accepted
+	if len(o.rejected) > 0 {
+		d.rejected, d.rejectedDue = append(d.rejected, o.rejected...), now.Add(rejectedPause)
+		rows = slices.DeleteFunc(rows, func(r *row) bool { return slices.Contains(o.rejected, r) })
+	}
+	for _, r := range rows {
+		if d.reading {
+			d.gone[r.ID()] = struct{}{}
+		}
+		d.forget(r)
+	}
+	return rows
+}
+
+// rejectedPause is how long a row waits that the database would not mark.
+const rejectedPause = 10 * time.Second
+
+// retryRejected lets the rows that could not be marked be tried again.
+func (d *dispatch) retryRejected(now time.Time) {
+	if len(d.rejected) > 0 && !now.Before(d.rejectedDue) {
+		d.settle, d.rejected = append(d.settle, d.rejected...), nil
+	}
+}
+
+// refusedWritten notes that refusals were written; the rows that were not as read any more are read again.
+func (d *dispatch) refusedWritten(o outcome, now time.Time) {
+	for _, x := range o.refused {
+		r, b, to := x.row, x.row.block, x.row.destination
+		d.forget(r)
+		if x.failed && o.written[r.ID()] {
+			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
+		}
+		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
+			continue
+		}
+		if !d.shards.active.Has(r.Shard) {
+			d.blocks.remove(b)
+			continue
+		}
+		b.dropped = true
+		switch {
+		case o.unwritable[r.ID()]:
+			b.cause = causeFailed
+			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
+		case !o.written[r.ID()], b.older && !x.failed:
+			d.blocks.makeReady(b)
+		case x.failed:
+			b.refusals = 0
+			d.blocks.makeReady(b)
+		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:
+			// It would have failed, but the table has no column to say so.
+			b.cause = causeFailed
+			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
+		default:
+			d.blocks.waitUntil(b, now.Add(backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.attempt+1)))
+		}
+	}
+}
