@@ -53,6 +53,9 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 		d.behind(b, r)
 		return false
 	}
+	if b == nil && d.isPassed(r) {
+		return false
+	}
 	r.destination = d.route(r.Message.Topic)
 	if name, err := r.destination.Topic.topic(r.Row); err != nil {
 		r.Invalid = err
@@ -115,8 +118,8 @@ func (d *dispatch) waits(r *row, b *block, now time.Time) bool {
 	default:
 		return false
 	}
-	if h != nil && r.key.keyless && b == nil && len(h.blocks) > 0 {
-		h.skip(r.Position.Ordinal)
+	if b == nil && (h != nil && r.key.keyless && len(h.blocks) > 0 || len(d.blocks.byKey) >= d.limits.blocked()) {
+		d.pass(r, h, now)
 		return true
 	}
 	if b != nil && b.trying > 0 {
@@ -135,6 +138,25 @@ func (d *dispatch) waits(r *row, b *block, now time.Time) bool {
 	d.blocks.byKey[r.key].dropped = true
 	return true
 }
+
+// pass passes over a row, and over all of its key from now on, until the hold ends: then the walk begins anew.
+func (d *dispatch) pass(r *row, h *hold, now time.Time) {
+	if h == nil {
+		h = &d.overflow
+		if !h.active() {
+			d.logger.Warn("more keys wait than are remembered one by one", "keys", len(d.blocks.byKey))
+			h.failures, h.until = 1, now.Add(overflowPause)
+		}
+	}
+	h.skipped = true
+	if !r.key.keyless {
+		d.passed.add(r.key)
+		d.void = true // a younger row of the key may be queued
+	}
+}
+
+// overflowPause is how long rows are passed over that wait for something other than a topic.
+const overflowPause = 10 * time.Second
 
 // holdOf returns the active hold that the row would run into.
 func (d *dispatch) holdOf(r *row) *hold {

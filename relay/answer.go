@@ -111,6 +111,10 @@ func (a *answers) requeue(r *row) {
 		return
 	}
 	b := a.blocks.byKey[r.key]
+	if b == nil && a.isPassed(r) {
+		a.drop(r)
+		return
+	}
 	if b == nil || a.member(r) {
 		a.again = append(a.again, r)
 		return

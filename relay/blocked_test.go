@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 )
@@ -162,5 +163,30 @@ func TestSilentBrokerSpendsNothing(t *testing.T) {
 			t.Errorf("%d deliveries of %d rows", got, n)
 		}
 		checkOrder(t, s.All())
+	})
+}
+
+// More keys wait than are remembered: the rows of others flow, and those of the missing topic follow in order
+// once it is there.
+func TestMoreBlockedKeysThanRemembered(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits.keys = 10
+		n := s.fill(500, 4, "missing")
+		s.Remove("missing")
+		for i := range 200 {
+			s.table.insert(int64(n+1+i), "free"+strconv.Itoa(i), "", "t")
+		}
+		stop := s.start()
+		defer stop()
+		time.Sleep(5 * time.Second)
+		if got := len(s.Received("t")); got != 200 {
+			t.Errorf("%d of 200 rows flow beside the missing topic", got)
+		}
+		s.Create("missing")
+		s.table.drained(t, 5*time.Second)
+		checkOrder(t, s.All())
+		if got := len(s.All()); got != n+200 {
+			t.Errorf("%d deliveries of %d rows", got, n+200)
+		}
 	})
 }

@@ -28,7 +28,9 @@ type dispatch struct {
 	void     bool          // rows in the queues have become void
 	latest   latest
 	walked   int64 // the largest ordinal taken
-	rewind   *int64
+	overflow hold  // for rows passed over although their topic is not held
+	passed   keySet
+	rewind   bool // the walk must begin anew: shards came, or rows were passed over that may go now
 	stopping bool
 
 	rejected    []*row // accepted, and the database would not mark them
@@ -76,13 +78,11 @@ func newDispatch(limits Limits, destinations []*Destination, workers, total int,
 
 // room returns how many more rows and bytes may be taken.
 func (d *dispatch) room() (rows int, bytes int64) {
-	if len(d.blocks.byKey) >= maxBlocked {
-		return 0, 0
-	}
 	return d.limits.Rows - len(d.inFlight), d.limits.Bytes - d.bytes
 }
 
-// maxBlocked bounds the keys that are remembered as blocked. Above it only they are read again.
+// maxBlocked bounds the keys that reads find blocked and that are remembered one by one. Those beyond it
+// are passed over.
 const maxBlocked = 20_000
 
 // single reports whether there is one destination, which keeps its rows in its queues while it is down.
@@ -109,7 +109,7 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 		if h := d.holdOf(r); h != nil && (r.block == nil || r.block.hold != h) {
 			// Queued before the hold began.
 			if r.key.keyless && r.block == nil && len(h.blocks) > 0 {
-				h.skip(r.Position.Ordinal)
+				h.skipped = true
 			} else {
 				d.blocks.waitFor(d.block(r, h.cause), h)
 			}
@@ -160,7 +160,15 @@ func (d *dispatch) dropVoid() {
 }
 
 // isVoid reports whether the row's key has been blocked since the row was taken.
-func (d *dispatch) isVoid(r *row) bool { return d.blocks.byKey[r.key] != nil && !d.member(r) }
+func (d *dispatch) isVoid(r *row) bool {
+	if d.blocks.byKey[r.key] == nil {
+		return d.isPassed(r)
+	}
+	return !d.member(r)
+}
+
+// isPassed reports whether the row's key is passed over at present.
+func (d *dispatch) isPassed(r *row) bool { return !r.key.keyless && d.passed.has(r.key) }
 
 // drop forgets a row that was not published; its blocked key is read again.
 func (d *dispatch) drop(r *row) {
@@ -199,6 +207,16 @@ func (d *dispatch) finish(b *block) {
 		return
 	}
 	d.blocks.remove(b)
+}
+
+// rewound reports whether the walk must begin anew, which it does before the next read and after the last one
+// was taken. What other holds passed over is met again then.
+func (d *dispatch) rewound() bool {
+	if !d.rewind {
+		return false
+	}
+	d.rewind, d.passed = false, nil
+	return true
 }
 
 // begin notes that a read begins.

@@ -17,6 +17,15 @@ type Limits struct {
 	Batch int   // rows in a read and in a publish
 	Rows  int   // in flight
 	Bytes int64 // in flight; a larger row goes alone
+
+	keys int // remembered as blocked one by one, where it is not the default
+}
+
+func (l Limits) blocked() int {
+	if l.keys > 0 {
+		return l.keys
+	}
+	return maxBlocked
 }
 
 // engine relays rows for as long as this replica owns the outbox. Its loop is the one goroutine that

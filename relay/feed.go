@@ -26,7 +26,6 @@ type feed struct {
 	interval  time.Duration // the longest pause
 	cursor    outbox.Position
 	caughtUp  bool
-	stale     bool      // the read under way began before the walk was begun anew
 	restarted time.Time // when the walk last began at the beginning
 
 	highest int64 // ordinal
@@ -128,10 +127,6 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox
 	if n := int64(len(page.Rows)); n > 0 {
 		f.average = max(64, (3*f.average+page.Bytes/n)/4, page.Bytes/n/2)
 	}
-	if f.stale {
-		f.stale = false
-		return nil
-	}
 	rows := page.Rows
 	if k == readSweep {
 		f.sweepSpent += f.took
@@ -187,12 +182,12 @@ func (f *feed) idle(now time.Time) bool { return f.caughtUp && now.Sub(f.active)
 func (f *feed) nudge() { f.nudged = true }
 
 // retry lets a read that failed be made again after a pause.
-func (f *feed) retry(at time.Time) { f.due, f.nudged, f.stale = at, false, false }
+func (f *feed) retry(at time.Time) { f.due, f.nudged = at, false }
 
 // again walks once more from the beginning; what is in flight is not taken twice. Sweeps begin anew too, since
-// they must not overtake the walk. reading says that a read is under way; what it returns is not taken.
-func (f *feed) again(reading bool) {
-	f.cursor, f.caughtUp, f.stale = outbox.Position{}, false, reading
+// they must not overtake the walk.
+func (f *feed) again() {
+	f.cursor, f.caughtUp = outbox.Position{}, false
 	f.highest, f.marks, f.sweeping = math.MinInt64, nil, false
 }
 

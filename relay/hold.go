@@ -28,10 +28,7 @@ type hold struct {
 	until    time.Time
 	probing  bool
 	blocks   map[*block]struct{} // keys that wait for it
-	// skipped: rows without a key were passed over, the first at the ordinal from. They are walked to
-	// again when the hold ends.
-	skipped bool
-	from    int64
+	skipped  bool                // rows were passed over; the walk begins anew when the hold ends
 }
 
 func (h *hold) active() bool { return h != nil && h.failures > 0 }
@@ -42,14 +39,6 @@ func (h *hold) fail(c cause, err error, now time.Time) bool {
 	h.failures++
 	h.until, h.probing = now.Add(pause(h.failures)), false
 	return h.failures == 1
-}
-
-// skip passes over a row without a key.
-func (h *hold) skip(ordinal int64) {
-	if !h.skipped || ordinal < h.from {
-		h.from = ordinal
-	}
-	h.skipped = true
 }
 
 // topic names a topic of a destination.
@@ -83,7 +72,7 @@ func (a *answers) held(r *row, c cause, err error) {
 			}
 		}
 		if r.key.keyless && a.blocks.byKey[r.key] == nil && len(h.blocks) > 0 {
-			h.skip(r.Position.Ordinal)
+			h.skipped = true
 		} else {
 			a.blocks.waitFor(a.block(r, c), h)
 		}
@@ -107,11 +96,7 @@ func (d *dispatch) release(h *hold) {
 		}
 	}
 	if h.skipped {
-		if d.rewind == nil || h.from < *d.rewind {
-			from := h.from
-			d.rewind = &from
-		}
-		h.skipped = false
+		h.skipped, d.rewind = false, true
 	}
 }
 
@@ -131,6 +116,9 @@ func (d *dispatch) probe(now time.Time) {
 		if len(h.blocks) == 0 {
 			d.release(h) // its rows are gone
 		}
+	}
+	if d.overflow.active() && !now.Before(d.overflow.until) {
+		d.release(&d.overflow)
 	}
 	for name, h := range d.topics {
 		if choose(h); !h.active() {

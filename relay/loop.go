@@ -38,7 +38,6 @@ type loop struct {
 	answers   chan answered
 
 	reading, settling bool
-	walking           bool // the read under way is the feed's
 	publishing        int
 	retryRead         time.Time
 	failedReads       int
@@ -102,9 +101,7 @@ func (l *loop) turn(ctx context.Context) error {
 // own follows the shards that come to this replica and leave it.
 func (l *loop) own() (moved <-chan struct{}) {
 	state, moved := l.ownership.State()
-	if l.dispatch.own(state.Owned) {
-		l.feed.again(l.reading && l.walking)
-	}
+	l.dispatch.own(state.Owned)
 	if left := l.dispatch.left(state.Leaving); left != (owner.Set{}) {
 		l.ownership.Left(left)
 	}
@@ -144,9 +141,8 @@ func (l *loop) readMore(now time.Time) {
 	if l.reading || now.Before(l.retryRead) || l.dispatch.shards.active == (owner.Set{}) {
 		return
 	}
-	if from := l.dispatch.rewind; from != nil {
-		l.dispatch.rewind = nil
-		l.feed.again(false)
+	if l.dispatch.rewound() {
+		l.feed.again()
 	}
 	if r, ok := l.reread(now); ok {
 		l.begin(r)
@@ -189,7 +185,7 @@ func (l *loop) reread(now time.Time) (request, bool) {
 
 func (l *loop) begin(r request) {
 	l.dispatch.begin()
-	l.reading, l.walking = true, r.reread == nil
+	l.reading = true
 	l.requests <- r
 }
 

@@ -19,6 +19,9 @@ func (d *dispatch) nextReread() (time.Time, bool) {
 	if len(d.blocks.due) > 0 {
 		next.consider(d.blocks.due[0].due)
 	}
+	if d.overflow.active() {
+		next.consider(d.overflow.until)
+	}
 	for _, h := range d.topics {
 		if !h.probing {
 			next.consider(h.until)

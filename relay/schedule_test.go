@@ -65,7 +65,7 @@ type schedule struct {
 
 func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	c := &schedule{sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, keys: 1 + r.IntN(20), release: func() {}}
-	s.limits = Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20))}
+	s.limits = Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20)), keys: []int{0, 0, 1, 5}[r.IntN(4)]}
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	s.table.ordinal = r.IntN(5) > 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0

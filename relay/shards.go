@@ -11,17 +11,18 @@ type shards struct {
 	inFlight []int
 }
 
-// own takes note of the shards to relay from now on, and reports whether some are new. Of a shard that is no
-// longer ours only what is on the wire or accepted goes on.
-func (d *dispatch) own(set owner.Set) (gained bool) {
+// own takes note of the shards to relay from now on. Those that are new are walked from the beginning. Of a shard
+// that is no longer ours only what is on the wire or accepted goes on.
+func (d *dispatch) own(set owner.Set) {
 	lost, won := d.shards.active.Without(set), set.Without(d.shards.active)
-	if gained = won != (owner.Set{}); gained {
+	if won != (owner.Set{}) {
+		d.rewind = true
 		d.metrics.tookOver(won.Len())
 	}
 	d.shards.active = set
 	d.shards.reading = d.shards.reading.Without(lost)
 	if lost == (owner.Set{}) {
-		return gained
+		return
 	}
 	for _, to := range d.destinations {
 		for i := range to.queues {
@@ -34,7 +35,6 @@ func (d *dispatch) own(set owner.Set) (gained bool) {
 		}
 	}
 	d.unblock(lost)
-	return gained
 }
 
 // unblock forgets the blocked keys of shards that are no longer ours.

@@ -31,7 +31,7 @@ func TestShardsMoveCleanly(t *testing.T) {
 }
 
 func (s *sim) moveShards(t *testing.T, r *rand.Rand) {
-	s.limits.Batch, s.limits.Rows = 1+r.IntN(50), 1+r.IntN(200)
+	s.limits.Batch, s.limits.Rows, s.limits.keys = 1+r.IntN(50), 1+r.IntN(200), []int{0, 2}[r.IntN(2)]
 	s.Delay(time.Duration(r.IntN(5000)) * time.Microsecond)
 	replicas := []*simOwner{s.owner, newSimOwner(0), newSimOwner(0)}
 	var stops []func()
