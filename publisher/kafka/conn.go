@@ -49,7 +49,7 @@ func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) 
 		}
 		dialled = tls.Client(dialled, config)
 	}
-	c := &conn{net: dialled, protocol: protocol.NewConn(dialled, p.config.ClientID), used: time.Now()}
+	c := &conn{net: dialled, protocol: protocol.NewConn(&firstAnswer{Conn: dialled}, p.config.ClientID), used: time.Now()}
 	stop := context.AfterFunc(ctx, c.abort)
 	err = c.prepare(ctx, p, address)
 	if !stop() && err == nil {

@@ -1,0 +1,46 @@
+package kafka
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+)
+
+// errNotKafka says that something else answers at the broker's address.
+var errNotKafka = errors.New("what answers there does not speak Kafka's protocol (another kind of server, or TLS where plain TCP was expected): check the address and whether it should be kafka:// or kafka+tls://")
+
+// maxFirstAnswer bounds the first answer, which lists the versions of some dozens of requests.
+const maxFirstAnswer = 1 << 20
+
+// firstAnswer is a connection that looks at the size of the first answer before kafka-go reads it: what
+// another protocol says is taken for an array of hundreds of millions of elements there, and decoded for
+// minutes without regard to any deadline.
+type firstAnswer struct {
+	net.Conn
+	checked bool
+	size    []byte // read ahead and not yet handed on
+}
+
+func (c *firstAnswer) Read(b []byte) (int, error) {
+	if !c.checked {
+		size := make([]byte, 4)
+		if _, err := io.ReadFull(c.Conn, size); err != nil {
+			if errors.Is(err, io.ErrUnexpectedEOF) {
+				return 0, fmt.Errorf("%w: %w", errNotKafka, err)
+			}
+			return 0, err
+		}
+		if binary.BigEndian.Uint32(size) > maxFirstAnswer {
+			return 0, errNotKafka
+		}
+		c.checked, c.size = true, size
+	}
+	if len(c.size) > 0 {
+		n := copy(b, c.size)
+		c.size = c.size[n:]
+		return n, nil
+	}
+	return c.Conn.Read(b)
+}
