@@ -65,8 +65,11 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 	if !d.single() {
 		r.Message.DedupID += "/" + r.destination.Name
 	}
-	if b != nil && b.trying == 0 && !d.keepAttempts {
-		r.attempt += b.refusals // which were of the key's first row
+	if b != nil && b.blamed == r.ID() {
+		r.unknown = b.unknown
+		if !d.keepAttempts {
+			r.attempt += b.refusals
+		}
 	}
 	if wait := d.waits(r, b, now); wait {
 		return false
@@ -75,7 +78,7 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 		r.block, r.generation = b, b.generation
 		b.trying++
 		if b.trying == 1 {
-			b.head, r.unknown = r.Position.Ordinal, b.unknown
+			b.head = r.Position.Ordinal
 		}
 		b.last = r.Position.Ordinal
 	}

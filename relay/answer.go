@@ -87,7 +87,7 @@ func (a *answers) accepted(r *row) {
 	}
 	if a.member(r) {
 		b := r.block
-		b.failures, b.unknown, b.refusals = 0, 0, 0 // they were this row's
+		b.failures = 0
 		if b.trying--; b.trying == 0 && b.phase == trying {
 			a.finish(b)
 		}
@@ -98,6 +98,7 @@ func (a *answers) accepted(r *row) {
 func (a *answers) refused(r *row, err error, failed bool) {
 	b := a.block(r, causeRetry)
 	b.phase, b.failures = writing, 0
+	b.blame(r)
 	b.refusals++
 	r.block, r.generation = b, b.generation
 	a.leaveLane(r)
@@ -131,12 +132,13 @@ func (a *answers) requeue(r *row) {
 // refused. Otherwise they go first.
 func (a *answers) isolated(r *row, err error) {
 	b := a.blocks.byKey[r.key]
-	if b != nil && r.unknown >= refuseAfter && a.to.accepted > b.accepted {
+	if b != nil && b.blamed == r.ID() && r.unknown >= refuseAfter && a.to.accepted > b.accepted {
 		b.unknown = 0
 		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
 		return
 	}
 	b = a.block(r, causeUnavailable)
+	b.blame(r)
 	b.unknown, b.accepted = r.unknown, a.to.accepted
 	b.failures++
 	a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))

@@ -29,12 +29,22 @@ type block struct {
 	trying     int  // rows of the last re-read without an answer
 	older      bool // while a refusal is written, a row that goes before the refused one was seen
 
-	head     int64  // no pending row of the key that was seen has a smaller ordinal
-	last     int64  // the ordinal of the last row taken from the present re-read
-	failures int    // holds in a row
-	unknown  int    // publishes of the head alone whose outcome is unknown
+	head     int64 // no pending row of the key that was seen has a smaller ordinal
+	last     int64 // the ordinal of the last row taken from the present re-read
+	failures int   // holds in a row
+
+	blamed   string // id of the row that these are about
+	unknown  int    // publishes of it alone whose outcome is unknown
 	accepted uint64 // messages that the destination had accepted at the last of them
-	refusals int64  // in a row, where the table does not count them
+	refusals int64  // of it, where the table does not count them
+}
+
+// blame lets the counts be about this row.
+func (b *block) blame(r *row) {
+	if b.blamed != r.ID() {
+		b.blamed = strings.Clone(r.ID())
+		b.unknown, b.accepted, b.refusals = 0, 0, 0
+	}
 }
 
 type phase uint8
