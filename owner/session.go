@@ -85,7 +85,8 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, s.Shards-l.taken.Len(), note, nil
 	})
-	if surplus != (Set{}) || l.taken.Len() < s.Shards {
+	due := l.mine.Len() < fair(s.Shards, l.replicas) && l.most > fair(s.Shards, l.replicas)
+	if surplus != (Set{}) || due || l.taken.Len() < s.Shards {
 		return lookSoon, nil
 	}
 	return lookEver, nil
@@ -191,7 +192,7 @@ func (s *session) leave(ctx context.Context) error {
 	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given, s.Shards); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.Logger.Info("gave all shards back")

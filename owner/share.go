@@ -10,6 +10,7 @@ type locks struct {
 	replicas int         // with the same number of shards, this one included
 	others   map[int]int // replicas with another number of shards, by that number
 	foreign  int         // the number of shards of others that own some of theirs, 0 if there are none
+	most     int         // shards of the replica that holds the most
 }
 
 // lockRow is one advisory lock of the table's class.
@@ -34,10 +35,13 @@ func read(rows []lockRow, shards int) locks {
 			}
 		}
 	}
+	held := map[int32]int{}
 	for _, row := range rows {
 		if row.object >= MaxShards {
 			continue
 		}
+		held[row.pid]++
+		l.most = max(l.most, held[row.pid])
 		l.taken.Add(int(row.object))
 		if row.mine {
 			l.mine.Add(int(row.object))
