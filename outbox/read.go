@@ -19,6 +19,9 @@ type Query struct {
 	From   *int64
 	IDs    []string
 
+	// Upto ends the read before this ordinal; only for tables with ordinals.
+	Upto *int64
+
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
 
@@ -45,9 +48,12 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, formats, t.formats())
 	var page Page
 	var a arena
-	taken := 0
+	taken, over := 0, false
 	for result.NextRow() {
 		taken++
+		if over {
+			continue
+		}
 		if page.Bytes >= q.Bytes && len(page.Rows) > 0 {
 			page.More = true
 			continue // the server sends the rest anyway
@@ -58,12 +64,16 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		page.Rows = append(page.Rows, Row{})
 		row := &page.Rows[len(page.Rows)-1]
 		t.decode(row, result.Values(), &a)
+		if over = q.Upto != nil && !row.Position.Unordered() && row.Position.Ordinal >= *q.Upto; over {
+			page.Rows = page.Rows[:len(page.Rows)-1]
+			continue
+		}
 		page.Bytes += int64(row.Message.Size())
 	}
 	if _, err := result.Close(); err != nil {
 		return Page{}, fmt.Errorf("read rows: %w", err)
 	}
-	page.More = page.More || taken == q.Limit
+	page.More = !over && (page.More || taken == q.Limit)
 	if n := len(page.Rows); n > 0 {
 		page.End = page.Rows[n-1].Position
 	}

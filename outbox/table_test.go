@@ -368,7 +368,11 @@ func TestReadBytes(t *testing.T) {
 	if len(page.Rows) != 1 || page.Rows[0].Message.ID != "3" {
 		t.Errorf("%d rows", len(page.Rows))
 	}
-	recent := page.End.Ordinal
+	upto := page.End.Ordinal
+	if page = read(t, table, Query{Upto: &upto}); len(page.Rows) != 2 || page.More {
+		t.Errorf("%d rows before the third, more %v", len(page.Rows), page.More)
+	}
+	recent := upto
 	if page = read(t, table, Query{Recent: &recent}); len(page.Rows) != 3 {
 		t.Errorf("%d recent rows, want 3", len(page.Rows))
 	}

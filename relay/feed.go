@@ -84,7 +84,8 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	}
 	q := outbox.Query{Limit: int(min(int64(f.batch), int64(rows), max(1, bytes/f.average))), Bytes: bytes}
 	if f.sweepTurn(now) {
-		q.After = f.sweepAt
+		highest := f.highest
+		q.After, q.Upto = f.sweepAt, &highest // what lies behind is the walk's, in order
 		return q, readSweep, true
 	}
 	if f.caughtUp && !f.nudged && now.Before(f.due) {
@@ -120,8 +121,7 @@ func (f *feed) low(now time.Time) (int64, bool) {
 	return f.marks[0].highest, true
 }
 
-// read takes note of a page and returns the rows of it that may be taken. A sweep ends where the walk has
-// been: what lies behind is the walk's, in order.
+// read takes note of a page and returns its rows.
 func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox.Row {
 	f.took = ended.Sub(started)
 	if n := int64(len(page.Rows)); n > 0 {
@@ -131,13 +131,6 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox
 	if k == readSweep {
 		f.sweepSpent += f.took
 		f.sinceSweep = 0
-		for i := range rows {
-			if !rows[i].Position.Unordered() && rows[i].Position.Ordinal >= f.highest {
-				rows = rows[:i]
-				page.More = false
-				break
-			}
-		}
 		f.sweepAt = page.End
 		if !page.More {
 			f.endSweep(ended)

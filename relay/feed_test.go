@@ -18,9 +18,9 @@ func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
 	now := time.Now()
 	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, time.Second, now)
 	f.read(readWalk, fullPage(3, 5), now, now)
-	f.sweeping = true
-	if rows := f.read(readSweep, fullPage(1, 2, 4, 5, 6), now, now); len(rows) != 3 || f.sweeping {
-		t.Errorf("the sweep took %d rows, want the 3 before the walk's last, and goes on: %v", len(rows), f.sweeping)
+	f.sweeping, f.sinceSweep = true, walksPerSweep
+	if q, kind, ok := f.next(now, 100, 1<<20); !ok || kind != readSweep || q.Upto == nil || *q.Upto != 5 {
+		t.Errorf("the sweep's read is %+v, want one that ends before the walk's last row", q)
 	}
 }
 

@@ -90,6 +90,9 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
 		}
+		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto {
+			break
+		}
 		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
