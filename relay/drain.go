@@ -23,7 +23,7 @@ func (e *LeftError) Error() string {
 	if e.Rows >= outbox.CountCap {
 		rows = "more than 10000"
 	}
-	return fmt.Sprintf("stopped with %s rows left: %s", rows, e.Reasons)
+	return fmt.Sprintf("stopped before all was relayed; rows left: %s (%s)", rows, e.Reasons)
 }
 
 // Drain relays until the rows that are pending and due now are relayed or failed, by whichever replica. If
@@ -114,5 +114,5 @@ func (r *Relay) reasons() string {
 	if len(reasons) == 0 {
 		return "not reached yet"
 	}
-	return strings.Join(reasons, ", ") + " (keys that wait are counted once)"
+	return strings.Join(reasons, ", ") + "; keys that wait are counted once"
 }

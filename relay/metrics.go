@@ -55,7 +55,7 @@ const (
 	failedPermanent = "permanent"
 )
 
-// counters says what each counter counts.
+// errorClasses are the classes that publish_errors counts.
 var errorClasses = []publisher.Class{publisher.Refused, publisher.Permanent, publisher.Unavailable, publisher.Ambiguous, publisher.Topology}
 
 func label(pairs ...string) metric.MeasurementOption {
