@@ -9,14 +9,8 @@ import (
 
 // Settle marks or deletes acknowledged rows, by their ids. It may be repeated.
 func (t *Table) Settle(ctx context.Context, ids []string) error {
-	conn, err := t.pool.Acquire(ctx)
-	if err != nil {
-		return fmt.Errorf("connect to database: %w", err)
-	}
-	defer conn.Release()
-	result := conn.Conn().PgConn().ExecParams(ctx, t.settle, [][]byte{array(t.idOID, ids)}, nil, []int16{1}, nil).Read()
-	if result.Err != nil {
-		return fmt.Errorf("settle rows: %w", result.Err)
+	if _, err := t.query(ctx, t.settle, array(t.idOID, ids)); err != nil {
+		return fmt.Errorf("settle rows: %w", err)
 	}
 	return nil
 }
@@ -50,18 +44,12 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written []strin
 	if t.refuse == "" {
 		return ids, nil
 	}
-	conn, err := t.pool.Acquire(ctx)
+	rows, err := t.query(ctx, t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next),
+		array(oidText, errors), array(oidBool, failed))
 	if err != nil {
-		return nil, fmt.Errorf("connect to database: %w", err)
+		return nil, fmt.Errorf("write refusals: %w", err)
 	}
-	defer conn.Release()
-	result := conn.Conn().PgConn().ExecParams(ctx, t.refuse,
-		[][]byte{array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed)},
-		nil, []int16{1, 1, 1, 1, 1}, []int16{1}).Read()
-	if result.Err != nil {
-		return nil, fmt.Errorf("write refusals: %w", result.Err)
-	}
-	for _, row := range result.Rows {
+	for _, row := range rows {
 		written = append(written, string(row[0]))
 	}
 	return written, nil

@@ -1,8 +1,6 @@
 package outbox
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -12,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -184,200 +181,6 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-func TestOpenProblems(t *testing.T) {
-	t.Parallel()
-	for name, test := range map[string]struct {
-		setup  string
-		config Config
-		want   string
-	}{
-		"missing table":  {"", Config{}, "table outbox_messages does not exist in database"},
-		"view":           {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view"},
-		"missing column": {"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)", Config{}, "has no column payload: add it, or name another column with OUTBOX_COLUMNS=payload:NAME"},
-		"no mark":        {"create table outbox_messages (id uuid, topic text, payload jsonb)", Config{}, "has no column relayed_at"},
-		"unknown id":     {"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)", Config{}, "column id of table"},
-		"boolean mark":   {"create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at boolean)", Config{}, "has type boolean, which the relay cannot use as relayed_at"},
-		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
-			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
-		"key column": {pgtest.ShapeA, Config{Key: Key{Kind: KeyColumn, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
-		"template":   {pgtest.ShapeA, Config{Extra: []string{"tenant"}}, "has no column tenant, which a topic template names as {tenant}"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := pgtest.New(t)
-			if test.setup != "" {
-				s.Exec(t, test.setup)
-			}
-			test.config.Table = messages
-			_, err := Open(t.Context(), s.Pool, test.config)
-			if setup, ok := errors.AsType[*SetupError](err); !ok || !strings.Contains(setup.Error(), test.want) || setup.Remedy == "" {
-				t.Errorf("got %v, want a remedy for %q", err, test.want)
-			}
-		})
-	}
-}
-
-func TestMissingRights(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, pgtest.ShapeA)
-	role := s.Name + "_role"
-	s.Exec(t, "create role "+role+" login")
-	t.Cleanup(func() {
-		_, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role)
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	config := s.Pool.Config()
-	config.ConnConfig.RuntimeParams["role"] = role
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	for _, step := range []struct{ grant, want string }{
-		{"", "no right to use schema"},
-		{"grant usage on schema " + s.Name, "may not read column id"},
-		{"grant select on outbox_messages", "may not update column relayed_at"},
-		{"grant update (relayed_at) on outbox_messages", "may not update column attempt"},
-		{"grant update (attempt, failed_at, last_error, updated_at) on outbox_messages", ""},
-	} {
-		if step.grant != "" {
-			s.Exec(t, step.grant+" to "+role)
-		}
-		_, err := Open(t.Context(), pool, Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}})
-		if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
-			t.Errorf("after %q: %v, want %q", step.grant, err, step.want)
-		}
-	}
-}
-
-func TestKeys(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id text primary key, topic text not null, payload jsonb, headers jsonb, key bigint,
-		relayed_at timestamptz, inserted_at timestamptz not null default now())`)
-	s.Exec(t, `insert into outbox_messages values
-		('a', 'orders', '{"customer": {"id": 7, "na.me": "x"}}', '{"tenant": "t1", "n": 1.50, "nested": {"a": [1, "}"]}, "esc": "a\"\u00e9\n"}', 42),
-		('b', 'orders', '[]', '[]', null),
-		('c', 'orders', null, '["x"]', 1)`)
-	for name, test := range map[string]struct {
-		key  Key
-		want []string // of a, b, c
-	}{
-		"default":         {Key{}, []string{"42", "<nil>", "1"}},
-		"column":          {Key{KeyColumn, "topic"}, []string{"orders", "orders", "orders"}},
-		"header":          {Key{KeyHeader, "tenant"}, []string{"t1", "<nil>", "<nil>"}},
-		"payload":         {Key{KeyPayload, "customer.id"}, []string{"7", "<nil>", "<nil>"}},
-		"topic":           {Key{KeyTopic, ""}, []string{"orders", "orders", "orders"}},
-		"none":            {Key{KeyNone, ""}, []string{"<nil>", "<nil>", "<nil>"}},
-		"injection is no": {Key{KeyHeader, `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
-	} {
-		page := read(t, open(t, s, Config{Key: test.key}), Query{})
-		for i, row := range page.Rows {
-			got := "<nil>"
-			if row.Message.Key != nil {
-				got = string(row.Message.Key)
-			}
-			if got != test.want[i] {
-				t.Errorf("%s: key of %s is %q, want %q", name, row.Message.ID, got, test.want[i])
-			}
-		}
-	}
-	page := read(t, open(t, s, Config{}), Query{})
-	want := []publisher.Header{{Name: "n", Value: "1.50"}, {Name: "esc", Value: "a\"é\n"}, {Name: "nested", Value: `{"a": [1, "}"]}`}, {Name: "tenant", Value: "t1"}}
-	if got := page.Rows[0].Message.Headers; !slices.Equal(got, want) {
-		t.Errorf("headers %q, want %q", got, want)
-	}
-	if page.Rows[1].Invalid != nil || page.Rows[2].Invalid == nil {
-		t.Errorf("[] is no header, [\"x\"] is invalid: %v, %v", page.Rows[1].Invalid, page.Rows[2].Invalid)
-	}
-	if m := page.Rows[2].Message; m.Payload != nil || m.DedupID != s.Name+".outbox_messages/c" {
-		t.Errorf("payload %v, dedup id %q", m.Payload, m.DedupID)
-	}
-	byKey := read(t, open(t, s, Config{}), Query{Keys: []string{"1", "42"}, Limit: 1})
-	if len(byKey.Rows) != 1 || byKey.Rows[0].Message.ID != "a" || !byKey.More {
-		t.Errorf("read by key: %+v", byKey)
-	}
-	byID := read(t, open(t, s, Config{}), Query{IDs: []string{"b", "nobody"}})
-	if len(byID.Rows) != 1 || byID.Rows[0].Message.ID != "b" || byID.More {
-		t.Errorf("read by id: %+v", byID)
-	}
-}
-
-// Rows without an order value come first, by id; a larger priority comes before everything.
-func TestOrder(t *testing.T) {
-	t.Parallel()
-	ids := func(t *testing.T, table *Table, limit int) string {
-		var got []string
-		for page := read(t, table, Query{Limit: limit}); ; page = read(t, table, Query{After: page.End, Limit: limit}) {
-			for _, row := range page.Rows {
-				got = append(got, row.Message.ID)
-			}
-			if !page.More {
-				return strings.Join(got, " ")
-			}
-		}
-	}
-	t.Run("nulls", func(t *testing.T) {
-		t.Parallel()
-		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint)`)
-		s.Exec(t, `insert into outbox_messages select i, 't', 'p', null, case when i % 3 = 0 then 100 - i end from generate_series(1, 12) i`)
-		for _, limit := range []int{1, 4, 100} {
-			if got := ids(t, open(t, s, Config{}), limit); got != "1 2 4 5 7 8 10 11 12 9 6 3" {
-				t.Errorf("limit %d: %s", limit, got)
-			}
-		}
-	})
-	t.Run("priority", func(t *testing.T) {
-		t.Parallel()
-		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint not null, priority smallint)`)
-		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1, 0), (2, 't', '', null, 2, 5), (3, 't', '', null, 3, null), (4, 't', '', null, 4, 5), (5, 't', '', null, 5, -1)`)
-		for _, limit := range []int{1, 2, 100} {
-			if got := ids(t, open(t, s, Config{}), limit); got != "2 4 1 3 5" {
-				t.Errorf("limit %d: %s", limit, got)
-			}
-		}
-	})
-	t.Run("not before", func(t *testing.T) {
-		t.Parallel()
-		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, available_at timestamp)`)
-		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, null), (2, 't', '', null, (now() at time zone 'UTC') + interval '1 hour'), (3, 't', '', null, (now() at time zone 'UTC') - interval '1 hour')`)
-		if got := ids(t, open(t, s, Config{}), 2); got != "1 3" {
-			t.Errorf("due: %s", got)
-		}
-	})
-}
-
-// A page stops at its bytes, takes a row that is larger alone, and goes on behind it.
-func TestReadBytes(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload bytea, relayed_at timestamptz)`)
-	s.Exec(t, `insert into outbox_messages select i, 't', convert_to(repeat('x', 10000), 'UTF8') from generate_series(1, 5) i`)
-	table := open(t, s, Config{})
-	page := read(t, table, Query{Bytes: 15000})
-	if len(page.Rows) != 2 || !page.More || len(page.Rows[0].Message.Payload) != 10000 {
-		t.Fatalf("%d rows, more %v", len(page.Rows), page.More)
-	}
-	page = read(t, table, Query{After: page.End, Bytes: 1})
-	if len(page.Rows) != 1 || page.Rows[0].Message.ID != "3" {
-		t.Errorf("%d rows", len(page.Rows))
-	}
-	upto := page.End.Ordinal
-	if page = read(t, table, Query{Upto: &upto}); len(page.Rows) != 2 || page.More {
-		t.Errorf("%d rows before the third, more %v", len(page.Rows), page.More)
-	}
-	recent := upto
-	if page = read(t, table, Query{Recent: &recent}); len(page.Rows) != 3 {
-		t.Errorf("%d recent rows, want 3", len(page.Rows))
-	}
-}
-
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -393,40 +196,5 @@ func TestDelete(t *testing.T) {
 	}
 	if written, err := table.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
 		t.Errorf("a table that keeps no refusals: %v, %v", written, err)
-	}
-}
-
-// Every row belongs to one shard, rows of a key to the same, and reads of all shards together find all rows.
-func TestShards(t *testing.T) {
-	t.Parallel()
-	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text, seq bigint)`)
-	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, case when i % 5 > 0 then i end from generate_series(1, 200) i`)
-	table := open(t, s, Config{Shards: 4})
-	seen, keys := map[string]int{}, map[string]int{}
-	for _, shards := range [][]int{{0, 2}, {1}, {3}} {
-		for page := read(t, table, Query{Shards: shards, Limit: 7}); ; page = read(t, table, Query{Shards: shards, After: page.End, Limit: 7}) {
-			for _, row := range page.Rows {
-				seen[row.Message.ID]++
-				if !slices.Contains(shards, row.Shard) {
-					t.Errorf("row of shard %d in a read of %v", row.Shard, shards)
-				}
-				key, keyed := row.Key()
-				if before, ok := keys[key]; keyed && ok && before != row.Shard {
-					t.Errorf("key %s is in shards %d and %d", key, before, row.Shard)
-				}
-				keys[strings.Clone(key)] = row.Shard
-			}
-			if !page.More {
-				break
-			}
-		}
-	}
-	if len(seen) != 200 {
-		t.Errorf("%d of 200 rows found", len(seen))
-	}
-	recent := int64(150)
-	if n := len(read(t, table, Query{Recent: &recent, Shards: []int{0, 1, 2, 3}}).Rows); n != 40 {
-		t.Errorf("%d recent rows, want 40", n)
 	}
 }

@@ -1,0 +1,82 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+func TestOpenProblems(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		setup  string
+		config Config
+		want   string
+	}{
+		"missing table":  {"", Config{}, "table outbox_messages does not exist in database"},
+		"view":           {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view"},
+		"missing column": {"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)", Config{}, "has no column payload: add it, or name another column with OUTBOX_COLUMNS=payload:NAME"},
+		"no mark":        {"create table outbox_messages (id uuid, topic text, payload jsonb)", Config{}, "has no column relayed_at"},
+		"unknown id":     {"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)", Config{}, "column id of table"},
+		"boolean mark":   {"create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at boolean)", Config{}, "has type boolean, which the relay cannot use as relayed_at"},
+		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
+			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
+		"key column": {pgtest.ShapeA, Config{Key: Key{Kind: KeyColumn, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
+		"template":   {pgtest.ShapeA, Config{Extra: []string{"tenant"}}, "has no column tenant, which a topic template names as {tenant}"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			if test.setup != "" {
+				s.Exec(t, test.setup)
+			}
+			test.config.Table = messages
+			_, err := Open(t.Context(), s.Pool, test.config)
+			if setup, ok := errors.AsType[*SetupError](err); !ok || !strings.Contains(setup.Error(), test.want) || setup.Remedy == "" {
+				t.Errorf("got %v, want a remedy for %q", err, test.want)
+			}
+		})
+	}
+}
+
+func TestMissingRights(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeA)
+	role := s.Name + "_role"
+	s.Exec(t, "create role "+role+" login")
+	t.Cleanup(func() {
+		_, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role)
+		if err != nil {
+			t.Error(err)
+		}
+	})
+	config := s.Pool.Config()
+	config.ConnConfig.RuntimeParams["role"] = role
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	for _, step := range []struct{ grant, want string }{
+		{"", "no right to use schema"},
+		{"grant usage on schema " + s.Name, "may not read column id"},
+		{"grant select on outbox_messages", "may not update column relayed_at"},
+		{"grant update (relayed_at) on outbox_messages", "may not update column attempt"},
+		{"grant update (attempt, failed_at, last_error, updated_at) on outbox_messages", ""},
+	} {
+		if step.grant != "" {
+			s.Exec(t, step.grant+" to "+role)
+		}
+		_, err := Open(t.Context(), pool, Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}})
+		if step.want == "" && err != nil || step.want != "" && (err == nil || !strings.Contains(err.Error(), step.want)) {
+			t.Errorf("after %q: %v, want %q", step.grant, err, step.want)
+		}
+	}
+}
