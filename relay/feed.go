@@ -121,33 +121,31 @@ func (f *feed) low(now time.Time) (int64, bool) {
 	return f.marks[0].highest, true
 }
 
-// read takes note of a page and returns its rows.
-func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) []outbox.Row {
+// read takes note of a page.
+func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 	f.took = ended.Sub(started)
-	if n := int64(len(page.Rows)); n > 0 {
-		f.average = max(64, (3*f.average+page.Bytes/n)/4, page.Bytes/n/2)
+	n := len(page.Rows)
+	if n > 0 {
+		mean := page.Bytes / int64(n)
+		f.average = max(64, (3*f.average+mean)/4, mean/2)
 	}
-	rows := page.Rows
-	if k == readSweep {
+	switch k {
+	case readSweep:
 		f.sweepSpent += f.took
 		f.sinceSweep = 0
 		f.sweepAt = page.End
 		if !page.More {
 			f.endSweep(ended)
 		}
-		return rows
-	}
-	if k == readHead {
+	case readHead:
 		f.restarted = ended
-		return rows
+	default:
+		f.sinceSweep++
+		if n > 0 && f.table.Ordinal() && !page.Rows[n-1].Position.Unordered() {
+			f.highest = max(f.highest, page.Rows[n-1].Position.Ordinal)
+		}
+		f.cursor, f.caughtUp = page.End, !page.More
 	}
-	f.sinceSweep++
-	if n := len(rows); n > 0 && f.table.Ordinal() && !rows[n-1].Position.Unordered() {
-		f.highest = max(f.highest, rows[n-1].Position.Ordinal)
-	}
-	f.cursor = page.End
-	f.caughtUp = !page.More
-	return rows
 }
 
 // pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for

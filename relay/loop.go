@@ -228,7 +228,8 @@ func (l *loop) taken(r response) {
 		}
 		return
 	}
-	fresh := l.dispatch.take(l.feed.read(r.kind, r.page, r.started, r.ended), nil, false, r.ended)
+	l.feed.read(r.kind, r.page, r.started, r.ended)
+	fresh := l.dispatch.take(r.page.Rows, nil, false, r.ended)
 	if r.kind == readWalk {
 		l.feed.pace(fresh, r.ended, l.doorbell.Up())
 		l.doorbell.Sleep(l.feed.idle(r.ended))
