@@ -192,10 +192,17 @@ func (h *harness) ends(ctx context.Context, topic string, partitions int) ([]int
 func (h *harness) read(t testing.TB, topic string, partition int, end int64) []publisher.Message {
 	t.Helper()
 	var all []publisher.Message
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	deadline := time.Now().Add(20 * time.Second)
 	for offset := int64(0); offset < end; {
 		response, err := h.client.Fetch(t.Context(), &kafkago.FetchRequest{Topic: topic, Partition: partition, Offset: offset, MinBytes: 1, MaxBytes: 8 << 20, MaxWait: time.Second})
 		if err == nil {
 			err = response.Error
+		}
+		if errors.Is(err, kafkago.OffsetOutOfRange) && time.Now().Before(deadline) {
+			<-tick.C // a loaded broker lists the end of a young partition before it lets it be fetched
+			continue
 		}
 		if err != nil {
 			t.Fatalf("fetch %s/%d: %v", topic, partition, err)
