@@ -15,11 +15,26 @@ type Message struct {
 	Headers  []Header
 	Type     string    // content type of the payload, from the column's type
 	Inserted time.Time // when the row was inserted; zero when the table does not say
+
+	// Bare: a wire profile has written Headers, and they are all there is. The publisher adds no
+	// header but what its broker itself needs (Nats-Msg-Id); properties, as AMQP has them, stay.
+	Bare bool
+	// WireKey is what consumers see as the record's key in place of Key, which decides order and
+	// partition all the same; nil for Key itself.
+	WireKey []byte
 }
 
 // A Header is one of the row's own headers. Names and values are UTF-8; what a broker cannot carry
 // it refuses as [Permanent].
 type Header struct{ Name, Value string }
+
+// RecordKey returns the key as consumers see it, for brokers whose messages have one.
+func (m *Message) RecordKey() []byte {
+	if m.WireKey != nil {
+		return m.WireKey
+	}
+	return m.Key
+}
 
 // Names of the headers that the plain profile writes.
 const (
@@ -57,7 +72,7 @@ func (m *Message) Header(name string) (string, bool) {
 
 // Size returns about how many bytes the message takes on the wire, without the broker's framing.
 func (m *Message) Size() int {
-	size := len(m.ID) + len(m.Topic) + len(m.Key) + len(m.Payload)
+	size := len(m.ID) + len(m.Topic) + len(m.RecordKey()) + len(m.Payload)
 	for i := range m.Headers {
 		size += len(m.Headers[i].Name) + len(m.Headers[i].Value)
 	}
@@ -65,15 +80,16 @@ func (m *Message) Size() int {
 }
 
 // CheckHeaders returns a [Permanent] error when a row's header has a name that steers a broker
-// (Nats-*, CC, BCC) or that the relay writes itself (message-id, message-key). Every publisher asks
-// it, whatever its broker, so that a row means the same everywhere.
+// (Nats-*, CC, BCC) or that the relay writes itself (message-id, message-key; not in a bare message,
+// whose profile has seen to that). Every publisher asks it, whatever its broker, so that a row means
+// the same everywhere.
 func (m *Message) CheckHeaders() error {
 	for i := range m.Headers {
 		name := m.Headers[i].Name
 		switch {
 		case name == "CC", name == "BCC",
 			len(name) >= 5 && strings.EqualFold(name[:5], "Nats-"),
-			strings.EqualFold(name, HeaderMessageID), strings.EqualFold(name, HeaderMessageKey):
+			!m.Bare && (strings.EqualFold(name, HeaderMessageID) || strings.EqualFold(name, HeaderMessageKey)):
 			return PermanentError("reserved header", "the header name %q is reserved: rename it in the row's headers", name)
 		}
 	}

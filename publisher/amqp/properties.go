@@ -15,7 +15,7 @@ const (
 	headerFrameFixed = 8 + 12 + 2 + 4 + 1 + 8
 )
 
-// publishing returns the message in the plain profile, its headers in table, which is overwritten.
+// publishing returns the message as it goes out, its headers in table, which is overwritten.
 // What AMQP cannot carry is Permanent: on the wire it would end the connection for everybody.
 func publishing(m *publisher.Message, table amqp091.Table, frameMax int) (amqp091.Publishing, error) {
 	if err := m.CheckHeaders(); err != nil {
@@ -57,7 +57,7 @@ func publishing(m *publisher.Message, table amqp091.Table, frameMax int) (amqp09
 		fields++
 		size += 1 + len(h.Name) + 5 + len(h.Value)
 	}
-	if m.Key != nil {
+	if m.Key != nil && !m.Bare {
 		table[publisher.HeaderMessageKey] = string(m.Key)
 		fields++
 		size += 1 + len(publisher.HeaderMessageKey) + 5 + len(m.Key)

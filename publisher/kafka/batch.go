@@ -104,11 +104,13 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 
 // appendBody appends the key, value and headers of a record.
 func appendBody(b []byte, m *publisher.Message) []byte {
-	b = appendNullable(b, m.Key)
+	b = appendNullable(b, m.RecordKey())
 	b = appendNullable(b, m.Payload)
 	contentType := ownContentType(m)
 	b = binary.AppendVarint(b, int64(headerCount(m, contentType)))
-	b = appendString(appendString(b, publisher.HeaderMessageID), m.ID)
+	if !m.Bare {
+		b = appendString(appendString(b, publisher.HeaderMessageID), m.ID)
+	}
 	if contentType != "" {
 		b = appendString(appendString(b, publisher.HeaderContentType), contentType)
 	}
@@ -120,10 +122,12 @@ func appendBody(b []byte, m *publisher.Message) []byte {
 
 // bodySize is the length of what appendBody appends.
 func bodySize(m *publisher.Message) int {
-	size := nullableLen(m.Key) + nullableLen(m.Payload)
+	size := nullableLen(m.RecordKey()) + nullableLen(m.Payload)
 	contentType := ownContentType(m)
 	size += varintLen(int64(headerCount(m, contentType)))
-	size += stringLen(publisher.HeaderMessageID) + stringLen(m.ID)
+	if !m.Bare {
+		size += stringLen(publisher.HeaderMessageID) + stringLen(m.ID)
+	}
 	if contentType != "" {
 		size += stringLen(publisher.HeaderContentType) + stringLen(contentType)
 	}
@@ -133,19 +137,24 @@ func bodySize(m *publisher.Message) int {
 	return size
 }
 
-// ownContentType is the content type to be added: none, where the row's headers have one.
+// ownContentType is the content type to be added: none to a bare message, and none where the row's
+// headers have one.
 func ownContentType(m *publisher.Message) string {
-	if _, ok := m.Header(publisher.HeaderContentType); ok {
+	if _, ok := m.Header(publisher.HeaderContentType); ok || m.Bare {
 		return ""
 	}
 	return m.Type
 }
 
 func headerCount(m *publisher.Message, contentType string) int {
-	if contentType == "" {
-		return 1 + len(m.Headers)
+	count := len(m.Headers)
+	if !m.Bare {
+		count++ // the message id
 	}
-	return 2 + len(m.Headers)
+	if contentType != "" {
+		count++
+	}
+	return count
 }
 
 // timestamp is the record's time in milliseconds. Kafka has no times before 1970.

@@ -10,8 +10,7 @@ import (
 // headerDedup is what a stream recognises a message by that it already holds.
 const headerDedup = "Nats-Msg-Id"
 
-// A wire builds messages of profile plain, all in the same memory: nats.go copies them out before
-// PublishMsg returns.
+// A wire builds messages, all in the same memory: nats.go copies them out before PublishMsg returns.
 type wire struct {
 	message nats.Msg
 	header  nats.Header
@@ -29,8 +28,10 @@ func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
 		return nil, publisher.PermanentError("illegal id", "NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
 	}
 	w.add(headerDedup, m.DedupID)
-	w.add(publisher.HeaderMessageID, m.ID)
-	if m.Key != nil {
+	if !m.Bare {
+		w.add(publisher.HeaderMessageID, m.ID)
+	}
+	if m.Key != nil && !m.Bare {
 		key := string(m.Key)
 		if !legalValue(key) {
 			return nil, publisher.PermanentError("illegal key", "NATS cannot carry the key %q: it has a line break, or spaces around it", key)
@@ -49,7 +50,7 @@ func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
 		typed = typed || strings.EqualFold(h.Name, publisher.HeaderContentType)
 		w.add(h.Name, h.Value)
 	}
-	if !typed && m.Type != "" {
+	if !typed && m.Type != "" && !m.Bare {
 		w.add(publisher.HeaderContentType, m.Type)
 	}
 	w.message.Subject, w.message.Reply, w.message.Header, w.message.Data = m.Topic, reply, w.header, m.Payload

@@ -29,6 +29,9 @@ func TestEncode(t *testing.T) {
 		{"with a type of its own in other letters", func(m *publisher.Message) {
 			m.Headers = []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}
 		}, nats.Header{"Content-Type": {"text/csv"}}, []string{"content-type"}},
+		{"bare", func(m *publisher.Message) {
+			m.Bare, m.Headers = true, []publisher.Header{{Name: "id", Value: "1"}, {Name: "message-id", Value: "x"}}
+		}, nats.Header{"id": {"1"}, "message-id": {"x"}}, []string{"message-key", "content-type"}},
 		{"with headers", func(m *publisher.Message) {
 			m.Headers = []publisher.Header{{Name: "a", Value: "1"}, {Name: "A", Value: "2"}, {Name: "a", Value: "3"}, {Name: "b", Value: ""}, {Name: "a", Value: "4"}}
 		}, nats.Header{"a": {"1", "3", "4"}, "A": {"2"}, "b": {""}}, nil},

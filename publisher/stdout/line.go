@@ -53,10 +53,10 @@ func appendLine(out *bytes.Buffer, m *publisher.Message) error {
 		return err
 	}
 	l := line{ID: m.ID, Topic: m.Topic, Headers: m.Headers, ContentType: m.ContentType()}
-	if key := string(m.Key); m.Key != nil && utf8.ValidString(key) {
+	if key := string(m.RecordKey()); m.RecordKey() != nil && utf8.ValidString(key) {
 		l.Key = &key
 	} else {
-		l.KeyBase64 = m.Key
+		l.KeyBase64 = m.RecordKey()
 	}
 	if !m.Inserted.IsZero() {
 		inserted := m.Inserted.UTC()
