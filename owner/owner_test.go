@@ -141,6 +141,27 @@ func TestTerminatedSessionIsReplaced(t *testing.T) {
 	}
 }
 
+// A session that the server ends is known to be over at once, not at the next look.
+func TestEndedSessionIsNoticedAtOnce(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	const ttl = 10 * time.Minute // then looks are a second apart
+	o, _ := start(t, s.URL, s.Name, 1, ttl, nil)
+	const ends = 5
+	var slowest time.Duration
+	for range ends {
+		term := await(t, o, "owns", owns(1)).Term
+		s.Exec(t, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid", classOf(s.Name))
+		ended := time.Now()
+		await(t, o, "knows that it owns nothing", func(s State) bool { return !s.Holds() || s.Term > term })
+		slowest = max(slowest, time.Since(ended))
+	}
+	t.Logf("noticed after at most %v", slowest)
+	if slowest > lookEver/2 {
+		t.Errorf("noticed only after %v", slowest)
+	}
+}
+
 // An owner that is cut off without a word trusts itself no longer before the server lets another in.
 func TestSilentOwnerEndsBeforeItsSuccessorBegins(t *testing.T) {
 	t.Parallel()

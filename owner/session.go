@@ -44,13 +44,35 @@ func (o *Owner) session(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		select {
-		case <-ctx.Done():
+		if err := s.wait(ctx, min(pause, o.TTL/5)); err != nil {
+			return err
+		}
+		if ctx.Err() != nil {
 			return s.leave(ctx)
-		case <-o.poke:
-		case <-time.After(min(pause, o.TTL/5)):
 		}
 	}
+}
+
+// wait lets time pass until a look is asked for, the pause is over or ctx ends. The server speaks unasked only
+// to end the session; that is an error, and it is noticed at once.
+func (s *session) wait(ctx context.Context, pause time.Duration) error {
+	waiting, end := context.WithTimeout(ctx, pause)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-s.poke:
+			end()
+		case <-waiting.Done():
+		}
+	}()
+	err := s.conn.PgConn().WaitForNotification(waiting)
+	end()
+	<-ended
+	if err != nil && s.conn.IsClosed() {
+		return fmt.Errorf("the server has ended the session: %w", err)
+	}
+	return nil // the wait ended first, which leaves the connection as it was
 }
 
 // turn looks at the locks, gives back what should and can be given back, and takes what is free and due to this
