@@ -74,12 +74,12 @@ e2e-run:
 	@cd e2e && $(GOTEST) ./...
 
 .PHONY: bench
-bench: build ## drain 300,000 rows to each broker, beside the yardstick; prints a table
+bench: build ## measure against targets: CASE=drain (default), another of bench/README.md, or all
 	@$(SERVICES) run -- make bench-run
 
 .PHONY: bench-run
 bench-run:
-	@cd bench && go run .
+	@cd bench && go run . $(or $(CASE),drain)
 
 .PHONY: services
 services: ## obtain and start PostgreSQL, Kafka, NATS and RabbitMQ

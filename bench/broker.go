@@ -19,6 +19,13 @@ type broker interface {
 	close()
 }
 
+// namedBroker is a broker with what programs and reports need to know of it.
+type namedBroker struct {
+	broker
+	name, url string
+	pid       int // 0 when it cannot be seen
+}
+
 // partitions is how many the Kafka topic has.
 const partitions = 6
 
@@ -27,15 +34,39 @@ var variables = []struct{ name, variable string }{
 	{"kafka", "TEST_KAFKA_URL"}, {"nats", "TEST_NATS_URL"}, {"rabbitmq", "TEST_AMQP_URL"},
 }
 
-func openBroker(name, address string) (broker, error) {
+func open(name, variable string) (b namedBroker, err error) {
+	b.name = name
+	if b.url, err = endpoint(variable); err != nil {
+		return b, err
+	}
+	port, err := portOf(b.url)
+	if err != nil {
+		return b, err
+	}
+	b.pid = listenerOn(port)
 	switch name {
 	case "kafka":
-		return newKafka(address), nil
+		b.broker = newKafka(b.url)
 	case "nats":
-		return newNATS(address)
+		b.broker, err = newNATS(b.url)
 	default:
-		return newRabbit(address)
+		b.broker, err = newRabbit(b.url)
 	}
+	return b, err
+}
+
+// topic makes a new topic with a name of its own.
+func (b namedBroker) topic(ctx context.Context) (topic string, remove func() error, err error) {
+	topic = fmt.Sprint("bench-", time.Now().UnixNano())
+	if err := b.create(ctx, topic); err != nil {
+		return "", nil, fmt.Errorf("create %s: %w", topic, err)
+	}
+	return topic, func() error {
+		if err := b.remove(context.WithoutCancel(ctx), topic); err != nil {
+			return fmt.Errorf("remove %s: %w", topic, err)
+		}
+		return nil
+	}, nil
 }
 
 // portOf returns the port of a URL.
@@ -49,17 +80,6 @@ func portOf(address string) (int, error) {
 		return 0, fmt.Errorf("the address %s has no port", u.Host)
 	}
 	return strconv.Atoi(port)
-}
-
-func withSearchPath(address, schema string) (string, error) {
-	u, err := url.Parse(address)
-	if err != nil {
-		return "", fmt.Errorf("TEST_DATABASE_URL is no URL")
-	}
-	query := u.Query()
-	query.Set("search_path", schema)
-	u.RawQuery = query.Encode()
-	return u.String(), nil
 }
 
 // until polls a condition that has no event to wait for.

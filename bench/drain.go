@@ -1,13 +1,12 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"net/http"
+	"os"
 	"os/exec"
+	"slices"
 	"syscall"
 	"time"
 )
@@ -24,146 +23,171 @@ type drain struct {
 	stages   string
 }
 
-// program is what is measured.
-type program struct {
-	name    string
-	command func(topic, httpAddr string) *exec.Cmd
-	serves  bool // answers /readyz
+// drainer starts a program that drains the table into a topic.
+type drainer struct {
+	name  string
+	hot   int // percentage of the rows on one key
+	start func(ctx context.Context, topic string) (*program, error)
 }
 
-// run seeds the table, lets the program drain it into a new topic and checks that each row has arrived
-// once.
-func (b *bench) run(ctx context.Context, p program) (d drain, err error) {
-	topic := fmt.Sprint("bench-", time.Now().UnixNano())
-	if err := b.broker.create(ctx, topic); err != nil {
-		return d, fmt.Errorf("create %s: %w", topic, err)
-	}
-	defer func() {
-		if failed := b.broker.remove(ctx, topic); failed != nil {
-			err = errors.Join(err, fmt.Errorf("remove %s: %w", topic, failed))
-		}
-	}()
-	if err := b.outbox.seed(ctx, topic, b.rows, b.keys); err != nil {
-		return d, err
-	}
-	if d, err = b.measure(ctx, p, topic); err != nil {
-		return d, fmt.Errorf("%s: %w", p.name, err)
-	}
-	marked, err := b.outbox.marked(ctx)
+// drainStudy lets yardstick and relay drain the same rows by turns. With a hot key, the yardstick's rows
+// are spread evenly nevertheless: it is the reference.
+func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
+	binary, err := os.Stat(l.relay)
 	if err != nil {
-		return d, err
+		return err
 	}
-	arrived := 0
-	limited, cancel := context.WithTimeout(ctx, 20*time.Second)
-	defer cancel()
-	err = until(limited, 100*time.Millisecond, func() (done bool, err error) {
-		arrived, err = b.broker.count(ctx, topic)
-		return arrived >= b.rows, err
-	})
-	if err != nil || marked != b.rows || arrived != b.rows {
-		return d, fmt.Errorf("%s: of %d rows %d are marked and %d messages arrived: %w", p.name, b.rows, marked, arrived, err)
-	}
-	return d, nil
-}
-
-func (b *bench) measure(ctx context.Context, p program, topic string) (d drain, err error) {
-	addr, err := freeAddr(ctx)
+	r.judge("relay", "binary, MiB", "%.1f", float64(binary.Size())/mib, atMost(25))
+	yardstick, err := l.yardstick(ctx)
 	if err != nil {
-		return d, err
+		return err
 	}
-	cmd := p.command(topic, addr)
-	var output bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &output, &output
-	log, err := b.outbox.log(ctx)
+	table, err := newOutbox(ctx, l.database, l.ddl)
 	if err != nil {
-		return d, err
+		return err
 	}
-	database, broker := used(b.databasePID), used(b.brokerPID)
-	started := time.Now()
-	if err := cmd.Start(); err != nil {
-		return d, err
-	}
-	exited := make(chan error, 1)
-	go func() { exited <- cmd.Wait() }()
-	fail := func(err error) (drain, error) {
-		_ = cmd.Process.Kill() // it may be gone
-		if err == nil {
-			err = errors.New("ended early")
-		}
-		return d, fmt.Errorf("%w; it said:\n%s", err, output.String())
-	}
-	if p.serves {
-		limited, cancel := context.WithTimeout(ctx, 30*time.Second)
-		defer cancel()
-		err := until(limited, 2*time.Millisecond, func() (bool, error) { return isReady(ctx, addr), nil })
+	defer func() { err = errors.Join(err, table.close(ctx)) }()
+	return l.eachBroker(func(b namedBroker) error {
+		results, err := l.drains(ctx, table, b, []drainer{
+			{name: "yardstick", start: func(ctx context.Context, topic string) (*program, error) {
+				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--partitions", fmt.Sprint(partitions)))
+			}},
+			{name: "relay", hot: l.hot, start: func(ctx context.Context, _ string) (*program, error) {
+				return l.startRelay(ctx, table.url, b.url)
+			}},
+		})
 		if err != nil {
-			return fail(fmt.Errorf("not ready: %w", err))
+			return err
 		}
-		d.ready = time.Since(started)
+		reportDrain(r, b.name, l.rows, results[1], results[0], l.hot)
+		if rabbit, ok := b.broker.(*rabbitBroker); ok && l.hot > 0 {
+			return reportOneByOne(ctx, r, rabbit, l.hot)
+		}
+		return nil
+	})
+}
+
+func reportDrain(r *report, on string, rows int, relay, yardstick []drain, hot int) {
+	figure := func(what, format string, value func(drain) float64, target *bound) {
+		own, reference := each(relay, value), each(yardstick, value)
+		switch {
+		case middle(reference) == 0: // cannot be seen
+		case target == nil:
+			r.contrast(on, what, format, own, reference)
+		default:
+			r.compare(on, what, format, own, reference, *target)
+		}
 	}
+	micros := func(time func(drain) time.Duration) func(drain) float64 {
+		return func(d drain) float64 { return float64(time(d).Nanoseconds()) / 1000 / float64(rows) }
+	}
+	what, rate, processor, manners := "rows/s", new(atLeast(0.9)), new(atMost(1.4)), new(atMost(1.1))
+	if hot > 0 {
+		what, rate = fmt.Sprintf("rows/s, %d %% on a hot key", hot), new(atLeast(0.75))
+		if on == "rabbitmq" {
+			rate = nil
+		}
+		processor, manners = nil, nil // those targets are about evenly spread rows
+	}
+	figure(what, "%.0f", func(d drain) float64 { return float64(rows) / d.elapsed.Seconds() }, rate)
+	figure("own µs/row", "%.1f", micros(func(d drain) time.Duration { return d.itself }), processor)
+	figure("PostgreSQL µs/row", "%.1f", micros(func(d drain) time.Duration { return d.database }), manners)
+	figure("WAL B/row", "%.0f", func(d drain) float64 { return float64(d.log) / float64(rows) }, manners)
+	figure("broker µs/row", "%.1f", micros(func(d drain) time.Duration { return d.broker }), nil)
+	r.judge(on, "peak MiB", "%.0f", slices.Max(each(relay, func(d drain) float64 { return float64(d.memory) / mib })), atMost(64))
+	r.judge(on, "ready after ms", "%.0f", middle(each(relay, func(d drain) float64 { return float64(d.ready.Milliseconds()) })), atMost(300))
+}
+
+// drains lets programs drain the table by turns and returns each one's runs. A first run of the first one
+// warms the broker up and is not counted: a broker that has just started costs several times as much.
+func (l *lab) drains(ctx context.Context, table *outbox, b namedBroker, drainers []drainer) ([][]drain, error) {
+	results := make([][]drain, len(drainers))
+	for round := range l.rounds + 1 {
+		for i, p := range drainers {
+			if round == 0 && i > 0 {
+				continue
+			}
+			d, err := l.drain(ctx, table, b, p)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", p.name, err)
+			}
+			note := "warm-up"
+			if round > 0 {
+				results[i] = append(results[i], d)
+				note = fmt.Sprint("round ", round)
+			}
+			fmt.Printf("%s %s, %s: %.0f rows/s in %v\n", b.name, p.name, note, float64(l.rows)/d.elapsed.Seconds(), d.elapsed.Round(time.Millisecond))
+			if d.stages != "" {
+				fmt.Println("   ", d.stages)
+			}
+		}
+	}
+	return results, nil
+}
+
+// drain seeds the table, lets the program drain it into a new topic and checks that each row has arrived
+// once.
+func (l *lab) drain(ctx context.Context, table *outbox, b namedBroker, p drainer) (d drain, err error) {
+	topic, remove, err := b.topic(ctx)
+	if err != nil {
+		return d, err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	if err := table.seed(ctx, seed{topic: topic, rows: l.rows, keys: l.keys, hot: p.hot}); err != nil {
+		return d, err
+	}
+	if d, err = l.timeDrain(ctx, table, b, p, topic); err != nil {
+		return d, err
+	}
+	return d, table.checkRelayed(ctx, b, topic, l.rows)
+}
+
+func (l *lab) timeDrain(ctx context.Context, table *outbox, b namedBroker, p drainer, topic string) (d drain, err error) {
+	log, err := table.log(ctx)
+	if err != nil {
+		return d, err
+	}
+	database, broker := used(l.databasePID), used(b.pid)
+	running, err := p.start(ctx, topic)
+	if err != nil {
+		return d, err
+	}
+	defer running.kill()
+	d.ready = running.ready
 	var asked time.Time
 	err = until(ctx, 20*time.Millisecond, func() (bool, error) {
 		asked = time.Now() // the answer is about this moment
-		return b.outbox.empty(ctx)
+		return table.empty(ctx)
 	})
 	if err != nil {
-		return fail(err)
+		return d, running.fail(err)
 	}
-	d.elapsed = asked.Sub(started)
-	d.database, d.broker = used(b.databasePID)-database, used(b.brokerPID)-broker
-	end, err := b.outbox.log(ctx)
+	d.elapsed = asked.Sub(running.started)
+	d.database, d.broker = used(l.databasePID)-database, used(b.pid)-broker
+	end, err := table.log(ctx)
 	if err != nil {
-		return fail(err)
+		return d, err
 	}
 	d.log = end - log
-	if p.serves {
-		d.itself = processorTime(cmd.Process.Pid)
-		d.stages = stages(ctx, addr, d.elapsed)
-		if d.memory, err = peakMemory(cmd.Process.Pid); err != nil {
-			return fail(err)
+	if running.addr == "" { // it ends by itself
+		if err := running.wait(); err != nil {
+			return d, err
 		}
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			return fail(err)
-		}
-	}
-	if err := <-exited; err != nil {
-		return fail(err)
-	}
-	if !p.serves {
-		d.itself = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-		if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
+		state := running.cmd.ProcessState
+		d.itself = state.UserTime() + state.SystemTime()
+		if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
 			d.memory = usage.Maxrss << 10
 		}
+		return d, nil
 	}
-	return d, nil
-}
-
-func used(pid int) time.Duration {
-	if pid == 0 {
-		return 0
-	}
-	return processorTime(pid)
-}
-
-func isReady(ctx context.Context, addr string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
+	d.itself = processorTime(running.cmd.Process.Pid)
+	m, err := running.metrics(ctx)
 	if err != nil {
-		return false
+		return d, running.fail(err)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
+	d.stages = m.stages(d.elapsed)
+	if d.memory, err = peakMemory(running.cmd.Process.Pid); err != nil {
+		return d, running.fail(err)
 	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
-// freeAddr returns an address of the loopback interface that nobody listens on.
-func freeAddr(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
+	return d, running.stop()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,9 +18,17 @@ type outbox struct {
 
 // The payload is 512 bytes as PostgreSQL prints it.
 const fill = `insert into outbox_messages (topic, key, payload, headers)
-select $2, 'order-' || i % $3::int, jsonb_build_object('n', lpad(i::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x')),
+select $2, case when i % 100 < $4::int then 'hot' else 'order-' || i % $3::int end,
+	jsonb_build_object('n', lpad(i::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x')),
 	jsonb_build_object('type', 'order.created', 'trace', md5(i::text))
 from generate_series(1, $1::int) i order by i`
+
+// seed says what is written into the table.
+type seed struct {
+	topic      string
+	rows, keys int
+	hot        int // percentage of the rows on one more key
+}
 
 // newOutbox makes the schema and the table that ddl describes.
 func newOutbox(ctx context.Context, database, ddl string) (*outbox, error) {
@@ -44,17 +53,18 @@ func newOutbox(ctx context.Context, database, ddl string) (*outbox, error) {
 }
 
 func (o *outbox) close(ctx context.Context) error {
+	ctx = context.WithoutCancel(ctx)
 	_, err := o.conn.Exec(ctx, "drop schema "+o.schema+" cascade")
 	o.conn.Close(ctx)
 	return err
 }
 
 // seed fills the table anew and lets the server settle down.
-func (o *outbox) seed(ctx context.Context, topic string, rows, keys int) error {
+func (o *outbox) seed(ctx context.Context, s seed) error {
 	if _, err := o.conn.Exec(ctx, "truncate outbox_messages restart identity"); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
-	if _, err := o.conn.Exec(ctx, fill, rows, topic, keys); err != nil {
+	if _, err := o.conn.Exec(ctx, fill, s.rows, s.topic, s.keys, s.hot); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
 	for _, statement := range []string{"vacuum analyze outbox_messages", "checkpoint"} {
@@ -74,14 +84,40 @@ func (o *outbox) empty(ctx context.Context) (bool, error) {
 	return empty, err
 }
 
-// marked returns how many rows are marked.
-func (o *outbox) marked(ctx context.Context) (rows int, err error) {
-	err = o.conn.QueryRow(ctx, "select count(*) from outbox_messages where relayed_at is not null").Scan(&rows)
-	return rows, err
+// checkRelayed checks that every row is marked and that exactly as many messages have arrived.
+func (o *outbox) checkRelayed(ctx context.Context, b broker, topic string, rows int) error {
+	var marked, arrived int
+	if err := o.conn.QueryRow(ctx, "select count(*) from outbox_messages where relayed_at is not null").Scan(&marked); err != nil {
+		return fmt.Errorf("count marked rows: %w", err)
+	}
+	limited, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := until(limited, 100*time.Millisecond, func() (done bool, err error) {
+		arrived, err = b.count(ctx, topic)
+		return arrived >= rows, err
+	})
+	if err != nil {
+		return fmt.Errorf("of %d rows %d messages arrived: %w", rows, arrived, err)
+	}
+	if marked != rows || arrived != rows {
+		return fmt.Errorf("of %d rows %d are marked and %d messages arrived", rows, marked, arrived)
+	}
+	return nil
 }
 
 // log returns the position in the server's write-ahead log, in bytes.
 func (o *outbox) log(ctx context.Context) (position int64, err error) {
 	err = o.conn.QueryRow(ctx, "select pg_current_wal_insert_lsn() - '0/0'::pg_lsn").Scan(&position)
 	return position, err
+}
+
+func withSearchPath(address, schema string) (string, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return "", fmt.Errorf("TEST_DATABASE_URL is no URL")
+	}
+	query := u.Query()
+	query.Set("search_path", schema)
+	u.RawQuery = query.Encode()
+	return u.String(), nil
 }

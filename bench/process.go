@@ -26,6 +26,14 @@ func processorTime(pid int) time.Duration {
 	return total
 }
 
+// used is the processor time of a server, 0 when it cannot be seen.
+func used(pid int) time.Duration {
+	if pid == 0 {
+		return 0
+	}
+	return processorTime(pid)
+}
+
 // ticks adds up utime and stime, and with n 4 those of children that were waited for.
 func ticks(pid, n int) (total time.Duration) {
 	if fields := statOf(pid); len(fields) > 14 {

@@ -2,6 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 )
@@ -34,6 +37,47 @@ func (b *rabbitBroker) remove(_ context.Context, topic string) error {
 func (b *rabbitBroker) count(_ context.Context, topic string) (int, error) {
 	queue, err := b.channel.QueueDeclarePassive(topic, true, false, false, false, nil)
 	return queue.Messages, err
+}
+
+// oneByOne measures how many messages a second a queue confirms when each waits for the one before.
+func (b *rabbitBroker) oneByOne(ctx context.Context, topic string, enough time.Duration) (float64, error) {
+	channel, err := b.conn.Channel()
+	if err != nil {
+		return 0, err
+	}
+	defer channel.Close()
+	if err := channel.Confirm(false); err != nil {
+		return 0, err
+	}
+	body := make([]byte, 512)
+	started, n := time.Now(), 0
+	for ; time.Since(started) < enough; n++ {
+		confirm, err := channel.PublishWithDeferredConfirmWithContext(ctx, "", topic, true, false,
+			amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: body})
+		if err != nil {
+			return 0, err
+		}
+		if _, err := confirm.WaitContext(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return float64(n) / time.Since(started).Seconds(), nil
+}
+
+// reportOneByOne states what one unconfirmed message for each key allows on an idle broker.
+func reportOneByOne(ctx context.Context, r *report, b *rabbitBroker, hot int) (err error) {
+	topic, remove, err := namedBroker{broker: b}.topic(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, remove()) }()
+	perSecond, err := b.oneByOne(ctx, topic, 3*time.Second)
+	if err != nil {
+		return err
+	}
+	r.state("rabbitmq", "confirms/s one by one, the broker otherwise idle", "%.0f", perSecond)
+	r.state("rabbitmq", fmt.Sprintf("rows/s that allows, %d %% on a hot key", hot), "%.0f", perSecond*100/float64(hot))
+	return nil
 }
 
 func (b *rabbitBroker) close() { _ = b.conn.Close() }

@@ -1,82 +1,84 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"slices"
-	"time"
 )
 
-// result is what the rounds of one program with one broker came to.
-type result struct {
-	broker, program string
-	rows            int
-	drains          []drain
+// report is the table of a study: figures beside their references, with targets and verdicts.
+type report struct{ lines [][]string }
+
+// bound is a target.
+type bound struct {
+	most  bool
+	value float64
 }
 
-func median[T cmp.Ordered](drains []drain, value func(drain) T) T {
-	values := make([]T, len(drains))
-	for i, d := range drains {
-		values[i] = value(d)
+func atLeast(value float64) bound { return bound{value: value} }
+
+func atMost(value float64) bound { return bound{true, value} }
+
+func (b bound) text(format string) string {
+	if b.most {
+		return "≤ " + fmt.Sprintf(format, b.value)
 	}
-	slices.Sort(values)
-	return values[len(values)/2]
+	return "≥ " + fmt.Sprintf(format, b.value)
 }
 
-// rate is the median of rows a second.
-func (r result) rate() float64 {
-	return median(r.drains, func(d drain) float64 { return float64(r.rows) / d.elapsed.Seconds() })
+func (b bound) verdict(value float64) string {
+	if b.most && value <= b.value || !b.most && value >= b.value {
+		return "reached"
+	}
+	return "missed"
 }
 
-// memory is the largest of the peaks.
-func (r result) memory() int64 {
-	return slices.MaxFunc(r.drains, func(a, b drain) int { return cmp.Compare(a.memory, b.memory) }).memory
+const none = "–"
+
+// compare adds a figure whose ratio to a reference has a target. Both are given once for each round; the
+// ratio is the median of the rounds' own, since what disturbs one run of a round disturbs the other too.
+func (r *report) compare(on, what, format string, measured, references []float64, b bound) {
+	line := beside(on, what, format, measured, references)
+	ratio := middle(ratios(measured, references))
+	r.lines = append(r.lines, append(line, "ratio "+b.text("%.2f"), b.verdict(ratio)))
 }
 
-// perRow returns a median time for each row, in microseconds, or a dash.
-func (r result) perRow(value func(drain) time.Duration) string {
-	m := median(r.drains, value)
-	if m == 0 {
-		return "–"
-	}
-	return fmt.Sprintf("%.1f", float64(m)/float64(time.Microsecond)/float64(r.rows))
+// contrast adds a figure and a reference without a target.
+func (r *report) contrast(on, what, format string, measured, references []float64) {
+	r.lines = append(r.lines, append(beside(on, what, format, measured, references), none, none))
 }
 
-// line is a row of the table; yardstick is the result beside it, nil for the yardstick's own.
-func (r result) line(yardstick *result) []string {
-	rates := make([]float64, len(r.drains))
-	for i, d := range r.drains {
-		rates[i] = float64(r.rows) / d.elapsed.Seconds()
-	}
-	ratio, ready := "–", "–"
-	if yardstick != nil {
-		ratio = fmt.Sprintf("%.2f", r.rate()/yardstick.rate())
-		ready = fmt.Sprint(median(r.drains, func(d drain) time.Duration { return d.ready }).Milliseconds())
-	}
-	return []string{r.broker, r.program,
-		fmt.Sprintf("%.1f k", r.rate()/1000),
-		fmt.Sprintf("%.1f to %.1f k", slices.Min(rates)/1000, slices.Max(rates)/1000),
-		ratio,
-		r.perRow(func(d drain) time.Duration { return d.itself }),
-		r.perRow(func(d drain) time.Duration { return d.database }),
-		r.perRow(func(d drain) time.Duration { return d.broker }),
-		fmt.Sprint(median(r.drains, func(d drain) int64 { return d.log }) / int64(r.rows)),
-		fmt.Sprintf("%.0f", float64(r.memory())/(1<<20)),
-		ready}
+func beside(on, what, format string, measured, references []float64) []string {
+	return []string{on, what, fmt.Sprintf(format, middle(measured)), fmt.Sprintf(format, middle(references)),
+		fmt.Sprintf("%.2f", middle(ratios(measured, references)))}
 }
 
-var heads = []string{"broker", "program", "rows/s", "lowest to highest", "ratio", "own µs/row", "PostgreSQL µs/row", "broker µs/row", "WAL B/row", "peak MiB", "ready ms"}
+func ratios(measured, references []float64) []float64 {
+	all := make([]float64, len(measured))
+	for i := range measured {
+		all[i] = measured[i] / references[i]
+	}
+	return all
+}
 
-// report prints the table, as Markdown.
-func report(w io.Writer, results []result) {
-	lines := [][]string{heads, nil}
-	for range heads {
-		lines[1] = append(lines[1], "---")
+// judge adds a figure that has a target itself.
+func (r *report) judge(on, what, format string, value float64, b bound) {
+	r.lines = append(r.lines, []string{on, what, fmt.Sprintf(format, value), none, none, b.text(format), b.verdict(value)})
+}
+
+// state adds a figure without a target.
+func (r *report) state(on, what, format string, value float64) {
+	r.lines = append(r.lines, []string{on, what, fmt.Sprintf(format, value), none, none, none, none})
+}
+
+// print prints the table, as Markdown.
+func (r *report) print(w io.Writer) {
+	heads := []string{"on", "what", "measured", "reference", "ratio", "target", "verdict"}
+	rule := make([]string, len(heads))
+	for i := range rule {
+		rule[i] = "---"
 	}
-	for i := 0; i+1 < len(results); i += 2 { // yardstick and relay by turns
-		lines = append(lines, results[i].line(nil), results[i+1].line(&results[i]))
-	}
+	lines := slices.Concat([][]string{heads, rule}, r.lines)
 	for _, line := range lines {
 		fmt.Fprint(w, "|")
 		for column, cell := range line {
@@ -88,29 +90,4 @@ func report(w io.Writer, results []result) {
 		}
 		fmt.Fprintln(w)
 	}
-}
-
-// verdict says which targets were missed.
-func verdict(results []result, binary int64) (missed []string) {
-	miss := func(format string, args ...any) { missed = append(missed, fmt.Sprintf(format, args...)) }
-	const mib = 1 << 20
-	if binary > 25*mib {
-		miss("the binary has %d MiB, more than 25", binary/mib)
-	}
-	for i := 1; i < len(results); i += 2 {
-		yardstick, relay := results[i-1], results[i]
-		if rate := relay.rate(); relay.broker != "rabbitmq" && rate < 25_000 {
-			miss("%s: %.0f rows/s, fewer than 25,000", relay.broker, rate)
-		}
-		if ratio := relay.rate() / yardstick.rate(); ratio < 0.5 {
-			miss("%s: %.2f of the yardstick, less than half", relay.broker, ratio)
-		}
-		if memory := relay.memory(); memory > 60*mib {
-			miss("%s: %d MiB of memory, more than 60", relay.broker, memory/mib)
-		}
-		if ready := median(relay.drains, func(d drain) time.Duration { return d.ready }); ready > 300*time.Millisecond {
-			miss("%s: ready after %v, later than 300 ms", relay.broker, ready)
-		}
-	}
-	return missed
 }

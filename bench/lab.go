@@ -1,0 +1,104 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// options are the flags.
+type options struct {
+	broker, relay           string
+	rows, rounds, keys, hot int
+}
+
+// lab is what studies work with: the programs and the servers.
+type lab struct {
+	options
+	dir         string // scratch, removed at the end
+	ddl         string // of the recommended table
+	database    string // URL
+	databasePID int    // 0 when it cannot be seen
+}
+
+func newLab(ctx context.Context, o options) (*lab, error) {
+	relay, err := filepath.Abs(o.relay)
+	if err != nil {
+		return nil, err
+	}
+	o.relay = relay
+	l := &lab{options: o}
+	ddl, err := exec.CommandContext(ctx, relay, "schema").Output()
+	if err != nil {
+		return nil, fmt.Errorf("print schema with the relay, which `make bench` builds: %w", err)
+	}
+	l.ddl = string(ddl)
+	if l.database, err = endpoint("TEST_DATABASE_URL"); err != nil {
+		return nil, err
+	}
+	port, err := portOf(l.database)
+	if err != nil {
+		return nil, err
+	}
+	l.databasePID = listenerOn(port)
+	l.dir, err = os.MkdirTemp("", "outbox-relay-bench-")
+	return l, err
+}
+
+func (l *lab) close() { _ = os.RemoveAll(l.dir) }
+
+// yardstick builds the yardstick and returns its path.
+func (l *lab) yardstick(ctx context.Context) (string, error) {
+	path := filepath.Join(l.dir, "yardstick")
+	build := exec.CommandContext(ctx, "go", "build", "-o", path, "./yardstick")
+	build.Stderr = os.Stderr
+	if err := build.Run(); err != nil {
+		return "", fmt.Errorf("build yardstick: %w", err)
+	}
+	return path, nil
+}
+
+// eachBroker calls do with each broker that was asked for.
+func (l *lab) eachBroker(do func(namedBroker) error) error {
+	found := false
+	for _, v := range variables {
+		if l.broker != "" && l.broker != v.name {
+			continue
+		}
+		found = true
+		b, err := open(v.name, v.variable)
+		if err == nil {
+			err = do(b)
+			b.close()
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", v.name, err)
+		}
+	}
+	if !found {
+		return fmt.Errorf("unknown broker %q", l.broker)
+	}
+	return nil
+}
+
+func endpoint(variable string) (string, error) {
+	address := os.Getenv(variable)
+	if address == "" {
+		return "", fmt.Errorf("%s is not set: run `make bench`, or eval \"$(dev/services.sh env)\" first", variable)
+	}
+	return address, nil
+}
+
+// withoutSettings leaves out the relay's settings of the shell that runs the benchmark.
+func withoutSettings(environment []string) []string {
+	var kept []string
+	for _, pair := range environment {
+		if !strings.HasPrefix(pair, "OUTBOX_") {
+			kept = append(kept, pair)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,20 @@
+package main
+
+import "slices"
+
+const mib = 1 << 20
+
+// each returns a figure of every run, in their order.
+func each[T any](runs []T, value func(T) float64) []float64 {
+	all := make([]float64, len(runs))
+	for i, run := range runs {
+		all[i] = value(run)
+	}
+	return all
+}
+
+// middle is the median.
+func middle(all []float64) float64 {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[len(sorted)/2]
+}
