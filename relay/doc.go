@@ -26,7 +26,7 @@ The parts, each in a file of its own:
     (admit), and decides from the answers what is settled, blocked, held or published again (answer,
     block, hold), what follows when that is written (written), and which keys are read again (reread).
   - a worker publishes one batch at a time. A key always has the same worker.
-  - the settler marks what was accepted, many rows in a statement, and writes refusals.
+  - two settlers mark what was accepted, many rows in a statement, and write refusals.
   - shards follows what this replica owns: package owner says which shards come and go.
   - loop is the goroutine that owns feed and dispatch, and hands work to the others (engine); relay looks
     for the table and runs an engine for as long as this replica owns anything.

@@ -29,7 +29,7 @@ func (l Limits) blocked() int {
 }
 
 // engine relays rows for as long as this replica owns the outbox. Its loop is the one goroutine that
-// touches the feed and the dispatch; a reader, a settler and the workers do what takes time, one thing
+// touches the feed and the dispatch; a reader, the settlers and the workers do what takes time, one thing
 // each, so that reading, publishing and settling overlap.
 type engine struct {
 	table        Table
@@ -84,10 +84,12 @@ func (l *loop) run(ctx context.Context) error {
 
 	var group sync.WaitGroup
 	group.Go(func() { l.read(ctx) })
-	group.Go(func() {
-		s := settler{table: l.table, database: l.database, metrics: l.metrics}
-		s.run(work, l.outcomes, l.settled)
-	})
+	for range settlers {
+		group.Go(func() {
+			s := settler{table: l.table, database: l.database, metrics: l.metrics}
+			s.run(work, l.outcomes, l.settled)
+		})
+	}
 	for _, to := range l.dispatch.destinations {
 		var lanes []chan []*row
 		for i := range l.workers {

@@ -37,13 +37,14 @@ type loop struct {
 	batches   [][]chan []*row // by destination and worker
 	answers   chan answered
 
-	reading, settling bool
-	publishing        int
-	retryRead         time.Time
-	failedReads       int
-	changed           error // why the loop ends by itself
-	abandoned         bool  // nothing can be written any more
-	observed          time.Time
+	reading     bool
+	settling    int // statements under way
+	publishing  int
+	retryRead   time.Time
+	failedReads int
+	changed     error // why the loop ends by itself
+	abandoned   bool  // nothing can be written any more
+	observed    time.Time
 }
 
 // turn is the loop.
@@ -62,7 +63,7 @@ func (l *loop) turn(ctx context.Context) error {
 			if !l.abandoned {
 				l.settleMore(now)
 			}
-			if l.publishing == 0 && !l.settling && !l.reading {
+			if l.publishing == 0 && l.settling == 0 && !l.reading {
 				return l.changed
 			}
 		} else {
@@ -83,7 +84,7 @@ func (l *loop) turn(ctx context.Context) error {
 			l.metrics.stage(stagePublish, a.took)
 			l.dispatch.answer(a.worker.destination, a.worker.index, a.rows, a.errs, time.Now())
 		case o := <-l.settled:
-			l.settling = false
+			l.settling--
 			if o.err != nil {
 				l.logger.Error("stopped before everything was written: these rows will be published again", "rows", len(o.accepted), "error", o.err)
 				l.changed, l.abandoned = o.err, true
@@ -123,16 +124,18 @@ func (l *loop) publishMore(now time.Time) {
 	}
 }
 
-// settleMore lets the settler write what has gathered while it was busy.
+// settleMore lets a settler write what has gathered while all were busy. Beside one that is writing, another begins
+// only when there is a full batch: many small statements would cost the database more than they are worth.
 func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
 	d.retryRejected(now)
-	if l.settling || len(d.settle)+len(d.refuse) == 0 {
+	n := len(d.settle) + len(d.refuse)
+	if n == 0 || l.settling == settlers || l.settling > 0 && n < l.limits.Batch {
 		return
 	}
 	o := outcome{accepted: d.settle, refused: d.refuse}
 	d.settle, d.refuse = nil, nil
-	l.settling = true
+	l.settling++
 	l.outcomes <- o
 }
 

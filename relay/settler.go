@@ -15,6 +15,9 @@ type settler struct {
 	metrics  *metrics
 }
 
+// settlers is how many write at a time. While one statement waits for the disk, the other has the processor.
+const settlers = 2
+
 // outcome is what is to be written at once.
 type outcome struct {
 	accepted []*row
