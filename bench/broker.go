@@ -16,6 +16,9 @@ type broker interface {
 	remove(ctx context.Context, topic string) error
 	// count returns how many messages have arrived.
 	count(ctx context.Context, topic string) (int, error)
+	// consume calls receive with the body of every message from the first on, each as soon as it is there,
+	// until ctx ends. Those of one key come one after the other.
+	consume(ctx context.Context, topic string, receive func([]byte)) error
 	close()
 }
 

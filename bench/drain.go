@@ -42,7 +42,7 @@ func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	table, err := newOutbox(ctx, l.database, l.ddl)
+	table, err := l.newOutbox(ctx, false)
 	if err != nil {
 		return err
 	}

@@ -1,7 +1,11 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"errors"
+	"fmt"
+	"io"
 	"strings"
 	"time"
 
@@ -60,6 +64,52 @@ func (b *kafkaBroker) count(ctx context.Context, topic string) (int, error) {
 		total += int(part.LastOffset)
 	}
 	return total, nil
+}
+
+func (b *kafkaBroker) consume(ctx context.Context, topic string, receive func([]byte)) error {
+	failures := make(chan error, partitions)
+	for n := range partitions {
+		go func() { failures <- b.consumePartition(ctx, topic, n, receive) }()
+	}
+	var first error
+	for range partitions {
+		if err := <-failures; err != nil && first == nil && ctx.Err() == nil {
+			first = fmt.Errorf("consume: %w", err)
+		}
+	}
+	return first
+}
+
+func (b *kafkaBroker) consumePartition(ctx context.Context, topic string, partition int, receive func([]byte)) error {
+	var buffer bytes.Buffer
+	for next := int64(0); ; {
+		response, err := b.client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: next,
+			MinBytes: 1, MaxBytes: 8 << 20, MaxWait: 500 * time.Millisecond})
+		if err == nil {
+			err = response.Error
+		}
+		if err != nil {
+			return err
+		}
+		for {
+			record, err := response.Records.ReadRecord()
+			if errors.Is(err, io.EOF) {
+				break
+			}
+			if err != nil {
+				return err
+			}
+			if record.Offset < next { // a batch comes whole
+				continue
+			}
+			next = record.Offset + 1
+			buffer.Reset()
+			if _, err := buffer.ReadFrom(record.Value); err != nil {
+				return err
+			}
+			receive(buffer.Bytes())
+		}
+	}
 }
 
 func (b *kafkaBroker) close() { b.transport.CloseIdleConnections() }

@@ -9,6 +9,9 @@ import (
 	"strings"
 )
 
+// all stands for every study, or every broker.
+const all = "all"
+
 // options are the flags.
 type options struct {
 	broker, relay           string
@@ -19,23 +22,20 @@ type options struct {
 type lab struct {
 	options
 	dir         string // scratch, removed at the end
-	ddl         string // of the recommended table
 	database    string // URL
 	databasePID int    // 0 when it cannot be seen
 }
 
-func newLab(ctx context.Context, o options) (*lab, error) {
+func newLab(o options) (*lab, error) {
 	relay, err := filepath.Abs(o.relay)
 	if err != nil {
 		return nil, err
 	}
 	o.relay = relay
 	l := &lab{options: o}
-	ddl, err := exec.CommandContext(ctx, relay, "schema").Output()
-	if err != nil {
-		return nil, fmt.Errorf("print schema with the relay, which `make bench` builds: %w", err)
+	if _, err := os.Stat(relay); err != nil {
+		return nil, fmt.Errorf("no relay to measure, use `make bench`: %w", err)
 	}
-	l.ddl = string(ddl)
 	if l.database, err = endpoint("TEST_DATABASE_URL"); err != nil {
 		return nil, err
 	}
@@ -65,7 +65,7 @@ func (l *lab) yardstick(ctx context.Context) (string, error) {
 func (l *lab) eachBroker(do func(namedBroker) error) error {
 	found := false
 	for _, v := range variables {
-		if l.broker != "" && l.broker != v.name {
+		if l.broker != all && l.broker != v.name {
 			continue
 		}
 		found = true

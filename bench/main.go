@@ -16,13 +16,14 @@ import (
 type study struct {
 	name, about  string
 	rows, rounds int    // by default
-	broker       string // by default; empty means each of them
+	broker       string // by default
 	run          func(context.Context, *lab, *report) error
 }
 
 // studies are listed in the order in which `all` runs them.
 var studies = []study{
-	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, run: drainStudy},
+	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all, run: drainStudy},
+	{name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats", run: latencyStudy},
 }
 
 func main() {
@@ -42,7 +43,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.StringVar(&o.broker, "broker", "", "kafka, nats or rabbitmq; all of them, in the studies that look at each")
+	flags.StringVar(&o.broker, "broker", "", "kafka, nats, rabbitmq or all; empty means the study's own choice")
 	flags.StringVar(&o.relay, "relay", "../outbox-relay", "binary of the relay")
 	flags.IntVar(&o.rows, "rows", 0, "rows; 0 means what the study is made for")
 	flags.IntVar(&o.rounds, "rounds", 0, "runs of each variant; 0 means the study's own number")
@@ -64,7 +65,7 @@ func run(ctx context.Context, args []string) error {
 	}
 	found := false
 	for _, s := range studies {
-		if name != "all" && name != s.name {
+		if name != all && name != s.name {
 			continue
 		}
 		found = true
@@ -90,7 +91,7 @@ func measure(ctx context.Context, s study, o options) error {
 	if o.broker == "" {
 		o.broker = s.broker
 	}
-	l, err := newLab(ctx, o)
+	l, err := newLab(o)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -38,6 +39,21 @@ func (b *natsBroker) count(ctx context.Context, topic string) (int, error) {
 		return 0, err
 	}
 	return int(stream.CachedInfo().State.Msgs), nil
+}
+
+func (b *natsBroker) consume(ctx context.Context, topic string, receive func([]byte)) error {
+	consumer, err := b.js.OrderedConsumer(ctx, topic, jetstream.OrderedConsumerConfig{})
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	consuming, err := consumer.Consume(func(message jetstream.Msg) { receive(message.Data()) })
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	<-ctx.Done()
+	consuming.Stop()
+	<-consuming.Closed()
+	return nil
 }
 
 func (b *natsBroker) close() { b.conn.Close() }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"os"
+	"os/exec"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -30,22 +32,28 @@ type seed struct {
 	hot        int // percentage of the rows on one more key
 }
 
-// newOutbox makes the schema and the table that ddl describes.
-func newOutbox(ctx context.Context, database, ddl string) (*outbox, error) {
-	config, err := pgx.ParseConfig(database)
+// newOutbox makes the table that the relay recommends, with the doorbell's trigger if that is wanted.
+func (l *lab) newOutbox(ctx context.Context, doorbell bool) (*outbox, error) {
+	args := []string{"schema"}
+	if doorbell {
+		args = append(args, "--doorbell")
+	}
+	command := exec.CommandContext(ctx, l.relay, args...)
+	command.Env = withoutSettings(os.Environ())
+	ddl, err := command.Output()
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("print schema: %w", err)
 	}
 	o := &outbox{schema: fmt.Sprint("bench_", time.Now().UnixNano())}
-	config.RuntimeParams["search_path"] = o.schema
-	if o.url, err = withSearchPath(database, o.schema); err != nil {
+	if o.url, err = withSearchPath(l.database, o.schema); err != nil {
 		return nil, err
 	}
-	if o.conn, err = pgx.ConnectConfig(ctx, config); err != nil {
+	if o.conn, err = pgx.Connect(ctx, o.url); err != nil {
 		return nil, fmt.Errorf("connect to TEST_DATABASE_URL: %w", err)
 	}
-	for _, statement := range []string{"create schema " + o.schema, ddl} {
+	for _, statement := range []string{"create schema " + o.schema, string(ddl)} {
 		if _, err := o.conn.Exec(ctx, statement); err != nil {
+			o.conn.Close(ctx)
 			return nil, fmt.Errorf("make table: %w", err)
 		}
 	}

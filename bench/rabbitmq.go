@@ -39,6 +39,22 @@ func (b *rabbitBroker) count(_ context.Context, topic string) (int, error) {
 	return queue.Messages, err
 }
 
+func (b *rabbitBroker) consume(ctx context.Context, topic string, receive func([]byte)) error {
+	channel, err := b.conn.Channel()
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	defer channel.Close()
+	messages, err := channel.ConsumeWithContext(ctx, topic, "", true, false, false, false, nil)
+	if err != nil {
+		return fmt.Errorf("consume: %w", err)
+	}
+	for message := range messages { // until ctx ends
+		receive(message.Body)
+	}
+	return nil
+}
+
 // oneByOne measures how many messages a second a queue confirms when each waits for the one before.
 func (b *rabbitBroker) oneByOne(ctx context.Context, topic string, enough time.Duration) (float64, error) {
 	channel, err := b.conn.Channel()

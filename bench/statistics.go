@@ -1,6 +1,9 @@
 package main
 
-import "slices"
+import (
+	"slices"
+	"time"
+)
 
 const mib = 1 << 20
 
@@ -17,4 +20,10 @@ func each[T any](runs []T, value func(T) float64) []float64 {
 func middle(all []float64) float64 {
 	sorted := slices.Sorted(slices.Values(all))
 	return sorted[len(sorted)/2]
+}
+
+// percentile of sorted times, in milliseconds.
+func percentile(sorted []time.Duration, percent float64) float64 {
+	at := int(float64(len(sorted)) * percent / 100)
+	return float64(sorted[min(at, len(sorted)-1)].Microseconds()) / 1000
 }

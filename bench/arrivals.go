@@ -1,0 +1,101 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+)
+
+// arrivals is what a consumer of the broker has seen of numbered rows.
+type arrivals struct {
+	keyOf func(row int) int
+
+	mu         sync.Mutex
+	first      map[int]time.Time // by row
+	last       map[int]int       // row by key
+	duplicates int
+	disordered int // first arrivals behind a later row of their key
+	err        error
+}
+
+// consume begins to consume a topic; end stops that.
+func consume(ctx context.Context, b broker, topic string, keyOf func(row int) int) (a *arrivals, end func() error) {
+	a = &arrivals{keyOf: keyOf, first: map[int]time.Time{}, last: map[int]int{}}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		err := b.consume(ctx, topic, a.receive)
+		a.fail(err)
+		done <- err
+	}()
+	return a, func() error {
+		cancel()
+		return <-done
+	}
+}
+
+func (a *arrivals) receive(body []byte) {
+	now := time.Now()
+	n, err := numberOf(body)
+	if err != nil {
+		a.fail(err)
+		return
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, again := a.first[n]; again {
+		a.duplicates++
+		return
+	}
+	a.first[n] = now
+	key := a.keyOf(n)
+	if n < a.last[key] {
+		a.disordered++
+	}
+	a.last[key] = n
+}
+
+func (a *arrivals) fail(err error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.err = errors.Join(a.err, err)
+}
+
+// at returns when a row arrived first.
+func (a *arrivals) at(row int) time.Time {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.first[row]
+}
+
+// await waits until so many rows have arrived.
+func (a *arrivals) await(ctx context.Context, rows int) error {
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	err := until(ctx, 10*time.Millisecond, func() (bool, error) {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return len(a.first) >= rows, a.err
+	})
+	if err != nil {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return fmt.Errorf("%d of %d rows arrived: %w", len(a.first), rows, err)
+	}
+	return nil
+}
+
+// numberOf reads the number of a row from its payload, as PostgreSQL prints it.
+func numberOf(body []byte) (int, error) {
+	const before = `"n": "`
+	at := bytes.Index(body, []byte(before))
+	if at < 0 {
+		return 0, errors.New("a message has no number")
+	}
+	text, _, _ := bytes.Cut(body[at+len(before):], []byte(`"`))
+	return strconv.Atoi(string(text))
+}
