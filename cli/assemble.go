@@ -57,7 +57,8 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 	}
 	settings := relay.Config{
 		Pool: pool, Connect: connect,
-		Outbox:       outbox.Config{Table: table, Columns: c.Table.Columns, Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
+		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Headers: c.Table.Headers(),
+			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
 		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
 		StopTimeout: c.ShutdownTimeout, Meter: a.telemetry.Meter(), Tracer: a.telemetry.Tracer(), Logger: logger,
@@ -66,6 +67,9 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
 			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout}
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
+			return a, err
+		}
+		if d.Profile, err = newProfile(configured); err != nil {
 			return a, err
 		}
 		if d.Publisher, err = newPublisher(configured, out, logger); err != nil {

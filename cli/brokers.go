@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/kafka"
@@ -45,6 +46,15 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger) (pub
 	default:
 		return stdout.New(out), nil
 	}
+}
+
+// newProfile makes the wire format of a destination, nil for plain.
+func newProfile(d config.Destination) (profile.Profile, error) {
+	broker, err := config.ParseBroker(d.PublishURL.Loaded())
+	if err != nil {
+		return nil, fmt.Errorf("destination %s: the publish URL %w", d.Name, err)
+	}
+	return profile.New(d.Profile, profile.Broker(broker.Family), profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
 }
 
 // withPort adds the usual port to hosts that come without one.

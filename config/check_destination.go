@@ -17,6 +17,7 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 	used := map[string]bool{}
 	for i, s := range scopes {
 		d := &cfg.Destinations[i]
+		applyProfile(d, s, cfg.Table.Name)
 		checkPublishing(d, s)
 		checkTLS(d, s)
 		checkCredentials(d, s)
@@ -66,9 +67,6 @@ func checkPublishing(d *Destination, s *scope) {
 	}
 	if err := checkTemplate(d.Topic); err != nil {
 		s.bad("TOPIC", "%s", err)
-	}
-	if d.Profile != ProfilePlain {
-		s.bad("PROFILE", "is not yet written by this version; use plain")
 	}
 	if d.OnFailed != OnFailedContinue {
 		s.bad("ON_FAILED", "is not yet supported by this version; use continue")

@@ -8,6 +8,7 @@ package config
 
 import (
 	"log/slog"
+	"strings"
 	"time"
 )
 
@@ -55,8 +56,22 @@ type Database struct {
 type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages" desc:"the outbox table, may be schema-qualified"`
 	// Columns maps our name of a column to the table's, for those that were configured.
-	Columns map[string]string `envconfig:"COLUMNS" desc:"our name to yours: key:aggregate_id,order:seq,topic:type"`
+	Columns map[string]string `envconfig:"COLUMNS" desc:"our name to yours: key:aggregate_id,order:seq,topic:type; header.NAME:COLUMN sends a column as the header NAME"`
 	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
+}
+
+// headerPrefix begins our name of a column that is sent as a header.
+const headerPrefix = "header."
+
+// Headers maps names of headers to the columns that are sent as them.
+func (t Table) Headers() map[string]string {
+	headers := map[string]string{}
+	for ours, theirs := range t.Columns {
+		if name, is := strings.CutPrefix(ours, headerPrefix); is {
+			headers[name] = theirs
+		}
+	}
+	return headers
 }
 
 // Column returns the table's name of one of our columns, whether or not the table has it.
@@ -75,25 +90,31 @@ func (t Table) Column(ours string) string {
 type Destination struct {
 	Name string
 	// Topics are patterns as path.Match reads them; empty means every topic.
-	Topics         []string      `envconfig:"TOPICS" only:"destination" unset:"every topic" desc:"topics that go to this destination, such as order.*,invoice.*; only for a named destination"`
-	PublishURL     Secret        `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
-	Topic          string        `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values"`
-	Profile        string        `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format; this version writes plain"`
-	AMQPExchange   string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to"`
-	MaxAttempts    int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000" desc:"refused publishes until failed_at"`
-	BackoffMin     time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms" desc:"pause before the second try; doubles with each further one, with full jitter"`
-	BackoffMax     time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms" desc:"the longest pause between two tries"`
-	PublishTimeout time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms" desc:"then the outcome is unknown and the row is published again"`
-	OnFailed       string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block" desc:"after failed_at: the key goes on (continue), or waits for retry or discard (block); this version knows continue"`
-	TLS            TLS
-	Kafka          Kafka
-	NATS           NATS
+	Topics     []string `envconfig:"TOPICS" only:"destination" unset:"every topic" desc:"topics that go to this destination, such as order.*,invoice.*; only for a named destination"`
+	PublishURL Secret   `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
+	Topic      string   `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values"`
+	Profile    string   `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format: plain, cloudevents, debezium (then the topic is outbox.event.{topic} unless given) or phoenix_micro (then the exchange is phoenix_micro unless given)"`
+	// CloudEventsSource is empty unless the profile is cloudevents.
+	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/ and the table's name" desc:"the attribute source of profile cloudevents, a URI reference"`
+	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
+	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to"`
+	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000" desc:"refused publishes until failed_at"`
+	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms" desc:"pause before the second try; doubles with each further one, with full jitter"`
+	BackoffMax         time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms" desc:"the longest pause between two tries"`
+	PublishTimeout     time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms" desc:"then the outcome is unknown and the row is published again"`
+	OnFailed           string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block" desc:"after failed_at: the key goes on (continue), or waits for retry or discard (block); this version knows continue"`
+	TLS                TLS
+	Kafka              Kafka
+	NATS               NATS
 }
 
-// Values of [Destination.Profile] and [Destination.OnFailed] that this version supports.
+// Values of [Destination.Profile], and that of [Destination.OnFailed] that this version supports.
 const (
-	ProfilePlain     = "plain"
-	OnFailedContinue = "continue"
+	ProfilePlain        = "plain"
+	ProfileCloudEvents  = "cloudevents"
+	ProfileDebezium     = "debezium"
+	ProfilePhoenixMicro = "phoenix_micro"
+	OnFailedContinue    = "continue"
 )
 
 // TLS holds PEM text for the connection to a broker with TLS; empty means the system's roots and no

@@ -47,6 +47,8 @@ func textForm(t reflect.Type) reflect.Type {
 	switch t {
 	case reflect.TypeFor[int]():
 		return reflect.TypeFor[count]()
+	case reflect.TypeFor[bool]():
+		return reflect.TypeFor[truth]()
 	case reflect.TypeFor[int64]():
 		return reflect.TypeFor[size]()
 	case reflect.TypeFor[time.Duration]():

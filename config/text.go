@@ -53,6 +53,20 @@ func (d *Duration) String() string { return time.Duration(*d).String() }
 // Type names the value in a help text.
 func (d *Duration) Type() string { return "duration" }
 
+type truth bool
+
+func (b *truth) UnmarshalText(text []byte) error {
+	switch string(text) {
+	case "true":
+		*b = true
+	case "false":
+		*b = false
+	default:
+		return errors.New("is neither true nor false")
+	}
+	return nil
+}
+
 type size int64
 
 var sizeUnits = map[string]int64{"": 1, "B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
@@ -113,8 +127,8 @@ func (c *columns) UnmarshalText(text []byte) error {
 		if !ok || ours == "" || theirs == "" {
 			return errors.New("is not a list of pairs; write our name, a colon and yours: key:aggregate_id,order:seq")
 		}
-		if !slices.Contains(ourColumns, ours) {
-			return fmt.Errorf("maps %q, which is no name of ours; the left side is one of %s", ours, strings.Join(ourColumns, ", "))
+		if header, is := strings.CutPrefix(ours, headerPrefix); (!is || header == "") && !slices.Contains(ourColumns, ours) {
+			return fmt.Errorf("maps %q, which is no name of ours; the left side is one of %s, or %sNAME", ours, strings.Join(ourColumns, ", "), headerPrefix)
 		}
 		if _, twice := mapped[ours]; twice {
 			return fmt.Errorf("maps %s twice", ours)

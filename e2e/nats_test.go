@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -38,11 +39,13 @@ func (b *natsBroker) topic(t testing.TB) string {
 	return name
 }
 
-// create makes a stream of the same name as its subject. It drops next to no duplicates, so that they can be
-// counted.
+// streamOf names a topic's stream: as its subject, but for the dots, which a stream's name cannot have.
+func streamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") }
+
+// create makes a stream for the subject. It drops next to no duplicates, so that they can be counted.
 func (b *natsBroker) create(t testing.TB, topic string) {
 	t.Helper()
-	_, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: topic, Subjects: []string{topic},
+	_, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{topic},
 		Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond})
 	if err != nil {
 		t.Fatalf("create stream %s: %v", topic, err)
@@ -50,13 +53,13 @@ func (b *natsBroker) create(t testing.TB, topic string) {
 	t.Cleanup(func() {
 		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 		defer cancel()
-		_ = b.js.DeleteStream(ctx, topic) // its server may be gone
+		_ = b.js.DeleteStream(ctx, streamOf(topic)) // its server may be gone
 	})
 }
 
 func (b *natsBroker) received(t testing.TB, topic string) []delivery {
 	t.Helper()
-	stream, err := b.js.Stream(t.Context(), topic)
+	stream, err := b.js.Stream(t.Context(), streamOf(topic))
 	if err != nil {
 		t.Fatalf("stream %s: %v", topic, err)
 	}

@@ -12,10 +12,13 @@ import (
 type Config struct {
 	Table   sql.Table
 	Columns map[string]string // the relay's names of columns to the table's
-	Key     Key
-	Extra   []string // further columns whose text each row carries, for topic templates
-	Delete  bool     // acknowledged rows are deleted instead of marked
-	Shards  int      // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
+	// Preferred are columns that are taken, where the table has them, for those that Columns leaves open.
+	Preferred map[string]string
+	Headers   map[string]string // names of headers to the columns whose text is sent as them, unless it is NULL
+	Key       Key
+	Extra     []string // further columns whose text each row carries, for topic templates
+	Delete    bool     // acknowledged rows are deleted instead of marked
+	Shards    int      // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
 }
 
 // A Key says where the ordering key of a row comes from.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,6 +18,7 @@ type mapping struct {
 	key                                 string   // an SQL expression of type text
 	keyColumn                           string   // the column it is, if it is one
 	extra                               []string // SQL expressions of type text
+	placed                              []placed // columns that are sent as headers
 	ignored                             []string // columns with a name of ours whose type does not fit
 	pendingIndex, keyIndex, failedIndex bool
 	relayedFirst                        bool // the index of pending rows begins with relayed_at
@@ -38,7 +40,7 @@ var (
 // wrong with the first problem found.
 func mapColumns(r *relation, config Config) (*mapping, error) {
 	m := &mapping{delete: config.Delete}
-	p := parts{relation: r, names: config.Columns, mapping: m}
+	p := parts{relation: r, names: config.Columns, preferred: config.Preferred, mapping: m}
 	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
 	m.topic = p.required("topic", nil, "")
 	m.payload = p.required("payload", payloadTypes, "jsonb, json, text, varchar, xml or bytea")
@@ -58,6 +60,7 @@ func mapColumns(r *relation, config Config) (*mapping, error) {
 	m.order = p.order()
 	p.key(config.Key)
 	p.extra(config.Extra)
+	p.place(config.Headers)
 	p.rights()
 	if p.err != nil {
 		return nil, p.err
@@ -70,8 +73,9 @@ func mapColumns(r *relation, config Config) (*mapping, error) {
 type parts struct {
 	*relation
 	*mapping
-	names map[string]string
-	err   error
+	names     map[string]string
+	preferred map[string]string
+	err       error
 }
 
 func (p *parts) fail(remedy, format string, args ...any) {
@@ -87,6 +91,9 @@ func (p *parts) find(part string) (c *column, name string, mapped bool) {
 	name, mapped = p.names[part]
 	if !mapped {
 		name = part
+		if other := p.preferred[part]; p.columns[other] != nil {
+			name = other
+		}
 	}
 	c = p.columns[name]
 	if c == nil && mapped {
@@ -102,6 +109,9 @@ func (p *parts) required(part string, types []uint32, readable string) *column {
 		remedy := "add it, or name another column with OUTBOX_COLUMNS=" + part + ":NAME"
 		if part == "relayed_at" {
 			remedy += ", or set OUTBOX_SETTLE=delete to do without"
+		}
+		if other := p.preferred[part]; other != "" {
+			name = other + " or " + name
 		}
 		p.fail(remedy, "table %s has no column %s", p.table(), name)
 	case c != nil && types != nil && !slices.Contains(types, c.oid):
@@ -211,6 +221,22 @@ func (p *parts) extra(names []string) {
 		}
 		p.readable(c)
 		p.mapping.extra = append(p.mapping.extra, sql.Quote(name)+"::text")
+	}
+}
+
+// placed is a column whose text is sent as a header.
+type placed struct{ header, expression string }
+
+func (p *parts) place(headers map[string]string) {
+	for _, header := range slices.Sorted(maps.Keys(headers)) {
+		name := headers[header]
+		c := p.columns[name]
+		if c == nil {
+			p.fail("correct OUTBOX_COLUMNS", "table %s has no column %s, which OUTBOX_COLUMNS sends as header %s", p.table(), name, header)
+			return
+		}
+		p.readable(c)
+		p.placed = append(p.placed, placed{header, sql.Quote(name) + "::text"})
 	}
 }
 

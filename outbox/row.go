@@ -50,7 +50,7 @@ const (
 // formats returns the wire format of each column: binary where a value is opaque or a number, text
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
-	formats := make([]int16, atExtra+len(t.mapping.extra))
+	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
 	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard} {
 		formats[i] = 1
 	}
@@ -98,17 +98,8 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	default:
 		message.Type = "text/plain"
 	}
-	if values[atHeaders] != nil {
-		if cap(a.headers)-len(a.headers) < 8 {
-			a.headers = make([]publisher.Header, 0, arenaHeaders)
-		}
-		start := len(a.headers)
-		var err error
-		a.headers, err = parseHeaders(a.headers, values[atHeaders], a)
-		message.Headers = a.headers[start:len(a.headers):len(a.headers)]
-		if err != nil {
-			row.Invalid = err
-		}
+	if err := t.headers(message, values, a); err != nil {
+		row.Invalid = err
 	}
 	if values[atKey] != nil {
 		message.Key = a.bytes(values[atKey])
@@ -131,6 +122,31 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 			}
 		}
 	}
+}
+
+// headers fills in the row's own headers and behind them the columns that are sent as headers. Of two
+// with the same name the row's own stays.
+func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) error {
+	if values[atHeaders] == nil && len(t.mapping.placed) == 0 {
+		return nil
+	}
+	if cap(a.headers)-len(a.headers) < 8+len(t.mapping.placed) {
+		a.headers = make([]publisher.Header, 0, arenaHeaders+len(t.mapping.placed))
+	}
+	start := len(a.headers)
+	var err error
+	if values[atHeaders] != nil {
+		a.headers, err = parseHeaders(a.headers, values[atHeaders], a)
+	}
+	message.Headers = a.headers[start:]
+	for i, p := range t.mapping.placed {
+		value := values[atExtra+len(t.mapping.extra)+i]
+		if _, own := message.Header(p.header); !own && value != nil {
+			a.headers = append(a.headers, publisher.Header{Name: p.header, Value: a.text(value)})
+		}
+	}
+	message.Headers = a.headers[start:len(a.headers):len(a.headers)]
+	return err
 }
 
 // idText returns an id as people write it.

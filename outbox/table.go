@@ -238,7 +238,11 @@ func (t *Table) columns() string {
 		waited,
 		m.shard(),
 	}
-	return strings.Join(append(columns, m.extra...), ", ")
+	columns = append(columns, m.extra...)
+	for _, p := range m.placed {
+		columns = append(columns, p.expression)
+	}
+	return strings.Join(columns, ", ")
 }
 
 // ordering is the table's order, in the words that let the planner use the index of pending rows.

@@ -57,6 +57,9 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 		return false
 	}
 	r.destination = d.route(r.Message.Topic)
+	if shape := r.destination.Profile; shape != nil && r.Invalid == nil {
+		r.Invalid = shape(&r.Message, r.attempt)
+	}
 	if name, err := r.destination.Topic.topic(r.Row); err != nil {
 		r.Invalid = err
 	} else {

@@ -12,11 +12,14 @@ import (
 
 // A Destination is one broker with the rules for the rows that go there.
 type Destination struct {
-	Name           string
-	Publisher      publisher.Publisher
-	Topics         []string // glob patterns of the rows' topics; none takes every row
-	Topic          Template // of the topic on the broker
-	MaxAttempts    int64    // refused publishes until the row fails
+	Name      string
+	Publisher publisher.Publisher
+	Topics    []string // glob patterns of the rows' topics; none takes every row
+	Topic     Template // of the topic on the broker
+	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
+	// the row's own topic, and the number of the coming try.
+	Profile        func(m *publisher.Message, attempt int64) error
+	MaxAttempts    int64 // refused publishes until the row fails
 	BackoffMin     time.Duration
 	BackoffMax     time.Duration
 	PublishTimeout time.Duration

@@ -1,0 +1,188 @@
+package profile
+
+import (
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// cloudEvents writes CloudEvents 1.0 in binary content mode: the payload is the event's data, untouched,
+// and the attributes are headers named as the broker's protocol binding says.
+//
+//   - Kafka: ce_id and so on; datacontenttype is the header content-type.
+//   - NATS: ce-id and so on, datacontenttype among them, with percent-encoded values. Binary mode is in
+//     the binding since its version 1.0.3, which is a working draft.
+//   - AMQP: application properties, which are the headers of AMQP 0-9-1, named cloudEvents:id and so on,
+//     the one form that version 1.0.2 of the binding has; datacontenttype is the property content_type.
+//
+// id is the row's id, type its topic, source is configured, time is when the row was inserted, and
+// partitionkey its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute
+// NAME, except for id and specversion. Its other headers travel as they are.
+//
+// A row whose content type is application/cloudevents… holds an event already. It goes out as it is, in
+// structured mode.
+func cloudEvents(broker Broker, source string) Profile {
+	prefix, encode := "ce_", func(value string) string { return value }
+	switch broker {
+	case NATS:
+		prefix, encode = "ce-", percentEncode
+	case AMQP:
+		prefix = "cloudEvents:"
+	}
+	usual := map[string]string{} // saves a text for each attribute of each message
+	for _, name := range []string{"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType} {
+		usual[name] = prefix + name
+	}
+	return func(m *publisher.Message, _ int64) error {
+		contentType := m.ContentType()
+		if strings.HasPrefix(strings.ToLower(contentType), "application/cloudevents") {
+			return structured(m, broker, contentType)
+		}
+		e := event{attributes: make([]publisher.Header, 0, 8)}
+		e.attributes = append(e.attributes, publisher.Header{Name: "specversion", Value: "1.0"}, publisher.Header{Name: "id", Value: m.ID},
+			publisher.Header{Name: "source", Value: source}, publisher.Header{Name: "type", Value: m.Topic})
+		if !m.Inserted.IsZero() {
+			e.attributes = append(e.attributes, publisher.Header{Name: "time", Value: m.Inserted.UTC().Format(time.RFC3339Nano)})
+		}
+		if len(m.Key) > 0 { // an empty key is none that an attribute could hold
+			e.attributes = append(e.attributes, publisher.Header{Name: "partitionkey", Value: string(m.Key)})
+		}
+		if contentType != "" {
+			e.attributes = append(e.attributes, publisher.Header{Name: dataContentType, Value: contentType})
+		}
+		if err := e.take(m.Headers); err != nil {
+			return err
+		}
+		headers := make([]publisher.Header, 0, len(e.attributes)+len(e.others))
+		m.Type = ""
+		for _, a := range e.attributes {
+			switch {
+			case !legalAttribute(a.Value):
+				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty or has a control character", a.Name, a.Value)
+			case a.Name == dataContentType && broker == AMQP:
+				m.Type = a.Value
+			case a.Name == dataContentType && broker != NATS:
+				headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: a.Value})
+			default:
+				name, ok := usual[a.Name]
+				if !ok {
+					name = prefix + a.Name
+				}
+				headers = append(headers, publisher.Header{Name: name, Value: encode(a.Value)})
+			}
+		}
+		m.Bare, m.Headers = true, append(headers, e.others...)
+		return nil
+	}
+}
+
+const dataContentType = "datacontenttype"
+
+// structured lets an event in structured mode go as it is, with the one header that says so.
+func structured(m *publisher.Message, broker Broker, contentType string) error {
+	headers := make([]publisher.Header, 0, 1+len(m.Headers))
+	if broker != AMQP {
+		headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: contentType})
+	}
+	for _, h := range m.Headers {
+		if !strings.EqualFold(h.Name, publisher.HeaderContentType) {
+			headers = append(headers, h)
+		}
+	}
+	m.Bare, m.Headers, m.Type = true, headers, contentType
+	return nil
+}
+
+// event is a row as an event.
+type event struct {
+	attributes []publisher.Header
+	others     []publisher.Header // the row's headers that are no attributes
+}
+
+// take sorts the row's headers into attributes and others.
+func (e *event) take(headers []publisher.Header) error {
+	for _, h := range headers {
+		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
+			continue // is an attribute already
+		}
+		name, is := attributeName(h.Name)
+		if !is {
+			e.others = append(e.others, h)
+			continue
+		}
+		if name == "id" || name == "specversion" || name == "data" {
+			return reserved(h.Name, CloudEvents)
+		}
+		if !legalName(name) {
+			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: their names have letters a-z and digits", h.Name)
+		}
+		e.set(name, h.Value)
+	}
+	return nil
+}
+
+func (e *event) set(name, value string) {
+	for i := range e.attributes {
+		if e.attributes[i].Name == name {
+			e.attributes[i].Value = value
+			return
+		}
+	}
+	e.attributes = append(e.attributes, publisher.Header{Name: name, Value: value})
+}
+
+// attributeName returns the attribute that a row's header stands for.
+func attributeName(header string) (name string, is bool) {
+	for _, prefix := range []string{"ce_", "ce-", "cloudEvents:", "cloudEvents_"} {
+		if name, is = strings.CutPrefix(header, prefix); is {
+			return name, true
+		}
+	}
+	return "", false
+}
+
+func legalName(name string) bool {
+	for i := range len(name) {
+		if c := name[i]; (c < 'a' || c > 'z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return name != ""
+}
+
+// legalAttribute reports whether a text can be an attribute's value: CloudEvents 1.0, type system.
+func legalAttribute(value string) bool {
+	for _, r := range value {
+		if r < ' ' || r >= 0x7f && r <= 0x9f {
+			return false
+		}
+	}
+	return value != "" && utf8.ValidString(value)
+}
+
+// percentEncode encodes a header value as the NATS binding asks: space, double quote, percent, and
+// everything that is no printable ASCII, byte by byte.
+func percentEncode(value string) string {
+	const digits = "0123456789ABCDEF"
+	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }
+	extra := 0
+	for i := range len(value) {
+		if !plain(value[i]) {
+			extra += 2
+		}
+	}
+	if extra == 0 {
+		return value
+	}
+	encoded := make([]byte, 0, len(value)+extra)
+	for i := range len(value) {
+		if c := value[i]; plain(c) {
+			encoded = append(encoded, c)
+		} else {
+			encoded = append(encoded, '%', digits[c>>4], digits[c&15])
+		}
+	}
+	return string(encoded)
+}

@@ -1,0 +1,236 @@
+package profile
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+type header = publisher.Header
+
+func row() publisher.Message {
+	return publisher.Message{ID: "8f14e45f-0000-4000-8000-000000000001", DedupID: "dedup", Topic: "order.placed", Key: []byte("käse 1"),
+		Payload: []byte(`{"n": 1.50}`), Type: "application/json", Inserted: time.Date(2026, 3, 1, 12, 0, 0, 120_000_000, time.UTC),
+		Headers: []header{{Name: "traceparent", Value: "00-1-2-01"}}}
+}
+
+func apply(t *testing.T, name string, broker Broker, m publisher.Message) (publisher.Message, error) {
+	t.Helper()
+	p, err := New(name, broker, Options{Source: "/shop/outbox"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = p(&m, 3)
+	return m, err
+}
+
+// What each profile makes of one row. The golden messages of the end-to-end tests pin the same on the wire.
+func TestProfiles(t *testing.T) {
+	t.Parallel()
+	const id = "8f14e45f-0000-4000-8000-000000000001"
+	trace := header{Name: "traceparent", Value: "00-1-2-01"}
+	for _, c := range []struct {
+		profile string
+		broker  Broker
+		headers []header
+		key     string
+		kind    string
+	}{
+		{CloudEvents, Kafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id}, {Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
+			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "application/json"}, trace}, "käse 1", ""},
+		{CloudEvents, NATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
+			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"}, {Name: "ce-datacontenttype", Value: "application/json"}, trace}, "käse 1", ""},
+		{CloudEvents, AMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id}, {Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
+			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"}, trace}, "käse 1", "application/json"},
+		{Debezium, Kafka, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
+		{Debezium, NATS, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
+		{Debezium, AMQP, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
+		{PhoenixMicro, Kafka, nil, id, "application/json"},
+		{PhoenixMicro, NATS, []header{{Name: "x-message-id", Value: id}, {Name: "x-attempt", Value: "3"}, {Name: "content-type", Value: "application/json"}, trace}, "käse 1", "application/json"},
+		{PhoenixMicro, AMQP, []header{trace}, "käse 1", "application/json"},
+	} {
+		m, err := apply(t, c.profile, c.broker, row())
+		if err != nil {
+			t.Errorf("%s on %s: %v", c.profile, c.broker, err)
+			continue
+		}
+		if !m.Bare || !reflect.DeepEqual(m.Headers, c.headers) {
+			t.Errorf("%s on %s: headers\n got %q\nwant %q", c.profile, c.broker, m.Headers, c.headers)
+		}
+		if string(m.RecordKey()) != c.key || m.Type != c.kind {
+			t.Errorf("%s on %s: key %q, type %q", c.profile, c.broker, m.RecordKey(), m.Type)
+		}
+		was := row()
+		if m.ID != was.ID || m.DedupID != was.DedupID || m.Topic != was.Topic || string(m.Key) != string(was.Key) || string(m.Payload) != string(was.Payload) {
+			t.Errorf("%s on %s changed more than it should: %+v", c.profile, c.broker, m)
+		}
+	}
+}
+
+func TestPlainIsLeftToThePublishers(t *testing.T) {
+	t.Parallel()
+	if p, err := New(Plain, Kafka, Options{}); p != nil || err != nil {
+		t.Error(err)
+	}
+	if _, err := New("avro", Kafka, Options{}); err == nil {
+		t.Error("an unknown profile is taken")
+	}
+}
+
+func TestAttributesFromHeaders(t *testing.T) {
+	t.Parallel()
+	m := row()
+	m.Headers = []header{{Name: "ce_type", Value: "com.shop.order"}, {Name: "ce-source", Value: "/elsewhere"}, {Name: "cloudEvents:subject", Value: "order/7"},
+		{Name: "cloudEvents_dataschema", Value: "https://shop/schema"}, {Name: "Content-Type", Value: "text/csv"}, {Name: "other", Value: "x"}}
+	got, err := apply(t, CloudEvents, Kafka, m)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: m.ID}, {Name: "ce_source", Value: "/elsewhere"}, {Name: "ce_type", Value: "com.shop.order"},
+		{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "text/csv"},
+		{Name: "ce_subject", Value: "order/7"}, {Name: "ce_dataschema", Value: "https://shop/schema"}, {Name: "other", Value: "x"}}
+	if !reflect.DeepEqual(got.Headers, want) {
+		t.Errorf("\n got %q\nwant %q", got.Headers, want)
+	}
+}
+
+// What a row does not have is left out: no time, no key, no type.
+func TestBareEvent(t *testing.T) {
+	t.Parallel()
+	for _, key := range [][]byte{nil, {}} {
+		got, err := apply(t, CloudEvents, NATS, publisher.Message{ID: "7", Topic: "t", Key: key})
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: "7"}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "t"}}
+		if !reflect.DeepEqual(got.Headers, want) || got.Payload != nil {
+			t.Errorf("%+v", got)
+		}
+	}
+}
+
+func TestStructuredEventGoesAsItIs(t *testing.T) {
+	t.Parallel()
+	m := row()
+	m.Headers = append(m.Headers, header{Name: "content-type", Value: "application/cloudevents+json"})
+	for broker, want := range map[Broker][]header{
+		Kafka: {{Name: "content-type", Value: "application/cloudevents+json"}, {Name: "traceparent", Value: "00-1-2-01"}},
+		AMQP:  {{Name: "traceparent", Value: "00-1-2-01"}},
+	} {
+		got, err := apply(t, CloudEvents, broker, m)
+		if err != nil || !reflect.DeepEqual(got.Headers, want) || got.ContentType() != "application/cloudevents+json" {
+			t.Errorf("%s: %+v, %v", broker, got, err)
+		}
+	}
+}
+
+func TestNullPayload(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		profile    string
+		broker     Broker
+		tombstones bool
+		null       bool
+	}{
+		{Debezium, Kafka, false, false}, {Debezium, Kafka, true, true}, {Debezium, NATS, true, false}, {Debezium, AMQP, false, false},
+		{CloudEvents, Kafka, false, true}, {PhoenixMicro, Kafka, false, true},
+	} {
+		p, err := New(c.profile, c.broker, Options{Source: "/", Tombstones: c.tombstones})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := row()
+		m.Payload = nil
+		if err := p(&m, 1); err != nil || (m.Payload == nil) != c.null || len(m.Payload) > 0 {
+			t.Errorf("%+v: payload %q, %v", c, m.Payload, err)
+		}
+	}
+}
+
+// What a format cannot say fails the row for good; it is never sent as something else.
+func TestRefused(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		profile string
+		broker  Broker
+		change  func(*publisher.Message)
+	}{
+		"debezium id":       {Debezium, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
+		"attempt":           {PhoenixMicro, NATS, func(m *publisher.Message) { m.Headers = []header{{Name: "X-Attempt", Value: "1"}} }},
+		"message id":        {PhoenixMicro, NATS, func(m *publisher.Message) { m.Headers = []header{{Name: "x-message-id", Value: "1"}} }},
+		"event id":          {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_id", Value: "1"}} }},
+		"specversion":       {CloudEvents, AMQP, func(m *publisher.Message) { m.Headers = []header{{Name: "cloudEvents:specversion", Value: "2"}} }},
+		"attribute's name":  {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_Data-Type", Value: "1"}} }},
+		"attribute's value": {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: "a\nb"}} }},
+		"empty attribute":   {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: ""}} }},
+		"no type":           {CloudEvents, Kafka, func(m *publisher.Message) { m.Topic = "" }},
+		"key":               {CloudEvents, NATS, func(m *publisher.Message) { m.Key = []byte("a\u0085b") }},
+	} {
+		m := row()
+		c.change(&m)
+		if _, err := apply(t, c.profile, c.broker, m); publisher.ClassOf(err) != publisher.Permanent {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// The examples of the binding's text, and its rule for what may stand unencoded.
+func TestPercentEncode(t *testing.T) {
+	t.Parallel()
+	for value, want := range map[string]string{
+		"Euro € 😀": "Euro%20%E2%82%AC%20%F0%9F%98%80",
+		`a"b%c`:    "a%22b%25c",
+		"~!\x7f":   "~!%7F",
+		"plain":    "plain",
+		"":         "",
+	} {
+		if got := percentEncode(value); got != want {
+			t.Errorf("%q is encoded as %q, want %q", value, got, want)
+		}
+	}
+}
+
+// Of one row, a profile makes as many allocations as it must: the headers, and texts that are new.
+func TestAllocations(t *testing.T) {
+	for name, most := range map[string]float64{CloudEvents: 6, Debezium: 1, PhoenixMicro: 1} {
+		p, err := New(name, Kafka, Options{Source: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		was := row()
+		var m publisher.Message
+		if got := testing.AllocsPerRun(100, func() {
+			m = was
+			if err := p(&m, 1); err != nil {
+				t.Fatal(err)
+			}
+		}); got > most {
+			t.Errorf("%s: %v allocations", name, got)
+		}
+	}
+}
+
+func FuzzCloudEvents(f *testing.F) {
+	f.Add("id", "topic", "ce_subject", "värde", "key")
+	f.Fuzz(func(t *testing.T, id, topic, name, value, key string) {
+		p, err := New(CloudEvents, NATS, Options{Source: "/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m := publisher.Message{ID: id, Topic: topic, Key: []byte(key), Headers: []header{{Name: name, Value: value}}}
+		if err := p(&m, 1); err != nil {
+			if publisher.ClassOf(err) != publisher.Permanent {
+				t.Errorf("%v", err)
+			}
+			return
+		}
+		for _, h := range m.Headers {
+			if strings.HasPrefix(h.Name, "ce-") && strings.ContainsFunc(h.Value, func(r rune) bool { return r <= ' ' || r > '~' }) {
+				t.Errorf("%s has the value %q", h.Name, h.Value)
+			}
+		}
+	})
+}
