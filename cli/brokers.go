@@ -9,13 +9,10 @@ import (
 	"log/slog"
 	"strings"
 
-	"github.com/segmentio/kafka-go/sasl"
-
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
-	"github.com/outbox-relay/outbox-relay/publisher/kafka"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
@@ -38,7 +35,7 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger) (pub
 	logger = logger.With("destination", d.Name)
 	switch broker.Family {
 	case config.FamilyKafka:
-		return kafka.New(kafka.Config{Brokers: withPort(broker.Hosts, "9092"), TLS: secure, SASL: kafkaSASL(d.Kafka), ClientID: clientName, Logger: logger}), nil
+		return newKafka(d, broker, logger)
 	case config.FamilyNATS:
 		return nats.New(nats.Config{Servers: withPort(broker.Hosts, "4222"), TLS: secure, Auth: natsAuth(d), Name: clientName, Logger: logger})
 	case config.FamilyAMQP:
@@ -67,23 +64,6 @@ func withPort(hosts []string, port string) []string {
 		}
 	}
 	return with
-}
-
-func kafkaSASL(k config.Kafka) func() (sasl.Mechanism, error) {
-	if k.SASLMechanism == "" {
-		return nil
-	}
-	return func() (sasl.Mechanism, error) {
-		user, err := k.Username.Read()
-		if err != nil {
-			return nil, err
-		}
-		password, err := k.Password.Read()
-		if err != nil {
-			return nil, err
-		}
-		return kafka.Mechanism(k.SASLMechanism, user, password)
-	}
 }
 
 func natsAuth(d config.Destination) func() (nats.Auth, error) {
@@ -121,13 +101,17 @@ func natsAuth(d config.Destination) func() (nats.Auth, error) {
 	}
 }
 
-// newTLS makes the client's side of TLS. The client certificate is read again at each handshake, so that a
-// renewed one is taken.
+// newTLS makes the client's side of TLS with the authorities as they are now. The client certificate is read
+// again at each handshake, so that a renewed one is taken.
 func newTLS(t config.TLS) (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CA.IsSet() {
+		ca, err := t.CA.Read()
+		if err != nil {
+			return nil, fmt.Errorf("OUTBOX_TLS_CA %w", err)
+		}
 		c.RootCAs = x509.NewCertPool()
-		if !c.RootCAs.AppendCertsFromPEM([]byte(t.CA.Loaded())) {
+		if !c.RootCAs.AppendCertsFromPEM([]byte(ca)) {
 			return nil, errors.New("OUTBOX_TLS_CA holds no PEM certificate")
 		}
 	}

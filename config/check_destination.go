@@ -122,17 +122,7 @@ func checkTLS(d *Destination, s *scope) {
 }
 
 func checkCredentials(d *Destination, s *scope) {
-	mechanism, user, password := s.origins["KAFKA_SASL_MECHANISM"], s.origins["KAFKA_SASL_USERNAME"], s.origins["KAFKA_SASL_PASSWORD"]
-	switch {
-	case mechanism.given && !user.given:
-		s.bad("KAFKA_SASL_MECHANISM", "needs a user; give %s and %s", user.variable, password.variable)
-	case user.given && !mechanism.given:
-		s.bad("KAFKA_SASL_USERNAME", "needs a mechanism; give %s as PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512", mechanism.variable)
-	case user.given && !password.given:
-		s.bad("KAFKA_SASL_USERNAME", "needs a password; give %s, usually as %s", password.variable, password.variable+fileSuffix)
-	case password.given && !user.given:
-		s.bad("KAFKA_SASL_PASSWORD", "needs a user; give %s", user.variable)
-	}
+	checkKafkaLogin(d, s)
 	first := ""
 	for _, key := range []string{"NATS_CREDS", "NATS_NKEY", "NATS_TOKEN"} {
 		switch o := s.origins[key]; {

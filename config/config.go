@@ -126,12 +126,30 @@ type TLS struct {
 	ServerName string `envconfig:"TLS_SERVER_NAME" unset:"the host" scheme:"tls" desc:"name that the broker's certificate must bear"`
 }
 
-// Kafka holds the credentials for a Kafka broker.
+// Kafka says how to write to Kafka and how to log in there.
 type Kafka struct {
-	SASLMechanism string `envconfig:"KAFKA_SASL_MECHANISM" unset:"no SASL" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512" desc:"PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"`
-	Username      Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" desc:"SASL user"`
-	Password      Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka" desc:"SASL password"`
+	Compression     string `envconfig:"KAFKA_COMPRESSION" default:"none" oneof:"none,gzip,snappy,lz4,zstd" scheme:"kafka" desc:"how batches are compressed: none, gzip, snappy, lz4 or zstd"`
+	Partitioner     string `envconfig:"KAFKA_PARTITIONER" default:"murmur2" oneof:"murmur2,crc32" scheme:"kafka" desc:"which partition a key goes to: murmur2 as with the Java client, crc32 as with librdkafka"`
+	PartitionHeader string `envconfig:"KAFKA_PARTITION_HEADER" unset:"none" scheme:"kafka" desc:"name of a row header that holds the number of the row's partition; rows without it go by their key"`
+	SASLMechanism   string `envconfig:"KAFKA_SASL_MECHANISM" unset:"no SASL" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" desc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"`
+	Username        Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" desc:"SASL user"`
+	Password        Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka" desc:"SASL password"`
+	OAuth           KafkaOAuth
 }
+
+// KafkaOAuth says where the token for OAUTHBEARER comes from: it is given, or asked for with client
+// credentials.
+type KafkaOAuth struct {
+	Token        Secret   `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"token for OAUTHBEARER; usually as OUTBOX_KAFKA_OAUTH_TOKEN_FILE, which is read at each login"`
+	TokenURL     string   `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"token endpoint that gives tokens for client credentials (OAuth 2.0), instead of a token"`
+	ClientID     Secret   `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"client id for the token endpoint"`
+	ClientSecret Secret   `envconfig:"KAFKA_OAUTH_CLIENT_SECRET" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"client secret for the token endpoint"`
+	Scope        string   `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"scope to ask the token endpoint for"`
+	Extensions   []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" desc:"SASL extensions that the cluster wants beside the token: name=value,name=value"`
+}
+
+// MechanismOAuth is the value of [Kafka.SASLMechanism] that takes tokens.
+const MechanismOAuth = "OAUTHBEARER"
 
 // NATS holds the credentials for a NATS server, at most one of them.
 type NATS struct {

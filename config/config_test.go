@@ -49,6 +49,7 @@ func TestDefaults(t *testing.T) {
 			BackoffMax:     time.Minute,
 			PublishTimeout: 10 * time.Second,
 			OnFailed:       "continue",
+			Kafka:          Kafka{Compression: "none", Partitioner: "murmur2"},
 		}},
 		BatchSize:        1000,
 		MaxInFlight:      4096,

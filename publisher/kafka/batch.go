@@ -51,9 +51,9 @@ func newProducer(id int64) producer {
 }
 
 // appendBatch appends one uncompressed record batch (format version 2) behind a size prefix, as a
-// produce request holds it. It takes the messages that queue names, in order, until the batch would
-// exceed limit bytes, but at least one, and returns how many it took. now is the timestamp of
-// messages that have none.
+// produce request holds it, except that it still has to be sealed. It takes the messages that queue
+// names, in order, until the batch would exceed limit bytes, but at least one, and returns how many it
+// took. now is the timestamp of messages that have none.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32, now time.Time) ([]byte, int) {
 	if from.id == noProducer {
 		sequence = -1
@@ -92,14 +92,19 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 		latest = max(latest, at)
 		count++
 	}
-	be.PutUint32(b, uint32(len(b)-4))
-	be.PutUint32(b[lengthAt:], uint32(len(b)-lengthAt-4))
 	be.PutUint32(b[lastDeltaAt:], uint32(count-1))
 	be.PutUint64(b[baseTimeAt:], uint64(base))
 	be.PutUint64(b[maxTimeAt:], uint64(latest))
 	be.PutUint32(b[countAt:], uint32(count))
-	be.PutUint32(b[crcAt:], crc32.Checksum(b[attributesAt:], crc32.MakeTable(crc32.Castagnoli)))
 	return b, count
+}
+
+// seal completes an encoded batch with its sizes and its checksum.
+func seal(b []byte) {
+	be := binary.BigEndian
+	be.PutUint32(b, uint32(len(b)-4))
+	be.PutUint32(b[lengthAt:], uint32(len(b)-lengthAt-4))
+	be.PutUint32(b[crcAt:], crc32.Checksum(b[attributesAt:], crc32.MakeTable(crc32.Castagnoli)))
 }
 
 // appendBody appends the key, value and headers of a record.

@@ -30,6 +30,7 @@ func TestAppendBatch(t *testing.T) {
 	}
 	from := producer{id: 1<<40 + 7, epoch: 12}
 	encoded, n := appendBatch([]byte("reused"), messages, []int32{0, 2, 3, 4}, 1<<20, from, maxSequence-1, now)
+	seal(encoded)
 	if n != 4 {
 		t.Fatalf("%d messages were taken, want 4", n)
 	}
@@ -83,6 +84,7 @@ func TestAppendBatchStopsAtItsLimit(t *testing.T) {
 	}
 	for _, limit := range []int{1, 1000, 5000, 50_000, 1 << 20} {
 		b, n := appendBatch(nil, messages, queue, limit, producer{id: noProducer}, 0, time.Now())
+		seal(b)
 		if n > 1 && len(b) > limit {
 			t.Errorf("%d messages take %d bytes, more than %d", n, len(b), limit)
 		}

@@ -29,6 +29,7 @@ type broker struct {
 	idle      []*conn
 	failures  int       // dials failed in a row
 	failed    error     // of the last dial
+	logged    bool      // that it is away
 	retry     time.Time // no dial before it
 	throttled time.Time // the broker reads no produce request before it
 }
@@ -62,19 +63,22 @@ func (b *broker) take(ctx context.Context, force bool) (c *conn, reused bool, er
 	return c, false, err
 }
 
-// dialled notes the outcome of a dial. Of the failures in a row only the first is logged.
+// dialled notes the outcome of a dial. A broker that is away is logged once, and only while others are
+// there: that the whole cluster is away is the caller's to say.
 func (b *broker) dialled(err error) {
+	alone := b.publisher.cluster.unreachable()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if err == nil {
-		if b.failures > 0 {
+		if b.logged {
 			b.publisher.log.Info("kafka broker reachable again", "broker", b.address)
 		}
-		b.failures, b.failed = 0, nil
+		b.failures, b.failed, b.logged = 0, nil, false
 		return
 	}
-	if b.failures == 0 {
+	if !b.logged && !alone {
 		b.publisher.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
+		b.logged = true
 	}
 	backoff := maxBackoff
 	if b.failures < 5 {
@@ -144,7 +148,13 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 			return response, nil
 		}
 		b.reset()
-		if !reused || ctx.Err() != nil {
+		if ctx.Err() != nil {
+			return nil, err
+		}
+		if !reused {
+			if b.publisher.config.SASL == nil && ended(err) {
+				err = b.publisher.explain(b.address, stepRequest, err)
+			}
 			return nil, err
 		}
 	}

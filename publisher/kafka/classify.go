@@ -1,10 +1,6 @@
 package kafka
 
 import (
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
-
 	kafkago "github.com/segmentio/kafka-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -145,20 +141,4 @@ func classify(code kafkago.Error) verdict {
 // answer makes the error for a verdict's messages.
 func (v verdict) answer(err error) error {
 	return &publisher.Error{Class: v.class, Scope: v.scope, Short: v.short, Err: err}
-}
-
-// shortOf names the reason why a broker could not be reached.
-func shortOf(err error) string {
-	var hostname x509.HostnameError
-	var authority x509.UnknownAuthorityError
-	var certificate *tls.CertificateVerificationError
-	switch {
-	case errors.Is(err, kafkago.SASLAuthenticationFailed), errors.Is(err, kafkago.UnsupportedSASLMechanism),
-		errors.Is(err, kafkago.IllegalSASLState), errors.Is(err, kafkago.ClusterAuthorizationFailed):
-		return "not authorized"
-	case errors.As(err, &hostname), errors.As(err, &authority), errors.As(err, &certificate):
-		return "certificate not trusted"
-	default:
-		return "broker unreachable"
-	}
 }

@@ -39,44 +39,49 @@ func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) 
 
 	dialled, err := p.config.Dial(ctx, "tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("connect to broker %s: %w", address, err)
+		return nil, p.explain(address, stepDial, err)
 	}
+	c := &conn{net: dialled, used: time.Now()}
 	if p.config.TLS != nil {
-		config := p.config.TLS
+		config, err := p.config.TLS()
+		if err != nil {
+			_ = dialled.Close()
+			return nil, p.explain(address, stepTLS, err)
+		}
 		if config.ServerName == "" {
 			config = config.Clone()
 			config.ServerName, _, _ = net.SplitHostPort(address)
 		}
-		dialled = tls.Client(dialled, config)
+		c.net = tls.Client(dialled, config)
 	}
-	c := &conn{net: dialled, protocol: protocol.NewConn(&firstAnswer{Conn: dialled}, p.config.ClientID), used: time.Now()}
+	c.protocol = protocol.NewConn(&firstAnswer{Conn: c.net}, p.config.ClientID)
 	stop := context.AfterFunc(ctx, c.abort)
-	err = c.prepare(ctx, p, address)
+	at, err := c.prepare(ctx, p, address)
 	if !stop() && err == nil {
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = dialled.Close()
-		return nil, fmt.Errorf("connect to broker %s: %w", address, err)
+		_ = c.net.Close()
+		return nil, p.explain(address, at, err)
 	}
-	c.number = p.open.add(func() { _ = dialled.Close() })
+	c.number = p.open.add(func() { _ = c.net.Close() })
 	return c, nil
 }
 
-// prepare shakes hands: TLS, the versions that both sides speak, SASL.
-func (c *conn) prepare(ctx context.Context, p *Publisher, address string) error {
+// prepare shakes hands: TLS, the versions that both sides speak, SASL. It returns how far it came.
+func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step, error) {
 	if secure, ok := c.net.(*tls.Conn); ok {
 		if err := secure.HandshakeContext(ctx); err != nil {
-			return fmt.Errorf("TLS handshake: %w", err)
+			return stepTLS, err
 		}
 	}
 	m, err := c.protocol.RoundTrip(&apiversions.Request{})
 	if err != nil {
-		return fmt.Errorf("ask for API versions: %w", err)
+		return stepVersions, fmt.Errorf("ask for API versions: %w", err)
 	}
 	response := m.(*apiversions.Response)
 	if response.ErrorCode != 0 {
-		return fmt.Errorf("ask for API versions: %w", kafkago.Error(response.ErrorCode))
+		return stepVersions, fmt.Errorf("ask for API versions: %w", kafkago.Error(response.ErrorCode))
 	}
 	versions := make(map[protocol.ApiKey]int16, len(response.ApiKeys))
 	for _, k := range response.ApiKeys {
@@ -85,20 +90,20 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) error 
 	}
 	c.protocol.SetVersions(versions)
 	if p.config.SASL == nil {
-		return nil
+		return stepRequest, nil
 	}
 	mechanism, err := p.config.SASL()
 	if err != nil {
-		return fmt.Errorf("SASL credentials: %w", err)
+		return stepCredentials, err
 	}
-	lifetime, err := authenticate(ctx, c.protocol, address, mechanism)
+	at, lifetime, err := authenticate(ctx, c.protocol, address, mechanism)
 	if err != nil {
-		return err
+		return at, err
 	}
 	if lifetime > 0 {
 		c.expires = time.Now().Add(lifetime * 8 / 10)
 	}
-	return nil
+	return stepRequest, nil
 }
 
 // roundTrip sends the request and waits for its answer, until ctx or the timeout ends. After an error

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 	"testing"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -35,7 +36,9 @@ type fakeCluster struct {
 	identities func() kafkago.Error   // answers a request for a producer id; nil gives one
 	throttle   int32                  // milliseconds, in produce answers
 	password   string                 // not empty: SASL is required
-	requests   int                    // produce requests so far
+	lifetime   time.Duration          // of a SASL session; 0 is for ever
+	logins     int
+	requests   int // produce requests so far
 	dials      int
 }
 
@@ -187,6 +190,7 @@ func (f *fakeCluster) accept(b *fakeBroker) {
 
 func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 	var login fakeLogin
+	var ends time.Time // of the session
 	for {
 		version, id, _, request, err := protocol.ReadRequest(c)
 		if err != nil {
@@ -202,12 +206,22 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 			}}
 		case *saslhandshake.Request:
 			login.mechanism = r.Mechanism
-			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}}
+			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}}
+			if !slices.Contains(response.(*saslhandshake.Response).Mechanisms, r.Mechanism) {
+				response.(*saslhandshake.Response).ErrorCode = int16(kafkago.UnsupportedSASLMechanism)
+			}
 		case *saslauthenticate.Request:
-			f.set(func() { response = login.step(r.AuthBytes, f.password) })
+			f.set(func() {
+				answer := login.step(r.AuthBytes, f.password)
+				if login.done {
+					f.logins++
+					answer.SessionLifetimeMs, ends = f.lifetime.Milliseconds(), time.Now().Add(f.lifetime)
+				}
+				response = answer
+			})
 		default:
 			f.mu.Lock()
-			closed := f.password != "" && !login.done
+			closed := f.password != "" && (!login.done || f.lifetime > 0 && time.Now().After(ends))
 			f.mu.Unlock()
 			if closed {
 				return

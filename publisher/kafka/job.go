@@ -62,8 +62,15 @@ func (j *job) prepare() bool {
 	}
 	b := &batch{partition: p, bytes: j.call.publisher.buffer()}
 	b.bytes, j.sent = appendBatch(b.bytes, j.call.messages, queue, p.maxBytes(j.call.now), p.producer, p.sequence, j.call.now)
+	b.plain = len(b.bytes)
+	b.bytes = j.call.publisher.compress(b.bytes)
+	seal(b.bytes)
 	b.count = int32(j.sent)
 	p.batch = b
+	if len(b.bytes) > maxRecordBytes { // a single record
+		j.answered(kafkago.MessageSizeTooLarge, "larger than any Kafka request")
+		return j.prepare()
+	}
 	return true
 }
 
@@ -147,7 +154,7 @@ func (j *job) accepted() {
 func (j *job) divide(v verdict, err error) {
 	p, b, sent := j.partition, j.partition.batch, j.sent
 	if v.action == shrink && b.count > 1 {
-		p.limit, p.limited = len(b.bytes)/2, j.call.now
+		p.limit, p.limited = b.plain/2, j.call.now
 	}
 	j.drop()
 	if sent > 1 && v.action == divide {

@@ -11,12 +11,14 @@ package kafka
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"slices"
 	"sync"
 
+	"github.com/segmentio/kafka-go/compress"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -27,11 +29,21 @@ import (
 type Config struct {
 	// Brokers are addresses, host:port, of which any leads to the rest of the cluster.
 	Brokers []string
-	// TLS is nil for plain TCP. Without a ServerName each broker's certificate must be for its host.
-	TLS *tls.Config
+	// TLS is asked for each connection, so that rotated certificates are taken; nil is plain TCP. Without
+	// a ServerName each broker's certificate must be for its host. Its errors must not show secrets.
+	TLS func() (*tls.Config, error)
 	// SASL is asked for each connection, so that rotated credentials are taken; see [Mechanism]. nil is
 	// no authentication. Its errors are logged and must not show secrets.
 	SASL func() (sasl.Mechanism, error)
+	// Partitioner is for messages with a key; nil is [Murmur2]. Those without go to one partition per
+	// call, the next one each time.
+	Partitioner Partitioner
+	// PartitionHeader names a header of the messages that holds the number of their partition; messages
+	// without it, and all if it is empty, go where the partitioner sends them.
+	PartitionHeader string
+	// Compression of the batches; the zero value is none. A batch that would not become smaller is sent
+	// as it is.
+	Compression compress.Compression
 	// ClientID names the relay in the brokers' logs and quotas.
 	ClientID string
 	// Dial makes connections; nil is a net.Dialer.
@@ -60,6 +72,9 @@ func New(config Config) *Publisher {
 	if config.Dial == nil {
 		config.Dial = new(net.Dialer).DialContext
 	}
+	if config.Partitioner == nil {
+		config.Partitioner = Murmur2
+	}
 	if config.Logger == nil {
 		config.Logger = slog.Default()
 	}
@@ -75,10 +90,10 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return publisher.ErrClosed
 	}
 	_, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: []string{}}, true)
-	if err != nil {
+	if _, explained := errors.AsType[*linkError](err); err != nil && !explained {
 		return fmt.Errorf("kafka: %w: check that the broker runs, its address, and the network, TLS and SASL settings", err)
 	}
-	return nil
+	return err
 }
 
 // Close ends the connections at once. Calls that are under way return.

@@ -10,7 +10,7 @@ import (
 // indexes: no copy of a key, no allocation once it has grown.
 type keyGroups struct {
 	of     []int32  // by message: the index of the first message with its key, or keyless
-	hashes []uint32 // by message: murmur2 of its key
+	hashes []uint32 // by message: what the partitioner gives its key
 	slots  []int32  // index of the first message of a key + 1; 0 is free
 }
 
@@ -18,7 +18,7 @@ type keyGroups struct {
 const keyless = -1
 
 // build groups the messages.
-func (g *keyGroups) build(messages []publisher.Message) {
+func (g *keyGroups) build(messages []publisher.Message, number Partitioner) {
 	size := 16
 	for size < 2*len(messages) {
 		size *= 2
@@ -36,7 +36,7 @@ func (g *keyGroups) build(messages []publisher.Message) {
 			g.of, g.hashes = append(g.of, keyless), append(g.hashes, 0)
 			continue
 		}
-		hash := murmur2(key)
+		hash := number(key)
 		slot := hash & mask
 		for g.slots[slot] != 0 {
 			first := g.slots[slot] - 1

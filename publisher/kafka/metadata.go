@@ -22,6 +22,8 @@ const (
 	metadataTTL = time.Minute
 	// leaderlessTTL is how soon a partition without a leader is asked for again.
 	leaderlessTTL = 50 * time.Millisecond
+	// doubtTTL is how soon a topic is asked for again because a message names a partition that it lacks.
+	doubtTTL = time.Second
 )
 
 // cluster is what is known of the brokers and of the topics in use.
@@ -33,6 +35,7 @@ type cluster struct {
 	nodes   map[int32]*broker  // by node id, as of the last metadata
 	topics  map[string]*topic
 	states  map[string][]*partition // by topic and index; outlives metadata
+	counts  map[string]int          // by topic: its partitions as of the last metadata that had it
 }
 
 // A topic is one answer of the metadata, never changed.
@@ -41,6 +44,7 @@ type topic struct {
 	leaders    []*broker // by partition; nil where there is none
 	available  []int32   // the partitions that have a leader
 	partitions []*partition
+	learned    time.Time
 	expires    time.Time
 	spread     *atomic.Uint32 // calls so far: keyless messages go to one partition per call
 }
@@ -48,7 +52,7 @@ type topic struct {
 // newCluster knows the addresses of the configuration.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{}, states: map[string][]*partition{}}
+		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]int{}}
 	for _, address := range p.config.Brokers {
 		c.brokers[address] = &broker{publisher: p, address: address}
 	}
@@ -61,6 +65,21 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 	defer c.mu.Unlock()
 	known = c.topics[name]
 	return known, known != nil && now.Before(known.expires)
+}
+
+// doubt makes the next call ask for the topic again, and reports true, if it was learned long enough ago.
+func (c *cluster) doubt(t *topic, now time.Time) bool {
+	if now.Sub(t.learned) < doubtTTL {
+		return false
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.topics[t.name] == t {
+		doubted := *t
+		doubted.expires = now
+		c.topics[t.name] = &doubted
+	}
+	return true
 }
 
 // refresh asks the cluster for the topics by name. The error is for all of them; topics that the
@@ -168,11 +187,18 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 			known.available = append(known.available, int32(i))
 		}
 	}
+	if n, count := c.counts[t.Name], len(t.Partitions); n != count {
+		if c.counts[t.Name] = count; n != 0 {
+			c.publisher.log.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins anew",
+				"topic", t.Name, "before", n, "partitions", count)
+		}
+	}
 	ttl := metadataTTL
 	if len(known.available) < len(known.leaders) {
 		ttl = leaderlessTTL
 	}
-	known.expires = time.Now().Add(ttl)
+	known.learned = time.Now()
+	known.expires = known.learned.Add(ttl)
 	return known
 }
 

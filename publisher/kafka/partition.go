@@ -34,7 +34,7 @@ type partition struct {
 	producer producer
 	sequence int32  // of the next new batch
 	batch    *batch // sent or about to be, and not resolved
-	limit    int    // bytes of a batch that the topic takes, as far as it has refused larger ones
+	limit    int    // uncompressed bytes of a batch that the topic takes, as far as it has refused larger ones
 	limited  time.Time
 }
 
@@ -42,6 +42,7 @@ type partition struct {
 type batch struct {
 	partition *partition
 	bytes     []byte // with size prefix
+	plain     int    // length of bytes before compression, which is what batches are filled by
 	count     int32
 	unsure    bool // was sent, and may be in the log for all that was answered
 	kept      bool // is in recall

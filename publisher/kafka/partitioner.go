@@ -1,10 +1,33 @@
 package kafka
 
-import "encoding/binary"
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"strconv"
 
-// murmur2 is the hash of the Java client's partitioner (org.apache.kafka.common.utils.Utils), so that
-// a key lands in the same partition whichever of the two writes it.
-func murmur2(key []byte) uint32 {
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Partitioner gives a key a number; the key's partition is that number modulo how many there are.
+type Partitioner func(key []byte) uint32
+
+// ParsePartitioner returns the partitioner of that name, murmur2 or crc32.
+func ParsePartitioner(name string) (Partitioner, error) {
+	switch name {
+	case "murmur2":
+		return Murmur2, nil
+	case "crc32":
+		return CRC32, nil
+	default:
+		return nil, fmt.Errorf("unknown partitioner %q: use murmur2 or crc32", name)
+	}
+}
+
+// Murmur2 is the partitioner of the Java client (org.apache.kafka.common.utils.Utils), and of librdkafka
+// as murmur2_random, so that a key lands in the same partition whichever of them writes it. The sign bit
+// is dropped as the Java client does.
+func Murmur2(key []byte) uint32 {
 	const seed, m, r = 0x9747b28c, 0x5bd1e995, 24
 	h := uint32(seed) ^ uint32(len(key))
 	for ; len(key) >= 4; key = key[4:] {
@@ -23,11 +46,30 @@ func murmur2(key []byte) uint32 {
 		h = (h ^ uint32(key[0])) * m
 	}
 	h = (h ^ h>>13) * m
-	return h ^ h>>15
+	return (h ^ h>>15) & 0x7fffffff
 }
 
-// partitionOf returns the partition for a key of that hash. The sign bit is dropped as the Java client
-// does.
-func partitionOf(hash uint32, partitions int) int32 {
-	return int32((hash & 0x7fffffff) % uint32(partitions))
+// CRC32 is the default of librdkafka, consistent_random, and thus of the clients built on it. An empty
+// key has an order here and stays in one partition, as librdkafka's consistent has it; consistent_random
+// would spread it.
+func CRC32(key []byte) uint32 { return crc32.ChecksumIEEE(key) }
+
+// partitionOf returns the partition for a key with that number.
+func partitionOf(number uint32, partitions int) int32 { return int32(number % uint32(partitions)) }
+
+// chosen returns the partition that the row itself names in the header of that name, given is false when
+// it names none.
+func chosen(m *publisher.Message, header string) (partition int32, given bool, err error) {
+	if header == "" {
+		return 0, false, nil
+	}
+	text, given := m.Header(header)
+	if !given {
+		return 0, false, nil
+	}
+	n, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, true, publisher.PermanentError("illegal partition", "the header %q names the partition %.40q: write a number from 0", header, text)
+	}
+	return int32(n), true, nil
 }

@@ -74,7 +74,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 
 // run answers all messages that can be answered before ctx ends. The rest stays not attempted.
 func (c *call) run(ctx context.Context) {
-	c.keys.build(c.messages)
+	c.keys.build(c.messages, c.publisher.config.Partitioner)
 	if !c.findTopics(ctx) {
 		return
 	}

@@ -116,7 +116,7 @@ func (c *call) target(i int32) (target, error) {
 	if err := m.CheckHeaders(); err != nil {
 		return target{}, err
 	}
-	if bodySize(m) > maxRecordBytes {
+	if c.publisher.config.Compression == 0 && bodySize(m) > maxRecordBytes {
 		return target{}, publisher.PermanentError("message too large", "a record of %d bytes is larger than any Kafka request", bodySize(m))
 	}
 	index := c.byName[m.Topic]
@@ -125,19 +125,39 @@ func (c *call) target(i int32) (target, error) {
 		return target{}, u.err
 	}
 	to := target{use: index}
-	if b, accepted := c.publisher.recall.find(m.Topic, m.ID, c.now); accepted {
+	partition, given, err := chosen(m, c.publisher.config.PartitionHeader)
+	if err != nil {
+		return target{}, err
+	}
+	b, accepted := c.publisher.recall.find(m.Topic, m.ID, c.now)
+	switch count := len(u.topic.partitions); {
+	case accepted:
 		return target{use: -1}, nil
-	} else if b != nil && int(b.partition.index) < len(u.topic.partitions) {
+	case b != nil && int(b.partition.index) < count:
 		to.partition = b.partition.index
-	} else if m.Key != nil {
-		to.partition = partitionOf(c.keys.hashes[i], len(u.topic.partitions))
-	} else {
+	case given && int(partition) >= count:
+		return target{}, c.beyond(u.topic, partition)
+	case given:
+		to.partition = partition
+	case m.Key != nil:
+		to.partition = partitionOf(c.keys.hashes[i], count)
+	default:
 		to.partition = u.sticky
 	}
 	if u.topic.leaders[to.partition] == nil {
 		return target{}, leaderless(m.Topic, to.partition)
 	}
 	return to, nil
+}
+
+// beyond is the answer for a message that names a partition which the topic does not have. The topic may
+// have grown since it was asked for, and may still grow.
+func (c *call) beyond(t *topic, partition int32) error {
+	if c.publisher.cluster.doubt(t, c.now) {
+		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition", "topic %q had no partition %d a while ago", t.name, partition)
+	}
+	return publisher.RefusedError("no such partition", "topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
+		t.name, len(t.partitions), c.publisher.config.PartitionHeader, partition)
 }
 
 // gather makes the jobs of one wave.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"strconv"
 	"time"
@@ -38,44 +37,50 @@ func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 	return mechanism, nil
 }
 
-// authenticate runs the SASL exchange on a new connection. It returns how long the broker lets the
-// session live (KIP-368), 0 for ever: a broker closes older connections, so they must be replaced first.
-func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (time.Duration, error) {
+// authenticate runs the SASL exchange on a new connection. It returns how far it came, and how long the
+// broker lets the session live (KIP-368), 0 for ever: a broker closes older connections at their next
+// request, so they are replaced before.
+func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (step, time.Duration, error) {
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: mechanism.Name()})
 	if err != nil {
-		return 0, fmt.Errorf("SASL handshake: %w", err)
+		return stepLogin, 0, fmt.Errorf("SASL handshake: %w", err)
 	}
-	if code := m.(*saslhandshake.Response).ErrorCode; code != 0 {
-		return 0, fmt.Errorf("SASL mechanism %s: %w", mechanism.Name(), kafkago.Error(code))
+	shake := m.(*saslhandshake.Response)
+	switch code := kafkago.Error(shake.ErrorCode); code {
+	case 0:
+	case kafkago.UnsupportedSASLMechanism:
+		return stepLogin, 0, &errMechanism{mechanism.Name(), shake.Mechanisms}
+	default:
+		return stepLogin, 0, code
 	}
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {
-		return 0, err
+		return stepLogin, 0, err
 	}
 	number, _ := strconv.Atoi(port)
 	ctx = sasl.WithMetadata(ctx, &sasl.Metadata{Host: host, Port: number})
 	session, state, err := mechanism.Start(ctx)
 	if err != nil {
-		return 0, fmt.Errorf("begin SASL: %w", err)
+		return stepCredentials, 0, err
 	}
 	for {
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		if ended(err) {
 			// Some brokers answer wrong credentials by closing the connection.
-			return 0, fmt.Errorf("SASL: the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
+			return stepLogin, 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
 		}
 		if err != nil {
-			return 0, fmt.Errorf("SASL: %w", err)
+			return stepLogin, 0, err
 		}
 		answer := m.(*saslauthenticate.Response)
 		if answer.ErrorCode != 0 {
-			return 0, fmt.Errorf("SASL: %w", kafkago.Error(answer.ErrorCode))
+			return stepLogin, 0, reason(session, kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
 		}
 		var done bool
 		if done, state, err = session.Next(ctx, answer.AuthBytes); err != nil {
-			return 0, fmt.Errorf("SASL: %w: %w", kafkago.SASLAuthenticationFailed, err)
+			return stepLogin, 0, fmt.Errorf("%w: %w", kafkago.SASLAuthenticationFailed, err)
 		} else if done {
-			return time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
+			return stepLogin, time.Duration(answer.SessionLifetimeMs) * time.Millisecond, nil
 		}
 	}
 }

@@ -26,6 +26,16 @@ type fakeLogin struct {
 
 func (l *fakeLogin) step(in []byte, password string) *saslauthenticate.Response {
 	refused := &saslauthenticate.Response{ErrorCode: int16(kafkago.SASLAuthenticationFailed)}
+	if l.mechanism == "OAUTHBEARER" {
+		switch l.done = bytes.Equal(in, []byte("n,,\x01auth=Bearer "+password+"\x01pool=blue\x01\x01")); {
+		case l.done:
+			return &saslauthenticate.Response{}
+		case string(in) == "\x01":
+			return refused
+		default:
+			return &saslauthenticate.Response{AuthBytes: []byte(`{"status":"invalid_token"}`)}
+		}
+	}
 	if l.mechanism == "PLAIN" {
 		if l.done = bytes.Equal(in, []byte("\x00relay\x00"+password)); l.done {
 			return &saslauthenticate.Response{}
@@ -69,7 +79,7 @@ func TestMechanisms(t *testing.T) {
 		}
 		expect(t, name, publish(t, open("pässword"), rows("t", 0, 1, "a")), ok)
 		answer := answersOf(t, open("wrong"), rows("t", 0, 1, "b"))[0]
-		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != "not authorized" {
+		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != "login refused" {
 			t.Errorf("%s with a wrong password: %v", name, answer)
 		}
 		answer = answersOf(t, f.open(), rows("t", 0, 1, "b"))[0]
@@ -106,9 +116,13 @@ func TestTLS(t *testing.T) {
 		"trusted by name":    {&tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}, ok, "unknown answer"},
 		"another name":       {&tls.Config{RootCAs: roots, ServerName: "kafka.invalid", MinVersion: tls.VersionTLS12}, down, "certificate not trusted"},
 		"unknown authority":  {&tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, down, "certificate not trusted"},
-		"plain TCP":          {nil, down, "broker unreachable"},
+		"plain TCP":          {nil, down, "connection ended"},
 	} {
-		answer := answersOf(t, f.open(func(c *Config) { c.TLS = test.config }), rows("t", 0, 1, name))[0]
+		answer := answersOf(t, f.open(func(c *Config) {
+			if test.config != nil {
+				c.TLS = func() (*tls.Config, error) { return test.config, nil }
+			}
+		}), rows("t", 0, 1, name))[0]
 		if publisher.ClassOf(answer) != test.class || publisher.ShortOf(answer) != test.short {
 			t.Errorf("%s: %v (%s)", name, answer, publisher.ShortOf(answer))
 		}
@@ -128,7 +142,7 @@ func TestRotatedCredentials(t *testing.T) {
 		c.SASL = func() (sasl.Mechanism, error) { return Mechanism("PLAIN", "relay", password) }
 	})
 	answer := answersOf(t, p, rows("t", 0, 1, "a"))[0]
-	if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != "not authorized" {
+	if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != "login refused" {
 		t.Errorf("a wrong password: %v", answer)
 	}
 	err := p.Ping(t.Context())

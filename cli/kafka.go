@@ -1,0 +1,89 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/http"
+
+	"github.com/segmentio/kafka-go/sasl"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/kafka"
+)
+
+// newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
+// connection.
+func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger) (publisher.Publisher, error) {
+	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader, ClientID: clientName, Logger: logger}
+	var err error
+	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
+		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
+	}
+	if c.Partitioner, err = kafka.ParsePartitioner(d.Kafka.Partitioner); err != nil {
+		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
+	}
+	if broker.TLS {
+		c.TLS = func() (*tls.Config, error) { return newTLS(d.TLS) }
+	}
+	switch d.Kafka.SASLMechanism {
+	case "":
+	case config.MechanismOAuth:
+		mechanism := kafka.OAuth(kafkaToken(d), d.Kafka.OAuth.Extensions...)
+		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
+	default:
+		c.SASL = func() (sasl.Mechanism, error) {
+			user, password, err := readPair(d.Kafka.Username, "OUTBOX_KAFKA_SASL_USERNAME", d.Kafka.Password, "OUTBOX_KAFKA_SASL_PASSWORD")
+			if err != nil {
+				return nil, err
+			}
+			return kafka.Mechanism(d.Kafka.SASLMechanism, user, password)
+		}
+	}
+	return kafka.New(c), nil
+}
+
+// kafkaToken returns where tokens for OAUTHBEARER come from.
+func kafkaToken(d config.Destination) func(context.Context) (string, error) {
+	o := d.Kafka.OAuth
+	if o.Token.IsSet() {
+		return func(context.Context) (string, error) {
+			token, err := o.Token.Read()
+			if err != nil {
+				return "", fmt.Errorf("OUTBOX_KAFKA_OAUTH_TOKEN %w", err)
+			}
+			return token, nil
+		}
+	}
+	endpoint := &kafka.ClientCredentials{URL: o.TokenURL, Scope: o.Scope, Client: tokenClient(d.TLS),
+		Credentials: func() (id, secret string, err error) {
+			return readPair(o.ClientID, "OUTBOX_KAFKA_OAUTH_CLIENT_ID", o.ClientSecret, "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET")
+		}}
+	return endpoint.Token
+}
+
+// tokenClient trusts the broker's authorities beside those of the system: a private identity provider often
+// has the same.
+func tokenClient(t config.TLS) *http.Client {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AppendCertsFromPEM([]byte(t.CA.Loaded()))
+	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+}
+
+// readPair reads two secrets as they are now.
+func readPair(a config.Secret, nameA string, b config.Secret, nameB string) (first, second string, err error) {
+	if first, err = a.Read(); err != nil {
+		return "", "", fmt.Errorf("%s %w", nameA, err)
+	}
+	if second, err = b.Read(); err != nil {
+		return "", "", fmt.Errorf("%s %w", nameB, err)
+	}
+	return first, second, nil
+}

@@ -1,0 +1,76 @@
+package kafka
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/sasl"
+)
+
+// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255). The token is asked for at each login;
+// an error in its place must not show secrets. Extensions are what the cluster wants to know beside the
+// token, each as name=value.
+func OAuth(token func(context.Context) (string, error), extensions ...string) sasl.Mechanism {
+	return &bearer{token: token, extensions: extensions}
+}
+
+type bearer struct {
+	token      func(context.Context) (string, error)
+	extensions []string
+}
+
+func (*bearer) Name() string { return "OAUTHBEARER" }
+
+// Start makes the client's first message.
+func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
+	token, err := b.token(ctx)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i := range len(token) {
+		if token[i] < '!' || token[i] > '~' {
+			return nil, nil, errors.New("the OAuth token holds blanks or other characters that no token has: check its file")
+		}
+	}
+	first := "n,,\x01auth=Bearer " + token + "\x01"
+	for _, extension := range b.extensions {
+		first += extension + "\x01"
+	}
+	return &bearerSession{}, []byte(first + "\x01"), nil
+}
+
+// A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends
+// the exchange when that has been answered by a single byte.
+type bearerSession struct{ refused string }
+
+// Next answers the broker's challenge, of which there is one at most.
+func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
+	switch {
+	case s.refused != "":
+		return false, nil, fmt.Errorf("the token is refused (%s)", s.refused)
+	case len(challenge) == 0:
+		return true, nil, nil
+	}
+	var reason struct {
+		Status string `json:"status"`
+	}
+	if json.Unmarshal(challenge, &reason) != nil || reason.Status == "" {
+		reason.Status = "no reason given"
+	}
+	s.refused = fmt.Sprintf("%.60s", reason.Status)
+	return false, []byte{1}, nil
+}
+
+// reason is why the broker refused the credentials, as far as it said.
+func reason(session sasl.StateMachine, code kafkago.Error, text string) error {
+	if b, ok := session.(*bearerSession); ok && b.refused != "" {
+		return fmt.Errorf("%w: the token is refused (%s)", code, b.refused)
+	}
+	if text == "" {
+		return code
+	}
+	return fmt.Errorf("%w: %.200s", code, text)
+}
