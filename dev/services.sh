@@ -23,6 +23,8 @@
 #   SERVICES_PORT_OFFSET  added to every port; default the first of 0, 100, ... whose ports are free
 #   SERVICES_TIMEOUT      seconds that a service may take to become ready; default 90
 #   KAFKA_SESSION_MS      how long a crashed Kafka is kept out; default 2000
+#   SERVICES_RABBITMQ_CONF     further lines for the rabbitmq.conf of a native RabbitMQ
+#   SERVICES_RABBITMQ_PLUGINS  its plugins, separated by commas
 #
 # Everything listens on 127.0.0.1 only. A second set beside the first needs a SERVICES_DIR of its own
 # and the TEST_ variables unset.

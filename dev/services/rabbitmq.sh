@@ -22,8 +22,8 @@ rabbitmq_start() {
   local home=$SERVICES_DIR/rabbitmq start=$SECONDS
   mkdir -p "$home/log"
   : >"$home/rabbitmq-env.conf"
-  echo '[].' >"$home/enabled_plugins"
-  printf 'log.file.level = info\ndisk_free_limit.absolute = 1GB\n' >"$home/rabbitmq.conf"
+  echo "[${SERVICES_RABBITMQ_PLUGINS:-}]." >"$home/enabled_plugins"
+  printf 'log.file.level = info\ndisk_free_limit.absolute = 1GB\n%s\n' "${SERVICES_RABBITMQ_CONF:-}" >"$home/rabbitmq.conf"
   rabbitmq_ctl
   # epmd, the Erlang port mapper, would otherwise stay behind as a daemon on its default port.
   if ! pid epmd >/dev/null; then
