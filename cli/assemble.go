@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/config"
@@ -71,6 +72,13 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 		}
 		if d.Profile, err = newProfile(configured); err != nil {
 			return a, err
+		}
+		if strings.Contains(configured.AMQPExchange, "{") {
+			exchange, extra, err := relay.ParseTemplate(configured.AMQPExchange, settings.Outbox.Extra)
+			if err != nil {
+				return a, err
+			}
+			d.Exchange, settings.Outbox.Extra, configured.AMQPExchange = &exchange, extra, ""
 		}
 		if d.Publisher, err = newPublisher(configured, out, logger); err != nil {
 			return a, err

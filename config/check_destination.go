@@ -79,12 +79,14 @@ func checkPublishing(d *Destination, s *scope) {
 			s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise the one or lower the other", low.variable, low.text)
 		}
 	}
-	if len(d.AMQPExchange) > 255 {
+	if err := checkTemplate(d.AMQPExchange); err != nil {
+		s.bad("AMQP_EXCHANGE", "%s", err)
+	} else if len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{") {
 		s.bad("AMQP_EXCHANGE", "is too long; AMQP names have at most 255 bytes")
 	}
 }
 
-// checkTemplate checks the braces of a topic template; whether the columns exist is seen at start.
+// checkTemplate checks the braces of a template; whether the columns exist is seen at start.
 func checkTemplate(template string) error {
 	for rest := template; ; {
 		open := strings.IndexAny(rest, "{}")

@@ -97,7 +97,7 @@ type Destination struct {
 	// CloudEventsSource is empty unless the profile is cloudevents.
 	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/ and the table's name" desc:"the attribute source of profile cloudevents, a URI reference"`
 	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
-	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to"`
+	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}"`
 	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000" desc:"refused publishes until failed_at"`
 	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms" desc:"pause before the second try; doubles with each further one, with full jitter"`
 	BackoffMax         time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms" desc:"the longest pause between two tries"`

@@ -16,7 +16,7 @@ type Config struct {
 	Preferred map[string]string
 	Headers   map[string]string // names of headers to the columns whose text is sent as them, unless it is NULL
 	Key       Key
-	Extra     []string // further columns whose text each row carries, for topic templates
+	Extra     []string // further columns whose text each row carries, for templates
 	Delete    bool     // acknowledged rows are deleted instead of marked
 	Shards    int      // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
 }

@@ -216,7 +216,7 @@ func (p *parts) extra(names []string) {
 	for _, name := range names {
 		c := p.columns[name]
 		if c == nil {
-			p.fail("correct the template, or add the column", "table %s has no column %s, which a topic template names as {%s}", p.table(), name, name)
+			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), name, name)
 			return
 		}
 		p.readable(c)

@@ -28,7 +28,7 @@ func TestOpenProblems(t *testing.T) {
 		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
 			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
 		"key column": {pgtest.ShapeA, Config{Key: Key{Kind: KeyColumn, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
-		"template":   {pgtest.ShapeA, Config{Extra: []string{"tenant"}}, "has no column tenant, which a topic template names as {tenant}"},
+		"template":   {pgtest.ShapeA, Config{Extra: []string{"tenant"}}, "has no column tenant, which a template names as {tenant}"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -10,6 +10,7 @@ type Message struct {
 	ID       string // text form of the row's id; the message id on the wire
 	DedupID  string // what JetStream takes as Nats-Msg-Id: unique over everything in a stream
 	Topic    string // Kafka topic, NATS subject or AMQP routing key, never checked before
+	Exchange string // AMQP exchange; empty leaves it to the publisher, as do all that are not AMQP
 	Key      []byte // ordering key; nil is no key and no order, an empty slice is a key
 	Payload  []byte // nil for a NULL payload
 	Headers  []Header

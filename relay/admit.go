@@ -60,10 +60,8 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 	if shape := r.destination.Profile; shape != nil && r.Invalid == nil {
 		r.Invalid = shape(&r.Message, r.attempt)
 	}
-	if name, err := r.destination.Topic.topic(r.Row); err != nil {
+	if err := r.destination.address(r.Row); err != nil {
 		r.Invalid = err
-	} else {
-		r.Message.Topic = name
 	}
 	if !d.single() {
 		r.Message.DedupID += "/" + r.destination.Name
@@ -170,7 +168,7 @@ func (d *dispatch) holdOf(r *row) *hold {
 		return &r.destination.hold
 	}
 	if len(d.topics) > 0 {
-		if h := d.topics[topic{r.destination, r.Message.Topic}]; h.active() {
+		if h := d.topics[topicOf(r)]; h.active() {
 			return h
 		}
 	}

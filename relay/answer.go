@@ -80,9 +80,9 @@ func (a *answers) accepted(r *row) {
 	if a.ordinal && !r.key.keyless {
 		a.latest.note(r.key.hash(), r.Position.Ordinal)
 	}
-	if h := a.topics[topic{a.to, r.Message.Topic}]; h.active() {
+	if h := a.topics[topicOf(r)]; h.active() {
 		a.release(h)
-		delete(a.topics, topic{a.to, r.Message.Topic})
+		delete(a.topics, topicOf(r))
 		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
 	}
 	if a.member(r) {

@@ -14,8 +14,9 @@ import (
 type Destination struct {
 	Name      string
 	Publisher publisher.Publisher
-	Topics    []string // glob patterns of the rows' topics; none takes every row
-	Topic     Template // of the topic on the broker
+	Topics    []string  // glob patterns of the rows' topics; none takes every row
+	Topic     Template  // of the topic on the broker
+	Exchange  *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
 	// the row's own topic, and the number of the coming try.
 	Profile        func(m *publisher.Message, attempt int64) error
@@ -38,8 +39,8 @@ func (d *Destination) takes(topic string) bool {
 	return false
 }
 
-// A Template makes a row's topic on the broker from its columns. The zero Template is the row's own
-// topic.
+// A Template makes a row's topic or exchange on the broker from its columns. The zero Template is the
+// row's own topic.
 type Template struct {
 	parts []part
 }
@@ -64,7 +65,7 @@ func ParseTemplate(text string, extra []string) (Template, []string, error) {
 	for rest := text; rest != ""; {
 		before, after, found := strings.Cut(rest, "{")
 		if strings.Contains(before, "}") {
-			return t, extra, fmt.Errorf("topic template %q: a } without its {", text)
+			return t, extra, fmt.Errorf("template %q: a } without its {", text)
 		}
 		if before != "" {
 			t.parts = append(t.parts, part{text: before, column: literal})
@@ -74,7 +75,7 @@ func ParseTemplate(text string, extra []string) (Template, []string, error) {
 		}
 		name, behind, closed := strings.Cut(after, "}")
 		if !closed || name == "" || strings.Contains(name, "{") {
-			return t, extra, fmt.Errorf("topic template %q: write {topic} or {column}", text)
+			return t, extra, fmt.Errorf("template %q: write {topic} or {column}", text)
 		}
 		rest = behind
 		if name == "topic" {
@@ -96,8 +97,23 @@ func ParseTemplate(text string, extra []string) (Template, []string, error) {
 	return t, extra, nil
 }
 
-// topic returns the row's topic on the broker.
-func (t Template) topic(row *outbox.Row) (string, error) {
+// address writes into a row's message where it goes on the broker.
+func (d *Destination) address(row *outbox.Row) error {
+	topic, err := d.Topic.render(row)
+	if err != nil {
+		return err
+	}
+	if d.Exchange != nil {
+		if row.Message.Exchange, err = d.Exchange.render(row); err != nil {
+			return err
+		}
+	}
+	row.Message.Topic = topic
+	return nil
+}
+
+// render returns the template's text for a row that still has its own topic.
+func (t Template) render(row *outbox.Row) (string, error) {
 	if t.parts == nil {
 		return row.Message.Topic, nil
 	}
@@ -110,7 +126,7 @@ func (t Template) topic(row *outbox.Row) (string, error) {
 			b.WriteString(row.Message.Topic)
 		default:
 			if row.Nulls&(1<<p.column) != 0 {
-				return "", publisher.PermanentError("no topic", "the topic template needs column %s, which is NULL in this row", p.text)
+				return "", publisher.PermanentError("no topic", "the template of topic or exchange needs column %s, which is NULL in this row", p.text)
 			}
 			b.WriteString(row.Extra[p.column])
 		}

@@ -17,7 +17,7 @@ func TestTemplate(t *testing.T) {
 		if err != nil || !slices.Equal(extra, []string{"region", "version"}) {
 			t.Fatalf("%s: %q, %v", text, extra, err)
 		}
-		if got, err := template.topic(row); got != want || err != nil {
+		if got, err := template.render(row); got != want || err != nil {
 			t.Errorf("%s gives %q, %v, want %q", text, got, err, want)
 		}
 	}
@@ -25,7 +25,7 @@ func TestTemplate(t *testing.T) {
 	if err != nil || !slices.Equal(extra, []string{"region", "version", "tenant"}) {
 		t.Fatal(extra, err)
 	}
-	if _, err := template.topic(row); publisher.ClassOf(err) != publisher.Permanent {
+	if _, err := template.render(row); publisher.ClassOf(err) != publisher.Permanent {
 		t.Errorf("NULL in the template: %v", err)
 	}
 	for _, text := range []string{"{", "}", "{}", "a{b", "{a{b}}", "a}b"} {

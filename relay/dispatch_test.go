@@ -47,7 +47,7 @@ func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
 	}
 	h := &hold{}
 	h.fail(causeTopology, publisher.ErrClosed, now)
-	d.topics[topic{to, "b"}] = h
+	d.topics[topic{destination: to, name: "b"}] = h
 	d.take(of("b", 3), nil, false, now)
 	d.release(h)
 	blocks := d.rereads(now)

@@ -41,11 +41,14 @@ func (h *hold) fail(c cause, err error, now time.Time) bool {
 	return h.failures == 1
 }
 
-// topic names a topic of a destination.
+// topic names a topic of a destination; on an AMQP broker, a routing key on an exchange.
 type topic struct {
-	destination *destination
-	name        string
+	destination    *destination
+	exchange, name string
 }
+
+// topicOf returns the topic that a row is published to.
+func topicOf(r *row) topic { return topic{r.destination, r.Message.Exchange, r.Message.Topic} }
 
 // held lets the row's key wait for its destination or topic, or for a moment.
 func (a *answers) held(r *row, c cause, err error) {
@@ -60,7 +63,7 @@ func (a *answers) held(r *row, c cause, err error) {
 		a.blocks.waitFor(a.block(r, c), &a.to.hold)
 	case publisher.ScopeTopic:
 		a.alive = true
-		name := topic{a.to, r.Message.Topic}
+		name := topicOf(r)
 		h := a.topics[name]
 		if h == nil {
 			h = &hold{}

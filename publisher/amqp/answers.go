@@ -9,19 +9,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// topologyOfAll is the answer when something is missing that every message needs.
-func topologyOfAll(short, format string, args ...any) error {
-	return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeDestination, Short: short, Err: fmt.Errorf(format, args...)}
+// topology is the answer when something is missing at the broker that everything within scope needs.
+func topology(scope publisher.Scope, short, format string, args ...any) error {
+	return &publisher.Error{Class: publisher.Topology, Scope: scope, Short: short, Err: fmt.Errorf(format, args...)}
 }
 
 // returned is the answer for a mandatory message that the broker gave back. It is confirmed as well,
 // since the broker has done with it what it could.
-func returned(exchange string, r *amqp091.Return) error {
-	if exchange == "" {
+func returned(r *amqp091.Return) error {
+	if r.Exchange == "" {
 		return publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText)
 	}
 	return publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
-		exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)
+		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)
 }
 
 // nacked is the answer for a negative confirm. RabbitMQ gives it for the state of a queue, never
@@ -43,7 +43,11 @@ func unanswered(err error) error {
 func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 	switch cause.Code {
 	case amqp091.NotFound:
-		return topologyOfAll("no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause)
+		scope := publisher.ScopeDestination
+		if m.Exchange != "" {
+			scope = publisher.ScopeTopic
+		}
+		return topology(scope, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause)
 	case amqp091.AccessRefused:
 		return publisher.TopologyError("access refused", "RabbitMQ refuses publishing to %q on exchange %q: grant the right to write: %w",
 			m.Topic, exchange, cause)

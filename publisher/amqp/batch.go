@@ -1,7 +1,6 @@
 package amqp
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -12,20 +11,20 @@ import (
 )
 
 // A batch is the state of one call of Publish. Of each key only the first unanswered message may be
-// sent; it is either in ready, in alone, or in flight.
+// sent; it is either in ready, among the suspects, or in flight.
 type batch struct {
-	exchange string
+	exchange string // of messages that name none
 	messages []publisher.Message
 	answers  []error
 	open     int   // messages without an answer
 	next     []int // the following message of the same key, 0 for none
 
-	ready   []int    // may be sent now, in this order
-	flights []flight // sent on the channel and unanswered
-	alone   []int    // unanswered on a channel that the broker has closed, likely culprits first
-	trial   bool     // one of alone is in flight, or they are to be sent next
-	doubted map[int]bool
-	topics  map[string]error // topics that this call has found unusable
+	ready    []int    // may be sent now, in this order
+	flights  []flight // sent on the channel and unanswered
+	suspects suspects
+
+	exchanges map[string]error // that messages name, with what was found of each; nil if none do
+	routes    map[route]error  // that this call has found unusable
 }
 
 // A flight is a message on the wire.
@@ -35,6 +34,9 @@ type flight struct {
 	answered bool
 	returned *amqp091.Return
 }
+
+// A route is where a message goes.
+type route struct{ exchange, topic string }
 
 func newBatch(exchange string, messages []publisher.Message) *batch {
 	b := &batch{
@@ -48,6 +50,7 @@ func newBatch(exchange string, messages []publisher.Message) *batch {
 	}
 	last := make(map[string]int, len(messages))
 	for i := range messages {
+		b.name(messages[i].Exchange)
 		if key := messages[i].Key; key != nil {
 			before, found := last[string(key)]
 			last[string(key)] = i
@@ -61,8 +64,61 @@ func newBatch(exchange string, messages []publisher.Message) *batch {
 	return b
 }
 
+// name notes an exchange that a message names, to be looked for before it is used.
+func (b *batch) name(exchange string) {
+	if exchange == "" || checkExchangeName(exchange) != nil {
+		return
+	}
+	if b.exchanges == nil {
+		b.exchanges = map[string]error{}
+	}
+	b.exchanges[exchange] = nil
+}
+
+// route returns where a message goes.
+func (b *batch) route(i int) route {
+	m := &b.messages[i]
+	if m.Exchange != "" {
+		return route{m.Exchange, m.Topic}
+	}
+	return route{b.exchange, m.Topic}
+}
+
+// unusable returns what is known against a message's route.
+func (b *batch) unusable(i int) error {
+	if b.exchanges != nil {
+		if err := b.exchanges[b.messages[i].Exchange]; err != nil {
+			return err
+		}
+	}
+	if b.routes != nil {
+		return b.routes[b.route(i)]
+	}
+	return nil
+}
+
 // complete tells whether every message has its answer.
 func (b *batch) complete() bool { return b.open == 0 }
+
+// lookForExchanges asks for the exchanges before they are used. One that messages name and that is
+// missing is held against these; otherwise an error is the answer for all that was not sent.
+func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
+	if err := conn.checkExchange(ctx, b.exchange, publisher.ScopeDestination); err != nil {
+		return err
+	}
+	for name, known := range b.exchanges {
+		if known != nil {
+			continue
+		}
+		err := conn.checkExchange(ctx, name, publisher.ScopeTopic)
+		if publisher.ClassOf(err) == publisher.Topology {
+			b.exchanges[name] = err
+		} else if err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // run publishes on the channel until all is answered or the broker closes the channel: then it
 // returns nil, and what is still open needs another channel. It returns the answer for messages that
@@ -109,25 +165,31 @@ func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
 
 // sendable tells whether there is a message to send and room for it.
 func (b *batch) sendable() bool {
-	if b.trial {
-		return len(b.flights) == 0 && len(b.alone)+len(b.ready) > 0
+	if b.alone() {
+		return len(b.flights) == 0
 	}
-	return len(b.flights) < window && len(b.ready) > 0
+	return !b.suspects.trial && len(b.flights) < window && len(b.ready) > 0
 }
 
+// sendNext sends the next message, or answers it when it cannot be sent.
 func (b *batch) sendNext(ch *channel) error {
-	from := &b.ready
-	if b.trial = len(b.alone) > 0; b.trial {
-		from = &b.alone
+	from, alone := &b.ready, b.alone()
+	if alone {
+		from = &b.suspects.waiting
 	}
 	i := (*from)[0]
 	m := &b.messages[i]
-	if err := b.topics[m.Topic]; err != nil {
+	if err := b.unusable(i); err != nil {
 		*from = (*from)[1:]
 		b.answer(i, err)
 		return nil
 	}
-	confirm, err := ch.publish(b.exchange, m)
+	if !alone && !ch.conn.carries(len(m.Payload)) {
+		*from = (*from)[1:]
+		b.suspect(i)
+		return nil
+	}
+	confirm, err := ch.publish(b.route(i).exchange, m)
 	if errors.Is(err, amqp091.ErrClosed) {
 		return nil // not sent
 	}
@@ -135,6 +197,7 @@ func (b *batch) sendNext(ch *channel) error {
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
 		b.flights = append(b.flights, flight{message: i, confirm: confirm})
+		b.suspects.trial = alone
 	case final:
 		b.answer(i, err)
 	default:
@@ -164,10 +227,11 @@ func (b *batch) settle(ch *channel) {
 		case !f.answered:
 			open = append(open, f)
 		case f.returned != nil:
-			b.condemn(f.message, returned(b.exchange, f.returned))
+			b.condemn(f.message, returned(f.returned))
 		case f.confirm.Acked():
-			ch.conn.useful.Store(true)
+			ch.conn.accepted(len(m.Payload))
 			b.answer(f.message, nil)
+			b.acquit(f.message)
 		case ch.closed():
 			open = append(open, f)
 		default:
@@ -175,9 +239,12 @@ func (b *batch) settle(ch *channel) {
 		}
 	}
 	b.flights = open
+	if len(open) == 0 {
+		b.suspects.trial = false
+	}
 }
 
-// matchReturns finds the messages that the broker gave back by id and topic, and takes all that look
+// matchReturns finds the messages that the broker gave back by id and route, and takes all that look
 // alike: a message returned needlessly is sent again, one missed would be lost.
 func (b *batch) matchReturns(ch *channel) {
 	for {
@@ -187,9 +254,9 @@ func (b *batch) matchReturns(ch *channel) {
 				return
 			}
 			for i := range b.flights {
-				m := &b.messages[b.flights[i].message]
-				if m.ID == r.MessageId && m.Topic == r.RoutingKey {
-					b.flights[i].returned = &r
+				f := &b.flights[i]
+				if b.messages[f.message].ID == r.MessageId && b.route(f.message) == (route{r.Exchange, r.RoutingKey}) {
+					f.returned = &r
 				}
 			}
 		default:
@@ -198,52 +265,13 @@ func (b *batch) matchReturns(ch *channel) {
 	}
 }
 
-// closed sorts out what the end of a channel means for what was in flight on it. It returns the
-// answer for messages that were not sent, or nil when they can be sent on another channel.
-func (b *batch) closed(ctx context.Context, ch *channel) error {
-	for _, f := range b.flights {
-		select {
-		case <-f.confirm.Done():
-		case <-ctx.Done():
-			return publisher.ErrNotAttempted
-		}
-	}
-	b.settle(ch) // what was confirmed just before
-	if ch.conn.amqp.IsClosed() || ch.cause == nil {
-		return ch.conn.lost()
-	}
-	if ch.cause.Code == amqp091.NotFound {
-		ch.conn.exchangeSeen.Store(false)
-	}
-	if len(b.flights) == 1 {
-		i := b.flights[0].message
-		b.condemn(i, guilty(b.exchange, &b.messages[i], ch.cause))
-		b.flights = b.flights[:0]
-		b.ready = append(b.alone, b.ready...) // found: the others may go together again
-		b.alone, b.trial = nil, false
-		return nil
-	}
-	if b.doubted == nil {
-		b.doubted = map[int]bool{}
-	}
-	for _, f := range b.flights {
-		b.doubted[f.message] = true
-		b.alone = append(b.alone, f.message)
-	}
-	slices.SortStableFunc(b.alone, func(i, j int) int {
-		return cmp.Compare(b.messages[j].Size(), b.messages[i].Size()) // mostly it is a size that is refused
-	})
-	b.flights, b.trial = b.flights[:0], len(b.alone) > 0
-	return nil
-}
-
-// condemn answers a message with what the broker says of it; a verdict on its topic is remembered.
+// condemn answers a message with what the broker says of it; a verdict on its route is remembered.
 func (b *batch) condemn(i int, err error) {
 	if publisher.ClassOf(err) == publisher.Topology || publisher.ClassOf(err) == publisher.Unavailable {
-		if b.topics == nil {
-			b.topics = map[string]error{}
+		if b.routes == nil {
+			b.routes = map[route]error{}
 		}
-		b.topics[b.messages[i].Topic] = err
+		b.routes[b.route(i)] = err
 	}
 	b.answer(i, err)
 }
@@ -271,8 +299,8 @@ func (b *batch) end(err error) {
 	for _, f := range b.flights {
 		b.answer(f.message, unanswered(err))
 	}
-	for _, i := range slices.Concat(b.alone, b.ready) {
-		if b.doubted[i] {
+	for _, i := range slices.Concat(b.suspects.waiting, b.ready) {
+		if b.suspects.doubts[i] > 0 {
 			b.answer(i, unanswered(err))
 		} else {
 			b.answer(i, err)

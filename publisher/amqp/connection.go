@@ -24,15 +24,16 @@ type connection struct {
 	log     *slog.Logger
 	running *sync.WaitGroup // the publisher's
 
-	useful       atomic.Bool                   // a message was accepted on it
-	exchangeSeen atomic.Bool                   // the exchange was there when last looked for
-	blocked      atomic.Pointer[string]        // the broker's reason while it blocks publishing
-	cause        atomic.Pointer[amqp091.Error] // why it ended, if not by us
+	useful  atomic.Bool                   // a message was accepted on it
+	largest atomic.Int64                  // size of the largest payload that was accepted
+	blocked atomic.Pointer[string]        // the broker's reason while it blocks publishing
+	cause   atomic.Pointer[amqp091.Error] // why it ended, if not by us
 
-	mu      sync.Mutex
-	idle    []*channel
-	busy    map[*channel]struct{}
-	closing bool
+	mu        sync.Mutex
+	exchanges map[string]struct{} // that were there when last looked for
+	idle      []*channel
+	busy      map[*channel]struct{}
+	closing   bool
 }
 
 // start begins to watch the connection.
@@ -129,7 +130,7 @@ func (c *connection) ping(ctx context.Context, exchange string) error {
 		return err
 	}
 	if exchange != "" {
-		return c.lookFor(ctx, exchange)
+		return c.lookFor(ctx, exchange, publisher.ScopeDestination)
 	}
 	err := c.ask(ctx, func(conn *amqp091.Connection) error {
 		ch, err := conn.Channel()
@@ -151,15 +152,32 @@ func (c *connection) failed(what string, err error) error {
 
 // checkExchange looks for the exchange before it is first used: publishing to a missing one closes
 // the channel and leaves everything on it without an answer. The default exchange is always there.
-func (c *connection) checkExchange(ctx context.Context, name string) error {
-	if name == "" || c.exchangeSeen.Load() {
+func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope) error {
+	if name == "" {
 		return nil
 	}
-	return c.lookFor(ctx, name)
+	c.mu.Lock()
+	_, seen := c.exchanges[name]
+	c.mu.Unlock()
+	if seen {
+		return nil
+	}
+	return c.lookFor(ctx, name, scope)
 }
 
-// lookFor asks for the exchange on a channel of its own, which the broker closes if there is none.
-func (c *connection) lookFor(ctx context.Context, name string) error {
+// maxExchanges is how many exchanges are remembered; rows may name any number.
+const maxExchanges = 1000
+
+// forgetExchanges has exchanges looked for again before they are used.
+func (c *connection) forgetExchanges() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	clear(c.exchanges)
+}
+
+// lookFor asks for the exchange on a channel of its own, which the broker closes if there is none. That
+// is held against what scope says.
+func (c *connection) lookFor(ctx context.Context, name string, scope publisher.Scope) error {
 	err := c.ask(ctx, func(conn *amqp091.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
@@ -172,15 +190,20 @@ func (c *connection) lookFor(ctx context.Context, name string) error {
 		return ch.Close()
 	})
 	if err == nil {
-		c.exchangeSeen.Store(true)
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if len(c.exchanges) >= maxExchanges {
+			clear(c.exchanges)
+		}
+		c.exchanges[name] = struct{}{}
 		return nil
 	}
 	if answer, ok := errors.AsType[*amqp091.Error](err); ok {
 		switch answer.Code {
 		case amqp091.NotFound:
-			return topologyOfAll("no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
+			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
 		case amqp091.AccessRefused:
-			return topologyOfAll("exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
+			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
 		}
 	}
 	return c.failed("check exchange", err)

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -20,9 +19,8 @@ type fake struct {
 	// publish is called for each message on its connection's goroutine.
 	publish func(m *sent)
 	// login decides on a SASL PLAIN response; nil lets everybody in.
-	login func(response string) bool
-	// missing tells that there is no exchange.
-	missing atomic.Bool
+	login   func(response string) bool
+	missing sync.Map // names of exchanges that are not there
 
 	mu    sync.Mutex
 	conns []*fakeConn // all that were ever accepted
@@ -171,7 +169,8 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 	case [2]uint16{20, 41}: // channel close-ok
 		delete(c.closed, channel)
 	case [2]uint16{40, 10}: // exchange declare
-		if c.fake.missing.Load() {
+		name, _ := short(payload[6:])
+		if _, missing := c.fake.missing.Load(name); missing {
 			c.closeChannel(channel, 404, "NOT_FOUND - no exchange")
 			break
 		}

@@ -254,7 +254,7 @@ func TestExchangeGoesAway(t *testing.T) {
 	var f *fake
 	f = newFake(t, listen(t), func(m *sent) {
 		received++
-		f.missing.Store(true)
+		f.missing.Store(m.exchange, true)
 		m.closeChannel(404, "NOT_FOUND - no exchange")
 	})
 	p := f.open(t, "exchange")

@@ -31,7 +31,12 @@ type harness struct {
 
 func newHarness(t testing.TB, exchangeKind, queueKind string) *harness {
 	t.Helper()
-	h := &harness{url: publishertest.Endpoint(t, "TEST_AMQP_URL"), kind: queueKind, queues: map[string]*queue{}}
+	return harnessAt(t, publishertest.Endpoint(t, "TEST_AMQP_URL"), exchangeKind, queueKind)
+}
+
+func harnessAt(t testing.TB, url, exchangeKind, queueKind string) *harness {
+	t.Helper()
+	h := &harness{url: url, kind: queueKind, queues: map[string]*queue{}}
 	conn, err := amqp091.Dial(h.url)
 	if err != nil {
 		t.Fatal(err)

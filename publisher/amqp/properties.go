@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"cmp"
 	"strings"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -18,7 +19,7 @@ const (
 // publishing returns the message as it goes out, its headers in table, which is overwritten.
 // What AMQP cannot carry is Permanent: on the wire it would end the connection for everybody.
 func publishing(m *publisher.Message, table amqp091.Table, frameMax int) (amqp091.Publishing, error) {
-	if err := m.CheckHeaders(); err != nil {
+	if err := cmp.Or(m.CheckHeaders(), checkExchangeName(m.Exchange)); err != nil {
 		return amqp091.Publishing{}, err
 	}
 	p := amqp091.Publishing{
@@ -70,4 +71,17 @@ func publishing(m *publisher.Message, table amqp091.Table, frameMax int) (amqp09
 		return p, publisher.PermanentError("headers too large", "headers and key take %d bytes, the connection's frame_max is %d", size, frameMax)
 	}
 	return p, nil
+}
+
+// checkExchangeName returns the answer for messages that name an exchange which AMQP cannot name.
+func checkExchangeName(name string) error {
+	if len(name) > maxShortString {
+		return publisher.PermanentError("name too long", "the exchange has %d bytes, AMQP allows %d", len(name), maxShortString)
+	}
+	for i := range len(name) {
+		if name[i] == '\r' || name[i] == '\n' {
+			return publisher.PermanentError("illegal exchange", "the exchange %q holds a line break", name)
+		}
+	}
+	return nil
 }

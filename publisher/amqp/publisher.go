@@ -3,8 +3,10 @@
 //
 // One connection carries everything. Each call of Publish has a channel for itself, since delivery
 // tags follow the order of publishing, and channels are kept for later calls. What the broker can
-// only say by closing a channel (an oversized body, a missing right) it does not say of one message:
-// the call then sends those without an answer again one by one, until the guilty one is alone.
+// only say by closing a channel (an oversized body, a missing right) it does not say of one message,
+// and it costs all on the channel their answers. So exchanges are looked for before they are used, and
+// a payload larger than all before it on the connection goes alone. Where the channel is closed even
+// so, the call sends those without an answer again one by one, until the guilty one is alone.
 //
 // Negative confirms come from queues, not from messages: a queue that is full and rejects, a quorum
 // queue that has failed. They are Unavailable for the topic. A confirm that the library turns false
@@ -31,7 +33,8 @@ type Config struct {
 	// TLS is used with amqps; nil leaves it to the URL's parameters and the system's certificates.
 	// An empty ServerName stands for the URL's host.
 	TLS *tls.Config
-	// Exchange is what is published to; "" is the default exchange, where the topic names a queue.
+	// Exchange is what messages are published to that name none; "" is the default exchange, where the
+	// topic names a queue.
 	Exchange string
 	// Name is shown by the broker as the connection's name.
 	Name string
@@ -41,7 +44,7 @@ type Config struct {
 	Logger *slog.Logger
 }
 
-// A Publisher publishes to one exchange. It implements [publisher.Publisher].
+// A Publisher publishes to one broker or cluster. It implements [publisher.Publisher].
 type Publisher struct {
 	config Config
 	log    *slog.Logger
@@ -104,7 +107,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		if err := conn.usable(); err != nil {
 			return err
 		}
-		if err := conn.checkExchange(ctx, p.config.Exchange); err != nil {
+		if err := b.lookForExchanges(ctx, conn); err != nil {
 			return err
 		}
 		ch, err := conn.take(ctx)

@@ -1,0 +1,90 @@
+package amqp_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/rabbitmq/amqp091-go"
+)
+
+// An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It takes
+// TLS and client certificates of its authority, and messages of up to 1 MiB.
+type ownBroker struct {
+	dir       string
+	authority *authority
+	harness   *harness
+	secure    string // host:port of the TLS listener, whose certificate is for localhost
+}
+
+// ownLimit is the largest payload that an own broker takes.
+const ownLimit = 1 << 20
+
+func newOwnBroker(t *testing.T) *ownBroker {
+	t.Helper()
+	o := &ownBroker{dir: t.TempDir(), authority: newAuthority(t)}
+	free := listen(t)
+	port := free.Addr().(*net.TCPAddr).Port
+	_ = free.Close()
+	o.secure = fmt.Sprint("localhost:", port)
+	server := o.authority.issue(t, leaf{name: "localhost"})
+	conf := []string{
+		fmt.Sprint("listeners.ssl.default = 127.0.0.1:", port),
+		"ssl_options.cacertfile = " + write(t, o.dir, "ca.pem", o.authority.pem),
+		"ssl_options.certfile = " + write(t, o.dir, "server.pem", server.cert),
+		"ssl_options.keyfile = " + write(t, o.dir, "server.key", server.key),
+		"ssl_options.verify = verify_peer",
+		"ssl_options.fail_if_no_peer_cert = false",
+		"ssl_cert_login_from = common_name",
+		"auth_mechanisms.1 = PLAIN",
+		"auth_mechanisms.2 = EXTERNAL",
+		fmt.Sprint("max_message_size = ", ownLimit),
+	}
+	t.Cleanup(func() { o.services(t, nil, "wipe") })
+	o.services(t, conf, "up")
+	var url string
+	for line := range strings.Lines(o.services(t, nil, "env")) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), "export TEST_AMQP_URL="); found {
+			url = strings.Trim(value, "'")
+		}
+	}
+	o.harness = harnessAt(t, url, "", amqp091.QueueTypeClassic)
+	return o
+}
+
+// services runs a verb of dev/services.sh for this broker and returns what it prints.
+func (o *ownBroker) services(t *testing.T, conf []string, verb string) string {
+	t.Helper()
+	cmd := exec.Command("../../dev/services.sh", verb)
+	if verb != "env" {
+		cmd.Args = append(cmd.Args, "rabbitmq")
+	}
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_") {
+			cmd.Env = append(cmd.Env, pair)
+		}
+	}
+	cmd.Env = append(cmd.Env, "SERVICES_MODE=native", "SERVICES_DIR="+o.dir, "SERVICES_PORT_OFFSET=1750",
+		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl", "SERVICES_RABBITMQ_CONF="+strings.Join(conf, "\n"))
+	var problems strings.Builder
+	cmd.Stderr = &problems
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("dev/services.sh %s: %v\n%s", verb, err, problems.String())
+	}
+	return string(out)
+}
+
+// write puts a file into a directory and returns its path.
+func write(t *testing.T, dir, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

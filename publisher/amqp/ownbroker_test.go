@@ -1,0 +1,10 @@
+package amqp_test
+
+import "testing"
+
+// What needs a broker that nobody else uses.
+func TestOwnBroker(t *testing.T) {
+	t.Parallel()
+	o := newOwnBroker(t)
+	t.Run("neighbours of a refused message", o.neighbours)
+}

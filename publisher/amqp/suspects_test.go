@@ -1,0 +1,141 @@
+package amqp_test
+
+import (
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A payload larger than any before it on the connection is not sent together with others, which the
+// broker would leave without an answer if it refused it.
+func TestUnprovenPayloadGoesAlone(t *testing.T) {
+	t.Parallel()
+	const limit = 40_000
+	copies := map[string]int{}
+	var held []*sent // unanswered
+	f := newFake(t, listen(t), func(m *sent) {
+		copies[m.id]++
+		held = append(held, m)
+		if len(m.body) > limit {
+			if len(held) > 1 {
+				t.Errorf("message %s is on the wire with %d others", m.id, len(held)-1)
+			}
+			held = nil
+			m.closeChannel(406, "PRECONDITION_FAILED - message size is larger than configured max size")
+			return
+		}
+		m.ackAll()
+		held = nil
+	})
+	p := f.open(t, "")
+	sizes := map[int]int{10: 20_000, 20: 41_000, 30: 20_000, 40: 500_000, 50: 39_000, 60: 41_000}
+	messages := numbered(300, 100, "topic")
+	for i, size := range sizes {
+		messages[i].Payload = make([]byte, size)
+	}
+	for i, err := range p.Publish(within(t, 10*time.Second), messages) {
+		switch {
+		case sizes[i] > limit:
+			want(t, fmt.Sprint("message ", i), err, publisher.Permanent)
+		case i >= 100 && sizes[i%100] > limit:
+			want(t, fmt.Sprint("message ", i), err, publisher.NotAttempted)
+		default:
+			want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
+		}
+	}
+	p.Close()
+	f.stop()
+	for id, n := range copies {
+		if n != 1 {
+			t.Errorf("message %s was sent %d times", id, n)
+		}
+	}
+}
+
+// When a payload of that size has been accepted, others are sent together.
+func TestProvenPayloadsGoTogether(t *testing.T) {
+	t.Parallel()
+	const n = 8
+	received := 0
+	f := newFake(t, listen(t), func(m *sent) {
+		if received++; received == 1 || received == n {
+			m.ackAll() // but for the first, all are answered by the last
+		}
+	})
+	messages := numbered(n, 0, "topic")
+	for i := range messages {
+		messages[i].Payload = make([]byte, 100_000)
+	}
+	for i, err := range f.open(t, "").Publish(within(t, 10*time.Second), messages) {
+		want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
+	}
+}
+
+// A right is missing for one routing key. The others are not tried one by one for each message: one that
+// is accepted speaks for all of its key.
+func TestAcceptedRouteSpeaksForOthers(t *testing.T) {
+	t.Parallel()
+	const n = 400
+	closed, answered := false, 0
+	f := newFake(t, listen(t), func(m *sent) {
+		switch {
+		case m.topic == "forbidden":
+			closed = true
+			m.closeChannel(403, "ACCESS_REFUSED")
+		case closed: // the first one, then all others with the last
+			if answered++; answered == 1 || answered == n-1 {
+				m.ackAll()
+			}
+		}
+	})
+	messages := numbered(n, 0, "allowed")
+	messages[n/2].Topic = "forbidden"
+	for i, err := range f.open(t, "").Publish(within(t, 10*time.Second), messages) {
+		class := publisher.Accepted
+		if i == n/2 {
+			class = publisher.Topology
+		}
+		want(t, fmt.Sprint("message ", i), err, class)
+	}
+}
+
+func TestNamedExchanges(t *testing.T) {
+	t.Parallel()
+	var sentTo atomic.Int64
+	f := newFake(t, listen(t), func(m *sent) {
+		if !strings.HasPrefix(m.exchange, "there-") {
+			t.Errorf("message %s was sent to exchange %q", m.id, m.exchange)
+		}
+		sentTo.Add(1)
+		m.ack()
+	})
+	f.missing.Store("gone", true)
+	messages := numbered(300, 30, "topic")
+	for i := range messages {
+		messages[i].Exchange = fmt.Sprint("there-", i%3)
+	}
+	messages[7].Exchange = "gone"
+	messages[8].Exchange = strings.Repeat("x", 256)
+	for i, err := range f.open(t, "").Publish(within(t, 10*time.Second), messages) {
+		switch {
+		case i == 7:
+			want(t, "the message for no exchange", err, publisher.Topology)
+			if publisher.ScopeOf(err) != publisher.ScopeTopic {
+				t.Errorf("the answer reaches %v, want the topic", publisher.ScopeOf(err))
+			}
+		case i == 8:
+			want(t, "the message for an impossible exchange", err, publisher.Permanent)
+		case i%30 == 7, i%30 == 8:
+			want(t, fmt.Sprint("message ", i), err, publisher.NotAttempted)
+		default:
+			want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
+		}
+	}
+	if got := sentTo.Load(); got != 280 {
+		t.Errorf("%d messages were sent, want 280", got)
+	}
+}
