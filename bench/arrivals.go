@@ -72,6 +72,13 @@ func (a *arrivals) at(row int) time.Time {
 	return a.first[row]
 }
 
+// wrong returns how many messages arrived twice or behind a later row of their key.
+func (a *arrivals) wrong() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.duplicates + a.disordered
+}
+
 // await waits until so many rows have arrived.
 func (a *arrivals) await(ctx context.Context, rows int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)

@@ -28,6 +28,7 @@ type drainer struct {
 	name  string
 	hot   int // percentage of the rows on one key
 	start func(ctx context.Context, topic string) (*program, error)
+	check func() error // after each run; may be nil
 }
 
 // drainStudy lets yardstick and relay drain the same rows by turns. With a hot key, the yardstick's rows
@@ -138,6 +139,11 @@ func (l *lab) drain(ctx context.Context, table *outbox, b namedBroker, p drainer
 	}
 	if d, err = l.timeDrain(ctx, table, b, p, topic); err != nil {
 		return d, err
+	}
+	if p.check != nil {
+		if err := p.check(); err != nil {
+			return d, err
+		}
 	}
 	return d, table.checkRelayed(ctx, b, topic, l.rows)
 }

@@ -24,6 +24,8 @@ type study struct {
 var studies = []study{
 	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all, run: drainStudy},
 	{name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats", run: latencyStudy},
+	{name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats", run: replicasStudy},
+	{name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3, broker: all, run: delayStudy},
 }
 
 func main() {

@@ -72,13 +72,21 @@ func (o *outbox) seed(ctx context.Context, s seed) error {
 	if _, err := o.conn.Exec(ctx, "truncate outbox_messages restart identity"); err != nil {
 		return fmt.Errorf("seed: %w", err)
 	}
-	if _, err := o.conn.Exec(ctx, fill, s.rows, s.topic, s.keys, s.hot); err != nil {
-		return fmt.Errorf("seed: %w", err)
+	if err := o.fill(ctx, s); err != nil {
+		return err
 	}
 	for _, statement := range []string{"vacuum analyze outbox_messages", "checkpoint"} {
 		if _, err := o.conn.Exec(ctx, statement); err != nil {
 			return fmt.Errorf("seed: %w", err)
 		}
+	}
+	return nil
+}
+
+// fill commits rows at once.
+func (o *outbox) fill(ctx context.Context, s seed) error {
+	if _, err := o.conn.Exec(ctx, fill, s.rows, s.topic, s.keys, s.hot); err != nil {
+		return fmt.Errorf("fill: %w", err)
 	}
 	return nil
 }

@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/url"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// proxy forwards TCP connections to a server. It delays what is sent to it, however much that is, and counts.
+type proxy struct {
+	url   string // of the server, through the proxy
+	bytes atomic.Int64
+	open  atomic.Int64 // connections
+	// statements counts those of PostgreSQL's simple and extended protocols, if the server is one.
+	statements atomic.Int64
+
+	server   string
+	delay    time.Duration
+	listener net.Listener
+	running  sync.WaitGroup
+	stop     context.CancelFunc
+}
+
+// startProxy starts a proxy before the server of a URL.
+func startProxy(ctx context.Context, address string, delay time.Duration) (*proxy, error) {
+	u, err := url.Parse(address)
+	if err != nil {
+		return nil, errors.New("an address is no URL")
+	}
+	p := &proxy{server: u.Host, delay: delay}
+	if p.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {
+		return nil, err
+	}
+	u.Host = p.listener.Addr().String()
+	p.url = u.String()
+	back := io.Copy
+	if u.Scheme == "kafka" {
+		if back, err = p.advertised(); err != nil {
+			return nil, err
+		}
+	}
+	toServer := p.delayed
+	if u.Scheme == "postgres" || u.Scheme == "postgresql" {
+		toServer = func(ctx context.Context, server io.Writer, client io.Reader) {
+			reader, writer := io.Pipe()
+			p.running.Go(func() { p.count(reader) })
+			p.delayed(ctx, server, io.TeeReader(client, writer))
+			_ = writer.Close() // it never fails
+		}
+	}
+	ctx, p.stop = context.WithCancel(ctx)
+	p.running.Go(func() {
+		for {
+			client, err := p.listener.Accept()
+			if err != nil {
+				return
+			}
+			p.running.Go(func() { p.forward(ctx, client, toServer, back) })
+		}
+	})
+	return p, nil
+}
+
+func (p *proxy) close() {
+	p.stop()
+	_ = p.listener.Close()
+	p.running.Wait()
+}
+
+func (p *proxy) forward(ctx context.Context, client net.Conn, toServer func(context.Context, io.Writer, io.Reader), back func(io.Writer, io.Reader) (int64, error)) {
+	defer client.Close()
+	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
+	if err != nil {
+		return // the client sees its connection closed
+	}
+	defer server.Close()
+	p.open.Add(1)
+	defer p.open.Add(-1)
+	var both sync.WaitGroup
+	end := context.AfterFunc(ctx, func() { _, _ = client.Close(), server.Close() })
+	defer end()
+	both.Go(func() {
+		toServer(ctx, server, client)
+		_ = server.Close() // the other direction ends too
+	})
+	_, _ = back(client, server) // however it ends, so does the connection
+	_ = client.Close()
+	both.Wait()
+}
+
+// chunk is what arrived at once, with the time at which it may go on.
+type chunk struct {
+	due  time.Time
+	data []byte
+}
+
+// delayed copies and lets everything arrive later by the delay, without making it slower.
+func (p *proxy) delayed(ctx context.Context, server io.Writer, client io.Reader) {
+	chunks := make(chan chunk, 1<<14)
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		for c := range chunks {
+			if pause(ctx, time.Until(c.due)) == nil {
+				_, _ = server.Write(c.data) // a lost connection ends the reading too
+			}
+		}
+	}()
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := client.Read(buffer)
+		if n > 0 {
+			p.bytes.Add(int64(n))
+			chunks <- chunk{time.Now().Add(p.delay), bytes.Clone(buffer[:n])}
+		}
+		if err != nil {
+			break
+		}
+	}
+	close(chunks)
+	<-written
+}
+
+// advertised returns how to copy a Kafka broker's answers so that the address by which it wants to be
+// reached is the proxy's.
+func (p *proxy) advertised() (func(io.Writer, io.Reader) (int64, error), error) {
+	pattern := func(address string) ([]byte, error) {
+		host, text, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, err
+		}
+		port, err := strconv.ParseUint(text, 10, 16)
+		return binary.BigEndian.AppendUint32([]byte(host), uint32(port)), err
+	}
+	theirs, err := pattern(p.server)
+	if err != nil {
+		return nil, err
+	}
+	ours, err := pattern(p.listener.Addr().String())
+	if err != nil {
+		return nil, err
+	}
+	return func(client io.Writer, server io.Reader) (int64, error) {
+		var size [4]byte
+		for {
+			if _, err := io.ReadFull(server, size[:]); err != nil {
+				return 0, err
+			}
+			answer := make([]byte, binary.BigEndian.Uint32(size[:]))
+			if _, err := io.ReadFull(server, answer); err != nil {
+				return 0, err
+			}
+			answer = bytes.ReplaceAll(answer, theirs, ours)
+			if _, err := client.Write(append(size[:], answer...)); err != nil {
+				return 0, err
+			}
+		}
+	}, nil
+}
+
+// count counts the statements in what a client of PostgreSQL sends.
+func (p *proxy) count(client io.Reader) {
+	defer func() { _, _ = io.Copy(io.Discard, client) }()
+	var head [5]byte
+	if _, err := io.ReadFull(client, head[:4]); err != nil { // the first message has no type
+		return
+	}
+	for size := head[:4]; ; size = head[1:] {
+		if _, err := io.CopyN(io.Discard, client, int64(binary.BigEndian.Uint32(size))-4); err != nil {
+			return
+		}
+		if _, err := io.ReadFull(client, head[:]); err != nil {
+			return
+		}
+		if head[0] == 'Q' || head[0] == 'E' {
+			p.statements.Add(1)
+		}
+	}
+}
