@@ -66,7 +66,8 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 	}
 	for _, configured := range c.Destinations {
 		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
-			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout}
+			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout,
+			BlockFailed: configured.OnFailed == config.OnFailedBlock}
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}

@@ -68,9 +68,6 @@ func checkPublishing(d *Destination, s *scope) {
 	if err := checkTemplate(d.Topic); err != nil {
 		s.bad("TOPIC", "%s", err)
 	}
-	if d.OnFailed != OnFailedContinue {
-		s.bad("ON_FAILED", "is not yet supported by this version; use continue")
-	}
 	if d.BackoffMin > d.BackoffMax {
 		low, high := s.origins["BACKOFF_MIN"], s.origins["BACKOFF_MAX"]
 		if low.given {

@@ -102,19 +102,19 @@ type Destination struct {
 	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms" desc:"pause before the second try; doubles with each further one, with full jitter"`
 	BackoffMax         time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms" desc:"the longest pause between two tries"`
 	PublishTimeout     time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms" desc:"then the outcome is unknown and the row is published again"`
-	OnFailed           string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block" desc:"after failed_at: the key goes on (continue), or waits for retry or discard (block); this version knows continue"`
+	OnFailed           string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block" desc:"after failed_at: the key goes on (continue), or waits for retry or discard (block)"`
 	TLS                TLS
 	Kafka              Kafka
 	NATS               NATS
 }
 
-// Values of [Destination.Profile], and that of [Destination.OnFailed] that this version supports.
+// Values of [Destination.Profile] and [Destination.OnFailed].
 const (
 	ProfilePlain        = "plain"
 	ProfileCloudEvents  = "cloudevents"
 	ProfileDebezium     = "debezium"
 	ProfilePhoenixMicro = "phoenix_micro"
-	OnFailedContinue    = "continue"
+	OnFailedBlock       = "block"
 )
 
 // TLS holds PEM text for the connection to a broker with TLS; empty means the system's roots and no

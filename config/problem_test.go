@@ -108,7 +108,6 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_CLOUDEVENTS_SOURCE=/x", `OUTBOX_CLOUDEVENTS_SOURCE="/x" has no effect without OUTBOX_PROFILE=cloudevents; set that, or remove the setting`},
 		{"OUTBOX_DEBEZIUM_TOMBSTONES=true", `OUTBOX_DEBEZIUM_TOMBSTONES="true" has no effect without OUTBOX_PROFILE=debezium; set that, or remove the setting`},
 		{"OUTBOX_PROFILE=debezium OUTBOX_DEBEZIUM_TOMBSTONES=yes", `OUTBOX_DEBEZIUM_TOMBSTONES="yes" is neither true nor false`},
-		{"OUTBOX_ON_FAILED=block", `OUTBOX_ON_FAILED="block" is not yet supported by this version; use continue`},
 		{"OUTBOX_ON_FAILED=stop", `OUTBOX_ON_FAILED="stop" is not one of continue, block`},
 		{"OUTBOX_MAX_ATTEMPTS=0", `OUTBOX_MAX_ATTEMPTS="0" is too small; the least is 1`},
 		{"OUTBOX_BACKOFF_MIN=2m", `OUTBOX_BACKOFF_MIN="2m" is more than OUTBOX_BACKOFF_MAX, which is 60s; lower the one or raise the other`},

@@ -18,7 +18,9 @@ type Config struct {
 	Key       Key
 	Extra     []string // further columns whose text each row carries, for templates
 	Delete    bool     // acknowledged rows are deleted instead of marked
-	Shards    int      // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
+	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
+	BlockFailed bool
+	Shards      int // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
 }
 
 // A Key says where the ordering key of a row comes from.

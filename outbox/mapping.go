@@ -66,8 +66,16 @@ func mapColumns(r *relation, config Config) (*mapping, error) {
 		return nil, p.err
 	}
 	m.chooseIndexes(r.indexes)
+	if config.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
+		return nil, problem(fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
+			p.table(), sql.Quote(m.failed.name), sql.Quote(m.failed.name)),
+			"OUTBOX_ON_FAILED=block asks for the failed rows every second, and table %s has no index of them", p.table())
+	}
 	return m, nil
 }
+
+// noKey is the key where rows have none.
+const noKey = "null::text"
 
 // parts looks up columns and keeps the first problem.
 type parts struct {
@@ -168,7 +176,7 @@ func (p *parts) order() *column {
 }
 
 func (p *parts) key(key Key) {
-	p.mapping.key = "null::text"
+	p.mapping.key = noKey
 	byColumn := func(c *column) {
 		p.readable(c)
 		p.mapping.key, p.keyColumn = sql.Quote(c.name)+"::text", c.name

@@ -22,6 +22,7 @@ type Table struct {
 	idOID   uint32 // of the elements of an array of ids
 
 	all, some                                walks // reads of all shards, and of some
+	failedAll, failedSome                    string
 	readKeys, readIDs                        string
 	settle, refuse                           string
 	countPending, countFailed, oldestPending string
@@ -129,9 +130,9 @@ func (t *Table) prepare(table sql.Table) {
 	if !m.order.notNull {
 		names["not_null"] = " and " + names["order"] + " is not null"
 	}
-	orderType := map[uint32]string{oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
-		oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}[m.order.oid]
-	if t.Ordinal() {
+	orderTypes := map[uint32]string{oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
+		oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}
+	if orderType := orderTypes[m.order.oid]; t.Ordinal() {
 		names["bound"] = "$2::" + orderType
 		names["from_bound"] = "($3::" + orderType + " is null or " + names["order"] + " >= $3)"
 	}
@@ -148,9 +149,7 @@ func (t *Table) prepare(table sql.Table) {
 		names["failed"] = sql.Quote(m.failed.name) + " is not null"
 	}
 	t.all = t.walks(names, func(int) string { return "" })
-	t.some = t.walks(names, func(parameter int) string {
-		return fmt.Sprintf(" and %s = any ($%d::integer[])", m.shard(), parameter)
-	})
+	t.some = t.walks(names, t.owned)
 	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
 	names["ordering_back"] = names["order"] + " desc nulls last"
 	if m.relayedFirst {
@@ -174,6 +173,21 @@ func (t *Table) prepare(table sql.Table) {
 	if m.failed != nil && m.failedIndex {
 		t.countFailed = sql.Text("count_failed.sql", names)
 	}
+	if m.failed != nil {
+		names["failed_at"], names["failed_type"] = sql.Quote(m.failed.name), orderTypes[m.failed.oid]
+		names["topic"], names["unrelayed"], names["owned"] = sql.Quote(m.topic.name), "", ""
+		if m.relayed != nil {
+			names["unrelayed"] = " and " + names["relayed_at"] + " is null"
+		}
+		t.failedAll = sql.Text("read_failed.sql", names)
+		names["owned"] = t.owned(4)
+		t.failedSome = sql.Text("read_failed.sql", names)
+	}
+}
+
+// owned is the condition on a row's shard, of which the parameter with the given number is a list.
+func (t *Table) owned(parameter int) string {
+	return fmt.Sprintf(" and %s = any ($%d::integer[])", t.mapping.shard(), parameter)
 }
 
 // walks makes the reads in table order; owned gives the condition on the shards, which are the parameter with

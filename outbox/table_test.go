@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
@@ -162,23 +163,26 @@ func TestPlans(t *testing.T) {
 			s.Exec(t, "analyze outbox_messages")
 			table := open(t, s, Config{})
 			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'").Replace(table.all.after)
-			rows, err := s.Pool.Query(t.Context(), "explain "+statement)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var plan strings.Builder
-			for rows.Next() {
-				var line string
-				if err := rows.Scan(&line); err != nil {
-					t.Fatal(err)
-				}
-				plan.WriteString(line + "\n")
-			}
-			if !strings.Contains(plan.String(), "Index Scan") || strings.Contains(plan.String(), "Seq Scan") || strings.Contains(plan.String(), "> Sort  (") {
-				t.Errorf("plan:\n%s", &plan)
+			plan := explain(t, s, statement)
+			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "> Sort  (") {
+				t.Errorf("plan:\n%s", plan)
 			}
 		})
 	}
+}
+
+// explain returns the plan of a statement.
+func explain(t *testing.T, s *pgtest.Schema, statement string) string {
+	t.Helper()
+	rows, err := s.Pool.Query(t.Context(), "explain "+statement)
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
 }
 
 func TestDelete(t *testing.T) {

@@ -112,7 +112,10 @@ func (d *dispatch) behind(b *block, r *row) {
 func (d *dispatch) waits(r *row, b *block, now time.Time) bool {
 	var due time.Time
 	h := d.holdOf(r)
+	failed := d.failures.blocks(r.key)
 	switch {
+	case failed:
+		h = nil
 	case r.Retried && r.Waited < backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt):
 		due = now.Add(backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - r.Waited)
 		h = nil
@@ -132,6 +135,8 @@ func (d *dispatch) waits(r *row, b *block, now time.Time) bool {
 		return true
 	}
 	switch {
+	case failed:
+		d.waitForFailed(d.block(r, causeBehindFailed))
 	case h != nil:
 		d.blocks.waitFor(d.block(r, h.cause), h)
 	case !due.IsZero():

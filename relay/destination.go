@@ -24,6 +24,7 @@ type Destination struct {
 	BackoffMin     time.Duration
 	BackoffMax     time.Duration
 	PublishTimeout time.Duration
+	BlockFailed    bool // a row that failed blocks its key until it is retried or discarded
 }
 
 // takes reports whether a row of this topic goes to d.

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 )
 
@@ -24,6 +25,7 @@ type dispatch struct {
 	shards   shards
 	blocks   blocks
 	topics   map[topic]*hold
+	failures *failures     // nil where failed rows block nothing
 	lanes    map[key]*lane // where each key's rows are under way, when there are several destinations
 	void     bool          // rows in the queues have become void
 	latest   latest
@@ -69,6 +71,9 @@ func newDispatch(limits Limits, destinations []*Destination, workers, total int,
 	for i, configured := range destinations {
 		d.destinations = append(d.destinations, &destination{Destination: configured, index: i,
 			queues: make([]queue, workers), busy: make([]bool, workers)})
+	}
+	if table.KeepsFailures() && slices.ContainsFunc(destinations, func(to *Destination) bool { return to.BlockFailed }) {
+		d.failures = &failures{}
 	}
 	if len(destinations) > 1 {
 		d.lanes = map[key]*lane{}

@@ -27,6 +27,7 @@ The parts, each in a file of its own:
     block, hold), what follows when that is written (written), and which keys are read again (reread).
   - a worker publishes one batch at a time. A key always has the same worker.
   - two settlers mark what was accepted, many rows in a statement, and write refusals.
+  - failures knows which keys have a failed row, where such a row blocks its key.
   - shards follows what this replica owns: package owner says which shards come and go.
   - loop is the goroutine that owns feed and dispatch, and hands work to the others (engine); relay looks
     for the table and runs an engine for as long as this replica owns anything.
@@ -43,14 +44,17 @@ The parts, each in a file of its own:
     time has come it is read again from its head, and it is only free when all that this read returned has
     been accepted and no row of it was dropped since the read began (block.dropped). A row that the
     re-read does not return was committed later and will be found by the walk.
- 4. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and
+ 4. Where a failed row blocks its key (OUTBOX_ON_FAILED=block), no row of a shard is taken before the shard's
+    failed rows have been read, and a refusal that fails a row blocks the key before the next row of it is taken.
+    A key is free when a read of all failed rows that began later finds none of it (failures).
+ 5. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and
     failed_at are as they were read. A refusal is written before its key goes on.
- 5. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.
- 6. Rows of a shard are taken only from reads that began when it was ours, and while it has been ours ever
+ 6. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.
+ 7. Rows of a shard are taken only from reads that began when it was ours, and while it has been ours ever
     since (shards.reading). A shard is given back only when nothing of it is in flight: what waited in
     queues is dropped, what was on the wire is answered, what was accepted is marked. Its next owner
     walks from the very beginning, so that it begins each key at its true head.
- 7. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
+ 8. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
     their rows are not kept.
 
 # What happens at each failure

@@ -24,7 +24,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return g
 	}
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
-	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused or is held.")
+	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused, is held, or has failed (OUTBOX_ON_FAILED=block).")
 	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted.")
 	pending := gauge("pending_rows", "Rows neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
 	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")

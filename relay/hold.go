@@ -15,9 +15,11 @@ const (
 	causeUnavailable cause = "unavailable" // the broker, the topic or the partition is down
 	causeFailed      cause = "failed"      // would have failed, but the table cannot say so
 	causeOrder       cause = "order"       // behind a row of the same key that is under way elsewhere
+
+	causeBehindFailed cause = "behind_failed" // behind a failed row of the same key, which is to be retried or discarded
 )
 
-var causes = []cause{causeRetry, causeTopology, causeUnavailable, causeFailed, causeOrder}
+var causes = []cause{causeRetry, causeTopology, causeUnavailable, causeFailed, causeOrder, causeBehindFailed}
 
 // hold is a destination or topic that cannot be published to now. While it is active nothing goes
 // there but one probe at a time, which is a real batch.
@@ -172,4 +174,16 @@ func (d *dispatch) held() map[*Destination]map[cause]int64 {
 		held[b.destination.Destination][b.cause]++
 	}
 	return held
+}
+
+// blocked counts the keys that wait, given what held counted, and those that would because they have a failed row.
+func (d *dispatch) blocked(held map[*Destination]map[cause]int64) int {
+	if d.failures == nil {
+		return len(d.blocks.byKey)
+	}
+	behind := 0
+	for _, counts := range held {
+		behind += int(counts[causeBehindFailed])
+	}
+	return len(d.blocks.byKey) - behind + max(behind, len(d.failures.known.heads))
 }

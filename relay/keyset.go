@@ -16,6 +16,16 @@ func (s *keySet) add(k key) {
 	(*s)[bit/64] |= 1 << (bit % 64)
 }
 
+// merge adds the keys of another set that is not empty.
+func (s *keySet) merge(other keySet) {
+	if *s == nil {
+		*s = make(keySet, keySetBits/64)
+	}
+	for i, bits := range other {
+		(*s)[i] |= bits
+	}
+}
+
 func (s keySet) has(k key) bool {
 	if s == nil {
 		return false

@@ -19,6 +19,7 @@ type request struct {
 type response struct {
 	request
 	page           outbox.Page
+	failed         outbox.FailedPage // of a read of failed rows
 	err            error
 	cancelled      bool // the read was cut off, which says nothing about the database
 	started, ended time.Time
@@ -94,6 +95,7 @@ func (l *loop) turn(ctx context.Context) error {
 		case source := <-l.wakes:
 			l.metrics.wakeup(source)
 			l.feed.nudge()
+			l.dispatch.failures.ask()
 		case <-timer.C:
 		}
 	}
@@ -141,7 +143,15 @@ func (l *loop) settleMore(now time.Time) {
 
 // readMore begins the next read, if there is something to read and room for it.
 func (l *loop) readMore(now time.Time) {
-	if l.reading || now.Before(l.retryRead) || l.dispatch.shards.active == (owner.Set{}) {
+	if l.reading || now.Before(l.retryRead) {
+		return
+	}
+	if query, ok := l.dispatch.failures.next(now); ok {
+		query.Shards = l.dispatch.shards.queried(l.dispatch.failures.begun)
+		l.begin(request{query: query, kind: readFailed})
+		return
+	}
+	if l.dispatch.shards.active == (owner.Set{}) {
 		return
 	}
 	if l.dispatch.rewound() {
@@ -153,7 +163,7 @@ func (l *loop) readMore(now time.Time) {
 	}
 	rows, bytes := l.dispatch.room()
 	if query, kind, ok := l.feed.next(now, rows, bytes); ok {
-		query.Shards = l.dispatch.shards.queried()
+		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
 		l.begin(request{query: query, kind: kind})
 	}
 }
@@ -197,9 +207,15 @@ func (l *loop) read(ctx context.Context) {
 	for r := range l.requests {
 		started := time.Now()
 		limited, cancel := context.WithTimeout(ctx, statementTimeout)
-		page, err := l.table.Read(limited, r.query)
+		answer := response{request: r, started: started}
+		if r.kind == readFailed {
+			answer.failed, answer.err = l.table.Failed(limited, r.query)
+		} else {
+			answer.page, answer.err = l.table.Read(limited, r.query)
+		}
 		cancel()
-		l.responses <- response{r, page, err, ctx.Err() != nil, started, time.Now()}
+		answer.cancelled, answer.ended = ctx.Err() != nil, time.Now()
+		l.responses <- answer
 	}
 }
 
@@ -223,6 +239,12 @@ func (l *loop) taken(r response) {
 	l.failedReads = 0
 	if l.dispatch.stopping {
 		l.dispatch.failed(r.reread)
+		return
+	}
+	if r.kind == readFailed {
+		if l.dispatch.takeFailed(r.failed, r.started, r.ended) {
+			l.feed.sweepSoon(r.ended)
+		}
 		return
 	}
 	if r.reread != nil {
@@ -271,6 +293,9 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		earlier(due)
 	}
 	if !l.reading {
+		if due, ok := d.failures.wait(); ok {
+			earlier(maxTime(due, l.retryRead))
+		}
 		if due, ok := d.nextReread(); ok && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
 			earlier(maxTime(due, l.retryRead))
 		}
@@ -294,7 +319,8 @@ func (l *loop) observe(now time.Time) {
 		return
 	}
 	l.observed = now
-	s := snapshot{inFlight: len(l.dispatch.inFlight), blocked: len(l.dispatch.blocks.byKey), held: l.dispatch.held(), down: map[*Destination]error{}}
+	held := l.dispatch.held()
+	s := snapshot{inFlight: len(l.dispatch.inFlight), blocked: l.dispatch.blocked(held), held: held, down: map[*Destination]error{}}
 	for _, to := range l.dispatch.destinations {
 		if to.hold.active() {
 			s.down[to.Destination] = to.hold.err

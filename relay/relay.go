@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,6 +63,7 @@ func New(config Config) (*Relay, error) {
 		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
 	}
 	config.Outbox.Shards = config.Shards
+	config.Outbox.BlockFailed = slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return d.BlockFailed })
 	m, err := newMetrics(config.Meter, config.Destinations)
 	if err != nil {
 		return nil, err

@@ -48,6 +48,7 @@ type schedule struct {
 	ambiguous bool // faults may happen after which a row may be delivered twice
 	late      bool // rows may commit out of order
 	two       bool // destinations
+	block     bool // a failed row blocks its key
 
 	ordinal     int64
 	keys        int
@@ -64,14 +65,14 @@ type schedule struct {
 }
 
 func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
-	c := &schedule{sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, keys: 1 + r.IntN(20), release: func() {}}
+	c := &schedule{sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0, keys: 1 + r.IntN(20), release: func() {}}
 	s.limits = Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20)), keys: []int{0, 0, 1, 5}[r.IntN(4)]}
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	s.table.ordinal = r.IntN(5) > 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // else there is no telling what is late
-	t.Logf("ambiguous %v, late %v, two %v, ordinal %v, keeps failures %v and attempts %v, limits %+v", c.ambiguous, c.late, c.two,
+	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, keeps failures %v and attempts %v, limits %+v", c.ambiguous, c.late, c.two, c.block,
 		s.table.ordinal, s.table.keepsFailures, s.table.keepsAttempts, s.limits)
 	return c
 }
@@ -89,10 +90,13 @@ func (c *schedule) run() {
 		}
 		c.unlucky = nil
 	}
-	for deadline := time.Now().Add(10 * time.Minute); len(c.table.pending()) > 0; time.Sleep(500 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); len(c.table.pending()) > 0 || c.block && len(c.table.failedRows()) > 0; time.Sleep(500 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Errorf("%d rows still pending: %.300q", len(c.table.pending()), c.table.pending())
 			break
+		}
+		if c.block {
+			c.freeFailed(1)
 		}
 		if time.Until(deadline) > 5*time.Minute {
 			c.trickle() // which shows that a row without an answer is not the broker's fault
@@ -147,6 +151,8 @@ func (c *schedule) event() {
 			c.abandon()
 			c.begin()
 		}
+	case 17:
+		c.freeFailed(2)
 	default:
 		for range c.r.IntN(40) {
 			c.insert()
@@ -154,6 +160,15 @@ func (c *schedule) event() {
 		for len(c.uncommitted) > 0 && c.r.IntN(3) > 0 {
 			c.uncommitted[0]()
 			c.uncommitted = c.uncommitted[1:]
+		}
+	}
+}
+
+// freeFailed retries or discards one failed row in so many. Those that no broker ever takes are discarded.
+func (c *schedule) freeFailed(oneIn int) {
+	for _, id := range c.table.failedRows() {
+		if c.r.IntN(oneIn) == 0 {
+			c.table.free(id, c.r.IntN(4) == 0 || slices.Contains(c.unlucky, id))
 		}
 	}
 }
@@ -227,7 +242,7 @@ func (c *schedule) begin() {
 	here := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: new(atomic.Bool)}
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
 	d := c.destination("default", c.Broker)
-	d.Publisher, d.BackoffMax = here, 5*time.Second
+	d.Publisher, d.BackoffMax, d.BlockFailed = here, 5*time.Second, c.block
 	c.destinations = []*Destination{d}
 	if c.two {
 		audit := *d
@@ -372,8 +387,17 @@ func (c *schedule) check() {
 		}
 		byKey[string(m.Key)] = append(byKey[string(m.Key)], delivery{c.table.rows[m.ID], time.Unix(0, nanos)})
 	}
+	failed := map[string][]*simRow{}
+	for _, row := range c.table.rows {
+		if row.message.Key != nil && row.failures != nil {
+			failed[string(row.message.Key)] = append(failed[string(row.message.Key)], row)
+		}
+	}
 	for key, deliveries := range byKey {
 		c.checkKey(key, deliveries)
+		if c.block {
+			c.checkBlocked(key, deliveries, failed[key])
+		}
 	}
 	for id, row := range c.table.rows {
 		c.checkRow(row, delivered[id])
@@ -383,6 +407,9 @@ func (c *schedule) check() {
 // checkKey allows a younger row before an older one only if its call began before the older one was seen.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
 	for i, old := range deliveries {
+		if old.row.failures != nil && !c.block {
+			continue // the key went on without it
+		}
 		for _, young := range deliveries[:i] {
 			if c.table.position(old.row).Before(c.table.position(young.row)) && young.called.After(old.row.seen) {
 				c.t.Errorf("key %s: %s was sent at %v, after %s had been seen at %v, which came later", key, young.row.id, young.called.UnixMilli(), old.row.id, old.row.seen.UnixMilli())
@@ -391,8 +418,21 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 	}
 }
 
+// checkBlocked allows no delivery of a key while one of its rows has failed.
+func (c *schedule) checkBlocked(key string, deliveries []delivery, failed []*simRow) {
+	for _, d := range deliveries {
+		for _, f := range failed {
+			for _, s := range f.failures {
+				if d.called.After(s.from) && (s.to.IsZero() || d.called.Before(s.to)) {
+					c.t.Errorf("key %s: %s was sent at %v while %s had failed, from %v on", key, d.row.id, d.called.UnixMilli(), f.id, s.from.UnixMilli())
+				}
+			}
+		}
+	}
+}
+
 func (c *schedule) checkRow(row *simRow, delivered bool) {
-	if row.relayed != delivered && !row.failed {
+	if row.relayed != delivered && !row.failed && !row.discarded {
 		c.t.Errorf("%s: relayed %v, delivered %v", row.id, row.relayed, delivered)
 	}
 	refused := int64(0)
@@ -401,10 +441,11 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 	}
 	unlucky := slices.Contains(c.unlucky, row.id)
 	switch {
-	case unlucky && !row.failed:
+	case unlucky && !row.failed && !row.discarded:
 		c.t.Errorf("%s cannot be delivered and did not fail", row.id)
 	case row.failed && !unlucky && refused < 5:
 		c.t.Errorf("%s failed after %d refusals: %s", row.id, refused, row.lastError)
+	case row.failures != nil && !row.failed: // its attempts began anew
 	case c.table.keepsAttempts && !c.ambiguous && row.attempt != 1+refused:
 		c.t.Errorf("%s: attempt %d after %d refusals", row.id, row.attempt, refused)
 	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused > 5:

@@ -14,6 +14,7 @@ type shards struct {
 // own takes note of the shards to relay from now on. Those that are new are walked from the beginning. Of a shard
 // that is no longer ours only what is on the wire or accepted goes on.
 func (d *dispatch) own(set owner.Set) {
+	set = d.failures.own(set)
 	lost, won := d.shards.active.Without(set), set.Without(d.shards.active)
 	if won != (owner.Set{}) {
 		d.rewind = true
@@ -61,10 +62,10 @@ func (d *dispatch) left(leaving owner.Set) owner.Set {
 	return done
 }
 
-// queried returns the shards for a query, nil for all.
-func (s *shards) queried() []int {
-	if s.active.Len() == s.total {
+// queried returns shards for a query, nil for all.
+func (s *shards) queried(set owner.Set) []int {
+	if set.Len() == s.total {
 		return nil
 	}
-	return s.active.Shards()
+	return set.Shards()
 }

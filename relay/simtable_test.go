@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"slices"
@@ -39,11 +40,16 @@ type simRow struct {
 	attempt   int64
 	relayed   bool
 	failed    bool
+	failures  []span // when it was failed
+	discarded bool
 	lastError string
 	updated   time.Time
 	relays    int       // times that it was marked
 	seen      time.Time // when a read returned it first
 }
+
+// span is a time between two events; the second may be still to come.
+type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
 	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, ordinal: true, keepsFailures: true, keepsAttempts: true}
@@ -57,6 +63,11 @@ func (t *simTable) insert(ordinal int64, id, key, topic string) {
 		r.message.Key = []byte(key)
 	}
 	t.rows[id] = r
+	t.reopen(r)
+}
+
+// reopen puts a row among the open ones. The caller holds mu.
+func (t *simTable) reopen(r *simRow) {
 	at, _ := slices.BinarySearchFunc(t.open, r, func(a, b *simRow) int {
 		if t.position(a).Before(t.position(b)) {
 			return -1
@@ -212,6 +223,9 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 			r.attempt = x.Attempt + 1
 		}
 		r.lastError, r.updated, r.failed = x.Error, time.Now(), x.Failed
+		if x.Failed {
+			r.failures = append(r.failures, span{from: time.Now()})
+		}
 		written = append(written, x.ID)
 	}
 	t.close()
@@ -219,6 +233,58 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 		return nil, err
 	}
 	return written, nil
+}
+
+func (t *simTable) Failed(_ context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	t.mu.Lock()
+	var page outbox.FailedPage
+	var failed []*simRow
+	for _, r := range t.rows {
+		if r.failed && r.message.Key != nil && (q.Shards == nil || slices.Contains(q.Shards, r.shard)) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
+			failed = append(failed, r)
+		}
+	}
+	slices.SortFunc(failed, func(a, b *simRow) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	for _, r := range failed[:min(q.Limit, len(failed))] {
+		page.Rows = append(page.Rows, outbox.FailedRow{Key: string(r.message.Key), Topic: r.message.Topic, Ordinal: t.position(r).Ordinal})
+		page.End = outbox.At(r.ordinal, r.id)
+	}
+	page.More = len(page.Rows) == q.Limit
+	down := t.down
+	t.mu.Unlock()
+	time.Sleep(t.took)
+	if down {
+		return outbox.FailedPage{}, errSimDown
+	}
+	return page, nil
+}
+
+// failedRows returns the ids of the rows that have failed, in order.
+func (t *simTable) failedRows() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var ids []string
+	for id, r := range t.rows {
+		if r.failed {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
+
+// free retries a failed row, or discards it.
+func (t *simTable) free(id string, discard bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	r := t.rows[id]
+	r.failed, r.failures[len(r.failures)-1].to = false, time.Now()
+	if discard {
+		r.discarded = true
+		return
+	}
+	r.attempt, r.lastError = 1, ""
+	t.reopen(r)
 }
 
 func (t *simTable) Ordinal() bool       { return t.ordinal }

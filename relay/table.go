@@ -9,6 +9,7 @@ import (
 // Table is what the relay needs of an outbox table; [outbox.Table] is it, and the tests' simulation.
 type Table interface {
 	Read(context.Context, outbox.Query) (outbox.Page, error)
+	Failed(context.Context, outbox.Query) (outbox.FailedPage, error)
 	Settle(ctx context.Context, ids []string) error
 	Refuse(context.Context, []outbox.Refusal) (written []string, err error)
 

@@ -42,6 +42,10 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		if x.failed && o.written[r.ID()] {
 			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
 		}
+		last := x.failed && to.BlockFailed && !r.key.keyless && !o.unwritable[r.ID()]
+		if last {
+			d.failures.failedHere(r, o.written[r.ID()])
+		}
 		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
 			continue
 		}
@@ -51,6 +55,11 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		}
 		b.dropped = true
 		switch {
+		case last && len(d.blocks.byKey) > d.limits.blocked():
+			d.blocks.remove(b) // what is behind the row is met again by the walk or the sweep
+		case last:
+			b.refusals = 0
+			d.waitForFailed(b)
 		case o.unwritable[r.ID()]:
 			b.cause = causeFailed
 			d.blocks.waitUntil(b, now.Add(to.BackoffMax))

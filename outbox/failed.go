@@ -1,0 +1,46 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+)
+
+// A FailedRow is a row that has failed and has a key.
+type FailedRow struct {
+	Key, Topic string
+	Ordinal    int64 // as in [Position]
+}
+
+// A FailedPage is a part of the failed rows, in the order in which they failed.
+type FailedPage struct {
+	Rows []FailedRow
+	End  Position // to go on after; set when More
+	More bool     // there may be further rows
+}
+
+// Failed reads failed rows that have a key, after a position that an earlier page ended with. Of the query it
+// obeys After, Shards and Limit. It locks nothing. Only a table that keeps failures and was opened with
+// BlockFailed can be asked.
+func (t *Table) Failed(ctx context.Context, q Query) (FailedPage, error) {
+	var at, id []byte
+	if !q.After.IsZero() {
+		at, id = []byte(q.After.order), []byte(q.After.id)
+	}
+	statement, parameters := t.failedAll, [][]byte{number(int64(q.Limit)), at, id}
+	if q.Shards != nil {
+		statement, parameters = t.failedSome, append(parameters, shardArray(q.Shards))
+	}
+	rows, err := t.query(ctx, statement, parameters...)
+	if err != nil {
+		return FailedPage{}, fmt.Errorf("read failed rows: %w", err)
+	}
+	page := FailedPage{Rows: make([]FailedRow, 0, len(rows)), More: len(rows) == q.Limit}
+	for _, row := range rows {
+		page.Rows = append(page.Rows, FailedRow{Key: string(row[4]), Topic: string(row[3]), Ordinal: ordinal(row[2])})
+	}
+	if page.More {
+		last := rows[len(rows)-1]
+		page.End = Position{order: string(last[0]), id: string(last[1])}
+	}
+	return page, nil
+}

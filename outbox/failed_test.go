@@ -1,0 +1,82 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Failed rows with a key come in pages, those of some shards or of all.
+func TestFailed(t *testing.T) {
+	t.Parallel()
+	for name, shape := range map[string]string{
+		"recommended": sql.Schema(sql.Table{Name: "outbox_messages"}),
+		"timestamp": `create table outbox_messages (id bigint generated always as identity primary key, seq bigint generated always as identity,
+			topic text, key text, payload text, relayed_at timestamp, failed_at timestamp); create index on outbox_messages (failed_at)`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, shape)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload, failed_at, relayed_at)
+				select 't' || i % 2, case when i % 10 > 0 then 'k' || i end, '{}', case when i % 3 = 0 then timestamp '2025-01-01' + i / 7 * interval '1 s' end,
+				case when i % 30 = 3 then now() end from generate_series(1, 300) i`)
+			table := open(t, s, Config{BlockFailed: true, Shards: 8})
+			for _, shards := range [][]int{nil, {1, 4}} {
+				want := pgtest.Value[[]string](t, s, "select array_agg(seq || topic || key order by seq) from outbox_messages where failed_at is not null and relayed_at is null and key is not null"+
+					strings.Replace(" and ("+table.mapping.shard()+") = any ($1)", "$1", map[bool]string{true: "'{0,1,2,3,4,5,6,7}'", false: "'{1,4}'"}[shards == nil], 1))
+				var got []string
+				for after := (Position{}); ; {
+					page, err := table.Failed(t.Context(), Query{After: after, Shards: shards, Limit: 7})
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, row := range page.Rows {
+						got = append(got, fmt.Sprint(row.Ordinal)+row.Topic+row.Key)
+					}
+					if after = page.End; !page.More {
+						break
+					}
+				}
+				byOrder := func(a, b string) int {
+					var x, y int
+					_, _ = fmt.Sscan(strings.Split(a, "t")[0], &x)
+					_, _ = fmt.Sscan(strings.Split(b, "t")[0], &y)
+					return x - y
+				}
+				slices.SortFunc(got, byOrder)
+				if !slices.Equal(got, want) {
+					t.Errorf("shards %v: %q, want %q", shards, got, want)
+				}
+			}
+		})
+	}
+}
+
+// Without an index each look at the failed rows would read the whole table.
+func TestBlockFailedNeedsAnIndex(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at timestamptz)")
+	_, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true})
+	if err == nil || !strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
+		t.Fatalf("opened without an index: %v", err)
+	}
+	_, remedy, _ := strings.Cut(err.Error(), "create one (")
+	remedy, _, _ = strings.Cut(remedy, "), or")
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true, Key: Key{Kind: KeyNone}}); err != nil {
+		t.Errorf("without keys: %v", err)
+	}
+	s.Exec(t, remedy)
+	table := open(t, s, Config{BlockFailed: true})
+	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case when i % 1000 = 0 then now() end from generate_series(1, 50000) i")
+	s.Exec(t, "analyze outbox_messages")
+	plan := explain(t, s, strings.NewReplacer("$1", "1000", "$2", "null", "$3", "null").Replace(table.failedAll))
+	if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") {
+		t.Errorf("plan:\n%s", plan)
+	}
+}

@@ -1,0 +1,210 @@
+package relay
+
+import (
+	"math"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
+)
+
+// failures knows which keys have a failed row, where that blocks a key until the row is retried or discarded
+// (OUTBOX_ON_FAILED=block). It learns of them from the refusals that are written here, and from the table: the
+// failed rows of new shards are read before any of their rows is taken, and all of them again now and then, which
+// is how it is found out that they were retried or discarded. nil knows of none.
+//
+// Only the dispatch touches it.
+type failures struct {
+	owned   owner.Set // shards that are ours
+	checked owner.Set // those of them of whose failed rows we know
+	known   failedKeys
+
+	reading bool      // a read of all failed rows is under way, in pages
+	begun   owner.Set // shards that have been ours since it began
+	after   outbox.Position
+	found   failedKeys // so far
+	since   failedKeys // failed here since it began
+	spent   time.Duration
+
+	ended time.Time // the last page
+	due   time.Time // the next one
+}
+
+const (
+	failedPage   = 1000
+	failedEvery  = time.Second           // while keys wait behind failed rows
+	failedRarely = 5 * time.Second       // while none is known: somebody else may have written failed_at
+	failedSoon   = 50 * time.Millisecond // after a hint
+)
+
+// own takes note of the shards that are ours, and returns those of which rows may be taken.
+func (f *failures) own(set owner.Set) owner.Set {
+	if f == nil {
+		return set
+	}
+	f.owned, f.begun, f.checked = set, f.begun.And(set), f.checked.And(set)
+	return f.checked
+}
+
+// next returns the read of failed rows to make now, if any; its shards are in begun.
+func (f *failures) next(now time.Time) (outbox.Query, bool) {
+	if due, ok := f.wait(); !ok || now.Before(due) {
+		return outbox.Query{}, false
+	}
+	if !f.reading {
+		f.reading, f.begun, f.spent = true, f.owned, 0
+		f.after, f.found, f.since = outbox.Position{}, failedKeys{}, failedKeys{}
+	}
+	return outbox.Query{After: f.after, Limit: failedPage}, true
+}
+
+// wait returns when the next read is to be made, if any.
+func (f *failures) wait() (due time.Time, ok bool) {
+	switch {
+	case f == nil || f.owned == (owner.Set{}):
+		return due, false
+	case f.checked != f.owned:
+		return f.ended, true // nothing of a shard flows before
+	default:
+		return f.due, true
+	}
+}
+
+// ask lets the failed rows be read again soon: there is a hint that something has changed.
+func (f *failures) ask() {
+	if f == nil || f.known.empty() || f.reading {
+		return
+	}
+	if soon := f.ended.Add(max(failedSoon, restShare*f.spent)); soon.Before(f.due) {
+		f.due = soon
+	}
+}
+
+// failedHere notes that a refusal of the key's row was to be written as its last one. If somebody else has changed
+// the row instead, its key waits until that is known.
+func (f *failures) failedHere(r *row, written bool) {
+	text := strings.Clone(r.key.text) // it lies among the bytes of other rows
+	f.known.add(text, r.Position.Ordinal)
+	if f.reading {
+		f.since.add(text, r.Position.Ordinal)
+	}
+	if !written {
+		f.due = f.ended
+	}
+}
+
+// blocks reports whether a row of the key has failed.
+func (f *failures) blocks(k key) bool { return f != nil && !k.keyless && f.known.has(k) }
+
+// takeFailed takes a page of failed rows. After the last one the keys that wait and have none any more are read again.
+// It reports whether keys are free now, whose rows may be pending anywhere in the table.
+func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) (freed bool) {
+	f := d.failures
+	d.failed(nil)
+	took := ended.Sub(started)
+	f.spent += took
+	f.ended = ended
+	for _, r := range page.Rows {
+		if d.route(r.Topic).BlockFailed {
+			f.found.add(r.Key, r.Ordinal)
+		}
+	}
+	if f.after = page.End; page.More {
+		f.due = ended.Add(restShare * took)
+		return false
+	}
+	if f.found.more != nil && f.known.more == nil {
+		d.logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them", "keys", len(f.found.heads))
+	}
+	f.found.merge(f.since)
+	freed = f.found.lacks(f.known)
+	f.known, f.checked, f.reading = f.found, f.begun, false
+	pause := failedEvery
+	if f.known.empty() {
+		pause = failedRarely
+	}
+	f.due = ended.Add(max(pause, restShare*f.spent))
+	for _, b := range d.blocks.byKey {
+		if b.cause == causeBehindFailed && b.phase == waiting && !f.blocks(b.key) {
+			d.blocks.makeReady(b)
+		}
+	}
+	return freed
+}
+
+// waitForFailed lets a key wait until its failed row is retried or discarded. It is then read again from there.
+func (d *dispatch) waitForFailed(b *block) {
+	d.blocks.leave(b)
+	b.cause, b.phase, b.dropped = causeBehindFailed, waiting, true
+	b.head = min(b.head, d.failures.known.head(b.key))
+}
+
+// failedKeys is a set of keys with failed rows: the first of them one by one, the others in a fixed amount of memory.
+type failedKeys struct {
+	heads map[string]int64 // the smallest ordinal of each key's failed rows
+	more  keySet
+	least int64 // the smallest ordinal of those in more
+}
+
+func (s *failedKeys) empty() bool { return len(s.heads) == 0 && s.more == nil }
+
+func (s *failedKeys) add(text string, ordinal int64) {
+	head, known := s.heads[text]
+	switch {
+	case known:
+		s.heads[text] = min(head, ordinal)
+	case len(s.heads) < maxBlocked:
+		if s.heads == nil {
+			s.heads = map[string]int64{}
+		}
+		s.heads[text] = ordinal
+	default:
+		if s.more == nil {
+			s.least = ordinal
+		}
+		s.more.add(key{text: text})
+		s.least = min(s.least, ordinal)
+	}
+}
+
+// merge adds the keys of another set.
+func (s *failedKeys) merge(other failedKeys) {
+	for text, ordinal := range other.heads {
+		s.add(text, ordinal)
+	}
+	if other.more == nil {
+		return
+	}
+	if s.more == nil {
+		s.least = other.least
+	}
+	s.more.merge(other.more)
+	s.least = min(s.least, other.least)
+}
+
+// lacks reports whether a key of the other set, among those remembered one by one, is not in this one.
+func (s *failedKeys) lacks(other failedKeys) bool {
+	for text := range other.heads {
+		if !s.has(key{text: text}) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *failedKeys) has(k key) bool {
+	_, known := s.heads[k.text]
+	return known || s.more.has(k)
+}
+
+// head returns an ordinal that no failed row of the key is before.
+func (s *failedKeys) head(k key) int64 {
+	if head, known := s.heads[k.text]; known {
+		return head
+	}
+	if s.more.has(k) {
+		return s.least
+	}
+	return math.MaxInt64
+}

@@ -1,0 +1,200 @@
+package relay
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// relayedOf returns the numbers of the key's rows that were delivered, as fill names them.
+func relayedOf(s *sim, key string) []string {
+	var ids []string
+	for _, m := range s.All() {
+		if string(m.Key) == key {
+			ids = append(ids, m.ID)
+		}
+	}
+	return ids
+}
+
+// With OUTBOX_ON_FAILED=block a key waits behind its failed row, whatever made it fail, also for another replica,
+// until the row is retried or discarded. The other keys flow.
+func TestFailedRowBlocksItsKey(t *testing.T) {
+	for name, bad := range map[string]func(*sim){
+		"refused too often": func(s *sim) { s.Refuse("k2-3", 5) },
+		"refused for good":  func(s *sim) { s.Answer("k2-3", publisher.PermanentError("no", "no")) },
+	} {
+		for _, discard := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, discarded %v", name, discard), func(t *testing.T) {
+				simulate(t, func(t *testing.T, s *sim) {
+					s.destinations[0].BlockFailed = true
+					n := s.fill(5, 10, "t")
+					bad(s)
+					stop := s.start()
+					time.Sleep(10 * time.Minute)
+					for range 2 {
+						if got, want := len(relayedOf(s, "k2")), 3; got != want || len(s.All()) != n-7 {
+							t.Fatalf("%d rows of the key were relayed, want %d; in all %d of %d", got, want, len(s.All()), n)
+						}
+						if held := s.loop.metrics.snapshot(); held.blocked != 1 || held.held[s.destinations[0]][causeBehindFailed] != 1 {
+							t.Errorf("%d keys are blocked, held: %v", held.blocked, held.held)
+						}
+						stop()
+						stop = s.start()
+						time.Sleep(time.Minute)
+					}
+					defer func() { stop() }()
+					s.Heal("k2-3")
+					s.table.free("k2-3", discard)
+					s.table.drained(t, 3*time.Second)
+					checkOrder(t, s.All())
+					if got, want := len(relayedOf(s, "k2")), 10; got != want && !(discard && got == want-1) {
+						t.Errorf("%d rows of the key were relayed, want %d", got, want)
+					}
+					time.Sleep(10 * time.Second)
+					synctest.Wait()
+					if left := remembered(s.loop.dispatch); left != "" {
+						t.Errorf("still remembered: %s", left)
+					}
+				})
+			})
+		}
+	}
+}
+
+// A retried row behind which nothing waits is found soon as well, although it lies before the recent rows.
+func TestRetriedRowIsFoundSoon(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BlockFailed = true
+		s.fill(5, 10, "t")
+		s.Answer("k2-9", publisher.PermanentError("no", "no"))
+		defer s.start()()
+		time.Sleep(time.Minute)
+		s.table.free("k2-9", false)
+		s.table.drained(t, 3*time.Second)
+	})
+}
+
+// A hint lets the relay look at the failed rows at once.
+func TestHintFreesKeysAtOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BlockFailed = true
+		s.fill(1, 10, "t")
+		s.Answer("k0-3", publisher.PermanentError("no", "no"))
+		defer s.start()()
+		time.Sleep(time.Minute + time.Millisecond)
+		s.table.free("k0-3", false)
+		s.wakes <- sourceListen
+		s.table.drained(t, 200*time.Millisecond)
+	})
+}
+
+// The rule is the failed row's destination's, and stops the key for all of them.
+func TestFailedRowBlocksItsKeyEverywhere(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		audit := s.destination("audit", s.Broker, "audit")
+		audit.BlockFailed = true
+		s.destinations = []*Destination{audit, s.destinations[0]}
+		s.table.insert(1, "continues", "a", "t")
+		s.table.insert(2, "follows", "a", "audit")
+		s.table.insert(3, "blocks", "b", "audit")
+		s.table.insert(4, "waits", "b", "t")
+		s.table.insert(5, "no key", "", "audit")
+		for _, id := range []string{"continues", "blocks", "no key"} {
+			s.Answer(id, publisher.PermanentError("no", "no"))
+		}
+		defer s.start()()
+		time.Sleep(time.Minute)
+		if s.table.row("waits").relayed || !s.table.row("follows").relayed {
+			t.Error("the wrong key waits")
+		}
+		s.table.free("blocks", true)
+		s.table.drained(t, 3*time.Second)
+	})
+}
+
+// No row of a shard is taken before its failed rows are known, however many pages of them there are.
+func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BlockFailed = true
+		const keys = 2*failedPage + 7
+		for i := range keys {
+			id := fmt.Sprintf("failed-%05d", i)
+			s.table.insert(int64(i), id, strconv.Itoa(i), "t")
+			s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
+			s.table.insert(int64(i+keys), "behind-"+strconv.Itoa(i), strconv.Itoa(i), "t")
+		}
+		s.table.close()
+		s.table.insert(3*keys, "free", "free", "t")
+		defer s.start()()
+		time.Sleep(time.Minute)
+		if got := s.All(); len(got) != 1 || got[0].ID != "free" {
+			t.Errorf("%d rows were relayed", len(got))
+		}
+		for _, id := range s.table.failedRows() {
+			s.table.free(id, true)
+		}
+		s.table.drained(t, 5*time.Second)
+	})
+}
+
+// A key that fails while the failed rows are being read is not forgotten when the read ends.
+func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
+	d := testDispatch(t)
+	now := time.Now()
+	d.failures = &failures{}
+	d.destinations[0].BlockFailed = true
+	d.own(owner.All(1))
+	if _, ok := d.failures.next(now); !ok || d.shards.active != (owner.Set{}) {
+		t.Fatal("rows are taken before the failed ones are known")
+	}
+	r := row{Row: &of("t", 4)[0], key: key{text: "k"}}
+	d.failures.failedHere(&r, true)
+	d.takeFailed(outbox.FailedPage{}, now, now)
+	if !d.failures.blocks(r.key) || d.failures.known.head(r.key) != 4 {
+		t.Error("the key is free")
+	}
+	if _, ok := d.failures.next(now.Add(failedEvery)); !ok {
+		t.Fatal("no second read")
+	}
+	if freed := d.takeFailed(outbox.FailedPage{}, now, now); !freed || d.failures.blocks(r.key) {
+		t.Error("the key is not free")
+	}
+}
+
+// Beyond a number of keys memory does not grow, and no failed row is forgotten.
+func TestFailedKeysAreBounded(t *testing.T) {
+	var s failedKeys
+	const keys = maxBlocked + 5000
+	for i := range keys {
+		s.add(strconv.Itoa(i), int64(i))
+	}
+	if len(s.heads) != maxBlocked {
+		t.Errorf("%d keys are remembered one by one", len(s.heads))
+	}
+	var merged failedKeys
+	merged.merge(s)
+	for _, set := range []*failedKeys{&s, &merged} {
+		for i := range keys {
+			k := key{text: strconv.Itoa(i)}
+			if !set.has(k) || set.head(k) > int64(i) {
+				t.Fatalf("key %d: known %v, head %d", i, set.has(k), set.head(k))
+			}
+		}
+	}
+	others := 0
+	for i := range 1000 {
+		if s.has(key{text: "other" + strconv.Itoa(i)}) {
+			others++
+		}
+	}
+	if others > 50 {
+		t.Errorf("%d of 1000 other keys are taken for failed ones", others)
+	}
+}
