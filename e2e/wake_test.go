@@ -65,6 +65,52 @@ func TestWakes(t *testing.T) {
 	}
 }
 
+// TestWakesOfOneAmongSeveral wakes the replica that has the row, although only another one is told of it, or the
+// database knows of several that sleep.
+func TestWakesOfOneAmongSeveral(t *testing.T) {
+	t.Parallel()
+	for name, trigger := range map[string]bool{"doorbell over HTTP": false, "doorbell trigger": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			outbox := newTable(t)
+			env := outbox.env("stdout:", "OUTBOX_POLL_INTERVAL=1h")
+			if trigger {
+				code, ddl, problems := runCommand(t, env, "schema", "--doorbell")
+				if code != 0 {
+					t.Fatalf("schema --doorbell: status %d: %s", code, problems)
+				}
+				outbox.Exec(t, "drop table outbox_messages")
+				outbox.Exec(t, ddl)
+			}
+			replicas := []*relay{startRelay(t, env), startRelay(t, env)}
+			for _, r := range replicas {
+				await(t, "each has half of the shards and listens", func() bool {
+					return r.metric("shards_owned") == "8" && r.metric("listener_up") == "1"
+				})
+			}
+			for _, r := range replicas {
+				asleep(t, r)
+			}
+			woken := time.Now()
+			outbox.Exec(t, `insert into outbox_messages (topic, payload) select 'orders', '{}' from generate_series(1, 64)`)
+			if !trigger {
+				if status, _ := replicas[0].ask("POST", "/doorbell"); status != 202 {
+					t.Errorf("the doorbell answers %d", status)
+				}
+			}
+			outbox.awaitDrained()
+			if took := time.Since(woken); took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+			for i, r := range replicas {
+				if n := r.metric(`rows_relayed_total{destination="default"}`); n == "" || n == "0" {
+					t.Errorf("replica %d relayed nothing", i)
+				}
+			}
+		})
+	}
+}
+
 // asleep waits until the relay has made no read for two seconds: its pauses double, so the next one is at
 // least as far away.
 func asleep(t testing.TB, r *relay) {

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -25,6 +26,9 @@ type Listener struct {
 	Wake    func(payload string) // called for each notification; must not block
 	Logger  *slog.Logger
 
+	// Check is how often a quiet connection is proved to be alive; 0 means every minute.
+	Check time.Duration
+
 	mu        sync.Mutex
 	up        bool
 	asleep    bool               // the relay wants the doorbell to ring
@@ -32,7 +36,7 @@ type Listener struct {
 }
 
 const (
-	listenCheck   = time.Minute     // how often a quiet connection is proved to be alive
+	listenCheck   = time.Minute
 	listenAnswer  = 5 * time.Second // how long a notification to oneself may take
 	listenRetry   = 30 * time.Second
 	doorbellLimit = 5 * time.Second
@@ -132,7 +136,7 @@ func (l *Listener) session(ctx context.Context) error {
 // wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and proves now
 // and then that the connection lives.
 func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool) (*pgconn.Notification, error) {
-	waiting, interrupt := context.WithTimeout(ctx, listenCheck)
+	waiting, interrupt := context.WithTimeout(ctx, cmp.Or(l.Check, listenCheck))
 	defer interrupt()
 	l.mu.Lock()
 	if l.asleep != held {

@@ -1,0 +1,55 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// A connection on which nothing arrives any more looks like a quiet one. Only a notification to itself tells.
+func TestListenerNoticesThatItIsDeaf(t *testing.T) {
+	t.Parallel()
+	s, network := pgtest.New(t), publishertest.NewNetwork()
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.DialFunc = network.Dial
+	heard := make(chan string, 100)
+	l := &Listener{Channel: s.Name, Table: s.Name + ".outbox_messages", Check: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+		Wake:    func(payload string) { heard <- payload }}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+
+	eventually(t, "listening", l.Up)
+	network.Freeze()
+	eventually(t, "deaf", func() bool { return !l.Up() })
+	network.Restore()
+	eventually(t, "listening again", l.Up)
+	s.Exec(t, "select pg_notify($1, 'hello')", s.Name)
+	for payload := range heard {
+		if payload == "hello" {
+			break
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	ticker := time.NewTicker(5 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(20 * time.Second); !condition(); <-ticker.C {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s: not after 20 s", what)
+		}
+	}
+}
