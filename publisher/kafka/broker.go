@@ -2,11 +2,13 @@ package kafka
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
 
+	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 )
 
@@ -141,6 +143,10 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 		c, reused, err := b.take(ctx, force)
 		if err != nil {
 			return nil, err
+		}
+		if _, understood := c.versions[request.ApiKey()]; !understood {
+			b.give(c, true)
+			return nil, fmt.Errorf("%s: %w", request.ApiKey(), kafkago.UnsupportedVersion)
 		}
 		response, err := c.roundTrip(ctx, request, within(ctx, askTimeout))
 		b.give(c, err == nil)

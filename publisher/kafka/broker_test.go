@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 	"time"
@@ -113,6 +114,7 @@ func TestWithoutIdempotenceOnBroker(t *testing.T) {
 	h := newHarness(t)
 	topic := h.topic(t, 2)
 	p := h.open(t, publishertest.NewNetwork())
+	p.identity.again.Store(math.MaxInt64)
 	p.identity.known.Store(noProducer)
 	messages := benchMessages(topic)[:30]
 	for part := range slices.Chunk(messages, 10) {

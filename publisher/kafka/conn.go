@@ -24,9 +24,10 @@ const (
 type conn struct {
 	net      net.Conn
 	protocol *protocol.Conn
-	used     time.Time // when it was last given back
-	expires  time.Time // when the broker ends its session; zero is never
-	number   int       // in closers
+	versions map[protocol.ApiKey]int16 // of what the broker understands
+	used     time.Time                 // when it was last given back
+	expires  time.Time                 // when the broker ends its session; zero is never
+	number   int                       // in closers
 }
 
 // connect dials the address and makes the connection ready for requests. The error says what failed
@@ -83,12 +84,12 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 	if response.ErrorCode != 0 {
 		return stepVersions, fmt.Errorf("ask for API versions: %w", kafkago.Error(response.ErrorCode))
 	}
-	versions := make(map[protocol.ApiKey]int16, len(response.ApiKeys))
+	c.versions = make(map[protocol.ApiKey]int16, len(response.ApiKeys))
 	for _, k := range response.ApiKeys {
 		key := protocol.ApiKey(k.ApiKey)
-		versions[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
+		c.versions[key] = key.SelectVersion(k.MinVersion, k.MaxVersion)
 	}
-	c.protocol.SetVersions(versions)
+	c.protocol.SetVersions(c.versions)
 	if p.config.SASL == nil {
 		return stepRequest, nil
 	}

@@ -9,6 +9,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -29,11 +30,21 @@ const (
 
 // A linkError says in one sentence why a broker cannot be used, and what to change.
 type linkError struct {
-	short string
-	err   error
+	short   string
+	address string
+	found   string
+	remedy  string
+	err     error // the cause; nil when found says it all
 }
 
-func (e *linkError) Error() string { return e.err.Error() }
+func (e *linkError) Error() string {
+	text := "kafka broker " + e.address + ": " + e.found + ": " + e.remedy
+	if e.err != nil {
+		text += ": " + e.err.Error()
+	}
+	return text
+}
+
 func (e *linkError) Unwrap() error { return e.err }
 
 // shortOf names the reason why a broker could not be reached.
@@ -51,90 +62,74 @@ type errMechanism struct {
 }
 
 func (e *errMechanism) Error() string {
-	return fmt.Sprintf("it does not offer the SASL mechanism %s, only %.200s: change OUTBOX_KAFKA_SASL_MECHANISM", e.name, strings.Join(e.offered, ", "))
+	return fmt.Sprintf("it offers %.200s but not %s", strings.Join(e.offered, ", "), e.name)
 }
 
 // explain turns a failure to make a connection ready into a sentence that says what to change. It has no
 // secrets if err has none.
 func (p *Publisher) explain(address string, at step, err error) error {
-	link := func(short, format string) error {
-		return &linkError{short, fmt.Errorf("kafka broker %s: "+format, address, err)}
-	}
+	link := func(short, found, remedy string) error { return &linkError{short, address, found, remedy, err} }
 	_, dns := errors.AsType[*net.DNSError](err)
-	_, plain := errors.AsType[tls.RecordHeaderError](err)
-	mechanism, unknown := errors.AsType[*errMechanism](err)
+	_, mechanism := errors.AsType[*errMechanism](err)
 	switch {
-	case errors.Is(err, context.Canceled):
-		return link("connection ended", "%w")
-	case dns && !p.configured(address):
-		return link("unknown host", "the cluster names this address (advertised.listeners), but it cannot be resolved here: %w")
+	case dns && !slices.Contains(p.config.Brokers, address):
+		return link("unknown host", "the cluster names this address, but it cannot be resolved here", "set advertised.listeners of the broker to a name that is known here")
 	case dns:
-		return link("unknown host", "the host name cannot be resolved: check the publish URL: %w")
+		return link("unknown host", "its host name cannot be resolved", "check the publish URL")
 	case at == stepDial && errors.Is(err, syscall.ECONNREFUSED):
-		return link("connection refused", "nothing listens there: check that the broker runs, and host and port in the publish URL: %w")
+		return link("connection refused", "nothing listens there", "check that the broker runs, and host and port in the publish URL")
 	case at == stepTLS:
-		return p.explainTLS(address, err, plain)
+		return explainTLS(link, err)
 	case errors.Is(err, errNotKafka):
-		return link("not Kafka", "%w")
+		return link("not Kafka", "what answers there does not speak Kafka's protocol", "check host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
 	case at == stepCredentials:
-		return link("credentials unusable", "the SASL credentials cannot be used: %w")
-	case unknown:
-		return &linkError{"login refused", fmt.Errorf("kafka broker %s: %w", address, mechanism)}
+		return link("credentials unusable", "the SASL credentials cannot be used", "check OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…")
+	case mechanism:
+		return link("login refused", "it does not know the SASL mechanism", "change OUTBOX_KAFKA_SASL_MECHANISM to one that it offers")
 	case at == stepLogin && errors.Is(err, kafkago.IllegalSASLState):
-		return link("login refused", "this listener wants no SASL: take the port of one that does, or remove OUTBOX_KAFKA_SASL_MECHANISM: %w")
+		return link("login refused", "this listener takes no SASL", "take the port of one that does, or remove OUTBOX_KAFKA_SASL_MECHANISM")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):
-		return link("login refused", "it refuses the login: check the credentials in OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…: %w")
+		return link("login refused", "it refuses the login", "check the credentials in OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…")
 	case remote(err):
-		return link("TLS refused", "it ended the TLS session: it may want a client certificate that it trusts, see OUTBOX_TLS_CERT and OUTBOX_TLS_KEY: %w")
+		return link("TLS refused", "it ended the TLS session", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
 	case timedOut(err):
-		return link("no answer", "it does not answer: check the network, host and port in the publish URL, and whether it wants TLS (kafka+tls://): %w")
+		return link("no answer", "it does not answer", "check the network, host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
 	case ended(err) && at == stepRequest:
-		return link("connection ended", "it ended the connection at the first request: if it wants SASL, give OUTBOX_KAFKA_SASL_MECHANISM: %w")
+		return link("connection ended", "it ended the connection at the first request", "if it wants SASL, give OUTBOX_KAFKA_SASL_MECHANISM")
 	case ended(err) && at == stepVersions && p.config.TLS == nil:
-		return link("connection ended", "it ended the connection at once: if it wants TLS, write kafka+tls://, else check that the port is Kafka's: %w")
+		return link("connection ended", "it ended the connection at once", "if it wants TLS write kafka+tls://, else check that the port is Kafka's")
 	case ended(err) && at == stepVersions:
-		return link("connection ended", "it ended the connection at once: it may want a client certificate, see OUTBOX_TLS_CERT, or not be Kafka: %w")
+		return link("connection ended", "it ended the connection at once", "if it wants a client certificate give OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, else check that the port is Kafka's")
 	default:
-		return link("broker unreachable", "%w: check that it runs, its address, and the network, TLS and SASL settings")
+		return link("broker unreachable", "it cannot be used", "check that it runs, its address, and the network, TLS and SASL settings")
 	}
 }
 
 // explainTLS is explain for the TLS handshake.
-func (p *Publisher) explainTLS(address string, err error, plain bool) error {
-	link := func(short, format string) error {
-		return &linkError{short, fmt.Errorf("kafka broker %s: "+format, address, err)}
-	}
+func explainTLS(link func(short, found, remedy string) error, err error) error {
+	const untrusted = "certificate not trusted"
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, hostname := errors.AsType[x509.HostnameError](err)
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isInvalid && invalid.Reason == x509.Expired:
-		return link("certificate expired", "its certificate is expired or not yet valid: renew it, and compare the clocks: %w")
+		return link("certificate expired", "its certificate has expired or is not valid yet", "renew it, and compare the clocks")
 	case hostname:
-		return link("certificate not trusted", "its certificate is for another name: use that in the publish URL, or give it as OUTBOX_TLS_SERVER_NAME: %w")
+		return link(untrusted, "its certificate is for another name", "use that name in the publish URL, or give it as OUTBOX_TLS_SERVER_NAME")
 	case authority:
-		return link("certificate not trusted", "its certificate is signed by an unknown authority: give that one's certificate as OUTBOX_TLS_CA_FILE: %w")
+		return link(untrusted, "its certificate is signed by an unknown authority", "give that one's certificate as OUTBOX_TLS_CA_FILE")
 	case isInvalid:
-		return link("certificate not trusted", "its certificate is not valid for a server: %w")
+		return link(untrusted, "its certificate is not one for a server", "issue another one")
 	case plain, ended(err):
-		return link("no TLS", "it does not speak TLS there: write kafka:// or take the port of a listener with TLS, and check that it is Kafka's: %w")
+		return link("no TLS", "it does not speak TLS there", "write kafka:// or take the port of a listener with TLS, and check that it is Kafka's")
 	case remote(err):
-		return link("TLS refused", "it refuses the TLS handshake: it may want a client certificate that it trusts, see OUTBOX_TLS_CERT and OUTBOX_TLS_KEY: %w")
+		return link("TLS refused", "it refuses the TLS handshake", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
 	case timedOut(err):
-		return link("no answer", "it does not answer to TLS: check the network and that the port is one with TLS, else write kafka://: %w")
+		return link("no answer", "it does not answer to TLS", "check the network, and whether it should be kafka://")
 	default:
-		return link("TLS failed", "the TLS handshake failed: check OUTBOX_TLS_CA, OUTBOX_TLS_CERT, OUTBOX_TLS_KEY and OUTBOX_TLS_SERVER_NAME: %w")
+		return link("TLS failed", "the TLS handshake failed", "check OUTBOX_TLS_CA, OUTBOX_TLS_CERT, OUTBOX_TLS_KEY and OUTBOX_TLS_SERVER_NAME")
 	}
-}
-
-// configured reports whether the address is one of the configuration's, not one that the cluster named.
-func (p *Publisher) configured(address string) bool {
-	for _, broker := range p.config.Brokers {
-		if broker == address {
-			return true
-		}
-	}
-	return false
 }
 
 // remote reports whether the other side has ended a TLS session with an alert, whose type is not exported.

@@ -14,6 +14,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/segmentio/kafka-go/protocol/produce"
@@ -38,7 +39,12 @@ type fakeCluster struct {
 	password   string                 // not empty: SASL is required
 	lifetime   time.Duration          // of a SASL session; 0 is for ever
 	logins     int
-	requests   int // produce requests so far
+	unknown    protocol.ApiKey   // a request that the brokers do not understand
+	settings   map[string]string // of every topic
+	replicas   int               // of every partition, and of them so many in sync:
+	insync     int
+	allowed    int32 // operations on every topic
+	requests   int   // produce requests so far
 	dials      int
 }
 
@@ -203,7 +209,10 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 				{ApiKey: int16(protocol.Produce), MaxVersion: 13}, {ApiKey: int16(protocol.Metadata), MaxVersion: 13},
 				{ApiKey: int16(protocol.InitProducerId), MaxVersion: 5}, {ApiKey: int16(protocol.ApiVersions), MaxVersion: 4},
 				{ApiKey: int16(protocol.SaslHandshake), MaxVersion: 1}, {ApiKey: int16(protocol.SaslAuthenticate), MaxVersion: 2},
+				{ApiKey: int16(protocol.DescribeConfigs), MaxVersion: 4},
 			}}
+			answer := response.(*apiversions.Response)
+			answer.ApiKeys = slices.DeleteFunc(answer.ApiKeys, func(k apiversions.ApiKeyResponse) bool { return f.unknown != 0 && k.ApiKey == int16(f.unknown) })
 		case *saslhandshake.Request:
 			login.mechanism = r.Mechanism
 			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}}
@@ -230,6 +239,8 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 		switch r := request.(type) {
 		case *metadata.Request:
 			response = f.metadata(r)
+		case *describeconfigs.Request:
+			response = f.describe(r)
 		case *initproducerid.Request:
 			answer := &initproducerid.Response{ProducerID: 4000}
 			f.set(func() {
@@ -259,14 +270,32 @@ func (f *fakeCluster) metadata(r *metadata.Request) *metadata.Response {
 		response.Brokers = append(response.Brokers, metadata.ResponseBroker{NodeID: b.id, Host: host, Port: int32(number)})
 	}
 	for _, name := range r.TopicNames {
-		topic := metadata.ResponseTopic{Name: name}
+		topic := metadata.ResponseTopic{Name: name, TopicAuthorizedOperations: f.allowed}
 		if f.topics[name] == nil {
 			topic.ErrorCode = int16(kafkago.UnknownTopicOrPartition)
 		}
 		for i, p := range f.topics[name] {
-			topic.Partitions = append(topic.Partitions, metadata.ResponsePartition{PartitionIndex: int32(i), LeaderID: p.leader})
+			topic.Partitions = append(topic.Partitions, metadata.ResponsePartition{PartitionIndex: int32(i), LeaderID: p.leader,
+				ReplicaNodes: make([]int32, f.replicas), IsrNodes: make([]int32, f.insync)})
 		}
 		response.Topics = append(response.Topics, topic)
+	}
+	return response
+}
+
+func (f *fakeCluster) describe(r *describeconfigs.Request) *describeconfigs.Response {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	response := &describeconfigs.Response{}
+	for _, asked := range r.Resources {
+		resource := describeconfigs.ResponseResource{ResourceName: asked.ResourceName}
+		if f.settings == nil {
+			resource.ErrorCode = int16(kafkago.TopicAuthorizationFailed)
+		}
+		for name, value := range f.settings {
+			resource.ConfigEntries = append(resource.ConfigEntries, describeconfigs.ResponseConfigEntry{ConfigName: name, ConfigValue: value})
+		}
+		response.Resources = append(response.Resources, resource)
 	}
 	return response
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // errNotKafka says that something else answers at the broker's address.
-var errNotKafka = errors.New("what answers there does not speak Kafka's protocol (another kind of server, or TLS where plain TCP was expected): check the address and whether it should be kafka:// or kafka+tls://")
+var errNotKafka = errors.New("the first answer is none of Kafka's")
 
 // maxFirstAnswer bounds the first answer, which lists the versions of some dozens of requests.
 const maxFirstAnswer = 1 << 20

@@ -52,6 +52,9 @@ func (j *job) prepare() bool {
 		}
 		p.producer = newProducer(j.call.producer)
 	}
+	if p.producer.id == noProducer && j.call.producer != noProducer { // allowed meanwhile
+		p.producer, p.sequence = newProducer(j.call.producer), 0
+	}
 	for len(j.ends) > 0 && j.ends[len(j.ends)-1] <= j.queue[j.next] {
 		j.ends = j.ends[:len(j.ends)-1]
 	}

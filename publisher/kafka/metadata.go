@@ -227,6 +227,18 @@ func topicError(t *metadata.ResponseTopic) error {
 	return nil
 }
 
+// named reports whether the cluster itself has named the broker.
+func (c *cluster) named(b *broker) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, node := range c.nodes {
+		if node == b {
+			return true
+		}
+	}
+	return len(c.nodes) == 0
+}
+
 // unreachable reports whether no broker of the cluster can be reached, as far as is known.
 func (c *cluster) unreachable() bool {
 	c.mu.Lock()

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"sync/atomic"
@@ -16,12 +17,15 @@ import (
 type identity struct {
 	turn  chan struct{} // holds a token while nobody asks
 	known atomic.Int64  // the producer id; unknownProducer before the first answer
+	again atomic.Int64  // when to ask again although the cluster refused, in Unix nanoseconds
 }
 
 const (
 	unknownProducer = -2
 	producerIDPause = 10 * time.Millisecond
 	producerIDTries = 25
+	// refusalTTL is how soon a cluster that refuses idempotence is asked again: rights may be granted.
+	refusalTTL = time.Minute
 )
 
 func newIdentity() *identity {
@@ -35,10 +39,10 @@ func newIdentity() *identity {
 func (i *identity) retire(id int64) { i.known.CompareAndSwap(id, unknownProducer) }
 
 // producerID returns the producer id, or noProducer where the cluster refuses idempotence. It asks the
-// cluster the first time.
+// cluster the first time, and one that refused now and then.
 func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	i := p.identity
-	if id := i.known.Load(); id != unknownProducer {
+	if id, fresh := i.current(); fresh {
 		return id, nil
 	}
 	select {
@@ -49,45 +53,61 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	case <-p.open.done:
 		return 0, context.Canceled
 	}
-	if id := i.known.Load(); id != unknownProducer {
-		return id, nil
+	before, fresh := i.current()
+	if fresh {
+		return before, nil
 	}
-	id, err := p.askProducerID(ctx)
+	id, refusal, err := p.askProducerID(ctx)
 	if err != nil {
 		return 0, err
 	}
+	switch {
+	case refusal != nil && before != noProducer:
+		p.log.Warn("kafka refuses idempotent producing, messages are sent with acks=all alone: after a lost answer they may be appended twice; "+
+			"grant IDEMPOTENT_WRITE on the cluster or WRITE on the topics", "error", refusal)
+	case refusal == nil && before == noProducer:
+		p.log.Info("kafka allows idempotent producing now")
+	}
+	i.again.Store(time.Now().Add(refusalTTL).UnixNano())
 	i.known.Store(id)
 	return id, nil
 }
 
+// current returns what is known, and whether that is to be used.
+func (i *identity) current() (id int64, fresh bool) {
+	id = i.known.Load()
+	return id, id != unknownProducer && (id != noProducer || time.Now().UnixNano() < i.again.Load())
+}
+
 // askProducerID asks until the broker has ids to give. One that has just started, or has used up its
-// block of ids, is without them for some ten milliseconds.
-func (p *Publisher) askProducerID(ctx context.Context) (int64, error) {
+// block of ids, is without them for some ten milliseconds. A refusal is the reason for noProducer.
+func (p *Publisher) askProducerID(ctx context.Context) (id int64, refusal, err error) {
 	tick := time.NewTicker(producerIDPause)
 	defer tick.Stop()
 	for tries := 1; ; tries++ {
 		m, err := p.cluster.ask(ctx, &initproducerid.Request{TransactionTimeoutMs: math.MaxInt32, ProducerID: -1, ProducerEpoch: -1}, false)
+		if errors.Is(err, kafkago.UnsupportedVersion) {
+			return noProducer, err, nil
+		}
 		if err != nil {
-			return 0, err
+			return 0, nil, err
 		}
 		response := m.(*initproducerid.Response)
 		switch code := kafkago.Error(response.ErrorCode); code {
 		case 0:
-			return response.ProducerID, nil
+			return response.ProducerID, nil, nil
 		case kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.UnsupportedVersion, kafkago.InvalidRequest:
 			// Brokers before 3.0 ask for IDEMPOTENT_WRITE on the cluster (KIP-679).
-			p.log.Warn("kafka refuses idempotent producing: after a lost answer messages may be appended twice; "+
-				"grant IDEMPOTENT_WRITE on the cluster or WRITE on the topics, and restart", "error", code)
-			return noProducer, nil
+			return noProducer, code, nil
 		default:
 			if code != kafkago.GroupLoadInProgress || tries == producerIDTries {
-				return 0, fmt.Errorf("ask for a producer id: %w", code)
+				return 0, nil, fmt.Errorf("ask for a producer id: %w", code)
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return 0, ctx.Err()
+			return 0, nil, ctx.Err()
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -60,5 +61,40 @@ func TestWithoutIdempotence(t *testing.T) {
 	}
 	if n := strings.Count(log.String(), "idempotent"); n != 1 {
 		t.Errorf("%d lines in the log:\n%s", n, log.String())
+	}
+}
+
+// Rights that are granted while the relay runs are used, without a restart and from one batch to the next.
+func TestIdempotenceIsAllowedLater(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
+	var log bytes.Buffer
+	p := f.open(func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	expect(t, "refused", publish(t, p, rows("t", 0, 1, "a", "b")), ok, ok)
+	p.identity.again.Store(0) // the time has come
+	expect(t, "refused again", publish(t, p, rows("t", 0, 1, "c")), ok)
+	f.set(func() { f.identities = nil })
+	p.identity.again.Store(0)
+	expect(t, "granted", publish(t, p, rows("t", 0, 1, "d")), ok)
+	f.set(func() { f.bend = once(fault{drop: true, append: true}) })
+	expect(t, "a lost answer", publish(t, p, rows("t", 0, 1, "e")), ok)
+	expect(t, "log", f.log("t", 0), "a", "b", "c", "d", "e")
+	if strings.Count(log.String(), "refuses idempotent") != 1 || strings.Count(log.String(), "allows idempotent") != 1 {
+		t.Errorf("the log says:\n%s", log.String())
+	}
+}
+
+// A server that does not know the request at all is as good as one that refuses.
+func TestIdempotenceIsUnknown(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	f.unknown = protocol.InitProducerId
+	p := f.open()
+	expect(t, "answers", publish(t, p, rows("t", 0, 1, "a", "b")), ok, ok)
+	if p.identity.known.Load() != noProducer {
+		t.Error("an id is in use")
 	}
 }

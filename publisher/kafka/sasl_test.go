@@ -161,3 +161,7 @@ func TestRotatedCredentials(t *testing.T) {
 	password = "secret-new"
 	eventually(t, func() bool { return answersOf(t, p, rows("t", 0, 1, "b"))[0] == nil })
 }
+
+func plainLogin(password string) func() (sasl.Mechanism, error) {
+	return func() (sasl.Mechanism, error) { return Mechanism("PLAIN", "relay", password) }
+}
