@@ -3,19 +3,84 @@ package outbox
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // query runs a statement with binary parameters and returns its rows in binary form.
 func (t *Table) query(ctx context.Context, statement string, parameters ...[]byte) ([][][]byte, error) {
+	var b batch
+	b.add(statement, parameters...)
+	return t.send(ctx, b)
+}
+
+// batch is some statements that are sent at once and are one transaction.
+type batch struct {
+	statements []string
+	parameters [][][]byte
+	lock       time.Duration // how long each may wait for a lock; 0 for what the role's settings say
+}
+
+func (b *batch) add(statement string, parameters ...[]byte) {
+	b.statements, b.parameters = append(b.statements, statement), append(b.parameters, parameters)
+}
+
+// send runs a batch and returns the rows of its last statement.
+func (t *Table) send(ctx context.Context, b batch) ([][][]byte, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	formats := make([]int16, len(parameters))
+	sent := bounded(ctx, b.lock)
+	for i, statement := range b.statements {
+		sent.ExecParams(statement, b.parameters[i], nil, binaryFormats(len(b.parameters[i])), []int16{1})
+	}
+	results, err := conn.Conn().PgConn().ExecBatch(ctx, sent).ReadAll()
+	if err != nil {
+		return nil, err
+	}
+	return results[len(results)-1].Rows, nil
+}
+
+// bounded begins a batch whose statements the server itself ends a little before ctx does: they do not go on when
+// this process is gone, and a connection is not lost with each that takes too long.
+func bounded(ctx context.Context, lock time.Duration) *pgconn.Batch {
+	var limits [2][]byte
+	if deadline, ok := ctx.Deadline(); ok {
+		limits[0] = milliseconds(time.Until(deadline) * 9 / 10)
+	}
+	if lock > 0 {
+		limits[1] = milliseconds(lock)
+	}
+	sent := &pgconn.Batch{}
+	sent.ExecParams(sql.Text("limits.sql", nil), limits[:], nil, nil, nil)
+	return sent
+}
+
+// second returns the reader of the result behind that of the limits, nil when the server has not got so far.
+func second(results *pgconn.MultiResultReader) *pgconn.ResultReader {
+	if !results.NextResult() {
+		return nil
+	}
+	if _, err := results.ResultReader().Close(); err != nil || !results.NextResult() {
+		return nil // results.Close says why
+	}
+	return results.ResultReader()
+}
+
+func milliseconds(d time.Duration) []byte {
+	return strconv.AppendInt(nil, max(d.Milliseconds(), 1), 10) // 0 would be no limit
+}
+
+func binaryFormats(n int) []int16 {
+	formats := make([]int16, n)
 	for i := range formats {
 		formats[i] = 1
 	}
-	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, formats, []int16{1}).Read()
-	return result.Rows, result.Err
+	return formats
 }

@@ -45,11 +45,13 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, formats, t.formats())
+	sent := bounded(ctx, 0)
+	sent.ExecParams(statement, parameters, nil, formats, t.formats())
+	results := conn.Conn().PgConn().ExecBatch(ctx, sent)
 	var page Page
 	var a arena
 	taken, over := 0, false
-	for result.NextRow() {
+	for result := second(results); result != nil && result.NextRow(); {
 		taken++
 		if over {
 			continue
@@ -70,7 +72,7 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		}
 		page.Bytes += int64(row.Message.Size())
 	}
-	if _, err := result.Close(); err != nil {
+	if err := results.Close(); err != nil {
 		return Page{}, fmt.Errorf("read rows: %w", err)
 	}
 	page.More = !over && (page.More || taken == q.Limit)
@@ -135,11 +137,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 	if q.Shards != nil && q.Keys == nil && q.IDs == nil {
 		parameters = append(parameters, shardArray(q.Shards))
 	}
-	formats = make([]int16, len(parameters))
-	for i := range formats {
-		formats[i] = 1
-	}
-	return statement, parameters, formats
+	return statement, parameters, binaryFormats(len(parameters))
 }
 
 // ordinalValue encodes an ordinal in the order column's type.

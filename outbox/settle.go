@@ -4,15 +4,38 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
-// Settle marks or deletes acknowledged rows, by their ids. It may be repeated.
+// lockPatience is how long a settling statement waits for what somebody else keeps locked.
+const lockPatience = 500 * time.Millisecond
+
+// Settle marks or deletes acknowledged rows, by their ids. It may be repeated. When somebody else keeps one of
+// them locked for longer than a moment, none is settled and the error is [Locked].
 func (t *Table) Settle(ctx context.Context, ids []string) error {
-	if _, err := t.query(ctx, t.settle, array(t.idOID, ids)); err != nil {
+	b := batch{lock: lockPatience}
+	b.add(t.settle, array(t.idOID, ids))
+	if _, err := t.send(ctx, b); err != nil {
 		return fmt.Errorf("settle rows: %w", err)
 	}
 	return nil
+}
+
+// SettleFree settles those of the rows that nobody else keeps locked, and returns the ids of the others. It costs
+// the database more than Settle does.
+func (t *Table) SettleFree(ctx context.Context, ids []string) (locked []string, err error) {
+	b, parameter := batch{lock: lockPatience}, array(t.idOID, ids)
+	b.add(t.settleFree, parameter)
+	b.add(t.unsettled, parameter)
+	rows, err := t.send(ctx, b)
+	if err != nil {
+		return nil, fmt.Errorf("settle rows: %w", err)
+	}
+	for _, row := range rows {
+		locked = append(locked, string(row[0]))
+	}
+	return locked, nil
 }
 
 // A Refusal is a try that the broker answered with a definite no.
@@ -24,10 +47,10 @@ type Refusal struct {
 }
 
 // Refuse writes refused tries: the next attempt, the error, the time and, for those that failed,
-// that they did. It writes a row only if it is as it was read, and returns the ids of those written.
-// The others have been changed by somebody else meanwhile. A table that has no column for any of this
-// counts as written.
-func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written []string, err error) {
+// that they did. It writes a row only if it is as it was read, and returns the ids of those written and of those
+// that somebody else keeps locked. The others have been changed by somebody else meanwhile. A table that has
+// no column for any of this counts as written.
+func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked []string, err error) {
 	n := len(refusals)
 	ids, errors := make([]string, n), make([]string, n)
 	attempts, next, failed := make([][]byte, n), make([][]byte, n), make([][]byte, n)
@@ -42,17 +65,22 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written []strin
 		}
 	}
 	if t.refuse == "" {
-		return ids, nil
+		return ids, nil, nil
 	}
-	rows, err := t.query(ctx, t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next),
-		array(oidText, errors), array(oidBool, failed))
+	b := batch{lock: lockPatience}
+	b.add(t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
+	rows, err := t.send(ctx, b)
 	if err != nil {
-		return nil, fmt.Errorf("write refusals: %w", err)
+		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
 	for _, row := range rows {
-		written = append(written, string(row[0]))
+		if id := string(row[0]); row[1][0] == 1 {
+			written = append(written, id)
+		} else {
+			locked = append(locked, id)
+		}
 	}
-	return written, nil
+	return written, locked, nil
 }
 
 // clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's

@@ -22,7 +22,7 @@ func TestRejected(t *testing.T) {
 	if err := table.Settle(t.Context(), []string{rows[0].ID()}); err != nil {
 		t.Error(err)
 	}
-	if _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].ID(), Attempt: 2, Error: "x"}}); !Rejected(err) {
+	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].ID(), Attempt: 2, Error: "x"}}); !Rejected(err) {
 		t.Errorf("a constraint: %v", err)
 	}
 	s.Exec(t, "drop table outbox_messages")
@@ -46,7 +46,7 @@ func TestRefusalIsGuarded(t *testing.T) {
 		s.Exec(t, "update outbox_messages set "+change+" where id::text = $1", rows[i].Message.ID)
 		refusals = append(refusals, Refusal{ID: rows[i].ID(), Attempt: rows[i].Attempt, Error: "no"})
 	}
-	written, err := table.Refuse(t.Context(), refusals)
+	written, _, err := table.Refuse(t.Context(), refusals)
 	if err != nil || len(written) != 1 || written[0] != rows[3].ID() {
 		t.Errorf("%d refusals were written, %v, want the last", len(written), err)
 	}

@@ -56,3 +56,9 @@ func Rejected(err error) bool {
 	}
 	return false
 }
+
+// Locked reports whether err says that somebody else keeps a row or the table locked.
+func Locked(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "55P03" // lock_not_available
+}

@@ -24,7 +24,7 @@ type Table struct {
 	all, some                                walks // reads of all shards, and of some
 	failedAll, failedSome                    string
 	readKeys, readIDs                        string
-	settle, refuse                           string
+	settle, settleFree, unsettled, refuse    string
 	countPending, countFailed, oldestPending string
 	drainEnd, drainLeft                      string
 }
@@ -115,7 +115,7 @@ func (t *Table) prepare(table sql.Table) {
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
 		"columns": t.columns(), "pending": pending, "due": due, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
-		"refusal": "", "unchanged": "", "relayed_at": "",
+		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "",
 		"inserted_at": "", "inserted_now": now(m.inserted),
 	}
 	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
@@ -156,10 +156,13 @@ func (t *Table) prepare(table sql.Table) {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
-	t.settle = sql.Text("mark.sql", names)
 	if m.delete {
-		t.settle = sql.Text("delete.sql", names)
+		t.settle, t.settleFree = sql.Text("delete.sql", names), sql.Text("delete_free.sql", names)
+	} else {
+		t.settle, t.settleFree = sql.Text("mark.sql", names), sql.Text("mark_free.sql", names)
+		names["unmarked"] = " and " + names["relayed_at"] + " is null"
 	}
+	t.unsettled = sql.Text("unsettled.sql", names)
 	names["refusal"], names["unchanged"] = t.refusal()
 	if names["refusal"] != "" {
 		t.refuse = sql.Text("refuse.sql", names)

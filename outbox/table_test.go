@@ -107,7 +107,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("%d rows carry relayed_at in UTC, want 2", n)
 			}
 			long := strings.Repeat("é", 300) + "\x00\xff"
-			written, err := table.Refuse(t.Context(), []Refusal{
+			written, _, err := table.Refuse(t.Context(), []Refusal{
 				{ID: first.ID(), Attempt: start, Error: "no\x00\xff"},
 				{ID: rows[9].ID(), Attempt: rows[9].Attempt, Error: long, Failed: true},
 				{ID: rows[8].ID(), Attempt: 7, Error: "somebody else was here"}})
@@ -198,7 +198,7 @@ func TestDelete(t *testing.T) {
 	if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages"); n != 1 {
 		t.Errorf("%d rows left, want 1", n)
 	}
-	if written, err := table.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
+	if written, _, err := table.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].ID()}}); err != nil || len(written) != 1 {
 		t.Errorf("a table that keeps no refusals: %v, %v", written, err)
 	}
 }

@@ -37,6 +37,7 @@ type dispatch struct {
 
 	rejected    []*row // accepted, and the database would not mark them
 	rejectedDue time.Time
+	locked      locked
 
 	settle []*row    // accepted, to be marked
 	refuse []refusal // to be written

@@ -63,6 +63,8 @@ The parts, each in a file of its own:
     yet are published again with the same id, at most as many as may be in flight.
   - A connection to the database dies: reads begin again after a pause; accepted rows are known in memory
     and are marked as soon as the database answers, not published again.
+  - An application keeps rows locked: their marks and refusals wait, in memory, and only theirs. A mark waits for
+    a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and
     nothing is handed to a publisher after that. Marks may still be written: they are guarded.
   - The broker is away: its rows stay where they are, and their keys in order. With several destinations

@@ -64,7 +64,7 @@ func (l *loop) turn(ctx context.Context) error {
 			if !l.abandoned {
 				l.settleMore(now)
 			}
-			if l.publishing == 0 && l.settling == 0 && !l.reading {
+			if l.publishing == 0 && l.settling == 0 && !l.reading && (l.abandoned || !l.dispatch.locked.any()) {
 				return l.changed
 			}
 		} else {
@@ -131,11 +131,12 @@ func (l *loop) publishMore(now time.Time) {
 func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
 	d.retryRejected(now)
+	d.retryLocked(now)
 	n := len(d.settle) + len(d.refuse)
 	if n == 0 || l.settling == settlers || l.settling > 0 && n < l.limits.Batch {
 		return
 	}
-	o := outcome{accepted: d.settle, refused: d.refuse}
+	o := outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)}
 	d.settle, d.refuse = nil, nil
 	l.settling++
 	l.outcomes <- o
@@ -270,6 +271,7 @@ func (l *loop) written(o outcome) {
 		l.logger.Error("rows cannot be written: a constraint or trigger of the table is in the way; they are tried again",
 			"relayed", len(o.rejected), "refused", len(o.unwritable), "error", o.why)
 	}
+	l.dispatch.keepLocked(&o, now)
 	l.metrics.relayed(l.dispatch.settled(o, now), now)
 	l.dispatch.refusedWritten(o, now)
 }
@@ -288,6 +290,9 @@ func (l *loop) sleep(now time.Time) time.Duration {
 	}
 	if len(d.rejected) > 0 {
 		earlier(d.rejectedDue)
+	}
+	if d.locked.any() {
+		earlier(d.locked.due)
 	}
 	if due, ok := d.nextProbe(); ok && now.Before(l.ownership.Trusted()) {
 		earlier(due)

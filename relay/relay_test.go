@@ -246,3 +246,37 @@ func TestDrain(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
+
+// A transaction of the application that keeps a row in flight locked holds up the marks of the others for a moment
+// only, and nothing is published twice because of it.
+func TestMarksGoOnBesideALockedRow(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	const rows = 5000
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`, rows)
+	tx, err := s.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from outbox_messages where payload = '100' for update"); err != nil {
+		t.Fatal(err)
+	}
+	started := time.Now()
+	start(t, replica(t, s, b, nil))
+	relayed := func() int {
+		return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is not null")
+	}
+	eventually(t, "all but the locked row are marked", func() bool { return relayed() == rows-1 })
+	took := time.Since(started)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(5001, 6000) i`)
+	eventually(t, "later rows are marked", func() bool { return relayed() == rows+999 })
+	t.Logf("%d rows beside the lock in %v", rows-1, took)
+	if err := tx.Rollback(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the row is marked when it is free", func() bool { return relayed() == rows+1000 })
+	if got := len(b.All()); got != rows+1000 {
+		t.Errorf("%d deliveries of %d rows", got, rows+1000)
+	}
+}

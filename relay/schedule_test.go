@@ -139,9 +139,12 @@ func (c *schedule) event() {
 		c.table.mu.Lock()
 		c.table.lossy = 2
 		c.table.mu.Unlock()
+	case 18: // an application locks some rows, and lets go of others
+		c.table.lock(func(string) bool { return c.r.IntN(4) == 0 })
 	case 15: // a rolling restart
 		if !c.ambiguous { // or what was acknowledged cannot be written in time
 			c.table.setDown(false)
+			c.table.lock(func(string) bool { return false })
 			c.release()
 		}
 		c.stop()
@@ -224,6 +227,7 @@ func (c *schedule) heal() {
 	}
 	c.Up()
 	c.table.setDown(false)
+	c.table.lock(func(string) bool { return false })
 	c.release()
 	c.auditDown.Store(false)
 	c.Create("b")
@@ -281,9 +285,16 @@ func (s *session) Settle(ctx context.Context, ids []string) error {
 	return s.simTable.Settle(ctx, ids)
 }
 
-func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) ([]string, error) {
+func (s *session) SettleFree(ctx context.Context, ids []string) ([]string, error) {
 	if s.cut.Load() {
 		return nil, errSimDown
+	}
+	return s.simTable.SettleFree(ctx, ids)
+}
+
+func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
+	if s.cut.Load() {
+		return nil, nil, errSimDown
 	}
 	return s.simTable.Refuse(ctx, refusals)
 }
@@ -349,7 +360,7 @@ func remembered(d *dispatch) string {
 	add("due", len(d.blocks.due))
 	add("topics", len(d.topics))
 	add("lanes", len(d.lanes))
-	add("to settle", len(d.settle)+len(d.refuse)+len(d.rejected))
+	add("to settle", len(d.settle)+len(d.refuse)+len(d.rejected)+len(d.locked.accepted)+len(d.locked.refused))
 	for _, to := range d.destinations {
 		add("blocks of the hold", len(to.hold.blocks))
 		add("failures", to.hold.failures)

@@ -29,6 +29,9 @@ type outcome struct {
 	unwritable map[string]bool // ids of refusals
 	why        error
 
+	careful bool            // wait for no row that somebody else keeps locked
+	locked  map[string]bool // ids of such rows
+
 	err error // ctx ended before everything was written
 }
 
@@ -41,11 +44,15 @@ func (s *settler) run(ctx context.Context, outcomes <-chan outcome, done chan<- 
 }
 
 func (s *settler) write(ctx context.Context, o *outcome) error {
+	o.locked = map[string]bool{}
 	if err := s.settle(ctx, o, o.accepted); err != nil {
 		return err
 	}
 	o.written, o.unwritable = make(map[string]bool, len(o.refused)), map[string]bool{}
-	return s.refuse(ctx, o, o.refused)
+	if err := s.refuse(ctx, o, o.refused); err != nil || len(o.locked) == 0 {
+		return err
+	}
+	return ctx.Err() // nobody tries again
 }
 
 // settle marks rows and notes those of which the database will have none, which it looks for by halves.
@@ -57,7 +64,7 @@ func (s *settler) settle(ctx context.Context, o *outcome, rows []*row) error {
 	for _, r := range rows {
 		ids = append(ids, r.ID())
 	}
-	err := s.retry(ctx, func(ctx context.Context) error { return s.table.Settle(ctx, ids) })
+	err := s.retry(ctx, func(ctx context.Context) error { return s.mark(ctx, o, ids) })
 	switch {
 	case !outbox.Rejected(err):
 		return err
@@ -71,6 +78,22 @@ func (s *settler) settle(ctx context.Context, o *outcome, rows []*row) error {
 	return s.settle(ctx, o, rows[len(rows)/2:])
 }
 
+// mark marks rows, and notes those that somebody else keeps locked. It waits a moment for such rows, and not again
+// while there are any.
+func (s *settler) mark(ctx context.Context, o *outcome, ids []string) error {
+	if !o.careful {
+		if err := s.table.Settle(ctx, ids); !outbox.Locked(err) {
+			return err
+		}
+		o.careful = true
+	}
+	locked, err := s.table.SettleFree(ctx, ids)
+	for _, id := range locked {
+		o.locked[id] = true
+	}
+	return err
+}
+
 // refuse writes refusals and notes the ids of those that were written, and of those that cannot be.
 func (s *settler) refuse(ctx context.Context, o *outcome, refused []refusal) error {
 	if len(refused) == 0 {
@@ -81,9 +104,12 @@ func (s *settler) refuse(ctx context.Context, o *outcome, refused []refusal) err
 		refusals = append(refusals, outbox.Refusal{ID: x.row.ID(), Attempt: x.row.Attempt, Error: x.err.Error(), Failed: x.failed})
 	}
 	err := s.retry(ctx, func(ctx context.Context) error {
-		written, err := s.table.Refuse(ctx, refusals)
+		written, locked, err := s.table.Refuse(ctx, refusals)
 		for _, id := range written {
 			o.written[id] = true
+		}
+		for _, id := range locked {
+			o.locked[id] = true
 		}
 		return err
 	})

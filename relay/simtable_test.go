@@ -26,7 +26,8 @@ type simTable struct {
 	held    chan struct{} // settling waits until it is closed
 	lossy   int           // writes that succeed and are answered with an error
 	guarded string        // a trigger lets nobody write this row
-	settles int           // calls that marked something
+	locked  map[string]bool
+	settles int // calls that marked something
 	reads   int
 
 	ordinal, ranked, keepsFailures, keepsAttempts bool
@@ -85,6 +86,7 @@ func (t *simTable) close() {
 var (
 	errSimDown           = errors.New("the database is down")
 	errSimRejected error = &pgconn.PgError{Code: "23514"} // check_violation
+	errSimLocked   error = &pgconn.PgError{Code: "55P03"} // lock_not_available
 )
 
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
@@ -148,6 +150,19 @@ func (t *simTable) Settle(ctx context.Context, ids []string) error {
 	if t.down {
 		return errSimDown
 	}
+	if slices.ContainsFunc(ids, func(id string) bool { return t.locked[id] }) {
+		t.mu.Unlock()
+		time.Sleep(simLockPatience)
+		t.mu.Lock()
+		return errSimLocked
+	}
+	return t.mark(ids)
+}
+
+const simLockPatience = 500 * time.Millisecond
+
+// mark marks rows. The caller holds mu.
+func (t *simTable) mark(ids []string) error {
 	if slices.Contains(ids, t.guarded) {
 		return errSimRejected
 	}
@@ -158,6 +173,38 @@ func (t *simTable) Settle(ctx context.Context, ids []string) error {
 	}
 	t.close()
 	return t.lost()
+}
+
+func (t *simTable) SettleFree(ctx context.Context, ids []string) (locked []string, err error) {
+	if err := t.wait(ctx); err != nil {
+		return nil, err
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.down {
+		return nil, errSimDown
+	}
+	var free []string
+	for _, id := range ids {
+		if t.locked[id] {
+			locked = append(locked, id)
+		} else {
+			free = append(free, id)
+		}
+	}
+	return locked, t.mark(free)
+}
+
+// lock lets an application keep those rows locked for which choose says so, and no others.
+func (t *simTable) lock(choose func(id string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.locked = map[string]bool{}
+	for _, r := range t.open {
+		if choose(r.id) {
+			t.locked[r.id] = true
+		}
+	}
 }
 
 // wait lets the time of a write pass.
@@ -200,22 +247,26 @@ func (t *simTable) hold() (release func()) {
 	})
 }
 
-func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (written []string, err error) {
+func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
 	if err := t.wait(ctx); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.down {
-		return nil, errSimDown
+		return nil, nil, errSimDown
 	}
 	for _, x := range refusals {
 		if x.ID == t.guarded {
-			return nil, errSimRejected
+			return nil, nil, errSimRejected
 		}
 	}
 	for _, x := range refusals {
 		r := t.rows[x.ID]
+		if t.locked[x.ID] {
+			locked = append(locked, x.ID)
+			continue
+		}
 		if r.relayed || r.failed || r.attempt != x.Attempt {
 			continue
 		}
@@ -230,9 +281,9 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 	}
 	t.close()
 	if err := t.lost(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	return written, nil
+	return written, locked, nil
 }
 
 func (t *simTable) Failed(_ context.Context, q outbox.Query) (outbox.FailedPage, error) {

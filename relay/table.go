@@ -11,7 +11,8 @@ type Table interface {
 	Read(context.Context, outbox.Query) (outbox.Page, error)
 	Failed(context.Context, outbox.Query) (outbox.FailedPage, error)
 	Settle(ctx context.Context, ids []string) error
-	Refuse(context.Context, []outbox.Refusal) (written []string, err error)
+	SettleFree(ctx context.Context, ids []string) (locked []string, err error)
+	Refuse(context.Context, []outbox.Refusal) (written, locked []string, err error)
 
 	Ordinal() bool       // positions have ordinals
 	Ranked() bool        // new rows may come before older ones

@@ -1,0 +1,100 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// lockRow keeps a row locked until release.
+func lockRow(t *testing.T, s *pgtest.Schema, id string) (release func()) {
+	t.Helper()
+	tx, err := s.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "select from outbox_messages where id::text = $1 for update", id); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := tx.Rollback(context.Background()); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// Rows that an application keeps locked are told from those that could be settled or refused.
+func TestLockedRows(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, pgtest.ShapeB)
+			for range 4 {
+				s.Exec(t, pgtest.Insert, "t", "{}")
+			}
+			table := open(t, s, config)
+			rows := read(t, table, Query{}).Rows
+			ids := []string{rows[0].ID(), rows[1].ID()}
+			release := lockRow(t, s, rows[1].Message.ID)
+			started := time.Now()
+			if err := table.Settle(t.Context(), ids); !Locked(err) {
+				t.Errorf("settled beside a lock: %v", err)
+			}
+			if took := time.Since(started); took < lockPatience || took > 10*lockPatience {
+				t.Errorf("waited %v", took)
+			}
+			locked, err := table.SettleFree(t.Context(), ids)
+			if err != nil || !slices.Equal(locked, ids[1:]) {
+				t.Errorf("locked %q, %v", locked, err)
+			}
+			refusals := []Refusal{{ID: ids[1], Attempt: 1, Error: "no"}, {ID: rows[2].ID(), Attempt: 1, Error: "no"}, {ID: rows[3].ID(), Attempt: 7, Error: "no"}}
+			written, locked, err := table.Refuse(t.Context(), refusals)
+			if err != nil || !slices.Equal(written, []string{rows[2].ID()}) || !slices.Equal(locked, ids[1:]) {
+				t.Errorf("written %q, locked %q, %v", written, locked, err)
+			}
+			release()
+			if locked, err = table.SettleFree(t.Context(), ids); err != nil || len(locked) > 0 {
+				t.Errorf("still locked %q, %v", locked, err)
+			}
+			if left := read(t, table, Query{}).Rows; len(left) != 2 {
+				t.Errorf("%d rows are left, want 2", len(left))
+			}
+		})
+	}
+}
+
+// The server itself ends a statement whose caller's time is over, and the connection lives on.
+func TestStatementsAreBoundedByTheServer(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeB)
+	s.Exec(t, pgtest.Insert, "t", "{}")
+	table := open(t, s, Config{})
+	tx, err := s.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }() // it has written nothing
+	if _, err := tx.Exec(t.Context(), "lock table outbox_messages"); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if _, err := table.Read(ctx, Query{Limit: 1, Bytes: 1}); err == nil || ctx.Err() != nil {
+		t.Errorf("ended by its context (%v): %v", ctx.Err(), err)
+	}
+	if err := table.Settle(t.Context(), []string{string(make([]byte, 16))}); !Locked(err) {
+		t.Errorf("settle in a locked table: %v", err)
+	}
+	var timeouts string
+	if err := s.Pool.QueryRow(t.Context(), "select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')", pgx.QueryExecModeExec).Scan(&timeouts); err != nil || timeouts != "0 0" {
+		t.Errorf("left behind: %s, %v", timeouts, err)
+	}
+}

@@ -1,0 +1,61 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A row that an application keeps locked holds up nobody but itself, before and after its mark was tried, and is not
+// published again. What was refused of it is written later, too.
+func TestLockedRowsHoldUpNobody(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		n := s.fill(20, 500, "t")
+		s.Refuse("k1-7", 1)
+		s.table.lock(func(id string) bool { return id == "k0-3" || id == "k1-7" || id == "k2-0" })
+		stop := s.start()
+		started := time.Now()
+		behind := 500 - 7 // of the key whose refusal cannot be written
+		for len(s.table.pending()) > 2+behind {
+			if time.Since(started) > 5*time.Second {
+				t.Fatalf("%d rows pending beside 3 locked ones", len(s.table.pending()))
+			}
+			time.Sleep(time.Millisecond)
+		}
+		time.Sleep(time.Minute)
+		settles := s.table.settles
+		time.Sleep(10 * time.Second)
+		if settles = s.table.settles - settles; settles > 12 {
+			t.Errorf("%d tries to mark in 10 s", settles)
+		}
+		s.table.lock(func(string) bool { return false })
+		s.table.drained(t, 5*time.Second)
+		stop()
+		if got := len(s.All()); got != n {
+			t.Errorf("%d deliveries of %d rows", got, n)
+		}
+		if r := s.table.row("k1-7"); r.attempt != 2 {
+			t.Errorf("refused once: %+v", r)
+		}
+		checkOrder(t, s.All())
+	})
+}
+
+// A clean stop waits for rows that are locked, for as long as it may take: else they would be published twice.
+func TestStopWaitsForLockedRows(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		for i := range 10 {
+			s.table.insert(int64(i), fmt.Sprintf("k-%d", i), "k", "t")
+		}
+		s.table.lock(func(id string) bool { return id == "k-5" })
+		stop := s.start()
+		for len(s.table.pending()) > 1 {
+			time.Sleep(time.Millisecond)
+		}
+		time.AfterFunc(10*time.Second, func() { s.table.lock(func(string) bool { return false }) })
+		stop()
+		if left := s.table.pending(); len(left) > 0 {
+			t.Errorf("left: %q", left)
+		}
+	})
+}

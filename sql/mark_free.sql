@@ -1,0 +1,7 @@
+-- Marks those of the acknowledged rows that nobody else keeps locked. Dearer than mark.sql, since it locks first.
+-- $1 the ids. Locks the rows, and waits for none. Leans on the primary key.
+update {table}
+set {relayed_at} = {relayed_now}
+where {relayed_at} is null and {id} = any (array(
+  select {id} from {table} where {id} = any ($1::{id_type}[]) and {relayed_at} is null
+  for no key update skip locked))
