@@ -39,7 +39,8 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger) (pub
 	case config.FamilyNATS:
 		return nats.New(nats.Config{Servers: withPort(broker.Hosts, "4222"), TLS: secure, Auth: natsAuth(d), Name: clientName, Logger: logger})
 	case config.FamilyAMQP:
-		return amqp.New(amqp.Config{URL: d.PublishURL.Read, TLS: secure, Exchange: d.AMQPExchange, Name: clientName, Logger: logger}), nil
+		return amqp.New(amqp.Config{URL: d.PublishURL.Read, TLS: secure, Exchange: d.AMQPExchange, TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON,
+			Name: clientName, Logger: logger}), nil
 	default:
 		return stdout.New(out), nil
 	}

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,16 +41,17 @@ func TestDefaults(t *testing.T) {
 		Database: Database{URL: url, DirectURL: url},
 		Table:    Table{Name: "outbox_messages"},
 		Destinations: []Destination{{
-			Name:           "default",
-			PublishURL:     Secret{value: "kafka://k1:9092,k2:9092", shown: "kafka://k1:9092,k2:9092"},
-			Topic:          "{topic}",
-			Profile:        "plain",
-			MaxAttempts:    5,
-			BackoffMin:     500 * time.Millisecond,
-			BackoffMax:     time.Minute,
-			PublishTimeout: 10 * time.Second,
-			OnFailed:       "continue",
-			Kafka:          Kafka{Compression: "none", Partitioner: "murmur2"},
+			Name:            "default",
+			PublishURL:      Secret{value: "kafka://k1:9092,k2:9092", shown: "kafka://k1:9092,k2:9092"},
+			Topic:           "{topic}",
+			Profile:         "plain",
+			AMQPHeaderTypes: "text",
+			MaxAttempts:     5,
+			BackoffMin:      500 * time.Millisecond,
+			BackoffMax:      time.Minute,
+			PublishTimeout:  10 * time.Second,
+			OnFailed:        "continue",
+			Kafka:           Kafka{Compression: "none", Partitioner: "murmur2"},
 		}},
 		BatchSize:        1000,
 		MaxInFlight:      4096,
@@ -210,17 +212,21 @@ func TestLoadReadsTheProcess(t *testing.T) {
 // Every default must be a value that the setting would accept.
 func TestDefaultsDecode(t *testing.T) {
 	t.Parallel()
-	var env []string
-	for _, setting := range Settings() {
-		if setting.Description == "" {
-			t.Errorf("%s has no description", setting.Name)
+	for _, scheme := range []string{"kafka", "nats", "amqp"} {
+		var env []string
+		for _, setting := range Settings() {
+			if setting.Description == "" {
+				t.Errorf("%s has no description", setting.Name)
+			}
+			if setting.Default != "" && (setting.scheme == "" || setting.scheme == scheme) {
+				env = append(env, setting.Name+"="+setting.Default)
+			}
 		}
-		if setting.Default != "" {
-			env = append(env, setting.Name+"="+setting.Default)
+		if len(env) < 15 {
+			t.Fatalf("only %d settings have a default", len(env))
+		}
+		if _, err := parse(append(slices.Clone(minimal), append(env, "OUTBOX_PUBLISH_URL="+scheme+"://h")...), true); err != nil {
+			t.Error(err)
 		}
 	}
-	if len(env) < 15 {
-		t.Fatalf("only %d settings have a default", len(env))
-	}
-	load(t, env...)
 }

@@ -47,14 +47,15 @@ func parseHeaders(headers []publisher.Header, text []byte, a *arena) ([]publishe
 		s.at++ // the colon
 		s.space()
 		var value string
-		if s.next() == '"' {
+		isText := s.next() == '"'
+		if isText {
 			if value, err = s.quoted(a); err != nil {
 				return headers, err
 			}
 		} else {
 			value = a.text(s.raw())
 		}
-		headers = append(headers, publisher.Header{Name: name, Value: value})
+		headers = append(headers, publisher.Header{Name: name, Value: value, JSON: !isText})
 	}
 }
 

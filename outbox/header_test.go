@@ -27,13 +27,16 @@ func FuzzHeaders(f *testing.F) {
 		}
 		if wantErr != nil { // [] is taken as {}
 			if len(headers) > 0 {
-				t.Fatalf("%s: read %q from something that is no object", text, headers)
+				t.Fatalf("%s: read %+v from something that is no object", text, headers)
 			}
 			return
 		}
 		got := map[string]string{}
 		for _, h := range headers {
 			got[h.Name] = h.Value
+			if h.JSON == (want[h.Name][0] == '"') {
+				t.Fatalf("%s: %s is taken for JSON or not wrongly", text, h.Name)
+			}
 		}
 		if len(got) != len(want) {
 			t.Fatalf("%s: %d headers, want %d", text, len(got), len(want))

@@ -58,7 +58,7 @@ func TestProfiles(t *testing.T) {
 			continue
 		}
 		if !m.Bare || !reflect.DeepEqual(m.Headers, c.headers) {
-			t.Errorf("%s on %s: headers\n got %q\nwant %q", c.profile, c.broker, m.Headers, c.headers)
+			t.Errorf("%s on %s: headers\n got %v\nwant %v", c.profile, c.broker, m.Headers, c.headers)
 		}
 		if string(m.RecordKey()) != c.key || m.Type != c.kind {
 			t.Errorf("%s on %s: key %q, type %q", c.profile, c.broker, m.RecordKey(), m.Type)
@@ -93,7 +93,7 @@ func TestAttributesFromHeaders(t *testing.T) {
 		{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "text/csv"},
 		{Name: "ce_subject", Value: "order/7"}, {Name: "ce_dataschema", Value: "https://shop/schema"}, {Name: "other", Value: "x"}}
 	if !reflect.DeepEqual(got.Headers, want) {
-		t.Errorf("\n got %q\nwant %q", got.Headers, want)
+		t.Errorf("\n got %v\nwant %v", got.Headers, want)
 	}
 }
 

@@ -27,7 +27,11 @@ type Message struct {
 
 // A Header is one of the row's own headers. Names and values are UTF-8; what a broker cannot carry
 // it refuses as [Permanent].
-type Header struct{ Name, Value string }
+type Header struct {
+	Name, Value string
+	// JSON: Value is the JSON text of a value that is not a string, for brokers whose headers have types.
+	JSON bool
+}
 
 // RecordKey returns the key as consumers see it, for brokers whose messages have one.
 func (m *Message) RecordKey() []byte {

@@ -17,7 +17,7 @@ type channel struct {
 	returns chan amqp091.Return // never full: at most one for each unanswered message
 	closes  chan *amqp091.Error
 	woken   chan struct{} // something may have been answered
-	headers amqp091.Table // reused for each message
+	writer  writer
 
 	ended bool           // closed has seen the channel's end
 	cause *amqp091.Error // why, nil when it was closed in good order
@@ -37,13 +37,13 @@ func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
 		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		woken:   make(chan struct{}, 1),
-		headers: amqp091.Table{},
+		writer:  writer{frameMax: conn.Config.FrameSize, typed: c.typed, table: amqp091.Table{}},
 	}, nil
 }
 
 // publish sends a message. What is not confirmed because it could never be sent is Permanent.
 func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.DeferredConfirmation, error) {
-	p, err := publishing(m, ch.headers, ch.conn.amqp.Config.FrameSize)
+	p, err := ch.writer.publishing(m)
 	if err != nil {
 		return nil, err
 	}

@@ -21,6 +21,7 @@ type connection struct {
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
+	typed   bool // header values keep their types
 	log     *slog.Logger
 	running *sync.WaitGroup // the publisher's
 

@@ -116,7 +116,7 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 	if err != nil {
 		return nil, errURL
 	}
-	conn := &connection{address: address(uri), log: p.log, running: &p.running, exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
+	conn := &connection{address: address(uri), typed: p.config.TypedHeaders, log: p.log, running: &p.running, exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
 	stop := func() bool { return true }
 	config := amqp091.Config{
 		Heartbeat:  heartbeat,

@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"cmp"
+	"strconv"
 	"strings"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -12,13 +13,20 @@ import (
 const (
 	maxShortString = 255 // bytes in AMQP's short strings
 	// headerFrameFixed is what the content header frame takes besides its strings: framing 8, class,
-	// weight and body size 12, flags 2, table length 4, delivery mode 1, timestamp 8.
-	headerFrameFixed = 8 + 12 + 2 + 4 + 1 + 8
+	// weight and body size 12, flags 2, table length 4, delivery mode 1, priority 1, timestamp 8.
+	headerFrameFixed = 8 + 12 + 2 + 4 + 1 + 1 + 8
 )
 
-// publishing returns the message as it goes out, its headers in table, which is overwritten.
+// A writer makes messages into what the client library sends. It is used by one goroutine.
+type writer struct {
+	frameMax int           // of the connection in bytes, 0 for no limit
+	typed    bool          // header values that are not strings keep their type
+	table    amqp091.Table // reused for each message
+}
+
+// publishing returns the message as it goes out; its headers are overwritten by the next call.
 // What AMQP cannot carry is Permanent: on the wire it would end the connection for everybody.
-func publishing(m *publisher.Message, table amqp091.Table, frameMax int) (amqp091.Publishing, error) {
+func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	if err := cmp.Or(m.CheckHeaders(), checkExchangeName(m.Exchange)); err != nil {
 		return amqp091.Publishing{}, err
 	}
@@ -27,50 +35,99 @@ func publishing(m *publisher.Message, table amqp091.Table, frameMax int) (amqp09
 		MessageId:     m.ID,
 		ContentType:   m.ContentType(),
 		CorrelationId: m.CorrelationID(),
-		Headers:       table,
+		Headers:       w.table,
 		Body:          m.Payload,
 	}
 	if m.Inserted.Unix() > 0 { // AMQP's timestamp is unsigned seconds
 		p.Timestamp = m.Inserted
 	}
-	size := headerFrameFixed
+	size, err := w.headers(m, &p)
+	if err != nil {
+		return p, err
+	}
 	for _, s := range [...]struct{ what, value string }{
 		{"routing key", m.Topic}, {"message id", m.ID},
-		{"content type", p.ContentType}, {"correlation id", p.CorrelationId},
+		{"content type", p.ContentType}, {"correlation id", p.CorrelationId}, {"type", p.Type}, {"app id", p.AppId},
 	} {
 		if len(s.value) > maxShortString {
 			return p, publisher.PermanentError("name too long", "the %s has %d bytes, AMQP allows %d", s.what, len(s.value), maxShortString)
 		}
 		size += 1 + len(s.value)
 	}
+	size += headerFrameFixed + 1 + len(p.Expiration)
+	// Bodies are split over frames, headers are not.
+	if w.frameMax > 0 && size > w.frameMax {
+		return p, publisher.PermanentError("headers too large", "headers and key take %d bytes, the connection's frame_max is %d", size, w.frameMax)
+	}
+	return p, nil
+}
 
-	clear(table)
+// headers fills the table, and the properties that headers of the row name. It returns the table's size
+// in bytes.
+func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int, err error) {
+	clear(w.table)
 	fields := 0
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		if len(h.Name) > maxShortString {
-			return p, publisher.PermanentError("name too long", "a header name has %d bytes, AMQP allows %d", len(h.Name), maxShortString)
+			return 0, publisher.PermanentError("name too long", "a header name has %d bytes, AMQP allows %d", len(h.Name), maxShortString)
 		}
 		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
 			continue // is the property
 		}
-		table[h.Name] = h.Value
+		if err := property(p, h); err != nil {
+			return 0, err
+		}
+		value, length := any(h.Value), 5+len(h.Value)
+		if h.JSON && w.typed {
+			if value, length, err = typed(h.Value); err != nil {
+				return 0, err
+			}
+		}
+		w.table[h.Name] = value
 		fields++
-		size += 1 + len(h.Name) + 5 + len(h.Value)
+		size += 1 + len(h.Name) + length
 	}
 	if m.Key != nil && !m.Bare {
-		table[publisher.HeaderMessageKey] = string(m.Key)
+		w.table[publisher.HeaderMessageKey] = string(m.Key)
 		fields++
 		size += 1 + len(publisher.HeaderMessageKey) + 5 + len(m.Key)
 	}
-	if len(table) != fields {
-		return p, publisher.PermanentError("header twice", "a header occurs twice, AMQP carries each name once")
+	if len(w.table) != fields {
+		return 0, publisher.PermanentError("header twice", "a header occurs twice, AMQP carries each name once")
 	}
-	// Bodies are split over frames, headers are not.
-	if frameMax > 0 && size > frameMax {
-		return p, publisher.PermanentError("headers too large", "headers and key take %d bytes, the connection's frame_max is %d", size, frameMax)
+	return size, nil
+}
+
+// property writes a header into the property that it names, if it names one.
+func property(p *amqp091.Publishing, h *publisher.Header) error {
+	switch len(h.Name) {
+	case len("type"):
+		if strings.EqualFold(h.Name, "type") {
+			p.Type = h.Value
+		}
+	case len("app_id"):
+		if strings.EqualFold(h.Name, "app_id") || strings.EqualFold(h.Name, "app-id") {
+			p.AppId = h.Value
+		}
+	case len("priority"):
+		if strings.EqualFold(h.Name, "priority") {
+			n, err := strconv.ParseUint(h.Value, 10, 8)
+			if err != nil {
+				return publisher.PermanentError("illegal priority", "the row's header priority is %.40q, AMQP takes a number from 0 to 255", h.Value)
+			}
+			p.Priority = uint8(n)
+		}
+	case len("expiration"):
+		if strings.EqualFold(h.Name, "expiration") {
+			// RabbitMQ closes the channel over anything else.
+			if _, err := strconv.ParseUint(h.Value, 10, 32); err != nil {
+				return publisher.PermanentError("illegal expiration", "the row's header expiration is %.40q, RabbitMQ takes milliseconds from 0 to 4294967295", h.Value)
+			}
+			p.Expiration = h.Value
+		}
 	}
-	return p, nil
+	return nil
 }
 
 // checkExchangeName returns the answer for messages that name an exchange which AMQP cannot name.
@@ -78,10 +135,8 @@ func checkExchangeName(name string) error {
 	if len(name) > maxShortString {
 		return publisher.PermanentError("name too long", "the exchange has %d bytes, AMQP allows %d", len(name), maxShortString)
 	}
-	for i := range len(name) {
-		if name[i] == '\r' || name[i] == '\n' {
-			return publisher.PermanentError("illegal exchange", "the exchange %q holds a line break", name)
-		}
+	if strings.ContainsAny(name, "\r\n") {
+		return publisher.PermanentError("illegal exchange", "the exchange %q holds a line break", name)
 	}
 	return nil
 }

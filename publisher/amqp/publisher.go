@@ -36,6 +36,9 @@ type Config struct {
 	// Exchange is what messages are published to that name none; "" is the default exchange, where the
 	// topic names a queue.
 	Exchange string
+	// TypedHeaders: header values that are not strings in the row become AMQP fields of their type, not
+	// text.
+	TypedHeaders bool
 	// Name is shown by the broker as the connection's name.
 	Name string
 	// Dial makes the network connection; nil uses a net.Dialer.

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
 // get takes one message out of a queue.
@@ -58,6 +60,13 @@ func TestPlainProfile(t *testing.T) {
 			want: amqp091.Delivery{MessageId: "id-3", ContentType: "text/csv", Headers: amqp091.Table{"message-key": ""}},
 		},
 		{
+			name: "properties from headers",
+			give: publisher.Message{ID: "id-5", Headers: []publisher.Header{{Name: "Type", Value: "order.placed"}, {Name: "app-id", Value: "shop"},
+				{Name: "priority", Value: "255", JSON: true}, {Name: "expiration", Value: "4294967295"}}},
+			want: amqp091.Delivery{MessageId: "id-5", Type: "order.placed", AppId: "shop", Priority: 255, Expiration: "4294967295",
+				Headers: amqp091.Table{"Type": "order.placed", "app-id": "shop", "priority": "255", "expiration": "4294967295"}},
+		},
+		{
 			name: "a time before AMQP's times",
 			give: publisher.Message{ID: "id-4", Inserted: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)},
 			want: amqp091.Delivery{MessageId: "id-4"},
@@ -66,12 +75,36 @@ func TestPlainProfile(t *testing.T) {
 		test.give.Topic = h.Topic(t)
 		want(t, test.name, p.Publish(within(t, 10*time.Second), []publisher.Message{test.give})[0], publisher.Accepted)
 		d := h.get(t, test.give.Topic)
-		got := fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Headers)
-		expected := fmt.Sprintln(test.want.MessageId, string(test.want.Body), test.want.ContentType, test.want.CorrelationId, test.want.Timestamp.UTC(), test.want.Headers)
+		show := func(d amqp091.Delivery) string {
+			return fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Type, d.AppId, d.Priority, d.Expiration, d.Headers)
+		}
+		got, expected := show(d), show(test.want)
 		if got != expected || d.DeliveryMode != amqp091.Persistent {
 			t.Errorf("%s: got %swant %s", test.name, got, expected)
 		}
 	}
+}
+
+// Values of every type that JSON has arrive as they are, when that is asked for.
+func TestTypedHeaders(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeClassic)
+	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, TypedHeaders: true})
+	defer p.Close()
+	m := publisher.Message{ID: "id", Topic: h.Topic(t), Headers: []publisher.Header{
+		{Name: "text", Value: "7"}, {Name: "long", Value: "-9223372036854775808", JSON: true}, {Name: "longer", Value: "9223372036854775808", JSON: true},
+		{Name: "double", Value: "1.50e2", JSON: true}, {Name: "beyond", Value: "1e400", JSON: true}, {Name: "true", Value: "true", JSON: true},
+		{Name: "false", Value: "false", JSON: true}, {Name: "null", Value: "null", JSON: true},
+		{Name: "object", Value: `{"a": {"b": [1, "x", null, {}]}}`, JSON: true}, {Name: "array", Value: `[]`, JSON: true}}}
+	want(t, "the message", p.Publish(within(t, 10*time.Second), []publisher.Message{m})[0], publisher.Accepted)
+	expected := amqp091.Table{"text": "7", "long": int64(math.MinInt64), "longer": "9223372036854775808", "double": 150.0, "beyond": "1e400",
+		"true": true, "false": false, "null": nil, "array": []any(nil),
+		"object": amqp091.Table{"a": amqp091.Table{"b": []any{int64(1), "x", nil, amqp091.Table{}}}}}
+	if got := h.get(t, m.Topic).Headers; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", expected) {
+		t.Errorf("got  %#v\nwant %#v", got, expected)
+	}
+	long := publisher.Message{ID: "id", Topic: m.Topic, Headers: []publisher.Header{{Name: "a", Value: `[{"` + strings.Repeat("x", 256) + `": 1}]`, JSON: true}}}
+	want(t, "a message with a long name within a header", p.Publish(within(t, 10*time.Second), []publisher.Message{long})[0], publisher.Permanent)
 }
 
 // What AMQP cannot carry is refused before it ends the connection, together with good neighbours.
@@ -88,6 +121,12 @@ func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 		"header name":    {Topic: topic, Headers: []publisher.Header{{Name: long, Value: "x"}}},
 		"header twice":   {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: "x"}, {Name: "a", Value: "y"}}},
 		"reserved":       {Topic: topic, Headers: []publisher.Header{{Name: "CC", Value: "x"}}},
+		"type":           {Topic: topic, Headers: []publisher.Header{{Name: "type", Value: long}}},
+		"app id":         {Topic: topic, Headers: []publisher.Header{{Name: "app_id", Value: long}}},
+		"priority":       {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "256"}}},
+		"no priority":    {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "high"}}},
+		"expiration":     {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "4294967296"}}},
+		"no expiration":  {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "-1"}}},
 		"large headers":  {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: strings.Repeat("x", 130_000)}, {Name: "b", Value: long + long + long + long + long}}},
 		"large key":      {Topic: topic, Key: make([]byte, 140_000)},
 	}

@@ -66,7 +66,7 @@ func TestAppendBatch(t *testing.T) {
 			t.Errorf("record %d: time %v, want %v", i, got.Inserted, w.at)
 		}
 		if !slices.Equal(got.Headers, w.headers) {
-			t.Errorf("record %d: headers %.100q, want %.100q", i, got.Headers, w.headers)
+			t.Errorf("record %d: headers %.100v, want %.100v", i, got.Headers, w.headers)
 		}
 	}
 	if _, err := batch.Records.ReadRecord(); !errors.Is(err, io.EOF) {

@@ -117,7 +117,7 @@ func sameContent(t *testing.T, sent, got *publisher.Message) {
 	}
 	for _, header := range sent.Headers {
 		if header.Name != publisher.HeaderContentType && header.Name != "correlation-id" && !slices.Contains(got.Headers, header) {
-			t.Errorf("header %.40q: %.40q did not arrive; those that did: %.400q", header.Name, header.Value, got.Headers)
+			t.Errorf("header %.40q: %.40q did not arrive; those that did: %.400v", header.Name, header.Value, got.Headers)
 		}
 	}
 }
