@@ -9,8 +9,11 @@ import (
 
 // An ack is what came back for a message: the zero value is an acceptance.
 type ack struct {
-	unheard bool      // nobody listens on the subject, so no stream does
-	refusal *apiError // the stream did not take the message
+	unheard   bool      // nobody listens on the subject, so no stream does
+	refusal   *apiError // the stream did not take the message
+	duplicate bool      // the stream had it already
+	batch     string    // of a commit: the atomic batch that was stored
+	count     int       // and how many messages it has
 }
 
 // An apiError is JetStream's error object.
@@ -26,34 +29,35 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 		unheard := m.Header.Get("Status") == "503"
 		return ack{unheard: unheard}, unheard
 	}
-	if plainAck(m.Data) {
-		return ack{}, true
+	if duplicate, ok := plainAck(m.Data); ok {
+		return ack{duplicate: duplicate}, true
 	}
 	return parseAck(m.Data)
 }
 
 // plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
 // {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true behind it.
-func plainAck(data []byte) bool {
+func plainAck(data []byte) (duplicate, ok bool) {
 	rest, ok := plainString(data, `{"stream":"`)
 	if !ok || len(rest) == len(data)-len(`{"stream":""`) {
-		return false
+		return false, false
 	}
 	if after, ok := plainString(rest, `,"domain":"`); ok {
 		rest = after
 	}
 	if rest, ok = bytes.CutPrefix(rest, []byte(`,"seq":`)); !ok {
-		return false
+		return false, false
 	}
 	digits := 0
 	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
 		digits++
 	}
 	if digits == 0 || digits > 19 || rest[0] == '0' {
-		return false
+		return false, false
 	}
 	rest = rest[digits:]
-	return string(rest) == `}` || string(rest) == `,"duplicate": true}`
+	duplicate = string(rest) == `,"duplicate": true}`
+	return duplicate, duplicate || string(rest) == `}`
 }
 
 // plainString cuts the prefix and the JSON string that follows, if that needs no decoding.
@@ -76,9 +80,12 @@ func plainString(data []byte, prefix string) (rest []byte, ok bool) {
 // parseAck reads any answer of JetStream.
 func parseAck(data []byte) (a ack, ok bool) {
 	var answer struct {
-		Stream string    `json:"stream"`
-		Seq    uint64    `json:"seq"`
-		Error  *apiError `json:"error"`
+		Stream    string    `json:"stream"`
+		Seq       uint64    `json:"seq"`
+		Duplicate bool      `json:"duplicate"`
+		Batch     string    `json:"batch"`
+		Count     int       `json:"count"`
+		Error     *apiError `json:"error"`
 	}
 	if err := json.Unmarshal(data, &answer); err != nil {
 		return ack{}, false
@@ -86,5 +93,5 @@ func parseAck(data []byte) (a ack, ok bool) {
 	if answer.Error != nil {
 		return ack{refusal: answer.Error}, true
 	}
-	return ack{}, answer.Stream != ""
+	return ack{duplicate: answer.Duplicate, batch: answer.Batch, count: answer.Count}, answer.Stream != ""
 }

@@ -17,7 +17,8 @@ func TestReadAck(t *testing.T) {
 	}{
 		{"stored", nil, `{"stream":"ORDERS","seq":1}`, true, ack{}},
 		{"stored in a domain", nil, `{"stream":"ORDERS","domain":"hub","seq":18446744073709551615}`, true, ack{}},
-		{"duplicate", nil, `{"stream":"ORDERS","seq":42,"duplicate": true}`, true, ack{}},
+		{"duplicate", nil, `{"stream":"ORDERS","seq":42,"duplicate": true}`, true, ack{duplicate: true}},
+		{"batch", nil, `{"stream":"ORDERS","seq":42,"batch":"b","count":7}`, true, ack{batch: "b", count: 7}},
 		{"with other fields", nil, ` {"seq": 7, "stream": "ORDERS", "val": "3"}`, true, ack{}},
 		{"refused", nil, `{"error":{"code":400,"err_code":10054,"description":"too large"},"stream":"ORDERS","seq":0}`, true,
 			ack{refusal: &apiError{ErrCode: 10054}}},
@@ -37,7 +38,8 @@ func TestReadAck(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, ok := readAck(&nats.Msg{Header: test.header, Data: []byte(test.body)})
-			if ok != test.ok || got.unheard != test.want.unheard || (got.refusal == nil) != (test.want.refusal == nil) {
+			if ok != test.ok || got.unheard != test.want.unheard || got.duplicate != test.want.duplicate ||
+				got.batch != test.want.batch || got.count != test.want.count || (got.refusal == nil) != (test.want.refusal == nil) {
 				t.Fatalf("read as %+v, %t; want %+v, %t", got, ok, test.want, test.ok)
 			}
 			if got.refusal != nil && got.refusal.ErrCode != test.want.refusal.ErrCode {
@@ -57,10 +59,11 @@ func FuzzPlainAck(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		if !plainAck(data) {
+		duplicate, ok := plainAck(data)
+		if !ok {
 			return
 		}
-		if a, ok := parseAck(data); !ok || a.refusal != nil {
+		if a, ok := parseAck(data); !ok || a.refusal != nil || a.duplicate != duplicate {
 			t.Errorf("%q is an acceptance for the quick reader and %+v, %t for the full one", data, a, ok)
 		}
 	})
@@ -72,7 +75,7 @@ func TestPlainAckIsQuick(t *testing.T) {
 		`{"stream":"ORDERS","seq":1}`, `{"stream":"Bestellungen-ä","domain":"hub","seq":123456}`,
 		`{"stream":"ORDERS","seq":42,"duplicate": true}`,
 	} {
-		if !plainAck([]byte(data)) {
+		if _, ok := plainAck([]byte(data)); !ok {
 			t.Errorf("%s is not recognised", data)
 		}
 	}

@@ -14,6 +14,7 @@ type batch struct {
 	errs     []error
 	state    []state
 	next     []int32 // the following message of the same key, or -1
+	rest     []int32 // how many of its key there are from it on; 0 when it has to go alone
 	due      []int32 // messages whose key's last one was just accepted: they leave first
 	cursor   int     // messages from here on have not had their turn
 	waiting  int     // messages sent and not answered
@@ -30,6 +31,7 @@ const (
 	head   state = iota // may be sent: everything before it in its key is accepted
 	behind              // an earlier message of its key is not accepted, so far or for good
 	sent                // and not answered
+	staged              // in an atomic batch that is not answered
 	done                // has its answer
 )
 
@@ -37,10 +39,10 @@ const (
 // the order of both.
 func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
-	b.state, b.next, b.due = b.state[:0], b.next[:0], b.due[:0]
+	b.state, b.next, b.rest, b.due = b.state[:0], b.next[:0], b.rest[:0], b.due[:0]
 	b.cursor, b.waiting, b.stranger = 0, 0, false
 	for i := range messages {
-		b.next = append(b.next, -1)
+		b.next, b.rest = append(b.next, -1), append(b.rest, 1)
 		if messages[i].Key == nil {
 			b.state = append(b.state, head)
 			continue
@@ -55,6 +57,11 @@ func (b *batch) begin(messages []publisher.Message, errs []error) {
 		b.tail[key] = int32(i)
 	}
 	clear(b.tail)
+	for i := len(b.next) - 1; i >= 0; i-- {
+		if n := b.next[i]; n >= 0 {
+			b.rest[i] += b.rest[n]
+		}
+	}
 }
 
 // turn returns the next message that may be sent.
@@ -80,9 +87,20 @@ func (b *batch) answer(i int32, err error) {
 		b.waiting--
 	}
 	b.state[i], b.errs[i] = done, err
-	if n := b.next[i]; err == nil && n >= 0 {
+	if n := b.next[i]; err == nil && n >= 0 && b.state[n] == behind {
 		b.state[n] = head
 		b.due = append(b.due, n)
+	}
+}
+
+// reheat lets the messages behind one go in atomic batches again.
+func (b *batch) reheat(i int32) {
+	var behind []int32
+	for n := b.next[i]; n >= 0; n = b.next[n] {
+		behind = append(behind, n)
+	}
+	for n, at := range behind {
+		b.rest[at] = int32(len(behind) - n)
 	}
 }
 
@@ -106,7 +124,7 @@ func (b *batch) finish(unsent, unanswered error) {
 		switch b.state[i] {
 		case head:
 			b.errs[i] = unsent
-		case sent:
+		case sent, staged:
 			b.errs[i] = unanswered
 		case behind:
 			b.errs[i] = publisher.ErrNotAttempted
@@ -120,6 +138,7 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	l.calls++
 	b := &l.batch
 	b.begin(messages, errs)
+	l.run.clear()
 	unsent, unanswered := l.exchange(ctx, b)
 	settled := b.waiting == 0
 	b.finish(unsent, unanswered)
@@ -145,7 +164,7 @@ func (l *lane) exchange(ctx context.Context, b *batch) (unsent, unanswered error
 			l.settle(b, m)
 			l.drain(b)
 		case <-l.warned:
-			b.deny(l.link.denied(l))
+			l.deny(b)
 		case <-l.link.closed:
 			return l.cutOff(b)
 		case <-ctx.Done():
@@ -161,7 +180,16 @@ func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
 	for b.waiting < window && ctx.Err() == nil {
 		i, ok := b.turn()
 		if !ok {
-			return false, false
+			if !l.run.due() {
+				return false, false
+			}
+			if l.sendRun(ctx, b) {
+				return true, true
+			}
+			continue
+		}
+		if int(b.rest[i]) >= l.link.hot && l.heat(b, i) {
+			continue
 		}
 		switch err := l.send(i, &b.messages[i]); {
 		case err == nil:
@@ -174,6 +202,18 @@ func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
 		}
 	}
 	return true, false
+}
+
+// deny looks at what the server has refused to let us publish to.
+func (l *lane) deny(b *batch) {
+	subjects := l.link.denied(l)
+	if forbidden(subjects) {
+		l.link.streams.close()
+	}
+	if l.run.has(b, subjects) {
+		l.undo(b)
+	}
+	b.deny(subjects)
 }
 
 // cutOff takes the answers that came before the link's end, and returns those for the others.

@@ -19,11 +19,19 @@ const patience = 30 * time.Second
 
 // TestSuite runs the contract's suite against the real server.
 func TestSuite(t *testing.T) {
-	publishertest.Run(t, harness{broker(t)})
+	publishertest.Run(t, harness{js: broker(t)})
+}
+
+// TestSuiteInBatches is the same where every key with two messages in a call is published in atomic batches.
+func TestSuiteInBatches(t *testing.T) {
+	publishertest.Run(t, harness{js: broker(t), atomic: true})
 }
 
 // A harness gives the suite a NATS server.
-type harness struct{ js jetstream.JetStream }
+type harness struct {
+	js     jetstream.JetStream
+	atomic bool // streams take atomic batches
+}
 
 func broker(t testing.TB) jetstream.JetStream {
 	t.Helper()
@@ -40,7 +48,11 @@ func broker(t testing.TB) jetstream.JetStream {
 }
 
 func (h harness) Open(t *testing.T, network *publishertest.Network) publisher.Publisher {
-	return open(t, nats.Config{Dial: network.Dial})
+	p := open(t, nats.Config{Dial: network.Dial})
+	if h.atomic {
+		p.BatchFrom(2)
+	}
+	return p
 }
 
 // open returns a publisher to the server of TEST_NATS_URL, unless the configuration names others.
@@ -68,7 +80,7 @@ func (h harness) Unknown(*testing.T) string { return "test." + rand.Text() + ".c
 
 func (h harness) Create(t *testing.T, topic string) {
 	t.Helper()
-	stream(t, h.js, jetstream.StreamConfig{Subjects: []string{topic}})
+	stream(t, h.js, jetstream.StreamConfig{Subjects: []string{topic}, AllowAtomicPublish: h.atomic})
 }
 
 // stream makes a stream for this test.

@@ -10,8 +10,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// window is how many messages of one call may be unanswered.
-const window = 1000
+const (
+	// window is how many messages of one call may be unanswered.
+	window = 1000
+	// strays is how many answers may come besides: late ones, and those to a question.
+	strays = 64
+)
 
 // A lane is an inbox for the answers to one call at a time, and the memory that calls use again and
 // again. The library's read loop puts answers straight into acks, and the calling goroutine takes
@@ -26,21 +30,23 @@ type lane struct {
 	warned chan struct{}       // that something was added to denied
 	denied map[string]struct{} // subjects that may not be published to; guarded by link.mu
 
-	batch batch
-	wire  wire
-	reply []byte
-	good  string // the last subject that was found legal
+	batch   batch
+	run     run
+	wire    wire
+	reply   []byte
+	good    string // the last subject that was found legal
+	subject string // that the lane has asked about
 }
 
 func newLane(l *link, prefix string) *lane {
 	return &lane{
 		link:   l,
 		prefix: prefix,
-		acks:   make(chan *nats.Msg, window),
+		acks:   make(chan *nats.Msg, window+strays),
 		warned: make(chan struct{}, 1),
 		denied: map[string]struct{}{},
 		batch:  batch{seed: maphash.MakeSeed(), tail: map[uint64]int32{}},
-		wire:   wire{header: nats.Header{}},
+		wire:   wire{header: nats.Header{}, stream: l.expect},
 	}
 }
 
@@ -60,6 +66,11 @@ func (l *lane) send(i int32, m *publisher.Message) error {
 	if err != nil {
 		return err
 	}
+	return l.post(message)
+}
+
+// post is send for a message that is encoded.
+func (l *lane) post(message *nats.Msg) error {
 	switch err := l.link.nc.PublishMsg(message); {
 	case err == nil:
 		return nil
@@ -82,8 +93,20 @@ func (l *lane) send(i int32, m *publisher.Message) error {
 
 // settle handles one answer. What is not for a waiting message of this call is ignored.
 func (l *lane) settle(b *batch, m *nats.Msg) {
+	if l.run.awaits(m.Subject) {
+		if ack, ok := readAck(m); ok {
+			l.committed(b, ack)
+		} else {
+			b.stranger = true
+		}
+		return
+	}
 	i, ok := l.index(m.Subject)
-	if !ok || int(i) >= len(b.state) || b.state[i] != sent {
+	if !ok {
+		l.learn(m)
+		return
+	}
+	if int(i) >= len(b.state) || b.state[i] != sent {
 		return
 	}
 	ack, ok := readAck(m)
@@ -91,7 +114,11 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 		b.stranger = true
 		return
 	}
-	b.answer(i, ack.answer(&b.messages[i]))
+	err := ack.answer(&b.messages[i])
+	b.answer(i, err)
+	if err == nil {
+		l.single(b, i, ack)
+	}
 }
 
 // address returns the reply subject for a message of the current call. The call's number keeps late

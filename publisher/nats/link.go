@@ -11,11 +11,15 @@ import (
 
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
 type link struct {
-	nc     *nats.Conn
-	conn   *conn
-	server server
-	inbox  string        // prefix of all reply subjects
-	closed chan struct{} // closed when the connection has ended and all that was read is in the lanes
+	nc             *nats.Conn
+	conn           *conn
+	server         server
+	inbox          string        // prefix of all reply subjects
+	expect         string        // the only stream that may take messages, or ""
+	hot, hotSynced int           // see the constants
+	closed         chan struct{} // closed when the connection has ended and all that was read is in the lanes
+
+	streams streams
 
 	mu    sync.Mutex
 	busy  map[*lane]struct{} // lanes that serve a call

@@ -29,6 +29,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		return nil, explain(s, err)
 	}
 	l := &link{server: s, closed: make(chan struct{}), busy: map[*lane]struct{}{},
+		expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
 		inbox: nats.InboxPrefix + rand.Text()[:12] + "."}
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }

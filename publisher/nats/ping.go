@@ -47,6 +47,7 @@ func (l *link) ask(ctx context.Context) error {
 				answered = true
 				return l.readInfo(m)
 			}
+			lane.learn(m)
 		case <-lane.warned:
 			if _, denied := l.denied(lane)[infoSubject]; denied {
 				answered = true

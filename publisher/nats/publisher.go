@@ -7,7 +7,10 @@
 // The server answers each message by itself: it may refuse one and store the next. Order per key
 // therefore rests on one rule: of each key at most one message is unacknowledged at any time. A
 // key's next message leaves as soon as its last one is acknowledged, and no key waits for another.
-// Nothing is ever sent twice within a call, by this package or by the library below it.
+// The exception are keys with many messages in a call, on a stream that allows atomic batches (ADR-50):
+// those leave together, since the server stores all or none of them. When it stores none, they go
+// one by one after all. Otherwise nothing is sent twice within a call, by this package or by the
+// library below it.
 //
 // From nats.go only the connection is used. Its reconnecting is turned off (it holds the
 // connection's lock while it dials, keeps what is published meanwhile, and ends for good on some of
@@ -37,6 +40,9 @@ type Config struct {
 	TLS *tls.Config
 	// TLSFirst starts TLS before the server's greeting, for servers with handshake_first.
 	TLSFirst bool
+	// Stream, when not empty, is the only stream that may take the messages: a subject that another
+	// one takes is held as [publisher.Topology].
+	Stream string
 	// Auth, when not nil, is asked before each attempt to connect, so that rotated secrets are taken.
 	Auth func() (Auth, error)
 	// Name is shown in the server's list of connections.
@@ -49,9 +55,10 @@ type Config struct {
 
 // A Publisher publishes to one NATS account.
 type Publisher struct {
-	config  Config
-	servers []server
-	logger  *slog.Logger
+	config         Config
+	servers        []server
+	logger         *slog.Logger
+	hot, hotSynced int // see hotKey and hotKeySynced
 
 	mu      sync.Mutex
 	link    *link         // nil while not connected
@@ -83,6 +90,7 @@ func New(config Config) (*Publisher, error) {
 		config:  config,
 		servers: servers,
 		logger:  logger,
+		hot:     hotKey, hotSynced: hotKeySynced,
 		tried:   make(chan struct{}),
 		stopped: make(chan struct{}),
 		hurry:   make(chan struct{}, 1),

@@ -7,11 +7,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// headerDedup is what a stream recognises a message by that it already holds.
-const headerDedup = "Nats-Msg-Id"
+// Headers that JetStream reads.
+const (
+	headerDedup    = "Nats-Msg-Id"          // what a stream recognises a message by that it already holds
+	headerStream   = "Nats-Expected-Stream" // the only stream that may take the message
+	headerBatch    = "Nats-Batch-Id"        // an atomic batch (ADR-50) that the message is part of
+	headerSequence = "Nats-Batch-Sequence"  // its place therein, from 1
+	headerCommit   = "Nats-Batch-Commit"    // on the last one
+)
 
 // A wire builds messages, all in the same memory: nats.go copies them out before PublishMsg returns.
 type wire struct {
+	stream  string // the stream that is expected, or ""
 	message nats.Msg
 	header  nats.Header
 	values  []string // what the slices in header point into
@@ -19,34 +26,52 @@ type wire struct {
 
 // encode returns the message as it goes out, valid until the next call. The error is its answer.
 func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
-	if err := m.CheckHeaders(); err != nil {
+	if err := check(m); err != nil {
 		return nil, err
 	}
+	return w.build(m, reply), nil
+}
+
+// check returns the answer for a message that NATS cannot carry.
+func check(m *publisher.Message) error {
+	if err := m.CheckHeaders(); err != nil {
+		return err
+	}
+	if m.DedupID == "" || !legalValue(m.DedupID) || !legalValue(m.ID) {
+		return publisher.PermanentError("illegal id", "NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
+	}
+	if !m.Bare && !legalValue(m.Key) {
+		return publisher.PermanentError("illegal key", "NATS cannot carry the key %q: it has a line break, or spaces around it", m.Key)
+	}
+	for i := range m.Headers {
+		h := &m.Headers[i]
+		if !legalName(h.Name) {
+			return publisher.PermanentError("illegal header", "NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
+		}
+		if !legalValue(h.Value) {
+			return publisher.PermanentError("illegal header", "NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
+		}
+	}
+	return nil
+}
+
+// build returns a message that check has found good.
+func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 	clear(w.header)
 	w.values = w.values[:0]
-	if m.DedupID == "" || !legalValue(m.DedupID) || !legalValue(m.ID) {
-		return nil, publisher.PermanentError("illegal id", "NATS cannot carry the id %q: it is empty, has a line break, or spaces around it", m.ID)
-	}
 	w.add(headerDedup, m.DedupID)
+	if w.stream != "" {
+		w.add(headerStream, w.stream)
+	}
 	if !m.Bare {
 		w.add(publisher.HeaderMessageID, m.ID)
 	}
 	if m.Key != nil && !m.Bare {
-		key := string(m.Key)
-		if !legalValue(key) {
-			return nil, publisher.PermanentError("illegal key", "NATS cannot carry the key %q: it has a line break, or spaces around it", key)
-		}
-		w.add(publisher.HeaderMessageKey, key)
+		w.add(publisher.HeaderMessageKey, string(m.Key))
 	}
 	typed := false
 	for i := range m.Headers {
 		h := &m.Headers[i]
-		if !legalName(h.Name) {
-			return nil, publisher.PermanentError("illegal header", "NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
-		}
-		if !legalValue(h.Value) {
-			return nil, publisher.PermanentError("illegal header", "NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
-		}
 		typed = typed || strings.EqualFold(h.Name, publisher.HeaderContentType)
 		w.add(h.Name, h.Value)
 	}
@@ -54,7 +79,7 @@ func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
 		w.add(publisher.HeaderContentType, m.Type)
 	}
 	w.message.Subject, w.message.Reply, w.message.Header, w.message.Data = m.Topic, reply, w.header, m.Payload
-	return &w.message, nil
+	return &w.message
 }
 
 // add appends a header; a name may come more than once.
@@ -89,12 +114,14 @@ func legalName(name string) bool {
 // legalValue reports whether a value arrives as it was sent: within its line, and without spaces
 // around it, which servers and clients trim. Of two ids that differ only in those, one row would be
 // taken for a duplicate of the other.
-func legalValue(value string) bool {
-	if value == "" {
+func legalValue[T string | []byte](value T) bool {
+	if len(value) == 0 {
 		return true
 	}
-	if strings.IndexByte(value, '\r') >= 0 || strings.IndexByte(value, '\n') >= 0 {
-		return false
+	for i := range len(value) {
+		if c := value[i]; c == '\r' || c == '\n' {
+			return false
+		}
 	}
 	first, last := value[0], value[len(value)-1]
 	return first != ' ' && first != '\t' && last != ' ' && last != '\t'

@@ -1,0 +1,87 @@
+package nats
+
+import (
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/nats-io/nats.go"
+)
+
+const (
+	namesSubject  = "$JS.API.STREAM.NAMES"
+	streamSubject = "$JS.API.STREAM.INFO."
+	// lookupToken ends the reply subjects of questions, where publishes have a number.
+	lookupToken = "streams"
+)
+
+// streamOf returns the stream that takes the subject, as far as it is known. Otherwise it asks, and the
+// answer comes between the acknowledgements of this call or a later one.
+func (l *lane) streamOf(subject string) *stream {
+	found, ask := l.link.streams.of(subject, time.Now())
+	if !ask {
+		return found
+	}
+	l.subject = subject
+	if l.link.expect != "" {
+		l.askFor(l.link.expect)
+		return found
+	}
+	question, _ := json.Marshal(map[string]string{"subject": subject})      // strings can always be encoded
+	_ = l.link.nc.PublishRequest(namesSubject, l.lookupAddress(), question) // fails only when the connection has ended
+	return found
+}
+
+func (l *lane) askFor(name string) {
+	_ = l.link.nc.PublishRequest(streamSubject+name, l.lookupAddress(), nil)
+}
+
+func (l *lane) lookupAddress() string { return l.prefix + lookupToken }
+
+// learn takes a message if it is the answer to a question.
+func (l *lane) learn(m *nats.Msg) {
+	if m.Subject != l.lookupAddress() {
+		return
+	}
+	var answer struct {
+		Streams []string `json:"streams"` // the streams' names
+		Config  struct {
+			Name     string   `json:"name"`
+			Subjects []string `json:"subjects"`
+			Atomic   bool     `json:"allow_atomic"`
+			Storage  string   `json:"storage"`
+			Replicas int      `json:"num_replicas"`
+		} `json:"config"`
+	}
+	if json.Unmarshal(m.Data, &answer) != nil {
+		return // nobody answers for JetStream, which the publishes find out too
+	}
+	switch {
+	case len(answer.Streams) > 0:
+		l.askFor(answer.Streams[0])
+	case answer.Config.Name == "":
+		l.link.streams.learn(&stream{subjects: []string{l.subject}, learned: time.Now()})
+	default:
+		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, learned: time.Now()}
+		if len(found.subjects) == 0 { // the stream's name is its subject then
+			found.subjects = []string{found.name}
+		}
+		if answer.Config.Atomic {
+			found.limit, found.worth = batchLimit, l.link.hot
+			if answer.Config.Storage == "file" && answer.Config.Replicas == 1 {
+				found.worth = l.link.hotSynced
+			}
+		}
+		l.link.streams.learn(found)
+	}
+}
+
+// forbidden reports whether one of the subjects is that of a question.
+func forbidden(subjects map[string]struct{}) bool {
+	for subject := range subjects {
+		if subject == namesSubject || strings.HasPrefix(subject, streamSubject) {
+			return true
+		}
+	}
+	return false
+}

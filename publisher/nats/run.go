@@ -1,0 +1,271 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// hotKey is how many messages of one key make an atomic batch worth while: as many round trips
+	// are saved.
+	hotKey = 8
+	// hotKeySynced is the same for a stream on one server's disk. There the server writes and syncs each
+	// batch to files of its own first, which took as long as 30 to 300 round trips on one machine.
+	hotKeySynced = 64
+	// runBytes bounds an atomic batch, whose messages the server holds until the last one is there.
+	runBytes = 4 << 20
+	// patientRuns is after how many runs that were refused for a duplicate a call makes no more: then
+	// the stream has every other message, and nothing was gained.
+	patientRuns = 8
+	// headroom is what a header line takes besides the row's own name or value.
+	headroom = 64
+)
+
+// A run is an atomic batch (ADR-50): messages of one stream that are stored all or not at all, and so in
+// order without waiting for each other. The server answers the last of them, which commits the
+// others. When it refuses, nothing was stored, and the messages go one by one to get an answer each.
+type run struct {
+	hot      []int32 // heads of keys that wait for the next run
+	heads    []int32 // the first message of each key in this one
+	messages []int32 // those of this one, as they are sent
+	stream   *stream
+	id       string
+	reply    string // where the answer arrives; empty while no run is on its way
+	number   uint64 // of runs in this lane
+	doubles  int    // how many runs of this call were refused since the stream had some of it
+}
+
+func (r *run) clear() {
+	r.hot, r.reply, r.doubles = r.hot[:0], "", 0
+}
+
+// due reports whether the next run may leave.
+func (r *run) due() bool { return len(r.hot) > 0 && r.reply == "" }
+
+// awaits reports whether the subject is that of the run's answer.
+func (r *run) awaits(subject string) bool { return r.reply != "" && r.reply == subject }
+
+// has reports whether a message on its way has one of the subjects.
+func (r *run) has(b *batch, subjects map[string]struct{}) bool {
+	if r.reply == "" {
+		return false
+	}
+	for _, i := range r.messages {
+		if _, ok := subjects[b.messages[i].Topic]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// heat lets a head wait for the next run, if its stream takes atomic batches.
+func (l *lane) heat(b *batch, head int32) bool {
+	s := l.streamOf(b.messages[head].Topic)
+	if s == nil || int(b.rest[head]) < s.worth || l.link.streams.room(s) == 0 {
+		return false
+	}
+	l.run.hot = append(l.run.hot, head)
+	return true
+}
+
+// sendRun sends a run of what waits for one. What does not fit stays behind. It reports whether the
+// connection was found gone; then, and whenever the last message was not sent, nothing is stored.
+func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
+	r := &l.run
+	l.collect(b)
+	if r.stream == nil || len(r.messages) < r.stream.worth {
+		l.alone(b)
+		return false
+	}
+	r.number++
+	token := strconv.FormatUint(l.calls, 36) + "-_" + strconv.FormatUint(r.number, 36)
+	r.id = strings.TrimPrefix(l.prefix, nats.InboxPrefix) + token
+	for n, i := range r.messages {
+		if ctx.Err() != nil {
+			return false
+		}
+		reply, last := "", n == len(r.messages)-1
+		if last {
+			reply = l.prefix + token
+		}
+		message := l.wire.build(&b.messages[i], reply)
+		l.wire.add(headerBatch, r.id)
+		l.wire.add(headerSequence, strconv.Itoa(n+1))
+		if last {
+			l.wire.add(headerCommit, "1")
+		}
+		if err := l.post(message); errors.Is(err, errGone) {
+			return true
+		} else if err != nil {
+			l.alone(b) // where it gets this answer
+			return false
+		}
+	}
+	r.reply = l.prefix + token
+	for _, i := range r.messages {
+		b.state[i] = staged
+	}
+	b.waiting++
+	return false
+}
+
+// collect fills the run with messages of one stream, key by key. A message that may be refused by
+// itself ends its key's part.
+func (l *lane) collect(b *batch) {
+	r := &l.run
+	r.heads, r.messages = r.heads[:0], r.messages[:0]
+	r.stream = l.streamOf(b.messages[r.hot[0]].Topic)
+	if r.stream == nil || l.link.streams.room(r.stream) == 0 { // another lane has learned that
+		r.heads, r.hot = append(r.heads, r.hot...), r.hot[:0]
+		return
+	}
+	limit, size, topic := l.link.streams.room(r.stream), 0, ""
+	left := r.hot[:0]
+	for _, first := range r.hot {
+		i := first
+		for i >= 0 && len(r.messages) < limit && size < runBytes {
+			m := &b.messages[i]
+			if m.Topic != topic {
+				if s := l.streamOf(m.Topic); s == nil || s.name != r.stream.name {
+					break
+				}
+				topic = m.Topic
+			}
+			if !l.fits(m) {
+				break
+			}
+			r.messages = append(r.messages, i)
+			size += m.Size()
+			i = b.next[i]
+		}
+		switch {
+		case i != first:
+			r.heads = append(r.heads, first)
+		case len(r.messages) < limit && size < runBytes && l.aside(b, first): // not in this stream, or not fit for any
+		default:
+			left = append(left, first)
+		}
+	}
+	r.hot = left
+}
+
+// aside sends a head that is unfit for runs by itself. It reports false for one of another stream.
+func (l *lane) aside(b *batch, head int32) bool {
+	m := &b.messages[head]
+	if s := l.streamOf(m.Topic); s != nil && s.name != l.run.stream.name && l.link.streams.room(s) > 0 {
+		return false
+	}
+	b.rest[head] = 0
+	b.due = append(b.due, head)
+	return true
+}
+
+// fits reports whether the message may be part of a run: nothing about itself will have it refused.
+func (l *lane) fits(m *publisher.Message) bool {
+	if m.Topic != l.good {
+		if checkSubject(m.Topic) != nil {
+			return false
+		}
+		l.good = m.Topic
+	}
+	return check(m) == nil && int64(m.Size()+len(m.DedupID)+headroom*(len(m.Headers)+10)) <= l.link.nc.MaxPayload()
+}
+
+// committed takes the answer to a run.
+func (l *lane) committed(b *batch, a ack) {
+	r := &l.run
+	switch {
+	case a.refusal != nil || a.unheard:
+		l.refused(b, a)
+	case a.batch != r.id || a.count != len(r.messages):
+		// The stream did not know what a batch is, and the others of it were stored or not.
+		l.link.streams.shrink(r.stream, 0)
+		l.end(b)
+		why := publisher.AmbiguousError("no batch", "the stream %s has not taken the messages as one batch", r.stream.name)
+		for _, i := range r.messages {
+			b.answer(i, why)
+		}
+	default:
+		l.end(b)
+		for _, i := range r.messages {
+			b.answer(i, nil)
+		}
+	}
+}
+
+// Codes that answer a run as such.
+const (
+	errBatchTooLarge  = 10199
+	errBatchDuplicate = 10201
+	errBatchesOff     = 10174
+)
+
+// refused has the run's messages sent again: nothing of it was stored.
+func (l *lane) refused(b *batch, a ack) {
+	r := &l.run
+	code := 0
+	if a.refusal != nil {
+		code = a.refusal.ErrCode
+	}
+	switch code {
+	case errBatchTooLarge:
+		l.link.streams.shrink(r.stream, len(r.messages)/2)
+		l.end(b)
+		l.restore(b)
+		return
+	case errBatchesOff:
+		l.link.streams.shrink(r.stream, 0)
+	case errBatchDuplicate:
+		r.doubles++
+	}
+	l.undo(b)
+}
+
+// single is called when a message that went alone was stored. Behind a run that was refused for a duplicate
+// the stream has the first messages of some keys, whose answers were lost. Those come back as
+// duplicates one by one; behind the first that is new, the key goes on in runs.
+func (l *lane) single(b *batch, i int32, a ack) {
+	if n := b.next[i]; n >= 0 && b.rest[n] == 0 && !a.duplicate && l.run.doubles > 0 && l.run.doubles < patientRuns {
+		b.reheat(i)
+	}
+}
+
+// undo sends the messages of a run one by one, although it was sent: nothing of it will be stored, or is
+// recognised as a duplicate.
+func (l *lane) undo(b *batch) {
+	l.end(b)
+	l.restore(b)
+	for _, i := range l.run.messages {
+		b.rest[i] = 0
+	}
+}
+
+// end forgets a run that was sent.
+func (l *lane) end(b *batch) {
+	l.run.reply = ""
+	b.waiting--
+}
+
+// alone sends the messages of a run that was not sent one by one.
+func (l *lane) alone(b *batch) {
+	l.restore(b)
+	for _, i := range l.run.messages {
+		b.rest[i] = 0
+	}
+}
+
+// restore makes a run's messages what they were before.
+func (l *lane) restore(b *batch) {
+	for _, i := range l.run.messages {
+		b.state[i] = behind
+	}
+	for _, i := range l.run.heads {
+		b.state[i] = head
+	}
+	b.due = append(b.due, l.run.heads...)
+}

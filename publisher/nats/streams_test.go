@@ -1,0 +1,63 @@
+package nats
+
+import (
+	"testing"
+	"time"
+)
+
+func TestMatches(t *testing.T) {
+	for _, test := range []struct {
+		pattern, subject string
+		want             bool
+	}{
+		{"a", "a", true}, {"a", "b", false}, {"a", "a.b", false}, {"a.b", "a", false}, {"a.b", "a.b", true},
+		{"*", "a", true}, {"*", "a.b", false}, {"a.*", "a.b", true}, {"a.*", "a", false}, {"a.*", "b.a", false},
+		{"a.*.c", "a.b.c", true}, {"a.*.c", "a.b.d", false},
+		{">", "a", true}, {">", "a.b.c", true}, {"a.>", "a.b.c", true}, {"a.>", "a", false}, {"a.>", "b.c", false},
+	} {
+		if got := matches(test.pattern, test.subject); got != test.want {
+			t.Errorf("%q matches %q: %t", test.pattern, test.subject, got)
+		}
+	}
+}
+
+func TestStreams(t *testing.T) {
+	now := time.Now()
+	var s streams
+	if found, ask := s.of("a.1", now); found != nil || !ask {
+		t.Fatal("what is not known is not asked for")
+	}
+	if _, ask := s.of("a.1", now); ask {
+		t.Error("it is asked for twice")
+	}
+	if _, ask := s.of("a.1", now.Add(askAgain)); !ask {
+		t.Error("it is not asked for again when no answer comes")
+	}
+	s.learn(&stream{subjects: []string{"other"}, learned: now})
+	s.learn(&stream{subjects: []string{"another"}, learned: now})
+	s.learn(&stream{name: "A", subjects: []string{"a.*"}, limit: 1000, worth: 8, learned: now})
+	found, ask := s.of("a.2", now)
+	if found == nil || found.name != "A" || ask {
+		t.Fatalf("the stream is %+v, asked for: %t", found, ask)
+	}
+	s.shrink(found, 10)
+	s.shrink(found, 20)
+	if s.room(found) != 10 {
+		t.Error("the batch has another size than the smallest")
+	}
+	s.shrink(found, 7)
+	if s.room(found) != 0 {
+		t.Error("a batch is made that is not worth while")
+	}
+	if found, ask := s.of("a.2", now.Add(freshFor)); found == nil || !ask {
+		t.Error("what is old is forgotten, or not asked for")
+	}
+	s.learn(&stream{name: "A", subjects: []string{"b"}, learned: now})
+	if found, _ := s.of("a.2", now); found != nil || len(s.known) != 3 {
+		t.Errorf("what is old is still known: %+v of %d", found, len(s.known))
+	}
+	s.close()
+	if _, ask := s.of("unknown", now.Add(time.Hour)); ask {
+		t.Error("it is asked for although that is not permitted")
+	}
+}
