@@ -25,6 +25,7 @@
 #   KAFKA_SESSION_MS      how long a crashed Kafka is kept out; default 2000
 #   SERVICES_RABBITMQ_CONF     further lines for the rabbitmq.conf of a native RabbitMQ
 #   SERVICES_RABBITMQ_PLUGINS  its plugins, separated by commas
+#   KAFKA_ADVERTISED_PORT the port that Kafka tells its clients, that of a proxy; default its own
 #
 # Everything listens on 127.0.0.1 only. A second set beside the first needs a SERVICES_DIR of its own
 # and the TEST_ variables unset.
