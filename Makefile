@@ -7,6 +7,8 @@ MAKEFLAGS   += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 BROKER  ?= nats
+SEEDS   ?= 3
+DURATION ?= 1m
 CLI     := github.com/outbox-relay/outbox-relay/cli
 # The OTLP exporter compiles parts of gRPC, and those a tracing page whose templates keep the linker from
 # leaving out unused methods: 5 MB.
@@ -80,6 +82,14 @@ bench: build ## measure against targets: CASE=drain (default), another of bench/
 .PHONY: bench-run
 bench-run:
 	@cd bench && go run . $(or $(CASE),drain)
+
+.PHONY: chaos
+chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEEDS=3 DURATION=1m
+	@cd chaos && go build -o ../bin/chaos .
+	@failed=0; cd chaos; for broker in kafka nats rabbitmq; do \
+	  ../bin/chaos --broker $$broker --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
+	  ../bin/chaos --broker $$broker --clean --duration $(DURATION) || failed=1; \
+	done; exit $$failed
 
 .PHONY: services
 services: ## obtain and start PostgreSQL, Kafka, NATS and RabbitMQ

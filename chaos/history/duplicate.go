@@ -1,0 +1,74 @@
+package history
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// A trouble is a time in which rows may come again, with the unclean faults that make it up.
+type trouble struct {
+	began, ended time.Time
+	faults       []Fault
+	duplicates   int
+}
+
+// bound is how many may come again in it.
+func (t *trouble) bound(maxInFlight int) int {
+	rows := 0
+	for _, f := range t.faults {
+		rows += f.Replicas * maxInFlight
+	}
+	return rows
+}
+
+// troubles joins the unclean faults whose times touch.
+func (j *judge) troubles() []*trouble {
+	unclean := slices.DeleteFunc(slices.Clone(j.Faults), func(f Fault) bool { return f.Replicas == 0 })
+	slices.SortFunc(unclean, func(a, b Fault) int { return cmp.Compare(a.Began.UnixNano(), b.Began.UnixNano()) })
+	var all []*trouble
+	for _, f := range unclean {
+		ended := f.Ended.Add(j.Grace)
+		if n := len(all); n > 0 && !f.Began.After(all[n-1].ended) {
+			last := all[n-1]
+			last.faults = append(last.faults, f)
+			if ended.After(last.ended) {
+				last.ended = ended
+			}
+			continue
+		}
+		all = append(all, &trouble{began: f.Began, ended: ended, faults: []Fault{f}})
+	}
+	return all
+}
+
+func (j *judge) duplicates() {
+	troubles := j.troubles()
+	for _, d := range j.again {
+		i := slices.IndexFunc(troubles, func(t *trouble) bool { return !d.At.Before(t.began) && !d.At.After(t.ended) })
+		if i >= 0 {
+			troubles[i].duplicates++
+			continue
+		}
+		j.found(Explained, append(j.about(j.rows[d.ID]), j.faultsAround(d.At)...), "%s came again as %s, far from every unclean fault", d.ID, d)
+	}
+	for _, t := range troubles {
+		if bound := t.bound(j.MaxInFlight); t.duplicates > bound {
+			var evidence []string
+			for _, f := range t.faults {
+				evidence = append(evidence, f.String())
+			}
+			j.found(Bounded, evidence, "%d duplicates came within %v, and at most %d rows were in flight",
+				t.duplicates, t.ended.Sub(t.began).Round(time.Millisecond), bound)
+		}
+	}
+}
+
+// Duplicates returns how many deliveries repeat an earlier one.
+func (h *History) Duplicates() int {
+	seen := map[string]bool{}
+	for i := range h.Deliveries {
+		seen[h.Deliveries[i].ID] = true
+	}
+	return len(h.Deliveries) - len(seen)
+}

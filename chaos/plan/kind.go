@@ -1,0 +1,37 @@
+package plan
+
+// A Kind is a way to disturb the system.
+type Kind string
+
+// The clean ones. After them nothing may be delivered twice.
+const (
+	Stop       Kind = "stop"        // SIGTERM, and a new process after a while
+	Scale      Kind = "scale"       // another number of replicas: those that go get SIGTERM, shards move
+	SlowBroker Kind = "slow-broker" // everything to and from the broker takes longer
+	SlowData   Kind = "slow-data"   // the same with the database
+	LongOpen   Kind = "long-open"   // a transaction stays open, pins xmin, and commits its row very late
+	Burst      Kind = "burst"       // one transaction of many rows
+	CutWriters Kind = "cut-writers" // writers lose their sessions and cannot know what was committed
+)
+
+// The unclean ones: a process dies, or somebody loses a connection and cannot know what arrived.
+const (
+	Kill        Kind = "kill"         // kill -9, and a new process after a while
+	Freeze      Kind = "freeze"       // SIGSTOP for longer than the time to live, then SIGCONT
+	CutData     Kind = "cut-data"     // a replica's connections to the database are reset and new ones refused
+	HalfData    Kind = "half-data"    // they stay open, and nothing gets through in either direction
+	MuteData    Kind = "mute-data"    // statements arrive, answers do not; then they are reset
+	Terminate   Kind = "terminate"    // pg_terminate_backend for all sessions of a replica
+	CrashData   Kind = "crash-data"   // the database server is killed, and recovers after a while
+	CutBroker   Kind = "cut-broker"   // as with the database
+	HalfBroker  Kind = "half-broker"  //
+	MuteBroker  Kind = "mute-broker"  //
+	CrashBroker Kind = "crash-broker" // the broker is killed, and recovers after a while
+)
+
+var (
+	clean     = []Kind{Stop, Stop, Scale, Scale, SlowBroker, SlowData, LongOpen, Burst, CutWriters}
+	unclean   = []Kind{Kill, Kill, Freeze, CutData, HalfData, MuteData, Terminate, CutBroker, HalfBroker, MuteBroker}
+	crashes   = []Kind{CrashData, CrashBroker}
+	brokerCut = []Kind{CutBroker, HalfBroker, MuteBroker, SlowBroker}
+)

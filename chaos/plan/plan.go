@@ -1,0 +1,136 @@
+// Package plan draws the schedule of a run from its seed: how the relays are set up, and which faults
+// happen when. The same seed and options always give the same plan.
+package plan
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+)
+
+// MaxReplicas is the largest number of replicas at a time.
+const MaxReplicas = 4
+
+// Options say what a plan may contain.
+type Options struct {
+	Duration time.Duration // in which rows are written and faults begin
+	Replicas int           // at the beginning; 0 leaves it to the seed
+	Clean    bool          // only faults after which nothing may come twice
+	Crashes  bool          // database and broker may be killed
+	Links    bool          // the way to the broker can be disturbed
+	Settle   time.Duration // what a broker needs until it has durably stored that a new queue exists
+}
+
+// A Plan is what will be done in one run.
+type Plan struct {
+	Replicas int
+	Settings Settings
+	Topic    time.Duration // when the topic is made for which rows wait from the beginning
+	Faults   []Fault       // in the order of their times
+}
+
+// Settings of the relays that the seed decides.
+type Settings struct {
+	MaxInFlight int
+	Batch       int
+	Shards      int
+	Delete      bool // OUTBOX_SETTLE
+	Listen      bool // OUTBOX_LISTEN_CHANNEL is not empty
+	Doorbell    bool // the trigger is there
+}
+
+// A Fault is one event of a plan.
+type Fault struct {
+	At    time.Duration // since the beginning
+	Kind  Kind
+	Lasts time.Duration // until it is mended
+	Pick  int           // which replica, modulo those that run
+	Count int           // Scale: how many replicas; Burst: how many rows
+}
+
+// New draws a plan. ttl is the time after which a silent owner loses its shards.
+func New(seed uint64, o Options, ttl time.Duration) Plan {
+	r := rand.New(rand.NewPCG(seed, 0x6368616f73))
+	p := Plan{Replicas: 1 + r.IntN(MaxReplicas), Settings: settings(r)}
+	if o.Replicas > 0 {
+		p.Replicas = o.Replicas
+	}
+	p.Topic = o.Settle + time.Duration(r.Int64N(int64(o.Duration/2)))
+	kinds := slices.Clone(clean)
+	if !o.Clean {
+		kinds = append(kinds, unclean...)
+	}
+	if !o.Links {
+		kinds = slices.DeleteFunc(kinds, func(k Kind) bool { return slices.Contains(brokerCut, k) })
+	}
+	for at := time.Second; ; at += time.Duration(300+r.IntN(2200)) * time.Millisecond {
+		if at >= o.Duration {
+			break
+		}
+		allowed := kinds
+		if o.Crashes && !o.Clean && at >= o.Settle && (at < p.Topic || at >= p.Topic+o.Settle) {
+			allowed = slices.Concat(kinds, crashes, crashes)
+		}
+		f := Fault{At: at, Kind: allowed[r.IntN(len(allowed))], Pick: r.IntN(MaxReplicas), Count: 1 + r.IntN(MaxReplicas)}
+		f.Lasts = time.Duration(200+r.IntN(3000)) * time.Millisecond
+		switch f.Kind {
+		case Freeze:
+			f.Lasts += ttl
+		case LongOpen:
+			f.Lasts = o.Duration/4 + time.Duration(r.Int64N(int64(o.Duration/2)))
+		case Burst:
+			f.Count = 200 + r.IntN(3000)
+		case Scale, Terminate, CutWriters:
+			f.Lasts = 0
+		}
+		p.Faults = append(p.Faults, f)
+	}
+	return p
+}
+
+func settings(r *rand.Rand) Settings {
+	return Settings{
+		MaxInFlight: []int{20, 100, 500, 2000}[r.IntN(4)],
+		Batch:       []int{1, 20, 100, 1000}[r.IntN(4)],
+		Shards:      []int{1, 4, 16, 16}[r.IntN(4)],
+		Delete:      r.IntN(4) == 0,
+		Listen:      r.IntN(4) > 0,
+		Doorbell:    r.IntN(2) == 0,
+	}
+}
+
+// String tells the settings as the relay's environment does.
+func (s Settings) String() string { return strings.Join(s.Environment(), " ") }
+
+// Environment returns the settings as variables of the relay. The batch is never larger than what may be in flight.
+func (s Settings) Environment() []string {
+	channel, settle := "outbox_messages", "mark"
+	if !s.Listen {
+		channel = ""
+	}
+	if s.Delete {
+		settle = "delete"
+	}
+	return []string{fmt.Sprint("OUTBOX_MAX_IN_FLIGHT=", s.MaxInFlight), fmt.Sprint("OUTBOX_BATCH_SIZE=", min(s.Batch, s.MaxInFlight)),
+		fmt.Sprint("OUTBOX_SHARDS=", s.Shards), "OUTBOX_SETTLE=" + settle, "OUTBOX_LISTEN_CHANNEL=" + channel}
+}
+
+// String tells the fault in a line.
+func (f Fault) String() string {
+	switch f.Kind {
+	case Scale:
+		return fmt.Sprintf("%s to %d", f.Kind, f.Count)
+	case Burst:
+		return fmt.Sprintf("%s of %d rows", f.Kind, f.Count)
+	case CutWriters:
+		return string(f.Kind)
+	case Terminate:
+		return fmt.Sprintf("%s, pick %d", f.Kind, f.Pick)
+	case CrashData, CrashBroker, LongOpen:
+		return fmt.Sprintf("%s for %v", f.Kind, f.Lasts)
+	default:
+		return fmt.Sprintf("%s for %v, pick %d", f.Kind, f.Lasts, f.Pick)
+	}
+}
