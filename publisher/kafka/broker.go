@@ -41,9 +41,12 @@ type broker struct {
 func (b *broker) take(ctx context.Context, force bool) (c *conn, reused bool, err error) {
 	now := time.Now()
 	b.mu.Lock()
-	for len(b.idle) > 0 {
-		last := len(b.idle) - 1
-		c, b.idle = b.idle[last], b.idle[:last]
+	for i := len(b.idle) - 1; i >= 0; i-- {
+		c = b.idle[i]
+		if now.Before(c.muted) {
+			continue
+		}
+		b.idle = slices.Delete(b.idle, i, i+1)
 		if !c.stale(now) {
 			b.mu.Unlock()
 			return c, true, nil
@@ -166,13 +169,14 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 	}
 }
 
-// throttle notes how long the broker wants to be left alone (KIP-219: it has answered and reads no
-// further request on the connection until then).
-func (b *broker) throttle(pause time.Duration) {
+// throttle notes how long the broker wants to be left alone (KIP-219: it has answered and reads nothing
+// more from the connection until then; what has to be asked meanwhile takes another one).
+func (b *broker) throttle(c *conn, pause time.Duration) {
 	if pause > 0 {
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		b.throttled = time.Now().Add(pause)
+		c.muted = b.throttled
 	}
 }
 

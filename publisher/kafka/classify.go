@@ -35,6 +35,12 @@ type verdict struct {
 	unsure bool // although refused, the batch may be in the log
 }
 
+// Codes that kafka-go has no names for.
+const (
+	operationNotAttempted = kafkago.Error(55)
+	transactionAbortable  = kafkago.Error(120)
+)
+
 // classify returns the verdict for the error code of one partition.
 func classify(code kafkago.Error) verdict {
 	answer := func(a action, class publisher.Class, scope publisher.Scope, short string) verdict {
@@ -81,7 +87,9 @@ func classify(code kafkago.Error) verdict {
 		// The log has a newer epoch of this producer id.
 		kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
 		// The partition has forgotten the producer: retention, or an idle day.
-		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping:
+		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping,
+		// The broker takes the producer for a transactional one. It is not: another id helps, in the end.
+		kafkago.InvalidTransactionState, kafkago.TransactionCoordinatorFenced, transactionAbortable:
 		return hold(renew, publisher.ScopeMessage, "sequence refused")
 
 	case
@@ -107,6 +115,12 @@ func classify(code kafkago.Error) verdict {
 		return unsure(keep, publisher.Ambiguous, "not replicated yet")
 
 	case
+		// The coordinator of transactions is busy or moving: nothing that a record can help.
+		kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup, kafkago.GroupLoadInProgress,
+		// The broker has given up on the request before it came to this partition.
+		operationNotAttempted:
+		return hold(refuse, publisher.ScopeMessage, "broker busy")
+	case
 		// Fewer replicas in sync than min.insync.replicas; checked before the append.
 		kafkago.NotEnoughReplicas:
 		return hold(refuse, publisher.ScopeMessage, "not enough replicas")
@@ -119,14 +133,20 @@ func classify(code kafkago.Error) verdict {
 		kafkago.UnsupportedForMessageFormat:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "old message format")
 	case
+		// A codec that this broker, or the topic's format, does not know.
+		kafkago.UnsupportedCompressionType:
+		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "compression refused")
+	case
 		// A name that the cluster reserves, such as its internal topics.
 		kafkago.InvalidTopic:
 		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
 	case
 		// The client as a whole: its rights, its quota, or a proxy that speaks another protocol.
-		kafkago.ClusterAuthorizationFailed, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
+		kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
 		return hold(refuse, publisher.ScopeDestination, "not authorized")
-	case kafkago.ThrottlingQuotaExceeded:
+	case
+		// A quota that is used up. (Most quotas are not refusals but pauses, see broker.throttle.)
+		kafkago.ThrottlingQuotaExceeded:
 		return hold(refuse, publisher.ScopeDestination, "throttled")
 	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
 		return hold(refuse, publisher.ScopeDestination, "request not understood")

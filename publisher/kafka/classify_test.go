@@ -45,6 +45,17 @@ func TestClassify(t *testing.T) {
 		{kafkago.ProducerFenced, renew, unavailable, message},
 		{kafkago.UnknownProducerId, renew, unavailable, message},
 		{kafkago.InvalidProducerIDMapping, renew, unavailable, message},
+		{kafkago.InvalidTransactionState, renew, unavailable, message},
+		{kafkago.TransactionCoordinatorFenced, renew, unavailable, message},
+		{transactionAbortable, renew, unavailable, message},
+
+		{kafkago.ConcurrentTransactions, refuse, unavailable, message},
+		{kafkago.GroupCoordinatorNotAvailable, refuse, unavailable, message},
+		{kafkago.NotCoordinatorForGroup, refuse, unavailable, message},
+		{kafkago.GroupLoadInProgress, refuse, unavailable, message},
+		{operationNotAttempted, refuse, unavailable, message},
+		{kafkago.TransactionalIDAuthorizationFailed, refuse, unavailable, destination},
+		{kafkago.UnsupportedCompressionType, refuse, topology, topic},
 
 		{kafkago.UnknownTopicOrPartition, relocate, unavailable, message},
 		{kafkago.LeaderNotAvailable, relocate, unavailable, message},

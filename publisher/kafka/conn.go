@@ -27,6 +27,7 @@ type conn struct {
 	versions map[protocol.ApiKey]int16 // of what the broker understands
 	used     time.Time                 // when it was last given back
 	expires  time.Time                 // when the broker ends its session; zero is never
+	muted    time.Time                 // the broker reads nothing from it before
 	number   int                       // in closers
 }
 

@@ -29,12 +29,14 @@ import (
 type fakeCluster struct {
 	t       *testing.T
 	serving sync.WaitGroup
+	closed  chan struct{}
 
 	mu         sync.Mutex
 	brokers    []*fakeBroker
 	topics     map[string][]*fakePartition
 	bend       func(*fakeBatch) fault // asked for each batch, under mu; nil is no fault
 	identities func() kafkago.Error   // answers a request for a producer id; nil gives one
+	given      int64                  // producer ids so far, of which none is given twice
 	throttle   int32                  // milliseconds, in produce answers
 	password   string                 // not empty: SASL is required
 	lifetime   time.Duration          // of a SASL session; 0 is for ever
@@ -100,7 +102,7 @@ func newFakeCluster(t *testing.T, brokers int) *fakeCluster {
 
 // newFakeTLSCluster listens with TLS where secure is not nil.
 func newFakeTLSCluster(t *testing.T, brokers int, secure *tls.Config) *fakeCluster {
-	f := &fakeCluster{t: t, topics: map[string][]*fakePartition{}}
+	f := &fakeCluster{t: t, closed: make(chan struct{}), topics: map[string][]*fakePartition{}}
 	for id := range brokers {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -114,6 +116,7 @@ func newFakeTLSCluster(t *testing.T, brokers int, secure *tls.Config) *fakeClust
 		f.serving.Go(func() { f.accept(b) })
 	}
 	t.Cleanup(func() {
+		close(f.closed)
 		for _, b := range f.brokers {
 			_ = b.listener.Close()
 			f.setDown(b.id, true)
@@ -242,8 +245,10 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 		case *describeconfigs.Request:
 			response = f.describe(r)
 		case *initproducerid.Request:
-			answer := &initproducerid.Response{ProducerID: 4000}
+			answer := &initproducerid.Response{}
 			f.set(func() {
+				f.given++
+				answer.ProducerID = f.given
 				if f.identities != nil {
 					answer.ErrorCode = int16(f.identities())
 				}
@@ -256,6 +261,13 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 		}
 		if protocol.WriteResponse(c, version, id, response) != nil {
 			return
+		}
+		if produced, ok := response.(*produce.Response); ok && produced.ThrottleTimeMs > 0 {
+			select { // the connection is muted
+			case <-time.After(time.Duration(produced.ThrottleTimeMs) * time.Millisecond):
+			case <-f.closed:
+				return
+			}
 		}
 	}
 }

@@ -214,4 +214,32 @@ func TestThrottle(t *testing.T) {
 	if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != "throttled" {
 		t.Errorf("a long pause: %v", answer)
 	}
+	// Nothing is asked on the connection that the broker does not read.
+	start = time.Now()
+	f.topic("late", 0)
+	known := publish(t, p, rows("late", 0, 1, "d"))
+	if err := p.Ping(t.Context()); err != nil || known[0] != down || time.Since(start) > askTimeout/2 {
+		t.Errorf("asking in the pause: %v, %v after %v", err, known, time.Since(start))
+	}
+}
+
+// A producer id that the cluster refuses for good is given up for another one.
+func TestProducerIDRefused(t *testing.T) {
+	t.Parallel()
+	for _, code := range []kafkago.Error{kafkago.InvalidTransactionState, kafkago.InvalidProducerIDMapping} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		f.set(func() {
+			f.bend = func(b *fakeBatch) fault {
+				if b.producer == 1 {
+					return fault{code: code}
+				}
+				return fault{}
+			}
+		})
+		expect(t, "the first id", publish(t, p, rows("t", 0, 1, "a")), down)
+		expect(t, "the second id", publish(t, p, rows("t", 0, 1, "a")), ok)
+		expect(t, "log", f.log("t", 0), "a")
+	}
 }

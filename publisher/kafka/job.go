@@ -119,6 +119,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	case renew:
 		p.batch.unsure = true // so that dropping it begins a new epoch
 		if j.drop(); p.producer.id == noProducer || j.renewed {
+			j.call.publisher.identity.retire(p.producer.id)
+			p.producer.id = unknownProducer
 			j.fail(v.answer(err))
 			return
 		}

@@ -35,8 +35,13 @@ func newIdentity() *identity {
 	return i
 }
 
-// retire makes the next call take another id, when a partition has used up this one's epochs.
-func (i *identity) retire(id int64) { i.known.CompareAndSwap(id, unknownProducer) }
+// retire makes the next call take another id, when a partition has used up this one's epochs, or it is
+// refused for good.
+func (i *identity) retire(id int64) {
+	if id != noProducer {
+		i.known.CompareAndSwap(id, unknownProducer)
+	}
+}
 
 // producerID returns the producer id, or noProducer where the cluster refuses idempotence. It asks the
 // cluster the first time, and one that refused now and then.

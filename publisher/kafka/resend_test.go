@@ -134,7 +134,7 @@ func TestUnresolvedBatchOfLostSequence(t *testing.T) {
 	expect(t, "lost", publish(t, p, messages), unsure, unsure)
 	f.set(func() {
 		p := f.topics["t"][0]
-		p.ids, p.producers[4000] = nil, &fakeProducer{}
+		p.ids, p.producers[1] = nil, &fakeProducer{}
 	})
 	expect(t, "given again", publish(t, p, append(messages, rows("t", 0, 1, "d")...)), ok, ok, ok)
 	expect(t, "log", f.log("t", 0), "b", "c", "d")
@@ -170,10 +170,10 @@ func TestLastEpochTakesNewProducerID(t *testing.T) {
 	expect(t, "first", publish(t, p, rows("t", 0, 1, "a")), ok)
 	p.cluster.states["t"][0].producer.epoch = 1<<15 - 1
 	f.set(func() {
-		f.topics["t"][0].producers[4000].epoch = 1<<15 - 1
-		f.topics["t"][0].producers[4000].last = nil
+		f.topics["t"][0].producers[1].epoch = 1<<15 - 1
+		f.topics["t"][0].producers[1].last = nil
 		f.bend = once(fault{code: kafkago.UnknownProducerId})
-		delete(f.topics["t"][0].producers, 4000)
+		delete(f.topics["t"][0].producers, 1)
 	})
 	messages := rows("t", 0, 1, "b")
 	expect(t, "no epochs left", publish(t, p, messages), down)

@@ -174,8 +174,8 @@ func (c *call) request(ctx context.Context, leader *broker, jobs []*job) {
 	}
 	replication := max(within(ctx, maxReplication), time.Millisecond)
 	m, err := connection.roundTrip(ctx, newRequest(jobs, replication), replication+answerSlack)
-	leader.give(connection, err == nil)
 	if err != nil {
+		leader.give(connection, false)
 		leader.reset()
 		for _, j := range jobs {
 			c.lost(ctx, j, err)
@@ -183,7 +183,8 @@ func (c *call) request(ctx context.Context, leader *broker, jobs []*job) {
 		return
 	}
 	response := m.(*produce.Response)
-	leader.throttle(time.Duration(response.ThrottleTimeMs) * time.Millisecond)
+	leader.throttle(connection, time.Duration(response.ThrottleTimeMs)*time.Millisecond)
+	leader.give(connection, true)
 	for _, j := range jobs {
 		if answer := answerFor(response, j.partition); answer != nil {
 			j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
