@@ -201,7 +201,7 @@ func (p *parts) key(key Key) {
 				"OUTBOX_KEY=header:%s needs a headers column of type jsonb or json, and table %s has none", key.Name, p.table())
 			return
 		}
-		p.mapping.key = "(" + sql.Quote(p.headers.name) + " ->> " + sql.Literal(key.Name) + ")"
+		p.mapping.key = jsonText(p.headers, "->> "+sql.Literal(key.Name))
 	case KeyPayload:
 		if p.payload == nil || !slices.Contains(jsonTypes, p.payload.oid) {
 			p.fail("correct OUTBOX_KEY", "OUTBOX_KEY=payload:%s needs a payload of type jsonb or json", key.Name)
@@ -211,7 +211,7 @@ func (p *parts) key(key Key) {
 		for part := range strings.SplitSeq(key.Name, ".") {
 			path = append(path, sql.Literal(part))
 		}
-		p.mapping.key = "(" + sql.Quote(p.payload.name) + " #>> array[" + strings.Join(path, ", ") + "])"
+		p.mapping.key = jsonText(p.payload, "#>> array["+strings.Join(path, ", ")+"]")
 	case KeyTopic:
 		if p.topic != nil {
 			p.mapping.key, p.keyColumn = sql.Quote(p.topic.name)+"::text", p.topic.name

@@ -42,7 +42,7 @@ func (t *Table) send(ctx context.Context, b batch) ([][][]byte, error) {
 	}
 	results, err := conn.Conn().PgConn().ExecBatch(ctx, sent).ReadAll()
 	if err != nil {
-		return nil, err
+		return nil, t.explain(err)
 	}
 	return results[len(results)-1].Rows, nil
 }

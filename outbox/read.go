@@ -73,7 +73,7 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		page.Bytes += int64(row.Message.Size())
 	}
 	if err := results.Close(); err != nil {
-		return Page{}, fmt.Errorf("read rows: %w", err)
+		return Page{}, fmt.Errorf("read rows: %w", t.explain(err))
 	}
 	page.More = !over && (page.More || taken == q.Limit)
 	if n := len(page.Rows); n > 0 {

@@ -110,7 +110,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	}
 	if v := values[atWaited]; v != nil {
 		row.Retried = true
-		row.Waited = time.Duration(int64(binary.BigEndian.Uint64(v))) * time.Microsecond
+		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
 	row.Shard = int(ordinal(values[atShard]))
 	if len(m.extra) > 0 {
@@ -148,6 +148,9 @@ func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) e
 	message.Headers = a.headers[start:len(a.headers):len(a.headers)]
 	return err
 }
+
+// longest is, in microseconds, what a wait is taken for that is longer: a Duration holds no more than 292 years.
+const longest = int64(100 * 365 * 24 * time.Hour / time.Microsecond)
 
 // idText returns an id as people write it.
 func (t *Table) idText(value []byte, a *arena) string {

@@ -11,13 +11,26 @@ import (
 type SetupError struct {
 	Problem string // what is wrong
 	Remedy  string // what to do, a sentence
+	Err     error  // what the server said, if it was asked to do something
 }
 
 func (e *SetupError) Error() string { return e.Problem + ": " + e.Remedy }
 
+func (e *SetupError) Unwrap() error { return e.Err }
+
 func problem(remedy, format string, args ...any) error {
 	return &SetupError{Problem: fmt.Sprintf(format, args...), Remedy: remedy}
 }
+
+// explain adds to an error of the server what to do about it, where a right has been lost.
+func (t *Table) explain(err error) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == insufficientPrivilege {
+		return &SetupError{Problem: fmt.Sprintf("%s (role %s)", e.Message, t.role), Remedy: grantRemedy(t.role), Err: err}
+	}
+	return err
+}
+
+const insufficientPrivilege = "42501"
 
 // Changed reports whether err says that the table is no longer what [Open] found: a table, column or
 // right is missing now. Then the table must be opened again.
@@ -29,7 +42,7 @@ func Changed(err error) bool {
 	switch e.Code {
 	case "42P01", // undefined_table
 		"42703", // undefined_column
-		"42501", // insufficient_privilege
+		insufficientPrivilege,
 		"3F000", // invalid_schema_name
 		"42883", // undefined_function: an operator is gone because a column's type has changed
 		"42804", // datatype_mismatch

@@ -18,6 +18,7 @@ type Table struct {
 	pool    *pgxpool.Pool
 	mapping *mapping
 	name    string // schema.table
+	role    string // that reads and writes it
 	prefix  string // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32 // of the elements of an array of ids
 
@@ -48,7 +49,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, err
 	}
 	m.shards = max(config.Shards, 1)
-	t := &Table{pool: pool, mapping: m, name: relation.schema + "." + relation.name, idOID: m.id.oid}
+	t := &Table{pool: pool, mapping: m, name: relation.schema + "." + relation.name, role: relation.role, idOID: m.id.oid}
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
 	}
@@ -234,7 +235,7 @@ func (t *Table) columns() string {
 	text := func(name string) string { return name + "::text" }
 	waited := "null::bigint"
 	if m.lastError != nil && m.updated != nil {
-		waited = fmt.Sprintf("case when %s is not null then (extract(epoch from %s - %s) * 1000000)::bigint end",
+		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
 			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
 	}
 	columns := []string{

@@ -118,22 +118,28 @@ func (r *Relay) Run(ctx context.Context) {
 		group.Go(func() { p.run(ctx) })
 	}
 	group.Go(func() { r.tick(ctx) })
-	for n := 0; ctx.Err() == nil; n++ {
+	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
 		r.found(table, err)
-		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * pause(n)):
+		if err == nil {
+			began := time.Now()
+			r.relay(ctx, table)
+			if time.Since(began) > wellAfter {
+				failures = 0
 			}
-			continue
 		}
-		n = 0
-		r.relay(ctx, table)
+		select { // also when the table could be opened: it may be of no use to the statements
+		case <-ctx.Done():
+		case <-time.After(2 * pause(failures)):
+		}
+		failures++
 	}
 	group.Wait()
 	r.bell.group.Wait()
 }
+
+// wellAfter is how long a table must have been of use for the next trouble to be taken for another one.
+const wellAfter = 10 * time.Second
 
 // found takes note of the table, or of why it cannot be used.
 func (r *Relay) found(table *outbox.Table, err error) {

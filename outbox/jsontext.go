@@ -1,0 +1,28 @@
+package outbox
+
+import (
+	"fmt"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// jsonText is the SQL for the text at a place in a JSON column; place is an operator with its operand.
+//
+// The type json keeps escapes that no text can hold, \u0000 and the half of a surrogate pair, which jsonb refuses at
+// the insert. Taking anything out of such a document fails the statement, wherever in it they are, and one row would
+// stop every read. So they are looked for first, and replaced by a question mark where they are: then the key is what
+// it is without them, the same in each replica. The message's payload and headers stay as they are.
+func jsonText(c *column, place string) string {
+	name := sql.Quote(c.name)
+	plain := name + " " + place
+	if c.oid != oidJSON {
+		return "(" + plain + ")"
+	}
+	text := name + "::text"
+	allowed := sql.Literal(`\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`) // a backslash; a whole pair
+	denied := sql.Literal(`\\u(0000|[dD][89a-fA-F])`)
+	each := sql.Literal(`((?<!\\)(?:\\\\)*)\\u(?:0000|[dD][89a-fA-F][0-9a-fA-F]{2})`)
+	return fmt.Sprintf(`(case when strpos(%[1]s, %[2]s) = 0 then %[3]s when regexp_replace(%[1]s, %[4]s, '', 'g') !~ %[5]s then %[3]s`+
+		` else regexp_replace(%[1]s, %[6]s, %[7]s, 'g')::json %[8]s end)`,
+		text, sql.Literal(`\u`), plain, allowed, denied, each, sql.Literal(`\1?`), place)
+}

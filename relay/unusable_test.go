@@ -1,0 +1,97 @@
+package relay
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// A right that is lost while the relay runs is named with its remedy, and nothing is lost.
+func TestLostRight(t *testing.T) {
+	t.Parallel()
+	for _, right := range []string{"select", "update"} {
+		t.Run(right, func(t *testing.T) {
+			t.Parallel()
+			s, b := pgtest.New(t), publishertest.NewBroker()
+			s.Exec(t, pgtest.ShapeA)
+			role := s.Name + "_role"
+			s.Exec(t, "create role "+role)
+			t.Cleanup(func() {
+				if _, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role); err != nil {
+					t.Error(err)
+				}
+			})
+			s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+			s.Exec(t, "grant select, update on outbox_messages to "+role)
+			config := s.Pool.Config()
+			config.ConnConfig.RuntimeParams["role"] = role
+			pool, err := pgxpool.NewWithConfig(t.Context(), config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(pool.Close)
+			r := replica(t, s, b, func(c *Config) { c.Pool = pool })
+			start(t, r)
+			s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
+			b.Await(t, 1)
+			eventually(t, "ready", func() bool { return notReady(r) == "" })
+			s.Exec(t, "revoke "+right+" on outbox_messages from "+role)
+			s.Exec(t, pgtest.Insert, "t", `{"n": 2}`)
+			eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "outbox-relay grants --role "+role) })
+			s.Exec(t, "grant "+right+" on outbox_messages to "+role)
+			eventually(t, "both rows are relayed", func() bool {
+				return pgtest.Value[bool](t, s, "select count(relayed_at) = 2 from outbox_messages")
+			})
+			eventually(t, "ready again", func() bool { return notReady(r) == "" })
+		})
+	}
+}
+
+// A table that can be opened, and that every read says is no longer what it was, is opened again with pauses.
+func TestTableThatCannotBeReadIsNotOpenedOverAndOver(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, `create type odd as (n int);
+		create function odd_text(odd) returns text language plpgsql immutable as $$ begin raise exception using errcode = 'undefined_function'; end $$;
+		create cast (odd as text) with function odd_text(odd);
+		create table outbox_messages (id int primary key, topic text, payload text, key odd, relayed_at timestamptz);
+		insert into outbox_messages values (1, 't', '', row (1))`)
+	var log opens
+	began := time.Now()
+	stop := start(t, replica(t, s, b, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
+	eventually(t, "opened five times", func() bool { return log.count() >= 5 })
+	if took := time.Since(began); took < 500*time.Millisecond {
+		t.Errorf("opened %d times in %v", log.count(), took)
+	}
+	stop()
+}
+
+// opens counts in a log how often the table was opened.
+type opens struct {
+	mu sync.Mutex
+	n  int
+}
+
+func (o *opens) Write(line []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if bytes.Contains(line, []byte("found the outbox")) {
+		o.n++
+	}
+	return len(line), nil
+}
+
+func (o *opens) count() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.n
+}
