@@ -92,7 +92,7 @@ chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEE
 	done; exit $$failed
 
 .PHONY: services
-services: ## obtain and start PostgreSQL, Kafka, NATS and RabbitMQ
+services: ## obtain and start PostgreSQL, PgBouncer, Kafka, NATS and RabbitMQ
 	@$(SERVICES) up
 	@$(SERVICES) status
 

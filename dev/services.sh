@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# services.sh - PostgreSQL, Kafka, NATS JetStream and RabbitMQ for tests, demo and benchmarks.
+# services.sh - PostgreSQL, PgBouncer, Kafka, NATS JetStream and RabbitMQ for tests, demo and benchmarks.
 #
 #   dev/services.sh up     [SERVICE...]   obtain and start, wait until ready
 #   dev/services.sh stop   [SERVICE...]   stop gracefully; data is kept
@@ -10,11 +10,13 @@
 #   dev/services.sh env                   export lines: eval "$(dev/services.sh env)"
 #   dev/services.sh run [SERVICE...] -- COMMAND...   up, then COMMAND with that environment
 #
-# SERVICE is postgres, kafka, nats or rabbitmq; none means all. Repeating a verb is harmless.
+# SERVICE is postgres, postgres18 (another major version), pgbouncer (in front of postgres), kafka, nats or
+# rabbitmq; none means all. Repeating a verb is harmless.
 #
 # A service is taken from, in this order,
-#   1. its variable, TEST_DATABASE_URL, TEST_KAFKA_URL, TEST_NATS_URL or TEST_AMQP_URL: left alone;
-#   2. Docker Compose (docker-compose.yml), when a daemon answers;
+#   1. its variable, TEST_DATABASE_URL, TEST_DATABASE_URL_OTHER, TEST_PGBOUNCER_URL, TEST_KAFKA_URL, TEST_NATS_URL
+#      or TEST_AMQP_URL: left alone;
+#   2. Docker Compose (docker-compose.yml), when a daemon answers, but for PgBouncer;
 #   3. a process of this machine, its software installed if need be (apt as root, Maven, Go).
 #
 # Settings, all optional:
@@ -38,7 +40,7 @@ die() {
 }
 
 CHECKOUT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-ALL=(postgres kafka nats rabbitmq)
+ALL=(postgres postgres18 pgbouncer kafka nats rabbitmq) # in the order of their start
 
 # PostgreSQL runs as its own user when we are root, and must reach its data.
 home=$CHECKOUT/.services
@@ -53,7 +55,7 @@ SERVICES_TIMEOUT=${SERVICES_TIMEOUT:-90}
 KAFKA_SESSION_MS=${KAFKA_SESSION_MS:-2000}
 LOGS=$SERVICES_DIR/logs RUN=$SERVICES_DIR/run
 
-for part in ports process install compose postgres kafka nats rabbitmq; do
+for part in ports process install compose postgres postgres18 pgbouncer kafka nats rabbitmq; do
   # shellcheck source=/dev/null
   . "$CHECKOUT/dev/services/$part.sh"
 done
@@ -62,6 +64,8 @@ done
 variable() {
   case $1 in
     postgres) echo TEST_DATABASE_URL ;;
+    postgres18) echo TEST_DATABASE_URL_OTHER ;;
+    pgbouncer) echo TEST_PGBOUNCER_URL ;;
     kafka) echo TEST_KAFKA_URL ;;
     nats) echo TEST_NATS_URL ;;
     rabbitmq) echo TEST_AMQP_URL ;;
@@ -79,6 +83,7 @@ given() {
 mode() {
   local service
   for service in "${ALL[@]}"; do
+    [ "$service" != pgbouncer ] || continue
     if [ -z "${SERVICES_MODE:-}" ] && pid "$service" >/dev/null; then SERVICES_MODE=native; fi
   done
   if [ -z "${SERVICES_MODE:-}" ]; then
@@ -90,8 +95,11 @@ mode() {
   esac
 }
 
+# contained SERVICE reports whether it is one of the containers.
+contained() { [[ $SERVICES_MODE = compose && $1 != pgbouncer ]]; }
+
 running() {
-  if [ "$SERVICES_MODE" = compose ]; then compose_running "$1"; else pid "$1" >/dev/null; fi
+  if contained "$1"; then compose_running "$1"; else pid "$1" >/dev/null; fi
 }
 
 started=() # by this call
@@ -102,11 +110,12 @@ up() {
       say "$service: $(variable "$service") is set, nothing to start"
       continue
     fi
+    if [ "$service" = pgbouncer ] && ! pgbouncer_current; then pgbouncer_stop; fi
     running "$service" && continue
-    if [ "$SERVICES_MODE" = native ]; then "${service}_install"; fi
+    if ! contained "$service"; then "${service}_install"; fi
     listening "$("${service}_port")" && die "$service: another process has port $("${service}_port"); stop it, or set SERVICES_PORT_OFFSET"
     begun=$(date +%s%N)
-    if [ "$SERVICES_MODE" = compose ]; then compose_up "$service"; else "${service}_start"; fi
+    if contained "$service"; then compose_up "$service"; else "${service}_start"; fi
     started+=("$service")
     say "$service: ready after $((($(date +%s%N) - begun) / 1000000)) ms at 127.0.0.1:$("${service}_port")"
   done
@@ -115,7 +124,7 @@ up() {
 stop() {
   local service
   for service in "$@"; do
-    if [ "$SERVICES_MODE" = compose ]; then compose stop "$service" >&2; else "${service}_stop"; fi
+    if contained "$service"; then compose stop "$service" >&2; else "${service}_stop"; fi
     say "$service: stopped"
   done
 }
@@ -125,7 +134,7 @@ crash() {
   for service in "$@"; do
     if ! running "$service"; then
       say "$service: not running"
-    elif [ "$SERVICES_MODE" = compose ]; then
+    elif contained "$service"; then
       compose kill -s KILL "$service" >&2
     else
       kill9 "$service"
@@ -137,7 +146,7 @@ crash() {
 wipe() {
   local service
   for service in "$@"; do
-    if [ "$SERVICES_MODE" = compose ]; then compose rm -sfv "$service" >&2; else "${service}_stop"; fi
+    if contained "$service"; then compose rm -sfv "$service" >&2; else "${service}_stop"; fi
     rm -rf "${SERVICES_DIR:?}/$service"
     say "$service: wiped"
   done
@@ -156,11 +165,11 @@ status() {
   for service in "${ALL[@]}"; do
     name=$(variable "$service")
     if given "$service"; then
-      printf '%-9s given by %s\n' "$service" "$name"
+      printf '%-10s given by %s\n' "$service" "$name"
     elif running "$service"; then
-      printf '%-9s up    %s\n' "$service" "$("${service}_url")"
+      printf '%-10s up    %s\n' "$service" "$("${service}_url")"
     else
-      printf '%-9s down\n' "$service"
+      printf '%-10s down\n' "$service"
     fi
   done
 }

@@ -21,6 +21,8 @@ choose_ports() {
 
 set_ports() {
   POSTGRES_PORT=$((25432 + $1))
+  POSTGRES18_PORT=$((25433 + $1))
+  PGBOUNCER_PORT=$((26432 + $1))
   KAFKA_PORT=$((29092 + $1))
   KAFKA_CONTROLLER_PORT=$((29093 + $1))
   NATS_PORT=$((24222 + $1))
@@ -32,7 +34,7 @@ set_ports() {
 
 free_ports() {
   local port
-  for port in $POSTGRES_PORT $KAFKA_PORT $KAFKA_CONTROLLER_PORT $NATS_PORT $NATS_HTTP_PORT $AMQP_PORT $AMQP_DIST_PORT $EPMD_PORT; do
+  for port in $POSTGRES_PORT $POSTGRES18_PORT $PGBOUNCER_PORT $KAFKA_PORT $KAFKA_CONTROLLER_PORT $NATS_PORT $NATS_HTTP_PORT $AMQP_PORT $AMQP_DIST_PORT $EPMD_PORT; do
     ! listening "$port" || return 1
   done
 }

@@ -21,15 +21,14 @@ AS_POSTGRES=()
 
 postgres_install() { postgres_bin >/dev/null || apt_install postgresql; }
 
-postgres_start() {
-  local data=$SERVICES_DIR/postgres bin
-  bin=$(postgres_bin)
-  "${AS_POSTGRES[@]}" test -x "$SERVICES_DIR" || die "the user postgres cannot reach $SERVICES_DIR, set SERVICES_DIR to a directory it can"
+# postgres_cluster BIN DATA LOCALE makes a data directory, unless it is there.
+postgres_cluster() {
+  local bin=$1 data=$2
   if [ ! -f "$data/PG_VERSION" ]; then
     rm -rf "$data" "$data.new" # what an interrupted call left
     mkdir -m 700 "$data.new"
     [ "$(id -u)" != 0 ] || chown postgres: "$data.new"
-    (cd / && "${AS_POSTGRES[@]}" "$bin/initdb" -D "$data.new" -U postgres --auth=trust -E UTF8 --locale=C.UTF-8) >"$LOGS/initdb.log" 2>&1 ||
+    (cd / && "${AS_POSTGRES[@]}" "$bin/initdb" -D "$data.new" -U postgres --auth=trust -E UTF8 --locale="$3") >"$LOGS/initdb.log" 2>&1 ||
       die "initdb failed, see $LOGS/initdb.log"
     # Durability stays as PostgreSQL ships it: benchmarks and crash tests run against this server too.
     cat >>"$data.new/postgresql.conf" <<CONF
@@ -44,6 +43,13 @@ CONF
   fi
   # PostgreSQL takes a killed server that nobody collected for a running one.
   if zombie "$(head -n1 "$data/postmaster.pid" 2>/dev/null)"; then rm "$data/postmaster.pid"; fi
+}
+
+postgres_start() {
+  local data=$SERVICES_DIR/postgres bin
+  bin=$(postgres_bin)
+  "${AS_POSTGRES[@]}" test -x "$SERVICES_DIR" || die "the user postgres cannot reach $SERVICES_DIR, set SERVICES_DIR to a directory it can"
+  postgres_cluster "$bin" "$data" C.UTF-8
   spawn postgres "${AS_POSTGRES[@]}" "$bin/postgres" -D "$data" -p "$POSTGRES_PORT"
   until_ready postgres postgres_psql postgres -c 'select 1'
   [ "$(postgres_psql postgres -c "select 1 from pg_database where datname = 'outbox'")" = 1 ] ||
