@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/relay"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -22,33 +23,49 @@ const flushTimeout = time.Second
 // assembly is a relay with everything that has to be closed after it.
 type assembly struct {
 	*relay.Relay
+	config    relay.Config
 	telemetry *telemetry.Telemetry
 	closers   []func() error
 }
 
 // assemble makes a relay from the configuration. It reaches neither the database nor a broker; an error is
 // one of configuration.
-func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (a *assembly, err error) {
+func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (*assembly, error) {
+	a, err := gather(ctx, c, out, logger, nil)
+	if err != nil {
+		return nil, err
+	}
+	if a.telemetry, err = telemetry.New(ctx, thisBuild(), logger); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	// What it measures of the others outlives them.
+	a.closers = append([]func() error{func() error {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
+		defer cancel()
+		return a.telemetry.Shutdown(ctx)
+	}}, a.closers...)
+	a.config.Meter, a.config.Tracer = a.telemetry.Meter(), a.telemetry.Tracer()
+	if a.Relay, err = relay.New(a.config); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return a, nil
+}
+
+// gather makes all that a relay is made of, but not the relay. certificates, which may be nil, takes note of
+// what the servers show.
+func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (a *assembly, err error) {
 	a = &assembly{}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.telemetry, err = telemetry.New(ctx, thisBuild(), logger); err != nil {
-		return a, err
-	}
-	a.closers = append(a.closers, func() error {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
-		defer cancel()
-		return a.telemetry.Shutdown(ctx)
-	})
-	pool, err := newPool(ctx, c.Database)
+	pool, err := newPool(ctx, c.Database, certificates)
 	if err != nil {
 		return a, err
 	}
 	a.closers = append(a.closers, func() error { pool.Close(); return nil })
-	connect, err := newConnect(c.Database)
+	connect, err := newConnect(c.Database, certificates)
 	if err != nil {
 		return a, err
 	}
@@ -62,7 +79,7 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
 		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
-		StopTimeout: c.ShutdownTimeout, Meter: a.telemetry.Meter(), Tracer: a.telemetry.Tracer(), Logger: logger,
+		StopTimeout: c.ShutdownTimeout, Logger: logger,
 	}
 	for _, configured := range c.Destinations {
 		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
@@ -81,14 +98,14 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 			}
 			d.Exchange, settings.Outbox.Extra, configured.AMQPExchange = &exchange, extra, ""
 		}
-		if d.Publisher, err = newPublisher(configured, out, logger); err != nil {
+		if d.Publisher, err = newPublisher(configured, out, logger, certificates); err != nil {
 			return a, err
 		}
 		a.closers = append(a.closers, d.Publisher.Close)
 		settings.Destinations = append(settings.Destinations, d)
 	}
-	a.Relay, err = relay.New(settings)
-	return a, err
+	a.config = settings
+	return a, nil
 }
 
 // close ends what assemble began, in the opposite order.

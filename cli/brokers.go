@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
@@ -10,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
 	"github.com/outbox-relay/outbox-relay/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
@@ -21,21 +23,21 @@ import (
 const clientName = "outbox-relay"
 
 // newPublisher makes the publisher of a destination; it reaches no broker.
-func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger) (publisher.Publisher, error) {
+func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
 	broker, err := config.ParseBroker(d.PublishURL.Loaded())
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: the publish URL %w", d.Name, err)
 	}
 	var secure *tls.Config
 	if broker.TLS {
-		if secure, err = newTLS(d.TLS); err != nil {
+		if secure, err = newTLS(d, certificates); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 		}
 	}
 	logger = logger.With("destination", d.Name)
 	switch broker.Family {
 	case config.FamilyKafka:
-		return newKafka(d, broker, logger)
+		return newKafka(d, broker, logger, certificates)
 	case config.FamilyNATS:
 		return nats.New(nats.Config{Servers: withPort(broker.Hosts, "4222"), TLS: secure, Auth: natsAuth(d), Name: clientName, Logger: logger})
 	case config.FamilyAMQP:
@@ -102,10 +104,26 @@ func natsAuth(d config.Destination) func() (nats.Auth, error) {
 	}
 }
 
+// certificatesIn returns the certificates in a PEM text.
+func certificatesIn(text config.Secret) []*x509.Certificate {
+	var found []*x509.Certificate
+	for rest := []byte(text.Loaded()); ; {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			return found
+		}
+		if c, err := x509.ParseCertificate(block.Bytes); err == nil {
+			found = append(found, c)
+		}
+	}
+}
+
 // newTLS makes the client's side of TLS with the authorities as they are now. The client certificate is read
 // again at each handshake, so that a renewed one is taken.
-func newTLS(t config.TLS) (*tls.Config, error) {
+func newTLS(d config.Destination, certificates *doctor.Certificates) (*tls.Config, error) {
+	t := d.TLS
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	certificates.Note(d.Name, c)
 	if t.CA.IsSet() {
 		ca, err := t.CA.Read()
 		if err != nil {

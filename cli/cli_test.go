@@ -45,6 +45,7 @@ func TestGolden(t *testing.T) {
 		"help-settings":    {nil, "help settings"},
 		"help-run":         {nil, "run --help"},
 		"help-drain":       {nil, "help drain"},
+		"help-doctor":      {nil, "doctor --help"},
 		"help-schema":      {nil, "schema --help"},
 		"help-grants":      {nil, "grants --help"},
 		"help-config":      {nil, "config --help"},

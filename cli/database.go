@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
 )
 
 const (
@@ -19,7 +20,11 @@ const (
 )
 
 // prepare sets what every connection of the relay has in common.
-func prepare(c *pgx.ConnConfig) {
+func prepare(c *pgx.ConnConfig, certificates *doctor.Certificates) {
+	certificates.NoteDatabase(c.TLSConfig)
+	for _, other := range c.Fallbacks {
+		certificates.NoteDatabase(other.TLSConfig)
+	}
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
 	}
@@ -56,24 +61,24 @@ func errURL(variable string) error {
 }
 
 // newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
-func newPool(ctx context.Context, d config.Database) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, d config.Database, certificates *doctor.Certificates) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(d.URL.Loaded())
 	if err != nil {
 		return nil, errURL("OUTBOX_DATABASE_URL")
 	}
-	prepare(c.ConnConfig)
+	prepare(c.ConnConfig, certificates)
 	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
 	return pgxpool.NewWithConfig(ctx, c)
 }
 
 // newConnect returns how to open a direct connection.
-func newConnect(d config.Database) (func(context.Context) (*pgx.Conn, error), error) {
+func newConnect(d config.Database, certificates *doctor.Certificates) (func(context.Context) (*pgx.Conn, error), error) {
 	c, err := pgx.ParseConfig(d.DirectURL.Loaded())
 	if err != nil {
 		return nil, errURL("OUTBOX_DATABASE_DIRECT_URL")
 	}
-	prepare(c)
+	prepare(c, certificates)
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		c := c.Copy()
 		if err := refresh(c, d.DirectURL); err != nil {

@@ -11,13 +11,14 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/kafka"
 )
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
-func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger) (publisher.Publisher, error) {
+func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
 	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader, ClientID: clientName, Logger: logger}
 	var err error
 	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
@@ -27,7 +28,7 @@ func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger) (
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 	}
 	if broker.TLS {
-		c.TLS = func() (*tls.Config, error) { return newTLS(d.TLS) }
+		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
 	}
 	switch d.Kafka.SASLMechanism {
 	case "":

@@ -25,6 +25,7 @@ Exit status: 0 done, 1 failed, 2 configuration or usage error, 3 stopped before 
 
 const rootExamples = `  outbox-relay schema | psql "$OUTBOX_DATABASE_URL"    # make the recommended table
   outbox-relay config                                  # what is in effect, and where it came from
+  outbox-relay doctor                                  # what is wrong, and what to do about it
   OUTBOX_PUBLISH_URL=stdout: outbox-relay              # see what would be published (rows are marked)
   OUTBOX_PUBLISH_URL=kafka://localhost:9092 outbox-relay`
 
@@ -54,7 +55,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(run, drainCommand(), schemaCommand(), grantsCommand(), configCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
+	root.AddCommand(run, drainCommand(), doctorCommand(), schemaCommand(), grantsCommand(), configCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
 	return root
 }
 

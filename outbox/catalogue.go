@@ -20,6 +20,9 @@ type relation struct {
 	name      string
 	role      string
 	canDelete bool
+	kind      string // pg_class.relkind
+	unlogged  bool
+	policies  bool // row security may hide rows from this role
 	columns   map[string]*column
 	indexes   []index
 }
@@ -43,28 +46,28 @@ type index struct {
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relation, error) {
 	r := &relation{name: name.Name, columns: map[string]*column{}}
-	var kind, usage, canDelete, database string
+	var usage, canDelete, persistence, policies string
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &kind, &usage, &canDelete, &r.role, &database)
+		Scan(&r.oid, &r.schema, &r.kind, &usage, &canDelete, &r.role, &persistence, &policies)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, problem("create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
+		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
 			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
 	} else if err != nil {
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
-	r.canDelete = canDelete == "true"
+	r.canDelete, r.unlogged, r.policies = canDelete == "true", persistence == "u", policies == "true"
 	if usage != "true" {
-		return nil, problem(grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)
+		return nil, problem(checkRights, grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)
 	}
-	switch kind {
+	switch r.kind {
 	case "v", "m":
-		return nil, problem("set OUTBOX_TABLE to the table behind it", "%s is a view; the relay must read and mark the table itself", name)
+		return nil, problem(checkTable, "set OUTBOX_TABLE to the table behind it", "%s is a view; the relay must read and mark the table itself", name)
 	case "f":
-		return nil, problem("run the relay at the database that holds the table", "%s is a foreign table", name)
+		return nil, problem(checkTable, "run the relay at the database that holds the table", "%s is a foreign table", name)
 	}
 	if err := r.readColumns(ctx, conn); err != nil {
 		return nil, fmt.Errorf("read columns: %w", err)

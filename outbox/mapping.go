@@ -36,9 +36,9 @@ var (
 	unordered    = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
 )
 
-// mapColumns finds the part of each column, checks types and rights, and reports everything that is
-// wrong with the first problem found.
-func mapColumns(r *relation, config Config) (*mapping, error) {
+// mapColumns finds the part of each column, and checks types and rights. With any problem there is no
+// mapping.
+func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	m := &mapping{delete: config.Delete}
 	p := parts{relation: r, names: config.Columns, preferred: config.Preferred, mapping: m}
 	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
@@ -62,34 +62,35 @@ func mapColumns(r *relation, config Config) (*mapping, error) {
 	p.extra(config.Extra)
 	p.place(config.Headers)
 	p.rights()
-	if p.err != nil {
-		return nil, p.err
+	if len(p.problems) > 0 {
+		return nil, p.problems
 	}
 	m.chooseIndexes(r.indexes)
 	if config.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
-		return nil, problem(fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
+		return nil, []*SetupError{problem(checkTable, fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
 			p.table(), sql.Quote(m.failed.name), sql.Quote(m.failed.name)),
-			"OUTBOX_ON_FAILED=block asks for the failed rows every second, and table %s has no index of them", p.table())
+			"OUTBOX_ON_FAILED=block asks for the failed rows every second, and table %s has no index of them", p.table())}
 	}
 	return m, nil
 }
 
-// noKey is the key where rows have none.
-const noKey = "null::text"
-
-// parts looks up columns and keeps the first problem.
+// parts looks up columns and keeps the problems.
 type parts struct {
 	*relation
 	*mapping
 	names     map[string]string
 	preferred map[string]string
-	err       error
+	problems  []*SetupError
 }
 
+// fail notes a problem of the columns.
 func (p *parts) fail(remedy, format string, args ...any) {
-	if p.err == nil {
-		p.err = problem(remedy, format, args...)
-	}
+	p.problems = append(p.problems, problem(checkColumns, remedy, format, args...))
+}
+
+// deny notes a right that is missing.
+func (p *parts) deny(format string, args ...any) {
+	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.role), format, args...))
 }
 
 func (p *parts) table() string { return p.schema + "." + p.relation.name }
@@ -146,7 +147,7 @@ func (p *parts) optional(part string, types []uint32) *column {
 
 func (p *parts) readable(c *column) *column {
 	if c != nil && !c.canSelect {
-		p.fail(grantRemedy(p.role), "role %s may not read column %s of table %s", p.role, c.name, p.table())
+		p.deny("role %s may not read column %s of table %s", p.role, c.name, p.table())
 	}
 	return c
 }
@@ -174,6 +175,9 @@ func (p *parts) order() *column {
 		return p.id
 	}
 }
+
+// noKey is the key of every row in a table without one.
+const noKey = "null::text"
 
 func (p *parts) key(key Key) {
 	p.mapping.key = noKey
@@ -252,16 +256,25 @@ func (p *parts) place(headers map[string]string) {
 func (p *parts) rights() {
 	if p.delete {
 		if !p.canDelete {
-			p.fail(grantRemedy(p.role), "role %s may not delete from table %s, as OUTBOX_SETTLE=delete needs", p.role, p.table())
+			p.deny("role %s may not delete from table %s, as OUTBOX_SETTLE=delete needs", p.role, p.table())
 		}
 	} else if p.relayed != nil && !p.relayed.canUpdate {
-		p.fail(grantRemedy(p.role), "role %s may not update column %s of table %s", p.role, p.relayed.name, p.table())
+		p.deny("role %s may not update column %s of table %s", p.role, p.relayed.name, p.table())
 	}
 	for _, c := range []*column{p.attempt, p.failed, p.lastError, p.updated} {
 		if c != nil && !c.canUpdate {
-			p.fail(grantRemedy(p.role), "role %s may not update column %s of table %s", p.role, c.name, p.table())
+			p.deny("role %s may not update column %s of table %s", p.role, c.name, p.table())
 		}
 	}
+}
+
+// sampled are the further columns under names of their own, for a subquery.
+func (m *mapping) sampled() []string {
+	columns := make([]string, len(m.extra))
+	for i, expression := range m.extra {
+		columns[i] = fmt.Sprintf("%s as extra%d", expression, i)
+	}
+	return columns
 }
 
 // shard is the expression of a row's shard. Every replica must compute the same.

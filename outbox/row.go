@@ -113,13 +113,19 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
 	row.Shard = int(ordinal(values[atShard]))
-	if len(m.extra) > 0 {
-		row.Extra = make([]string, len(m.extra))
-		for i := range m.extra {
-			row.Extra[i] = a.text(values[atExtra+i])
-			if values[atExtra+i] == nil {
-				row.Nulls |= 1 << i
-			}
+	t.extras(row, values[atExtra:], a)
+}
+
+// extras fills in the further columns.
+func (t *Table) extras(row *Row, values [][]byte, a *arena) {
+	if len(t.mapping.extra) == 0 {
+		return
+	}
+	row.Extra = make([]string, len(t.mapping.extra))
+	for i := range t.mapping.extra {
+		row.Extra[i] = a.text(values[i])
+		if values[i] == nil {
+			row.Nulls |= 1 << i
 		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 // A SetupError says why the configured table cannot be used as it is, and what to do about it.
 type SetupError struct {
+	Check   string // what is wrong with: table, columns or rights
 	Problem string // what is wrong
 	Remedy  string // what to do, a sentence
 	Err     error  // what the server said, if it was asked to do something
@@ -18,14 +19,20 @@ func (e *SetupError) Error() string { return e.Problem + ": " + e.Remedy }
 
 func (e *SetupError) Unwrap() error { return e.Err }
 
-func problem(remedy, format string, args ...any) error {
-	return &SetupError{Problem: fmt.Sprintf(format, args...), Remedy: remedy}
+const (
+	checkTable   = "table"
+	checkColumns = "columns"
+	checkRights  = "rights"
+)
+
+func problem(check, remedy, format string, args ...any) *SetupError {
+	return &SetupError{Check: check, Problem: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
 // explain adds to an error of the server what to do about it, where a right has been lost.
 func (t *Table) explain(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == insufficientPrivilege {
-		return &SetupError{Problem: fmt.Sprintf("%s (role %s)", e.Message, t.role), Remedy: grantRemedy(t.role), Err: err}
+		return &SetupError{Check: checkRights, Problem: fmt.Sprintf("%s (role %s)", e.Message, t.role), Remedy: grantRemedy(t.role), Err: err}
 	}
 	return err
 }

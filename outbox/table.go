@@ -28,6 +28,7 @@ type Table struct {
 	settle, settleFree, unsettled, refuse    string
 	countPending, countFailed, oldestPending string
 	drainEnd, drainLeft                      string
+	sampleTopics                             string // empty where no index makes it cheap
 }
 
 // walks are the reads in table order.
@@ -44,11 +45,15 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if err != nil {
 		return nil, err
 	}
-	m, err := mapColumns(relation, config)
-	if err != nil {
-		return nil, err
+	m, problems := mapColumns(relation, config)
+	if len(problems) > 0 {
+		return nil, problems[0]
 	}
-	m.shards = max(config.Shards, 1)
+	return newTable(pool, relation, m, config.Shards), nil
+}
+
+func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *Table {
+	m.shards = max(shards, 1)
 	t := &Table{pool: pool, mapping: m, name: relation.schema + "." + relation.name, role: relation.role, idOID: m.id.oid}
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
@@ -57,7 +62,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		t.prefix = t.name + "/"
 	}
 	t.prepare(sql.Table{Schema: relation.schema, Name: relation.name})
-	return t, nil
+	return t
 }
 
 // Name returns schema.table, by which all replicas know the outbox.
@@ -170,6 +175,8 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	if m.pendingIndex {
 		t.countPending = sql.Text("count_pending.sql", names)
+		names["sampled"] = strings.Join(append([]string{sql.Quote(m.topic.name) + "::text as topic"}, m.sampled()...), ", ")
+		t.sampleTopics = sql.Text("sample_topics.sql", names)
 		if m.inserted != nil {
 			t.oldestPending = sql.Text("oldest_pending.sql", names)
 		}

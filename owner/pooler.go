@@ -12,16 +12,16 @@ import (
 // locks mean nothing.
 var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks session locks: set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself")
 
-// checkPooler returns ErrPooler when the connection changes its server session between transactions. A pooler
+// CheckPooler returns ErrPooler when the connection changes its server session between transactions. A pooler
 // invents the process id that it tells its clients at login; if that is not the server's, a second connection
 // keeps a transaction open: in transaction pooling it takes the server session that the first has just
 // used, or the first gets another one for its next transaction. A pooler that keeps sessions apart passes.
-func (o *Owner) checkPooler(ctx context.Context, conn *pgx.Conn) error {
+func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Context) (*pgx.Conn, error)) error {
 	before, err := backend(ctx, conn)
 	if err != nil || before == conn.PgConn().PID() {
 		return err
 	}
-	second, err := o.Connect(ctx)
+	second, err := connect(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}

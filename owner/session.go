@@ -33,7 +33,7 @@ func (o *Owner) session(ctx context.Context) error {
 		defer cancel()
 		_ = conn.Close(closing) // the session is over either way
 	}()
-	if err := o.checkPooler(connecting, conn); err != nil {
+	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return err
 	}
 	if _, err := conn.Exec(connecting, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class, fmt.Sprint(o.TTL.Milliseconds()), o.Shards); err != nil {
@@ -119,19 +119,9 @@ func (s *session) list(ctx context.Context) (locks, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	rows, err := s.conn.Query(ctx, sql.Text("owner_locks.sql", nil), pgx.QueryExecModeExec, s.class)
+	found, err := listLocks(ctx, s.conn, s.class)
 	if err != nil {
-		return locks{}, fmt.Errorf("look at the locks: %w", err)
-	}
-	found, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (lockRow, error) {
-		var object int64
-		var l lockRow
-		err := row.Scan(&object, &l.pid, &l.mine)
-		l.object = uint32(object)
-		return l, err
-	})
-	if err != nil {
-		return locks{}, fmt.Errorf("look at the locks: %w", err)
+		return locks{}, err
 	}
 	s.update(func(state *State) { state.Trusted = asked.Add(s.TTL - s.margin()) })
 	return read(found, s.Shards), nil

@@ -1,0 +1,109 @@
+package cli
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+func doctorCommand() *cobra.Command {
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "doctor",
+		Short: "Check database, table, indexes, rights, pooler and brokers; each finding with its remedy",
+		Long: `Examine all that relaying depends on: the settings, the database and its settings, the table with its columns, rights and
+indexes, what waits in it, the other replicas, and each broker with the topics of the rows that are pending. Each
+finding comes with what to do about it. It changes nothing, publishes nothing and owns nothing, so it may be run
+beside a relay at any time. It ends within about half a minute, also when something is away.
+
+Exit status: 0 when there is no error (warnings are allowed), 1 when there is one, 2 when the settings are wrong.`,
+		Example: `  outbox-relay doctor
+  outbox-relay doctor --json | jq -r '.findings[] | select(.severity != "ok") | "\(.check): \(.found)"'
+  kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load()
+			if err != nil {
+				return usageError(err)
+			}
+			d, closing, err := newDoctor(cmd, c)
+			if err != nil {
+				return usageError(err)
+			}
+			report := d.Examine(cmd.Context())
+			_ = closing() // whatever is wrong with the connections has been found
+			write := report.WriteText
+			if asJSON {
+				write = report.WriteJSON
+			}
+			if err := write(cmd.OutOrStdout()); err != nil {
+				return err
+			}
+			if errors := report.Count(publisher.SeverityError); errors > 0 {
+				return fmt.Errorf("doctor found errors: %d", errors)
+			}
+			return nil
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
+	return cmd
+}
+
+// newDoctor makes a doctor, and what closes its connections.
+func newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
+	certificates := &doctor.Certificates{}
+	// What the clients would log is what is found.
+	a, err := gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), certificates)
+	if err != nil {
+		return nil, nil, err
+	}
+	d := &doctor.Doctor{Pool: a.config.Pool, Connect: a.config.Connect, Outbox: a.config.Outbox, Channel: c.ListenChannel, Shards: c.Shards,
+		Destinations: a.config.Destinations, Certificates: certificates, Settings: contradictions(c), Secure: map[string]*doctor.Transport{}}
+	for _, destination := range c.Destinations {
+		broker, err := config.ParseBroker(destination.PublishURL.Loaded())
+		if err != nil {
+			continue // config.Load has checked it
+		}
+		if broker.Family != config.FamilyStdout {
+			d.Secure[destination.Name] = &doctor.Transport{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: broker.HasUser ||
+				destination.Kafka.Username.IsSet() || destination.NATS.Token.IsSet()}
+		}
+		if cert := destination.TLS.Cert; cert.IsSet() {
+			if pair, err := tls.X509KeyPair([]byte(cert.Loaded()), []byte(destination.TLS.Key.Loaded())); err == nil {
+				certificates.Add(destination.Name, pair.Leaf)
+			}
+		}
+		for _, root := range certificatesIn(destination.TLS.CA) {
+			certificates.Add(destination.Name, root)
+		}
+	}
+	return d, a.close, nil
+}
+
+// contradictions are settings that are allowed and yet do not fit together.
+func contradictions(c *config.Config) []publisher.Finding {
+	var found []publisher.Finding
+	warn := func(setting, remedy, format string, args ...any) {
+		found = append(found, publisher.Finding{Severity: publisher.SeverityWarning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...), Remedy: remedy})
+	}
+	if c.MaxInFlight < c.BatchSize {
+		warn("OUTBOX_MAX_IN_FLIGHT", "raise it to a few times OUTBOX_BATCH_SIZE, or lower that", "it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize)
+	}
+	const slow = 5 * time.Second
+	if c.ListenChannel == "" && c.PollInterval > slow {
+		warn("OUTBOX_POLL_INTERVAL", "lower it, or set OUTBOX_LISTEN_CHANNEL", "it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
+	}
+	for _, d := range c.Destinations {
+		if d.PublishTimeout > c.OwnerTTL {
+			warn("OUTBOX_PUBLISH_TIMEOUT", "lower it, or raise OUTBOX_OWNER_TTL", "it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership does", d.PublishTimeout, d.Name, c.OwnerTTL)
+		}
+	}
+	return found
+}

@@ -1,0 +1,120 @@
+package doctor
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Report is all that was found.
+type Report struct {
+	Findings []Finding
+}
+
+// A Finding is one line of a report. Its JSON names are fixed.
+type Finding struct {
+	Severity    string `json:"severity"` // ok, warning or error
+	Area        string `json:"area"`     // settings, database, table, replicas or destination
+	Destination string `json:"destination,omitempty"`
+	Check       string `json:"check"`
+	Subject     string `json:"subject,omitempty"`
+	Found       string `json:"found"`
+	Remedy      string `json:"remedy,omitempty"`
+}
+
+func (r *Report) add(area, destination string, findings ...publisher.Finding) {
+	for _, f := range findings {
+		r.Findings = append(r.Findings, Finding{Severity: f.Severity.String(), Area: area, Destination: destination,
+			Check: f.Check, Subject: f.Subject, Found: f.Found, Remedy: f.Remedy})
+	}
+}
+
+// Count returns how many findings have a severity.
+func (r Report) Count(severity publisher.Severity) int {
+	n := 0
+	for _, f := range r.Findings {
+		if f.Severity == severity.String() {
+			n++
+		}
+	}
+	return n
+}
+
+// WriteJSON writes the report for machines: one object with the counts and the findings.
+func (r Report) WriteJSON(w io.Writer) error {
+	findings := r.Findings
+	if findings == nil {
+		findings = []Finding{}
+	}
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(struct {
+		Errors   int       `json:"errors"`
+		Warnings int       `json:"warnings"`
+		Findings []Finding `json:"findings"`
+	}{r.Count(publisher.SeverityError), r.Count(publisher.SeverityWarning), findings})
+}
+
+// WriteText writes the report for people: by area, the remedy under what it is for.
+func (r Report) WriteText(w io.Writer) error {
+	var out strings.Builder
+	area := ""
+	for _, f := range r.Findings {
+		heading := f.Area
+		if f.Destination != "" {
+			heading += " " + f.Destination
+		}
+		if heading != area {
+			fmt.Fprintf(&out, "%s%s\n", strings.Repeat("\n", min(len(area), 1)), heading)
+			area = heading
+		}
+		check := f.Check
+		if f.Subject != "" {
+			check += " " + f.Subject
+		}
+		fmt.Fprintf(&out, "  %-7s  %s: %s\n", f.Severity, check, f.Found)
+		if f.Remedy != "" {
+			fmt.Fprintf(&out, "           -> %s\n", f.Remedy)
+		}
+	}
+	fmt.Fprintf(&out, "\n%s, %s\n", count(r.Count(publisher.SeverityError), "error"), count(r.Count(publisher.SeverityWarning), "warning"))
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func ok(check, subject, format string, args ...any) publisher.Finding {
+	return publisher.Finding{Check: check, Subject: subject, Found: fmt.Sprintf(format, args...)}
+}
+
+func warning(check, subject, remedy, format string, args ...any) publisher.Finding {
+	return publisher.Finding{Severity: publisher.SeverityWarning, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+func failure(check, subject, remedy, format string, args ...any) publisher.Finding {
+	return publisher.Finding{Severity: publisher.SeverityError, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+}
+
+// oneLine returns an error's text on one line. Several attempts at a connection, with and without TLS or
+// to several addresses, are several lines, often the same.
+func oneLine(err error) string {
+	var lines []string
+	for line := range strings.Lines(err.Error()) {
+		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	text := strings.Join(lines, "; ")
+	return strings.ReplaceAll(text, ":; ", ": ")
+}

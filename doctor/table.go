@@ -1,0 +1,114 @@
+package doctor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// table examines the outbox and what waits in it.
+func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
+	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox, d.Channel)
+	r.add(areaTable, "", found...)
+	if err != nil {
+		r.add(areaTable, "", unreadable("table", err))
+	}
+	if table == nil {
+		return nil, nil
+	}
+	r.add(areaTable, "", backlog(ctx, table)...)
+	rows, cheap, err := table.SampleTopics(ctx)
+	switch {
+	case err != nil:
+		r.add(areaTable, "", unreadable("topics", err))
+	case !cheap:
+		r.add(areaTable, "", warning("topics", table.Name(), "make the index of pending rows", "which topics are pending was not looked at, because no index makes that cheap: whether the brokers have them is not known"))
+	case len(rows) == 0:
+		r.add(areaTable, "", ok("topics", table.Name(), "nothing is pending, so the brokers' topics were not looked at"))
+	}
+	return table, rows
+}
+
+// unreadable is the finding for a question that the database did not answer.
+func unreadable(check string, err error) publisher.Finding {
+	remedy := "look at the server's log for the same message"
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" {
+		remedy = "let the table's owner run what `outbox-relay grants --role NAME` prints"
+	}
+	return failure(check, "", remedy, "%s", oneLine(err))
+}
+
+// backlog looks at the rows that wait and those that have failed.
+func backlog(ctx context.Context, table *outbox.Table) []publisher.Finding {
+	const check = "backlog"
+	c, err := table.Count(ctx)
+	if err != nil {
+		return []publisher.Finding{unreadable(check, err)}
+	}
+	var found []publisher.Finding
+	if c.Pending != nil {
+		text := "pending rows: " + capped(*c.Pending)
+		var age time.Duration
+		if c.Oldest != nil && *c.Pending > 0 {
+			age = time.Duration(*c.Oldest * float64(time.Second)).Round(time.Second)
+			text += fmt.Sprintf(", the first of them for %v", age)
+		}
+		const late = 5 * time.Minute
+		if age > late {
+			found = append(found, warning(check, table.Name(), "see whether a replica relays (replicas, below), whether the broker takes messages, and in the relay's log what it holds", "%s", text))
+		} else {
+			found = append(found, ok(check, table.Name(), "%s", text))
+		}
+	}
+	if c.Failed != nil && *c.Failed > 0 {
+		found = append(found, warning("failed", table.Name(), "read last_error of the rows with failed_at; when the cause is gone, let them be tried again", "failed rows: %s", capped(*c.Failed)))
+	} else if c.Failed != nil {
+		found = append(found, ok("failed", table.Name(), "no row has failed"))
+	}
+	return found
+}
+
+func capped(n int64) string {
+	if n >= outbox.CountCap {
+		return fmt.Sprintf("more than %d", outbox.CountCap-1)
+	}
+	return fmt.Sprint(n)
+}
+
+// replicas looks at who relays at present.
+func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, table string) []publisher.Finding {
+	const check = "replicas"
+	peers, err := owner.Look(ctx, conn, table)
+	if err != nil {
+		return []publisher.Finding{unreadable(check, err)}
+	}
+	if len(peers.Replicas) == 0 {
+		return []publisher.Finding{ok(check, table, "no replica runs at present")}
+	}
+	var counts []int
+	for shards := range peers.Replicas {
+		counts = append(counts, shards)
+	}
+	slices.Sort(counts)
+	var parts []string
+	foreign := false
+	for _, shards := range counts {
+		parts = append(parts, fmt.Sprintf("%d with OUTBOX_SHARDS=%d", peers.Replicas[shards], shards))
+		foreign = foreign || shards != d.Shards
+	}
+	text := fmt.Sprintf("replicas: %s; %d shards are owned", strings.Join(parts, ", "), peers.Owned)
+	if foreign {
+		return []publisher.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS", "%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
+	}
+	return []publisher.Finding{ok(check, table, "%s", text)}
+}

@@ -1,0 +1,245 @@
+package outbox
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Examine looks at the table as [Open] does, and says all that is to be known of it: every problem, not
+// just the first, and what makes relaying slow or less safe. channel is where the relay listens. It
+// changes nothing. The table is nil when it cannot be used.
+func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel string) (*Table, []publisher.Finding, error) {
+	conn, err := pool.Acquire(ctx)
+	if err != nil {
+		return nil, nil, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	r, err := readCatalogue(ctx, conn.Conn(), config.Table)
+	if setup, ok := errors.AsType[*SetupError](err); ok {
+		return nil, findings([]*SetupError{setup}), nil
+	} else if err != nil {
+		return nil, nil, err
+	}
+	m, problems := mapColumns(r, config)
+	if len(problems) > 0 {
+		return nil, findings(problems), nil
+	}
+	t := newTable(pool, r, m, config.Shards)
+	e := examination{relation: r, mapping: m, config: config, table: sql.Table{Schema: r.schema, Name: r.name}}
+	e.storage()
+	e.columns()
+	e.indexes()
+	for _, look := range []func(context.Context, *pgx.Conn) error{
+		e.order, e.vacuum, func(ctx context.Context, conn *pgx.Conn) error { return e.doorbell(ctx, conn, channel) },
+	} {
+		if err := look(ctx, conn.Conn()); err != nil {
+			return t, e.found, err
+		}
+	}
+	return t, e.found, nil
+}
+
+// findings are the problems of a table that cannot be used. Rights that are missing are one finding,
+// since one script gives them all.
+func findings(problems []*SetupError) []publisher.Finding {
+	var found []publisher.Finding
+	rights := -1
+	for _, p := range problems {
+		if p.Check == checkRights {
+			if rights >= 0 {
+				found[rights].Found += "; " + p.Problem
+				continue
+			}
+			rights = len(found)
+		}
+		found = append(found, publisher.Finding{Severity: publisher.SeverityError, Check: p.Check, Found: p.Problem, Remedy: p.Remedy})
+	}
+	return found
+}
+
+// examination gathers the findings about a table that can be used.
+type examination struct {
+	relation *relation
+	mapping  *mapping
+	config   Config
+	table    sql.Table
+	found    []publisher.Finding
+}
+
+func (e *examination) ok(check, format string, args ...any) {
+	e.found = append(e.found, publisher.Finding{Check: check, Subject: e.table.String(), Found: fmt.Sprintf(format, args...)})
+}
+
+func (e *examination) warn(check, remedy, format string, args ...any) {
+	e.found = append(e.found, publisher.Finding{Severity: publisher.SeverityWarning, Check: check, Subject: e.table.String(),
+		Found: fmt.Sprintf(format, args...), Remedy: remedy})
+}
+
+// storage looks at what the table is.
+func (e *examination) storage() {
+	kind := "a table"
+	if e.partitioned() {
+		kind = "a partitioned table"
+	}
+	e.ok(checkTable, "found %s.%s, %s", e.relation.schema, e.relation.name, kind)
+	if e.relation.unlogged {
+		e.warn(checkTable, "alter table "+e.table.Quoted()+" set logged;", "the table is unlogged: after a crash of the server it is empty, and what was not relayed is lost")
+	}
+	if e.relation.policies {
+		e.warn(checkRights, "give the relay's role a policy that lets it see and update every row, or the attribute bypassrls",
+			"row security is active for role %s: rows that its policies hide are never relayed", e.relation.role)
+	}
+}
+
+func (e *examination) partitioned() bool { return e.relation.kind == "p" }
+
+// columns says which column was taken for what, and what the table lacks.
+func (e *examination) columns() {
+	m := e.mapping
+	var parts []string
+	for _, part := range []struct {
+		name   string
+		column *column
+	}{{"id", m.id}, {"topic", m.topic}, {"payload", m.payload}, {"headers", m.headers}, {"order", m.order}, {"relayed_at", m.relayed}, {"attempt", m.attempt},
+		{"failed_at", m.failed}, {"last_error", m.lastError}, {"inserted_at", m.inserted}, {"updated_at", m.updated}, {"available_at", m.available}, {"priority", m.rank}} {
+		switch {
+		case part.column == nil:
+		case part.column.name == part.name:
+			parts = append(parts, part.name+" "+part.column.typ)
+		default:
+			parts = append(parts, part.name+": "+part.column.name+" "+part.column.typ)
+		}
+	}
+	e.ok(checkColumns, "%s; key: %s", strings.Join(parts, ", "), e.keySource())
+	if len(m.ignored) > 0 {
+		e.warn(checkColumns, "rename the column, or map another one with OUTBOX_COLUMNS", "not used, since the type does not fit the name: %s", strings.Join(m.ignored, ", "))
+	}
+	if m.key == noKey && e.config.Key.Kind != KeyNone {
+		e.warn(checkColumns, "name the column of the ordering key with OUTBOX_COLUMNS=key:NAME, or another source with OUTBOX_KEY; OUTBOX_KEY=none says that none is wanted",
+			"no row has an ordering key, so rows are relayed without any order")
+	}
+	if m.delete {
+		return
+	}
+	for _, lack := range []struct {
+		column        *column
+		name, without string
+	}{
+		{m.failed, "failed_at", "a row that the broker refuses for good holds its key for ever"},
+		{m.attempt, "attempt", "tries are counted in memory only, and begin anew after a restart"},
+		{m.lastError, "last_error", "why a row was refused is only in the log, and waits begin anew after a restart"},
+		{m.updated, "updated_at", "waits between tries begin anew after a restart"},
+	} {
+		if lack.column == nil {
+			e.warn(checkColumns, "add the column, or name another one with OUTBOX_COLUMNS="+lack.name+":NAME", "there is no %s: %s", lack.name, lack.without)
+		}
+	}
+}
+
+func (e *examination) keySource() string {
+	switch k := e.config.Key; {
+	case k.Kind == KeyHeader:
+		return "header " + k.Name
+	case k.Kind == KeyPayload:
+		return "payload " + k.Name
+	case k.Kind == KeyTopic:
+		return "the topic"
+	case e.mapping.keyColumn != "":
+		return "column " + e.mapping.keyColumn
+	default:
+		return "none"
+	}
+}
+
+// order looks at whether the order of rows is that of time.
+func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
+	const check = "order"
+	c := e.mapping.order
+	add := "add a column that grows with time (" + `seq bigint generated always as identity` + "), or name one with OUTBOX_COLUMNS=order:NAME"
+	switch {
+	case slices.Contains(timeTypes, c.oid):
+		e.ok(check, "rows are taken in the order of %s, then of the id", c.name)
+		if strings.Contains(c.typ, "(0)") {
+			e.warn(check, add, "%s holds whole seconds: rows of one key within a second are relayed in the order of their ids", c.name)
+		}
+		return nil
+	case !slices.Contains(intTypes, c.oid):
+		e.warn(check, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another order than they were written, and rows behind those read last wait for a sweep of the table",
+			c.name, c.typ)
+		return nil
+	}
+	var cache string
+	err := conn.QueryRow(ctx, sql.Text("doctor_sequence.sql", nil), pgx.QueryExecModeExec, e.relation.oid, c.name).Scan(&cache)
+	if err != nil && !errors.Is(err, pgx.ErrNoRows) {
+		return fmt.Errorf("read sequence: %w", err)
+	}
+	if err == nil && cache != "1" {
+		e.warn(check, "alter sequence … cache 1 for the sequence behind "+e.table.Quoted()+"."+sql.Quote(c.name),
+			"the sequence behind %s hands out %s values to each session ahead, so a later row may get a smaller one: such rows leave in another order than they were written", c.name, cache)
+		return nil
+	}
+	e.ok(check, "rows are taken in the order of %s", c.name)
+	return nil
+}
+
+// vacuum looks at dead rows, which every read would have to step over.
+func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
+	var off string
+	var liveText, deadText string
+	if err := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&liveText, &deadText, &off); err != nil {
+		return fmt.Errorf("read table statistics: %w", err)
+	}
+	var live, dead int64
+	if _, err := fmt.Sscan(liveText, &live); err != nil {
+		return fmt.Errorf("read table statistics: %w", err)
+	}
+	if _, err := fmt.Sscan(deadText, &dead); err != nil {
+		return fmt.Errorf("read table statistics: %w", err)
+	}
+	const many = 200_000
+	switch {
+	case off == "true":
+		e.warn("vacuum", "alter table "+e.table.Quoted()+" reset (autovacuum_enabled);", "autovacuum is switched off for the table: each relayed row leaves a dead one behind, and reads become slower and slower")
+	case dead > many && dead > live/2:
+		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: alter table "+e.table.Quoted()+
+			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);", "%d dead rows beside %d live ones", dead, live)
+	default:
+		e.ok("vacuum", "%d dead rows beside %d live ones", dead, live)
+	}
+	return nil
+}
+
+// doorbell looks for the trigger that wakes a sleeping relay.
+func (e *examination) doorbell(ctx context.Context, conn *pgx.Conn, channel string) error {
+	var arguments []byte
+	var enabled string
+	err := conn.QueryRow(ctx, sql.Text("doctor_doorbell.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&arguments, &enabled)
+	first, _, _ := bytes.Cut(arguments, []byte{0})
+	rung := string(first)
+	switch {
+	case errors.Is(err, pgx.ErrNoRows):
+		e.ok("doorbell", "there is no doorbell trigger; a sleeping relay finds rows at its next poll (`outbox-relay schema --doorbell` prints the trigger)")
+	case err != nil:
+		return fmt.Errorf("look for the doorbell: %w", err)
+	case enabled != "true":
+		e.warn("doorbell", "alter table "+e.table.Quoted()+" enable trigger outbox_relay_doorbell;", "the doorbell trigger is disabled")
+	case channel == "":
+		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+rung+", or drop the trigger", "the doorbell trigger notifies channel %s, and OUTBOX_LISTEN_CHANNEL is empty, so nobody listens", rung)
+	case rung != channel:
+		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+rung+", or apply again what `outbox-relay schema --doorbell` prints",
+			"the doorbell trigger notifies channel %s, the relay listens on %s", rung, channel)
+	default:
+		e.ok("doorbell", "a trigger wakes a sleeping relay through channel %s", rung)
+	}
+	return nil
+}

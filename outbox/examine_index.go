@@ -1,0 +1,90 @@
+package outbox
+
+import (
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// indexes says what each missing index costs, and how to make it.
+func (e *examination) indexes() {
+	const check = "index"
+	m := e.mapping
+	pending, printed := m.pending()
+	where := ""
+	if pending != "true" {
+		where = " where " + pending
+	}
+	head := e.orderColumns()
+	switch inOrder, relayedFirst := e.inOrder(printed); {
+	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.starts("") }):
+		e.warn(check, e.createIndex("("+rank(m)+", "+head+")"+where), "no index of pending rows by priority: each poll reads and sorts all that is pending")
+	case m.rank != nil || inOrder:
+		e.ok(check, "pending rows are read in order from an index")
+	case relayedFirst && m.failed != nil && !e.any(func(i index) bool {
+		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0
+	}):
+		e.warn(check, e.createIndex("("+head+")"+where), "the index of pending rows holds failed ones too: while many rows have failed, each poll steps over all of them")
+	case relayedFirst:
+		e.ok(check, "pending rows are read in order from an index")
+	default:
+		e.warn(check, e.createIndex("("+head+")"+where), "no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
+	}
+	if !e.any(func(i index) bool { return i.starts(m.id.name) && i.usableFor() }) {
+		e.warn(check, e.createIndex("("+sql.Quote(m.id.name)+")"), "no index by %s: each write of the relay reads the whole table", m.id.name)
+	}
+	if m.failed != nil && !m.failedIndex {
+		failed := sql.Quote(m.failed.name)
+		e.warn(check, e.createIndex("("+failed+") where "+failed+" is not null"), "no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
+	}
+	switch {
+	case m.keyColumn == "" || m.keyColumn == m.topic.name:
+	case m.keyIndex:
+		e.ok(check, "pending rows of a key are found by an index")
+	default:
+		e.ok(check, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it costs each insert: %s",
+			e.createIndex("("+sql.Quote(m.keyColumn)+", "+head+")"+where))
+	}
+}
+
+// inOrder reports whether an index gives the pending rows in their order, and whether one does that begins
+// with relayed_at.
+func (e *examination) inOrder(pending []string) (plain, relayedFirst bool) {
+	m := e.mapping
+	for _, i := range e.relation.indexes {
+		if !i.usableFor(pending...) {
+			continue
+		}
+		plain = plain || i.starts(m.order.name) && (len(i.conjuncts) > 0 || m.relayed == nil)
+		relayedFirst = relayedFirst || m.relayed != nil && i.starts(m.relayed.name, m.order.name)
+	}
+	return plain, relayedFirst
+}
+
+func (e *examination) any(fits func(index) bool) bool {
+	for _, i := range e.relation.indexes {
+		if fits(i) {
+			return true
+		}
+	}
+	return false
+}
+
+// orderColumns are the columns of an index in table order.
+func (e *examination) orderColumns() string {
+	m := e.mapping
+	columns := []string{sql.Quote(m.order.name)}
+	if m.order != m.id {
+		columns = append(columns, sql.Quote(m.id.name))
+	}
+	return strings.Join(columns, ", ")
+}
+
+// createIndex returns the statement for an index. One on a partitioned table cannot be made concurrently.
+func (e *examination) createIndex(definition string) string {
+	how := "create index concurrently on "
+	if e.partitioned() {
+		how = "create index on "
+	}
+	return how + e.table.Quoted() + " " + definition + ";"
+}

@@ -1,0 +1,33 @@
+package outbox
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+)
+
+// sampleRows is how many pending rows are looked at from each end of the backlog.
+const sampleRows = 5000
+
+// SampleTopics returns one row, with its topic and its further columns and nothing else, for each
+// combination of them among the first and the last pending rows, at most 1000. ok is false when no index
+// makes that cheap; then there is no sample.
+func (t *Table) SampleTopics(ctx context.Context) (rows []Row, ok bool, err error) {
+	if t.sampleTopics == "" {
+		return nil, false, nil
+	}
+	found, err := t.query(ctx, t.sampleTopics, binary.BigEndian.AppendUint64(nil, sampleRows))
+	if err != nil {
+		return nil, false, fmt.Errorf("sample topics: %w", err)
+	}
+	for _, values := range found { // text, whose binary form is the same
+		var row Row
+		row.Message.Topic = string(values[0])
+		if values[0] == nil {
+			row.Invalid = errNullTopic
+		}
+		t.extras(&row, values[1:], &arena{})
+		rows = append(rows, row)
+	}
+	return rows, true, nil
+}
