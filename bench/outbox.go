@@ -91,6 +91,16 @@ func (o *outbox) fill(ctx context.Context, s seed) error {
 	return nil
 }
 
+// fillAndDrain commits rows at once and waits until a relay has relayed them all.
+func (o *outbox) fillAndDrain(ctx context.Context, s seed) (time.Duration, error) {
+	if err := o.fill(ctx, s); err != nil {
+		return 0, err
+	}
+	started := time.Now()
+	err := until(ctx, 20*time.Millisecond, func() (bool, error) { return o.empty(ctx) })
+	return time.Since(started), err
+}
+
 // empty reports whether no row is pending. It looks from the end of the index, where the last rows to be
 // relayed are, so that asking costs the server next to nothing until then.
 func (o *outbox) empty(ctx context.Context) (bool, error) {

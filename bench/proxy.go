@@ -21,6 +21,8 @@ type proxy struct {
 	open  atomic.Int64 // connections
 	// statements counts those of PostgreSQL's simple and extended protocols, if the server is one.
 	statements atomic.Int64
+	// fromServer reads along what the server sends; nil for none.
+	fromServer func(io.Reader)
 
 	server   string
 	delay    time.Duration
@@ -50,10 +52,14 @@ func startProxy(ctx context.Context, address string, delay time.Duration) (*prox
 	toServer := p.delayed
 	if u.Scheme == "postgres" || u.Scheme == "postgresql" {
 		toServer = func(ctx context.Context, server io.Writer, client io.Reader) {
-			reader, writer := io.Pipe()
-			p.running.Go(func() { p.count(reader) })
-			p.delayed(ctx, server, io.TeeReader(client, writer))
-			_ = writer.Close() // it never fails
+			along(client, p.count, func(client io.Reader) { p.delayed(ctx, server, client) })
+		}
+		back = func(client io.Writer, server io.Reader) (n int64, err error) {
+			if p.fromServer == nil {
+				return io.Copy(client, server)
+			}
+			along(server, p.fromServer, func(server io.Reader) { n, err = io.Copy(client, server) })
+			return n, err
 		}
 	}
 	ctx, p.stop = context.WithCancel(ctx)
@@ -94,6 +100,16 @@ func (p *proxy) forward(ctx context.Context, client net.Conn, toServer func(cont
 	_, _ = back(client, server) // however it ends, so does the connection
 	_ = client.Close()
 	both.Wait()
+}
+
+// along lets a second reader read along.
+func along(r io.Reader, second, first func(io.Reader)) {
+	reader, writer := io.Pipe()
+	var reading sync.WaitGroup
+	reading.Go(func() { second(reader) })
+	first(io.TeeReader(r, writer))
+	_ = writer.Close() // it never fails
+	reading.Wait()
 }
 
 // chunk is what arrived at once, with the time at which it may go on.

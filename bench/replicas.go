@@ -52,15 +52,11 @@ func (l *lab) share(ctx context.Context, b namedBroker, replicas int) (rate floa
 	if err != nil {
 		return 0, 0, err
 	}
-	if err := table.fill(ctx, seed{topic: topic, rows: l.rows, keys: l.keys}); err != nil {
-		return 0, 0, err
-	}
-	started := time.Now()
-	err = until(ctx, 20*time.Millisecond, func() (bool, error) { return table.empty(ctx) })
+	took, err := table.fillAndDrain(ctx, seed{topic: topic, rows: l.rows, keys: l.keys})
 	if err != nil {
 		return 0, 0, err
 	}
-	rate = float64(l.rows) / time.Since(started).Seconds()
+	rate = float64(l.rows) / took.Seconds()
 	if err := table.checkRelayed(ctx, b, topic, l.rows); err != nil {
 		return 0, 0, err
 	}

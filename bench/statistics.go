@@ -22,6 +22,16 @@ func middle(all []float64) float64 {
 	return sorted[len(sorted)/2]
 }
 
+func largest(all []float64) float64 { return slices.Max(all) }
+
+func mean(all []float64) float64 {
+	sum := 0.0
+	for _, one := range all {
+		sum += one
+	}
+	return sum / float64(len(all))
+}
+
 // percentile of sorted times, in milliseconds.
 func percentile(sorted []time.Duration, percent float64) float64 {
 	at := int(float64(len(sorted)) * percent / 100)
