@@ -15,7 +15,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
-	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
 
@@ -39,7 +38,7 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, cert
 	case config.FamilyKafka:
 		return newKafka(d, broker, logger, certificates)
 	case config.FamilyNATS:
-		return nats.New(nats.Config{Servers: withPort(broker.Hosts, "4222"), TLS: secure, Auth: natsAuth(d), Name: clientName, Logger: logger})
+		return newNATS(d, broker, logger, certificates)
 	case config.FamilyAMQP:
 		return amqp.New(amqp.Config{URL: d.PublishURL.Read, TLS: secure, Exchange: d.AMQPExchange, TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON,
 			Name: clientName, Logger: logger}), nil
@@ -67,41 +66,6 @@ func withPort(hosts []string, port string) []string {
 		}
 	}
 	return with
-}
-
-func natsAuth(d config.Destination) func() (nats.Auth, error) {
-	return func() (nats.Auth, error) {
-		var auth nats.Auth
-		creds, err := d.NATS.Creds.Read()
-		if err != nil {
-			return auth, err
-		}
-		nkey, err := d.NATS.Nkey.Read()
-		if err != nil {
-			return auth, err
-		}
-		if auth.Token, err = d.NATS.Token.Read(); err != nil {
-			return auth, err
-		}
-		auth.Credentials, auth.Seed = []byte(creds), []byte(nkey)
-		if creds != "" || nkey != "" || auth.Token != "" {
-			return auth, nil
-		}
-		text, err := d.PublishURL.Read()
-		if err != nil {
-			return auth, err
-		}
-		broker, err := config.ParseBroker(text)
-		if err != nil {
-			return auth, fmt.Errorf("the publish URL %w", err)
-		}
-		if broker.HasUser && !broker.HasPass {
-			auth.Token = broker.User
-		} else {
-			auth.User, auth.Password = broker.User, broker.Password
-		}
-		return auth, nil
-	}
 }
 
 // certificatesIn returns the certificates in a PEM text.

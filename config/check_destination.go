@@ -132,7 +132,22 @@ func checkCredentials(d *Destination, s *scope) {
 			s.bad(key, "is a second credential beside %s; keep one of them", first)
 		}
 	}
-	if b, err := ParseBroker(d.PublishURL.value); err == nil && b.Family == FamilyNATS && b.HasUser && first != "" {
-		s.bad("PUBLISH_URL", "holds a user beside %s; keep one of them", first)
+	if b, err := ParseBroker(d.PublishURL.value); err == nil && b.Family == FamilyNATS {
+		checkNATS(d, s, b, first)
+	}
+}
+
+func checkNATS(d *Destination, s *scope, b Broker, credential string) {
+	if b.HasUser && credential != "" {
+		s.bad("PUBLISH_URL", "holds a user beside %s; keep one of them", credential)
+	}
+	if d.NATS.TLSFirst && !b.TLS && !s.origins["NATS_TLS_FIRST"].inherited {
+		s.bad("NATS_TLS_FIRST", "has no effect without TLS; write %s with %s://", s.origins["PUBLISH_URL"].variable, b.Family.secureScheme())
+	}
+	if d.NATS.Mode == NATSCore && d.NATS.Stream != "" {
+		s.bad("NATS_STREAM", "has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+	}
+	if strings.ContainsAny(d.NATS.Stream, " .*>/\\") {
+		s.bad("NATS_STREAM", "is no name of a stream; those have no space, dot, star, > or slash")
 	}
 }

@@ -121,6 +121,9 @@ const (
 	OnFailedBlock       = "block"
 )
 
+// NATSCore is the value of [NATS.Mode] without JetStream.
+const NATSCore = "core"
+
 // TLS holds PEM text for the connection to a broker with TLS; empty means the system's roots and no
 // client certificate.
 type TLS struct {
@@ -155,8 +158,12 @@ type KafkaOAuth struct {
 // MechanismOAuth is the value of [Kafka.SASLMechanism] that takes tokens.
 const MechanismOAuth = "OAUTHBEARER"
 
-// NATS holds the credentials for a NATS server, at most one of them.
+// NATS says how to publish to a NATS server, and holds the credentials for it, at most one of them.
 type NATS struct {
+	Stream   string `envconfig:"NATS_STREAM" unset:"whichever takes the subject" scheme:"nats" desc:"the only stream that may take the rows; those whose subject another one takes are held"`
+	Mode     string `envconfig:"NATS_MODE" default:"jetstream" oneof:"jetstream,core" scheme:"nats" desc:"core publishes without JetStream: then a row counts as relayed when a server has read it, although nothing stores it and nobody may be subscribed"`
+	TLSFirst bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats" desc:"true starts TLS before the server's greeting, for servers with handshake_first"`
+
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats" desc:"text of a credentials file (JWT and seed); usually as OUTBOX_NATS_CREDS_FILE"`
 	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" desc:"NKey seed"`
 	Token Secret `envconfig:"NATS_TOKEN" secret:"true" scheme:"nats" group:"nats" desc:"token"`

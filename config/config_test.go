@@ -52,6 +52,7 @@ func TestDefaults(t *testing.T) {
 			PublishTimeout:  10 * time.Second,
 			OnFailed:        "continue",
 			Kafka:           Kafka{Compression: "none", Partitioner: "murmur2"},
+			NATS:            NATS{Mode: "jetstream"},
 		}},
 		BatchSize:        1000,
 		MaxInFlight:      4096,

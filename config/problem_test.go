@@ -140,6 +140,9 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_KAFKA_SASL_PASSWORD=hush", `OUTBOX_KAFKA_SASL_PASSWORD needs a user; give OUTBOX_KAFKA_SASL_USERNAME`},
 		{"OUTBOX_NATS_TOKEN=hush", `OUTBOX_NATS_TOKEN is for NATS, but OUTBOX_PUBLISH_URL is not; remove one of them`},
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_TOKEN=hush OUTBOX_NATS_NKEY=hush", `OUTBOX_NATS_TOKEN is a second credential beside OUTBOX_NATS_NKEY; keep one of them`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_TLS_FIRST=true", `OUTBOX_NATS_TLS_FIRST="true" has no effect without TLS; write OUTBOX_PUBLISH_URL with nats+tls://`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_STREAM=S OUTBOX_NATS_MODE=core", `OUTBOX_NATS_STREAM="S" has no effect while OUTBOX_NATS_MODE is core; remove one of them`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_STREAM=a.b", `OUTBOX_NATS_STREAM="a.b" is no name of a stream; those have no space, dot, star, > or slash`},
 		{"OUTBOX_PUBLISH_URL=nats://u:hush@h OUTBOX_NATS_TOKEN=hush", `OUTBOX_PUBLISH_URL holds a user beside OUTBOX_NATS_TOKEN; keep one of them`},
 
 		{"OUTBOX_BATCH_SIZE=5 OUTBOX_BATCH_SIZE_FILE=" + many, `OUTBOX_BATCH_SIZE is given twice, also as OUTBOX_BATCH_SIZE_FILE; remove one of them`},

@@ -97,6 +97,11 @@ func (e *apiError) meaning() meaning {
 	}
 }
 
+// notPermitted is the answer for messages to a subject that the server does not let the user publish to.
+func notPermitted(subject string) error {
+	return publisher.TopologyError("not permitted", "the NATS user may not publish to %.128q: grant it publish on that subject", subject)
+}
+
 // callEnded is the answer for messages that were not sent because the call ended.
 func callEnded(ctx context.Context) error {
 	return &publisher.Error{Class: publisher.NotAttempted, Short: "not attempted",

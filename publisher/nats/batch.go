@@ -112,8 +112,7 @@ func (b *batch) deny(subjects map[string]struct{}) {
 		}
 		subject := b.messages[i].Topic
 		if _, denied := subjects[subject]; denied {
-			b.answer(int32(i), publisher.TopologyError("not permitted",
-				"the NATS user may not publish to %.128q: grant it publish on that subject", subject))
+			b.answer(int32(i), notPermitted(subject))
 		}
 	}
 }

@@ -15,6 +15,12 @@ type authError struct{ err error }
 func (e *authError) Error() string { return e.err.Error() }
 func (e *authError) Unwrap() error { return e.err }
 
+// A certificateError is one of our own certificates or authorities.
+type certificateError struct{ err error }
+
+func (e *certificateError) Error() string { return e.err.Error() }
+func (e *certificateError) Unwrap() error { return e.err }
+
 // explain returns the answer while a server cannot be used, with the remedy.
 func explain(s server, err error) error {
 	unavailable := func(short, format string) error {
@@ -22,6 +28,9 @@ func explain(s server, err error) error {
 	}
 	if _, ok := errors.AsType[*authError](err); ok {
 		return unavailable("credentials unusable", "cannot log in to NATS server %s: %w")
+	}
+	if _, ok := errors.AsType[*certificateError](err); ok {
+		return unavailable("certificates unusable", "cannot begin TLS with NATS server %s: %w")
 	}
 	is := func(targets ...error) bool {
 		for _, target := range targets {

@@ -36,6 +36,7 @@ type lane struct {
 	reply   []byte
 	good    string // the last subject that was found legal
 	subject string // that the lane has asked about
+	last    error  // the server's last complaint that was taken note of, in core mode
 }
 
 func newLane(l *link, prefix string) *lane {
@@ -124,6 +125,9 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 // address returns the reply subject for a message of the current call. The call's number keeps late
 // answers apart, as when two streams of different accounts acknowledge one message.
 func (l *lane) address(i int32) string {
+	if l.link.core {
+		return ""
+	}
 	l.reply = append(l.reply[:0], l.prefix...)
 	l.reply = strconv.AppendUint(l.reply, l.calls, 36)
 	l.reply = append(l.reply, '-')

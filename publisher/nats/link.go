@@ -15,6 +15,7 @@ type link struct {
 	conn           *conn
 	server         server
 	inbox          string        // prefix of all reply subjects
+	core           bool          // without JetStream
 	expect         string        // the only stream that may take messages, or ""
 	hot, hotSynced int           // see the constants
 	closed         chan struct{} // closed when the connection has ended and all that was read is in the lanes
@@ -40,6 +41,10 @@ func (l *link) take() (*lane, error) {
 	}
 	l.made++
 	lane := newLane(l, l.inbox+strconv.FormatUint(l.made, 36)+".")
+	if l.core {
+		l.busy[lane] = struct{}{}
+		return lane, nil
+	}
 	var err error
 	if lane.sub, err = l.nc.ChanSubscribe(lane.prefix+"*", lane.acks); err != nil {
 		return nil, l.lost()
@@ -63,23 +68,10 @@ func (l *link) give(lane *lane, settled bool) {
 }
 
 // failed takes the errors that the server reports for the connection as a whole. A publish that is
-// not permitted is one of them, and gets no other answer. The protocol has no field for its subject:
-// it stands quoted in the text.
+// not permitted is one of them, and gets no other answer.
 func (l *link) failed(err error) {
-	if !errors.Is(err, nats.ErrPermissionViolation) {
-		return
-	}
-	text := err.Error()
-	start := strings.IndexByte(text, '"')
-	if start < 0 {
-		return
-	}
-	quoted, err := strconv.QuotedPrefix(text[start:])
-	if err != nil {
-		return
-	}
-	subject, err := strconv.Unquote(quoted)
-	if err != nil {
+	subject, ok := violated(err)
+	if !ok {
 		return
 	}
 	l.mu.Lock()
@@ -91,6 +83,25 @@ func (l *link) failed(err error) {
 		default: // the call has been warned and not looked yet
 		}
 	}
+}
+
+// violated returns the subject that an error of the server does not permit. The protocol has no field
+// for it: it stands quoted in the text.
+func violated(err error) (subject string, ok bool) {
+	if !errors.Is(err, nats.ErrPermissionViolation) {
+		return "", false
+	}
+	text := err.Error()
+	start := strings.IndexByte(text, '"')
+	if start < 0 {
+		return "", false
+	}
+	quoted, err := strconv.QuotedPrefix(text[start:])
+	if err != nil {
+		return "", false
+	}
+	subject, err = strconv.Unquote(quoted)
+	return subject, err == nil
 }
 
 // denied returns the subjects that the server has refused to the lane's call since it last asked.

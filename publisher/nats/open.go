@@ -28,9 +28,11 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	if err != nil {
 		return nil, explain(s, err)
 	}
-	l := &link{server: s, closed: make(chan struct{}), busy: map[*lane]struct{}{},
-		expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		inbox: nats.InboxPrefix + rand.Text()[:12] + "."}
+	l := &link{
+		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
+		closed: make(chan struct{}), busy: map[*lane]struct{}{},
+		inbox: nats.InboxPrefix + rand.Text()[:12] + ".",
+	}
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
 	var refused error // nats.go does not hand out why dialling failed
@@ -80,7 +82,8 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 			auth = given
 		}
 	}
-	if err := auth.apply(&options); err != nil {
+	err := auth.apply(&options)
+	if err != nil {
 		return options, &authError{err}
 	}
 	options.Url = s.url()
@@ -92,7 +95,12 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	options.FlusherTimeout = 0           // conn sees to it
 	options.SkipHostLookup = true        // the dialer looks up, and stops with its context
 	options.SkipSubjectValidation = true // checkSubject is stricter
-	options.TLSConfig = s.tlsConfig(p.config.TLS)
+	if p.config.TLS != nil {
+		if options.TLSConfig, err = p.config.TLS(); err != nil {
+			return options, &certificateError{err}
+		}
+	}
+	options.TLSConfig = s.tlsConfig(options.TLSConfig)
 	options.Secure = options.TLSConfig != nil
 	options.TLSHandshakeFirst = p.config.TLSFirst
 	return options, nil
@@ -103,6 +111,9 @@ var errInboxDenied = errors.New("the user may not subscribe to _INBOX.>: grant i
 
 // listen subscribes the first lane and waits for the server to agree.
 func (l *link) listen(ctx context.Context) error {
+	if l.core {
+		return l.nc.FlushWithContext(ctx)
+	}
 	lane, err := l.take()
 	if err != nil {
 		return err

@@ -27,7 +27,7 @@ func (l *link) ask(ctx context.Context) error {
 	l.mu.Lock()
 	blind := l.blind
 	l.mu.Unlock()
-	if blind {
+	if blind || l.core {
 		return l.greet(ctx)
 	}
 	lane, err := l.take()

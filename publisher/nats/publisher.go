@@ -36,10 +36,14 @@ type Config struct {
 	// cluster's other servers are learned from the one that is reached. User and password in a URL
 	// are taken when Auth has none.
 	Servers []string
-	// TLS, when not nil, is required. An empty ServerName is the host of the server.
-	TLS *tls.Config
+	// TLS, when not nil, is asked before each attempt to connect, so that rotated certificates are
+	// taken, and TLS is required. An empty ServerName is the host of the server.
+	TLS func() (*tls.Config, error)
 	// TLSFirst starts TLS before the server's greeting, for servers with handshake_first.
 	TLSFirst bool
+	// Core publishes without JetStream. A message counts as accepted when a server has read it: nothing
+	// stores it, and if nobody is subscribed at that moment, nobody ever gets it.
+	Core bool
 	// Stream, when not empty, is the only stream that may take the messages: a subject that another
 	// one takes is held as [publisher.Topology].
 	Stream string
@@ -86,6 +90,9 @@ func New(config Config) (*Publisher, error) {
 	if logger == nil {
 		logger = slog.New(slog.DiscardHandler)
 	}
+	if config.Core {
+		logger.Warn("rows count as relayed when a NATS server has read them: core mode stores nothing, and nobody may be subscribed")
+	}
 	return &Publisher{
 		config:  config,
 		servers: servers,
@@ -113,7 +120,12 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		return unsent(messages, err)
 	}
 	errs := make([]error, len(messages))
-	link.give(lane, lane.publish(ctx, messages, errs))
+	if link.core {
+		lane.publishCore(ctx, messages, errs)
+		link.give(lane, true)
+	} else {
+		link.give(lane, lane.publish(ctx, messages, errs))
+	}
 	return errs
 }
 

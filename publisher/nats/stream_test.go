@@ -101,6 +101,41 @@ func TestStream(t *testing.T) {
 		expect(t, publish(t, row(subject, "a", 10)), publisher.Topology)
 	})
 
+	t.Run("holds the subject that another stream takes", func(t *testing.T) {
+		subject := harness{}.Unknown(t)
+		expected := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".a"}, AllowAtomicPublish: true})
+		other := stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".b"}, AllowAtomicPublish: true})
+		p := open(t, nats.Config{Stream: expected.CachedInfo().Config.Name})
+		p.BatchFrom(2)
+		for range 2 { // the second one with batches
+			all := append(rows(subject+".a", 10), rows(subject+".b", 10)...)
+			for i := range all {
+				all[i].ID, all[i].DedupID = rand.Text(), rand.Text()
+			}
+			for i := range 10 {
+				all[10+i].Key = []byte("other")
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			answers := p.Publish(ctx, all)
+			for i, err := range answers[:10] {
+				if err != nil {
+					t.Errorf("message %d: %v", i, err)
+				}
+			}
+			expect(t, answers[10:12], publisher.Topology, publisher.NotAttempted)
+			if publisher.ScopeOf(answers[10]) != publisher.ScopeTopic {
+				t.Errorf("%v reaches further than its topic", answers[10])
+			}
+		}
+		if got := read(t, expected, 20); len(got) != 20 {
+			t.Errorf("the stream holds %d messages", len(got))
+		}
+		if got := read(t, other, 0); len(got) > 0 {
+			t.Errorf("the other stream holds %d messages", len(got))
+		}
+	})
+
 	t.Run("takes the longest subject", func(t *testing.T) {
 		prefix := harness{}.Unknown(t)
 		s := stream(t, js, jetstream.StreamConfig{Subjects: []string{prefix + ".>"}})

@@ -1,0 +1,61 @@
+package cli
+
+import (
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+)
+
+// newNATS makes the publisher of a NATS destination. Certificates and credentials are read again for each
+// connection.
+func newNATS(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
+	c := nats.Config{
+		Servers: withPort(broker.Hosts, "4222"), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
+		Stream: d.NATS.Stream, Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
+	}
+	if broker.TLS {
+		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
+	}
+	return nats.New(c)
+}
+
+// natsAuth returns what reads the credentials anew.
+func natsAuth(d config.Destination) func() (nats.Auth, error) {
+	return func() (nats.Auth, error) {
+		var auth nats.Auth
+		creds, err := d.NATS.Creds.Read()
+		if err != nil {
+			return auth, fmt.Errorf("OUTBOX_NATS_CREDS %w", err)
+		}
+		nkey, err := d.NATS.Nkey.Read()
+		if err != nil {
+			return auth, fmt.Errorf("OUTBOX_NATS_NKEY %w", err)
+		}
+		if auth.Token, err = d.NATS.Token.Read(); err != nil {
+			return auth, fmt.Errorf("OUTBOX_NATS_TOKEN %w", err)
+		}
+		auth.Credentials, auth.Seed = []byte(creds), []byte(nkey)
+		if creds != "" || nkey != "" || auth.Token != "" {
+			return auth, nil
+		}
+		text, err := d.PublishURL.Read()
+		if err != nil {
+			return auth, fmt.Errorf("OUTBOX_PUBLISH_URL %w", err)
+		}
+		broker, err := config.ParseBroker(text)
+		if err != nil {
+			return auth, fmt.Errorf("the publish URL %w", err)
+		}
+		if broker.HasUser && !broker.HasPass {
+			auth.Token = broker.User
+		} else {
+			auth.User, auth.Password = broker.User, broker.Password
+		}
+		return auth, nil
+	}
+}

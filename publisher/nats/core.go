@@ -1,0 +1,119 @@
+package nats
+
+import (
+	"context"
+	"errors"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A part is what is sent until the server is asked whether it has read it: messages of which each key
+// has one subject, so that a subject that is not permitted cannot leave a hole in a key.
+type part struct {
+	sent     []int32
+	subjects map[string]string // subject by key
+}
+
+// publishCore is publish without JetStream: a message counts as accepted when the server has read it and has not
+// complained.
+func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, errs []error) {
+	p := part{subjects: map[string]string{}}
+	stopped := map[string]struct{}{} // keys of which a message was not accepted
+	answer := func(i int32, err error) {
+		errs[i] = err
+		if err != nil && messages[i].Key != nil {
+			stopped[string(messages[i].Key)] = struct{}{}
+		}
+	}
+	l.begin()
+	for i := range messages {
+		m := &messages[i]
+		key := string(m.Key)
+		if subject, ok := p.subjects[key]; m.Key != nil && ok && subject != m.Topic || len(p.sent) == window {
+			l.confirm(ctx, messages, &p, answer)
+		}
+		if _, behind := stopped[key]; m.Key != nil && behind {
+			errs[i] = publisher.ErrNotAttempted
+			continue
+		}
+		if ctx.Err() != nil {
+			answer(int32(i), callEnded(ctx))
+			continue
+		}
+		switch err := l.send(int32(i), m); {
+		case errors.Is(err, errGone):
+			<-l.link.closed
+			answer(int32(i), l.link.lost())
+		case err != nil:
+			answer(int32(i), err)
+		default:
+			p.sent = append(p.sent, int32(i))
+			if m.Key != nil {
+				p.subjects[key] = m.Topic
+			}
+		}
+	}
+	l.confirm(ctx, messages, &p, answer)
+	l.wire.forget()
+	l.good = ""
+}
+
+// confirm answers what was sent since the last time.
+func (l *lane) confirm(ctx context.Context, messages []publisher.Message, p *part, answer func(int32, error)) {
+	if len(p.sent) == 0 {
+		return
+	}
+	denied, err := l.flush(ctx)
+	for _, i := range p.sent {
+		if _, refused := denied[messages[i].Topic]; refused {
+			answer(i, notPermitted(messages[i].Topic))
+		} else {
+			answer(i, err)
+		}
+	}
+	p.sent = p.sent[:0]
+	clear(p.subjects)
+}
+
+// begin notes what the server has complained of so far.
+func (l *lane) begin() { l.last = l.link.nc.LastError() }
+
+// flush waits until the server has read all that was sent. It returns the subjects that it did not permit, and
+// the answer for the others.
+func (l *lane) flush(ctx context.Context) (denied map[string]struct{}, err error) {
+	// nats.go wants a deadline; the pings of the connection itself notice a dead server by then.
+	within, cancel := context.WithTimeout(ctx, 3*pingInterval)
+	defer cancel()
+	if err := l.link.nc.FlushWithContext(within); err != nil {
+		why := context.Cause(within)
+		if why == nil {
+			<-l.link.closed
+			why = l.link.lost()
+		}
+		return l.link.denied(l), publisher.AmbiguousError("no answer", "sent to NATS server %s, which has not confirmed that it read it: %w", l.link.server.address, why)
+	}
+	// A complaint is noted before the flush is answered, and handed to the lanes a moment later, the last
+	// one last.
+	last := l.link.nc.LastError()
+	subject, ok := violated(last)
+	if !ok || errors.Is(last, l.last) {
+		return l.link.denied(l), nil
+	}
+	l.last = last
+	denied = l.link.denied(l)
+	for {
+		if _, ok := denied[subject]; ok {
+			return denied, nil
+		}
+		select {
+		case <-l.warned:
+			for subject := range l.link.denied(l) {
+				denied[subject] = struct{}{}
+			}
+		case <-l.link.closed:
+			return denied, publisher.AmbiguousError("no answer", "sent to NATS server %s, and the connection ended: %w", l.link.server.address, l.link.lost())
+		case <-within.Done():
+			return denied, publisher.AmbiguousError("no answer", "sent to NATS server %s: %w", l.link.server.address, context.Cause(within))
+		}
+	}
+}
