@@ -85,10 +85,10 @@ func (l *lab) startReplicas(ctx context.Context, replicas int, database, broker 
 	return running, awaitShares(ctx, running)
 }
 
-// awaitShares waits until the replicas have shared out the shards evenly.
+// awaitShares waits until every shard is owned and no replica has more than its fair share.
 func awaitShares(ctx context.Context, running []*program) error {
 	const shards = 16
-	least := float64(shards / len(running))
+	fair := float64((shards + len(running) - 1) / len(running))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return until(ctx, 20*time.Millisecond, func() (bool, error) {
@@ -99,7 +99,7 @@ func awaitShares(ctx context.Context, running []*program) error {
 				return false, relay.fail(err)
 			}
 			owned := m["shards_owned"]
-			if total += owned; owned < least {
+			if total += owned; owned > fair {
 				return false, nil
 			}
 		}
