@@ -12,37 +12,51 @@ import (
 // locks mean nothing.
 var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks session locks: set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself")
 
+// poolerRounds is how often a pooler gets the chance to show itself. Other clients of a busy one may take the server
+// session in between, so that a single look misses it.
+const poolerRounds = 20
+
 // CheckPooler returns ErrPooler when the connection changes its server session between transactions. A pooler
 // invents the process id that it tells its clients at login; if that is not the server's, a second connection
-// keeps a transaction open: in transaction pooling it takes the server session that the first has just
-// used, or the first gets another one for its next transaction. A pooler that keeps sessions apart passes.
+// opens transactions: in transaction pooling it takes the server session that the first has just used, or
+// the first gets another one for its next transaction. A pooler that keeps sessions apart passes.
 func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Context) (*pgx.Conn, error)) error {
-	before, err := backend(ctx, conn)
-	if err != nil || before == conn.PgConn().PID() {
+	if pid, err := backend(ctx, conn); err != nil || pid == conn.PgConn().PID() {
 		return err
 	}
 	second, err := connect(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}
-	defer func() { _ = second.Close(ctx) }() // it holds nothing
+	defer hangUp(ctx, second)
+	for range poolerRounds {
+		if pooled, err := changes(ctx, conn, second); err != nil {
+			return err
+		} else if pooled {
+			return ErrPooler
+		}
+	}
+	return nil
+}
+
+// changes reports whether a transaction of the second connection shows that the first one has no server session of
+// its own.
+func changes(ctx context.Context, conn, second *pgx.Conn) (bool, error) {
+	before, err := backend(ctx, conn)
+	if err != nil {
+		return false, err
+	}
 	transaction, err := second.Begin(ctx)
 	if err != nil {
-		return fmt.Errorf("look for a pooler: %w", err)
+		return false, fmt.Errorf("look for a pooler: %w", err)
 	}
 	defer func() { _ = transaction.Rollback(ctx) }() // it has written nothing
 	other, err := backend(ctx, second)
 	if err != nil {
-		return err
+		return false, err
 	}
 	after, err := backend(ctx, conn)
-	if err != nil {
-		return err
-	}
-	if other == before || after != before {
-		return ErrPooler
-	}
-	return nil
+	return err == nil && (other == before || after != before), err
 }
 
 // backend returns the server process that executes the connection's statements at present.

@@ -27,12 +27,7 @@ func (o *Owner) session(ctx context.Context) error {
 		return fmt.Errorf("connect to database: %w", err)
 	}
 	s := session{Owner: o, conn: conn, class: classOf(o.Table)}
-	defer func() {
-		// Closing politely frees the locks at once; the limit is for a connection that is dead.
-		closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
-		defer cancel()
-		_ = conn.Close(closing) // the session is over either way
-	}()
+	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return err
 	}
@@ -50,6 +45,19 @@ func (o *Owner) session(ctx context.Context) error {
 		if ctx.Err() != nil {
 			return s.leave(ctx)
 		}
+	}
+}
+
+// hangUp ends a connection. Doing so politely frees the locks at once; the limit is for one that is dead. After a
+// statement that was cut off, the library asks the server to cancel it. That must not be cut off by the end of
+// this process: PgBouncer 1.18 dies of a request to cancel whose sender is gone.
+func hangUp(ctx context.Context, conn *pgx.Conn) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+	defer cancel()
+	_ = conn.Close(ctx) // the session is over either way
+	select {
+	case <-conn.PgConn().CleanupDone():
+	case <-ctx.Done():
 	}
 }
 
