@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
@@ -41,11 +40,10 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 
 // unreadable is the finding for a question that the database did not answer.
 func unreadable(check string, err error) publisher.Finding {
-	remedy := "look at the server's log for the same message"
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "42501" {
-		remedy = "let the table's owner run what `outbox-relay grants --role NAME` prints"
+	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
+		return failure(check, "", setup.Remedy, "%s", setup.Problem)
 	}
-	return failure(check, "", remedy, "%s", oneLine(err))
+	return failure(check, "", "look at the server's log for the same message", "%s", oneLine(err))
 }
 
 // backlog looks at the rows that wait and those that have failed.
@@ -106,7 +104,7 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, table string) []p
 		parts = append(parts, fmt.Sprintf("%d with OUTBOX_SHARDS=%d", peers.Replicas[shards], shards))
 		foreign = foreign || shards != d.Shards
 	}
-	text := fmt.Sprintf("replicas: %s; %d shards are owned", strings.Join(parts, ", "), peers.Owned)
+	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), peers.Owned)
 	if foreign {
 		return []publisher.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS", "%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
 	}

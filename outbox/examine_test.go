@@ -1,0 +1,221 @@
+package outbox
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// recommended makes the table that `outbox-relay schema` prints.
+func recommended() string { return sql.Schema(messages) }
+
+func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Table, []publisher.Finding) {
+	t.Helper()
+	config.Table = messages
+	table, found, err := Examine(t.Context(), s.Pool, config, channel)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.Check == "" || f.Found == "" || (f.Remedy == "") != (f.Severity == publisher.SeverityOK) || strings.HasSuffix(f.Found, ".") {
+			t.Errorf("incomplete: %+v", f)
+		}
+	}
+	return table, found
+}
+
+// worse are the findings that are not ok.
+func worse(found []publisher.Finding) []publisher.Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+}
+
+// Each missing index is named with what it costs, and applying the statement that is printed mends it.
+func TestExamineIndexes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ddl  string
+		says []string
+	}{
+		"recommended": {recommended(), nil},
+		"A":           {pgtest.ShapeA, []string{"holds failed ones too"}},
+		"B":           {pgtest.ShapeB, nil},
+		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
+		"heap": {`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at timestamptz, attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,
+			[]string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
+		"priority": {recommended() + "alter table outbox_messages add priority int", []string{"no index of pending rows by priority"}},
+		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at timestamptz, attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
+			create table outbox_all partition of outbox_messages default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, c.ddl)
+			config := Config{Key: Key{Kind: KeyNone}}
+			_, found := examine(t, s, config, "")
+			said := 0
+			for _, f := range worse(found) {
+				if f.Check != "index" {
+					continue
+				}
+				said++
+				if !slices.ContainsFunc(c.says, func(part string) bool { return strings.Contains(f.Found, part) }) {
+					t.Errorf("unexpected: %s", f.Found)
+				}
+				s.Exec(t, f.Remedy)
+			}
+			if said != len(c.says) {
+				t.Errorf("%d findings, want %q", said, c.says)
+			}
+			_, found = examine(t, s, config, "")
+			for _, f := range worse(found) {
+				if f.Check == "index" {
+					t.Errorf("after its remedy: %s", f.Found)
+				}
+			}
+		})
+	}
+}
+
+func TestExamineTable(t *testing.T) {
+	t.Parallel()
+	const doorbell = "OUTBOX_LISTEN_CHANNEL=bell"
+	for name, c := range map[string]struct {
+		ddl    string
+		config Config
+		check  string
+		says   string // "" for nothing wrong
+		remedy string
+	}{
+		"well":            {recommended(), Config{}, "", "", ""},
+		"unlogged":        {strings.Replace(recommended(), "create table", "create unlogged table", 1), Config{}, "table", "unlogged", "set logged"},
+		"no key":          {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "OUTBOX_KEY"},
+		"no key, and so":  {pgtest.ShapeB, Config{Key: Key{Kind: KeyNone}}, "", "", ""},
+		"ignored":         {recommended() + "alter table outbox_messages add available_at integer", Config{}, "columns", "available_at (integer)", "OUTBOX_COLUMNS"},
+		"no failed_at":    {recommended() + "alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null", Config{}, "columns", "there is no failed_at", "OUTBOX_COLUMNS=failed_at:NAME"},
+		"no attempt":      {recommended() + "alter table outbox_messages drop attempt", Config{}, "columns", "there is no attempt", "OUTBOX_COLUMNS=attempt:NAME"},
+		"random order":    {`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`, Config{Delete: true}, "order", "does not grow with time", "OUTBOX_COLUMNS=order:NAME"},
+		"whole seconds":   {strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"), Config{Key: Key{Kind: KeyNone}}, "order", "whole seconds", "seq bigint"},
+		"cached sequence": {recommended() + "alter table outbox_messages alter seq set cache 32", Config{}, "order", "32 values to each session", "cache 1"},
+		"no vacuum":       {recommended() + "alter table outbox_messages set (autovacuum_enabled = false)", Config{}, "vacuum", "switched off", "reset (autovacuum_enabled)"},
+		"other channel":   {recommended() + sql.Doorbell(messages, "another0"), Config{}, "doorbell", "notifies channel another0, the relay listens on bell", "OUTBOX_LISTEN_CHANNEL=another0"},
+		"same channel":    {recommended() + sql.Doorbell(messages, "bell"), Config{}, "", "", ""},
+		"disabled": {recommended() + sql.Doorbell(messages, "bell") + "alter table outbox_messages disable trigger outbox_relay_doorbell", Config{}, "doorbell", "is disabled",
+			"enable trigger"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, c.ddl)
+			table, found := examine(t, s, c.config, strings.TrimPrefix(doorbell, "OUTBOX_LISTEN_CHANNEL="))
+			if table == nil {
+				t.Fatalf("not usable: %+v", found)
+			}
+			bad := worse(found)
+			switch {
+			case c.says == "" && len(bad) > 0:
+				t.Errorf("unexpected: %+v", bad)
+			case c.says != "" && (len(bad) != 1 || bad[0].Check != c.check || !strings.Contains(bad[0].Found, c.says) || !strings.Contains(bad[0].Remedy, c.remedy)):
+				t.Errorf("got %+v", bad)
+			}
+		})
+	}
+}
+
+// All that is wrong is said at once, and rights that are missing as one finding.
+func TestExamineTellsAllProblems(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id numeric, topic text, key text, relayed_at boolean)")
+	table, found := examine(t, s, Config{Extra: []string{"tenant"}, Headers: map[string]string{"type": "kind"}}, "")
+	if table != nil || len(found) != 5 {
+		t.Errorf("%d findings: %+v", len(found), found)
+	}
+	for _, f := range found {
+		if f.Severity != publisher.SeverityError || f.Check != "columns" {
+			t.Errorf("%+v", f)
+		}
+	}
+}
+
+func TestExamineRights(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, recommended())
+	role := s.Name + "_role"
+	s.Exec(t, "create role "+role+" login")
+	t.Cleanup(func() {
+		if _, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role); err != nil {
+			t.Error(err)
+		}
+	})
+	config := s.Pool.Config()
+	config.ConnConfig.RuntimeParams["role"] = role
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	name := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}}
+	look := func() (*Table, []publisher.Finding) {
+		table, found, err := Examine(t.Context(), pool, name, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table, found
+	}
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+	table, found := look()
+	if table != nil || len(found) != 1 || found[0].Check != "rights" || !strings.Contains(found[0].Remedy, "outbox-relay grants --role "+role) ||
+		!strings.Contains(found[0].Found, "may not read column payload") || !strings.Contains(found[0].Found, "may not update column relayed_at") {
+		t.Errorf("%+v", found)
+	}
+	s.Exec(t, sql.Grants(sql.Rights{Table: name.Table, Role: role, Updates: []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}}))
+	if table, found = look(); table == nil || len(worse(found)) > 0 {
+		t.Errorf("with the grants: %+v", worse(found))
+	}
+	s.Exec(t, "alter table outbox_messages enable row level security")
+	if table, found = look(); table == nil || len(worse(found)) != 1 || !strings.Contains(worse(found)[0].Found, "row security") {
+		t.Errorf("with row security: %+v", worse(found))
+	}
+}
+
+// The sample looks at both ends of the backlog, and only where an index serves it.
+func TestSampleTopics(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, recommended()+"alter table outbox_messages add tenant text")
+	s.Exec(t, `insert into outbox_messages (topic, payload, tenant, relayed_at)
+		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}', nullif('t' || i % 2, 't0'),
+		  case when i = 1 then now() end
+		from generate_series(1, 12000) i`)
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) values ('relayed', '{}', now())")
+	table := open(t, s, Config{Extra: []string{"tenant"}})
+	rows, ok, err := table.SampleTopics(t.Context())
+	if err != nil || !ok {
+		t.Fatal(ok, err)
+	}
+	var got []string
+	for _, row := range rows {
+		tenant := row.Extra[0]
+		if row.Nulls == 1 {
+			tenant = "null"
+		}
+		got = append(got, row.Message.Topic+" "+tenant)
+	}
+	slices.Sort(got)
+	if want := []string{"first null", "first t1", "last null", "last t1", "most null", "most t1"}; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	bare := pgtest.New(t)
+	bare.Exec(t, pgtest.ShapeC)
+	if rows, ok, err := open(t, bare, Config{}).SampleTopics(t.Context()); ok || err != nil || rows != nil {
+		t.Errorf("without an index: %v %v", ok, err)
+	}
+}
