@@ -248,6 +248,7 @@ func (c *connection) put(ch *channel, clean bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.busy, ch)
+	ch.writer.forget()
 	switch {
 	case ch.amqp.IsClosed():
 	case clean:

@@ -258,7 +258,7 @@ func TestExchangeGoesAway(t *testing.T) {
 		m.closeChannel(404, "NOT_FOUND - no exchange")
 	})
 	p := f.open(t, "exchange")
-	const n = 900
+	const n = 1800
 	messages := numbered(n, 0, "topic")
 	for i := range messages {
 		messages[i].Topic = fmt.Sprint("topic-", i)

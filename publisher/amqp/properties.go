@@ -22,6 +22,25 @@ type writer struct {
 	frameMax int           // of the connection in bytes, 0 for no limit
 	typed    bool          // header values that are not strings keep their type
 	table    amqp091.Table // reused for each message
+	values   []any         // texts of the last message's headers by position, since many repeat
+}
+
+// forget lets go of the last message.
+func (w *writer) forget() {
+	clear(w.table)
+	clear(w.values)
+}
+
+// text returns a header's text as a table's value. That costs an allocation, unless the last message's
+// header at this position had the same.
+func (w *writer) text(position int, text string) any {
+	for len(w.values) <= position {
+		w.values = append(w.values, nil)
+	}
+	if last, ok := w.values[position].(string); !ok || last != text {
+		w.values[position] = text
+	}
+	return w.values[position]
 }
 
 // publishing returns the message as it goes out; its headers are overwritten by the next call.
@@ -78,18 +97,19 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 		if err := property(p, h); err != nil {
 			return 0, err
 		}
-		value, length := any(h.Value), 5+len(h.Value)
+		length := 5 + len(h.Value)
 		if h.JSON && w.typed {
-			if value, length, err = typed(h.Value); err != nil {
+			if w.table[h.Name], length, err = typed(h.Value); err != nil {
 				return 0, err
 			}
+		} else {
+			w.table[h.Name] = w.text(i, h.Value)
 		}
-		w.table[h.Name] = value
 		fields++
 		size += 1 + len(h.Name) + length
 	}
 	if m.Key != nil && !m.Bare {
-		w.table[publisher.HeaderMessageKey] = string(m.Key)
+		w.table[publisher.HeaderMessageKey] = asString(m.Key)
 		fields++
 		size += 1 + len(publisher.HeaderMessageKey) + 5 + len(m.Key)
 	}
