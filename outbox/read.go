@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+
+	"github.com/jackc/pgx/v5/pgconn"
 )
 
 var errNullTopic = errors.New("the row has no topic: the topic column is NULL")
@@ -22,6 +24,9 @@ type Query struct {
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
+	// Highest asks for [Page.Highest]; only for tables with ordinals.
+	Highest bool
+
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
 
@@ -35,6 +40,10 @@ type Page struct {
 	End   Position // to go on after; set when More
 	More  bool     // there may be further rows
 	Bytes int64    // of the messages
+
+	// Highest is the largest ordinal of the pending rows, of all shards, just before the rows were read; nil
+	// when the query did not ask, or there was none.
+	Highest *int64
 }
 
 // Read reads pending rows that are due. It locks nothing.
@@ -46,12 +55,22 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	}
 	defer conn.Release()
 	sent := bounded(ctx, 0)
+	if q.Highest {
+		sent.ExecParams(t.drainEnd, nil, nil, nil, []int16{1})
+	}
 	sent.ExecParams(statement, parameters, nil, formats, t.formats())
 	results := conn.Conn().PgConn().ExecBatch(ctx, sent)
 	var page Page
+	result := second(results)
+	if q.Highest && result != nil {
+		if page.Highest, err = highest(result); err != nil || !results.NextResult() {
+			return Page{}, fmt.Errorf("find the last pending row: %w", errors.Join(err, results.Close()))
+		}
+		result = results.ResultReader()
+	}
 	var a arena
 	taken, over := 0, false
-	for result := second(results); result != nil && result.NextRow(); {
+	for result != nil && result.NextRow() {
 		taken++
 		if over {
 			continue
@@ -83,6 +102,19 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
 	return page, nil
+}
+
+// highest reads the answer of drain_end.sql.
+func highest(result *pgconn.ResultReader) (*int64, error) {
+	var last *int64
+	for result.NextRow() {
+		if value := result.Values()[0]; value != nil {
+			n := ordinal(value)
+			last = &n
+		}
+	}
+	_, err := result.Close()
+	return last, err
 }
 
 // fewRows is how many rows a page has room for before it is taken for a full one.

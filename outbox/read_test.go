@@ -168,3 +168,23 @@ func TestShards(t *testing.T) {
 		t.Errorf("%d recent rows, want 40", n)
 	}
 }
+
+func TestHighest(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id text primary key, seq integer, topic text not null, payload jsonb, relayed_at timestamptz)`)
+	table := open(t, s, Config{})
+	if page := read(t, table, Query{Highest: true}); page.Highest != nil {
+		t.Errorf("an empty table ends at %d", *page.Highest)
+	}
+	s.Exec(t, "insert into outbox_messages values ('n', null, 't', null, null)")
+	if page := read(t, table, Query{Highest: true}); page.Highest != nil || len(page.Rows) != 1 {
+		t.Errorf("a table without an order value: %+v", page)
+	}
+	s.Exec(t, "insert into outbox_messages values ('a', -3, 't', null, null), ('b', 7, 't', null, null), ('c', 9, 't', null, now())")
+	for name, q := range map[string]Query{"first": {Highest: true, Limit: 1}, "recent": {Highest: true, Recent: new(int64)}, "shards": {Highest: true, Shards: []int{}}} {
+		if page := read(t, table, q); page.Highest == nil || *page.Highest != 7 {
+			t.Errorf("%s: %+v", name, page)
+		}
+	}
+}

@@ -15,6 +15,10 @@ import (
 //   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
 //     nothing can be missed for ever.
 //
+// A walk that takes several pages sees the table at several times. It must not see the younger row of a key in a late page
+// after an older one was committed behind its back, in an early page. So it ends at the largest ordinal that was pending when it
+// began: what is younger was inserted later, and the next walk, which begins at the bound again, comes by both.
+//
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
 // the first page is looked at now and then.
 //
@@ -30,6 +34,14 @@ type feed struct {
 
 	highest int64 // ordinal
 	marks   []mark
+
+	began   time.Time // when the walk began, with its first page
+	opening bool      // that page is being read
+	asked   bool      // where the table ends, with that page
+	long    bool      // the walk is expected to take more than that page
+	upto    int64     // where such a walk ends, not included
+	cut     bool      // there may be more behind the end of the walk
+	found   int       // new rows in this walk
 
 	due    time.Time // of the next read
 	pause  time.Duration
@@ -93,6 +105,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 		return q, readWalk, false
 	}
 	f.nudged = false
+	f.opening = f.caughtUp || f.cursor.IsZero()
 	restart := f.table.Ranked() && now.Sub(f.restarted) >= f.interval
 	switch {
 	case restart && !f.caughtUp: // the walk goes on: rows that are held may fill its first pages
@@ -100,23 +113,33 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	case restart, f.caughtUp && !f.table.Ordinal():
 		f.cursor, f.restarted = outbox.Position{}, now
 	case f.caughtUp:
-		if low, ok := f.low(now); ok {
-			f.cursor, q.Recent = outbox.Position{}, &low
+		f.cursor = outbox.Position{}
+		if low, ok := f.low(); ok {
+			f.asked = f.long
+			q.Recent, q.Highest = &low, f.long
 			return q, readWalk, true
 		}
-		f.cursor = outbox.Position{}
 	}
 	q.After = f.cursor
+	switch {
+	case !f.sweeps():
+	case f.opening:
+		q.Highest = true
+	default:
+		upto := f.upto
+		q.Upto = &upto
+	}
+	f.asked = q.Highest
 	return q, readWalk, true
 }
 
-// low is the bound of a read of recent rows: the highest ordinal that had been seen some seconds ago.
-// Times are bounded by the database's clock as well, in the statement.
-func (f *feed) low(now time.Time) (int64, bool) {
-	for len(f.marks) > 1 && now.Sub(f.marks[1].at) >= outbox.Late {
+// low is the bound of a read of recent rows: the highest ordinal that had been seen some seconds before the last
+// walk began. Times are bounded by the database's clock as well, in the statement.
+func (f *feed) low() (int64, bool) {
+	for len(f.marks) > 1 && f.began.Sub(f.marks[1].at) >= outbox.Late {
 		f.marks = f.marks[1:]
 	}
-	if len(f.marks) == 0 || now.Sub(f.marks[0].at) < outbox.Late {
+	if len(f.marks) == 0 || f.began.Sub(f.marks[0].at) < outbox.Late {
 		return 0, false
 	}
 	return f.marks[0].highest, true
@@ -146,6 +169,30 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 			f.highest = max(f.highest, page.Rows[n-1].Position.Ordinal)
 		}
 		f.cursor, f.caughtUp = page.End, !page.More
+		if f.sweeps() {
+			f.turn(page, started)
+		}
+	}
+}
+
+// turn sets where the walk ends, after its first page, and notes that it has ended there. A first page of which it was not
+// expected that more follow is a walk of its own.
+func (f *feed) turn(page outbox.Page, started time.Time) {
+	if !f.opening {
+		f.cut = f.caughtUp
+		return
+	}
+	f.opening, f.began, f.found, f.cut = false, started, 0, false
+	switch {
+	case !page.More:
+		f.long = false
+	case !f.asked:
+		f.long, f.caughtUp, f.cut = true, true, true
+	case page.Highest == nil: // only rows without an order value
+		f.long, f.upto = true, math.MinInt64
+	default:
+		f.long, f.upto = true, *page.Highest+1
+		f.marks = append(f.marks, mark{started, *page.Highest})
 	}
 }
 
@@ -162,6 +209,9 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 		f.pause = min(2*f.pause, longest)
 	}
 	f.due = ended.Add(max(f.pause, restShare*f.took))
+	if f.found += fresh; f.cut && f.found > 0 {
+		f.nudged, f.cut = true, false
+	}
 	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
 		f.marks = append(f.marks, mark{ended, f.highest})
 	}

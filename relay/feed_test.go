@@ -59,3 +59,54 @@ func TestWalkWithPrioritiesGetsOn(t *testing.T) {
 		t.Errorf("%d pages of the walk and %d looks at the head", walked, heads)
 	}
 }
+
+// What is inserted while a walk goes on is left to the next walk, which begins far enough back to come by the older rows of
+// the same keys that were committed behind the first one.
+func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, time.Second, now)
+	f.sweepDue = now.Add(time.Hour)
+	next := func(what string) outbox.Query {
+		t.Helper()
+		now = now.Add(time.Millisecond)
+		q, kind, ok := f.next(now, 100, 1<<20)
+		if !ok || kind != readWalk {
+			t.Fatalf("%s: %+v, kind %d, %t", what, q, kind, ok)
+		}
+		return q
+	}
+	take := func(page outbox.Page) {
+		f.read(readWalk, page, now, now)
+		f.pace(len(page.Rows), now, false)
+	}
+	if q := next("the first page"); !q.Highest || q.Upto != nil {
+		t.Errorf("the first page does not ask where the table ends: %+v", q)
+	}
+	page, highest := fullPage(1, 3), int64(6)
+	page.Highest = &highest
+	take(page)
+	if q := next("the second page"); q.Upto == nil || *q.Upto != 7 || q.After.Ordinal != 3 {
+		t.Errorf("the second page does not end there: %+v", q)
+	}
+	last := fullPage(5, 6)
+	last.More = false
+	take(last)
+	if q := next("the next walk, at once"); !q.After.IsZero() || !q.Highest {
+		t.Errorf("the next walk goes on with %+v", q)
+	}
+
+	// Once it is known what cannot be committed late any more, a poll reads from there, in a single page.
+	take(outbox.Page{})
+	now = now.Add(outbox.Late)
+	f.nudge()
+	next("a poll")
+	take(outbox.Page{})
+	f.nudge()
+	if q := next("a later poll"); q.Recent == nil || q.Highest {
+		t.Errorf("it reads %+v", q)
+	}
+	take(fullPage(8, 9))
+	if q := next("behind a page that was full"); q.Recent == nil || !q.Highest {
+		t.Errorf("not a new walk: %+v", q)
+	}
+}

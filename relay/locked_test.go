@@ -23,9 +23,9 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 			time.Sleep(time.Millisecond)
 		}
 		time.Sleep(time.Minute)
-		settles := s.table.settles
+		settles := s.table.settleCount()
 		time.Sleep(10 * time.Second)
-		if settles = s.table.settles - settles; settles > 12 {
+		if settles = s.table.settleCount() - settles; settles > 12 {
 			t.Errorf("%d tries to mark in 10 s", settles)
 		}
 		s.table.lock(func(string) bool { return false })

@@ -191,7 +191,9 @@ func (l *loop) reread(now time.Time) (request, bool) {
 		q.Keys = append(q.Keys, b.key.text)
 		from = min(from, b.head)
 	}
-	if l.dispatch.ordinal {
+	// An older row of the key may have been committed since the walk came by, up to the bound of its late ones.
+	if low, ok := l.feed.low(); ok && l.dispatch.ordinal {
+		from = min(from, low)
 		q.From = &from
 	}
 	return request{query: q, reread: blocks}, true

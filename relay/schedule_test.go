@@ -203,7 +203,11 @@ func (c *schedule) insert() {
 		c.Crash(id)
 		c.unlucky = append(c.unlucky, id)
 	}
-	commit := func() { c.table.insert(ordinal, id, key, topic) }
+	drawn := time.Now()
+	commit := func() {
+		c.table.insert(ordinal, id, key, topic)
+		c.table.drew(id, drawn)
+	}
 	if c.late && c.r.IntN(6) == 0 {
 		c.uncommitted = append(c.uncommitted, commit)
 		return
@@ -415,14 +419,21 @@ func (c *schedule) check() {
 	}
 }
 
-// checkKey allows a younger row before an older one only if its call began before the older one was seen.
+// checkKey allows a younger row before an older one only if its call began before the older one was seen, and
+// not at all if the younger one was inserted when the older one had been committed, and that not too late.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
 	for i, old := range deliveries {
 		if old.row.failures != nil && !c.block {
 			continue // the key went on without it
 		}
 		for _, young := range deliveries[:i] {
-			if c.table.position(old.row).Before(c.table.position(young.row)) && young.called.After(old.row.seen) {
+			if !c.table.position(old.row).Before(c.table.position(young.row)) {
+				continue
+			}
+			if soon := old.row.committed.Sub(old.row.drawn) < outbox.Late-time.Second; soon && c.table.ordinal && old.row.committed.Before(young.row.drawn) {
+				c.t.Errorf("key %s: %s came after %s, which was inserted at %v, and it was committed at %v", key, old.row.id, young.row.id, young.row.drawn.UnixMilli(), old.row.committed.UnixMilli())
+			}
+			if young.called.After(old.row.seen) {
 				c.t.Errorf("key %s: %s was sent at %v, after %s had been seen at %v, which came later", key, young.row.id, young.called.UnixMilli(), old.row.id, old.row.seen.UnixMilli())
 			}
 		}

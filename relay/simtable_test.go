@@ -47,6 +47,8 @@ type simRow struct {
 	updated   time.Time
 	relays    int       // times that it was marked
 	seen      time.Time // when a read returned it first
+	drawn     time.Time // when its ordinal was drawn; zero: when it was committed
+	committed time.Time
 }
 
 // span is a time between two events; the second may be still to come.
@@ -59,12 +61,19 @@ func newSimTable() *simTable {
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
 	t.rows[id] = r
 	t.reopen(r)
+}
+
+// drew notes when a row's ordinal was drawn.
+func (t *simTable) drew(id string, at time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows[id].drawn = at
 }
 
 // reopen puts a row among the open ones. The caller holds mu.
@@ -93,6 +102,10 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 	t.mu.Lock()
 	t.reads++
 	var page outbox.Page
+	if q.Highest && len(t.open) > 0 {
+		highest := t.open[len(t.open)-1].ordinal
+		page.Highest = &highest
+	}
 	for _, r := range t.open {
 		position := t.position(r)
 		switch {
@@ -393,4 +406,11 @@ func (t *simTable) readCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reads
+}
+
+// settleCount returns how many calls marked something.
+func (t *simTable) settleCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.settles
 }
