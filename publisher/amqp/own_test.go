@@ -10,13 +10,15 @@ import (
 	"testing"
 
 	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It takes
 // TLS and client certificates of its authority, and messages of up to 1 MiB.
 type ownBroker struct {
 	dir       string
-	authority *authority
+	authority *publishertest.Authority
 	harness   *harness
 	secure    string // host:port of the TLS listener, whose certificate is for localhost
 }
@@ -26,17 +28,17 @@ const ownLimit = 1 << 20
 
 func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
-	o := &ownBroker{dir: t.TempDir(), authority: newAuthority(t)}
+	o := &ownBroker{dir: t.TempDir(), authority: publishertest.NewAuthority(t)}
 	free := listen(t)
 	port := free.Addr().(*net.TCPAddr).Port
 	_ = free.Close()
 	o.secure = fmt.Sprint("localhost:", port)
-	server := o.authority.issue(t, leaf{name: "localhost"})
+	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
 	conf := []string{
 		fmt.Sprint("listeners.ssl.default = 127.0.0.1:", port),
-		"ssl_options.cacertfile = " + write(t, o.dir, "ca.pem", o.authority.pem),
-		"ssl_options.certfile = " + write(t, o.dir, "server.pem", server.cert),
-		"ssl_options.keyfile = " + write(t, o.dir, "server.key", server.key),
+		"ssl_options.cacertfile = " + write(t, o.dir, "ca.pem", o.authority.PEM),
+		"ssl_options.certfile = " + write(t, o.dir, "server.pem", server.Cert),
+		"ssl_options.keyfile = " + write(t, o.dir, "server.key", server.Key),
 		"ssl_options.verify = verify_peer",
 		"ssl_options.fail_if_no_peer_cert = false",
 		"ssl_cert_login_from = common_name",

@@ -1,4 +1,4 @@
-package amqp_test
+package publishertest
 
 import (
 	"crypto/ecdsa"
@@ -13,17 +13,19 @@ import (
 	"time"
 )
 
-// An authority issues certificates.
-type authority struct {
+// An Authority issues certificates for tests of brokers with TLS.
+type Authority struct {
+	PEM  []byte
+	Pool *x509.CertPool // that trusts it
+
 	cert *x509.Certificate
 	key  *ecdsa.PrivateKey
-	pem  []byte
-	pool *x509.CertPool // that trusts it
 }
 
-func newAuthority(t *testing.T) *authority {
+// NewAuthority makes one that is valid for an hour.
+func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &authority{key: newKey(t), pool: x509.NewCertPool()}
+	a := &Authority{key: newKey(t), Pool: x509.NewCertPool()}
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "authority of " + t.Name()},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
@@ -33,30 +35,31 @@ func newAuthority(t *testing.T) *authority {
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
-	a.pem = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	a.pool.AddCert(a.cert)
+	a.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	a.Pool.AddCert(a.cert)
 	return a
 }
 
-// A leaf is a certificate of a server or client.
-type leaf struct {
-	name    string // host or user
-	expired bool
+// A Leaf is a certificate of a server or client.
+type Leaf struct {
+	Name    string // host or user
+	Expired bool
 
-	cert, key []byte // PEM
-	pair      tls.Certificate
+	Cert, Key []byte // PEM, filled in by Issue
+	Pair      tls.Certificate
 }
 
-func (a *authority) issue(t *testing.T, l leaf) leaf {
+// Issue returns l with its certificate and key.
+func (a *Authority) Issue(t testing.TB, l Leaf) Leaf {
 	t.Helper()
 	serial, err := rand.Int(rand.Reader, big.NewInt(1<<62))
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: l.name}, DNSNames: []string{l.name},
+	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: l.Name}, DNSNames: []string{l.Name},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
-	if l.expired {
+	if l.Expired {
 		template.NotAfter = time.Now().Add(-time.Hour)
 	}
 	key := newKey(t)
@@ -68,15 +71,15 @@ func (a *authority) issue(t *testing.T, l leaf) leaf {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
-	l.key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
-	if l.pair, err = tls.X509KeyPair(l.cert, l.key); err != nil {
+	l.Cert = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	l.Key = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: private})
+	if l.Pair, err = tls.X509KeyPair(l.Cert, l.Key); err != nil {
 		t.Fatal(err)
 	}
 	return l
 }
 
-func newKey(t *testing.T) *ecdsa.PrivateKey {
+func newKey(t testing.TB) *ecdsa.PrivateKey {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
