@@ -155,10 +155,11 @@ func (a *answers) settleHold() {
 	case a.alive:
 		if h.active() {
 			a.release(h)
+			a.to.complaint.over()
 			a.logger.Info("destination is back", "destination", a.to.Name)
 		}
 	case a.down != nil:
-		if h.fail(a.reason, a.down, a.now) {
+		if h.fail(a.reason, a.down, a.now) && !a.to.complaint.told(a.down) {
 			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", a.reason, "error", a.down)
 		}
 	default: // nothing was attempted

@@ -25,6 +25,8 @@ type Destination struct {
 	BackoffMax     time.Duration
 	PublishTimeout time.Duration
 	BlockFailed    bool // a row that failed blocks its key until it is retried or discarded
+
+	complaint complaint
 }
 
 // takes reports whether a row of this topic goes to d.

@@ -55,9 +55,12 @@ func (p *probe) set(err error) {
 	switch {
 	case errors.Is(err, errNotProbed):
 	case err == nil && before != nil:
+		p.destination.complaint.over()
 		p.logger.Info("destination can be reached", "destination", p.destination.Name)
 	case err != nil && (before == nil || errors.Is(before, errNotProbed) || before.Error() != err.Error()):
-		p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
+		if !p.destination.complaint.told(err) {
+			p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
+		}
 	}
 }
 

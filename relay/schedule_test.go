@@ -253,9 +253,9 @@ func (c *schedule) begin() {
 	d.Publisher, d.BackoffMax, d.BlockFailed = here, 5*time.Second, c.block
 	c.destinations = []*Destination{d}
 	if c.two {
-		audit := *d
-		audit.Name, audit.Topics, audit.Publisher = "audit", []string{"audit.*"}, there
-		c.destinations = []*Destination{&audit, d}
+		audit := c.destination("audit", c.Broker)
+		audit.Publisher, audit.BackoffMax, audit.BlockFailed, audit.Topics = there, d.BackoffMax, d.BlockFailed, []string{"audit.*"}
+		c.destinations = []*Destination{audit, d}
 	}
 	cancel, done := c.startOn(link)
 	c.engines.Go(func() { <-done })
