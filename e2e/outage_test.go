@@ -15,17 +15,20 @@ const outage = 20 * time.Second
 
 // services is a second set of services beside the one that everybody uses, so that they can be stopped.
 type services struct {
-	t   testing.TB
-	dir string
+	t      testing.TB
+	dir    string
+	offset int      // of the ports
+	env    []string // more for dev/services.sh
 }
 
-func newServices(t testing.TB) *services {
+// newServices makes an empty set; name and offset are its own.
+func newServices(t testing.TB, name string, offset int, env ...string) *services {
 	t.Helper()
-	dir, err := filepath.Abs("../.services/outage")
+	dir, err := filepath.Abs("../.services/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &services{t: t, dir: dir}
+	s := &services{t: t, dir: dir, offset: offset, env: env}
 	s.run("wipe") // what a test that was cut off has left
 	t.Cleanup(func() { s.run("wipe") })
 	return s
@@ -41,7 +44,8 @@ func (s *services) run(verb string, names ...string) string {
 			cmd.Env = append(cmd.Env, pair)
 		}
 	}
-	cmd.Env = append(cmd.Env, "SERVICES_DIR="+s.dir, "SERVICES_PORT_OFFSET=1900")
+	cmd.Env = append(cmd.Env, "SERVICES_DIR="+s.dir, fmt.Sprint("SERVICES_PORT_OFFSET=", s.offset))
+	cmd.Env = append(cmd.Env, s.env...)
 	var out, problems strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	if err := cmd.Run(); err != nil {
@@ -66,7 +70,7 @@ func (s *services) address(variable string) string {
 // process lives and says what is wrong, and rows flow soon after the broker is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	set := newServices(t)
+	set := newServices(t, "outage", 1900)
 	set.run("up", "kafka", "nats", "rabbitmq")
 	type pair struct {
 		broker  broker

@@ -67,6 +67,7 @@ group.initial.rebalance.delay.ms=0
 # After kill -9 a broker is let in again when its old session has expired.
 broker.session.timeout.ms=$KAFKA_SESSION_MS
 broker.heartbeat.interval.ms=$((KAFKA_SESSION_MS / 4))
+${SERVICES_KAFKA_PROPERTIES:-}
 PROPS
   if [ ! -f "$data/log/meta.properties" ]; then
     local tool=$SERVICES_DIST/bin/kafka-storage

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 )
@@ -65,9 +66,20 @@ func (e *errMechanism) Error() string {
 	return fmt.Sprintf("it offers %.200s but not %s", strings.Join(e.offered, ", "), e.name)
 }
 
+// errExpired is a certificate out of its time. The library's own text tells the time of the check, and so
+// is another one each time.
+type errExpired struct{ cert *x509.Certificate }
+
+func (e *errExpired) Error() string {
+	return fmt.Sprintf("it is valid from %s to %s", e.cert.NotBefore.UTC().Format(time.RFC3339), e.cert.NotAfter.UTC().Format(time.RFC3339))
+}
+
 // explain turns a failure to make a connection ready into a sentence that says what to change. It has no
 // secrets if err has none.
 func (p *Publisher) explain(address string, at step, err error) error {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		err = &errExpired{invalid.Cert}
+	}
 	link := func(short, found, remedy string) error { return &linkError{short, address, found, remedy, err} }
 	_, dns := errors.AsType[*net.DNSError](err)
 	_, mechanism := errors.AsType[*errMechanism](err)
@@ -108,18 +120,19 @@ func (p *Publisher) explain(address string, at step, err error) error {
 // explainTLS is explain for the TLS handshake.
 func explainTLS(link func(short, found, remedy string) error, err error) error {
 	const untrusted = "certificate not trusted"
-	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	_, expired := errors.AsType[*errExpired](err)
+	_, invalid := errors.AsType[x509.CertificateInvalidError](err)
 	_, hostname := errors.AsType[x509.HostnameError](err)
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
 	_, plain := errors.AsType[tls.RecordHeaderError](err)
 	switch {
-	case isInvalid && invalid.Reason == x509.Expired:
+	case expired:
 		return link("certificate expired", "its certificate has expired or is not valid yet", "renew it, and compare the clocks")
 	case hostname:
 		return link(untrusted, "its certificate is for another name", "use that name in the publish URL, or give it as OUTBOX_TLS_SERVER_NAME")
 	case authority:
 		return link(untrusted, "its certificate is signed by an unknown authority", "give that one's certificate as OUTBOX_TLS_CA_FILE")
-	case isInvalid:
+	case invalid:
 		return link(untrusted, "its certificate is not one for a server", "issue another one")
 	case plain, ended(err):
 		return link("no TLS", "it does not speak TLS there", "write kafka:// or take the port of a listener with TLS, and check that it is Kafka's")

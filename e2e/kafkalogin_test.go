@@ -1,0 +1,219 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// TestSecureKafka logs in to a Kafka with TLS and SASL: with secrets that are rotated while the relay
+// runs, and in all the ways in which it goes wrong.
+func TestSecureKafka(t *testing.T) {
+	t.Parallel()
+	k := newSecureKafka(t)
+	k.rotations(t)
+	k.mistakes(t)
+}
+
+// rotations changes what a relay logs in with while it runs: rows flow on with the new secrets, and
+// neither the end of a session nor that of the old secret costs an attempt or a duplicate.
+func (k *secureKafka) rotations(t *testing.T) {
+	ca := "OUTBOX_TLS_CA_FILE=" + k.write("ca.pem", k.authority.PEM)
+	t.Run("password", func(t *testing.T) {
+		topic, outbox := k.topic(t), newTable(t)
+		path := k.write("password", []byte("old-hunter2\n"))
+		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=SCRAM-SHA-256",
+			"OUTBOX_KAFKA_SASL_USERNAME=relay", "OUTBOX_KAFKA_SASL_PASSWORD_FILE="+path))
+		rows := 0
+		flow := func(d time.Duration) {
+			for until := time.Now().Add(d); time.Now().Before(until); rows += 10 {
+				outbox.insert(topic, rows, 10, 5)
+				outbox.awaitDrained()
+			}
+		}
+		flow(2 * secureSession)
+		k.setPassword("new-hunter2")
+		k.write("password", []byte("new-hunter2\n"))
+		flow(2 * secureSession)
+		k.expect(t, r, outbox, topic)
+	})
+	t.Run("token", func(t *testing.T) {
+		topic, outbox := k.topic(t), newTable(t)
+		path := k.write("token", []byte(token("relay", 3*time.Second)))
+		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path))
+		rows := 0
+		for began := time.Now(); time.Since(began) < 7*time.Second; rows += 10 {
+			k.write("token.new", []byte(token("relay", 3*time.Second)))
+			if err := os.Rename(filepath.Join(k.dir, "token.new"), path); err != nil {
+				t.Fatal(err)
+			}
+			outbox.insert(topic, rows, 10, 5)
+			outbox.awaitDrained()
+		}
+		k.expect(t, r, outbox, topic)
+	})
+	t.Run("certificates", func(t *testing.T) {
+		topic, outbox := k.topic(t), newTable(t)
+		old := k.authority.Issue(t, publishertest.Leaf{Name: "relay", Expired: true})
+		other := publishertest.NewAuthority(t)
+		r := startRelay(t, outbox.env("kafka+tls://"+k.mutual, "OUTBOX_TLS_CA_FILE="+k.write("broker-ca.pem", other.PEM),
+			"OUTBOX_TLS_CERT_FILE="+k.write("client.pem", old.Cert), "OUTBOX_TLS_KEY_FILE="+k.write("client.key", old.Key)))
+		outbox.insert(topic, 0, 100, 5)
+		r.awaitNotReady("unknown authority", "OUTBOX_TLS_CA_FILE")
+		k.write("broker-ca.pem", k.authority.PEM)
+		r.awaitNotReady("client certificate", "OUTBOX_TLS_CERT")
+		renewed := k.authority.Issue(t, publishertest.Leaf{Name: "relay"})
+		k.write("client.pem", renewed.Cert)
+		k.write("client.key", renewed.Key)
+		r.awaitReady()
+		outbox.awaitDrained()
+		k.expect(t, r, outbox, topic)
+	})
+}
+
+// expect checks that everything has arrived once and spent nothing, and that no secret was logged.
+func (k *secureKafka) expect(t *testing.T, r *relay, outbox *table, topic string) {
+	t.Helper()
+	if duplicates := check(t, outbox, k.received(t, topic)); duplicates > 0 {
+		t.Errorf("%d duplicates", duplicates)
+	}
+	if spent := outbox.count("attempt <> 1 or last_error is not null"); spent > 0 {
+		t.Errorf("%d rows have spent an attempt", spent)
+	}
+	if strings.Contains(r.logged(), "hunter2") || strings.Contains(r.logged(), token("relay", 0)[:20]) {
+		t.Errorf("a secret is logged:\n%s", r.logged())
+	}
+	r.stop()
+}
+
+// mistakes starts a relay for each mistake in its settings: one line says what to change, in the log and in
+// /readyz?verbose, and however often it is tried again, the log says it once.
+func (k *secureKafka) mistakes(t *testing.T) {
+	path := func(name string, content []byte) string { return k.write("mistakes-"+name, content) }
+	ca := "OUTBOX_TLS_CA_FILE=" + path("ca.pem", k.authority.PEM)
+	stranger := publishertest.NewAuthority(t)
+	expired := k.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
+	foreign := stranger.Issue(t, publishertest.Leaf{Name: "relay"})
+	good := k.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	pair := func(name string, l publishertest.Leaf) settings {
+		return settings{ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert), "OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key)}
+	}
+	login := func(mechanism, user, password string) settings {
+		return settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user, "OUTBOX_KAFKA_SASL_PASSWORD=" + password}
+	}
+	host := func(variable string) string {
+		u, err := url.Parse(endpoint(t, variable))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u.Host
+	}
+	plain := strings.TrimPrefix(k.url(), "kafka://")
+	const notKafka, noTLS = "does not speak Kafka's protocol", "does not speak TLS"
+	for name, c := range map[string]struct {
+		address string
+		env     settings
+		says    []string
+	}{
+		"wrong password":             {"kafka+tls://" + k.secure, login("PLAIN", "relay", "wrong-hunter2"), []string{"refuses the login", "check the credentials in OUTBOX_KAFKA_SASL"}},
+		"wrong user":                 {"kafka+tls://" + k.secure, login("PLAIN", "nobody", "old-hunter2"), []string{"refuses the login"}},
+		"wrong password, SCRAM":      {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"), []string{"refuses the login"}},
+		"wrong user, SCRAM":          {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "nobody", "old-hunter2"), []string{"refuses the login"}},
+		"wrong password without TLS": {"kafka://" + k.clear, login("PLAIN", "relay", "wrong-hunter2")[1:], []string{"refuses the login"}},
+		"unknown mechanism":          {"kafka+tls://" + k.secure, login("SCRAM-SHA-512", "relay", "old-hunter2"), []string{"SCRAM-SHA-512", "OUTBOX_KAFKA_SASL_MECHANISM", "PLAIN"}},
+		"expired token": {"kafka+tls://" + k.secure, settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN=" + token("relay", -time.Minute)},
+			[]string{"refuses the login", "OUTBOX_KAFKA_OAUTH", "invalid_token"}},
+		"no token endpoint": {"kafka+tls://" + k.secure, settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_URL=http://" + nobody,
+			"OUTBOX_KAFKA_OAUTH_CLIENT_ID=relay", "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hunter2"}, []string{"token endpoint", "OUTBOX_KAFKA_OAUTH_TOKEN_URL"}},
+		"no login":              {"kafka+tls://" + k.secure, settings{ca}, []string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
+		"no login without TLS":  {"kafka://" + k.clear, nil, []string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
+		"login where none is":   {"kafka://" + plain, login("PLAIN", "relay", "old-hunter2")[1:], []string{"takes no SASL", "remove OUTBOX_KAFKA_SASL_MECHANISM"}},
+		"wrong CA":              {"kafka+tls://" + k.secure, append(login("PLAIN", "relay", "old-hunter2")[1:], "OUTBOX_TLS_CA_FILE="+path("other.pem", stranger.PEM)), []string{"unknown authority", "OUTBOX_TLS_CA_FILE"}},
+		"another name":          {"kafka+tls://" + strings.Replace(k.secure, "localhost", "127.0.0.1", 1), login("PLAIN", "relay", "old-hunter2"), []string{"for another name", "OUTBOX_TLS_SERVER_NAME"}},
+		"expired certificate":   {"kafka+tls://" + serveTLS(t, expired), settings{ca}, []string{"has expired", "renew it"}},
+		"no client certificate": {"kafka+tls://" + k.mutual, settings{ca}, []string{"client certificate", "OUTBOX_TLS_CERT"}},
+		"expired client":        {"kafka+tls://" + k.mutual, pair("expired", expired), []string{"client certificate", "OUTBOX_TLS_CERT"}},
+		"foreign client":        {"kafka+tls://" + k.mutual, pair("foreign", foreign), []string{"client certificate", "OUTBOX_TLS_CERT"}},
+		"TLS on a plain port":   {"kafka+tls://" + plain, settings{ca}, []string{noTLS, "kafka://"}},
+		"plain on a TLS port":   {"kafka://" + k.mutual, nil, []string{"kafka+tls://"}},
+		"nobody":                {"kafka://" + nobody, nil, []string{"nothing listens there", "host and port"}},
+		"unknown host":          {"kafka://nowhere.invalid:9092", nil, []string{"cannot be resolved", "nowhere.invalid"}},
+		"NATS":                  {"kafka://" + host("TEST_NATS_URL"), nil, []string{notKafka}},
+		"RabbitMQ":              {"kafka://" + host("TEST_AMQP_URL"), nil, []string{notKafka}},
+		"PostgreSQL":            {"kafka://" + host("TEST_DATABASE_URL"), nil, []string{"Kafka's"}},
+		"HTTP":                  {"kafka://" + serveHTTP(t), nil, []string{"does not answer", "host and port"}},
+		"NATS with TLS":         {"kafka+tls://" + host("TEST_NATS_URL"), settings{ca}, []string{noTLS}},
+		"RabbitMQ with TLS":     {"kafka+tls://" + host("TEST_AMQP_URL"), settings{ca}, []string{noTLS}},
+		"PostgreSQL with TLS":   {"kafka+tls://" + host("TEST_DATABASE_URL"), settings{ca}, []string{noTLS}},
+		"HTTP with TLS":         {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
+		"another server, TLS":   {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			outbox := newTable(t)
+			outbox.insert("orders", 0, 20, 5)
+			r := startRelay(t, outbox.env(c.address, c.env...))
+			r.awaitNotReady(c.says...)
+			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
+			awaitRetries(t, r)
+			if warnings := r.records("WARN"); len(warnings) != 1 {
+				t.Errorf("%d lines instead of one: %v", len(warnings), warnings)
+			}
+			_, body := r.get("/readyz?verbose")
+			t.Log(body)
+			if strings.Contains(body+r.logged(), "hunter2") {
+				t.Error("a secret is told")
+			}
+			r.stop()
+			if touched := outbox.count("attempt <> 1 or last_error is not null or relayed_at is not null"); touched > 0 {
+				t.Errorf("%d rows were touched", touched)
+			}
+		})
+	}
+}
+
+// awaitRetries gives the relay time for some more tries.
+func awaitRetries(t *testing.T, r *relay) {
+	t.Helper()
+	<-time.After(1500 * time.Millisecond)
+	if !r.running() {
+		t.Error("the relay has ended")
+	}
+}
+
+// serveTLS returns the address of a server with that certificate, which says nothing.
+func serveTLS(t *testing.T, l publishertest.Leaf) string {
+	t.Helper()
+	listener := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12})
+	go serve(listener, func(c net.Conn) { _, _ = c.Write([]byte("hello, this is another protocol\r\n")) })
+	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+// serveHTTP returns the address of a web server.
+func serveHTTP(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+func serve(listener net.Listener, answer func(net.Conn)) {
+	for {
+		c, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			answer(c)
+			_ = c.Close()
+		}()
+	}
+}
