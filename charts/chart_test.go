@@ -2,6 +2,7 @@ package charts
 
 import (
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -49,6 +50,33 @@ func TestScenarios(t *testing.T) {
 				t.Errorf("readiness probe is %v, want /readyz", relay.ReadinessProbe)
 			}
 		})
+	}
+}
+
+// helm test runs doctor with all that the relay itself has, in a pod that nothing selects.
+func TestDoctorPod(t *testing.T) {
+	t.Parallel()
+	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/full-values.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	deployments, pods := decodeAll(t, rendered)
+	if len(deployments) != 1 || len(pods) != 1 {
+		t.Fatalf("%d deployments, %d pods", len(deployments), len(pods))
+	}
+	relay, doctor := deployments[0].Spec.Template.Spec, pods[0].Spec
+	if pods[0].Annotations["helm.sh/hook"] != "test" || doctor.RestartPolicy != corev1.RestartPolicyNever || !slices.Equal(doctor.Containers[0].Args, []string{"doctor"}) {
+		t.Errorf("the pod is no test that runs doctor: %+v", pods[0])
+	}
+	if !reflect.DeepEqual(doctor.Containers[0].Env, relay.Containers[0].Env) || !reflect.DeepEqual(doctor.Containers[0].VolumeMounts, relay.Containers[0].VolumeMounts) ||
+		!reflect.DeepEqual(doctor.Volumes, relay.Volumes) || doctor.Containers[0].Image != relay.Containers[0].Image {
+		t.Error("doctor is given other settings than the relay")
+	}
+	checkRestricted(t, doctor.Containers[0].SecurityContext)
+	for name, value := range deployments[0].Spec.Selector.MatchLabels {
+		if pods[0].Labels[name] == value {
+			t.Errorf("the pod has the label %s, by which the relay's pods are selected", name)
+		}
 	}
 }
 

@@ -19,7 +19,13 @@ var documents = regexp.MustCompile(`(?m)^---$`)
 // there twice fails, and returns the deployments.
 func decode(t *testing.T, rendered string) []appsv1.Deployment {
 	t.Helper()
-	var deployments []appsv1.Deployment
+	deployments, _ := decodeAll(t, rendered)
+	return deployments
+}
+
+// decodeAll is decode that returns the pods, which are tests, as well.
+func decodeAll(t *testing.T, rendered string) (deployments []appsv1.Deployment, pods []corev1.Pod) {
+	t.Helper()
 	for _, text := range documents.Split(rendered, -1) {
 		var kind struct{ Kind string }
 		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
@@ -33,6 +39,8 @@ func decode(t *testing.T, rendered string) []appsv1.Deployment {
 			object = &appsv1.Deployment{}
 		case "PodDisruptionBudget":
 			object = &policyv1.PodDisruptionBudget{}
+		case "Pod":
+			object = &corev1.Pod{}
 		case "Service":
 			object = &corev1.Service{}
 		case "ServiceAccount":
@@ -45,11 +53,14 @@ func decode(t *testing.T, rendered string) []appsv1.Deployment {
 		if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
 			t.Errorf("%s: %v", kind.Kind, err)
 		}
-		if deployment, ok := object.(*appsv1.Deployment); ok {
-			deployments = append(deployments, *deployment)
+		switch object := object.(type) {
+		case *appsv1.Deployment:
+			deployments = append(deployments, *object)
+		case *corev1.Pod:
+			pods = append(pods, *object)
 		}
 	}
-	return deployments
+	return deployments, pods
 }
 
 // checkContainer checks what holds for the relay's container in both modes.
