@@ -53,7 +53,10 @@ test-go: build bin/helm ## go vet and go test -race of all modules; needs the TE
 	@failed=0; for module in $(MODULES); do \
 	  echo "== go test: $$module"; \
 	  (cd $$module && go vet ./... && $(GOTEST) ./...) || failed=1; \
-	done; exit $$failed
+	done; \
+	echo "== random schedules, without the race detector ten times as many"; \
+	go test -count=1 -run TestRandom ./relay || failed=1; \
+	exit $$failed
 
 .PHONY: test-chart
 test-chart: bin/helm ## lint the chart, render it and compare with its golden files

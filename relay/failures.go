@@ -29,12 +29,19 @@ type failures struct {
 
 	ended time.Time // the last page
 	due   time.Time // the next one
+
+	// A refusal that the last owner of a shard had under way may be written after we looked. Until then, what is
+	// read of pending rows is taken only when the failed rows have been read again afterwards: a row that is missing
+	// among the pending ones is found among those.
+	afterwards bool
+	unsure     time.Time
 }
 
 const (
 	failedPage   = 1000
-	failedEvery  = time.Second           // while keys wait behind failed rows
-	failedRarely = 5 * time.Second       // while none is known: somebody else may have written failed_at
+	failedEvery  = time.Second     // while keys wait behind failed rows
+	failedRarely = 5 * time.Second // while none is known: somebody else may have written failed_at
+	unsureFor    = 2 * statementTimeout
 	failedSoon   = 50 * time.Millisecond // after a hint
 )
 
@@ -64,11 +71,21 @@ func (f *failures) wait() (due time.Time, ok bool) {
 	switch {
 	case f == nil || f.owned == (owner.Set{}):
 		return due, false
-	case f.checked != f.owned:
-		return f.ended, true // nothing of a shard flows before
+	case f.checked != f.owned || f.afterwards:
+		return f.ended, true // nothing flows before
 	default:
 		return f.due, true
 	}
+}
+
+// check reports whether a page of pending rows is to be taken only after the failed rows have been read again, and
+// then lets that be done at once.
+func (f *failures) check(page outbox.Page, now time.Time) bool {
+	if f == nil || len(page.Rows) == 0 || !now.Before(f.unsure) {
+		return false
+	}
+	f.afterwards, f.reading = true, false
+	return true
 }
 
 // ask lets the failed rows be read again soon: there is a hint that something has changed.
@@ -101,7 +118,6 @@ func (f *failures) blocks(k key) bool { return f != nil && !k.keyless && f.known
 // It reports whether keys are free now, whose rows may be pending anywhere in the table.
 func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) (freed bool) {
 	f := d.failures
-	d.failed(nil)
 	took := ended.Sub(started)
 	f.spent += took
 	f.ended = ended
@@ -119,7 +135,10 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) 
 	}
 	f.found.merge(f.since)
 	freed = f.found.lacks(f.known)
-	f.known, f.checked, f.reading = f.found, f.begun, false
+	if f.begun.Without(f.checked) != (owner.Set{}) {
+		f.unsure = ended.Add(unsureFor)
+	}
+	f.known, f.checked, f.reading, f.afterwards = f.found, f.begun, false, false
 	pause := failedEvery
 	if f.known.empty() {
 		pause = failedRarely

@@ -41,6 +41,7 @@ type loop struct {
 	reading     bool
 	settling    int // statements under way
 	publishing  int
+	unchecked   *response // a page that is taken when the failed rows have been read
 	retryRead   time.Time
 	failedReads int
 	changed     error // why the loop ends by itself
@@ -149,10 +150,11 @@ func (l *loop) readMore(now time.Time) {
 	}
 	if query, ok := l.dispatch.failures.next(now); ok {
 		query.Shards = l.dispatch.shards.queried(l.dispatch.failures.begun)
-		l.begin(request{query: query, kind: readFailed})
+		l.reading = true
+		l.requests <- request{query: query, kind: readFailed}
 		return
 	}
-	if l.dispatch.shards.active == (owner.Set{}) {
+	if l.unchecked != nil || l.dispatch.shards.active == (owner.Set{}) {
 		return
 	}
 	if l.dispatch.rewound() {
@@ -229,8 +231,10 @@ func (l *loop) taken(r response) {
 	if !r.cancelled {
 		l.database.read(r.err)
 	}
-	if r.err != nil {
+	if r.kind != readFailed && (r.err != nil || l.dispatch.stopping) {
 		l.dispatch.failed(r.reread)
+	}
+	if r.err != nil {
 		l.failedReads++
 		l.retryRead = r.ended.Add(pause(l.failedReads))
 		l.feed.retry(l.retryRead)
@@ -240,16 +244,30 @@ func (l *loop) taken(r response) {
 		return
 	}
 	l.failedReads = 0
-	if l.dispatch.stopping {
-		l.dispatch.failed(r.reread)
-		return
+	switch {
+	case l.dispatch.stopping:
+	case r.kind == readFailed:
+		l.takenFailed(r)
+	case l.dispatch.failures.check(r.page, r.ended):
+		l.unchecked = &r
+	default:
+		l.take(r)
 	}
-	if r.kind == readFailed {
-		if l.dispatch.takeFailed(r.failed, r.started, r.ended) {
-			l.feed.sweepSoon(r.ended)
-		}
-		return
+}
+
+// takenFailed takes failed rows, and the page that waits for them.
+func (l *loop) takenFailed(r response) {
+	if l.dispatch.takeFailed(r.failed, r.started, r.ended) {
+		l.feed.sweepSoon(r.ended)
 	}
+	if waited := l.unchecked; waited != nil && !l.dispatch.failures.afterwards {
+		l.unchecked = nil
+		l.take(*waited)
+	}
+}
+
+// take takes a page of pending rows.
+func (l *loop) take(r response) {
 	if r.reread != nil {
 		if n := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); n > 0 {
 			l.metrics.wakeup(sourceRetry)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"sync"
@@ -21,23 +20,7 @@ import (
 // In the end everything is relayed or failed, in order, nothing was marked that was not delivered, nothing
 // was delivered twice without a reason, and the relay remembers nothing.
 func TestRandomSchedules(t *testing.T) {
-	seeds := 300
-	first := rand.Uint64N(1 << 32)
-	if text := os.Getenv("SIMULATION_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, seeds = n, 1
-	}
-	for i := range seeds {
-		seed := first + uint64(i)
-		if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) { newSchedule(t, s, rand.New(rand.NewPCG(seed, 0))).run() })
-		}) {
-			t.Fatalf("SIMULATION_SEED=%d repeats it", seed)
-		}
-	}
+	schedules(t, 2500, func(t *testing.T, s *sim, r *rand.Rand) { newSchedule(t, s, r).run() })
 }
 
 // schedule is one random run.
@@ -49,6 +32,8 @@ type schedule struct {
 	late      bool // rows may commit out of order
 	two       bool // destinations
 	block     bool // a failed row blocks its key
+	events    int
+	pause     time.Duration // the longest between two of them
 
 	ordinal     int64
 	keys        int
@@ -67,6 +52,11 @@ type schedule struct {
 func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	c := &schedule{sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0, keys: 1 + r.IntN(20), release: func() {}}
 	s.limits = Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20)), keys: []int{0, 0, 1, 5}[r.IntN(4)]}
+	// Most schedules are short and dense, so that there can be many of them.
+	c.events, c.pause, s.interval = 5+r.IntN(20), 100*time.Millisecond, time.Duration(50+r.IntN(400))*time.Millisecond
+	if r.IntN(100) == 0 {
+		c.events, c.pause, s.interval = 20+r.IntN(60), 300*time.Millisecond, 50*time.Millisecond
+	}
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	s.table.ordinal = r.IntN(5) > 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
@@ -79,9 +69,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 
 func (c *schedule) run() {
 	c.begin()
-	for range 20 + c.r.IntN(60) {
+	for range c.events {
 		c.event()
-		time.Sleep(time.Duration(c.r.IntN(300)) * time.Millisecond)
+		time.Sleep(time.Duration(c.r.Int64N(int64(c.pause))))
 	}
 	c.heal()
 	if !c.table.keepsFailures {
@@ -90,7 +80,7 @@ func (c *schedule) run() {
 		}
 		c.unlucky = nil
 	}
-	for deadline := time.Now().Add(10 * time.Minute); len(c.table.pending()) > 0 || c.block && len(c.table.failedRows()) > 0; time.Sleep(500 * time.Millisecond) {
+	for deadline := time.Now().Add(10 * time.Minute); len(c.table.pending()) > 0 || c.block && len(c.table.failedRows()) > 0; time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Errorf("%d rows still pending: %.300q", len(c.table.pending()), c.table.pending())
 			break
@@ -250,7 +240,7 @@ func (c *schedule) begin() {
 	here := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: new(atomic.Bool)}
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
 	d := c.destination("default", c.Broker)
-	d.Publisher, d.BackoffMax, d.BlockFailed = here, 5*time.Second, c.block
+	d.Publisher, d.BackoffMin, d.BackoffMax, d.BlockFailed = here, 50*time.Millisecond, time.Second, c.block
 	c.destinations = []*Destination{d}
 	if c.two {
 		audit := c.destination("audit", c.Broker)
@@ -338,7 +328,7 @@ func (p *tracked) Publish(ctx context.Context, messages []publisher.Message) []e
 // forgotten waits until the dispatch knows of nothing any more.
 func (c *schedule) forgotten() {
 	var left string
-	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(time.Second) {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		synctest.Wait()
 		left = remembered(c.loop.dispatch)
 		c.wakes <- sourceDoorbell // the loop goes on after this

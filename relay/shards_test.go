@@ -3,7 +3,6 @@ package relay
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
 	"strconv"
 	"testing"
 	"time"
@@ -11,23 +10,8 @@ import (
 
 // Shards move between three replicas while rows flow, are refused, and brokers go and come: nothing is
 // published twice, and every key stays in order.
-func TestShardsMoveCleanly(t *testing.T) {
-	seeds, first := 100, rand.Uint64N(1<<32)
-	if text := os.Getenv("SIMULATION_SEED"); text != "" {
-		n, err := strconv.ParseUint(text, 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		first, seeds = n, 1
-	}
-	for i := range seeds {
-		seed := first + uint64(i)
-		if !t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) { s.moveShards(t, rand.New(rand.NewPCG(seed, 1))) })
-		}) {
-			t.Fatalf("SIMULATION_SEED=%d repeats it", seed)
-		}
-	}
+func TestRandomShardMoves(t *testing.T) {
+	schedules(t, 300, func(t *testing.T, s *sim, r *rand.Rand) { s.moveShards(t, r) })
 }
 
 func (s *sim) moveShards(t *testing.T, r *rand.Rand) {
@@ -40,7 +24,7 @@ func (s *sim) moveShards(t *testing.T, r *rand.Rand) {
 		stops = append(stops, s.start())
 	}
 	n := 0
-	for i := range 60 {
+	for i := range 25 {
 		switch r.IntN(6) {
 		case 0:
 			s.Down()
@@ -51,7 +35,7 @@ func (s *sim) moveShards(t *testing.T, r *rand.Rand) {
 		case 3:
 			s.Create("b")
 		}
-		for range r.IntN(30) {
+		for range r.IntN(15) {
 			key := "k" + strconv.Itoa(r.IntN(15))
 			id := fmt.Sprintf("%s-%d", key, n)
 			if r.IntN(40) == 0 {

@@ -22,6 +22,7 @@ type sim struct {
 	t            testing.TB
 	destinations []*Destination
 	limits       Limits
+	interval     time.Duration
 	owner        *simOwner
 	turns        atomic.Int64 // of the loops that run
 	loop         *loop        // the one that was started last
@@ -34,7 +35,7 @@ func (deaf) Up() bool   { return false }
 func (deaf) Sleep(bool) {}
 
 func newSim(t testing.TB) *sim {
-	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}}
+	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
@@ -59,7 +60,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	}
 	logger := slog.New(slog.DiscardHandler)
 	s.wakes = make(chan string)
-	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: 50 * time.Millisecond, workers: 4,
+	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: s.interval, workers: 4,
 		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
 		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: deaf{}, stopTimeout: 25 * time.Second}
 	ctx, cancel := context.WithCancel(context.Background())

@@ -56,7 +56,8 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		b.dropped = true
 		switch {
 		case last && len(d.blocks.byKey) > d.limits.blocked():
-			d.blocks.remove(b) // what is behind the row is met again by the walk or the sweep
+			d.blocks.remove(b)
+			d.pass(r, nil, now)
 		case last:
 			b.refusals = 0
 			d.waitForFailed(b)

@@ -1,0 +1,54 @@
+package relay
+
+import (
+	"math/rand/v2"
+	"os"
+	"runtime"
+	"strconv"
+	"sync/atomic"
+	"testing"
+)
+
+// schedules runs so many random schedules, as many at a time as there are processors, and prints the seed of the
+// first that fails. SIMULATION_RUNS changes the number. The race detector slows them down five times and needs few of
+// them, so with it there are fewer.
+//
+// A seed decides what happens and when, but not which of two goroutines goes first that could go at the same instant.
+// So with SIMULATION_SEED all runs have the same seed: a rare failure comes again in one of them.
+func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)) {
+	if raceDetector {
+		runs /= 10
+	}
+	number := func(variable string, otherwise uint64) uint64 {
+		text := os.Getenv(variable)
+		if text == "" {
+			return otherwise
+		}
+		n, err := strconv.ParseUint(text, 10, 64)
+		if err != nil {
+			t.Fatalf("%s: %v", variable, err)
+		}
+		return n
+	}
+	runs = number("SIMULATION_RUNS", runs)
+	first, step := number("SIMULATION_SEED", rand.Uint64N(1<<32)), uint64(1)
+	if os.Getenv("SIMULATION_SEED") != "" {
+		step = 0
+	}
+	var begun atomic.Uint64
+	for range runtime.GOMAXPROCS(0) {
+		t.Run("", func(t *testing.T) {
+			t.Parallel()
+			for n := begun.Add(1); n <= runs; n = begun.Add(1) {
+				seed := first + (n-1)*step
+				if t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+					simulate(t, func(t *testing.T, s *sim) { run(t, s, rand.New(rand.NewPCG(seed, 0))) })
+				}) {
+					continue
+				}
+				begun.Store(runs)
+				t.Errorf("schedule %d of %d failed; repeat it with SIMULATION_SEED=%d", n, runs, seed)
+			}
+		})
+	}
+}
