@@ -29,6 +29,10 @@ type Owner struct {
 	Shards  int           // into how many the rows are divided, the same in every replica
 	TTL     time.Duration // how long a silent owner keeps its locks
 	Logger  *slog.Logger
+	// Unable returns why this replica cannot publish at present, nil if it can. One that cannot takes no shards while
+	// another replica can, and gives its own back when that has been so for three times the time to live. It must
+	// not block; nil for a replica that always can.
+	Unable func() error
 	// Channel is notified when shards are given back, so that others look at once; empty for none.
 	Channel string
 
@@ -47,6 +51,7 @@ type State struct {
 	Trusted  time.Time // nothing is published after this time, on the monotonic clock
 	Replicas int       // that share the outbox, as last counted; 0 when nothing is known
 	Unowned  int       // shards that nobody held at the last look
+	Unable   bool      // this replica takes no shards, since it cannot publish and another one can
 	Note     string    // why this replica owns nothing although it could, for people
 	Err      error     // why ownership cannot be decided at the moment
 }

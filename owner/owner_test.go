@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -19,6 +20,12 @@ import (
 // lets shards go as soon as they should.
 func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*Owner, func()) {
 	t.Helper()
+	return startUnable(t, url, table, shards, ttl, network, nil)
+}
+
+// startUnable is start for a replica that cannot always publish.
+func startUnable(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network, unable func() error) (*Owner, func()) {
+	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		t.Fatal(err)
@@ -26,7 +33,7 @@ func start(t *testing.T, url, table string, shards int, ttl time.Duration, netwo
 	if network != nil {
 		config.DialFunc = network.Dial
 	}
-	o := &Owner{Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
+	o := &Owner{Unable: unable, Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }}
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -139,6 +146,49 @@ func TestTerminatedSessionIsReplaced(t *testing.T) {
 	if now := await(t, first, "owns again", func(s State) bool { return s.Owned.Len() == 4 && s.Term > term }); now.Trusted.IsZero() {
 		t.Error("not trusted")
 	}
+}
+
+// A replica that cannot publish gives its shards to one that can, after a while, and takes part again when it can.
+// When none can, they share as ever.
+func TestReplicaThatCannotPublish(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	const ttl = time.Second
+	var broken [2]atomic.Bool
+	unable := func(i int) func() error {
+		return func() error {
+			if broken[i].Load() {
+				return errors.New("no way to the broker")
+			}
+			return nil
+		}
+	}
+	broken[0].Store(true)
+	first, _ := startUnable(t, s.URL, s.Name, 16, ttl, nil, unable(0))
+	await(t, first, "alone it owns everything", owns(16))
+	broken[1].Store(true)
+	second, _ := startUnable(t, s.URL, s.Name, 16, ttl, nil, unable(1))
+	await(t, first, "none can publish: they share", owns(8))
+	await(t, second, "none can publish: they share", owns(8))
+
+	changed := time.Now()
+	broken[1].Store(false)
+	await(t, first, "the first says so", func(s State) bool { return s.Unable && s.Replicas == 2 })
+	await(t, second, "the second takes all", owns(16))
+	if took := time.Since(changed); took < unablePatience*ttl {
+		t.Errorf("shards were given away after %v", took)
+	}
+	if state, _ := first.State(); state.Holds() || !state.Unable {
+		t.Errorf("%+v", state)
+	}
+	third, stop := startUnable(t, s.URL, s.Name, 16, ttl, nil, unable(0))
+	await(t, third, "a newcomer that cannot publish takes none", func(s State) bool { return s.Unable && s.Replicas == 3 && !s.Holds() })
+	stop()
+
+	broken[0].Store(false)
+	first.Look()
+	await(t, first, "it takes part again", owns(8))
+	await(t, second, "it takes part again", owns(8))
 }
 
 // A session that the server ends is known to be over at once, not at the next look.

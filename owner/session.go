@@ -16,6 +16,8 @@ type session struct {
 	*Owner
 	conn  *pgx.Conn
 	class int32
+	able  bool      // what the membership says
+	apart time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
 // session runs one control connection to its end.
@@ -26,12 +28,12 @@ func (o *Owner) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}
-	s := session{Owner: o, conn: conn, class: classOf(o.Table)}
+	s := session{Owner: o, conn: conn, class: classOf(o.Table), able: o.canPublish()}
 	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return err
 	}
-	if _, err := conn.Exec(connecting, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class, fmt.Sprint(o.TTL.Milliseconds()), o.Shards); err != nil {
+	if _, err := conn.Exec(connecting, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class, fmt.Sprint(o.TTL.Milliseconds()), membership(o.Shards, s.able)); err != nil {
 		return fmt.Errorf("join replicas: %w", err)
 	}
 	for {
@@ -89,6 +91,9 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	if err := s.give(ctx); err != nil {
 		return 0, err
 	}
+	if err := s.declare(ctx); err != nil {
+		return 0, err
+	}
 	l, err := s.list(ctx)
 	if err != nil {
 		return 0, err
@@ -105,7 +110,10 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	surplus := l.surplus(s.Shards)
+	var surplus Set
+	if s.mayGive(l) {
+		surplus = l.surplus(s.Shards)
+	}
 	s.update(func(state *State) {
 		leaving := state.Leaving.And(l.mine)
 		for i := range leaving {
@@ -114,8 +122,10 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		// What is leaving goes, even if it would be due to this replica again: then it is taken anew.
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, s.Shards-l.taken.Len(), note, nil
+		state.Unable = l.apart()
 	})
-	due := l.mine.Len() < fair(s.Shards, l.replicas) && l.most > fair(s.Shards, l.replicas)
+	share := l.share(s.Shards)
+	due := l.mine.Len() < share && l.most > share
 	if surplus != (Set{}) || due || l.taken.Len() < s.Shards {
 		return lookSoon, nil
 	}
@@ -212,7 +222,7 @@ func (s *session) leave(ctx context.Context) error {
 	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given, s.Shards); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given, membership(s.Shards, s.able)); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.Logger.Info("gave all shards back")

@@ -7,7 +7,9 @@ type locks struct {
 	mine     Set         // shards that this session holds
 	taken    Set         // shards that anybody holds
 	joined   bool        // this session's own membership is there
+	able     bool        // which says that this replica can publish
 	replicas int         // with the same number of shards, this one included
+	fit      int         // of these, those that can publish
 	others   map[int]int // replicas with another number of shards, by that number
 	foreign  int         // the number of shards of others that own some of theirs, 0 if there are none
 	most     int         // shards of the replica that holds the most
@@ -26,13 +28,20 @@ func read(rows []lockRow, shards int) locks {
 	counts := map[int32]int{}
 	for _, row := range rows {
 		if n := int32(row.object); n < 0 { // a membership, whose negative number the server shows as unsigned
-			counts[row.pid] = int(-n)
-			if int(-n) == shards {
-				l.replicas++
-				l.joined = l.joined || row.mine
-			} else {
-				l.others[int(-n)]++
+			count, able := int(-n), true
+			if count > unable {
+				count, able = count-unable, false
 			}
+			counts[row.pid] = count
+			if count != shards {
+				l.others[count]++
+				continue
+			}
+			l.replicas++
+			if able {
+				l.fit++
+			}
+			l.joined, l.able = l.joined || row.mine, l.able || row.mine && able
 		}
 	}
 	held := map[int32]int{}
@@ -53,6 +62,33 @@ func read(rows []lockRow, shards int) locks {
 	return l
 }
 
+// unable is added to the number in the membership of a replica that cannot publish.
+const unable = 1 << 16
+
+// membership is the number that a replica shows to the others.
+func membership(shards int, able bool) int {
+	if able {
+		return shards
+	}
+	return shards + unable
+}
+
+// apart reports whether this replica cannot publish while another one can.
+func (l locks) apart() bool { return !l.able && l.fit > 0 }
+
+// share is how many shards this replica should hold at most. Those that cannot publish have no part, unless that is
+// so for all.
+func (l locks) share(shards int) int {
+	switch {
+	case l.apart():
+		return 0
+	case l.fit > 0:
+		return fair(shards, l.fit)
+	default:
+		return fair(shards, l.replicas)
+	}
+}
+
 // fair is how many shards each replica should hold at most.
 func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / max(replicas, 1) }
 
@@ -61,14 +97,14 @@ func fair(shards, replicas int) int { return (shards + max(replicas, 1) - 1) / m
 func (l locks) wanted(shards int) []int {
 	free := All(shards).Without(l.taken).Shards()
 	rand.Shuffle(len(free), func(i, j int) { free[i], free[j] = free[j], free[i] })
-	return free[:min(len(free), max(0, fair(shards, l.replicas)-l.mine.Len()))]
+	return free[:min(len(free), max(0, l.share(shards)-l.mine.Len()))]
 }
 
 // surplus returns the shards to give back.
 func (l locks) surplus(shards int) Set {
 	var s Set
 	held := l.mine.Shards()
-	for _, shard := range held[min(len(held), fair(shards, l.replicas)):] {
+	for _, shard := range held[min(len(held), l.share(shards)):] {
 		s.Add(shard)
 	}
 	return s

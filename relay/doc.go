@@ -69,6 +69,8 @@ The parts, each in a file of its own:
     yet are published again with the same id, at most as many as may be in flight.
   - A connection to the database dies: reads begin again after a pause; accepted rows are known in memory
     and are marked as soon as the database answers, not published again.
+  - This replica alone cannot publish (its password, its network): it says so in its membership, the others count
+    it no longer, and after three times the time to live it gives them its shards as on a clean stop.
   - An application keeps rows locked: their marks and refusals wait, in memory, and only theirs. A mark waits for
     a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and

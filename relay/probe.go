@@ -14,6 +14,7 @@ import (
 type probe struct {
 	destination *Destination
 	logger      *slog.Logger
+	changed     func() // called when the broker can be reached no longer, or again
 	mu          sync.Mutex
 	err         error
 }
@@ -27,7 +28,6 @@ const (
 var errNotProbed = errors.New("not reached yet")
 
 func (p *probe) run(ctx context.Context) {
-	p.set(errNotProbed)
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
 		err := p.destination.Publisher.Ping(limited)
@@ -52,8 +52,10 @@ func (p *probe) set(err error) {
 	before := p.err
 	p.err = err
 	p.mu.Unlock()
+	if (err == nil) != (before == nil) {
+		p.changed()
+	}
 	switch {
-	case errors.Is(err, errNotProbed):
 	case err == nil && before != nil:
 		p.destination.complaint.over()
 		p.logger.Info("destination can be reached", "destination", p.destination.Name)
@@ -70,6 +72,32 @@ func (p *probe) state() error {
 	defer p.mu.Unlock()
 	return p.err
 }
+
+// usable returns why the destination cannot be used, nil when it can: the broker is not reached, or down says that
+// nothing can be published to it.
+func (p *probe) usable(down map[*Destination]error) error {
+	if err := p.state(); err != nil {
+		return err
+	}
+	return down[p.destination]
+}
+
+// unable returns why this replica cannot publish: no destination can be used.
+func (r *Relay) unable() error {
+	down := r.metrics.snapshot().down
+	var errs []error
+	for _, p := range r.probes {
+		err := p.usable(down)
+		if err == nil {
+			return nil
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// lookAtOwnership lets the owner notice that this replica can publish again, or no longer.
+func (r *Relay) lookAtOwnership() { r.owner.Look() }
 
 // nowhere is where rows go that no configured destination takes: they are held.
 func nowhere() *Destination {

@@ -38,6 +38,8 @@ func (r *Relay) Ready() []Check {
 	case setup != nil:
 		return checks[:1]
 	case state.Err != nil:
+	case state.Unable:
+		ownership.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d", state.Leaving.Len()+state.Owned.Len())
 	case state.Note != "":
 		ownership.Note = "standing by: " + state.Note
 	case !state.Holds():
@@ -48,11 +50,8 @@ func (r *Relay) Ready() []Check {
 	checks = append(checks, ownership)
 	down := r.metrics.snapshot().down
 	for _, p := range r.probes {
-		c := Check{Name: "destination " + p.destination.Name, Err: p.state()}
-		if c.Err == nil {
-			c.Err = down[p.destination]
-		}
-		if c.Err != nil && !state.Holds() {
+		c := Check{Name: "destination " + p.destination.Name, Err: p.usable(down)}
+		if c.Err != nil && !state.Holds() && !state.Unable {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}
 		checks = append(checks, c)

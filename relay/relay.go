@@ -72,10 +72,10 @@ func New(config Config) (*Relay, error) {
 	r.beat.Store(time.Now().UnixNano())
 	for _, d := range config.Destinations {
 		if d.Name != nowhereName {
-			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger})
+			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger, changed: r.lookAtOwnership, err: errNotProbed})
 		}
 	}
-	r.owner = &owner.Owner{Connect: config.Connect, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
+	r.owner = &owner.Owner{Connect: config.Connect, Unable: r.unable, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
 	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
 		Wake: r.notified}
 	r.bell = &bell{logger: config.Logger, notify: func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) }}

@@ -1,5 +1,5 @@
 -- Gives everything back, the membership first, so that others count this replica no longer when they are told.
--- $1 the table's lock class, $2 the shards, $3 the channel or '', $4 the payload, $5 the number of shards.
+-- $1 the table's lock class, $2 the shards, $3 the channel or '', $4 the payload, $5 the membership.
 -- Releases advisory locks.
 select pg_advisory_unlock_shared($1, -$5::integer),
        count(*) filter (where pg_advisory_unlock($1, shard)),

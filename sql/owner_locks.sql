@@ -1,4 +1,4 @@
--- Lists the locks of all replicas: shards (0 and more) and memberships (minus the number of shards). That it is
+-- Lists the locks of all replicas: shards (0 and more) and memberships (minus their number). That it is
 -- answered tells that the session and its locks live on.
 -- $1 the table's lock class.
 select l.objid::bigint, l.pid, l.pid = pg_backend_pid()
