@@ -33,6 +33,7 @@ var studies = []study{
 	{name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka", run: takeoverStudy},
 	{name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka", run: rollingStudy},
 	{name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all, run: memoryStudy},
+	{name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all, run: publishStudy},
 }
 
 func main() {
@@ -109,8 +110,10 @@ func measure(ctx context.Context, s study, o options) error {
 	if err := s.run(ctx, l, &r); err != nil {
 		return err
 	}
-	fmt.Printf("\n%s: %s\n\n", s.name, s.about)
-	r.print(os.Stdout)
-	fmt.Println()
+	if len(r.lines) > 0 {
+		fmt.Printf("\n%s: %s\n\n", s.name, s.about)
+		r.print(os.Stdout)
+		fmt.Println()
+	}
 	return nil
 }

@@ -137,12 +137,6 @@ func (o *outbox) log(ctx context.Context) (position int64, err error) {
 	return position, err
 }
 
-// transactions returns how many transactions of the server have written anything so far.
-func (o *outbox) transactions(ctx context.Context) (n int64, err error) {
-	err = o.conn.QueryRow(ctx, "select pg_snapshot_xmax(pg_current_snapshot())::text::bigint").Scan(&n)
-	return n, err
-}
-
 func withSearchPath(address, schema string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,8 +20,9 @@ type proxy struct {
 	url   string // of the server, through the proxy
 	bytes atomic.Int64
 	open  atomic.Int64 // connections
-	// statements counts those of PostgreSQL's simple and extended protocols, if the server is one.
-	statements atomic.Int64
+	// Statements of PostgreSQL's simple and extended protocols, if the server is one, and those among them
+	// that write something. A notification does: it draws a transaction id.
+	statements, writes atomic.Int64
 	// fromServer reads along what the server sends; nil for none.
 	fromServer func(io.Reader)
 
@@ -189,15 +191,30 @@ func (p *proxy) count(client io.Reader) {
 	if _, err := io.ReadFull(client, head[:4]); err != nil { // the first message has no type
 		return
 	}
+	parsed := ""
 	for size := head[:4]; ; size = head[1:] {
-		if _, err := io.CopyN(io.Discard, client, int64(binary.BigEndian.Uint32(size))-4); err != nil {
+		body := make([]byte, max(binary.BigEndian.Uint32(size), 4)-4)
+		if _, err := io.ReadFull(client, body); err != nil {
 			return
+		}
+		switch head[0] {
+		case 'P': // the statement's name comes first
+			_, text, _ := bytes.Cut(body, []byte{0})
+			parsed = string(text)
+		case 'Q':
+			p.note(string(body))
+		case 'E':
+			p.note(parsed)
 		}
 		if _, err := io.ReadFull(client, head[:]); err != nil {
 			return
 		}
-		if head[0] == 'Q' || head[0] == 'E' {
-			p.statements.Add(1)
-		}
+	}
+}
+
+func (p *proxy) note(statement string) {
+	p.statements.Add(1)
+	if !strings.HasPrefix(statement, "select") || strings.Contains(statement, "pg_notify") {
+		p.writes.Add(1)
 	}
 }
