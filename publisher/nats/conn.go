@@ -21,6 +21,15 @@ const (
 type conn struct {
 	net.Conn
 	failed atomic.Pointer[error] // of the write that ended the connection
+	heard  atomic.Bool           // the other side has sent something
+}
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 && !c.heard.Load() {
+		c.heard.Store(true)
+	}
+	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {

@@ -158,13 +158,13 @@ func TestLoginIsReadAgain(t *testing.T) {
 	if err := p.Ping(timely(t)); err == nil { // may still be told of the unreadable file
 		t.Error("the old password is taken")
 	}
-	fails("check user and password")
+	fails("correct user and password")
 	password.Store("rotated-secret")
 	persist(t, p)
 	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
-	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 2 ||
-		!strings.Contains(lines[0], "cannot connect") || !strings.Contains(lines[1], "connected") {
-		t.Errorf("the log has another line than one for the failure and one for the connection:\n%s", log.String())
+	if lines := strings.Split(strings.TrimSpace(log.String()), "\n"); len(lines) != 3 ||
+		!strings.Contains(lines[0], "permission denied") || !strings.Contains(lines[1], "refuses the login") || !strings.Contains(lines[2], "connected") {
+		t.Errorf("the log has another line than one for each failure and one for the connection:\n%s", log.String())
 	}
 }
 
@@ -206,7 +206,7 @@ func TestPingNamesTheFault(t *testing.T) {
 		with string
 	}{
 		"nobody listens":   {nobody, "refused"},
-		"no NATS server":   {(&fake{greeting: "220 mail.example ESMTP"}).start(t), "check host and port"},
+		"no NATS server":   {(&fake{greeting: "220 mail.example ESMTP"}).start(t), "correct host and port"},
 		"too many clients": {(&fake{login: func(string, string) error { return errors.New("maximum connections exceeded") }}).start(t), "maximum connections"},
 	} {
 		t.Run(name, func(t *testing.T) {

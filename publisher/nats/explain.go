@@ -2,35 +2,78 @@ package nats
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
+	"fmt"
+	"net"
 	"os"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// An authError is one of our own credentials, not of the server.
-type authError struct{ err error }
+// A trouble is why a server cannot be used, and what to change. It is one line, without secrets.
+type trouble struct {
+	short  string // as in publisher.Error
+	login  bool   // it is about who we are
+	found  string // what was found, naming the server
+	err    error
+	remedy string // may be empty
+}
 
-func (e *authError) Error() string { return e.err.Error() }
-func (e *authError) Unwrap() error { return e.err }
-
-// A certificateError is one of our own certificates or authorities.
-type certificateError struct{ err error }
-
-func (e *certificateError) Error() string { return e.err.Error() }
-func (e *certificateError) Unwrap() error { return e.err }
-
-// explain returns the answer while a server cannot be used, with the remedy.
-func explain(s server, err error) error {
-	unavailable := func(short, format string) error {
-		return publisher.UnavailableError(publisher.ScopeDestination, short, format, s.address, err)
+func (t *trouble) Error() string {
+	text := t.what()
+	if t.remedy != "" {
+		text += ": " + t.remedy
 	}
-	if _, ok := errors.AsType[*authError](err); ok {
-		return unavailable("credentials unusable", "cannot log in to NATS server %s: %w")
+	return text
+}
+
+// what is found and cause, without the remedy.
+func (t *trouble) what() string { return t.found + ": " + t.err.Error() }
+
+func (t *trouble) Unwrap() error { return t.err }
+
+// answer returns the trouble as the answer for messages.
+func (t *trouble) answer() error {
+	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeDestination, Short: t.short, Err: t}
+}
+
+// A localError is one of our own credentials or certificates, not of the server.
+type localError struct {
+	err         error
+	certificate bool
+}
+
+func (e *localError) Error() string { return e.err.Error() }
+func (e *localError) Unwrap() error { return e.err }
+
+// An attempt is what is known of a try to connect that has failed.
+type attempt struct {
+	server   server
+	dialled  bool // there was a connection
+	heard    bool // and the server sent something over it
+	tls      bool // TLS is configured
+	tlsFirst bool // before the greeting
+}
+
+// explain returns what is wrong, by what nats.go or the network said.
+func (a attempt) explain(err error) *trouble {
+	t := func(short, found, remedy string) *trouble {
+		return &trouble{short: short, found: fmt.Sprintf(found, a.server.address), err: err, remedy: remedy}
 	}
-	if _, ok := errors.AsType[*certificateError](err); ok {
-		return unavailable("certificates unusable", "cannot begin TLS with NATS server %s: %w")
+	login := func(found, remedy string) *trouble {
+		refused := t("login refused", found, remedy)
+		refused.login = true
+		return refused
+	}
+	if local, ok := errors.AsType[*localError](err); ok && local.certificate {
+		return t("certificates unusable", "cannot begin TLS with NATS server %s", "correct OUTBOX_TLS_CA, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, or their files")
+	} else if ok {
+		unusable := t("credentials unusable", "cannot log in to NATS server %s", "correct the credentials, or their file")
+		unusable.login = true
+		return unusable
 	}
 	is := func(targets ...error) bool {
 		for _, target := range targets {
@@ -40,26 +83,75 @@ func explain(s server, err error) error {
 		}
 		return false
 	}
+	_, name := errors.AsType[*net.DNSError](err)
+	timeout := is(context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout)
 	switch {
-	case is(nats.ErrAuthorization, nats.ErrAuthExpired, nats.ErrAuthRevoked, nats.ErrAccountAuthExpired):
-		return unavailable("login refused", "NATS server %s refuses the login: %w: check user and password, token, nkey or credentials")
+	case is(nats.ErrAuthExpired, nats.ErrAccountAuthExpired):
+		return login("NATS server %s refuses the login", "the credentials have expired: renew the .creds file in OUTBOX_NATS_CREDS_FILE")
+	case is(nats.ErrAuthRevoked):
+		return login("NATS server %s refuses the login", "the credentials were revoked: put new ones into OUTBOX_NATS_CREDS_FILE")
+	case is(nats.ErrAuthorization):
+		return login("NATS server %s refuses the login", "correct user and password or token in OUTBOX_PUBLISH_URL, or OUTBOX_NATS_CREDS, _NKEY or _TOKEN, whichever the server knows")
 	case is(nats.ErrNkeysNotSupported):
-		return unavailable("login refused", "NATS server %s asks for no nkey or credentials: %w: check how it authenticates")
+		return login("NATS server %s asks for no nkey or credentials", "log in with user and password or token, as the server is configured")
 	case is(errInboxDenied):
-		return unavailable("inbox denied", "NATS server %s: %w")
+		return t("inbox denied", "NATS server %s", "grant the user subscribe on _INBOX.>: acknowledgements arrive there")
 	case is(nats.ErrSecureConnWanted):
-		return unavailable("no TLS", "NATS server %s offers no TLS: %w: turn it on there, or connect without")
-	case is(nats.ErrTLS):
-		return unavailable("TLS failed", "the TLS handshake with NATS server %s failed: %w: check CA, certificate, server name and whether the server speaks TLS first")
+		return t("no TLS", "NATS server %s offers no TLS", "turn it on there, or write nats:// instead of nats+tls://")
+	case is(nats.ErrTLS) || isAlert(err):
+		return a.explainTLS(t, err)
 	case is(nats.ErrNoInfoReceived):
-		return unavailable("no NATS server", "what answers at %s is not a NATS server: %w: check host and port")
+		return t("no NATS server", "what answers at %s is no NATS server", "correct host and port in OUTBOX_PUBLISH_URL")
 	case is(nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded):
-		return unavailable("too many connections", "NATS server %s takes no more connections: %w")
-	case is(context.DeadlineExceeded, os.ErrDeadlineExceeded):
-		return unavailable("no answer", "NATS server %s does not answer: %w: check host and port, and whether the server speaks TLS first")
+		return t("too many connections", "NATS server %s takes no more connections", "raise max_connections there, or the account's limit")
+	case name:
+		return t("unknown host", "cannot find NATS server %s", "correct the host in OUTBOX_PUBLISH_URL, or the name service")
+	case a.dialled && !a.heard && a.tlsFirst && timeout:
+		return t("no NATS server", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL")
+	case a.dialled && !a.heard:
+		return t("no NATS server", "what listens at %s sends no greeting of a NATS server",
+			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true")
+	case timeout:
+		return t("no answer", "NATS server %s does not answer", "check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
 	default:
-		return unavailable("cannot connect", "cannot connect to NATS server %s: %w")
+		return t("cannot connect", "cannot connect to NATS server %s", "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
 	}
+}
+
+// explainTLS tells failed handshakes apart.
+func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err error) *trouble {
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, name := errors.AsType[x509.HostnameError](err)
+	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case isInvalid && invalid.Reason == x509.Expired:
+		return t("certificate expired", "the certificate of NATS server %s is out of its time", "renew the server's certificate, or correct the clock")
+	case authority && !a.tls:
+		return t("certificate untrusted", "NATS server %s wants TLS, and the system does not know who signed its certificate", "write nats+tls:// and give its authority in OUTBOX_TLS_CA_FILE")
+	case authority:
+		return t("certificate untrusted", "the certificate of NATS server %s is signed by an authority that is not trusted", "put the certificate of its authority into OUTBOX_TLS_CA_FILE")
+	case name:
+		return t("certificate for another name", "the certificate of NATS server %s is for another name", "write that name into OUTBOX_PUBLISH_URL or OUTBOX_TLS_SERVER_NAME")
+	case isRecord && string(record.RecordHeader[:]) == "INFO ":
+		return t("TLS after the greeting", "NATS server %s greets before TLS begins", "remove OUTBOX_NATS_TLS_FIRST")
+	case isRecord:
+		return t("no TLS", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL, or write nats:// if it is a NATS server without TLS")
+	case isAlert(err):
+		return t("certificate refused", "NATS server %s refuses our side of TLS", "give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
+	default:
+		return t("TLS failed", "the TLS handshake with NATS server %s failed", "check OUTBOX_TLS_CA_FILE and the server's certificate")
+	}
+}
+
+// isAlert reports whether the other side has ended TLS with an alert. With TLS 1.3 that a client certificate
+// is missing or not trusted comes after the handshake.
+func isAlert(err error) bool {
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == "remote error" // as crypto/tls wraps alerts
 }
 
 // connectionLost is the answer for messages that were not sent because the connection had ended.

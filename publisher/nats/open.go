@@ -25,8 +25,9 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	options, err := p.options(s)
+	try := attempt{server: s, tls: options.Secure, tlsFirst: options.TLSHandshakeFirst}
 	if err != nil {
-		return nil, explain(s, err)
+		return nil, try.explain(err).answer()
 	}
 	l := &link{
 		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
@@ -56,7 +57,10 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		case refused != nil:
 			err = refused
 		}
-		return nil, explain(s, err)
+		if try.dialled = l.conn != nil; try.dialled {
+			try.heard = l.conn.heard.Load()
+		}
+		return nil, try.explain(err).answer()
 	}
 	if err = l.listen(ctx); err == nil && connecting() {
 		return l, nil
@@ -66,7 +70,8 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	if err == nil {
 		err = context.Cause(ctx)
 	}
-	return nil, explain(s, err)
+	try.dialled, try.heard = true, true
+	return nil, try.explain(err).answer()
 }
 
 // options returns what nats.go is told for a connection to the server.
@@ -76,7 +81,7 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	if p.config.Auth != nil {
 		given, err := p.config.Auth()
 		if err != nil {
-			return options, &authError{err}
+			return options, &localError{err: err}
 		}
 		if !given.empty() {
 			auth = given
@@ -84,7 +89,7 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	}
 	err := auth.apply(&options)
 	if err != nil {
-		return options, &authError{err}
+		return options, &localError{err: err}
 	}
 	options.Url = s.url()
 	options.Name = p.config.Name
@@ -97,7 +102,7 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	options.SkipSubjectValidation = true // checkSubject is stricter
 	if p.config.TLS != nil {
 		if options.TLSConfig, err = p.config.TLS(); err != nil {
-			return options, &certificateError{err}
+			return options, &localError{err: err, certificate: true}
 		}
 	}
 	options.TLSConfig = s.tlsConfig(options.TLSConfig)
@@ -107,7 +112,7 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 }
 
 // errInboxDenied: without answers every message would be stored and none acknowledged.
-var errInboxDenied = errors.New("the user may not subscribe to _INBOX.>: grant it, acknowledgements arrive there")
+var errInboxDenied = errors.New("the user may not subscribe to _INBOX.>")
 
 // listen subscribes the first lane and waits for the server to agree.
 func (l *link) listen(ctx context.Context) error {
