@@ -30,36 +30,47 @@ func (l *link) ask(ctx context.Context) error {
 	if blind || l.core {
 		return l.greet(ctx)
 	}
+	m, denied, err := l.request(ctx, infoSubject, nil)
+	switch {
+	case err != nil:
+		return err
+	case denied:
+		l.mu.Lock()
+		l.blind = true
+		l.mu.Unlock()
+		return nil
+	default:
+		return l.readInfo(m)
+	}
+}
+
+// request asks JetStream one question. denied says that the user may not ask it.
+func (l *link) request(ctx context.Context, subject string, question []byte) (answer *nats.Msg, denied bool, err error) {
 	lane, err := l.take()
 	if err != nil {
-		return err
+		return nil, false, err
 	}
 	lane.calls++
 	answered := false
 	defer func() { l.give(lane, answered) }()
-	if err := l.nc.PublishRequest(infoSubject, lane.address(0), nil); err != nil {
-		return l.lost()
+	if err := l.nc.PublishRequest(subject, lane.address(0), question); err != nil {
+		return nil, false, l.lost()
 	}
 	for {
 		select {
 		case m := <-lane.acks:
-			if _, ok := lane.index(m.Subject); ok {
-				answered = true
-				return l.readInfo(m)
+			if _, answered = lane.index(m.Subject); answered {
+				return m, false, nil
 			}
 			lane.learn(m)
 		case <-lane.warned:
-			if _, denied := l.denied(lane)[infoSubject]; denied {
-				answered = true
-				l.mu.Lock()
-				l.blind = true
-				l.mu.Unlock()
-				return nil
+			if _, answered = l.denied(lane)[subject]; answered {
+				return nil, true, nil
 			}
 		case <-l.closed:
-			return l.lost()
+			return nil, false, l.lost()
 		case <-ctx.Done():
-			return l.silent(ctx)
+			return nil, false, l.silent(ctx)
 		}
 	}
 }
