@@ -2,21 +2,14 @@ package rabbitmq
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
-	"io"
-	"math/big"
 	"net"
 	"net/url"
-	"sync"
-	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish/tlsproxy"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
@@ -28,17 +21,16 @@ func throughProxies(ctx context.Context, broker string) (secure, plain *ours, er
 		return nil, nil, fmt.Errorf("the address is no AMQP URL")
 	}
 	target := net.JoinHostPort(uri.Host, fmt.Sprint(uri.Port))
-	server, client, err := newTLS()
+	server, client, err := tlsproxy.Configs()
 	if err != nil {
 		return nil, nil, err
 	}
 	open := func(server *tls.Config, config amqp.Config, scheme string) (*ours, error) {
-		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
+		host, stop, err := tlsproxy.Start(ctx, server, target)
 		if err != nil {
 			return nil, err
 		}
-		stop := proxy(ctx, listener, server, target)
-		address := url.URL{Scheme: scheme, User: url.UserPassword(uri.Username, uri.Password), Host: listener.Addr().String(), Path: "/" + url.PathEscape(uri.Vhost)}
+		address := url.URL{Scheme: scheme, User: url.UserPassword(uri.Username, uri.Password), Host: host, Path: "/" + url.PathEscape(uri.Vhost)}
 		if uri.Vhost == "/" {
 			address.Path = "/"
 		}
@@ -59,59 +51,4 @@ func throughProxies(ctx context.Context, broker string) (secure, plain *ours, er
 		return nil, nil, err
 	}
 	return secure, plain, nil
-}
-
-// proxy forwards connections until stop is called, which waits for all of them.
-func proxy(ctx context.Context, listener net.Listener, server *tls.Config, target string) (stop func()) {
-	var group sync.WaitGroup
-	group.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			if server != nil {
-				conn = tls.Server(conn, server)
-			}
-			group.Go(func() {
-				defer conn.Close()
-				broker, err := new(net.Dialer).DialContext(ctx, "tcp", target)
-				if err != nil {
-					return
-				}
-				defer broker.Close()
-				group.Go(func() {
-					_, _ = io.Copy(conn, broker)
-					_ = conn.Close()
-				})
-				_, _ = io.Copy(broker, conn)
-			})
-		}
-	})
-	return func() {
-		_ = listener.Close()
-		group.Wait()
-	}
-}
-
-// newTLS returns both sides' configuration with a certificate made for them.
-func newTLS() (server, client *tls.Config, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotAfter: time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	certificate, err := x509.ParseCertificate(der)
-	if err != nil {
-		return nil, nil, err
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(certificate)
-	server = &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
-	return server, &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil
 }

@@ -1,0 +1,188 @@
+// Package kafka measures how fast the relay's publisher publishes to Kafka, beside franz-go's idempotent
+// producer with the same messages in the same batches.
+package kafka
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	batch  = 1000 // messages in a call, of the publisher and of the reference
+	rounds = 7    // by turns; the ratio is the median of the rounds' own
+)
+
+// Run publishes rows messages of 512 bytes in calls of 1000, one call at a time: by turns with the publisher
+// and with franz-go's idempotent ProduceSync, each message with a key of its own, to 6 and to 48 partitions;
+// by turns with one single key and with as many as messages; and by turns through TLS and without. It writes
+// the rates, ratios, targets and verdicts to out. Topics are created and deleted.
+func Run(ctx context.Context, out io.Writer, url string, rows int) error {
+	rows = max(rows/batch, 1) * batch
+	address := strings.TrimPrefix(url, "kafka://")
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	b := &bench{out: out, client: &kafka.Client{Addr: kafka.TCP(strings.Split(address, ",")...), Transport: transport, Timeout: 30 * time.Second}}
+	spread, single := newMessages(rows), newMessages(rows)
+	for i := range single {
+		single[i].Key = []byte("the only customer")
+	}
+	ours := newOurs(address)
+	defer ours.close()
+	franz, err := newFranz(address, spread)
+	if err != nil {
+		return err
+	}
+	defer franz.close()
+	for _, partitions := range []int{6, 48} {
+		if err := b.compare(ctx, comparison{name: fmt.Sprint(partitions, " partitions"), partitions: partitions, target: 0.9,
+			subject: ours, messages: spread, reference: franz, others: spread, of: "franz-go"}); err != nil {
+			return err
+		}
+	}
+	if err := b.compare(ctx, comparison{name: "one key", partitions: 6, target: 0.5,
+		subject: ours, messages: single, reference: ours, others: spread, of: "as many keys as rows"}); err != nil {
+		return err
+	}
+	secure, plain, err := throughProxies(ctx, address)
+	if err != nil {
+		return err
+	}
+	defer secure.close()
+	defer plain.close()
+	return b.compare(ctx, comparison{name: "TLS", partitions: 6, target: 0.75,
+		subject: secure, messages: spread, reference: plain, others: spread, of: "without TLS"})
+}
+
+// bench holds what the comparisons share.
+type bench struct {
+	out    io.Writer
+	client *kafka.Client
+}
+
+// A sender publishes messages and waits until all are in the log.
+type sender interface {
+	// ready makes the messages ready for a topic, before the time is taken.
+	ready(messages []publisher.Message, topic string)
+	// send publishes those from one index to another.
+	send(ctx context.Context, from, to int) error
+	close()
+}
+
+// A comparison is of one way to publish with another.
+type comparison struct {
+	name       string
+	partitions int
+	subject    sender
+	messages   []publisher.Message
+	reference  sender
+	others     []publisher.Message // of the reference
+	of         string
+	target     float64
+}
+
+func (b *bench) compare(ctx context.Context, c comparison) error {
+	var ours, theirs, ratios []float64
+	for round := range rounds + 1 {
+		one, err := b.measure(ctx, c.subject, c.messages, c.partitions)
+		if err != nil {
+			return fmt.Errorf("%s: %w", c.name, err)
+		}
+		other, err := b.measure(ctx, c.reference, c.others, c.partitions)
+		if err != nil {
+			return fmt.Errorf("%s, %s: %w", c.name, c.of, err)
+		}
+		if round > 0 { // the first warms the broker up
+			ours, theirs, ratios = append(ours, one), append(theirs, other), append(ratios, one/other)
+		}
+	}
+	ratio, verdict := median(ratios), "reached"
+	if ratio < c.target {
+		verdict = "missed"
+	}
+	_, err := fmt.Fprintf(b.out, "%-14s %7.0f messages/s, %s %7.0f, ratio %.2f (%.2f to %.2f), target %.2f: %s\n",
+		c.name, median(ours), c.of, median(theirs), ratio, slices.Min(ratios), slices.Max(ratios), c.target, verdict)
+	return err
+}
+
+// measure returns the rate with a new topic, in messages a second. A first call finds the topic's leaders.
+func (b *bench) measure(ctx context.Context, s sender, messages []publisher.Message, partitions int) (rate float64, err error) {
+	topic := "bench-publish-" + strings.ToLower(rand.Text())
+	if err := b.create(ctx, topic, partitions); err != nil {
+		return 0, err
+	}
+	s.ready(messages, topic)
+	if err := s.send(ctx, 0, batch); err != nil {
+		return 0, err
+	}
+	begun := time.Now()
+	for from := 0; from < len(messages); from += batch {
+		if err := s.send(ctx, from, from+batch); err != nil {
+			return 0, err
+		}
+	}
+	took := time.Since(begun)
+	if _, err := b.client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}}); err != nil {
+		return 0, fmt.Errorf("delete topic: %w", err)
+	}
+	return float64(len(messages)) / took.Seconds(), nil
+}
+
+// create makes a topic and waits until all of its partitions can be written to.
+func (b *bench) create(ctx context.Context, topic string, partitions int) error {
+	created, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}})
+	if err == nil {
+		err = created.Errors[topic]
+	}
+	if err != nil {
+		return fmt.Errorf("create topic: %w", err)
+	}
+	var requests []kafka.OffsetRequest
+	for n := range partitions {
+		requests = append(requests, kafka.LastOffsetOf(n))
+	}
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		response, err := b.client.ListOffsets(ctx, &kafka.ListOffsetsRequest{Topics: map[string][]kafka.OffsetRequest{topic: requests}})
+		open := err == nil && len(response.Topics[topic]) == partitions
+		for i := 0; open && i < partitions; i++ {
+			open = response.Topics[topic][i].Error == nil
+		}
+		if open {
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+func newMessages(n int) []publisher.Message {
+	payload := make([]byte, 512)
+	messages := make([]publisher.Message, n)
+	for i := range messages {
+		messages[i] = publisher.Message{
+			ID: fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i), Key: fmt.Appendf(nil, "customer-%d", i), Payload: payload,
+			Headers: []publisher.Header{{Name: "source", Value: "orders-service"},
+				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
+			Type: "application/json", Inserted: time.Unix(1_700_000_000, 0),
+		}
+	}
+	return messages
+}
+
+func median(values []float64) float64 {
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}
