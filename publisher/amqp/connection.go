@@ -258,17 +258,14 @@ func (c *connection) put(ch *channel, clean bool) {
 	}
 }
 
-// close says goodbye to the broker, for at most about closeTimeout.
-func (c *connection) close() error {
+// close says goodbye to the broker, for at most about closeTimeout. That the broker does not hear it, or that the connection
+// breaks meanwhile, is no failure: calls that are under way get answers of their own.
+func (c *connection) close() {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
 	// The deadline that the library sets is lifted again by each frame that arrives.
 	kill := time.AfterFunc(closeTimeout, func() { _ = c.socket.Close() })
 	defer kill.Stop()
-	err := c.amqp.CloseDeadline(time.Now().Add(closeTimeout))
-	if errors.Is(err, amqp091.ErrClosed) {
-		return nil
-	}
-	return err
+	_ = c.amqp.CloseDeadline(time.Now().Add(closeTimeout))
 }

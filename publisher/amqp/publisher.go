@@ -157,12 +157,11 @@ func (p *Publisher) Close() error {
 	p.dialing <- struct{}{}
 	conn := p.live
 	<-p.dialing
-	var err error
 	if conn != nil {
-		err = conn.close()
+		conn.close()
 	}
 	p.running.Wait()
-	return err
+	return nil
 }
 
 // enter counts a call, unless the publisher is closed.

@@ -14,6 +14,7 @@ const closing = 3 * time.Second
 var closeTrials = []trial{
 	{"closes while batches flow", closeInFlow},
 	{"closes unused, twice, and answers after that", closeAndAfter},
+	{"closes without an error when nothing comes back, and when the connection breaks meanwhile", closeBroken},
 }
 
 func closeInFlow(t *testing.T, h Harness) {
@@ -57,6 +58,26 @@ func closeAndAfter(t *testing.T, h Harness) {
 	}
 	expect(t, used.publish(t.Context(), messages(10, 3, topic)), publisher.Unavailable)
 	used.compare(topic)
+}
+
+// closeBroken: all answers are in, so that nothing is lost with the connection, and a clean stop stays one.
+func closeBroken(t *testing.T, h Harness) {
+	for name, disturb := range map[string]func(*Network){
+		"muted": (*Network).Mute, "frozen": (*Network).Freeze, "cut": (*Network).Cut,
+		"cut while it says goodbye": func(n *Network) { n.CutAfter(1) },
+		"muted, then cut": func(n *Network) {
+			n.Mute()
+			n.CutAfter(1)
+		},
+	} {
+		network := NewNetwork()
+		j := newJournal(t, h, network)
+		j.accept(messages(10, 3, h.Topic(t)))
+		disturb(network)
+		if err := j.close(); err != nil {
+			t.Errorf("%s: close: %v", name, err)
+		}
+	}
 }
 
 func (j *journal) close() error {
