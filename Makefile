@@ -56,7 +56,14 @@ test-go: build bin/helm ## go vet and go test -race of all modules; needs the TE
 	done; \
 	echo "== random schedules, without the race detector ten times as many"; \
 	go test -count=1 -run TestRandom ./relay || failed=1; \
+	make test-other || failed=1; \
 	exit $$failed
+
+.PHONY: test-other
+test-other: ## what depends on PostgreSQL, with the other major version; needs the TEST_ variables
+	@echo "== PostgreSQL at TEST_DATABASE_URL_OTHER"
+	@export TEST_DATABASE_URL=$${TEST_DATABASE_URL_OTHER:?run make test}; \
+	$(GOTEST) ./outbox ./owner; cd e2e; $(GOTEST) -run '^(TestStop|TestShapes)$$' .
 
 .PHONY: test-chart
 test-chart: bin/helm ## lint the chart, render it and compare with its golden files
