@@ -20,9 +20,8 @@ type proxy struct {
 	url   string // of the server, through the proxy
 	bytes atomic.Int64
 	open  atomic.Int64 // connections
-	// Statements of PostgreSQL's simple and extended protocols, if the server is one, and those among them
-	// that write something. A notification does: it draws a transaction id.
-	statements, writes atomic.Int64
+	// statements counts those of PostgreSQL's simple and extended protocols, if the server is one.
+	statements atomic.Int64
 	// fromServer reads along what the server sends; nil for none.
 	fromServer func(io.Reader)
 
@@ -30,7 +29,10 @@ type proxy struct {
 	delay    time.Duration
 	listener net.Listener
 	running  sync.WaitGroup
-	stop     context.CancelFunc
+
+	mu     sync.Mutex
+	writes []string // statements that write something
+	stop   context.CancelFunc
 }
 
 // startProxy starts a proxy before the server of a URL.
@@ -212,9 +214,27 @@ func (p *proxy) count(client io.Reader) {
 	}
 }
 
+// note takes note of a statement. A notification writes too: it draws a transaction id.
 func (p *proxy) note(statement string) {
 	p.statements.Add(1)
 	if !strings.HasPrefix(statement, "select") || strings.Contains(statement, "pg_notify") {
-		p.writes.Add(1)
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.writes = append(p.writes, statement)
 	}
+}
+
+// begin forgets what was counted.
+func (p *proxy) begin() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.writes = nil
+	p.statements.Store(0)
+}
+
+// written returns the statements that wrote something since begin.
+func (p *proxy) written() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.writes
 }
