@@ -2,6 +2,7 @@ package relay
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
@@ -45,9 +46,10 @@ type feed struct {
 
 	due    time.Time // of the next read
 	pause  time.Duration
-	took   time.Duration // the last read
-	nudged bool          // a hint says that there are new rows
-	active time.Time     // when there were new rows last
+	took   [8]time.Duration // the last reads
+	reads  int
+	nudged bool      // a hint says that there are new rows
+	active time.Time // when there were new rows last
 
 	sweeping   bool
 	sweepAt    outbox.Position
@@ -147,7 +149,9 @@ func (f *feed) low() (int64, bool) {
 
 // read takes note of a page.
 func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
-	f.took = ended.Sub(started)
+	took := ended.Sub(started)
+	f.took[f.reads%len(f.took)] = took
+	f.reads++
 	n := len(page.Rows)
 	if n > 0 {
 		mean := page.Bytes / int64(n)
@@ -155,7 +159,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 	}
 	switch k {
 	case readSweep:
-		f.sweepSpent += f.took
+		f.sweepSpent += took
 		f.sinceSweep = 0
 		f.sweepAt = page.End
 		if !page.More {
@@ -208,7 +212,8 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	} else {
 		f.pause = min(2*f.pause, longest)
 	}
-	f.due = ended.Add(max(f.pause, restShare*f.took))
+	// The shortest of the last reads tells what the table costs; a longer one may have met a busy machine.
+	f.due = ended.Add(max(f.pause, restShare*slices.Min(f.took[:])))
 	if f.found += fresh; f.cut && f.found > 0 {
 		f.nudged, f.cut = true, false
 	}

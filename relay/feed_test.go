@@ -110,3 +110,31 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 		t.Errorf("not a new walk: %+v", q)
 	}
 }
+
+// A relay rests in proportion to what its reads cost. One slow read alone tells nothing about the table: rows must not
+// wait for longer because the machine was busy for a moment.
+func TestRestsAsReadsCost(t *testing.T) {
+	now := time.Now()
+	const interval, slow = 50 * time.Millisecond, time.Second
+	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, interval, now)
+	read := func(took time.Duration) time.Duration {
+		started := now
+		now = now.Add(took)
+		f.read(readWalk, outbox.Page{}, started, now)
+		f.pace(0, now, false)
+		return f.due.Sub(now)
+	}
+	for range len(f.took) {
+		read(time.Millisecond)
+	}
+	if rest := read(slow); rest > interval {
+		t.Errorf("after one slow read the relay rests for %v", rest)
+	}
+	var rest time.Duration
+	for range len(f.took) {
+		rest = read(slow)
+	}
+	if rest < restShare*slow {
+		t.Errorf("after many slow reads the relay rests for %v only", rest)
+	}
+}
