@@ -51,6 +51,24 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
+// TestAllocations bounds what BenchmarkPublish shows: a call allocates by request and partition, not by
+// message, the library's own included.
+func TestAllocations(t *testing.T) { // not parallel: it counts those of the process
+	h := newHarness(t)
+	p := h.open(t, publishertest.NewNetwork())
+	messages := benchMessages(h.topic(t, 6))
+	allocations := testing.AllocsPerRun(20, func() {
+		for i, err := range p.Publish(context.Background(), messages) {
+			if err != nil {
+				t.Fatalf("message %d: %v", i, err)
+			}
+		}
+	})
+	if t.Logf("%.0f allocations for %d messages", allocations, benchBatch); allocations > benchBatch/2 {
+		t.Errorf("%.0f allocations for %d messages", allocations, benchBatch)
+	}
+}
+
 // BenchmarkEncode encodes the batches that BenchmarkPublish sends.
 func BenchmarkEncode(b *testing.B) {
 	messages := benchMessages("topic")

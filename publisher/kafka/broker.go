@@ -14,7 +14,9 @@ import (
 
 const (
 	minBackoff = 50 * time.Millisecond
-	maxBackoff = time.Second
+	// maxBackoff is short, as whoever calls has a backoff of its own: rows are to flow within a second
+	// of the broker being back.
+	maxBackoff = 250 * time.Millisecond
 	// askTimeout bounds small requests: metadata, a producer id.
 	askTimeout = 3 * time.Second
 	// maxThrottle is how long a request waits for the end of a quota's pause; longer pauses are

@@ -173,6 +173,45 @@ func TestTopicWithSmallLimit(t *testing.T) {
 	}
 }
 
+// One bad row among 300 good ones, each kind in a call of its own: it alone is refused or held, and the
+// others are there once, without delay.
+func TestOneBadRowAmongMany(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	p := h.open(t, publishertest.NewNetwork())
+	topic := h.topic(t, 6)
+	for name, test := range map[string]struct {
+		bad  publisher.Message
+		want publisher.Class
+	}{
+		"2 MiB":           {publisher.Message{ID: "bad", Topic: topic, Key: []byte("bad"), Payload: make([]byte, 2<<20)}, publisher.Permanent},
+		"2 MiB, no key":   {publisher.Message{ID: "bad", Topic: topic, Payload: make([]byte, 2<<20)}, publisher.Permanent},
+		"unknown topic":   {publisher.Message{ID: "bad", Topic: h.unknown(), Key: []byte("bad")}, publisher.Topology},
+		"illegal topic":   {publisher.Message{ID: "bad", Topic: "a b", Key: []byte("bad")}, publisher.Permanent},
+		"reserved header": {publisher.Message{ID: "bad", Topic: topic, Headers: []publisher.Header{{Name: "message-id"}}}, publisher.Permanent},
+	} {
+		messages := slices.Insert(benchMessages(topic)[:300], 150, test.bad)
+		begun := time.Now()
+		for i, err := range answersOf(t, p, messages) {
+			if want := i == 150; want != (err != nil) || want && publisher.ClassOf(err) != test.want {
+				t.Errorf("%s: message %d: %v", name, i, err)
+			}
+		}
+		if took := time.Since(begun); took > time.Second {
+			t.Errorf("%s: the call took %v", name, took)
+		}
+	}
+	seen := map[string]int{}
+	for _, m := range h.received(t, topic, 1500) {
+		if seen[m.ID]++; seen[m.ID] > 1 || m.ID == "bad" {
+			t.Errorf("message %s is there %d times", m.ID, seen[m.ID])
+		}
+	}
+	if len(seen) != 1500 {
+		t.Errorf("%d of 1500 messages are there", len(seen))
+	}
+}
+
 // Records far above the size of a batch go in batches of their own.
 func TestLargeCall(t *testing.T) {
 	t.Parallel()
