@@ -14,7 +14,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/doctor"
 	"github.com/outbox-relay/outbox-relay/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
 
@@ -27,9 +26,8 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, cert
 	if err != nil {
 		return nil, fmt.Errorf("destination %s: the publish URL %w", d.Name, err)
 	}
-	var secure *tls.Config
-	if broker.TLS {
-		if secure, err = newTLS(d, certificates); err != nil {
+	if broker.TLS { // what is wrong from the start need not wait for a connection
+		if _, err = newTLS(d, nil); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 		}
 	}
@@ -40,8 +38,7 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, cert
 	case config.FamilyNATS:
 		return newNATS(d, broker, logger, certificates)
 	case config.FamilyAMQP:
-		return amqp.New(amqp.Config{URL: d.PublishURL.Read, TLS: secure, Exchange: d.AMQPExchange, TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON,
-			Name: clientName, Logger: logger}), nil
+		return newAMQP(d, broker, logger, certificates), nil
 	default:
 		return stdout.New(out), nil
 	}

@@ -76,6 +76,9 @@ func checkPublishing(d *Destination, s *scope) {
 			s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise the one or lower the other", low.variable, low.text)
 		}
 	}
+	if b, err := ParseBroker(d.PublishURL.value); err == nil && d.AMQPMechanism == "EXTERNAL" && (!b.TLS || !s.origins["TLS_CERT"].given) {
+		s.bad("AMQP_SASL_MECHANISM", "needs a client certificate; give %s and %s, usually as files, with an amqps:// URL", s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
+	}
 	if err := checkTemplate(d.AMQPExchange); err != nil {
 		s.bad("AMQP_EXCHANGE", "%s", err)
 	} else if len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{") {

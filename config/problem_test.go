@@ -115,6 +115,8 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_PUBLISH_TIMEOUT=0s", `OUTBOX_PUBLISH_TIMEOUT="0s" is too small; the least is 1ms`},
 		{"OUTBOX_AMQP_EXCHANGE=orders", `OUTBOX_AMQP_EXCHANGE is for AMQP, but OUTBOX_PUBLISH_URL is not; remove one of them`},
 		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_EXCHANGE=" + strings.Repeat("x", 256), `OUTBOX_AMQP_EXCHANGE="` + strings.Repeat("x", 200) + `…" is too long; AMQP names have at most 255 bytes`},
+		{"OUTBOX_PUBLISH_URL=amqps://h OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL", `OUTBOX_AMQP_SASL_MECHANISM="EXTERNAL" needs a client certificate; give OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, usually as files, with an amqps:// URL`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_EXCHANGE=a{b", `OUTBOX_AMQP_EXCHANGE="a{b" has a { without its }; write {topic} or {COLUMN}`},
 
 		{"OUTBOX_TLS_SERVER_NAME=k", `OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with kafka+tls:// or remove the setting`},
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_TLS_SERVER_NAME=k", `OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with nats+tls:// or remove the setting`},

@@ -10,6 +10,10 @@ import (
 var errURL = unavailable("bad publish URL", "the publish URL is not of the form amqp://user:password@host:port/vhost "+
 	"(or amqps://, with several hosts separated by commas): percent-encode special characters in user, password and vhost")
 
+// errParameters is for settings that have a place of their own, where files are read again.
+var errParameters = unavailable("bad publish URL", "the publish URL has a parameter for TLS: "+
+	"give OUTBOX_TLS_CA_FILE, OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE and OUTBOX_TLS_SERVER_NAME instead of cacertfile, certfile, keyfile and server_name_indication")
+
 // addresses splits a URL with several hosts into one for each of them.
 func addresses(url string) ([]string, error) {
 	scheme, rest, found := strings.Cut(url, "://")
@@ -27,8 +31,12 @@ func addresses(url string) ([]string, error) {
 	var all []string
 	for host := range strings.SplitSeq(hosts, ",") {
 		one := scheme + "://" + user + host + path
-		if _, err := amqp091.ParseURI(one); err != nil {
+		uri, err := amqp091.ParseURI(one)
+		if err != nil {
 			return nil, errURL // the library's own error quotes the URL
+		}
+		if uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "" {
+			return nil, errParameters
 		}
 		all = append(all, one)
 	}

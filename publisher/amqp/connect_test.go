@@ -1,17 +1,20 @@
 package amqp_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
+	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"math/big"
+	"log/slog"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,45 +23,130 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// What Ping says must lead to the remedy and must not tell the password.
-func TestPingSaysWhatToChange(t *testing.T) {
-	t.Parallel()
-	real, err := url.Parse(publishertest.Endpoint(t, "TEST_AMQP_URL"))
+const password = "pa$$w0rd"
+
+// A mistake is one in the settings, with what must lead to its remedy.
+type mistake struct {
+	url       string
+	tls       *tls.Config
+	mechanism string
+	says      string
+}
+
+// check makes the mistake: each attempt to connect says the same in one line, which names the remedy and
+// tells no password, and the log does not grow with the attempts.
+func (m mistake) check(t *testing.T) {
+	t.Helper()
+	var dials atomic.Int64
+	log := &buffer{}
+	config := amqp.Config{URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}
+	if m.tls != nil {
+		config.TLS = func() (*tls.Config, error) { return m.tls, nil }
+	}
+	p := amqp.New(config)
+	defer p.Close()
+	err := p.Ping(within(t, 7*time.Second))
+	want(t, "the ping", err, publisher.Unavailable)
+	if err == nil {
+		return
+	}
+	t.Log(err)
+	if !strings.Contains(err.Error(), m.says) {
+		t.Errorf("ping says %q, want something with %q", err, m.says)
+	}
+	if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), password) {
+		t.Errorf("ping says more than one line, or tells the password: %q", err)
+	}
+	first := dials.Load()
+	await(t, func() bool {
+		again := p.Ping(within(t, 7*time.Second))
+		if again == nil || again.Error() != err.Error() {
+			t.Fatalf("a later ping says %v", again)
+		}
+		return dials.Load() > first || first == 0
+	})
+	if log.Len() > 0 {
+		t.Errorf("the log holds\n%s", log)
+	}
+}
+
+// A buffer is a bytes.Buffer for several goroutines.
+type buffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *buffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *buffer) Len() int { return len(b.String()) }
+
+func (b *buffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
+
+// hostOf returns host:port of a service.
+func hostOf(t *testing.T, variable string) string {
+	t.Helper()
+	u, err := url.Parse(publishertest.Endpoint(t, variable))
 	if err != nil {
 		t.Fatal(err)
 	}
+	return u.Host
+}
+
+func TestMistakes(t *testing.T) {
+	t.Parallel()
+	rabbit := hostOf(t, "TEST_AMQP_URL")
+	kafka, nats, postgres := hostOf(t, "TEST_KAFKA_URL"), hostOf(t, "TEST_NATS_URL"), hostOf(t, "TEST_DATABASE_URL")
+	web := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(web.Close)
+	http := web.Listener.Addr().String()
 	closed := listen(t)
 	_ = closed.Close()
 	silent := listen(t)
 	t.Cleanup(func() { _ = silent.Close() })
-	const password = "pa$$w0rd"
-	for _, test := range []struct {
-		name, url, says string
-	}{
-		{"wrong password", "amqp://nobody:" + password + "@" + real.Host + "/", "check user and password"},
-		{"unknown vhost", real.Scheme + "://" + real.User.String() + "@" + real.Host + "/no-such-vhost", "no-such-vhost"},
-		{"nothing listens", "amqp://nobody:" + password + "@" + closed.Addr().String(), "check that RabbitMQ runs there"},
-		{"unknown host", "amqp://nobody:" + password + "@no-such-host.invalid", "cannot be resolved"},
-		{"no answer", "amqp://nobody:" + password + "@" + silent.Addr().String(), "does not answer"},
-		{"no TLS", "amqps://nobody:" + password + "@" + real.Host, "TLS"},
-		{"wrong scheme", "http://nobody:" + password + "@" + real.Host, "amqp://"},
-		{"unescaped password", "amqp://nobody:" + password + "%zz@" + real.Host, "percent-encode"},
-		{"no port", "amqp://nobody:" + password + "@" + real.Hostname() + ":x", "host:port"},
-		{"unknown mechanism", "amqp://nobody:" + password + "@" + real.Host + "?auth_mechanism=scram", "auth_mechanism"},
-		{"other mechanism", "amqp://nobody:" + password + "@" + real.Host + "?auth_mechanism=amqplain", "check user and password"},
-		{"no scheme", "localhost:5672", "amqp://"},
+	const user = "nobody:" + password + "@"
+	for name, m := range map[string]mistake{
+		"wrong password":            {url: "amqp://" + user + rabbit + "/", says: `refuses the login of user "nobody": check user and password`},
+		"wrong password, AMQPLAIN":  {url: "amqp://" + user + rabbit, mechanism: "AMQPLAIN", says: "check user and password"},
+		"mechanism in the URL":      {url: "amqp://" + user + rabbit + "?auth_mechanism=amqplain", says: "check user and password"},
+		"mechanism not offered":     {url: "amqp://" + user + rabbit, mechanism: "EXTERNAL", says: "enable its plugin rabbitmq_auth_mechanism_ssl"},
+		"unknown mechanism":         {url: "amqp://" + user + rabbit + "?auth_mechanism=scram", says: `auth_mechanism "scram"`},
+		"unknown vhost":             {url: "amqp://guest:guest@" + rabbit + "/no-such-vhost", says: "no-such-vhost"},
+		"nothing listens":           {url: "amqp://" + user + closed.Addr().String(), says: "nothing listens there: check that it runs"},
+		"unknown host":              {url: "amqp://" + user + "no-such-host.invalid", says: "cannot be resolved"},
+		"no answer":                 {url: "amqp://" + user + silent.Addr().String(), says: "does not answer"},
+		"no answer to TLS":          {url: "amqps://" + user + silent.Addr().String(), says: "does not answer"},
+		"port of Kafka":             {url: "amqp://" + user + kafka, says: "check that host and port in the publish URL"},
+		"port of NATS":              {url: "amqp://" + user + nats, says: "speaks NATS' protocol"},
+		"port of PostgreSQL":        {url: "amqp://" + user + postgres, says: "check that host and port in the publish URL"},
+		"port of HTTP":              {url: "amqp://" + user + http, says: "5672"},
+		"port of Kafka, TLS":        {url: "amqps://" + user + kafka, says: "TLS listener"},
+		"port of NATS, TLS":         {url: "amqps://" + user + nats, says: "speaks NATS' protocol"},
+		"port of PostgreSQL, TLS":   {url: "amqps://" + user + postgres, says: "TLS listener"},
+		"port of HTTP, TLS":         {url: "amqps://" + user + http, says: "speaks HTTP"},
+		"TLS to the port without":   {url: "amqps://" + user + rabbit, says: "does not speak TLS: write amqp://"},
+		"wrong scheme":              {url: "http://" + user + rabbit, says: "amqp://"},
+		"no scheme":                 {url: "localhost:5672", says: "amqp://"},
+		"unescaped password":        {url: "amqp://nobody:" + password + "%zz@" + rabbit, says: "percent-encode"},
+		"no port":                   {url: "amqp://" + user + "localhost:x", says: "host:port"},
+		"TLS parameters in the URL": {url: "amqps://" + user + rabbit + "?cacertfile=/ca.pem", says: "OUTBOX_TLS_CA_FILE"},
+		"all of several hosts": {url: "amqp://" + user + closed.Addr().String() + "," + rabbit,
+			says: "nothing listens there: check that it runs, and host and port in the publish URL; RabbitMQ at " + rabbit},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := openAt(t, "", test.url)
-			err := p.Ping(within(t, 2*time.Second))
-			want(t, "the ping", err, publisher.Unavailable)
-			if err == nil || !strings.Contains(err.Error(), test.says) {
-				t.Errorf("ping says %v, want something with %q", err, test.says)
-			}
-			if strings.Contains(fmt.Sprint(err), password) {
-				t.Errorf("ping tells the password: %v", err)
-			}
+			m.check(t)
 		})
 	}
 	unreadable := amqp.New(amqp.Config{URL: func() (string, error) { return "", errors.New("no such file") }})
@@ -68,50 +156,24 @@ func TestPingSaysWhatToChange(t *testing.T) {
 	}
 }
 
+// trusting returns settings for TLS with authorities of a test's own.
+func trusting(pool *x509.CertPool, name string) func() (*tls.Config, error) {
+	return func() (*tls.Config, error) {
+		return &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}, nil
+	}
+}
+
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	certificate, pool := certificate(t, "rabbit.test")
-	plain := listen(t)
-	f := newFake(t, tls.NewListener(plain, &tls.Config{Certificates: []tls.Certificate{certificate}}), func(m *sent) { m.ack() })
-	config := amqp.Config{
+	authority := publishertest.NewAuthority(t)
+	certificate := authority.Issue(t, publishertest.Leaf{Name: "rabbit.test"}).Pair
+	f := newFake(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{certificate}}), func(m *sent) { m.ack() })
+	p := amqp.New(amqp.Config{
 		URL: func() (string, error) { return "amqps://guest:guest@" + f.listener.Addr().String(), nil },
-		TLS: &tls.Config{RootCAs: pool, ServerName: "rabbit.test"},
-	}
-	p := amqp.New(config)
+		TLS: trusting(authority.Pool, "rabbit.test"),
+	})
 	defer p.Close()
 	for i, err := range p.Publish(within(t, 10*time.Second), numbered(2000, 7, "topic")) {
 		want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
 	}
-
-	config.TLS = &tls.Config{RootCAs: pool}
-	stranger := amqp.New(config)
-	defer stranger.Close()
-	if err := stranger.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "certificate") {
-		t.Errorf("ping of a server with another name says %v, want something of its certificate", err)
-	}
-	if config.TLS.ServerName != "" {
-		t.Errorf("the caller's TLS configuration was changed")
-	}
-}
-
-// certificate returns a certificate for a name, and the pool of authorities that trusts it.
-func certificate(t *testing.T, name string) (tls.Certificate, *x509.CertPool) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, IPAddresses: []net.IP{},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	parsed, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(parsed)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}, pool
 }

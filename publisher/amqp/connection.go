@@ -102,7 +102,14 @@ func (c *connection) usable() error {
 
 // lost returns the answer for messages that were not sent on a connection that has ended.
 func (c *connection) lost() error {
-	if cause := c.cause.Load(); cause != nil {
+	var cause error
+	if server := c.cause.Load(); server != nil && server.Server {
+		cause = server
+	} else {
+		_, ended := c.socket.heard()
+		cause = stable(ended)
+	}
+	if cause != nil {
 		return unavailable("connection lost", "the connection to RabbitMQ at %s was lost: %w", c.address, cause)
 	}
 	return unavailable("connection lost", "the connection to RabbitMQ at %s has ended", c.address)

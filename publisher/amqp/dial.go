@@ -1,10 +1,13 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"math/rand/v2"
 	"net"
+	"strings"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -63,8 +66,8 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 	case errors.Is(ctx.Err(), context.Canceled): // by the caller: nobody's failure
 		return nil, publisher.ErrNotAttempted
 	}
-	if p.failed == nil || publisher.ShortOf(p.failed) != publisher.ShortOf(err) {
-		p.log.Warn("rabbitmq cannot be reached", "reason", publisher.ShortOf(err), "error", err)
+	if p.failed == nil || p.failed.Error() != err.Error() {
+		p.log.Debug("rabbitmq cannot be reached", "error", err) // whoever asked says so
 	}
 	p.fail(err)
 	return nil, err
@@ -85,7 +88,8 @@ func (p *Publisher) abortable(cancel context.CancelFunc) bool {
 	return !p.closed
 }
 
-// dial tries each of the URL's hosts once, first the one that worked last.
+// dial tries each of the URL's hosts once, first the one that worked last. The hosts' errors are given
+// in the URL's order, so that the same state of affairs has the same text.
 func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	url, err := p.config.URL()
 	if err != nil {
@@ -95,20 +99,26 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	errs := make([]any, len(urls))
 	for range urls {
-		var conn *connection
-		conn, err = p.dialOne(ctx, urls[p.host%len(urls)])
+		i := p.host % len(urls)
+		conn, err := p.dialOne(ctx, urls[i])
 		if err == nil {
 			return conn, nil
 		}
 		if ctx.Err() != nil {
-			break
+			return nil, err
 		}
-		p.host = (p.host + 1) % len(urls)
+		errs[i] = err
+		p.host = (i + 1) % len(urls)
 	}
-	return nil, err
+	if len(errs) == 1 {
+		return nil, errs[0].(error)
+	}
+	return nil, unavailable(publisher.ShortOf(errs[0].(error)), "none of the hosts can be used: %w"+strings.Repeat("; %w", len(errs)-1), errs...)
 }
 
+// dialOne makes the network connection, with TLS if the URL says so, and logs in.
 func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -116,42 +126,63 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 	if err != nil {
 		return nil, errURL
 	}
-	conn := &connection{address: address(uri), typed: p.config.TypedHeaders, log: p.log, running: &p.running, exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
-	stop := func() bool { return true }
-	config := amqp091.Config{
-		Heartbeat:  heartbeat,
-		Properties: amqp091.NewConnectionProperties(),
-		Dial: func(network, address string) (net.Conn, error) {
-			raw, err := p.config.Dial(ctx, network, address)
-			if err != nil {
-				return nil, err
-			}
-			stop = context.AfterFunc(ctx, func() { _ = raw.Close() })
-			conn.socket = &socket{Conn: raw, dispatched: conn.wake}
-			return conn.socket, nil
-		},
-	}
+	config := amqp091.Config{Heartbeat: heartbeat, Properties: amqp091.NewConnectionProperties()}
 	config.Properties.SetClientConnectionName(p.config.Name)
-	if config.SASL, err = logins(uri, config.Properties); err != nil {
+	if config.SASL, err = logins(uri, config.Properties, p.config.Mechanism); err != nil {
 		return nil, err
 	}
-	if p.config.TLS != nil {
-		config.TLSClientConfig = p.config.TLS.Clone() // the library writes a server name into it
+	a := &attempt{uri: uri, secure: uri.Scheme == "amqps"}
+	for _, way := range config.SASL {
+		a.mechanisms = append(a.mechanisms, way.Mechanism())
 	}
-
-	conn.amqp, err = amqp091.DialConfig(url, config)
+	raw, err := p.config.Dial(ctx, "tcp", address(uri))
+	if err != nil {
+		return nil, a.explain(err)
+	}
+	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
+	conn := &connection{address: address(uri), typed: p.config.TypedHeaders, log: p.log, running: &p.running,
+		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
+	link := raw
+	if a.secure {
+		link, err = p.handshake(ctx, raw, uri.Host)
+	}
+	if err == nil {
+		conn.socket = &socket{Conn: link, raw: raw, dispatched: conn.wake}
+		a.socket = conn.socket
+		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
+		// The library would put a TLS session of its own above the socket, and each message into a record.
+		conn.amqp, err = amqp091.DialConfig("amqp"+strings.TrimPrefix(url, uri.Scheme), config)
+	}
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
 	if err != nil {
-		if conn.socket != nil {
-			_ = conn.socket.Close()
-		}
+		_ = raw.Close()
 		if ctx.Err() != nil {
 			err = ctx.Err() // the handshake only saw the socket closed
 		}
-		return nil, explain(uri, err)
+		return nil, a.explain(err)
 	}
 	conn.start()
 	return conn, nil
+}
+
+// errTLS is that our own TLS settings cannot be used.
+type errTLS struct{ err error }
+
+func (e *errTLS) Error() string { return e.err.Error() }
+
+// handshake begins a TLS session with the settings as they are now.
+func (p *Publisher) handshake(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12}
+	if p.config.TLS != nil {
+		given, err := p.config.TLS()
+		if err != nil {
+			return nil, &errTLS{err}
+		}
+		config = given.Clone()
+	}
+	config.ServerName = cmp.Or(config.ServerName, host)
+	client := tls.Client(raw, config)
+	return client, client.HandshakeContext(ctx)
 }

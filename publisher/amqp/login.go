@@ -21,16 +21,27 @@ func (l login) Response() string {
 	return l.Authentication.Response()
 }
 
-// logins returns the ways to log in that the URL allows, PLAIN if it says nothing.
-func logins(uri amqp091.URI, properties amqp091.Table) ([]amqp091.Authentication, error) {
+// The SASL mechanisms.
+const (
+	mechanismPlain    = "PLAIN"
+	mechanismAMQPlain = "AMQPLAIN"
+	mechanismExternal = "EXTERNAL"
+)
+
+// logins returns the ways to log in: the given mechanism, else those that the URL allows, else PLAIN.
+func logins(uri amqp091.URI, properties amqp091.Table, mechanism string) ([]amqp091.Authentication, error) {
 	var ways []amqp091.Authentication
-	for _, mechanism := range uri.AuthMechanism {
+	mechanisms := uri.AuthMechanism
+	if mechanism != "" {
+		mechanisms = []string{mechanism}
+	}
+	for _, mechanism := range mechanisms {
 		switch strings.ToUpper(mechanism) {
-		case "PLAIN":
+		case mechanismPlain:
 			ways = append(ways, login{uri.PlainAuth(), properties})
-		case "AMQPLAIN":
+		case mechanismAMQPlain:
 			ways = append(ways, login{uri.AMQPlainAuth(), properties})
-		case "EXTERNAL":
+		case mechanismExternal:
 			ways = append(ways, login{&amqp091.ExternalAuth{}, properties})
 		default:
 			return nil, unavailable("bad publish URL", "auth_mechanism %q in the publish URL is not one of plain, amqplain, external", mechanism)

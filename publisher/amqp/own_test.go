@@ -81,6 +81,15 @@ func (o *ownBroker) services(t *testing.T, conf []string, verb string) string {
 	return string(out)
 }
 
+// ctl runs rabbitmqctl.
+func (o *ownBroker) ctl(t *testing.T, arguments ...string) {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(o.dir, "bin", "rabbitmqctl"), append([]string{"--quiet"}, arguments...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("rabbitmqctl %v: %v\n%s", arguments, err, out)
+	}
+}
+
 // write puts a file into a directory and returns its path.
 func write(t *testing.T, dir, name string, content []byte) string {
 	t.Helper()

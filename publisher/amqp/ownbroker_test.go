@@ -7,4 +7,7 @@ func TestOwnBroker(t *testing.T) {
 	t.Parallel()
 	o := newOwnBroker(t)
 	t.Run("neighbours of a refused message", o.neighbours)
+	t.Run("mistakes", o.mistakes)
+	t.Run("rotated password", o.rotatedPassword)
+	t.Run("rotated certificate", o.rotatedCertificate)
 }

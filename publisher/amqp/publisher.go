@@ -30,9 +30,12 @@ type Config struct {
 	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas.
 	// It is asked again for each new connection, so that changed credentials are taken up.
 	URL func() (string, error)
-	// TLS is used with amqps; nil leaves it to the URL's parameters and the system's certificates.
-	// An empty ServerName stands for the URL's host.
-	TLS *tls.Config
+	// TLS returns the settings for amqps and is asked again for each new connection; nil stands for the
+	// system's authorities. An empty ServerName stands for the URL's host.
+	TLS func() (*tls.Config, error)
+	// Mechanism is the SASL mechanism: PLAIN, AMQPLAIN or EXTERNAL. Empty leaves it to the URL's
+	// parameter auth_mechanism, without which it is PLAIN.
+	Mechanism string
 	// Exchange is what messages are published to that name none; "" is the default exchange, where the
 	// topic names a queue.
 	Exchange string

@@ -21,6 +21,7 @@ const (
 // The socket gathers the writes of a burst, bounds them by a context, and reports reads.
 type socket struct {
 	net.Conn
+	raw net.Conn // below TLS, or the same
 
 	// dispatched is called whenever the library comes back to read more: everything read before has
 	// then been handled, confirms and returns included.
@@ -32,6 +33,10 @@ type socket struct {
 
 	broken atomic.Pointer[error] // the write that failed
 
+	hearing sync.Mutex
+	first   []byte // that the peer has sent, at most a few
+	ended   error  // of the first read that failed
+
 	expiring sync.Mutex
 	expired  int // bursts whose context has ended and whose write deadline is in force
 }
@@ -42,8 +47,32 @@ func (s *socket) Read(b []byte) (int, error) {
 	if broken := s.broken.Load(); err != nil && broken != nil {
 		err = *broken // why the connection was closed under the read
 	}
+	s.hear(b[:n], err)
 	return n, err
 }
+
+// hear remembers how the peer began and why it ended, of which the library only keeps a text.
+func (s *socket) hear(b []byte, err error) {
+	const few = 8
+	s.hearing.Lock()
+	defer s.hearing.Unlock()
+	if len(s.first) < few {
+		s.first = append(s.first, b[:min(len(b), few-len(s.first))]...)
+	}
+	if s.ended == nil {
+		s.ended = err
+	}
+}
+
+// heard returns the first bytes that the peer has sent, and why the connection has ended, if it has.
+func (s *socket) heard() (first []byte, ended error) {
+	s.hearing.Lock()
+	defer s.hearing.Unlock()
+	return s.first, s.ended
+}
+
+// Close ends the connection without a goodbye in TLS, which could block.
+func (s *socket) Close() error { return s.raw.Close() }
 
 // Write takes all of b, or breaks the connection.
 func (s *socket) Write(b []byte) (int, error) {

@@ -14,7 +14,7 @@ func newTestSocket(t *testing.T) (s *socket, peer net.Conn) {
 	t.Helper()
 	here, there := net.Pipe()
 	t.Cleanup(func() { _ = here.Close(); _ = there.Close() })
-	return &socket{Conn: here, dispatched: func() {}}, there
+	return &socket{Conn: here, raw: here, dispatched: func() {}}, there
 }
 
 func TestBurstIsWrittenAtOnce(t *testing.T) {

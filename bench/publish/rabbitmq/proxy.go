@@ -46,7 +46,7 @@ func throughProxies(ctx context.Context, broker string) (secure, plain *ours, er
 	if plain, err = open(nil, amqp.Config{}, "amqp"); err != nil {
 		return nil, nil, err
 	}
-	if secure, err = open(server, amqp.Config{TLS: client}, "amqps"); err != nil {
+	if secure, err = open(server, amqp.Config{TLS: func() (*tls.Config, error) { return client, nil }}, "amqps"); err != nil {
 		plain.close()
 		return nil, nil, err
 	}

@@ -1,0 +1,24 @@
+package cli
+
+import (
+	"crypto/tls"
+	"log/slog"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+)
+
+// newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
+// again for each connection.
+func newAMQP(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) publisher.Publisher {
+	c := amqp.Config{
+		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
+		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Name: clientName, Logger: logger,
+	}
+	if broker.TLS {
+		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
+	}
+	return amqp.New(c)
+}

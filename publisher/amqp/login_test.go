@@ -1,0 +1,105 @@
+package amqp_test
+
+import (
+	"crypto/tls"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// mistakes are those that need a broker with TLS and client certificates.
+func (o *ownBroker) mistakes(t *testing.T) {
+	user := "nobody:" + password + "@"
+	other := publishertest.NewAuthority(t)
+	trusted := func(certificates ...tls.Certificate) *tls.Config {
+		return &tls.Config{RootCAs: o.authority.Pool, Certificates: certificates, MinVersion: tls.VersionTLS12}
+	}
+	nameless := trusted()
+	nameless.ServerName = "rabbit.test"
+	expired := newFake(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{o.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true}).Pair}}), nil)
+	_, port, _ := strings.Cut(expired.listener.Addr().String(), ":")
+	plain := strings.TrimSuffix(strings.TrimPrefix(o.harness.url, "amqp://guest:guest@"), "/")
+	for name, m := range map[string]mistake{
+		"system's authorities":          {url: "amqps://" + user + o.secure, says: "signed by an unknown authority: give that one's certificate as OUTBOX_TLS_CA_FILE"},
+		"wrong authority":               {url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool}, says: "OUTBOX_TLS_CA_FILE"},
+		"wrong name":                    {url: "amqps://" + user + o.secure, tls: nameless, says: "OUTBOX_TLS_SERVER_NAME"},
+		"expired certificate":           {url: "amqps://" + user + "localhost:" + port, tls: trusted(), says: "renew it"},
+		"wrong password over TLS":       {url: "amqps://" + user + o.secure, tls: trusted(), says: "check user and password"},
+		"no TLS to the port with":       {url: "amqp://" + user + o.secure, says: "amqps://"},
+		"TLS to the port without":       {url: "amqps://" + user + plain, tls: trusted(), says: "does not speak TLS"},
+		"EXTERNAL without certificate":  {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
+		"EXTERNAL, no such user":        {url: "amqps://" + o.secure, tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user"},
+		"client of unknown authority":   {url: "amqps://" + o.secure, tls: trusted(other.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
+		"expired client certificate":    {url: "amqps://" + o.secure, tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest", Expired: true}).Pair), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
+		"mechanism AMQPLAIN not there":  {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "AMQPLAIN", says: "OUTBOX_AMQP_SASL_MECHANISM"},
+		"vhost of the certificate user": {url: "amqps://" + o.secure + "/none", tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			m.check(t)
+		})
+	}
+}
+
+// A password that is changed at the broker and in the file is used at the next connection.
+func (o *ownBroker) rotatedPassword(t *testing.T) {
+	o.ctl(t, "add_user", "rotating", "first")
+	o.ctl(t, "set_permissions", "rotating", ".*", ".*", ".*")
+	host := strings.TrimPrefix(o.harness.url, "amqp://guest:guest@")
+	path := write(t, t.TempDir(), "url", []byte("amqp://rotating:first@"+host))
+	p := amqp.New(amqp.Config{URL: func() (string, error) {
+		url, err := os.ReadFile(path)
+		return string(url), err
+	}})
+	defer p.Close()
+	topic := o.harness.Topic(t)
+	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] }
+	want(t, "a message", publish(), publisher.Accepted)
+
+	o.ctl(t, "change_password", "rotating", "second")
+	want(t, "a message on the connection that is there", publish(), publisher.Accepted)
+	o.ctl(t, "close_all_user_connections", "rotating", "rotation")
+	await(t, func() bool {
+		err := publish()
+		return err != nil && publisher.ShortOf(err) == "login refused"
+	})
+	write(t, "", path, []byte("amqp://rotating:second@"+host))
+	await(t, func() bool { return publish() == nil })
+}
+
+// A client certificate that is renewed on disk is used at the next connection.
+func (o *ownBroker) rotatedCertificate(t *testing.T) {
+	o.ctl(t, "add_user", "certified", "unused")
+	o.ctl(t, "clear_password", "certified")
+	o.ctl(t, "set_permissions", "certified", ".*", ".*", ".*")
+	var current atomic.Pointer[tls.Certificate]
+	first := o.authority.Issue(t, publishertest.Leaf{Name: "certified"})
+	current.Store(&first.Pair)
+	p := amqp.New(amqp.Config{
+		URL: func() (string, error) { return "amqps://" + o.secure, nil }, Mechanism: "EXTERNAL",
+		TLS: func() (*tls.Config, error) {
+			return &tls.Config{RootCAs: o.authority.Pool, Certificates: []tls.Certificate{*current.Load()}, MinVersion: tls.VersionTLS12}, nil
+		},
+	})
+	defer p.Close()
+	topic := o.harness.Topic(t)
+	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] }
+	want(t, "a message", publish(), publisher.Accepted)
+
+	stranger := o.authority.Issue(t, publishertest.Leaf{Name: "stranger"})
+	current.Store(&stranger.Pair)
+	o.ctl(t, "close_all_user_connections", "certified", "rotation")
+	await(t, func() bool {
+		err := publish()
+		return err != nil && publisher.ShortOf(err) == "login refused"
+	})
+	second := o.authority.Issue(t, publishertest.Leaf{Name: "certified"})
+	current.Store(&second.Pair)
+	await(t, func() bool { return publish() == nil })
+}
