@@ -101,6 +101,10 @@ chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEE
 	  ../bin/chaos --broker $$broker --clean --duration $(DURATION) || failed=1; \
 	done; exit $$failed
 
+.PHONY: mutants
+mutants: ## break the relay on purpose, rule by rule, and see that a test notices; prints a table
+	@$(SERVICES) run -- go run ./mutants
+
 .PHONY: services
 services: ## obtain and start PostgreSQL, PgBouncer, Kafka, NATS and RabbitMQ
 	@$(SERVICES) up

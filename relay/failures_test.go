@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"context"
 	"fmt"
 	"strconv"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -197,4 +199,38 @@ func TestFailedKeysAreBounded(t *testing.T) {
 	if others > 50 {
 		t.Errorf("%d of 1000 other keys are taken for failed ones", others)
 	}
+}
+
+// A refusal that the last owner of a shard had under way can be written after its next owner has looked at the failed
+// rows. The younger rows of the key do not flow then either.
+func TestRefusalOfTheLastOwnerIsWrittenLate(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BlockFailed = true
+		s.fill(2, 10, "t")
+		cancel, done := s.startOn(&lateRefusal{simTable: s.table, id: "k0-0"})
+		time.Sleep(time.Minute)
+		if got := len(relayedOf(s, "k0")); got != 0 {
+			t.Errorf("%d rows of the key were relayed", got)
+		}
+		if got := len(relayedOf(s, "k1")); got != 10 {
+			t.Errorf("%d of 10 rows of the other key were relayed", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// lateRefusal is a table in which somebody else's refusal is committed just after the first read of failed rows.
+type lateRefusal struct {
+	*simTable
+	id   string
+	once sync.Once
+}
+
+func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	page, err := l.simTable.Failed(ctx, q)
+	l.once.Do(func() {
+		_, _, _ = l.Refuse(ctx, []outbox.Refusal{{ID: l.id, Attempt: 1, Error: "no", Failed: true}})
+	})
+	return page, err
 }
