@@ -19,6 +19,8 @@ type broker interface {
 	// consume calls receive with the body of every message from the first on, each as soon as it is there,
 	// until ctx ends. Those of one key come one after the other.
 	consume(ctx context.Context, topic string, receive func([]byte)) error
+	// publish publishes one message and waits for the acknowledgement.
+	publish(ctx context.Context, topic string, body []byte) error
 	close()
 }
 

@@ -112,4 +112,13 @@ func (b *kafkaBroker) consumePartition(ctx context.Context, topic string, partit
 	}
 }
 
+func (b *kafkaBroker) publish(ctx context.Context, topic string, body []byte) error {
+	response, err := b.client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll,
+		Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes(body)})})
+	if err != nil {
+		return err
+	}
+	return response.Error
+}
+
 func (b *kafkaBroker) close() { b.transport.CloseIdleConnections() }

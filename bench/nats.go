@@ -56,4 +56,9 @@ func (b *natsBroker) consume(ctx context.Context, topic string, receive func([]b
 	return nil
 }
 
+func (b *natsBroker) publish(ctx context.Context, topic string, body []byte) error {
+	_, err := b.js.Publish(ctx, topic, body)
+	return err
+}
+
 func (b *natsBroker) close() { b.conn.Close() }

@@ -6,11 +6,13 @@ import (
 	"io"
 	"os"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish/kafka"
 	"github.com/outbox-relay/outbox-relay/bench/publish/rabbitmq"
 )
 
 // publishers measure a publisher alone, by broker, and print a table of their own.
 var publishers = map[string]func(ctx context.Context, out io.Writer, url string, rows int) error{
+	"kafka":    kafka.Run,
 	"rabbitmq": rabbitmq.Run,
 }
 

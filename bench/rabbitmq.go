@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -12,6 +13,9 @@ import (
 type rabbitBroker struct {
 	conn    *amqp091.Connection
 	channel *amqp091.Channel
+
+	mu         sync.Mutex // a channel with confirms numbers its publishes
+	confirming *amqp091.Channel
 }
 
 func newRabbit(address string) (*rabbitBroker, error) {
@@ -20,7 +24,14 @@ func newRabbit(address string) (*rabbitBroker, error) {
 		return nil, err
 	}
 	channel, err := conn.Channel()
-	return &rabbitBroker{conn: conn, channel: channel}, err
+	if err != nil {
+		return nil, err
+	}
+	confirming, err := conn.Channel()
+	if err != nil {
+		return nil, err
+	}
+	return &rabbitBroker{conn: conn, channel: channel, confirming: confirming}, confirming.Confirm(false)
 }
 
 func (b *rabbitBroker) create(_ context.Context, topic string) error {
@@ -55,25 +66,26 @@ func (b *rabbitBroker) consume(ctx context.Context, topic string, receive func([
 	return nil
 }
 
+func (b *rabbitBroker) publish(ctx context.Context, topic string, body []byte) error {
+	b.mu.Lock()
+	confirm, err := b.confirming.PublishWithDeferredConfirmWithContext(ctx, "", topic, false, false,
+		amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: body})
+	b.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	if confirmed, err := confirm.WaitContext(ctx); err != nil || !confirmed {
+		return errors.Join(errors.New("not confirmed"), err)
+	}
+	return nil
+}
+
 // oneByOne measures how many messages a second a queue confirms when each waits for the one before.
 func (b *rabbitBroker) oneByOne(ctx context.Context, topic string, enough time.Duration) (float64, error) {
-	channel, err := b.conn.Channel()
-	if err != nil {
-		return 0, err
-	}
-	defer channel.Close()
-	if err := channel.Confirm(false); err != nil {
-		return 0, err
-	}
 	body := make([]byte, 512)
 	started, n := time.Now(), 0
 	for ; time.Since(started) < enough; n++ {
-		confirm, err := channel.PublishWithDeferredConfirmWithContext(ctx, "", topic, true, false,
-			amqp091.Publishing{DeliveryMode: amqp091.Persistent, Body: body})
-		if err != nil {
-			return 0, err
-		}
-		if _, err := confirm.WaitContext(ctx); err != nil {
+		if err := b.publish(ctx, topic, body); err != nil {
 			return 0, err
 		}
 	}

@@ -66,6 +66,11 @@ func (r *report) judge(on, what, format string, value float64, b bound) {
 	r.lines = append(r.lines, []string{on, what, fmt.Sprintf(format, value), none, none, b.text(format), b.verdict(value)})
 }
 
+// judgeBeside adds a figure that has a target itself, and a reference.
+func (r *report) judgeBeside(on, what, format string, value, reference float64, b bound) {
+	r.lines = append(r.lines, append(beside(on, what, format, []float64{value}, []float64{reference}), b.text(format), b.verdict(value)))
+}
+
 // state adds a figure without a target.
 func (r *report) state(on, what, format string, value float64) {
 	r.lines = append(r.lines, []string{on, what, fmt.Sprintf(format, value), none, none, none, none})

@@ -17,8 +17,9 @@ type traffic struct {
 	perSecond  float64 // of all writers together; the pauses vary
 	writers    int     // keys is a multiple of it
 	keys       int
-	notify     bool          // each statement notifies the relay's channel
-	late       time.Duration // transactions stay open for up to so long between insert and commit
+	notify     bool                                         // each statement notifies the relay's channel
+	direct     func(ctx context.Context, body []byte) error // publishes the row after its commit; nil for none
+	late       time.Duration                                // transactions stay open for up to so long between insert and commit
 }
 
 // commit is when a row was committed, by the clock of its writer.
@@ -84,6 +85,12 @@ func (t traffic) write(ctx context.Context, database, topic string, writer int, 
 		c.returned = time.Now()
 		if err != nil {
 			return fmt.Errorf("insert: %w", err)
+		}
+		if t.direct == nil {
+			continue
+		}
+		if err := t.direct(ctx, fmt.Appendf(nil, `{"n": "%09d", "data": "%0479d"}`, n, 0)); err != nil {
+			return fmt.Errorf("publish: %w", err)
 		}
 	}
 	return nil
