@@ -26,6 +26,7 @@
 #   SERVICES_TIMEOUT      seconds that a service may take to become ready; default 90
 #   KAFKA_SESSION_MS      how long a crashed Kafka is kept out; default 2000
 #   SERVICES_KAFKA_PROPERTIES  further lines for the server.properties of a native Kafka; the last of a name counts
+#   SERVICES_NATS_CONF         further lines for the nats.conf of a native NATS
 #   SERVICES_RABBITMQ_CONF     further lines for the rabbitmq.conf of a native RabbitMQ
 #   SERVICES_RABBITMQ_PLUGINS  its plugins, separated by commas
 #   KAFKA_ADVERTISED_PORT the port that Kafka tells its clients, that of a proxy; default its own

@@ -157,35 +157,7 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		"HTTP with TLS":         {"kafka+tls://" + serveHTTP(t), settings{ca}, []string{noTLS}},
 		"another server, TLS":   {"kafka+tls://" + serveTLS(t, good), settings{ca}, []string{"Kafka's"}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			outbox := newTable(t)
-			outbox.insert("orders", 0, 20, 5)
-			r := startRelay(t, outbox.env(c.address, c.env...))
-			r.awaitNotReady(c.says...)
-			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
-			awaitRetries(t, r)
-			if warnings := r.records("WARN"); len(warnings) != 1 {
-				t.Errorf("%d lines instead of one: %v", len(warnings), warnings)
-			}
-			_, body := r.get("/readyz?verbose")
-			t.Log(body)
-			if strings.Contains(body+r.logged(), "hunter2") {
-				t.Error("a secret is told")
-			}
-			r.stop()
-			if touched := outbox.count("attempt <> 1 or last_error is not null or relayed_at is not null"); touched > 0 {
-				t.Errorf("%d rows were touched", touched)
-			}
-		})
-	}
-}
-
-// awaitRetries gives the relay time for some more tries.
-func awaitRetries(t *testing.T, r *relay) {
-	t.Helper()
-	<-time.After(1500 * time.Millisecond)
-	if !r.running() {
-		t.Error("the relay has ended")
+		t.Run(name, func(t *testing.T) { checkMistake(t, c.address, c.env, c.says) })
 	}
 }
 

@@ -18,6 +18,7 @@ listen: 127.0.0.1:$NATS_PORT
 http: 127.0.0.1:$NATS_HTTP_PORT
 max_payload: 1MB
 jetstream { store_dir: "$data/store", max_memory_store: 1GB, max_file_store: 40GB }
+${SERVICES_NATS_CONF:-}
 CONF
   spawn nats "$CHECKOUT/bin/nats-server" -c "$data/nats.conf"
   until_ready nats nats_healthy

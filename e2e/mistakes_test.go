@@ -1,0 +1,196 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// checkMistake starts a relay with a mistake in the settings of its broker. One line says what to change,
+// with all of the words: in the log, however often it is tried again, in /readyz?verbose, and in doctor. No
+// row is touched and no secret told.
+func checkMistake(t *testing.T, publishURL string, env settings, says []string) {
+	t.Helper()
+	outbox := newTable(t)
+	outbox.insert("orders", 0, 20, 5)
+	env = outbox.env(publishURL, env...)
+	r := startRelay(t, env)
+	r.awaitNotReady(says...)
+	await(t, "the log says it", func() bool { return containsAll(r.logged(), says) })
+	d := doctor(t, env)
+	if found := d.errors(); len(found) != 1 || found[0].Area != "destination" || !containsAll(found[0].Subject+" "+found[0].Found+": "+found[0].Remedy, says) {
+		t.Errorf("doctor says %+v, want %q", found, says)
+	}
+	awaitRetries(t, r)
+	if warnings := r.records("WARN"); len(warnings) != 1 {
+		t.Errorf("%d lines instead of one: %v", len(warnings), warnings)
+	}
+	_, body := r.get("/readyz?verbose")
+	t.Log(body)
+	if strings.Contains(body+r.logged(), "hunter2") {
+		t.Error("a secret is told")
+	}
+	r.stop()
+	if touched := outbox.count("attempt <> 1 or last_error is not null or relayed_at is not null"); touched > 0 {
+		t.Errorf("%d rows were touched", touched)
+	}
+}
+
+// awaitRetries gives the relay time for some more tries.
+func awaitRetries(t *testing.T, r *relay) {
+	t.Helper()
+	<-time.After(1500 * time.Millisecond)
+	if !r.running() {
+		t.Error("the relay has ended")
+	}
+}
+
+// mistake is a publish URL and settings that do not lead to a broker, and what is said of it.
+type mistake struct {
+	url  string
+	env  settings
+	says []string
+}
+
+// checkMistakes checks each in a test of its own.
+func checkMistakes(t *testing.T, mistakes map[string]mistake) {
+	for name, m := range mistakes {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			checkMistake(t, m.url, m.env, m.says)
+		})
+	}
+}
+
+// secured is a directory with a certificate authority, for a broker with TLS.
+type secured struct {
+	dir       string
+	authority *publishertest.Authority
+	server    publishertest.Leaf // for localhost
+}
+
+func newSecured(t *testing.T) *secured {
+	t.Helper()
+	s := &secured{dir: t.TempDir(), authority: publishertest.NewAuthority(t)}
+	s.server = s.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	return s
+}
+
+// write puts a file into the directory and returns its path.
+func (s *secured) write(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(s.dir, name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// hostOf returns host:port of one of the shared services.
+func hostOf(t *testing.T, variable string) string {
+	t.Helper()
+	u, err := url.Parse(endpoint(t, variable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// TestNATSMistakes goes through all the ways in which a login to NATS goes wrong.
+func TestNATSMistakes(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	set := newServices(t, "secure-nats", 1450, "SERVICES_MODE=native", "SERVICES_NATS_CONF="+fmt.Sprintf(
+		"authorization { users = [{user: relay, password: \"old-hunter2\"}] }\ntls { cert_file: %q, key_file: %q }",
+		s.write(t, "server.pem", s.server.Cert), s.write(t, "server.key", s.server.Key)))
+	set.run("up", "nats")
+	secure := strings.Replace(strings.TrimPrefix(set.address("TEST_NATS_URL"), "nats://"), "127.0.0.1", "localhost", 1)
+	ca := "OUTBOX_TLS_CA_FILE=" + s.write(t, "ca.pem", s.authority.PEM)
+	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", publishertest.NewAuthority(t).PEM)
+	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
+	const right = "relay:old-hunter2@"
+	checkMistakes(t, map[string]mistake{
+		"wrong password":      {"nats+tls://relay:wrong-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
+		"wrong user":          {"nats+tls://nobody:old-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
+		"wrong token":         {"nats+tls://" + secure, settings{ca, "OUTBOX_NATS_TOKEN=hunter2"}, []string{"refuses the login", "_TOKEN"}},
+		"no login":            {"nats+tls://" + secure, settings{ca}, []string{"refuses the login"}},
+		"wrong CA":            {"nats+tls://" + right + secure, settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"no CA":               {"nats+tls://" + right + secure, nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"another name":        {"nats+tls://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1), settings{ca}, []string{"OUTBOX_TLS_SERVER_NAME"}},
+		"expired certificate": {"nats+tls://" + serveNATS(t, expired), settings{ca}, []string{"expired"}},
+		"TLS on a plain port": {"nats+tls://" + hostOf(t, "TEST_NATS_URL"), settings{ca}, []string{"TLS", "nats://"}},
+		"plain on a TLS port": {"nats://" + right + secure, nil, []string{"TLS"}},
+		"nobody":              {"nats://" + nobody, nil, []string{nobody, "connection refused"}},
+		"unknown host":        {"nats://nowhere.invalid", nil, []string{"nowhere.invalid"}},
+		"Kafka":               {"nats://" + hostOf(t, "TEST_KAFKA_URL"), nil, []string{"greeting", "port"}},
+		"RabbitMQ":            {"nats://" + hostOf(t, "TEST_AMQP_URL"), nil, []string{"port"}},
+		"PostgreSQL":          {"nats://" + hostOf(t, "TEST_DATABASE_URL"), nil, []string{"greeting", "port"}},
+		"HTTP":                {"nats://" + serveHTTP(t), nil, []string{"port"}},
+	})
+}
+
+// serveNATS returns the address of what greets as a NATS server does and shows that certificate.
+func serveNATS(t *testing.T, l publishertest.Leaf) string {
+	t.Helper()
+	listener := listen(t)
+	go serve(listener, func(c net.Conn) {
+		_, _ = c.Write([]byte(`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
+		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()) // the client ends it
+	})
+	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+// TestRabbitMistakes is the same for RabbitMQ.
+func TestRabbitMistakes(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	secure := freeLocal(t)
+	_, port, err := net.SplitHostPort(secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := newServices(t, "secure-rabbitmq", 1550, "SERVICES_MODE=native", "SERVICES_RABBITMQ_CONF="+strings.Join([]string{
+		"listeners.ssl.default = 127.0.0.1:" + port,
+		"ssl_options.cacertfile = " + s.write(t, "ca.pem", s.authority.PEM),
+		"ssl_options.certfile = " + s.write(t, "server.pem", s.server.Cert),
+		"ssl_options.keyfile = " + s.write(t, "server.key", s.server.Key),
+	}, "\n"))
+	set.run("up", "rabbitmq")
+	plain := set.address("TEST_AMQP_URL")
+	u, err := url.Parse(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := u.User.Password()
+	right := u.User.Username() + ":" + password + "@"
+	ca := "OUTBOX_TLS_CA_FILE=" + s.write(t, "ca.pem", s.authority.PEM)
+	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", publishertest.NewAuthority(t).PEM)
+	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
+	const elsewhere = "host and port in the publish URL"
+	checkMistakes(t, map[string]mistake{
+		"wrong password":      {"amqps://" + u.User.Username() + ":wrong-hunter2@" + secure + "/", settings{ca}, []string{"login", "user and password"}},
+		"wrong user":          {"amqps://nobody:hunter2@" + secure + "/", settings{ca}, []string{"nobody", "user and password"}},
+		"without TLS":         {"amqp://nobody:hunter2@" + u.Host + "/", nil, []string{"nobody", "user and password"}},
+		"wrong vhost":         {"amqps://" + right + secure + "/missing", settings{ca}, []string{"missing", "vhost"}},
+		"wrong CA":            {"amqps://" + right + secure + "/", settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"no CA":               {"amqps://" + right + secure + "/", nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"another name":        {"amqps://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1) + "/", settings{ca}, []string{"another name", "OUTBOX_TLS_SERVER_NAME"}},
+		"expired certificate": {"amqps://" + right + serveTLS(t, expired) + "/", settings{ca}, []string{"renew it"}},
+		"TLS on a plain port": {"amqps://" + right + u.Host + "/", settings{ca}, []string{"amqp://"}},
+		"plain on a TLS port": {"amqp://" + right + secure + "/", nil, []string{"amqps://"}},
+		"nobody":              {"amqp://" + right + nobody + "/", nil, []string{nobody, "host and port"}},
+		"unknown host":        {"amqp://" + right + "nowhere.invalid/", nil, []string{"nowhere.invalid", "host"}},
+		"Kafka":               {"amqp://" + right + hostOf(t, "TEST_KAFKA_URL") + "/", nil, []string{elsewhere}},
+		"NATS":                {"amqp://" + right + hostOf(t, "TEST_NATS_URL") + "/", nil, []string{elsewhere}},
+		"PostgreSQL":          {"amqp://" + right + hostOf(t, "TEST_DATABASE_URL") + "/", nil, []string{elsewhere}},
+		"HTTP":                {"amqp://" + right + serveHTTP(t) + "/", nil, []string{elsewhere}},
+	})
+}
