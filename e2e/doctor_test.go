@@ -64,7 +64,7 @@ func (d diagnosis) says(severity, check string, words ...string) bool {
 }
 
 // examinesTopics reports whether doctor looks at the topics of this kind of broker.
-func examinesTopics(b broker) bool { return b.name() == "kafka" }
+func examinesTopics(b broker) bool { return b.name() != "rabbitmq" }
 
 // TestDoctorWell: with everything there, no error; beside a relay that runs, which it does not disturb, and
 // nothing has changed or arrived.
@@ -316,7 +316,7 @@ func TestDoctorBroker(t *testing.T) {
 // TestDoctorDestinations: each is examined with its own topics; rows that go nowhere are told.
 func TestDoctorDestinations(t *testing.T) {
 	t.Parallel()
-	k, n := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
+	k, n := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newNATS(t, endpoint(t, "TEST_NATS_URL"))
 	ours := uniqueTopic()
 	k.create(t, ours+"-k.x")
 	outbox := newTable(t)

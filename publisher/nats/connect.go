@@ -86,19 +86,15 @@ func (p *Publisher) start() {
 // run keeps one link up until ctx ends.
 func (p *Publisher) run(ctx context.Context) {
 	defer close(p.stopped)
-	known, pause, told := p.servers, firstPause, map[string]bool{}
+	known, pause := p.servers, firstPause
 	for ctx.Err() == nil {
 		link, err := p.dial(ctx, known)
 		if err != nil {
-			if short := publisher.ShortOf(err); !told[short] && ctx.Err() == nil {
-				p.logger.Warn("cannot connect to NATS", "error", err)
-				told[short] = true
-			}
+			p.logger.Debug("cannot connect to NATS", "error", err) // whoever asks says so
 			p.report(nil, err)
 		} else {
 			since := time.Now()
 			known = p.hold(ctx, link)
-			clear(told)
 			if time.Since(since) > lastPause { // else the server takes us and throws us out again
 				pause = firstPause
 			}

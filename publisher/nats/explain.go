@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -61,7 +62,7 @@ type attempt struct {
 // explain returns what is wrong, by what nats.go or the network said.
 func (a attempt) explain(err error) *trouble {
 	t := func(short, found, remedy string) *trouble {
-		return &trouble{short: short, found: fmt.Sprintf(found, a.server.address), err: err, remedy: remedy}
+		return &trouble{short: short, found: fmt.Sprintf(found, a.server.address), err: stable(err), remedy: remedy}
 	}
 	login := func(found, remedy string) *trouble {
 		refused := t("login refused", found, remedy)
@@ -118,6 +119,17 @@ func (a attempt) explain(err error) *trouble {
 	}
 }
 
+// stable returns the error as it is at each try: a network's read error names a port of our own, which is
+// another one each time, and a wait ends by one of two clocks.
+func stable(err error) error {
+	if operation, ok := errors.AsType[*net.OpError](err); ok && errors.Is(operation.Err, os.ErrDeadlineExceeded) {
+		return context.DeadlineExceeded
+	} else if ok && operation.Op == "read" {
+		return operation.Err
+	}
+	return err
+}
+
 // explainTLS tells failed handshakes apart.
 func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err error) *trouble {
 	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
@@ -126,7 +138,10 @@ func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err er
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isInvalid && invalid.Reason == x509.Expired:
-		return t("certificate expired", "the certificate of NATS server %s is out of its time", "renew the server's certificate, or correct the clock")
+		expired := t("certificate expired", "the certificate of NATS server %s is out of its time", "renew the server's certificate, or correct the clock")
+		// The library's text holds the time of day, so it would be another one at each try.
+		expired.err = fmt.Errorf("it has expired or is not yet valid: from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
+		return expired
 	case authority && !a.tls:
 		return t("certificate untrusted", "NATS server %s wants TLS, and the system does not know who signed its certificate", "write nats+tls:// and give its authority in OUTBOX_TLS_CA_FILE")
 	case authority:
