@@ -80,6 +80,9 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		err = &errExpired{invalid.Cert}
 	}
+	if operation, ok := errors.AsType[*net.OpError](err); ok && (operation.Op == "read" || operation.Op == "write") {
+		err = operation.Err // without a port of our own, which would make it another text each time
+	}
 	link := func(short, found, remedy string) error { return &linkError{short, address, found, remedy, err} }
 	_, dns := errors.AsType[*net.DNSError](err)
 	_, mechanism := errors.AsType[*errMechanism](err)
