@@ -24,10 +24,20 @@ var meanings = map[int]meaning{
 	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
 	10097: {publisher.Permanent, 0, "headers too large", ""},
 
+	// A header asks for what the stream does not do. Rows cannot have such headers, which begin with Nats-.
+	10111: {publisher.Permanent, 0, "rollup refused", "allow rollups in the stream, or send no Nats-Rollup"},
+	10165: {publisher.Permanent, 0, "header refused", ""},
+	10166: {publisher.Permanent, 0, "header refused", "allow message TTLs in the stream"},
+	10168: {publisher.Permanent, 0, "header refused", ""},
+	10170: {publisher.Permanent, 0, "header refused", ""},
+	10171: {publisher.Permanent, 0, "header refused", ""},
+	10188: {publisher.Permanent, 0, "header refused", "allow schedules in the stream"},
+
 	// The stream is not there, is another one than expected, or takes no such messages.
 	10059: {publisher.Topology, publisher.ScopeTopic, "no stream", "create it"},
 	10060: {publisher.Topology, publisher.ScopeTopic, "wrong stream", "another stream than expected takes the subject"},
 	10109: {publisher.Topology, publisher.ScopeTopic, "stream sealed", "the stream is read-only for ever: move the subject to another"},
+	10172: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream's counter is broken"},
 	10120: {publisher.Topology, publisher.ScopeTopic, "no account limits", "give the account a tier for the stream's replicas"},
 	10169: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream takes counters only"},
 	// JetStream as a whole is missing: no subject of the account can work.

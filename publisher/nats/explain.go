@@ -153,9 +153,11 @@ func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err er
 	case isRecord:
 		return t("no TLS", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL, or write nats:// if it is a NATS server without TLS")
 	case isAlert(err):
-		return t("certificate refused", "NATS server %s refuses our side of TLS", "give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
+		return t("TLS refused", "NATS server %s refuses our side of TLS", "give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
 	default:
-		return t("TLS failed", "the TLS handshake with NATS server %s failed", "check OUTBOX_TLS_CA_FILE and the server's certificate")
+		// Among others the end of the connection behind the handshake, which may be seen before its alert.
+		return t("TLS refused", "the TLS handshake with NATS server %s failed",
+			"check the port, and whether the server wants a client certificate (OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE)")
 	}
 }
 

@@ -22,7 +22,7 @@ func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(net
 
 // open connects to a server and makes sure that its answers will reach us.
 func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
-	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
 	options, err := p.options(s)
 	try := attempt{server: s, tls: options.Secure, tlsFirst: options.TLSHandshakeFirst}
@@ -95,7 +95,7 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	options.Name = p.config.Name
 	options.NoEcho = true
 	options.AllowReconnect = false
-	options.Timeout = connectTimeout
+	options.Timeout = p.connectTimeout
 	options.PingInterval = pingInterval
 	options.FlusherTimeout = 0           // conn sees to it
 	options.SkipHostLookup = true        // the dialer looks up, and stops with its context

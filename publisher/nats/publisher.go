@@ -62,7 +62,8 @@ type Publisher struct {
 	config         Config
 	servers        []server
 	logger         *slog.Logger
-	hot, hotSynced int // see hotKey and hotKeySynced
+	connectTimeout time.Duration // see the constant
+	hot, hotSynced int           // see hotKey and hotKeySynced
 
 	mu      sync.Mutex
 	link    *link         // nil while not connected
@@ -97,7 +98,7 @@ func New(config Config) (*Publisher, error) {
 		config:  config,
 		servers: servers,
 		logger:  logger,
-		hot:     hotKey, hotSynced: hotKeySynced,
+		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
 		tried:   make(chan struct{}),
 		stopped: make(chan struct{}),
 		hurry:   make(chan struct{}, 1),

@@ -9,6 +9,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"net"
 	"testing"
 	"time"
 )
@@ -42,7 +43,7 @@ func NewAuthority(t testing.TB) *Authority {
 
 // A Leaf is a certificate of a server or client.
 type Leaf struct {
-	Name    string // host or user
+	Name    string // host, IP address or user
 	Expired bool
 
 	Cert, Key []byte // PEM, filled in by Issue
@@ -59,6 +60,9 @@ func (a *Authority) Issue(t testing.TB, l Leaf) Leaf {
 	template := &x509.Certificate{SerialNumber: serial, Subject: pkix.Name{CommonName: l.Name}, DNSNames: []string{l.Name},
 		NotBefore: time.Now().Add(-2 * time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	if ip := net.ParseIP(l.Name); ip != nil {
+		template.DNSNames, template.IPAddresses = nil, []net.IP{ip}
+	}
 	if l.Expired {
 		template.NotAfter = time.Now().Add(-time.Hour)
 	}

@@ -1,0 +1,101 @@
+package nats_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A process is a nats-server of a test's own, which can be stopped, started again and told to read its
+// configuration again.
+type process struct {
+	dir     string
+	address string // host:port
+	cmd     *exec.Cmd
+}
+
+// startServer starts a server with JetStream and the given settings in addition. Names in dir may be
+// used without a path.
+func startServer(t *testing.T, dir, settings string) *process {
+	t.Helper()
+	p := &process{dir: dir, address: "127.0.0.1:-1"}
+	p.configure(t, settings)
+	p.start(t)
+	t.Cleanup(p.stop)
+	return p
+}
+
+func (p *process) configure(t *testing.T, settings string) {
+	t.Helper()
+	config := fmt.Sprintf("listen: %q\nports_file_dir: %q\njetstream { store_dir: %q }\n%s\n", p.address, p.dir, p.dir, settings)
+	write(t, p.dir, "nats.conf", []byte(config))
+}
+
+// start runs the server and waits until it listens.
+func (p *process) start(t *testing.T) {
+	t.Helper()
+	binary, err := filepath.Abs("../../bin/nats-server")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(binary); err != nil {
+		if out, err := exec.CommandContext(t.Context(), "make", "-s", "-C", "../..", "bin/nats-server").CombinedOutput(); err != nil {
+			t.Fatalf("build nats-server: %v\n%s", err, out)
+		}
+	}
+	p.cmd = exec.Command(binary, "-c", "nats.conf")
+	p.cmd.Dir = p.dir
+	var log buffer
+	p.cmd.Stderr = &log
+	if err := p.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ports := filepath.Join(p.dir, fmt.Sprintf("nats-server_%d.ports", p.cmd.Process.Pid))
+	deadline := time.Now().Add(patience)
+	for {
+		var found struct {
+			NATS []string `json:"nats"`
+		}
+		if text, err := os.ReadFile(ports); err == nil && json.Unmarshal(text, &found) == nil && len(found.NATS) > 0 {
+			_, p.address, _ = strings.Cut(found.NATS[0], "://")
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("nats-server does not start:\n%s", log.String())
+		}
+		<-time.After(5 * time.Millisecond)
+	}
+}
+
+// stop ends the server at once, as a crash does.
+func (p *process) stop() {
+	_ = p.cmd.Process.Kill()
+	_ = p.cmd.Wait()
+}
+
+// reload has the server read its configuration again.
+func (p *process) reload(t *testing.T, settings string) {
+	t.Helper()
+	p.configure(t, settings)
+	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// write replaces a file as a whole, as Kubernetes does.
+func write(t *testing.T, dir, name string, content []byte) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	if err := os.WriteFile(path+".new", content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		t.Fatal(err)
+	}
+}
