@@ -7,12 +7,14 @@ import (
 	"os"
 
 	"github.com/outbox-relay/outbox-relay/bench/publish/kafka"
+	"github.com/outbox-relay/outbox-relay/bench/publish/nats"
 	"github.com/outbox-relay/outbox-relay/bench/publish/rabbitmq"
 )
 
 // publishers measure a publisher alone, by broker, and print a table of their own.
 var publishers = map[string]func(ctx context.Context, out io.Writer, url string, rows int) error{
 	"kafka":    kafka.Run,
+	"nats":     nats.Run,
 	"rabbitmq": rabbitmq.Run,
 }
 

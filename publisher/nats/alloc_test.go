@@ -1,0 +1,87 @@
+package nats
+
+import (
+	"fmt"
+	"strconv"
+	"testing"
+
+	"github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// allowance is how often a message may be allocated for by this package. What nats.go does for it comes besides.
+const allowance = 3
+
+// ownWork returns one call of n messages without the library: everything but PublishMsg, whose work this is not,
+// and the arrival of the answers.
+func ownWork(n int, oneByOne bool) func() {
+	l := newLane(&link{}, "_INBOX.ABCDEFGHIJKL.1.")
+	l.calls = 1
+	messages, acks := make([]publisher.Message, n), make([]*nats.Msg, n)
+	for i := range messages {
+		id := fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i)
+		messages[i] = publisher.Message{ID: id, DedupID: id, Topic: "orders", Key: []byte("customer"), Payload: make([]byte, 512), Type: "application/json",
+			Headers: []publisher.Header{{Name: "source", Value: "orders-service"}, {Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}}
+		if oneByOne {
+			messages[i].Key = fmt.Append(nil, "customer-", i)
+		}
+		acks[i] = &nats.Msg{Subject: l.address(int32(i)), Data: fmt.Appendf(nil, `{"stream":"ORDERS","seq":%d}`, i+1)}
+	}
+	errs := make([]error, n)
+	return func() {
+		b := &l.batch
+		b.begin(messages, errs)
+		for i := range n {
+			m := &messages[i]
+			if !oneByOne {
+				_ = check(m)
+				l.wire.build(m, "")
+				l.wire.add(headerBatch, "ABCDEFGHIJKL.1.1-_1")
+				l.wire.add(headerSequence, strconv.Itoa(i+1))
+				continue
+			}
+			if next, ok := b.turn(); !ok || int(next) != i {
+				panic("another message's turn")
+			}
+			if _, err := l.wire.encode(m, l.address(int32(i))); err != nil {
+				panic(err)
+			}
+			b.state[i] = sent
+			b.waiting++
+		}
+		for i, m := range acks {
+			if oneByOne {
+				l.settle(b, m)
+			} else {
+				b.answer(int32(i), nil)
+			}
+		}
+		b.finish(nil, nil)
+	}
+}
+
+func TestAllocations(t *testing.T) {
+	const n = 1000
+	for name, oneByOne := range map[string]bool{"one by one": true, "in a batch": false} {
+		call := ownWork(n, oneByOne)
+		call() // makes what is used again
+		if got := testing.AllocsPerRun(20, call) / n; got >= allowance {
+			t.Errorf("%s: %.2f allocations for a message, not less than %d", name, got, allowance)
+		}
+	}
+}
+
+// BenchmarkOwn measures this package's own part of a message.
+func BenchmarkOwn(b *testing.B) {
+	for name, oneByOne := range map[string]bool{"one-by-one": true, "in-a-batch": false} {
+		b.Run(name, func(b *testing.B) {
+			const n = 1000
+			call := ownWork(n, oneByOne)
+			b.ReportAllocs()
+			for b.Loop() {
+				call()
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*n), "ns/msg")
+		})
+	}
+}
