@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -76,7 +77,7 @@ const recordLimit = 32 << 20
 func (a ack) answer(m *publisher.Message) error {
 	switch {
 	case a.unheard:
-		return publisher.TopologyError("no stream", "no stream takes the subject %.128q: create one, or add the subject to one", m.Topic)
+		return noStream(m.Topic)
 	case a.refusal == nil:
 		return nil
 	}
@@ -105,6 +106,23 @@ func (e *apiError) meaning() meaning {
 	default:
 		return meaning{publisher.Refused, 0, "refused", ""}
 	}
+}
+
+// noStream is the answer for messages to a subject on which nobody listens.
+func noStream(subject string) error {
+	return publisher.TopologyError("no stream", "no stream takes the subject %.128q: create one, or add the subject to one", subject)
+}
+
+// unheard is the answer for a message to a subject on which nobody listens: without a stream, or with one that
+// has no leader, because most of its servers are away. Which it is was asked for, and is known from
+// the second message on; JetStream itself may be silent for the same reason.
+func (l *lane) unheard(subject string) error {
+	s := l.ask(subject, soon)
+	if !l.link.streams.silent(time.Now()) && (s == nil || s.name == "" && !s.away) {
+		return noStream(subject)
+	}
+	return publisher.UnavailableError(publisher.ScopeTopic, "no leader",
+		"nobody answers for the subject %.128q, although JetStream does not say that no stream takes it: most of the servers of its stream are away", subject)
 }
 
 // notPermitted is the answer for messages to a subject that the server does not let the user publish to.

@@ -116,6 +116,9 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 		return
 	}
 	err := ack.answer(&b.messages[i])
+	if ack.unheard {
+		err = l.unheard(b.messages[i].Topic)
+	}
 	b.answer(i, err)
 	if err == nil {
 		l.single(b, i, ack)

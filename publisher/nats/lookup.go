@@ -17,8 +17,11 @@ const (
 
 // streamOf returns the stream that takes the subject, as far as it is known. Otherwise it asks, and the
 // answer comes between the acknowledgements of this call or a later one.
-func (l *lane) streamOf(subject string) *stream {
-	found, ask := l.link.streams.of(subject, time.Now())
+func (l *lane) streamOf(subject string) *stream { return l.ask(subject, freshFor) }
+
+// ask is streamOf with what is not older than fresh.
+func (l *lane) ask(subject string, fresh time.Duration) *stream {
+	found, ask := l.link.streams.of(subject, time.Now(), fresh)
 	if !ask {
 		return found
 	}
@@ -44,7 +47,8 @@ func (l *lane) learn(m *nats.Msg) {
 		return
 	}
 	var answer struct {
-		Streams []string `json:"streams"` // the streams' names
+		Error   *apiError `json:"error"`
+		Streams []string  `json:"streams"` // the streams' names
 		Config  struct {
 			Name     string   `json:"name"`
 			Subjects []string `json:"subjects"`
@@ -54,13 +58,18 @@ func (l *lane) learn(m *nats.Msg) {
 		} `json:"config"`
 	}
 	if json.Unmarshal(m.Data, &answer) != nil {
-		return // nobody answers for JetStream, which the publishes find out too
+		l.link.streams.absent()
+		return
 	}
 	switch {
 	case len(answer.Streams) > 0:
+		if !l.link.streams.knows(answer.Streams[0]) {
+			l.link.streams.learn(&stream{name: answer.Streams[0], subjects: []string{l.subject}, learned: time.Now()})
+		}
 		l.askFor(answer.Streams[0])
 	case answer.Config.Name == "":
-		l.link.streams.learn(&stream{subjects: []string{l.subject}, learned: time.Now()})
+		away := answer.Error != nil && answer.Error.Code == 503
+		l.link.streams.learn(&stream{away: away, subjects: []string{l.subject}, learned: time.Now()})
 	default:
 		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, learned: time.Now()}
 		if len(found.subjects) == 0 { // the stream's name is its subject then

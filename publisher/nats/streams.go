@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -9,6 +10,10 @@ import (
 const (
 	// freshFor is how long a stream's configuration is believed before it is asked for again.
 	freshFor = 30 * time.Second
+	// soon is the same for whether there is a stream at all, while nobody answers for it.
+	soon = time.Second
+	// answerTime is within which JetStream answers when it is well.
+	answerTime = 250 * time.Millisecond
 	// askAgain is how long a question about a stream may stay unanswered.
 	askAgain = 5 * time.Second
 	// rememberStreams bounds the memory for streams, and for subjects that have none.
@@ -20,6 +25,7 @@ const (
 // A stream is what was learned of one by its name.
 type stream struct {
 	name     string   // empty when no stream was found for the subject
+	away     bool     // JetStream did not say which stream it is: too few of its servers are there
 	subjects []string // patterns
 	limit    int      // messages in one atomic batch; 0 when it takes none
 	worth    int      // messages of one key that make an atomic batch worth while
@@ -32,11 +38,13 @@ type streams struct {
 	mu    sync.Mutex
 	known []*stream
 	asked time.Time // when a lane has asked and has no answer yet; else zero
+	since time.Time // when it had asked first
 	blind bool      // the user may not ask
 }
 
-// of returns the stream that takes the subject, or nil. ask says that the caller should ask for it now.
-func (s *streams) of(subject string, now time.Time) (found *stream, ask bool) {
+// of returns the stream that takes the subject, or nil. ask says that the caller should ask for it now:
+// nothing is known, or that is older than fresh.
+func (s *streams) of(subject string, now time.Time, fresh time.Duration) (found *stream, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, known := range s.known {
@@ -45,21 +53,35 @@ func (s *streams) of(subject string, now time.Time) (found *stream, ask bool) {
 			break
 		}
 	}
-	if found != nil && now.Sub(found.learned) < freshFor || s.blind || now.Sub(s.asked) < askAgain {
+	if found != nil && now.Sub(found.learned) < fresh || s.blind || now.Sub(s.asked) < askAgain {
 		return found, false
 	}
 	s.asked = now
+	if s.since.IsZero() {
+		s.since = now
+	}
 	return found, true
 }
 
-// learn replaces what was known of a stream.
+// knows reports whether the stream of that name is known.
+func (s *streams) knows(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.ContainsFunc(s.known, func(known *stream) bool { return known.name == name })
+}
+
+// learn replaces what was known of a stream, or of a subject that has none.
 func (s *streams) learn(of *stream) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.asked = time.Time{}
+	s.asked, s.since = time.Time{}, time.Time{}
 	kept := s.known[:0]
 	for _, known := range s.known {
-		if known.name != of.name || known.name == "" && known.subjects[0] != of.subjects[0] {
+		switch {
+		case of.name == "" && known.takes(of.subjects[0]):
+		case known.name == "" && of.takes(known.subjects[0]):
+		case known.name != "" && known.name == of.name:
+		default:
 			kept = append(kept, known)
 		}
 	}
@@ -87,11 +109,25 @@ func (s *streams) room(of *stream) int {
 	return of.limit
 }
 
+// silent reports whether a question has been unanswered for longer than JetStream takes when it is well.
+func (s *streams) silent(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.since.IsZero() && now.Sub(s.since) > answerTime
+}
+
+// absent notes that nobody answers questions about this account's streams.
+func (s *streams) absent() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.since = time.Time{}
+}
+
 // close ends all questions: the user may not ask.
 func (s *streams) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.blind = true
+	s.blind, s.since = true, time.Time{}
 }
 
 func (s *stream) takes(subject string) bool {

@@ -24,19 +24,19 @@ func TestMatches(t *testing.T) {
 func TestStreams(t *testing.T) {
 	now := time.Now()
 	var s streams
-	if found, ask := s.of("a.1", now); found != nil || !ask {
+	if found, ask := s.of("a.1", now, freshFor); found != nil || !ask {
 		t.Fatal("what is not known is not asked for")
 	}
-	if _, ask := s.of("a.1", now); ask {
+	if _, ask := s.of("a.1", now, freshFor); ask {
 		t.Error("it is asked for twice")
 	}
-	if _, ask := s.of("a.1", now.Add(askAgain)); !ask {
+	if _, ask := s.of("a.1", now.Add(askAgain), freshFor); !ask {
 		t.Error("it is not asked for again when no answer comes")
 	}
 	s.learn(&stream{subjects: []string{"other"}, learned: now})
 	s.learn(&stream{subjects: []string{"another"}, learned: now})
 	s.learn(&stream{name: "A", subjects: []string{"a.*"}, limit: 1000, worth: 8, learned: now})
-	found, ask := s.of("a.2", now)
+	found, ask := s.of("a.2", now, freshFor)
 	if found == nil || found.name != "A" || ask {
 		t.Fatalf("the stream is %+v, asked for: %t", found, ask)
 	}
@@ -49,15 +49,23 @@ func TestStreams(t *testing.T) {
 	if s.room(found) != 0 {
 		t.Error("a batch is made that is not worth while")
 	}
-	if found, ask := s.of("a.2", now.Add(freshFor)); found == nil || !ask {
+	if found, ask := s.of("a.2", now.Add(freshFor), freshFor); found == nil || !ask {
 		t.Error("what is old is forgotten, or not asked for")
 	}
 	s.learn(&stream{name: "A", subjects: []string{"b"}, learned: now})
-	if found, _ := s.of("a.2", now); found != nil || len(s.known) != 3 {
+	if found, _ := s.of("a.2", now, freshFor); found != nil || len(s.known) != 3 {
 		t.Errorf("what is old is still known: %+v of %d", found, len(s.known))
 	}
+	s.learn(&stream{subjects: []string{"b"}, learned: now})
+	if found, _ := s.of("b", now, freshFor); found == nil || found.name != "" {
+		t.Errorf("a stream that is gone is still known: %+v", found)
+	}
+	s.learn(&stream{name: "A", subjects: []string{">"}, learned: now})
+	if found, _ := s.of("other", now, freshFor); found == nil || found.name != "A" || len(s.known) != 1 {
+		t.Errorf("a subject has no stream any more: %+v of %d", found, len(s.known))
+	}
 	s.close()
-	if _, ask := s.of("unknown", now.Add(time.Hour)); ask {
+	if _, ask := s.of("other", now.Add(time.Hour), freshFor); ask {
 		t.Error("it is asked for although that is not permitted")
 	}
 }
