@@ -2,6 +2,7 @@ package nats
 
 import (
 	"context"
+	"errors"
 	"math/rand/v2"
 	"time"
 
@@ -12,7 +13,10 @@ import (
 // their upper half, so that the clients of a restarted server do not return all at once.
 const (
 	firstPause = 50 * time.Millisecond
-	lastPause  = time.Second
+	// quietPause is the last one while nobody answers, which a server that comes back should not wait for.
+	quietPause = 250 * time.Millisecond
+	// lastPause is the last one while somebody refuses us, and logs that each time.
+	lastPause = time.Second
 )
 
 // connected returns the link to the server, or the answer for messages that cannot be sent now. It
@@ -100,7 +104,11 @@ func (p *Publisher) run(ctx context.Context) {
 			}
 		}
 		p.rest(ctx, pause)
-		pause = min(2*pause, lastPause)
+		longest := lastPause
+		if trouble, ok := errors.AsType[*trouble](err); ok && trouble.absent {
+			longest = quietPause
+		}
+		pause = min(2*pause, longest)
 	}
 }
 

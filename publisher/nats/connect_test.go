@@ -304,3 +304,62 @@ func (b *buffer) String() string {
 	defer b.mu.Unlock()
 	return b.b.String()
 }
+
+// A row that is refused among 300 others costs none of them anything: each is sent once, and at once.
+func TestRefusedRowCostsNobody(t *testing.T) {
+	for name, spoil := range map[string]struct {
+		change func(*publisher.Message)
+		class  publisher.Class
+	}{
+		"too large":   {func(m *publisher.Message) { m.Payload = make([]byte, 2<<20) }, publisher.Permanent},
+		"no stream":   {func(m *publisher.Message) { m.Topic = "nobody" }, publisher.Topology},
+		"denied":      {func(m *publisher.Message) { m.Topic = "denied" }, publisher.Topology},
+		"illegal":     {func(m *publisher.Message) { m.Topic = "a b" }, publisher.Permanent},
+		"stream full": {func(m *publisher.Message) { m.Topic = "full" }, publisher.Unavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			times := map[string]int{}
+			f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {
+				switch subject {
+				case "nobody":
+					c.nobody(reply)
+				case "denied":
+					c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
+				case "full":
+					c.answer(reply, `{"error":{"code":503,"err_code":10077,"description":"maximum messages exceeded"},"stream":"S","seq":0}`)
+				default:
+					_, body, _ = strings.Cut(body, "\r\n\r\n")
+					mu.Lock()
+					times[body]++
+					mu.Unlock()
+					stores(c, subject, reply, body)
+				}
+			}}).start(t)
+			p := open(t, nats.Config{Servers: []string{f.address}})
+			if err := p.Ping(timely(t)); err != nil {
+				t.Fatal(err)
+			}
+			all := hotRows("good", 301, 301)
+			spoil.change(&all[150])
+			begun := time.Now()
+			answers := p.Publish(timely(t), all)
+			if took := time.Since(begun); took > time.Second {
+				t.Errorf("the call took %v", took)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for i, err := range answers {
+				switch {
+				case i == 150:
+					expect(t, answers[150:151], spoil.class)
+					if spoil.class != publisher.Permanent && publisher.ScopeOf(err) != publisher.ScopeTopic {
+						t.Errorf("%v reaches further than its topic", err)
+					}
+				case err != nil || times[fmt.Sprint(i)] != 1:
+					t.Errorf("message %d was sent %d times: %v", i, times[fmt.Sprint(i)], err)
+				}
+			}
+		})
+	}
+}

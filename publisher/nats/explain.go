@@ -18,6 +18,7 @@ import (
 type trouble struct {
 	short  string // as in publisher.Error
 	login  bool   // it is about who we are
+	absent bool   // nobody answers
 	found  string // what was found, naming the server
 	err    error
 	remedy string // may be empty
@@ -69,6 +70,11 @@ func (a attempt) explain(err error) *trouble {
 		refused.login = true
 		return refused
 	}
+	absent := func(short, found, remedy string) *trouble {
+		nobody := t(short, found, remedy)
+		nobody.absent = true
+		return nobody
+	}
 	if local, ok := errors.AsType[*localError](err); ok && local.certificate {
 		return t("certificates unusable", "cannot begin TLS with NATS server %s", "correct OUTBOX_TLS_CA, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, or their files")
 	} else if ok {
@@ -113,9 +119,9 @@ func (a attempt) explain(err error) *trouble {
 		return t("no NATS server", "what listens at %s sends no greeting of a NATS server",
 			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true")
 	case timeout:
-		return t("no answer", "NATS server %s does not answer", "check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
+		return absent("no answer", "NATS server %s does not answer", "check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
 	default:
-		return t("cannot connect", "cannot connect to NATS server %s", "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
+		return absent("cannot connect", "cannot connect to NATS server %s", "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
 	}
 }
 
