@@ -82,7 +82,9 @@ const (
 	sweepEvery     = 5 * time.Second
 	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
 	walksPerSweep  = 8                      // while there is a backlog
-	restShare      = 20                     // an idle relay rests so many times as long as a read took
+	restShare      = 20                     // the relay rests so many times as long as a read took,
+	flowShare      = 4                      // or so many times while rows flow and reads are cheap
+	cheapRead      = time.Millisecond
 	sweepRestShare = 50
 )
 
@@ -213,7 +215,11 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 		f.pause = min(2*f.pause, longest)
 	}
 	// The shortest of the last reads tells what the table costs; a longer one may have met a busy machine.
-	f.due = ended.Add(max(f.pause, restShare*slices.Min(f.took[:])))
+	rest := restShare * slices.Min(f.took[:])
+	if fresh > 0 && rest <= restShare*cheapRead {
+		rest /= restShare / flowShare
+	}
+	f.due = ended.Add(max(f.pause, rest))
 	if f.found += fresh; f.cut && f.found > 0 {
 		f.nudged, f.cut = true, false
 	}

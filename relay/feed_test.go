@@ -137,4 +137,17 @@ func TestRestsAsReadsCost(t *testing.T) {
 	if rest < restShare*slow {
 		t.Errorf("after many slow reads the relay rests for %v only", rest)
 	}
+	flow := func(took time.Duration) time.Duration {
+		for range len(f.took) {
+			read(took)
+		}
+		f.pace(1, now, true)
+		return f.due.Sub(now)
+	}
+	if rest := flow(slow); rest < restShare*slow {
+		t.Errorf("while rows flow and reads are slow the relay rests for %v only", rest)
+	}
+	if rest := flow(cheapRead / 2); rest > flowShare*cheapRead/2 {
+		t.Errorf("while rows flow and reads are cheap the relay rests for %v", rest)
+	}
 }
