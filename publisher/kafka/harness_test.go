@@ -165,8 +165,11 @@ func (h *harness) partitions(t testing.TB, topic string) int {
 	return len(response.Topics[0].Partitions)
 }
 
-// ends returns the log end offset of each partition.
+// ends returns the log end offset of each partition. A call of kafka-go that has asked at a bad moment
+// may wait for ever, so each has its own end.
 func (h *harness) ends(ctx context.Context, topic string, partitions int) ([]int64, error) {
+	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	defer cancel()
 	var requests []kafkago.OffsetRequest
 	for i := range partitions {
 		requests = append(requests, kafkago.LastOffsetOf(i))
