@@ -60,7 +60,11 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 			err = errors.Join(err, a.close())
 		}
 	}()
-	pool, err := newPool(ctx, c.Database, certificates)
+	witness, err := newWitness(c.Database)
+	if err != nil {
+		return a, err
+	}
+	pool, err := newPool(ctx, c.Database, certificates, witness)
 	if err != nil {
 		return a, err
 	}
@@ -74,7 +78,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		return a, fmt.Errorf("OUTBOX_TABLE: %w", err)
 	}
 	settings := relay.Config{
-		Pool: pool, Connect: connect,
+		Pool: pool, Connect: connect, Witness: witness,
 		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Headers: c.Table.Headers(),
 			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},

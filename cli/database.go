@@ -4,17 +4,23 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"net"
+	"strconv"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/doctor"
+	"github.com/outbox-relay/outbox-relay/owner"
 )
 
 const (
 	connectTimeout = 10 * time.Second
+	hostTimeout    = 2 * time.Second  // for each of several, so that a dead one leaves time for the next
 	workIdle       = 10 * time.Second // then a connection that is not used is closed
 	workMost       = 4
 )
@@ -27,6 +33,13 @@ func prepare(c *pgx.ConnConfig, certificates *doctor.Certificates) {
 	}
 	if c.ConnectTimeout == 0 {
 		c.ConnectTimeout = connectTimeout
+		if len(hosts(c)) > 1 {
+			c.ConnectTimeout = hostTimeout
+		}
+	}
+	// Of several hosts the one that can be written to, unless target_session_attrs says more.
+	if c.ValidateConnect == nil && len(hosts(c)) > 1 {
+		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
 	// Statements are sent unnamed, so that a transaction pooler in between does no harm.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
@@ -61,7 +74,8 @@ func errURL(variable string) error {
 }
 
 // newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
-func newPool(ctx context.Context, d config.Database, certificates *doctor.Certificates) (*pgxpool.Pool, error) {
+// With a witness it uses only connections to the server that the witness tells of.
+func newPool(ctx context.Context, d config.Database, certificates *doctor.Certificates, witness *owner.Witness) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(d.URL.Loaded())
 	if err != nil {
 		return nil, errURL("OUTBOX_DATABASE_URL")
@@ -69,7 +83,40 @@ func newPool(ctx context.Context, d config.Database, certificates *doctor.Certif
 	prepare(c.ConnConfig, certificates)
 	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
+	if witness != nil {
+		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {
+			err := witness.Check(ctx, conn)
+			return err == nil, err
+		}
+	}
 	return pgxpool.NewWithConfig(ctx, c)
+}
+
+// newWitness returns what the pool needs to check its connections, nil when there is but one host to connect to.
+func newWitness(d config.Database) (*owner.Witness, error) {
+	work, err := pgx.ParseConfig(d.URL.Loaded())
+	if err != nil {
+		return nil, errURL("OUTBOX_DATABASE_URL")
+	}
+	direct, err := pgx.ParseConfig(d.DirectURL.Loaded())
+	if err != nil {
+		return nil, errURL("OUTBOX_DATABASE_DIRECT_URL")
+	}
+	all := hosts(work)
+	maps.Copy(all, hosts(direct))
+	if len(all) == 1 {
+		return nil, nil
+	}
+	return &owner.Witness{}, nil
+}
+
+// hosts returns the addresses that a configuration leads to.
+func hosts(c *pgx.ConnConfig) map[string]bool {
+	all := map[string]bool{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))): true}
+	for _, fallback := range c.Fallbacks { // other hosts, or the same without TLS
+		all[net.JoinHostPort(fallback.Host, strconv.Itoa(int(fallback.Port)))] = true
+	}
+	return all
 }
 
 // newConnect returns how to open a direct connection.

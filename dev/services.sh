@@ -16,7 +16,7 @@
 # A service is taken from, in this order,
 #   1. its variable, TEST_DATABASE_URL, TEST_DATABASE_URL_OTHER, TEST_PGBOUNCER_URL, TEST_KAFKA_URL, TEST_NATS_URL
 #      or TEST_AMQP_URL: left alone;
-#   2. Docker Compose (docker-compose.yml), when a daemon answers, but for PgBouncer;
+#   2. Docker Compose (docker-compose.yml), when a daemon answers, but for PgBouncer and postgres18;
 #   3. a process of this machine, its software installed if need be (apt as root, Maven, Go).
 #
 # Settings, all optional:
@@ -85,7 +85,7 @@ given() {
 mode() {
   local service
   for service in "${ALL[@]}"; do
-    [ "$service" != pgbouncer ] || continue
+    case $service in pgbouncer | postgres18) continue ;; esac # they are native in any case
     if [ -z "${SERVICES_MODE:-}" ] && pid "$service" >/dev/null; then SERVICES_MODE=native; fi
   done
   if [ -z "${SERVICES_MODE:-}" ]; then
@@ -98,7 +98,7 @@ mode() {
 }
 
 # contained SERVICE reports whether it is one of the containers.
-contained() { [[ $SERVICES_MODE = compose && $1 != pgbouncer ]]; }
+contained() { [[ $SERVICES_MODE = compose && $1 != pgbouncer && $1 != postgres18 ]]; }
 
 running() {
   if contained "$1"; then compose_running "$1"; else pid "$1" >/dev/null; fi
@@ -183,6 +183,8 @@ environment() {
     value=${!name:-$("${service}_url")}
     printf "export %s='%s'\n" "$name" "${value//\'/\'\\\'\'}"
   done
+  # For tests that start and kill servers of their own.
+  printf 'export TEST_POSTGRES_BIN=%q\n' "${TEST_POSTGRES_BIN:-$(postgres_bin || echo "$POSTGRES18_HOME/bin")}"
   printf 'export PATH=%q:"$PATH"\n' "$SERVICES_DIR/bin:$SERVICES_DIST/bin:$CHECKOUT/bin"
 }
 

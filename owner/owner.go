@@ -33,6 +33,8 @@ type Owner struct {
 	// another replica can, and gives its own back when that has been so for three times the time to live. It must
 	// not block; nil for a replica that always can.
 	Unable func() error
+	// Witness is told of each session, so that other connections can check that they reach the same server; may be nil.
+	Witness *Witness
 	// Channel is notified when shards are given back, so that others look at once; empty for none.
 	Channel string
 

@@ -20,11 +20,11 @@ import (
 // lets shards go as soon as they should.
 func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*Owner, func()) {
 	t.Helper()
-	return startUnable(t, url, table, shards, ttl, network, nil)
+	return startWith(t, url, table, shards, ttl, network, func(*Owner) {})
 }
 
-// startUnable is start for a replica that cannot always publish.
-func startUnable(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network, unable func() error) (*Owner, func()) {
+// startWith is start for a replica that is configured further.
+func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network, configure func(*Owner)) (*Owner, func()) {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -33,8 +33,9 @@ func startUnable(t *testing.T, url, table string, shards int, ttl time.Duration,
 	if network != nil {
 		config.DialFunc = network.Dial
 	}
-	o := &Owner{Unable: unable, Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
+	o := &Owner{Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }}
+	configure(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
 	group.Go(func() { o.Run(ctx) })
@@ -155,19 +156,21 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	s := pgtest.New(t)
 	const ttl = time.Second
 	var broken [2]atomic.Bool
-	unable := func(i int) func() error {
-		return func() error {
-			if broken[i].Load() {
-				return errors.New("no way to the broker")
+	unable := func(i int) func(*Owner) {
+		return func(o *Owner) {
+			o.Unable = func() error {
+				if broken[i].Load() {
+					return errors.New("no way to the broker")
+				}
+				return nil
 			}
-			return nil
 		}
 	}
 	broken[0].Store(true)
-	first, _ := startUnable(t, s.URL, s.Name, 16, ttl, nil, unable(0))
+	first, _ := startWith(t, s.URL, s.Name, 16, ttl, nil, unable(0))
 	await(t, first, "alone it owns everything", owns(16))
 	broken[1].Store(true)
-	second, _ := startUnable(t, s.URL, s.Name, 16, ttl, nil, unable(1))
+	second, _ := startWith(t, s.URL, s.Name, 16, ttl, nil, unable(1))
 	await(t, first, "none can publish: they share", owns(8))
 	await(t, second, "none can publish: they share", owns(8))
 
@@ -181,7 +184,7 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	if state, _ := first.State(); state.Holds() || !state.Unable {
 		t.Errorf("%+v", state)
 	}
-	third, stop := startUnable(t, s.URL, s.Name, 16, ttl, nil, unable(0))
+	third, stop := startWith(t, s.URL, s.Name, 16, ttl, nil, unable(0))
 	await(t, third, "a newcomer that cannot publish takes none", func(s State) bool { return s.Unable && s.Replicas == 3 && !s.Holds() })
 	stop()
 
@@ -189,6 +192,48 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	first.Look()
 	await(t, first, "it takes part again", owns(8))
 	await(t, second, "it takes part again", owns(8))
+}
+
+// A connection to another database than the control connection's is found out, and the session is begun anew.
+func TestWitness(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	connect := func(database string) *pgx.Conn {
+		c := config.Copy()
+		c.Database = database
+		conn, err := pgx.ConnectConfig(t.Context(), c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		return conn
+	}
+	same, other := connect(config.Database), connect("template1")
+	w := &Witness{}
+	if err := w.Check(t.Context(), other); err != nil {
+		t.Errorf("without an owner: %v", err)
+	}
+	o, _ := startWith(t, s.URL, s.Name, 4, 2*time.Second, nil, func(o *Owner) { o.Witness = w })
+	term := await(t, o, "owns", owns(4)).Term
+	for range 2 {
+		if err := w.Check(t.Context(), same); err != nil {
+			t.Error(err)
+		}
+	}
+	if state, _ := o.State(); state.Term != term {
+		t.Error("the session was ended although nothing was wrong")
+	}
+	if err := w.Check(t.Context(), other); !errors.Is(err, ErrElsewhere) {
+		t.Errorf("the other database: %v", err)
+	}
+	await(t, o, "the session is replaced", func(s State) bool { return s.Term > term })
+	if err := w.Check(t.Context(), same); err != nil {
+		t.Errorf("after that: %v", err)
+	}
 }
 
 // A session that the server ends is known to be over at once, not at the next look.

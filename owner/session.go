@@ -2,6 +2,7 @@ package owner
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"time"
@@ -33,9 +34,10 @@ func (o *Owner) session(ctx context.Context) error {
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return err
 	}
-	if _, err := conn.Exec(connecting, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class, fmt.Sprint(o.TTL.Milliseconds()), membership(o.Shards, s.able)); err != nil {
-		return fmt.Errorf("join replicas: %w", err)
+	if err := s.join(connecting); err != nil {
+		return err
 	}
+	defer s.unsign()
 	for {
 		pause, err := s.turn(ctx)
 		if err != nil {
@@ -48,6 +50,23 @@ func (o *Owner) session(ctx context.Context) error {
 			return s.leave(ctx)
 		}
 	}
+}
+
+// ErrStandby says that the control connection has reached a server that only replicates another one.
+var ErrStandby = errors.New("the database server is a standby, where nothing can be marked: connect to the primary, or name all hosts in the URL, separated by commas")
+
+// join makes this session count as a replica.
+func (s *session) join(ctx context.Context) error {
+	var standby bool
+	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class,
+		fmt.Sprint(s.TTL.Milliseconds()), membership(s.Shards, s.able)).Scan(nil, nil, &standby)
+	switch {
+	case err != nil:
+		return fmt.Errorf("join replicas: %w", err)
+	case standby:
+		return ErrStandby
+	}
+	return s.sign(ctx)
 }
 
 // hangUp ends a connection. Doing so politely frees the locks at once; the limit is for one that is dead. After a
@@ -88,6 +107,9 @@ func (s *session) wait(ctx context.Context, pause time.Duration) error {
 // turn looks at the locks, gives back what should and can be given back, and takes what is free and due to this
 // replica. It returns how long to wait before the next look.
 func (s *session) turn(ctx context.Context) (time.Duration, error) {
+	if s.refuted() {
+		return 0, ErrElsewhere
+	}
 	if err := s.give(ctx); err != nil {
 		return 0, err
 	}

@@ -73,6 +73,8 @@ The parts, each in a file of its own:
     it no longer, and after three times the time to live it gives them its shards as on a clean stop.
   - An application keeps rows locked: their marks and refusals wait, in memory, and only theirs. A mark waits for
     a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked).
+  - The database fails over: all sessions end, and with them the ownership. The next control connection is made to
+    the new primary, and rows are read only over connections that reach the same server (owner.Witness).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and
     nothing is handed to a publisher after that. Marks may still be written: they are guarded.
   - The broker is away: its rows stay where they are, and their keys in order. With several destinations

@@ -21,6 +21,7 @@ import (
 type Config struct {
 	Pool          *pgxpool.Pool                            // for reading and settling
 	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
+	Witness       *owner.Witness                           // with which the pool checks its connections; nil for one host
 	Outbox        outbox.Config                            // but for its Shards
 	Destinations  []*Destination                           // a row goes to the first that takes its topic
 	Limits        Limits
@@ -75,7 +76,7 @@ func New(config Config) (*Relay, error) {
 			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger, changed: r.lookAtOwnership, err: errNotProbed})
 		}
 	}
-	r.owner = &owner.Owner{Connect: config.Connect, Unable: r.unable, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
+	r.owner = &owner.Owner{Connect: config.Connect, Unable: r.unable, Witness: config.Witness, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
 	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
 		Wake: r.notified}
 	r.bell = &bell{logger: config.Logger, notify: func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) }}

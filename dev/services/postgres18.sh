@@ -1,5 +1,5 @@
 # A second major version of PostgreSQL, for the tests that depend on it: the binaries that Maven Central has for
-# embedding, in a data directory of their own.
+# embedding, in a data directory of their own. Beside containers, too: tests start further servers with its programs.
 
 POSTGRES18_VERSION=18.1.0
 POSTGRES18_HOME=$SERVICES_DIST/postgres-$POSTGRES18_VERSION
