@@ -3,6 +3,7 @@ package cli
 import (
 	"crypto/tls"
 	"log/slog"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/doctor"
@@ -16,6 +17,9 @@ func newAMQP(d config.Destination, broker config.Broker, logger *slog.Logger, ce
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
 		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Name: clientName, Logger: logger,
+	}
+	if strings.Contains(c.Exchange, "{") { // a template, which the relay fills in
+		c.Exchange, c.NamedExchanges = "", true
 	}
 	if broker.TLS {
 		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }

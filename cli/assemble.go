@@ -100,7 +100,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 			if err != nil {
 				return a, err
 			}
-			d.Exchange, settings.Outbox.Extra, configured.AMQPExchange = &exchange, extra, ""
+			d.Exchange, settings.Outbox.Extra = &exchange, extra
 		}
 		if d.Publisher, err = newPublisher(configured, out, logger, certificates); err != nil {
 			return a, err

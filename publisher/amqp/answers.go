@@ -39,7 +39,8 @@ func unanswered(err error) error {
 	return publisher.AmbiguousError("no answer", "the message was sent and not confirmed: %w", err)
 }
 
-// guilty is the answer for a message that was alone on a channel when the broker closed it.
+// guilty is the answer for a message that was alone on a channel when the broker closed it. What closes
+// the whole connection, whatever its code, says nothing of one message: it is [unanswered].
 func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 	switch cause.Code {
 	case amqp091.NotFound:

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -35,6 +36,7 @@ type fakeConn struct {
 
 	tags   map[uint16]uint64 // of each open channel, the last delivery tag
 	closed map[uint16]bool   // channels whose close-ok is awaited
+	deaf   atomic.Bool       // answers nothing any more
 }
 
 // A sent message is one that the fake has received.
@@ -115,6 +117,9 @@ func (c *fakeConn) run(r *bufio.Reader) error {
 			return err
 		}
 		payload = payload[:len(payload)-1] // frame end
+		if c.deaf.Load() {
+			continue
+		}
 		if c.closed[channel] && !bytes.HasPrefix(payload, []byte{0, 20, 0, 41}) {
 			continue
 		}
@@ -175,6 +180,10 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 			break
 		}
 		c.method(channel, 40, 11, nil)
+	case [2]uint16{90, 10}: // tx select
+		c.method(channel, 90, 11, nil)
+	case [2]uint16{90, 30}: // tx rollback
+		c.method(channel, 90, 31, nil)
 	case [2]uint16{85, 10}: // confirm select
 		c.method(channel, 85, 11, nil)
 	}

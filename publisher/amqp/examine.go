@@ -1,0 +1,242 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Names of what is examined, as scripts read them.
+const (
+	checkReach          = "reach"
+	checkAuthentication = "authentication"
+	checkVersion        = "version"
+	checkAlarms         = "alarms"
+	checkExchange       = "exchange"
+	checkTopic          = "topic"
+	checkPermission     = "permission"
+	checkDurability     = "durability"
+)
+
+var _ publisher.Examiner = (*Publisher)(nil)
+
+// Examine looks at the connection, the exchange and, on the default exchange, the queues; see
+// [publisher.Examiner]. AMQP does not tell how a queue is replicated, nor what is bound to an exchange,
+// which is said as well.
+func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Finding {
+	e := &examination{exchange: p.config.Exchange}
+	if !p.enter() {
+		e.unreachable(publisher.ErrClosed)
+		return e.findings
+	}
+	defer p.running.Done()
+	conn, err := p.connect(ctx)
+	if err != nil {
+		e.unreachable(err)
+		return e.findings
+	}
+	e.conn = conn
+	e.server()
+	if !e.alarms(ctx) {
+		return e.findings // a blocked connection answers nothing any more
+	}
+	if p.config.NamedExchanges {
+		e.warn(checkExchange, "", "the rows name their exchange, and doctor does not look into them", "see that the exchanges exist and have queues bound to them; rows for one that is missing are held")
+		return e.findings
+	}
+	if e.exchange != "" && !e.lookForExchange(ctx) {
+		return e.findings
+	}
+	for _, topic := range topics {
+		e.topic(ctx, topic)
+	}
+	if len(topics) > 0 && e.exchange == "" {
+		e.warn(checkDurability, "", "AMQP does not tell whether the queues are durable and replicated", "see with rabbitmqctl list_queues name type durable; quorum queues survive the loss of a node")
+	}
+	return e.findings
+}
+
+// An examination gathers findings.
+type examination struct {
+	conn     *connection
+	exchange string
+	findings []publisher.Finding
+}
+
+func (e *examination) add(severity publisher.Severity, check, subject, found, remedy string) {
+	e.findings = append(e.findings, publisher.Finding{Severity: severity, Check: check, Subject: subject, Found: found, Remedy: remedy})
+}
+
+func (e *examination) well(check, subject, found string) {
+	e.add(publisher.SeverityOK, check, subject, found, "")
+}
+
+func (e *examination) warn(check, subject, found, remedy string) {
+	e.add(publisher.SeverityWarning, check, subject, found, remedy)
+}
+
+func (e *examination) failed(check, subject, found, remedy string) {
+	e.add(publisher.SeverityError, check, subject, found, remedy)
+}
+
+// unreachable tells why there is no connection.
+func (e *examination) unreachable(err error) {
+	link, ok := errors.AsType[*linkError](err)
+	if !ok {
+		e.failed(checkReach, "", err.Error(), "check the publish URL, that the broker runs, and the network")
+		return
+	}
+	check := checkReach
+	switch link.short {
+	case "login refused", "no login mechanism", "vhost refused":
+		check = checkAuthentication
+	}
+	e.failed(check, link.address, link.found, link.remedy)
+}
+
+// server tells who answers.
+func (e *examination) server() {
+	text := func(name string) string {
+		value, _ := e.conn.amqp.Properties[name].(string)
+		return value
+	}
+	e.well(checkReach, e.conn.address, "answers")
+	e.well(checkAuthentication, e.conn.address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.amqp.Config.Vhost))
+	product, version := text("product"), text("version")
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); product != "RabbitMQ" || err != nil {
+		e.warn(checkVersion, e.conn.address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product, version), "use RabbitMQ 3.10 or newer")
+	} else if major < 3 || major == 3 && minor < 10 {
+		e.warn(checkVersion, e.conn.address, "RabbitMQ "+version+" is older than what the relay is tested with", "use RabbitMQ 3.10 or newer")
+	} else {
+		e.well(checkVersion, e.conn.address, "RabbitMQ "+version)
+	}
+}
+
+// alarmTimeout is how long the broker may take to tell that it has an alarm.
+const alarmTimeout = 3 * time.Second
+
+// alarms tells whether the broker blocks publishing, and returns false if it does. The broker tells that
+// only to connections that publish, so a message is published within a transaction, which is rolled
+// back: nobody ever gets it.
+func (e *examination) alarms(ctx context.Context) bool {
+	err := e.rehearse(ctx, e.exchange, "")
+	if answer, ok := errors.AsType[*amqp091.Error](err); ok && (answer.Code == amqp091.AccessRefused || answer.Code == amqp091.NotFound) {
+		err = nil // it has looked at the message, and says so again below
+	}
+	switch reason := e.conn.blocked.Load(); {
+	case reason != nil:
+		e.failed(checkAlarms, e.conn.address, fmt.Sprintf("it has blocked publishing (%s)", *reason), "free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
+		return false
+	case err != nil && ctx.Err() == nil:
+		e.warn(checkAlarms, e.conn.address, "it does not say whether it takes messages: "+oneLine(err), "look at its log")
+		return !e.conn.amqp.IsClosed()
+	default:
+		e.well(checkAlarms, e.conn.address, "it takes messages: no alarm of memory or disk")
+		return true
+	}
+}
+
+// rehearse publishes an empty message in a transaction, and rolls that back.
+func (e *examination) rehearse(ctx context.Context, exchange, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, alarmTimeout)
+	defer cancel()
+	return e.conn.ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		closes := ch.NotifyClose(make(chan *amqp091.Error, 1))
+		if err := ch.Tx(); err != nil {
+			return err
+		}
+		if err := ch.PublishWithContext(ctx, exchange, topic, false, false, amqp091.Publishing{}); err != nil {
+			return err
+		}
+		err = ch.TxRollback()
+		if errors.Is(err, amqp091.ErrClosed) { // the publish was refused before we asked
+			if cause := <-closes; cause != nil {
+				return cause
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return ch.Close()
+	})
+}
+
+// lookForExchange tells whether the exchange is there.
+func (e *examination) lookForExchange(ctx context.Context) bool {
+	if err := e.conn.lookFor(ctx, e.exchange, publisher.ScopeDestination); err != nil {
+		if answer, ok := errors.AsType[*publisher.Error](err); ok && answer.Short == "no exchange" {
+			e.failed(checkExchange, e.exchange, "it does not exist", "declare it, durable, or correct OUTBOX_AMQP_EXCHANGE")
+		} else {
+			e.failed(checkExchange, e.exchange, oneLine(err), "see the right to it, and the broker's log")
+		}
+		return false
+	}
+	e.well(checkExchange, e.exchange, "exists")
+	e.warn(checkDurability, e.exchange, "AMQP does not tell whether the exchange and the queues are durable, nor what is bound to it; the relay holds rows that no queue takes",
+		"see with rabbitmqctl list_exchanges name durable, list_bindings and list_queues name type durable; quorum queues survive the loss of a node")
+	return true
+}
+
+// topic tells whether a routing key may be published to and, on the default exchange, has its queue.
+func (e *examination) topic(ctx context.Context, topic string) {
+	subject := fmt.Sprintf("%.100q", topic)
+	if len(topic) > maxShortString {
+		e.failed(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
+		return
+	}
+	if e.exchange == "" && !e.queue(ctx, topic, subject) {
+		return
+	}
+	err := e.rehearse(ctx, e.exchange, topic)
+	switch answer, ok := errors.AsType[*amqp091.Error](err); {
+	case ok && answer.Code == amqp091.AccessRefused:
+		e.failed(checkPermission, subject, "this user may not publish to it", "grant the right to write to the exchange, and for the routing key if topic permissions are used")
+	case err != nil:
+		e.warn(checkPermission, subject, "whether this user may publish to it is not known: "+oneLine(err), "look at the broker's log")
+	default:
+		e.well(checkPermission, subject, "this user may publish to it")
+	}
+}
+
+// queue looks for the queue that a routing key of the default exchange names.
+func (e *examination) queue(ctx context.Context, name, subject string) bool {
+	var found amqp091.Queue
+	err := e.conn.ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		queue, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		found = queue
+		return ch.Close()
+	})
+	switch answer, ok := errors.AsType[*amqp091.Error](err); {
+	case err == nil:
+		e.well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
+		return true
+	case ok && answer.Code == amqp091.NotFound:
+		e.failed(checkTopic, subject, "there is no queue of this name, so its rows are held", "declare it, durable, best as a quorum queue; or set OUTBOX_AMQP_EXCHANGE to an exchange")
+	case ok && answer.Code == amqp091.ResourceLocked:
+		e.failed(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")
+	default:
+		e.failed(checkTopic, subject, oneLine(err), "see the state of the queue with rabbitmqctl list_queues name state")
+	}
+	return false
+}
+
+// oneLine returns an error without line breaks.
+func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
