@@ -1,0 +1,56 @@
+package e2e
+
+import (
+	"net"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// TestRabbitMistakes is the same for RabbitMQ.
+func TestRabbitMistakes(t *testing.T) {
+	t.Parallel()
+	s := newSecured(t)
+	secure := freeLocal(t)
+	_, port, err := net.SplitHostPort(secure)
+	if err != nil {
+		t.Fatal(err)
+	}
+	set := newServices(t, "secure-rabbitmq", 1550, "SERVICES_MODE=native", "SERVICES_RABBITMQ_CONF="+strings.Join([]string{
+		"listeners.ssl.default = 127.0.0.1:" + port,
+		"ssl_options.cacertfile = " + s.write(t, "ca.pem", s.authority.PEM),
+		"ssl_options.certfile = " + s.write(t, "server.pem", s.server.Cert),
+		"ssl_options.keyfile = " + s.write(t, "server.key", s.server.Key),
+	}, "\n"))
+	set.run("up", "rabbitmq")
+	plain := set.address("TEST_AMQP_URL")
+	u, err := url.Parse(plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	password, _ := u.User.Password()
+	right := u.User.Username() + ":" + password + "@"
+	ca := "OUTBOX_TLS_CA_FILE=" + s.write(t, "ca.pem", s.authority.PEM)
+	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", publishertest.NewAuthority(t).PEM)
+	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
+	const elsewhere = "host and port in the publish URL"
+	checkMistakes(t, map[string]mistake{
+		"wrong password":      {"amqps://" + u.User.Username() + ":wrong-hunter2@" + secure + "/", settings{ca}, []string{"login", "user and password"}},
+		"wrong user":          {"amqps://nobody:hunter2@" + secure + "/", settings{ca}, []string{"nobody", "user and password"}},
+		"without TLS":         {"amqp://nobody:hunter2@" + u.Host + "/", nil, []string{"nobody", "user and password"}},
+		"wrong vhost":         {"amqps://" + right + secure + "/missing", settings{ca}, []string{"missing", "vhost"}},
+		"wrong CA":            {"amqps://" + right + secure + "/", settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"no CA":               {"amqps://" + right + secure + "/", nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"another name":        {"amqps://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1) + "/", settings{ca}, []string{"another name", "OUTBOX_TLS_SERVER_NAME"}},
+		"expired certificate": {"amqps://" + right + serveTLS(t, expired) + "/", settings{ca}, []string{"renew it"}},
+		"TLS on a plain port": {"amqps://" + right + u.Host + "/", settings{ca}, []string{"amqp://"}},
+		"plain on a TLS port": {"amqp://" + right + secure + "/", nil, []string{"amqps://"}},
+		"nobody":              {"amqp://" + right + nobody + "/", nil, []string{nobody, "host and port"}},
+		"unknown host":        {"amqp://" + right + "nowhere.invalid/", nil, []string{"nowhere.invalid", "host"}},
+		"Kafka":               {"amqp://" + right + hostOf(t, "TEST_KAFKA_URL") + "/", nil, []string{elsewhere}},
+		"NATS":                {"amqp://" + right + hostOf(t, "TEST_NATS_URL") + "/", nil, []string{elsewhere}},
+		"PostgreSQL":          {"amqp://" + right + hostOf(t, "TEST_DATABASE_URL") + "/", nil, []string{elsewhere}},
+	})
+}
