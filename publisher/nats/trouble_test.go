@@ -21,7 +21,7 @@ import (
 )
 
 // Whatever is wrong with the connection, there is one line that says what to change: in the answers, which
-// /readyz shows, and in the log, where it stands once however often it is tried.
+// /readyz shows and the relay logs once. The publisher itself adds no line to that.
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -132,15 +132,15 @@ func TestTroubles(t *testing.T) {
 						t.Errorf("%q does not say %q", err, part)
 					}
 				}
-				if strings.ContainsAny(err.Error(), "\n\r") || len(err.Error()) > 400 {
-					t.Errorf("%q is more than a line", err)
+				if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "hush") || len(err.Error()) > 400 {
+					t.Errorf("%q is more than a line, or tells a secret", err)
 				}
 			}
 			if err := p.Close(); err != nil {
 				t.Error(err)
 			}
-			if lines := strings.Count(log.String(), "\n"); lines != 1 || strings.Contains(log.String(), "hush") {
-				t.Errorf("the log has %d lines, or a secret:\n%s", lines, log.String())
+			if lines := strings.Count(log.String(), "\n"); lines > 0 {
+				t.Errorf("the publisher logs %d lines beside the relay:\n%s", lines, log.String())
 			}
 		})
 	}
