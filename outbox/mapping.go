@@ -23,6 +23,7 @@ type mapping struct {
 	pendingIndex, keyIndex, failedIndex bool
 	relayedFirst                        bool // the index of pending rows begins with relayed_at
 	delete                              bool
+	writer                              string // an SQL expression: the transaction that wrote a row last
 	shards                              int
 }
 
@@ -39,7 +40,10 @@ var (
 // mapColumns finds the part of each column, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete}
+	m := &mapping{delete: config.Delete, writer: "xmin"}
+	if !r.writers { // with rights on single columns only: each row counts as written long ago
+		m.writer = "'2'::xid"
+	}
 	p := parts{relation: r, names: config.Columns, preferred: config.Preferred, mapping: m}
 	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
 	m.topic = p.required("topic", nil, "")

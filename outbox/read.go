@@ -5,9 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
-
-	"github.com/jackc/pgx/v5/pgconn"
 )
 
 var errNullTopic = errors.New("the row has no topic: the topic column is NULL")
@@ -24,8 +23,9 @@ type Query struct {
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
-	// Highest asks for [Page.Highest]; only for tables with ordinals.
-	Highest bool
+	// Horizon asks for [Page.Horizon], and Within leaves out what lies beyond one; only for tables with ordinals.
+	Horizon bool
+	Within  *Horizon
 
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
@@ -41,9 +41,8 @@ type Page struct {
 	More  bool     // there may be further rows
 	Bytes int64    // of the messages
 
-	// Highest is the largest ordinal of the pending rows, of all shards, just before the rows were read; nil
-	// when the query did not ask, or there was none.
-	Highest *int64
+	Horizon *Horizon // just before the rows were read, if the query asked for it
+	Beyond  int      // rows that were left out because they lie beyond [Query.Within], but for those at the end
 }
 
 // Read reads pending rows that are due. It locks nothing.
@@ -55,21 +54,21 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	}
 	defer conn.Release()
 	sent := bounded(ctx, 0)
-	if q.Highest {
-		sent.ExecParams(t.drainEnd, nil, nil, nil, []int16{1})
+	if q.Horizon {
+		sent.ExecParams(t.horizon, nil, nil, nil, []int16{1, 0})
 	}
 	sent.ExecParams(statement, parameters, nil, formats, t.formats())
 	results := conn.Conn().PgConn().ExecBatch(ctx, sent)
 	var page Page
 	result := second(results)
-	if q.Highest && result != nil {
-		if page.Highest, err = highest(result); err != nil || !results.NextResult() {
+	if q.Horizon && result != nil {
+		if page.Horizon, err = readHorizon(result); err != nil || !results.NextResult() {
 			return Page{}, fmt.Errorf("find the last pending row: %w", errors.Join(err, results.Close()))
 		}
 		result = results.ResultReader()
 	}
 	var a arena
-	taken, over := 0, false
+	taken, over, upto := 0, false, q.upto()
 	for result != nil && result.NextRow() {
 		taken++
 		if over {
@@ -85,8 +84,15 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		page.Rows = append(page.Rows, Row{})
 		row := &page.Rows[len(page.Rows)-1]
 		t.decode(row, result.Values(), &a)
-		if over = q.Upto != nil && !row.Position.Unordered() && row.Position.Ordinal >= *q.Upto; over {
+		over = !row.Position.Unordered() && row.Position.Ordinal > upto
+		if !over {
+			page.End = row.Position
+		}
+		if beyond := q.Within != nil && !q.Within.Sees(writer(result.Values())); over || beyond {
 			page.Rows = page.Rows[:len(page.Rows)-1]
+			if !over {
+				page.Beyond++
+			}
 			continue
 		}
 		page.Bytes += int64(row.Message.Size())
@@ -95,26 +101,25 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("read rows: %w", t.explain(err))
 	}
 	page.More = !over && (page.More || taken == q.Limit)
-	if n := len(page.Rows); n > 0 {
-		page.End = page.Rows[n-1].Position
-	}
 	if !page.More && (statement == t.all.nulls || statement == t.some.nulls) && statement != "" {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
 	return page, nil
 }
 
-// highest reads the answer of drain_end.sql.
-func highest(result *pgconn.ResultReader) (*int64, error) {
-	var last *int64
-	for result.NextRow() {
-		if value := result.Values()[0]; value != nil {
-			n := ordinal(value)
-			last = &n
-		}
+// upto returns the last ordinal that may be taken.
+func (q *Query) upto() int64 {
+	last := int64(math.MaxInt64)
+	if q.Upto != nil {
+		last = *q.Upto - 1
 	}
-	_, err := result.Close()
-	return last, err
+	if q.Within == nil {
+		return last
+	}
+	if q.Within.Highest == nil {
+		return math.MinInt64
+	}
+	return min(last, *q.Within.Highest)
 }
 
 // fewRows is how many rows a page has room for before it is taken for a full one.

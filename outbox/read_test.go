@@ -169,22 +169,83 @@ func TestShards(t *testing.T) {
 	}
 }
 
-func TestHighest(t *testing.T) {
+// Within a horizon there is what was committed when it was taken: nothing of what was inserted or committed later.
+func TestHorizon(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, `create table outbox_messages (id text primary key, seq integer, topic text not null, payload jsonb, relayed_at timestamptz)`)
 	table := open(t, s, Config{})
-	if page := read(t, table, Query{Highest: true}); page.Highest != nil {
-		t.Errorf("an empty table ends at %d", *page.Highest)
+	ids := func(page Page) (ids string) {
+		for _, row := range page.Rows {
+			ids += row.Message.ID
+		}
+		return ids
+	}
+	if page := read(t, table, Query{Horizon: true}); page.Horizon == nil || page.Horizon.Highest != nil {
+		t.Errorf("of an empty table: %+v", page.Horizon)
 	}
 	s.Exec(t, "insert into outbox_messages values ('n', null, 't', null, null)")
-	if page := read(t, table, Query{Highest: true}); page.Highest != nil || len(page.Rows) != 1 {
-		t.Errorf("a table without an order value: %+v", page)
+	if page := read(t, table, Query{Horizon: true}); page.Horizon.Highest != nil || ids(page) != "n" {
+		t.Errorf("without an order value: %+v, rows %s", page.Horizon, ids(page))
 	}
-	s.Exec(t, "insert into outbox_messages values ('a', -3, 't', null, null), ('b', 7, 't', null, null), ('c', 9, 't', null, now())")
-	for name, q := range map[string]Query{"first": {Highest: true, Limit: 1}, "recent": {Highest: true, Recent: new(int64)}, "shards": {Highest: true, Shards: []int{}}} {
-		if page := read(t, table, q); page.Highest == nil || *page.Highest != 7 {
+
+	ctx := t.Context()
+	older, err := s.Pool.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = older.Rollback(ctx) }() // does nothing after the commit
+	if _, err := older.Exec(ctx, "insert into outbox_messages values ('b', 5, 't', null, null)"); err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "insert into outbox_messages values ('a', -3, 't', null, null), ('c', 7, 't', null, null), ('r', 9, 't', null, now())")
+	var within *Horizon
+	for name, q := range map[string]Query{"first": {Horizon: true, Limit: 1}, "recent": {Horizon: true, Recent: new(int64)}, "shards": {Horizon: true, Shards: []int{}}} {
+		page := read(t, table, q)
+		if within = page.Horizon; within == nil || within.Highest == nil || *within.Highest != 7 {
 			t.Errorf("%s: %+v", name, page)
 		}
+	}
+	if err := older.Commit(ctx); err != nil {
+		t.Fatal(err)
+	}
+	s.Exec(t, "insert into outbox_messages values ('d', 6, 't', null, null), ('e', 8, 't', null, null)")
+	first := Position{order: afterNulls} // behind the rows without an order value
+	if page := read(t, table, Query{After: first, Within: within}); ids(page) != "ac" || page.Beyond != 2 || page.More {
+		t.Errorf("within the horizon: rows %s, %d beyond, more %t", ids(page), page.Beyond, page.More)
+	}
+	if page := read(t, table, Query{After: first, Within: within, Limit: 3}); ids(page) != "a" || page.Beyond != 2 || !page.More || page.End.Ordinal != 6 {
+		t.Errorf("the first three: rows %s, %+v", ids(page), page)
+	}
+	if page := read(t, table, Query{After: first}); ids(page) != "abdce" {
+		t.Errorf("all: %s", ids(page))
+	}
+}
+
+func TestHorizonSees(t *testing.T) {
+	t.Parallel()
+	const most = 1<<32 - 1
+	for _, test := range []struct {
+		snapshot    string
+		transaction uint32
+		want        bool
+	}{
+		{"100:100:", 99, true}, {"100:100:", 100, false}, {"100:100:", 2, true},
+		{"100:110:100,105", 100, false}, {"100:110:100,105", 101, true}, {"100:110:100,105", 105, false}, {"100:110:100,105", 110, false},
+		{"4294967290:4294967300:4294967290", most, true}, {"4294967290:4294967300:4294967290", 4, false},
+		{"4294967290:4294967300:4294967290,4294967299", 3, false},
+		{"3000000000:3000000000:", 400, true},
+		{"100:100:", 1<<31 + 50, true}, // before the counter went round
+	} {
+		var h Horizon
+		if err := h.parse(test.snapshot); err != nil {
+			t.Fatal(err)
+		}
+		if got := h.Sees(test.transaction); got != test.want {
+			t.Errorf("%s sees %d: %t", test.snapshot, test.transaction, got)
+		}
+	}
+	if err := new(Horizon).parse("nonsense"); err == nil {
+		t.Error("nonsense is a snapshot")
 	}
 }

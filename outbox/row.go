@@ -44,6 +44,7 @@ const (
 	atInserted
 	atWaited
 	atShard
+	atWriter
 	atExtra
 )
 
@@ -51,7 +52,7 @@ const (
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard} {
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard, atWriter} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == oidBytea {
@@ -115,6 +116,9 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	row.Shard = int(ordinal(values[atShard]))
 	t.extras(row, values[atExtra:], a)
 }
+
+// writer returns the number of the transaction that wrote the row last.
+func writer(values [][]byte) uint32 { return binary.BigEndian.Uint32(values[atWriter]) }
 
 // extras fills in the further columns.
 func (t *Table) extras(row *Row, values [][]byte, a *arena) {

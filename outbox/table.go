@@ -28,6 +28,7 @@ type Table struct {
 	settle, settleFree, unsettled, refuse    string
 	countPending, countFailed, oldestPending string
 	drainEnd, drainLeft                      string
+	horizon                                  string
 	sampleTopics                             string // empty where no index makes it cheap
 }
 
@@ -161,6 +162,7 @@ func (t *Table) prepare(table sql.Table) {
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
+	t.horizon = sql.Text("horizon.sql", names)
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
 	if m.delete {
 		t.settle, t.settleFree = sql.Text("delete.sql", names), sql.Text("delete_free.sql", names)
@@ -262,6 +264,7 @@ func (t *Table) columns() string {
 		or(m.inserted, "null::timestamptz", plain),
 		waited,
 		m.shard(),
+		m.writer,
 	}
 	columns = append(columns, m.extra...)
 	for _, p := range m.placed {

@@ -57,9 +57,9 @@ The parts, each in a file of its own:
     queues is dropped, what was on the wire is answered, what was accepted is marked. Its next owner
     walks from the very beginning, so that it begins each key at its true head.
  8. A younger row of a key is taken only from reads that can also see every older one that was committed before it was
-    inserted: a walk ends at the largest ordinal that was pending when it began, the next one begins seconds
-    further back (feed.low), and a key is read again from no later than there. That covers transactions of up
-    to outbox.Late; rows of longer ones are found by the sweep.
+    inserted, or together with it: a walk of several pages leaves out what was committed after it began, the next
+    one begins seconds further back (feed.low), and a key is read again from no later than there. That covers
+    transactions of up to outbox.Late; rows of longer ones are found by the sweep.
  9. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
     their rows are not kept.
 

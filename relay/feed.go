@@ -16,9 +16,9 @@ import (
 //   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
 //     nothing can be missed for ever.
 //
-// A walk that takes several pages sees the table at several times. It must not see the younger row of a key in a late page
-// after an older one was committed behind its back, in an early page. So it ends at the largest ordinal that was pending when it
-// began: what is younger was inserted later, and the next walk, which begins at the bound again, comes by both.
+// A walk that takes several pages sees the table at several times. It must not take the younger row of a key from a late page
+// when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
+// inserted, when it began. The next walk begins at the bound again and comes by both.
 //
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
 // the first page is looked at now and then.
@@ -36,13 +36,13 @@ type feed struct {
 	highest int64 // ordinal
 	marks   []mark
 
-	began   time.Time // when the walk began, with its first page
-	opening bool      // that page is being read
-	asked   bool      // where the table ends, with that page
-	long    bool      // the walk is expected to take more than that page
-	upto    int64     // where such a walk ends, not included
-	cut     bool      // there may be more behind the end of the walk
-	found   int       // new rows in this walk
+	began   time.Time       // when the walk began, with its first page
+	walked  time.Time       // when the last one began that has come to its end
+	opening bool            // that page is being read
+	long    bool            // the walk is expected to take more than that page
+	within  *outbox.Horizon // of a walk that does
+	cut     bool            // there may be more beyond the end of the walk
+	found   int             // new rows in this walk
 
 	due    time.Time // of the next read
 	pause  time.Duration
@@ -51,11 +51,12 @@ type feed struct {
 	nudged bool      // a hint says that there are new rows
 	active time.Time // when there were new rows last
 
-	sweeping   bool
-	sweepAt    outbox.Position
-	sweepDue   time.Time
-	sweepSpent time.Duration
-	sinceSweep int // reads since the last page of the sweep
+	sweeping    bool
+	sweepAt     outbox.Position
+	sweepWithin *outbox.Horizon // nil before its first page
+	sweepDue    time.Time
+	sweepSpent  time.Duration
+	sinceSweep  int // reads since the last page of the sweep
 
 	average int64 // bytes of a row, about
 }
@@ -103,6 +104,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	if f.sweepTurn(now) {
 		highest := f.highest
 		q.After, q.Upto = f.sweepAt, &highest // what lies behind is the walk's, in order
+		q.Horizon, q.Within = f.sweepWithin == nil, f.sweepWithin
 		return q, readSweep, true
 	}
 	if f.caughtUp && !f.nudged && now.Before(f.due) {
@@ -119,8 +121,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	case f.caughtUp:
 		f.cursor = outbox.Position{}
 		if low, ok := f.low(); ok {
-			f.asked = f.long
-			q.Recent, q.Highest = &low, f.long
+			q.Recent, q.Horizon = &low, f.long
 			return q, readWalk, true
 		}
 	}
@@ -128,22 +129,20 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	switch {
 	case !f.sweeps():
 	case f.opening:
-		q.Highest = true
+		q.Horizon = true
 	default:
-		upto := f.upto
-		q.Upto = &upto
+		q.Within = f.within
 	}
-	f.asked = q.Highest
 	return q, readWalk, true
 }
 
 // low is the bound of a read of recent rows: the highest ordinal that had been seen some seconds before the last
-// walk began. Times are bounded by the database's clock as well, in the statement.
+// walk that has come to its end began. Times are bounded by the database's clock as well, in the statement.
 func (f *feed) low() (int64, bool) {
-	for len(f.marks) > 1 && f.began.Sub(f.marks[1].at) >= outbox.Late {
+	for len(f.marks) > 1 && f.walked.Sub(f.marks[1].at) >= outbox.Late {
 		f.marks = f.marks[1:]
 	}
-	if len(f.marks) == 0 || f.began.Sub(f.marks[0].at) < outbox.Late {
+	if len(f.marks) == 0 || f.walked.Sub(f.marks[0].at) < outbox.Late {
 		return 0, false
 	}
 	return f.marks[0].highest, true
@@ -164,6 +163,9 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 		f.sweepSpent += took
 		f.sinceSweep = 0
 		f.sweepAt = page.End
+		if page.Horizon != nil {
+			f.sweepWithin = page.Horizon
+		}
 		if !page.More {
 			f.endSweep(ended)
 		}
@@ -177,6 +179,9 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 		f.cursor, f.caughtUp = page.End, !page.More
 		if f.sweeps() {
 			f.turn(page, started)
+			if f.caughtUp {
+				f.walked = f.began
+			}
 		}
 	}
 }
@@ -186,19 +191,21 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 func (f *feed) turn(page outbox.Page, started time.Time) {
 	if !f.opening {
 		f.cut = f.caughtUp
+		f.found += page.Beyond
 		return
 	}
 	f.opening, f.began, f.found, f.cut = false, started, 0, false
+	f.within = page.Horizon
 	switch {
 	case !page.More:
 		f.long = false
-	case !f.asked:
+	case page.Horizon == nil:
 		f.long, f.caughtUp, f.cut = true, true, true
-	case page.Highest == nil: // only rows without an order value
-		f.long, f.upto = true, math.MinInt64
 	default:
-		f.long, f.upto = true, *page.Highest+1
-		f.marks = append(f.marks, mark{started, *page.Highest})
+		f.long = true
+		if page.Horizon.Highest != nil {
+			f.marks = append(f.marks, mark{started, *page.Horizon.Highest})
+		}
 	}
 }
 
@@ -249,7 +256,7 @@ func (f *feed) sweepTurn(now time.Time) bool {
 		return false
 	}
 	if !f.sweeping && !now.Before(f.sweepDue) {
-		f.sweeping, f.sweepAt, f.sweepSpent = true, outbox.Position{}, 0
+		f.sweeping, f.sweepAt, f.sweepWithin, f.sweepSpent = true, outbox.Position{}, nil, 0
 	}
 	return f.sweeping && (f.caughtUp && f.sinceSweep > 0 || f.sinceSweep >= walksPerSweep)
 }

@@ -79,19 +79,19 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 		f.read(readWalk, page, now, now)
 		f.pace(len(page.Rows), now, false)
 	}
-	if q := next("the first page"); !q.Highest || q.Upto != nil {
+	if q := next("the first page"); !q.Horizon || q.Within != nil {
 		t.Errorf("the first page does not ask where the table ends: %+v", q)
 	}
 	page, highest := fullPage(1, 3), int64(6)
-	page.Highest = &highest
+	page.Horizon = &outbox.Horizon{Highest: &highest}
 	take(page)
-	if q := next("the second page"); q.Upto == nil || *q.Upto != 7 || q.After.Ordinal != 3 {
+	if q := next("the second page"); q.Within != page.Horizon || q.After.Ordinal != 3 {
 		t.Errorf("the second page does not end there: %+v", q)
 	}
 	last := fullPage(5, 6)
 	last.More = false
 	take(last)
-	if q := next("the next walk, at once"); !q.After.IsZero() || !q.Highest {
+	if q := next("the next walk, at once"); !q.After.IsZero() || !q.Horizon {
 		t.Errorf("the next walk goes on with %+v", q)
 	}
 
@@ -102,11 +102,11 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	next("a poll")
 	take(outbox.Page{})
 	f.nudge()
-	if q := next("a later poll"); q.Recent == nil || q.Highest {
+	if q := next("a later poll"); q.Recent == nil || q.Horizon {
 		t.Errorf("it reads %+v", q)
 	}
 	take(fullPage(8, 9))
-	if q := next("behind a page that was full"); q.Recent == nil || !q.Highest {
+	if q := next("behind a page that was full"); q.Recent == nil || !q.Horizon {
 		t.Errorf("not a new walk: %+v", q)
 	}
 }

@@ -38,6 +38,7 @@ type schedule struct {
 	ordinal     int64
 	keys        int
 	uncommitted []func()
+	open        []func() // inserts of a transaction that goes on
 	unlucky     []string // ids of rows that no broker ever takes
 	refusals    sync.Map // answers of the class by id, *atomic.Int64
 	auditDown   atomic.Bool
@@ -194,15 +195,37 @@ func (c *schedule) insert() {
 		c.unlucky = append(c.unlucky, id)
 	}
 	drawn := time.Now()
-	commit := func() {
-		c.table.insert(ordinal, id, key, topic)
-		c.table.drew(id, drawn)
+	add := func() {
+		c.table.add(ordinal, id, key, topic)
+		c.table.rows[id].drawn = drawn
 	}
+	if c.late && c.r.IntN(6) == 0 { // with further rows of the transaction, between which others draw theirs
+		c.open = append(c.open, add)
+		if c.r.IntN(2) == 0 {
+			return
+		}
+		c.uncommitted = append(c.uncommitted, c.commitOpen())
+		return
+	}
+	commit := func() { c.table.together(add) }
 	if c.late && c.r.IntN(6) == 0 {
 		c.uncommitted = append(c.uncommitted, commit)
 		return
 	}
 	commit()
+}
+
+// commitOpen returns how to commit the transaction that goes on.
+func (c *schedule) commitOpen() func() {
+	adds := c.open
+	c.open = nil
+	return func() {
+		c.table.together(func() {
+			for _, add := range adds {
+				add()
+			}
+		})
+	}
 }
 
 // trickle inserts a row of which nothing is said.
@@ -216,6 +239,7 @@ func (c *schedule) trickle() {
 }
 
 func (c *schedule) heal() {
+	c.uncommitted = append(c.uncommitted, c.commitOpen())
 	for _, commit := range c.uncommitted {
 		commit()
 	}
@@ -410,7 +434,8 @@ func (c *schedule) check() {
 }
 
 // checkKey allows a younger row before an older one only if its call began before the older one was seen, and
-// not at all if the younger one was inserted when the older one had been committed, and that not too late.
+// not at all if the younger one was inserted when the older one had been committed, or by the same transaction, and that
+// not too late.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
 	for i, old := range deliveries {
 		if old.row.failures != nil && !c.block {
@@ -420,8 +445,10 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 			if !c.table.position(old.row).Before(c.table.position(young.row)) {
 				continue
 			}
-			if soon := old.row.committed.Sub(old.row.drawn) < outbox.Late-time.Second; soon && c.table.ordinal && old.row.committed.Before(young.row.drawn) {
-				c.t.Errorf("key %s: %s came after %s, which was inserted at %v, and it was committed at %v", key, old.row.id, young.row.id, young.row.drawn.UnixMilli(), old.row.committed.UnixMilli())
+			soon := old.row.committed.Sub(old.row.drawn) < outbox.Late-time.Second
+			if soon && c.table.ordinal && (old.row.committed.Before(young.row.drawn) || old.row.transaction == young.row.transaction) {
+				c.t.Errorf("key %s: %s came after %s, which was inserted at %v in transaction %d, and it was committed at %v in %d", key,
+					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(), old.row.transaction)
 			}
 			if young.called.After(old.row.seen) {
 				c.t.Errorf("key %s: %s was sent at %v, after %s had been seen at %v, which came later", key, young.row.id, young.called.UnixMilli(), old.row.id, old.row.seen.UnixMilli())

@@ -18,62 +18,72 @@ import (
 // simTable is an outbox in memory. Reads and writes take a little of the bubble's time, and a read sees the
 // table as it was when it began, as in PostgreSQL.
 type simTable struct {
-	mu      sync.Mutex
-	rows    map[string]*simRow
-	open    []*simRow // neither relayed nor failed, in table order
-	took    time.Duration
-	down    bool
-	held    chan struct{} // settling waits until it is closed
-	lossy   int           // writes that succeed and are answered with an error
-	guarded string        // a trigger lets nobody write this row
-	locked  map[string]bool
-	settles int // calls that marked something
-	reads   int
+	mu           sync.Mutex
+	rows         map[string]*simRow
+	open         []*simRow // neither relayed nor failed, in table order
+	took         time.Duration
+	down         bool
+	held         chan struct{} // settling waits until it is closed
+	lossy        int           // writes that succeed and are answered with an error
+	guarded      string        // a trigger lets nobody write this row
+	locked       map[string]bool
+	settles      int    // calls that marked something
+	transactions uint32 // from 10 on
+	reads        int
 
 	ordinal, ranked, keepsFailures, keepsAttempts bool
 }
 
 type simRow struct {
-	id        string
-	ordinal   int64
-	shard     int
-	message   publisher.Message
-	attempt   int64
-	relayed   bool
-	failed    bool
-	failures  []span // when it was failed
-	discarded bool
-	lastError string
-	updated   time.Time
-	relays    int       // times that it was marked
-	seen      time.Time // when a read returned it first
-	drawn     time.Time // when its ordinal was drawn; zero: when it was committed
-	committed time.Time
+	id          string
+	ordinal     int64
+	shard       int
+	message     publisher.Message
+	attempt     int64
+	relayed     bool
+	failed      bool
+	failures    []span // when it was failed
+	discarded   bool
+	lastError   string
+	updated     time.Time
+	relays      int       // times that it was marked
+	seen        time.Time // when a read returned it first
+	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
+	committed   time.Time
+	transaction uint32
 }
 
 // span is a time between two events; the second may be still to come.
 type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
-	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, ordinal: true, keepsFailures: true, keepsAttempts: true}
+	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, transactions: 10, ordinal: true, keepsFailures: true, keepsAttempts: true}
 }
 
+// insert commits a row.
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	t.transactions++
+	t.add(ordinal, id, key, topic)
+}
+
+// together commits what f adds, in one transaction.
+func (t *simTable) together(f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.transactions++
+	f()
+}
+
+// add adds a row to the present transaction. The caller holds mu.
+func (t *simTable) add(ordinal int64, id, key, topic string) {
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.transactions, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
 	t.rows[id] = r
 	t.reopen(r)
-}
-
-// drew notes when a row's ordinal was drawn.
-func (t *simTable) drew(id string, at time.Time) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.rows[id].drawn = at
 }
 
 // reopen puts a row among the open ones. The caller holds mu.
@@ -102,9 +112,12 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 	t.mu.Lock()
 	t.reads++
 	var page outbox.Page
-	if q.Highest && len(t.open) > 0 {
-		highest := t.open[len(t.open)-1].ordinal
-		page.Highest = &highest
+	if q.Horizon {
+		page.Horizon = &outbox.Horizon{Oldest: t.transactions + 1, Next: t.transactions + 1}
+		if len(t.open) > 0 {
+			highest := t.open[len(t.open)-1].ordinal
+			page.Horizon.Highest = &highest
+		}
 	}
 	for _, r := range t.open {
 		position := t.position(r)
@@ -116,8 +129,13 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
 		}
-		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto {
+		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto || q.Within != nil && r.ordinal > *q.Within.Highest {
 			break
+		}
+		page.End = position
+		if q.Within != nil && !q.Within.Sees(r.transaction) {
+			page.Beyond++
+			continue
 		}
 		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
 		if r.lastError != "" {
@@ -125,7 +143,6 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		}
 		page.Rows = append(page.Rows, row)
 		page.Bytes += int64(row.Message.Size())
-		page.End = position
 		if page.More = len(page.Rows) == q.Limit || page.Bytes >= q.Bytes; page.More {
 			break
 		}
