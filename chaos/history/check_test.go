@@ -93,7 +93,7 @@ func TestAKeptPromiseIsNoViolation(t *testing.T) {
 			h.Table = slices.DeleteFunc(h.Table, func(f Final) bool { return f.Relayed })
 		},
 		"a duplicate of an older row behind a younger one": func(h *History) { again(h, "b1", 13) },
-		"a duplicate at the end of the grace":              func(h *History) { again(h, "b1", 16) },
+		"a duplicate much later":                           func(h *History) { again(h, "b1", 60) },
 		"a row without a key commits late": func(h *History) {
 			h.Rows = append(h.Rows, Row{ID: "n0", Topic: "x", Number: 7, Outcome: Committed})
 			h.Table = append(h.Table, Final{ID: "n0", Relayed: true, Attempt: 1})
@@ -156,7 +156,14 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		}, []Check{Ordered}},
 		{"a row came again before any fault", func(h *History) { again(h, "b1", 9.5) }, []Check{Explained}},
 		{"a row came again at a clean fault", func(h *History) { again(h, "b1", 2.5) }, []Check{Explained}},
-		{"a row came again long after the fault", func(h *History) { again(h, "b1", 16.1) }, []Check{Explained}},
+		{"a row came again that had come long before the fault", func(h *History) {
+			delivery(h, "b1").At = at(4.9)
+			again(h, "b1", 12)
+		}, []Check{Explained}},
+		{"a row came twice long after the fault", func(h *History) {
+			delivery(h, "n1").At = at(16.1)
+			again(h, "n1", 17)
+		}, []Check{Explained}},
 		{"more rows came again than were in flight", func(h *History) { again(h, "b1", 12); again(h, "b1", 13) }, []Check{Bounded}},
 		{"a bad row came", func(h *History) {
 			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/0", Offset: 9, ID: "a3", Topic: "x", Key: "a", Body: Body{"a3", 3}, At: at(12.35), Exact: true})
@@ -201,7 +208,7 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 // Two unclean faults whose times touch have the bound of both; two that do not, each its own.
 func TestBoundOfSeveralFaults(t *testing.T) {
 	t.Parallel()
-	for second, want := range map[float64]int{12: 0, 30: 1} {
+	for second, want := range map[float64]int{12: 0, 40: 1} {
 		h := good()
 		h.Faults = append(h.Faults, Fault{Name: "cut", Began: at(second), Ended: at(second + 1), Replicas: 3})
 		for range 4 {

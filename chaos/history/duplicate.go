@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// A trouble is a time in which rows may come again, with the unclean faults that make it up.
+// A trouble is a time in which a row may be delivered that comes again later, with the unclean faults that make it up. It
+// may come much later: the next owner begins at the oldest row that is pending.
 type trouble struct {
 	began, ended time.Time
 	faults       []Fault
@@ -28,8 +29,8 @@ func (j *judge) troubles() []*trouble {
 	slices.SortFunc(unclean, func(a, b Fault) int { return cmp.Compare(a.Began.UnixNano(), b.Began.UnixNano()) })
 	var all []*trouble
 	for _, f := range unclean {
-		ended := f.Ended.Add(j.Grace)
-		if n := len(all); n > 0 && !f.Began.After(all[n-1].ended) {
+		began, ended := f.Began.Add(-j.Grace), f.Ended.Add(j.Grace)
+		if n := len(all); n > 0 && !began.After(all[n-1].ended) {
 			last := all[n-1]
 			last.faults = append(last.faults, f)
 			if ended.After(last.ended) {
@@ -37,7 +38,7 @@ func (j *judge) troubles() []*trouble {
 			}
 			continue
 		}
-		all = append(all, &trouble{began: f.Began, ended: ended, faults: []Fault{f}})
+		all = append(all, &trouble{began: began, ended: ended, faults: []Fault{f}})
 	}
 	return all
 }
@@ -45,12 +46,15 @@ func (j *judge) troubles() []*trouble {
 func (j *judge) duplicates() {
 	troubles := j.troubles()
 	for _, d := range j.again {
-		i := slices.IndexFunc(troubles, func(t *trouble) bool { return !d.At.Before(t.began) && !d.At.After(t.ended) })
+		first := j.first[d.ID].At
+		i := slices.IndexFunc(troubles, func(t *trouble) bool {
+			return !d.At.Before(t.faults[0].Began) && !first.Before(t.began) && !first.After(t.ended)
+		})
 		if i >= 0 {
 			troubles[i].duplicates++
 			continue
 		}
-		j.found(Explained, append(j.about(j.rows[d.ID]), j.faultsAround(d.At)...), "%s came again as %s, far from every unclean fault", d.ID, d)
+		j.found(Explained, append(j.about(j.rows[d.ID]), j.faultsAround(first)...), "%s came again as %s, and was not in flight at an unclean fault", d.ID, d)
 	}
 	for _, t := range troubles {
 		if bound := t.bound(j.MaxInFlight); t.duplicates > bound {

@@ -15,7 +15,7 @@ type History struct {
 
 	Deletes     bool          // rows are deleted once they are relayed
 	MaxInFlight int           // rows that one replica may have in flight
-	Grace       time.Duration // how long after the end of a fault its duplicates may come
+	Grace       time.Duration // how far from an unclean fault a row may have been delivered that it brings again
 }
 
 // Outcome says what became of a transaction.
