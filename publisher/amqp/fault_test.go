@@ -3,7 +3,6 @@ package amqp_test
 import (
 	"context"
 	"fmt"
-	"net"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -150,44 +149,6 @@ func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
 	}
 }
 
-func TestBlockedConnection(t *testing.T) {
-	t.Parallel()
-	blocking := true
-	f := newFake(t, listen(t), func(m *sent) {
-		if blocking {
-			m.conn.block("low on memory")
-			blocking = false
-			return
-		}
-		m.ack()
-	})
-	p := f.open(t, "")
-	answers := p.Publish(within(t, 500*time.Millisecond), numbered(2, 1, "topic"))
-	want(t, "the message in flight", answers[0], publisher.Ambiguous)
-	want(t, "the next of its key", answers[1], publisher.NotAttempted)
-
-	before := time.Now()
-	answers = p.Publish(within(t, 30*time.Second), numbered(2, 0, "topic"))
-	if waited := time.Since(before); waited > 5*time.Second {
-		t.Errorf("a blocked publisher answers after %v", waited)
-	}
-	for _, err := range answers {
-		want(t, "a message while blocked", err, publisher.Unavailable)
-		if publisher.ScopeOf(err) != publisher.ScopeDestination {
-			t.Errorf("the answer reaches %v, want the destination", publisher.ScopeOf(err))
-		}
-	}
-	if err := p.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "low on memory") {
-		t.Errorf("ping while blocked says %v, want the broker's reason", err)
-	}
-
-	f.connections()[0].unblock()
-	await(t, func() bool { return p.Ping(within(t, 10*time.Second)) == nil })
-	for _, err := range p.Publish(within(t, 10*time.Second), numbered(2, 0, "topic")) {
-		want(t, "a message after it", err, publisher.Accepted)
-	}
-}
-
 // Some messages make the broker close the channel, before it has confirmed the others.
 func TestPoisonIsFoundAlone(t *testing.T) {
 	t.Parallel()
@@ -280,53 +241,6 @@ func TestExchangeGoesAway(t *testing.T) {
 	}
 }
 
-func TestConnectionClosedByBroker(t *testing.T) {
-	t.Parallel()
-	var restarted atomic.Bool
-	f := newFake(t, listen(t), func(m *sent) {
-		switch {
-		case restarted.Load():
-			m.ack()
-		case m.id == "2":
-			m.conn.closeConnection(320, "CONNECTION_FORCED - broker forced connection closure")
-		case m.id < "2":
-			m.ack()
-		}
-	})
-	p := f.open(t, "")
-	messages := append(numbered(5, 0, "topic"), numbered(10, 2, "topic")[2:]...)
-	messages[3].Key, messages[4].Key = []byte("a"), []byte("a")
-	answers := p.Publish(within(t, 10*time.Second), messages)
-	for i, err := range answers[:2] {
-		want(t, fmt.Sprint("confirmed message ", i), err, publisher.Accepted)
-	}
-	for i, err := range answers[2:4] {
-		want(t, fmt.Sprint("message ", i+2, " in flight"), err, publisher.Ambiguous)
-	}
-	want(t, "the next of a key", answers[4], publisher.NotAttempted)
-	restarted.Store(true)
-	await(t, func() bool { return p.Publish(within(t, 10*time.Second), messages[:1])[0] == nil })
-}
-
-// Something kills every connection: the publisher must not dial without a pause.
-func TestDeadlyMessageDoesNotStorm(t *testing.T) {
-	t.Parallel()
-	f := newFake(t, listen(t), func(m *sent) { _ = m.conn.Close() })
-	p := f.open(t, "")
-	sent := 0
-	for end := time.Now().Add(time.Second); time.Now().Before(end); {
-		err := p.Publish(within(t, 10*time.Second), numbered(1, 1, "topic"))[0]
-		if publisher.ClassOf(err) == publisher.Ambiguous {
-			sent++
-		} else {
-			want(t, "a message between connections", err, publisher.Unavailable)
-		}
-	}
-	if n := len(f.connections()); n != sent || n < 2 || n > 15 {
-		t.Errorf("%d connections and %d sent messages in a second, want a handful", n, sent)
-	}
-}
-
 // Answers that come after a call has ended must not answer the next one.
 func TestLateAnswersAreForgotten(t *testing.T) {
 	t.Parallel()
@@ -346,44 +260,6 @@ func TestLateAnswersAreForgotten(t *testing.T) {
 	messages := numbered(1, 1, "topic")
 	want(t, "the message without an answer", p.Publish(within(t, 200*time.Millisecond), messages)[0], publisher.Ambiguous)
 	want(t, "the same message later", p.Publish(within(t, 10*time.Second), messages)[0], publisher.Unavailable)
-}
-
-func TestCredentialsAreReadAgain(t *testing.T) {
-	t.Parallel()
-	var now atomic.Value
-	now.Store("first")
-	f := newFake(t, listen(t), func(m *sent) { m.ack() })
-	f.login = func(response string) bool { return response == "\x00user\x00"+now.Load().(string) }
-	password := "first"
-	p := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://user:" + password + "@" + f.listener.Addr().String(), nil }})
-	defer p.Close()
-	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, "topic"))[0] }
-	want(t, "a message", publish(), publisher.Accepted)
-
-	now.Store("second")
-	_ = f.connections()[0].Close()
-	var err error
-	await(t, func() bool {
-		err = p.Ping(within(t, 10*time.Second))
-		return err != nil && strings.Contains(err.Error(), "login")
-	})
-	want(t, "a message with the old password", publish(), publisher.Unavailable)
-	if strings.Contains(err.Error(), "first") {
-		t.Errorf("the error tells the password: %v", err)
-	}
-
-	password = "second"
-	await(t, func() bool { return publish() == nil })
-}
-
-func TestSeveralHosts(t *testing.T) {
-	t.Parallel()
-	gone := listen(t)
-	_ = gone.Close()
-	f := newFake(t, listen(t), func(m *sent) { m.ack() })
-	hosts := gone.Addr().(*net.TCPAddr).String() + "," + f.listener.Addr().String()
-	p := openAt(t, "", "amqp://guest:guest@"+hosts+"/vhost?heartbeat=5")
-	want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 0, "topic"))[0], publisher.Accepted)
 }
 
 // await polls until the condition holds.
