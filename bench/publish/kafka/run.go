@@ -18,7 +18,8 @@ import (
 
 const (
 	batch  = 1000 // messages in a call, of the publisher and of the reference
-	rounds = 7    // by turns; the ratio is the median of the rounds' own
+	turn   = 5    // calls, before it is the other one's turn: what else the machine does hits both
+	rounds = 7    // each with new topics; the ratio is the median of the rounds' own
 )
 
 // Run publishes rows messages of 512 bytes in calls of 1000, one call at a time: by turns with the publisher
@@ -48,8 +49,10 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 			return err
 		}
 	}
+	another := newOurs(address)
+	defer another.close()
 	if err := b.compare(ctx, comparison{name: "one key", partitions: 6, target: 0.5,
-		subject: ours, messages: single, reference: ours, others: spread, of: "as many keys as rows"}); err != nil {
+		subject: ours, messages: single, reference: another, others: spread, of: "as many keys as rows"}); err != nil {
 		return err
 	}
 	secure, plain, err := throughProxies(ctx, address)
@@ -59,7 +62,7 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	defer secure.close()
 	defer plain.close()
 	return b.compare(ctx, comparison{name: "TLS", partitions: 6, target: 0.75,
-		subject: secure, messages: spread, reference: plain, others: spread, of: "without TLS"})
+		subject: secure, messages: spread, reference: plain, others: slices.Clone(spread), of: "without TLS"})
 }
 
 // bench holds what the comparisons share.
@@ -92,13 +95,9 @@ type comparison struct {
 func (b *bench) compare(ctx context.Context, c comparison) error {
 	var ours, theirs, ratios []float64
 	for round := range rounds + 1 {
-		one, err := b.measure(ctx, c.subject, c.messages, c.partitions)
+		one, other, err := b.round(ctx, c)
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		other, err := b.measure(ctx, c.reference, c.others, c.partitions)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", c.name, c.of, err)
 		}
 		if round > 0 { // the first warms the broker up
 			ours, theirs, ratios = append(ours, one), append(theirs, other), append(ratios, one/other)
@@ -113,27 +112,41 @@ func (b *bench) compare(ctx context.Context, c comparison) error {
 	return err
 }
 
-// measure returns the rate with a new topic, in messages a second. A first call finds the topic's leaders.
-func (b *bench) measure(ctx context.Context, s sender, messages []publisher.Message, partitions int) (rate float64, err error) {
-	topic := "bench-publish-" + strings.ToLower(rand.Text())
-	if err := b.create(ctx, topic, partitions); err != nil {
-		return 0, err
-	}
-	s.ready(messages, topic)
-	if err := s.send(ctx, 0, batch); err != nil {
-		return 0, err
-	}
-	begun := time.Now()
-	for from := 0; from < len(messages); from += batch {
-		if err := s.send(ctx, from, from+batch); err != nil {
-			return 0, err
+// round returns the rates of both, in messages a second, each with a new topic.
+func (b *bench) round(ctx context.Context, c comparison) (one, other float64, err error) {
+	sides := []struct {
+		sender   sender
+		messages []publisher.Message
+		took     time.Duration
+	}{{sender: c.subject, messages: c.messages}, {sender: c.reference, messages: c.others}}
+	var topics []string
+	for i := range sides {
+		topics = append(topics, "bench-publish-"+strings.ToLower(rand.Text()))
+		if err := b.create(ctx, topics[i], c.partitions); err != nil {
+			return 0, 0, err
+		}
+		sides[i].sender.ready(sides[i].messages, topics[i])
+		if err := sides[i].sender.send(ctx, 0, batch); err != nil { // finds the leaders
+			return 0, 0, err
 		}
 	}
-	took := time.Since(begun)
-	if _, err := b.client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}}); err != nil {
-		return 0, fmt.Errorf("delete topic: %w", err)
+	n := len(c.messages)
+	for from := 0; from < n; from += turn * batch {
+		for k := range sides {
+			side := &sides[(k+from/(turn*batch))%len(sides)] // who is first changes
+			begun := time.Now()
+			for at := from; at < min(from+turn*batch, n); at += batch {
+				if err := side.sender.send(ctx, at, at+batch); err != nil {
+					return 0, 0, err
+				}
+			}
+			side.took += time.Since(begun)
+		}
 	}
-	return float64(len(messages)) / took.Seconds(), nil
+	if _, err := b.client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: topics}); err != nil {
+		return 0, 0, fmt.Errorf("delete topics: %w", err)
+	}
+	return float64(n) / sides[0].took.Seconds(), float64(n) / sides[1].took.Seconds(), nil
 }
 
 // create makes a topic and waits until all of its partitions can be written to.
