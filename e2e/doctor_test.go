@@ -63,9 +63,6 @@ func (d diagnosis) says(severity, check string, words ...string) bool {
 	})
 }
 
-// examinesTopics reports whether doctor looks at the topics of this kind of broker.
-func examinesTopics(b broker) bool { return b.name() != "rabbitmq" }
-
 // TestDoctorWell: with everything there, no error; beside a relay that runs, which it does not disturb, and
 // nothing has changed or arrived.
 func TestDoctorWell(t *testing.T) {
@@ -75,7 +72,7 @@ func TestDoctorWell(t *testing.T) {
 		outbox.insert(topic, 0, 10, 2)
 		outbox.Exec(t, "create table copy as select * from outbox_messages")
 		d := doctor(t, outbox.env(b.url()))
-		if d.Errors > 0 || !d.says("ok", "backlog", "pending rows: 10") || !d.says("ok", "replicas", "no replica") || !d.says("ok", "pooler") || examinesTopics(b) && !d.says("ok", "topic", topic) {
+		if d.Errors > 0 || !d.says("ok", "backlog", "pending rows: 10") || !d.says("ok", "replicas", "no replica") || !d.says("ok", "pooler") || !d.says("ok", "topic", topic) {
 			t.Errorf("%+v", d)
 		}
 		if changed := outbox.count("true") - int(pgtest.Value[int64](t, outbox.Schema, "select count(*) from (select * from outbox_messages intersect select * from copy) same")); changed != 0 {
@@ -296,7 +293,7 @@ func TestDoctorBroker(t *testing.T) {
 		outbox.insert(there, 0, 5, 1)
 		outbox.insert(missing, 5, 5, 1)
 		d := doctor(t, outbox.env(b.url()))
-		if examinesTopics(b) && !slices.ContainsFunc(d.errors(), func(f finding) bool { return f.Area == "destination" && strings.Contains(f.Subject+f.Found, missing) }) {
+		if !slices.ContainsFunc(d.errors(), func(f finding) bool { return f.Area == "destination" && strings.Contains(f.Subject+f.Found, missing) }) {
 			t.Errorf("the missing topic: %+v", d.Findings)
 		}
 		if slices.ContainsFunc(d.errors(), func(f finding) bool { return strings.Contains(f.Subject+f.Found, there) }) {
