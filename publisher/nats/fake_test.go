@@ -115,7 +115,11 @@ func (f *fake) serve(c *fakeConn) {
 				return
 			}
 			if f.publish != nil {
-				f.publish(c, words[1], words[2], string(body[:size]))
+				reply := ""
+				if sizes := strings.Count(words[0], "H") + 1; len(words) > 2+sizes {
+					reply = words[2]
+				}
+				f.publish(c, words[1], reply, string(body[:size]))
 			}
 		}
 	}
@@ -127,6 +131,9 @@ func (c *fakeConn) say(format string, args ...any) {
 
 // answer sends a message to a reply subject, whose last token a wildcard subscription covers.
 func (c *fakeConn) answer(reply, body string) {
+	if reply == "" {
+		return
+	}
 	sid := c.lanes[reply[:strings.LastIndexByte(reply, '.')]+".*"]
 	c.say("MSG %s %s %d\r\n%s", reply, sid, len(body), body)
 }

@@ -4,6 +4,8 @@ import (
 	"crypto/rand"
 	"fmt"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
@@ -231,4 +233,40 @@ func TestRuns(t *testing.T) {
 		inOrder(t, s2, second)
 		inOrder(t, s3, third)
 	})
+}
+
+// A stream that says that it takes batches and answers as if it knew none has stored some messages or all: their
+// outcome is unknown, and no more batches are made.
+func TestRunsUnknown(t *testing.T) {
+	var committed atomic.Int64
+	f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {
+		switch {
+		case subject == "$JS.API.STREAM.NAMES":
+			c.answer(reply, `{"streams":["S"]}`)
+		case subject == "$JS.API.STREAM.INFO.S":
+			c.answer(reply, `{"config":{"name":"S","subjects":["a"],"allow_atomic":true,"storage":"memory","num_replicas":1}}`)
+		default:
+			if strings.Contains(body, "Nats-Batch-Commit: 1") {
+				committed.Add(1)
+			}
+			stores(c, subject, reply, body)
+		}
+	}}).start(t)
+	p := open(t, nats.Config{Servers: []string{f.address}})
+	unknown := 0
+	for range 10 {
+		answers := p.Publish(timely(t), hotRows("a", 100, 1))
+		for i, err := range answers {
+			switch class := publisher.ClassOf(err); class {
+			case publisher.Accepted, publisher.NotAttempted:
+			case publisher.Ambiguous:
+				unknown++
+			default:
+				t.Fatalf("message %d is %v: %v", i, class, err)
+			}
+		}
+	}
+	if n := committed.Load(); n != 1 || unknown < 8 {
+		t.Errorf("%d batches were sent, and %d messages had an unknown outcome", n, unknown)
+	}
 }
