@@ -103,13 +103,23 @@ func (s *server) start(more ...string) {
 	await(s.t, "PostgreSQL answers", func() bool { return pool.Ping(s.t.Context()) == nil })
 }
 
-// kill ends all processes of the server, as the end of its machine would.
+// kill ends the server as the end of its machine would. Its sessions' processes notice, and end by themselves.
 func (s *server) kill() {
 	if s.cmd != nil {
 		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
 		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
+}
+
+// crash stops the server in immediate mode: as if it crashed, but it can be started again at once.
+func (s *server) crash() {
+	s.t.Helper()
+	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
+		s.t.Fatal(err)
+	}
+	_ = s.cmd.Wait()
+	s.cmd = nil
 }
 
 // pool connects to the first of some servers that can be written to, or to the only one.
