@@ -55,7 +55,7 @@ test-go: build bin/helm ## go vet and go test -race of all modules; needs the TE
 	  (cd $$module && go vet ./... && $(GOTEST) ./...) || failed=1; \
 	done; \
 	echo "== random schedules, without the race detector ten times as many"; \
-	go test -count=1 -run TestRandom ./relay || failed=1; \
+	go test -count=1 -run 'TestRandom|TestStuckKey' ./relay || failed=1; \
 	make test-other || failed=1; \
 	exit $$failed
 

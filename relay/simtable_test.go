@@ -46,7 +46,8 @@ type simRow struct {
 	discarded   bool
 	lastError   string
 	updated     time.Time
-	relays      int       // times that it was marked
+	relays      int // times that it was marked
+	marked      time.Time
 	seen        time.Time // when a read returned it first
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
 	committed   time.Time
@@ -119,7 +120,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			page.Horizon.Highest = &highest
 		}
 	}
-	for _, r := range t.open {
+	for _, r := range t.open[t.start(q):] {
 		position := t.position(r)
 		switch {
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
@@ -163,6 +164,24 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 	return page, nil
 }
 
+// start returns how many of the open rows come before all that the query asks for. The caller holds mu.
+func (t *simTable) start(q outbox.Query) int {
+	if !t.ordinal {
+		return 0
+	}
+	from := q.After.Ordinal
+	switch {
+	case q.Recent != nil:
+		from = *q.Recent
+	case q.Keys != nil && q.From != nil:
+		from = *q.From
+	case q.After.IsZero():
+		return 0
+	}
+	n, _ := slices.BinarySearchFunc(t.open, from, func(r *simRow, from int64) int { return cmp.Compare(r.ordinal, from) })
+	return n
+}
+
 // position is a row's place in table order. Without ordinals that is its id's alone.
 func (t *simTable) position(r *simRow) outbox.Position {
 	if t.ordinal {
@@ -200,6 +219,7 @@ func (t *simTable) mark(ids []string) error {
 	for _, id := range ids {
 		t.rows[id].relayed = true
 		t.rows[id].relays++
+		t.rows[id].marked = time.Now()
 	}
 	t.close()
 	return t.lost()

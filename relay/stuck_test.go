@@ -1,0 +1,138 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// workTable counts what the relay asks of its table.
+type workTable struct {
+	*simTable
+	mu         sync.Mutex
+	statements int // reads and writes
+	stuck      int // rows of the stuck key that were read
+	others     int // other rows that were read
+}
+
+const stuckKey = "stuck"
+
+func (w *workTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	page, err := w.simTable.Read(ctx, q)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.statements++
+	for i := range page.Rows {
+		if string(page.Rows[i].Message.Key) == stuckKey {
+			w.stuck++
+		} else {
+			w.others++
+		}
+	}
+	return page, err
+}
+
+func (w *workTable) Settle(ctx context.Context, ids []string) error {
+	w.mu.Lock()
+	w.statements++
+	w.mu.Unlock()
+	return w.simTable.Settle(ctx, ids)
+}
+
+// work is what some rows of other keys took.
+type work struct {
+	statements, stuck, others int
+	slowest                   []time.Duration // from insert to mark: half of them, 99 of 100, the last
+}
+
+// insertOthers inserts rows of other keys for some time and returns what was done until all of them were relayed.
+func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
+	t.Helper()
+	w.mu.Lock()
+	before := work{statements: w.statements, stuck: w.stuck, others: w.others}
+	w.mu.Unlock()
+	var ids []string
+	for i := range ticks {
+		for j := range 10 {
+			n := from + 10*i + j
+			key := "k" + strconv.Itoa(n%97)
+			ids = append(ids, fmt.Sprintf("%s-%d", key, n))
+			w.insert(int64(n), ids[len(ids)-1], key, "t")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	time.Sleep(time.Second)
+	w.mu.Lock()
+	done := work{statements: w.statements - before.statements, stuck: w.stuck - before.stuck, others: w.others - before.others}
+	w.mu.Unlock()
+	var took []time.Duration
+	for _, id := range ids {
+		r := w.row(id)
+		if !r.relayed {
+			t.Fatalf("%s is still pending", id)
+		}
+		took = append(took, r.marked.Sub(r.message.Inserted))
+	}
+	slices.Sort(took)
+	done.slowest = []time.Duration{took[len(took)/2], took[len(took)*99/100], took[len(took)-1]}
+	return done
+}
+
+// A key with very many rows behind a refused head costs the other keys nothing: neither statements nor reads of
+// their rows nor time, while it is stuck and when it is free again.
+func TestStuckKeyCostsOthersNothing(t *testing.T) {
+	rows := 150_000
+	if raceDetector {
+		rows /= 10
+	}
+	const ticks = 300
+	var alone work
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		w := &workTable{simTable: s.table}
+		cancel, done := s.startOn(w)
+		alone = insertOthers(t, w, rows, ticks)
+		cancel()
+		<-done
+	})
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.destinations[0].MaxAttempts = 1 << 20
+		s.destinations[0].BackoffMax = 5 * time.Second
+		for i := range rows {
+			s.table.insert(int64(i), fmt.Sprintf("%s-%d", stuckKey, i), stuckKey, "t")
+		}
+		s.Refuse(stuckKey+"-0", 10_000)
+		w := &workTable{simTable: s.table}
+		cancel, done := s.startOn(w)
+		time.Sleep(10 * time.Second) // the walk comes by the stuck rows once
+		stuck := insertOthers(t, w, rows, ticks)
+		s.Heal(stuckKey + "-0")
+		freed := insertOthers(t, w, rows+10*ticks, ticks)
+		s.table.drained(t, time.Minute)
+		cancel()
+		<-done
+		checkOrder(t, s.All())
+		t.Logf("alone %+v", alone)
+		for name, w := range map[string]work{"stuck": stuck, "freed": freed} {
+			t.Logf("%s %+v", name, w)
+			if w.others > alone.others*21/20 {
+				t.Errorf("%s: %d of their rows were read, alone %d", name, w.others, alone.others)
+			}
+			if w.statements > alone.statements*3/2 {
+				t.Errorf("%s: %d statements, alone %d", name, w.statements, alone.statements)
+			}
+			for i, took := range w.slowest {
+				if took > alone.slowest[i]+5*time.Millisecond {
+					t.Errorf("%s: their rows took %v, alone %v", name, w.slowest, alone.slowest)
+				}
+			}
+		}
+	})
+}
