@@ -150,7 +150,7 @@ func TestUnusableBroker(t *testing.T) {
 		"kafka away":        {"kafka://" + nobody, []string{nobody}},
 		"nats away":         {"nats://" + nobody, []string{nobody}},
 		"rabbitmq away":     {"amqp://guest:hunter2@" + nobody, []string{nobody}},
-		"rabbitmq password": {wrong.String(), []string{"destination default", "ACCESS_REFUSED"}},
+		"rabbitmq password": {wrong.String(), []string{"destination default", "refuses the login of user"}},
 		"kafka for nats":    {strings.Replace(endpoint(t, "TEST_KAFKA_URL"), "kafka://", "nats://", 1), []string{"destination default"}},
 		"amqp for kafka":    {"kafka://" + rabbit.Host, []string{"destination default"}},
 	} {

@@ -19,14 +19,14 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	wrong.User = url.UserPassword("stranger", "hunter2")
 	const ttl = 2 * time.Second
 	bad := startRelay(t, outbox.env(wrong.String(), "OUTBOX_OWNER_TTL="+ttl.String()))
-	bad.awaitNotReady("destination default", "ACCESS_REFUSED")
+	bad.awaitNotReady("destination default", "refuses the login of user")
 	await(t, "alone it owns everything", func() bool { return bad.owns(16) })
 	outbox.insert(topic, 0, 1000, 50)
 
 	good := startRelay(t, outbox.env(b.url(), "OUTBOX_OWNER_TTL="+ttl.String()))
 	took := await(t, "the other one takes everything", func() bool { return good.owns(16) && bad.owns(0) })
 	t.Logf("shards were given over after %v", took.Round(time.Millisecond))
-	bad.awaitNotReady("destination default", "ACCESS_REFUSED", "cannot publish")
+	bad.awaitNotReady("destination default", "refuses the login of user", "cannot publish")
 	good.awaitReady()
 	outbox.awaitDrained()
 	if unowned := good.metric("shards_unowned"); unowned != "0" {

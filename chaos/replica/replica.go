@@ -42,14 +42,13 @@ func (r *Replica) Start(ctx context.Context) error {
 	if r.Running() {
 		return nil
 	}
-	if r.address == "" {
-		listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // finds a free port
-		if err != nil {
-			return fmt.Errorf("find a port: %w", err)
-		}
-		r.address = listener.Addr().String()
-		_ = listener.Close()
+	// A port anew for each process: while this one is dead, another may have taken the last one.
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // finds a free one
+	if err != nil {
+		return fmt.Errorf("find a port: %w", err)
 	}
+	r.address = listener.Addr().String()
+	_ = listener.Close()
 	log, err := os.OpenFile(r.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		return fmt.Errorf("open log: %w", err)
