@@ -50,6 +50,7 @@ const (
 	oidInt2        = 21
 	oidInt4        = 23
 	oidText        = 25
+	oidTID         = 27
 	oidJSON        = 114
 	oidBpchar      = 1042
 	oidVarchar     = 1043

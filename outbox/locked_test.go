@@ -41,16 +41,16 @@ func TestLockedRows(t *testing.T) {
 			}
 			table := open(t, s, config)
 			rows := read(t, table, Query{}).Rows
-			ids := []string{rows[0].ID(), rows[1].ID()}
+			both, ids := []*Row{&rows[0], &rows[1]}, []string{rows[0].ID(), rows[1].ID()}
 			release := lockRow(t, s, rows[1].Message.ID)
 			started := time.Now()
-			if err := table.Settle(t.Context(), ids); !Locked(err) {
+			if err := table.Settle(t.Context(), both); !Locked(err) {
 				t.Errorf("settled beside a lock: %v", err)
 			}
 			if took := time.Since(started); took < lockPatience || took > 10*lockPatience {
 				t.Errorf("waited %v", took)
 			}
-			locked, err := table.SettleFree(t.Context(), ids)
+			locked, err := table.SettleFree(t.Context(), both)
 			if err != nil || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
@@ -60,7 +60,7 @@ func TestLockedRows(t *testing.T) {
 				t.Errorf("written %q, locked %q, %v", written, locked, err)
 			}
 			release()
-			if locked, err = table.SettleFree(t.Context(), ids); err != nil || len(locked) > 0 {
+			if locked, err = table.SettleFree(t.Context(), both); err != nil || len(locked) > 0 {
 				t.Errorf("still locked %q, %v", locked, err)
 			}
 			if left := read(t, table, Query{}).Rows; len(left) != 2 {
@@ -90,7 +90,7 @@ func TestStatementsAreBoundedByTheServer(t *testing.T) {
 	if _, err := table.Read(ctx, Query{Limit: 1, Bytes: 1}); err == nil || ctx.Err() != nil {
 		t.Errorf("ended by its context (%v): %v", ctx.Err(), err)
 	}
-	if err := table.Settle(t.Context(), []string{string(make([]byte, 16))}); !Locked(err) {
+	if err := table.Settle(t.Context(), []*Row{{Position: At(0, string(make([]byte, 16)))}}); !Locked(err) {
 		t.Errorf("settle in a locked table: %v", err)
 	}
 	var timeouts string

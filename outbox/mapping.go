@@ -24,6 +24,7 @@ type mapping struct {
 	relayedFirst                        bool // the index of pending rows begins with relayed_at
 	delete                              bool
 	writer                              string // an SQL expression: the transaction that wrote a row last
+	place                               string // an SQL expression: where the row is, null where that does not lead to it
 	shards                              int
 }
 
@@ -40,9 +41,12 @@ var (
 // mapColumns finds the part of each column, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: "xmin"}
+	m := &mapping{delete: config.Delete, writer: "xmin", place: "ctid"}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
-		m.writer = "'2'::xid"
+		m.writer, m.place = "'2'::xid", noPlace
+	}
+	if r.kind == "p" { // each partition has the same places
+		m.place = noPlace
 	}
 	p := parts{relation: r, names: config.Columns, preferred: config.Preferred, mapping: m}
 	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
@@ -180,8 +184,11 @@ func (p *parts) order() *column {
 	}
 }
 
-// noKey is the key of every row in a table without one.
-const noKey = "null::text"
+// The key and the place of every row in a table without them.
+const (
+	noKey   = "null::text"
+	noPlace = "null::tid"
+)
 
 func (p *parts) key(key Key) {
 	p.mapping.key = noKey

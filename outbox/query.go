@@ -15,7 +15,11 @@ import (
 func (t *Table) query(ctx context.Context, statement string, parameters ...[]byte) ([][][]byte, error) {
 	var b batch
 	b.add(statement, parameters...)
-	return t.send(ctx, b)
+	last, err := t.send(ctx, b)
+	if err != nil {
+		return nil, err
+	}
+	return last.Rows, nil
 }
 
 // batch is some statements that are sent at once and are one transaction.
@@ -29,8 +33,8 @@ func (b *batch) add(statement string, parameters ...[]byte) {
 	b.statements, b.parameters = append(b.statements, statement), append(b.parameters, parameters)
 }
 
-// send runs a batch and returns the rows of its last statement.
-func (t *Table) send(ctx context.Context, b batch) ([][][]byte, error) {
+// send runs a batch and returns the result of its last statement.
+func (t *Table) send(ctx context.Context, b batch) (*pgconn.Result, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
@@ -44,7 +48,7 @@ func (t *Table) send(ctx context.Context, b batch) ([][][]byte, error) {
 	if err != nil {
 		return nil, t.explain(err)
 	}
-	return results[len(results)-1].Rows, nil
+	return results[len(results)-1], nil
 }
 
 // bounded begins a batch whose statements the server itself ends a little before ctx does: they do not go on when

@@ -21,6 +21,8 @@ type Row struct {
 	Waited  time.Duration
 	Extra   []string // the configured further columns
 	Nulls   uint64   // bit i is set when Extra[i] is NULL
+	place   [6]byte  // the binary ctid, zero where the table has none that leads to the row
+
 	// Invalid is not nil when the row cannot be made into a message.
 	Invalid error
 }
@@ -45,6 +47,7 @@ const (
 	atWaited
 	atShard
 	atWriter
+	atPlace
 	atExtra
 )
 
@@ -52,7 +55,7 @@ const (
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard, atWriter} {
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard, atWriter, atPlace} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == oidBytea {
@@ -114,6 +117,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
 	row.Shard = int(ordinal(values[atShard]))
+	copy(row.place[:], values[atPlace])
 	t.extras(row, values[atExtra:], a)
 }
 

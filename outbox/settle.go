@@ -11,11 +11,24 @@ import (
 // lockPatience is how long a settling statement waits for what somebody else keeps locked.
 const lockPatience = 500 * time.Millisecond
 
-// Settle marks or deletes acknowledged rows, by their ids. It may be repeated. When somebody else keeps one of
+// Settle marks or deletes acknowledged rows. It may be repeated. When somebody else keeps one of
 // them locked for longer than a moment, none is settled and the error is [Locked].
-func (t *Table) Settle(ctx context.Context, ids []string) error {
+//
+// It looks for the rows where they were read, which saves a tenth of what a mark costs the database, and only by their
+// ids for those that are not there any more.
+func (t *Table) Settle(ctx context.Context, rows []*Row) error {
+	ids := array(t.idOID, idsOf(rows))
+	if t.settleHere != "" {
+		b := batch{lock: lockPatience}
+		b.add(t.settleHere, ids, placesOf(rows))
+		if last, err := t.send(ctx, b); err != nil {
+			return fmt.Errorf("settle rows: %w", err)
+		} else if last.CommandTag.RowsAffected() == int64(len(rows)) {
+			return nil
+		}
+	}
 	b := batch{lock: lockPatience}
-	b.add(t.settle, array(t.idOID, ids))
+	b.add(t.settle, ids)
 	if _, err := t.send(ctx, b); err != nil {
 		return fmt.Errorf("settle rows: %w", err)
 	}
@@ -24,18 +37,35 @@ func (t *Table) Settle(ctx context.Context, ids []string) error {
 
 // SettleFree settles those of the rows that nobody else keeps locked, and returns the ids of the others. It costs
 // the database more than Settle does.
-func (t *Table) SettleFree(ctx context.Context, ids []string) (locked []string, err error) {
-	b, parameter := batch{lock: lockPatience}, array(t.idOID, ids)
+func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
+	b, parameter := batch{lock: lockPatience}, array(t.idOID, idsOf(rows))
 	b.add(t.settleFree, parameter)
 	b.add(t.unsettled, parameter)
-	rows, err := t.send(ctx, b)
+	last, err := t.send(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("settle rows: %w", err)
 	}
-	for _, row := range rows {
+	for _, row := range last.Rows {
 		locked = append(locked, string(row[0]))
 	}
 	return locked, nil
+}
+
+func idsOf(rows []*Row) []string {
+	ids := make([]string, len(rows))
+	for i, r := range rows {
+		ids[i] = r.ID()
+	}
+	return ids
+}
+
+// placesOf encodes where the rows were read as an array.
+func placesOf(rows []*Row) []byte {
+	places := make([][]byte, len(rows))
+	for i, r := range rows {
+		places[i] = r.place[:]
+	}
+	return array(oidTID, places)
 }
 
 // A Refusal is a try that the broker answered with a definite no.
@@ -69,11 +99,11 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	}
 	b := batch{lock: lockPatience}
 	b.add(t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
-	rows, err := t.send(ctx, b)
+	last, err := t.send(ctx, b)
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
-	for _, row := range rows {
+	for _, row := range last.Rows {
 		if id := string(row[0]); row[1][0] == 1 {
 			written = append(written, id)
 		} else {

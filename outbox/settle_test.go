@@ -3,6 +3,8 @@ package outbox
 import (
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
@@ -16,17 +18,17 @@ func TestRejected(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1), (2, 't', '', null, 2)`)
 	table := open(t, s, Config{})
 	rows := read(t, table, Query{}).Rows
-	if err := table.Settle(t.Context(), []string{rows[0].ID(), rows[1].ID()}); !Rejected(err) {
+	if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); !Rejected(err) {
 		t.Errorf("a trigger: %v", err)
 	}
-	if err := table.Settle(t.Context(), []string{rows[0].ID()}); err != nil {
+	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
 		t.Error(err)
 	}
 	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].ID(), Attempt: 2, Error: "x"}}); !Rejected(err) {
 		t.Errorf("a constraint: %v", err)
 	}
 	s.Exec(t, "drop table outbox_messages")
-	if err := table.Settle(t.Context(), []string{rows[0].ID()}); err == nil || Rejected(err) || !Changed(err) {
+	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err == nil || Rejected(err) || !Changed(err) {
 		t.Errorf("a table that is gone: %v", err)
 	}
 }
@@ -62,12 +64,52 @@ func TestMarkIsGuarded(t *testing.T) {
 	s.Exec(t, pgtest.ShapeB)
 	s.Exec(t, pgtest.Insert, "t", "{}")
 	table := open(t, s, Config{})
-	id := read(t, table, Query{}).Rows[0].ID()
+	rows := read(t, table, Query{}).Rows
 	s.Exec(t, "update outbox_messages set relayed_at = '2020-01-01'")
-	if err := table.Settle(t.Context(), []string{id}); err != nil {
+	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
 		t.Fatal(err)
 	}
 	if !pgtest.Value[bool](t, s, "select relayed_at = '2020-01-01' from outbox_messages") {
 		t.Error("marked twice")
+	}
+}
+
+// Rows are settled where they were read, and those that were moved since wherever they are. What else stands in
+// their places is left alone.
+func TestSettleMovedRows(t *testing.T) {
+	t.Parallel()
+	const columns = "(id uuid primary key, topic text, payload text, relayed_at timestamptz)"
+	for name, c := range map[string]struct {
+		shape  string
+		config Config
+		here   bool
+	}{
+		"mark":   {columns, Config{}, true},
+		"delete": {columns, Config{Delete: true}, true},
+		"partitioned": {columns + " partition by hash (id); create table one partition of outbox_messages for values with (modulus 2, remainder 0);" +
+			"create table two partition of outbox_messages for values with (modulus 2, remainder 1)", Config{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, "create table outbox_messages "+c.shape, pgx.QueryExecModeSimpleProtocol)
+			s.Exec(t, "insert into outbox_messages select gen_random_uuid(), 't', i from generate_series(1, 4) i")
+			table := open(t, s, c.config)
+			if here := table.settleHere != ""; here != c.here {
+				t.Fatalf("settles by place: %v", here)
+			}
+			rows := read(t, table, Query{}).Rows
+			s.Exec(t, "update outbox_messages set topic = 'moved' where id = $1", rows[1].Message.ID)
+			elsewhere := rows[3]
+			elsewhere.place = rows[0].place
+			for _, settled := range [][]*Row{{&rows[1], &rows[2]}, {&elsewhere}} {
+				if err := table.Settle(t.Context(), settled); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left := read(t, table, Query{}).Rows; len(left) != 1 || left[0].ID() != rows[0].ID() {
+				t.Errorf("%d rows are pending, want the first", len(left))
+			}
+		})
 	}
 }

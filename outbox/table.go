@@ -22,14 +22,14 @@ type Table struct {
 	prefix  string // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32 // of the elements of an array of ids
 
-	all, some                                walks // reads of all shards, and of some
-	failedAll, failedSome                    string
-	readKeys, readIDs                        string
-	settle, settleFree, unsettled, refuse    string
-	countPending, countFailed, oldestPending string
-	drainEnd, drainLeft                      string
-	horizon                                  string
-	sampleTopics                             string // empty where no index makes it cheap
+	all, some                                         walks // reads of all shards, and of some
+	failedAll, failedSome                             string
+	readKeys, readIDs                                 string
+	settle, settleHere, settleFree, unsettled, refuse string
+	countPending, countFailed, oldestPending          string
+	drainEnd, drainLeft                               string
+	horizon                                           string
+	sampleTopics                                      string // empty where no index makes it cheap
 }
 
 // walks are the reads in table order.
@@ -164,11 +164,15 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	t.horizon = sql.Text("horizon.sql", names)
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
+	settle := "mark"
 	if m.delete {
-		t.settle, t.settleFree = sql.Text("delete.sql", names), sql.Text("delete_free.sql", names)
+		settle = "delete"
 	} else {
-		t.settle, t.settleFree = sql.Text("mark.sql", names), sql.Text("mark_free.sql", names)
 		names["unmarked"] = " and " + names["relayed_at"] + " is null"
+	}
+	t.settle, t.settleFree = sql.Text(settle+".sql", names), sql.Text(settle+"_free.sql", names)
+	if m.place != noPlace {
+		t.settleHere = sql.Text(settle+"_here.sql", names)
 	}
 	t.unsettled = sql.Text("unsettled.sql", names)
 	names["refusal"], names["unchanged"] = t.refusal()
@@ -265,6 +269,7 @@ func (t *Table) columns() string {
 		waited,
 		m.shard(),
 		m.writer,
+		m.place,
 	}
 	columns = append(columns, m.extra...)
 	for _, p := range m.placed {

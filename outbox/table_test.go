@@ -99,7 +99,7 @@ func TestShapes(t *testing.T) {
 				t.Errorf("inserted %v ago", d)
 			}
 
-			if err := table.Settle(t.Context(), []string{rows[0].ID(), rows[1].ID()}); err != nil {
+			if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); err != nil {
 				t.Fatal(err)
 			}
 			if n := pgtest.Value[int](t, s, `select count(*) from outbox_messages where relayed_at between
@@ -192,7 +192,7 @@ func TestDelete(t *testing.T) {
 	s.Exec(t, `insert into outbox_messages values (1, 't', 'x'), (2, 't', 'y')`)
 	table := open(t, s, Config{Delete: true})
 	page := read(t, table, Query{})
-	if err := table.Settle(t.Context(), []string{page.Rows[0].ID()}); err != nil {
+	if err := table.Settle(t.Context(), []*Row{&page.Rows[0]}); err != nil {
 		t.Fatal(err)
 	}
 	if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages"); n != 1 {

@@ -296,18 +296,18 @@ func (s *session) Read(ctx context.Context, q outbox.Query) (outbox.Page, error)
 	return s.simTable.Read(ctx, q)
 }
 
-func (s *session) Settle(ctx context.Context, ids []string) error {
+func (s *session) Settle(ctx context.Context, rows []*outbox.Row) error {
 	if s.cut.Load() {
 		return errSimDown
 	}
-	return s.simTable.Settle(ctx, ids)
+	return s.simTable.Settle(ctx, rows)
 }
 
-func (s *session) SettleFree(ctx context.Context, ids []string) ([]string, error) {
+func (s *session) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string, error) {
 	if s.cut.Load() {
 		return nil, errSimDown
 	}
-	return s.simTable.SettleFree(ctx, ids)
+	return s.simTable.SettleFree(ctx, rows)
 }
 
 func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {

@@ -60,11 +60,11 @@ func (s *settler) settle(ctx context.Context, o *outcome, rows []*row) error {
 	if len(rows) == 0 {
 		return nil
 	}
-	ids := make([]string, 0, len(rows))
+	read := make([]*outbox.Row, 0, len(rows))
 	for _, r := range rows {
-		ids = append(ids, r.ID())
+		read = append(read, r.Row)
 	}
-	err := s.retry(ctx, func(ctx context.Context) error { return s.mark(ctx, o, ids) })
+	err := s.retry(ctx, func(ctx context.Context) error { return s.mark(ctx, o, read) })
 	switch {
 	case !outbox.Rejected(err):
 		return err
@@ -80,14 +80,14 @@ func (s *settler) settle(ctx context.Context, o *outcome, rows []*row) error {
 
 // mark marks rows, and notes those that somebody else keeps locked. It waits a moment for such rows, and not again
 // while there are any.
-func (s *settler) mark(ctx context.Context, o *outcome, ids []string) error {
+func (s *settler) mark(ctx context.Context, o *outcome, rows []*outbox.Row) error {
 	if !o.careful {
-		if err := s.table.Settle(ctx, ids); !outbox.Locked(err) {
+		if err := s.table.Settle(ctx, rows); !outbox.Locked(err) {
 			return err
 		}
 		o.careful = true
 	}
-	locked, err := s.table.SettleFree(ctx, ids)
+	locked, err := s.table.SettleFree(ctx, rows)
 	for _, id := range locked {
 		o.locked[id] = true
 	}

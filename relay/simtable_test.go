@@ -190,7 +190,8 @@ func (t *simTable) position(r *simRow) outbox.Position {
 	return outbox.At(0, r.id)
 }
 
-func (t *simTable) Settle(ctx context.Context, ids []string) error {
+func (t *simTable) Settle(ctx context.Context, rows []*outbox.Row) error {
+	ids := idsOf(rows)
 	if err := t.wait(ctx); err != nil {
 		return err
 	}
@@ -206,6 +207,13 @@ func (t *simTable) Settle(ctx context.Context, ids []string) error {
 		return errSimLocked
 	}
 	return t.mark(ids)
+}
+
+func idsOf(rows []*outbox.Row) (ids []string) {
+	for _, r := range rows {
+		ids = append(ids, r.ID())
+	}
+	return ids
 }
 
 const simLockPatience = 500 * time.Millisecond
@@ -225,7 +233,8 @@ func (t *simTable) mark(ids []string) error {
 	return t.lost()
 }
 
-func (t *simTable) SettleFree(ctx context.Context, ids []string) (locked []string, err error) {
+func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked []string, err error) {
+	ids := idsOf(rows)
 	if err := t.wait(ctx); err != nil {
 		return nil, err
 	}

@@ -38,11 +38,11 @@ func (w *workTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, erro
 	return page, err
 }
 
-func (w *workTable) Settle(ctx context.Context, ids []string) error {
+func (w *workTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	w.mu.Lock()
 	w.statements++
 	w.mu.Unlock()
-	return w.simTable.Settle(ctx, ids)
+	return w.simTable.Settle(ctx, rows)
 }
 
 // work is what some rows of other keys took.

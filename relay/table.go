@@ -10,8 +10,8 @@ import (
 type Table interface {
 	Read(context.Context, outbox.Query) (outbox.Page, error)
 	Failed(context.Context, outbox.Query) (outbox.FailedPage, error)
-	Settle(ctx context.Context, ids []string) error
-	SettleFree(ctx context.Context, ids []string) (locked []string, err error)
+	Settle(context.Context, []*outbox.Row) error
+	SettleFree(context.Context, []*outbox.Row) (locked []string, err error)
 	Refuse(context.Context, []outbox.Refusal) (written, locked []string, err error)
 
 	Ordinal() bool       // positions have ordinals
