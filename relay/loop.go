@@ -128,13 +128,13 @@ func (l *loop) publishMore(now time.Time) {
 }
 
 // settleMore lets a settler write what has gathered while all were busy. Beside one that is writing, another begins
-// only when there is a full batch: many small statements would cost the database more than they are worth.
+// only with two batches: small statements cost the database more a row.
 func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
 	d.retryRejected(now)
 	d.retryLocked(now)
 	n := len(d.settle) + len(d.refuse)
-	if n == 0 || l.settling == settlers || l.settling > 0 && n < l.limits.Batch {
+	if n == 0 || l.settling == settlers || l.settling > 0 && n < 2*l.limits.Batch {
 		return
 	}
 	o := outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)}
