@@ -37,11 +37,45 @@ type connection struct {
 	closing   bool
 }
 
-// start begins to watch the connection.
-func (c *connection) start() {
+// start begins to watch the connection. blocked is the reason if the one before it ended while it was blocked.
+func (c *connection) start(blocked *string) {
 	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
+	if blocked != nil {
+		c.blocked.Store(blocked)
+		c.running.Go(func() { c.tryOut(blocked) })
+	}
 	c.running.Go(func() { c.watch(closes, blocks) })
+}
+
+// tryOut finds out whether the broker still blocks, which it tells a connection only once that publishes. Rows
+// would wait in the broker's socket and all be published at the end of the alarm, again for each connection
+// that was lost meanwhile; so it is done with a message that goes nowhere.
+func (c *connection) tryOut(presumed *string) {
+	_ = c.publishNowhere() // an error ends the connection, or is an answer as well
+	if !c.amqp.IsClosed() && c.blocked.CompareAndSwap(presumed, nil) {
+		c.log.Info("rabbitmq takes messages again", "address", c.address)
+		c.wake()
+	}
+}
+
+// publishNowhere publishes one byte for the queue without a name, which does not exist, and waits until
+// the broker has confirmed or refused it or the connection has ended.
+func (c *connection) publishNowhere() error {
+	ch, err := c.amqp.Channel()
+	if err != nil {
+		return err
+	}
+	if err := ch.Confirm(false); err != nil {
+		return err
+	}
+	const mandatory, immediate = false, false
+	confirm, err := ch.PublishWithDeferredConfirm("", "", mandatory, immediate, amqp091.Publishing{Body: []byte{0}})
+	if err != nil {
+		return err
+	}
+	<-confirm.Done()
+	return ch.Close()
 }
 
 // watch follows the connection's state until it has ended and all its channels with it.

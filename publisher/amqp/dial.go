@@ -42,6 +42,7 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 		if !p.live.useful.Load() {
 			p.fail(p.live.lost())
 		}
+		p.blocked = p.live.blocked.Load()
 		p.live = nil
 	}
 	if time.Now().Before(p.retryAt) {
@@ -59,7 +60,8 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 	switch {
 	case err == nil:
 		p.log.Info("rabbitmq connected", "address", conn.address)
-		p.live, p.failed, p.retryAt = conn, nil, time.Time{}
+		p.live, p.blocked, p.retryAt = conn, nil, time.Time{}
+		p.remember(nil)
 		return conn, nil
 	case !p.abortable(nil):
 		return nil, publisher.ErrClosed
@@ -76,8 +78,29 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 // fail begins or lengthens the time in which nobody dials.
 func (p *Publisher) fail(err error) {
 	p.backoff = min(max(2*p.backoff, backoffMin), backoffMax)
-	p.failed = err
+	p.remember(err)
 	p.retryAt = time.Now().Add(p.backoff/2 + rand.N(p.backoff/2))
+}
+
+func (p *Publisher) remember(failed error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.failed = failed
+}
+
+// stillDialing returns what can be said when the time is over and another call still makes the connection: what
+// the last one failed with, or that the host does not answer. That is what the other call will say as well if
+// nothing changes, so that nobody logs two texts in turn. It returns err when no host was tried yet.
+func (p *Publisher) stillDialing(err error) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	switch {
+	case p.failed != nil:
+		return p.failed
+	case p.trying != nil:
+		return p.trying.explain(context.DeadlineExceeded)
+	}
+	return err
 }
 
 // abortable lets Close end the dial under way, unless it was called already.
@@ -132,6 +155,9 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		return nil, err
 	}
 	a := &attempt{uri: uri, secure: uri.Scheme == "amqps"}
+	p.mu.Lock()
+	p.trying = &attempt{uri: uri, secure: a.secure}
+	p.mu.Unlock()
 	for _, way := range config.SASL {
 		a.mechanisms = append(a.mechanisms, way.Mechanism())
 	}
@@ -163,7 +189,7 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		}
 		return nil, a.explain(err)
 	}
-	conn.start()
+	conn.start(p.blocked)
 	return conn, nil
 }
 

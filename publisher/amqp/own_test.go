@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -18,6 +19,7 @@ import (
 // TLS and client certificates of its authority, and messages of up to 1 MiB.
 type ownBroker struct {
 	dir       string
+	offset    int // of its ports
 	authority *publishertest.Authority
 	harness   *harness
 	secure    string // host:port of the TLS listener, whose certificate is for localhost
@@ -28,10 +30,10 @@ const ownLimit = 1 << 20
 
 func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
-	o := &ownBroker{dir: t.TempDir(), authority: publishertest.NewAuthority(t)}
-	free := listen(t)
-	port := free.Addr().(*net.TCPAddr).Port
-	_ = free.Close()
+	o := &ownBroker{dir: t.TempDir(), offset: freeOffset(t), authority: publishertest.NewAuthority(t)}
+	secure := listen(t)
+	port := secure.Addr().(*net.TCPAddr).Port
+	_ = secure.Close()
 	o.secure = fmt.Sprint("localhost:", port)
 	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
 	conf := []string{
@@ -58,6 +60,29 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	return o
 }
 
+// freeOffset returns an offset with which RabbitMQ's ports in dev/services/ports.sh are free. It lies between those
+// that dev/services.sh itself chooses, and is drawn, since another run may look for one at the same time.
+func freeOffset(t *testing.T) int {
+	t.Helper()
+	for _, n := range rand.Perm(20) {
+		offset := 100*n + 50
+		if free(24369+offset) && free(26672+offset) && free(26673+offset) {
+			return offset
+		}
+	}
+	t.Fatal("no ports are free for a broker of the test's own")
+	return 0
+}
+
+func free(port int) bool {
+	listener, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port))
+	if err != nil {
+		return false
+	}
+	_ = listener.Close()
+	return true
+}
+
 // services runs a verb of dev/services.sh for this broker and returns what it prints.
 func (o *ownBroker) services(t *testing.T, conf []string, verb string) string {
 	t.Helper()
@@ -70,7 +95,7 @@ func (o *ownBroker) services(t *testing.T, conf []string, verb string) string {
 			cmd.Env = append(cmd.Env, pair)
 		}
 	}
-	cmd.Env = append(cmd.Env, "SERVICES_MODE=native", "SERVICES_DIR="+o.dir, "SERVICES_PORT_OFFSET=1750",
+	cmd.Env = append(cmd.Env, "SERVICES_MODE=native", "SERVICES_DIR="+o.dir, fmt.Sprint("SERVICES_PORT_OFFSET=", o.offset),
 		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl", "SERVICES_RABBITMQ_CONF="+strings.Join(conf, "\n"))
 	var problems strings.Builder
 	cmd.Stderr = &problems

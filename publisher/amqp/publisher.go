@@ -61,13 +61,15 @@ type Publisher struct {
 	// Guarded by the token:
 	live    *connection // the newest connection, nil before the first
 	host    int         // which of the URL's hosts is tried first
-	failed  error       // why the last connection could not be made or was of no use
+	blocked *string     // the reason, if the last connection ended while it was blocked
 	backoff time.Duration
 	retryAt time.Time
 
 	mu     sync.Mutex
 	closed bool
 	abort  context.CancelFunc // ends the dial under way, if any
+	failed error              // why the last connection could not be made or was of no use; changed with the token only
+	trying *attempt           // the last to begin, for its address
 
 	running sync.WaitGroup // calls, and what connections do in the background
 }
@@ -138,6 +140,9 @@ func (p *Publisher) Ping(ctx context.Context) error {
 	}
 	defer p.running.Done()
 	conn, err := p.connect(ctx)
+	if errors.Is(err, publisher.ErrNotAttempted) {
+		err = p.stillDialing(err)
+	}
 	if err == nil {
 		err = conn.ping(ctx, p.config.Exchange)
 	}
