@@ -15,7 +15,12 @@ import (
 type Horizon struct {
 	// Highest is the largest ordinal of the pending rows, of all shards, nil when there was none.
 	Highest *int64
-	// Every transaction before Oldest had ended, none from Next on had begun, and those Running had not ended.
+	Snapshot
+}
+
+// A Snapshot says which transactions had ended at some time: all before Oldest, none from Next on, and of those in between
+// all that are not Running. Transactions that had written nothing are not told of.
+type Snapshot struct {
 	Oldest, Next uint32
 	Running      []uint32
 }
@@ -26,53 +31,47 @@ const far = 1 << 28
 
 // Sees reports whether what the transaction with this number wrote was committed by then. Of a subtransaction of one that was
 // running besides an older one, it may wrongly say so: the server does not list them.
-func (h *Horizon) Sees(transaction uint32) bool {
+func (s *Snapshot) Sees(transaction uint32) bool {
 	const firstNormal = 3
 	ahead := func(of uint32) bool { return int32(transaction-of) >= 0 }
 	switch {
-	case transaction < firstNormal, !ahead(h.Oldest):
+	case transaction < firstNormal, !ahead(s.Oldest):
 		return true
-	case ahead(h.Next):
-		return transaction-h.Next > far
+	case ahead(s.Next):
+		return transaction-s.Next > far
 	default:
-		return !slices.Contains(h.Running, transaction)
+		return !slices.Contains(s.Running, transaction)
 	}
 }
 
-// readHorizon reads the answer of horizon.sql.
-func readHorizon(result *pgconn.ResultReader) (*Horizon, error) {
-	h := &Horizon{}
-	var text string
+// readHighest reads the answer of horizon.sql.
+func readHighest(result *pgconn.ResultReader) (highest *int64, err error) {
 	for result.NextRow() {
-		values := result.Values()
-		if values[0] != nil {
-			highest := ordinal(values[0])
-			h.Highest = &highest
+		if value := result.Values()[0]; value != nil {
+			n := ordinal(value)
+			highest = &n
 		}
-		text = string(values[1])
 	}
-	if _, err := result.Close(); err != nil {
-		return nil, err
-	}
-	return h, h.parse(text)
+	_, err = result.Close()
+	return highest, err
 }
 
 // parse reads a snapshot as PostgreSQL writes it: 10:20:10,14,15.
-func (h *Horizon) parse(text string) error {
+func (s *Snapshot) parse(text string) error {
 	parts := strings.Split(text, ":")
 	if len(parts) != 3 {
 		return fmt.Errorf("the snapshot %q has another form than xmin:xmax:list", text)
 	}
 	var failed error
-	number := func(s string) uint32 {
-		n, err := strconv.ParseUint(s, 10, 64)
+	number := func(text string) uint32 {
+		n, err := strconv.ParseUint(text, 10, 64)
 		failed = errors.Join(failed, err)
 		return uint32(n) // rows have the lower half only
 	}
-	h.Oldest, h.Next = number(parts[0]), number(parts[1])
-	for s := range strings.SplitSeq(parts[2], ",") {
-		if s != "" {
-			h.Running = append(h.Running, number(s))
+	s.Oldest, s.Next = number(parts[0]), number(parts[1])
+	for text := range strings.SplitSeq(parts[2], ",") {
+		if text != "" {
+			s.Running = append(s.Running, number(text))
 		}
 	}
 	return failed

@@ -66,15 +66,20 @@ func bounded(ctx context.Context, lock time.Duration) *pgconn.Batch {
 	return sent
 }
 
-// second returns the reader of the result behind that of the limits, nil when the server has not got so far.
-func second(results *pgconn.MultiResultReader) *pgconn.ResultReader {
+// second returns the snapshot that came with the limits, and the reader of the result behind them, nil when the server has not
+// got so far.
+func second(results *pgconn.MultiResultReader) (snapshot string, result *pgconn.ResultReader) {
 	if !results.NextResult() {
-		return nil
+		return "", nil
 	}
-	if _, err := results.ResultReader().Close(); err != nil || !results.NextResult() {
-		return nil // results.Close says why
+	limits := results.ResultReader()
+	for limits.NextRow() {
+		snapshot = string(limits.Values()[2])
 	}
-	return results.ResultReader()
+	if _, err := limits.Close(); err != nil || !results.NextResult() {
+		return "", nil // results.Close says why
+	}
+	return snapshot, results.ResultReader()
 }
 
 func milliseconds(d time.Duration) []byte {

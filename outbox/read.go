@@ -27,6 +27,9 @@ type Query struct {
 	Horizon bool
 	Within  *Horizon
 
+	// Settled leaves out what was committed while the read was under way: what [Page.Snapshot] does not see.
+	Settled bool
+
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
 
@@ -41,8 +44,9 @@ type Page struct {
 	More  bool     // there may be further rows
 	Bytes int64    // of the messages
 
-	Horizon *Horizon // just before the rows were read, if the query asked for it
-	Beyond  int      // rows that were left out because they lie beyond [Query.Within], but for those at the end
+	Snapshot Snapshot // just before the rows were read
+	Horizon  *Horizon // at the same time, if the query asked for it
+	Beyond   int      // rows that were left out because of [Query.Within] or Settled, but for those at the end
 }
 
 // Read reads pending rows that are due. It locks nothing.
@@ -55,14 +59,20 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	defer conn.Release()
 	sent := bounded(ctx, 0)
 	if q.Horizon {
-		sent.ExecParams(t.horizon, nil, nil, nil, []int16{1, 0})
+		sent.ExecParams(t.horizon, nil, nil, nil, []int16{1})
 	}
 	sent.ExecParams(statement, parameters, nil, formats, t.formats())
 	results := conn.Conn().PgConn().ExecBatch(ctx, sent)
 	var page Page
-	result := second(results)
+	snapshot, result := second(results)
+	if result != nil {
+		if err := page.Snapshot.parse(snapshot); err != nil {
+			return Page{}, errors.Join(err, results.Close())
+		}
+	}
 	if q.Horizon && result != nil {
-		if page.Horizon, err = readHorizon(result); err != nil || !results.NextResult() {
+		page.Horizon = &Horizon{Snapshot: page.Snapshot}
+		if page.Horizon.Highest, err = readHighest(result); err != nil || !results.NextResult() {
 			return Page{}, fmt.Errorf("find the last pending row: %w", errors.Join(err, results.Close()))
 		}
 		result = results.ResultReader()
@@ -88,7 +98,8 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		if !over {
 			page.End = row.Position
 		}
-		if beyond := q.Within != nil && !q.Within.Sees(writer(result.Values())); over || beyond {
+		by := writer(result.Values())
+		if beyond := q.Within != nil && !q.Within.Sees(by) || q.Settled && !page.Snapshot.Sees(by); over || beyond {
 			page.Rows = page.Rows[:len(page.Rows)-1]
 			if !over {
 				page.Beyond++

@@ -200,26 +200,6 @@ func TestUnknownOutcomes(t *testing.T) {
 	})
 }
 
-// A row that commits a little late is relayed at the next read although younger rows are gone already,
-// and one that commits very late is found by the sweep.
-func TestLateCommits(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
-		s.fill(5, 10, "t")
-		stop := s.start()
-		defer stop()
-		s.table.drained(t, time.Second)
-		for i, late := range []struct{ wait, within time.Duration }{
-			{time.Second, 200 * time.Millisecond}, {4 * time.Second, 200 * time.Millisecond}, {20 * time.Second, 10 * time.Second}} {
-			s.table.insert(int64(1000+1000*i), "new"+strconv.Itoa(i), "", "t")
-			time.Sleep(late.wait)
-			s.table.insert(int64(999+1000*i), "late"+strconv.Itoa(i), "", "t")
-			s.table.drained(t, late.within)
-		}
-		s.table.insert(1, "very late", "", "t")
-		s.table.drained(t, 10*time.Second)
-	})
-}
-
 func TestCleanStopLeavesNothingInBetween(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(30, 100, "t")

@@ -20,6 +20,9 @@ import (
 // when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
 // inserted, when it began. The next walk begins at the bound again and comes by both.
 //
+// A transaction may have been open for longer than the bound reaches back. When one has ended, the rows of the read that finds out are
+// not taken; the next one begins where that transaction cannot have inserted anything yet.
+//
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
 // the first page is looked at now and then.
 //
@@ -35,6 +38,10 @@ type feed struct {
 
 	highest int64 // ordinal
 	marks   []mark
+	bound   mark            // where the walk began, the zero mark at the very beginning
+	seen    outbox.Snapshot // by the first page of the walk
+	lowered bool            // the next walk begins before what transaction ended may have inserted
+	ended   uint32
 
 	began   time.Time       // when the walk began, with its first page
 	walked  time.Time       // when the last one began that has come to its end
@@ -61,11 +68,15 @@ type feed struct {
 	average int64 // bytes of a row, about
 }
 
-// mark is the highest ordinal that had been seen at a time.
+// mark is the highest ordinal that had been seen at a time. Transactions from next on had inserted nothing up to there.
 type mark struct {
 	at      time.Time
 	highest int64
+	next    uint32
 }
+
+// mostMarks is how many are remembered, one each second.
+const mostMarks = 1000
 
 type kind uint8
 
@@ -119,9 +130,10 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	case restart, f.caughtUp && !f.table.Ordinal():
 		f.cursor, f.restarted = outbox.Position{}, now
 	case f.caughtUp:
-		f.cursor = outbox.Position{}
+		f.cursor, f.bound = outbox.Position{}, mark{}
 		if low, ok := f.low(); ok {
-			q.Recent, q.Horizon = &low, f.long
+			f.bound = low
+			q.Recent, q.Horizon, q.Settled = &low.highest, f.long || f.lowered, true
 			return q, readWalk, true
 		}
 	}
@@ -129,7 +141,8 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	switch {
 	case !f.sweeps():
 	case f.opening:
-		q.Horizon = true
+		f.bound = mark{}
+		q.Horizon, q.Settled = true, true
 	default:
 		q.Within = f.within
 	}
@@ -138,18 +151,36 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 
 // low is the bound of a read of recent rows: the highest ordinal that had been seen some seconds before the last
 // walk that has come to its end began. Times are bounded by the database's clock as well, in the statement.
-func (f *feed) low() (int64, bool) {
-	for len(f.marks) > 1 && f.walked.Sub(f.marks[1].at) >= outbox.Late {
-		f.marks = f.marks[1:]
+// After the end of a transaction that had been open for longer, the bound is what had been seen before it began.
+func (f *feed) low() (mark, bool) {
+	for _, m := range slices.Backward(f.marks) {
+		if f.walked.Sub(m.at) >= outbox.Late && (!f.lowered || !before(f.ended, m.next)) {
+			return m, true
+		}
 	}
-	if len(f.marks) == 0 || f.walked.Sub(f.marks[0].at) < outbox.Late {
-		return 0, false
-	}
-	return f.marks[0].highest, true
+	return mark{}, false
 }
 
-// read takes note of a page.
-func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
+// missed reports whether a transaction has ended that may have inserted rows before the bound, so that a younger row of their keys
+// may be among those that were read from there. The next walk begins before them.
+func (f *feed) missed(bound mark, now outbox.Snapshot) bool {
+	missed := false
+	for _, running := range f.seen.Running {
+		if !bound.at.IsZero() && before(running, bound.next) && now.Sees(running) {
+			if !f.lowered || before(running, f.ended) {
+				f.lowered, f.ended = true, running
+			}
+			missed = true
+		}
+	}
+	return missed
+}
+
+// before reports whether one transaction began before another. Their numbers go round.
+func before(a, b uint32) bool { return int32(a-b) < 0 }
+
+// read takes note of a page. It reports whether the rows may be taken; if not, they are read again at once.
+func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 	took := ended.Sub(started)
 	f.took[f.reads%len(f.took)] = took
 	f.reads++
@@ -172,6 +203,13 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 	case readHead:
 		f.restarted = ended
 	default:
+		if f.opening && f.sweeps() {
+			if f.missed(f.bound, page.Snapshot) {
+				f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
+				return false
+			}
+			f.seen = page.Snapshot
+		}
 		f.sinceSweep++
 		if n > 0 && f.table.Ordinal() && !page.Rows[n-1].Position.Unordered() {
 			f.highest = max(f.highest, page.Rows[n-1].Position.Ordinal)
@@ -180,10 +218,11 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) {
 		if f.sweeps() {
 			f.turn(page, started)
 			if f.caughtUp {
-				f.walked = f.began
+				f.walked, f.lowered = f.began, false
 			}
 		}
 	}
+	return true
 }
 
 // turn sets where the walk ends, after its first page, and notes that it has ended there. A first page of which it was not
@@ -194,7 +233,7 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 		f.found += page.Beyond
 		return
 	}
-	f.opening, f.began, f.found, f.cut = false, started, 0, false
+	f.opening, f.began, f.found, f.cut = false, started, page.Beyond, page.Beyond > 0
 	f.within = page.Horizon
 	switch {
 	case !page.More:
@@ -204,7 +243,7 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 	default:
 		f.long = true
 		if page.Horizon.Highest != nil {
-			f.marks = append(f.marks, mark{started, *page.Horizon.Highest})
+			f.mark(started, *page.Horizon.Highest)
 		}
 	}
 }
@@ -231,8 +270,16 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 		f.nudged, f.cut = true, false
 	}
 	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
-		f.marks = append(f.marks, mark{ended, f.highest})
+		f.mark(ended, f.highest)
 	}
+}
+
+// mark remembers what has been seen.
+func (f *feed) mark(at time.Time, highest int64) {
+	if len(f.marks) == mostMarks {
+		f.marks = append(f.marks[:0], f.marks[mostMarks/2:]...)
+	}
+	f.marks = append(f.marks, mark{at, highest, f.seen.Next})
 }
 
 // idle reports whether there have been no new rows for a while.
@@ -248,7 +295,7 @@ func (f *feed) retry(at time.Time) { f.due, f.nudged = at, false }
 // they must not overtake the walk.
 func (f *feed) again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.highest, f.marks, f.sweeping = math.MinInt64, nil, false
+	f.highest, f.marks, f.bound, f.lowered, f.sweeping = math.MinInt64, nil, mark{}, false, false
 }
 
 func (f *feed) sweepTurn(now time.Time) bool {

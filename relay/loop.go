@@ -174,7 +174,7 @@ func (l *loop) readMore(now time.Time) {
 // reread returns the read of blocked keys whose time has come.
 func (l *loop) reread(now time.Time) (request, bool) {
 	rows, bytes := l.limits.Rows-len(l.dispatch.inFlight), l.limits.Bytes-l.dispatch.bytes
-	if rows <= 0 || bytes <= 0 {
+	if rows <= 0 || bytes <= 0 || l.feed.lowered { // the walk may find older rows of the keys
 		return request{}, false
 	}
 	blocks := l.dispatch.rereads(now)
@@ -195,7 +195,7 @@ func (l *loop) reread(now time.Time) (request, bool) {
 	}
 	// An older row of the key may have been committed since the walk came by, up to the bound of its late ones.
 	if low, ok := l.feed.low(); ok && l.dispatch.ordinal {
-		from = min(from, low)
+		from = min(from, low.highest)
 		q.From = &from
 	}
 	return request{query: q, reread: blocks}, true
@@ -269,12 +269,20 @@ func (l *loop) takenFailed(r response) {
 // take takes a page of pending rows.
 func (l *loop) take(r response) {
 	if r.reread != nil {
+		if low, _ := l.feed.low(); l.feed.missed(low, r.page.Snapshot) {
+			l.feed.nudge()
+			l.dispatch.failed(r.reread)
+			return
+		}
 		if n := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); n > 0 {
 			l.metrics.wakeup(sourceRetry)
 		}
 		return
 	}
-	l.feed.read(r.kind, r.page, r.started, r.ended)
+	if !l.feed.read(r.kind, r.page, r.started, r.ended) {
+		l.dispatch.failed(nil)
+		return
+	}
 	fresh := l.dispatch.take(r.page.Rows, nil, false, r.ended)
 	if r.kind == readWalk {
 		l.feed.pace(fresh, r.ended, l.doorbell.Up())
@@ -321,7 +329,7 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		if due, ok := d.failures.wait(); ok {
 			earlier(maxTime(due, l.retryRead))
 		}
-		if due, ok := d.nextReread(); ok && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
+		if due, ok := d.nextReread(); ok && !l.feed.lowered && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
 			earlier(maxTime(due, l.retryRead))
 		}
 		if rows, bytes := d.room(); d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {

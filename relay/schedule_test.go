@@ -39,6 +39,7 @@ type schedule struct {
 	keys        int
 	uncommitted []func()
 	open        []func() // inserts of a transaction that goes on
+	transaction uint32   // that one
 	unlucky     []string // ids of rows that no broker ever takes
 	refusals    sync.Map // answers of the class by id, *atomic.Int64
 	auditDown   atomic.Bool
@@ -200,6 +201,9 @@ func (c *schedule) insert() {
 		c.table.rows[id].drawn = drawn
 	}
 	if c.late && c.r.IntN(6) == 0 { // with further rows of the transaction, between which others draw theirs
+		if len(c.open) == 0 {
+			c.transaction = c.table.begin()
+		}
 		c.open = append(c.open, add)
 		if c.r.IntN(2) == 0 {
 			return
@@ -207,7 +211,8 @@ func (c *schedule) insert() {
 		c.uncommitted = append(c.uncommitted, c.commitOpen())
 		return
 	}
-	commit := func() { c.table.together(add) }
+	transaction := c.table.begin()
+	commit := func() { c.table.commit(transaction, add) }
 	if c.late && c.r.IntN(6) == 0 {
 		c.uncommitted = append(c.uncommitted, commit)
 		return
@@ -217,10 +222,10 @@ func (c *schedule) insert() {
 
 // commitOpen returns how to commit the transaction that goes on.
 func (c *schedule) commitOpen() func() {
-	adds := c.open
+	adds, transaction := c.open, c.transaction
 	c.open = nil
 	return func() {
-		c.table.together(func() {
+		c.table.commit(transaction, func() {
 			for _, add := range adds {
 				add()
 			}
@@ -434,8 +439,7 @@ func (c *schedule) check() {
 }
 
 // checkKey allows a younger row before an older one only if its call began before the older one was seen, and
-// not at all if the younger one was inserted when the older one had been committed, or by the same transaction, and that
-// not too late.
+// not at all if the younger one was inserted when the older one had been committed, or by the same transaction.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
 	for i, old := range deliveries {
 		if old.row.failures != nil && !c.block {
@@ -445,8 +449,7 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 			if !c.table.position(old.row).Before(c.table.position(young.row)) {
 				continue
 			}
-			soon := old.row.committed.Sub(old.row.drawn) < outbox.Late-time.Second
-			if soon && c.table.ordinal && (old.row.committed.Before(young.row.drawn) || old.row.transaction == young.row.transaction) {
+			if c.table.ordinal && (old.row.committed.Before(young.row.drawn) || old.row.transaction == young.row.transaction) {
 				c.t.Errorf("key %s: %s came after %s, which was inserted at %v in transaction %d, and it was committed at %v in %d", key,
 					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(), old.row.transaction)
 			}

@@ -28,7 +28,9 @@ type simTable struct {
 	guarded      string        // a trigger lets nobody write this row
 	locked       map[string]bool
 	settles      int    // calls that marked something
-	transactions uint32 // from 10 on
+	transactions uint32 // begun, from 10 on
+	running      []uint32
+	present      uint32 // the transaction that adds rows
 	reads        int
 
 	ordinal, ranked, keepsFailures, keepsAttempts bool
@@ -66,20 +68,31 @@ func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.transactions++
+	t.present = t.transactions
 	t.add(ordinal, id, key, topic)
 }
 
-// together commits what f adds, in one transaction.
-func (t *simTable) together(f func()) {
+// begin begins a transaction.
+func (t *simTable) begin() (transaction uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.transactions++
+	t.running = append(t.running, t.transactions)
+	return t.transactions
+}
+
+// commit commits a transaction with what f adds.
+func (t *simTable) commit(transaction uint32, f func()) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.running = slices.DeleteFunc(t.running, func(running uint32) bool { return running == transaction })
+	t.present = transaction
 	f()
 }
 
 // add adds a row to the present transaction. The caller holds mu.
 func (t *simTable) add(ordinal int64, id, key, topic string) {
-	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.transactions, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
@@ -112,9 +125,12 @@ var (
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
 	t.reads++
-	var page outbox.Page
+	page := outbox.Page{Snapshot: outbox.Snapshot{Oldest: t.transactions + 1, Next: t.transactions + 1, Running: slices.Clone(t.running)}}
+	if len(t.running) > 0 {
+		page.Snapshot.Oldest = t.running[0]
+	}
 	if q.Horizon {
-		page.Horizon = &outbox.Horizon{Oldest: t.transactions + 1, Next: t.transactions + 1}
+		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
 		if len(t.open) > 0 {
 			highest := t.open[len(t.open)-1].ordinal
 			page.Horizon.Highest = &highest

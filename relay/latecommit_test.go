@@ -1,0 +1,68 @@
+package relay
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// A row that commits a little late is relayed at the next read although younger rows are gone already,
+// and one that commits very late is found by the sweep.
+func TestLateCommits(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.fill(5, 10, "t")
+		stop := s.start()
+		defer stop()
+		s.table.drained(t, time.Second)
+		for i, late := range []struct{ wait, within time.Duration }{
+			{time.Second, 200 * time.Millisecond}, {4 * time.Second, 200 * time.Millisecond}, {20 * time.Second, 10 * time.Second}} {
+			s.table.insert(int64(1000+1000*i), "new"+strconv.Itoa(i), "", "t")
+			time.Sleep(late.wait)
+			s.table.insert(int64(999+1000*i), "late"+strconv.Itoa(i), "", "t")
+			s.table.drained(t, late.within)
+		}
+		s.table.insert(1, "very late", "", "t")
+		s.table.drained(t, 10*time.Second)
+	})
+}
+
+// A transaction that was open for longer than the bound of recent rows reaches back keeps its place before the younger row of its
+// key, whether the key waits for something or not.
+func TestLongTransactions(t *testing.T) {
+	for name, open := range map[string]time.Duration{"a moment": time.Second, "a while": outbox.Late + time.Second, "minutes": 3 * time.Minute} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				ordinal := int64(0)
+				next := func() int64 { ordinal++; return ordinal }
+				others := func(d time.Duration) {
+					for ended := time.Now().Add(d); time.Now().Before(ended); time.Sleep(50 * time.Millisecond) {
+						n := next()
+						s.table.insert(n, "other-"+strconv.FormatInt(n, 10), "other", "t")
+					}
+				}
+				stop := s.start()
+				defer stop()
+				others(20 * time.Second)
+				first, second := s.table.begin(), s.table.begin()
+				plain, waiting := next(), next()
+				others(open)
+				s.Refuse("waiting-3", 1)
+				s.table.insert(next(), "waiting-3", "waiting", "t")
+				others(100 * time.Millisecond)
+				s.table.commit(first, func() { s.table.add(plain, "plain-1", "plain", "t") })
+				s.table.insert(next(), "plain-2", "plain", "t")
+				s.table.commit(second, func() { s.table.add(waiting, "waiting-1", "waiting", "t") })
+				s.table.drained(t, time.Minute)
+				at := map[string]int{}
+				for i, m := range s.All() {
+					at[m.ID] = i
+				}
+				if at["plain-1"] > at["plain-2"] || at["waiting-1"] > at["waiting-3"] {
+					t.Errorf("delivered as %d, %d and %d, %d", at["plain-1"], at["plain-2"], at["waiting-1"], at["waiting-3"])
+				}
+			})
+		})
+	}
+}
