@@ -31,6 +31,7 @@ type assembly struct {
 // assemble makes a relay from the configuration. It reaches neither the database nor a broker; an error is
 // one of configuration.
 func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (*assembly, error) {
+	limitMemory(c.MaxInFlightBytes)
 	a, err := gather(ctx, c, out, logger, nil)
 	if err != nil {
 		return nil, err
