@@ -20,8 +20,8 @@ var silenceTrials = []trial{
 	}},
 }
 
-// slack is how much later than its deadline a call may return.
-const slack = time.Second
+// slack is how much later than its deadline a call may return, on a machine that is busy with other tests.
+const slack = 3 * time.Second
 
 // silence is the deadline of calls that get no answer.
 const silence = 700 * time.Millisecond
