@@ -233,7 +233,7 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 		f.found += page.Beyond
 		return
 	}
-	f.opening, f.began, f.found, f.cut = false, started, page.Beyond, page.Beyond > 0
+	f.opening, f.began, f.found, f.cut = false, started, page.Beyond, false
 	f.within = page.Horizon
 	switch {
 	case !page.More:
@@ -255,7 +255,8 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	if wakeable && !f.idle(ended) {
 		longest = min(longest, awakePause)
 	}
-	if fresh > 0 {
+	f.found += fresh
+	if f.found > 0 {
 		f.pause, f.active = shortestPause, ended
 	} else {
 		f.pause = min(2*f.pause, longest)
@@ -266,7 +267,7 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 		rest /= restShare / flowShare
 	}
 	f.due = ended.Add(max(f.pause, rest))
-	if f.found += fresh; f.cut && f.found > 0 {
+	if f.cut && f.found > 0 {
 		f.nudged, f.cut = true, false
 	}
 	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
