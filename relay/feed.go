@@ -95,8 +95,9 @@ const (
 	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
 	walksPerSweep  = 8                      // while there is a backlog
 	restShare      = 20                     // the relay rests so many times as long as a read took,
-	flowShare      = 4                      // or so many times while rows flow and reads are cheap
+	flowShare      = 4                      // or so many times while rows flow, reads are cheap
 	cheapRead      = time.Millisecond
+	flowRows       = 16 // and no more rows than these come at once: large batches cost the database less
 	sweepRestShare = 50
 )
 
@@ -263,7 +264,7 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	}
 	// The shortest of the last reads tells what the table costs; a longer one may have met a busy machine.
 	rest := restShare * slices.Min(f.took[:])
-	if fresh > 0 && rest <= restShare*cheapRead {
+	if fresh > 0 && fresh <= flowRows && rest <= restShare*cheapRead {
 		rest /= restShare / flowShare
 	}
 	f.due = ended.Add(max(f.pause, rest))
