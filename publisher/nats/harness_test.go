@@ -3,6 +3,7 @@ package nats_test
 import (
 	"context"
 	"crypto/rand"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -92,6 +93,11 @@ func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig)
 		config.Name = "TEST_" + rand.Text()
 	}
 	stream, err := js.CreateStream(ctx, config)
+	// The server's own directories are made and removed without regard to each other when the streams of other tests go.
+	const storeFailed = 10049
+	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && ctx.Err() == nil; {
+		stream, err = js.CreateStream(ctx, config)
+	}
 	if err != nil {
 		t.Fatalf("create stream: %v", err)
 	}
