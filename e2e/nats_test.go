@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -45,8 +46,13 @@ func streamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") 
 // create makes a stream for the subject. It drops next to no duplicates, so that they can be counted.
 func (b *natsBroker) create(t testing.TB, topic string) {
 	t.Helper()
-	_, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{topic},
-		Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond})
+	config := jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{topic}, Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond}
+	_, err := b.js.CreateStream(t.Context(), config)
+	// With the account's last stream the server removes the directory in which it may be making the next one.
+	const storeFailed = 10049
+	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && t.Context().Err() == nil; {
+		_, err = b.js.CreateStream(t.Context(), config)
+	}
 	if err != nil {
 		t.Fatalf("create stream %s: %v", topic, err)
 	}

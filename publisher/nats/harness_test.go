@@ -93,7 +93,7 @@ func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig)
 		config.Name = "TEST_" + rand.Text()
 	}
 	stream, err := js.CreateStream(ctx, config)
-	// The server's own directories are made and removed without regard to each other when the streams of other tests go.
+	// With the account's last stream the server removes the directory in which it may be making the next one.
 	const storeFailed = 10049
 	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && ctx.Err() == nil; {
 		stream, err = js.CreateStream(ctx, config)
