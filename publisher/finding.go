@@ -41,6 +41,24 @@ type Finding struct {
 	Remedy string
 }
 
+// Findings gathers what an examination finds, in its order.
+type Findings []Finding
+
+// Well adds something that is as it should be.
+func (f *Findings) Well(check, subject, found string) {
+	*f = append(*f, Finding{Severity: SeverityOK, Check: check, Subject: subject, Found: found})
+}
+
+// Warn adds something that is weaker than it should be.
+func (f *Findings) Warn(check, subject, found, remedy string) {
+	*f = append(*f, Finding{Severity: SeverityWarning, Check: check, Subject: subject, Found: found, Remedy: remedy})
+}
+
+// Fail adds something that keeps rows from flowing, or makes an acknowledgement mean less than it says.
+func (f *Findings) Fail(check, subject, found, remedy string) {
+	*f = append(*f, Finding{Severity: SeverityError, Check: check, Subject: subject, Found: found, Remedy: remedy})
+}
+
 // An Examiner is a [Publisher] that can say more about its broker than whether it answers: whether
 // the topics exist, and whether an acknowledgement means what it says.
 type Examiner interface {

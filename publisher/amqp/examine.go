@@ -33,63 +33,47 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 	e := &examination{exchange: p.config.Exchange}
 	if !p.enter() {
 		e.unreachable(publisher.ErrClosed)
-		return e.findings
+		return e.Findings
 	}
 	defer p.running.Done()
 	conn, err := p.connect(ctx)
 	if err != nil {
 		e.unreachable(err)
-		return e.findings
+		return e.Findings
 	}
 	e.conn = conn
 	e.server()
 	if !e.alarms(ctx) {
-		return e.findings // a blocked connection answers nothing any more
+		return e.Findings // a blocked connection answers nothing any more
 	}
 	if p.config.NamedExchanges {
-		e.warn(checkExchange, "", "the rows name their exchange, and doctor does not look into them", "see that the exchanges exist and have queues bound to them; rows for one that is missing are held")
-		return e.findings
+		e.Warn(checkExchange, "", "the rows name their exchange, and doctor does not look into them", "see that the exchanges exist and have queues bound to them; rows for one that is missing are held")
+		return e.Findings
 	}
 	if e.exchange != "" && !e.lookForExchange(ctx) {
-		return e.findings
+		return e.Findings
 	}
 	for _, topic := range topics {
 		e.topic(ctx, topic)
 	}
 	if len(topics) > 0 && e.exchange == "" {
-		e.warn(checkDurability, "", "AMQP does not tell whether the queues are durable and replicated", "see with rabbitmqctl list_queues name type durable; quorum queues survive the loss of a node")
+		e.Warn(checkDurability, "", "AMQP does not tell whether the queues are durable and replicated", "see with rabbitmqctl list_queues name type durable; quorum queues survive the loss of a node")
 	}
-	return e.findings
+	return e.Findings
 }
 
 // An examination gathers findings.
 type examination struct {
 	conn     *connection
 	exchange string
-	findings []publisher.Finding
-}
-
-func (e *examination) add(severity publisher.Severity, check, subject, found, remedy string) {
-	e.findings = append(e.findings, publisher.Finding{Severity: severity, Check: check, Subject: subject, Found: found, Remedy: remedy})
-}
-
-func (e *examination) well(check, subject, found string) {
-	e.add(publisher.SeverityOK, check, subject, found, "")
-}
-
-func (e *examination) warn(check, subject, found, remedy string) {
-	e.add(publisher.SeverityWarning, check, subject, found, remedy)
-}
-
-func (e *examination) failed(check, subject, found, remedy string) {
-	e.add(publisher.SeverityError, check, subject, found, remedy)
+	publisher.Findings
 }
 
 // unreachable tells why there is no connection.
 func (e *examination) unreachable(err error) {
 	link, ok := errors.AsType[*linkError](err)
 	if !ok {
-		e.failed(checkReach, "", err.Error(), "check the publish URL, that the broker runs, and the network")
+		e.Fail(checkReach, "", err.Error(), "check the publish URL, that the broker runs, and the network")
 		return
 	}
 	check := checkReach
@@ -97,7 +81,7 @@ func (e *examination) unreachable(err error) {
 	case "login refused", "no login mechanism", "vhost refused":
 		check = checkAuthentication
 	}
-	e.failed(check, link.address, link.found, link.remedy)
+	e.Fail(check, link.address, link.found, link.remedy)
 }
 
 // server tells who answers.
@@ -106,16 +90,16 @@ func (e *examination) server() {
 		value, _ := e.conn.amqp.Properties[name].(string)
 		return value
 	}
-	e.well(checkReach, e.conn.address, "answers")
-	e.well(checkAuthentication, e.conn.address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.amqp.Config.Vhost))
+	e.Well(checkReach, e.conn.address, "answers")
+	e.Well(checkAuthentication, e.conn.address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.amqp.Config.Vhost))
 	product, version := text("product"), text("version")
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); product != "RabbitMQ" || err != nil {
-		e.warn(checkVersion, e.conn.address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product, version), "use RabbitMQ 3.10 or newer")
+		e.Warn(checkVersion, e.conn.address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product, version), "use RabbitMQ 3.10 or newer")
 	} else if major < 3 || major == 3 && minor < 10 {
-		e.warn(checkVersion, e.conn.address, "RabbitMQ "+version+" is older than what the relay is tested with", "use RabbitMQ 3.10 or newer")
+		e.Warn(checkVersion, e.conn.address, "RabbitMQ "+version+" is older than what the relay is tested with", "use RabbitMQ 3.10 or newer")
 	} else {
-		e.well(checkVersion, e.conn.address, "RabbitMQ "+version)
+		e.Well(checkVersion, e.conn.address, "RabbitMQ "+version)
 	}
 }
 
@@ -132,13 +116,13 @@ func (e *examination) alarms(ctx context.Context) bool {
 	}
 	switch reason := e.conn.blocked.Load(); {
 	case reason != nil:
-		e.failed(checkAlarms, e.conn.address, fmt.Sprintf("it has blocked publishing (%s)", *reason), "free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
+		e.Fail(checkAlarms, e.conn.address, fmt.Sprintf("it has blocked publishing (%s)", *reason), "free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
 		return false
 	case err != nil && ctx.Err() == nil:
-		e.warn(checkAlarms, e.conn.address, "it does not say whether it takes messages: "+oneLine(err), "look at its log")
+		e.Warn(checkAlarms, e.conn.address, "it does not say whether it takes messages: "+oneLine(err), "look at its log")
 		return !e.conn.amqp.IsClosed()
 	default:
-		e.well(checkAlarms, e.conn.address, "it takes messages: no alarm of memory or disk")
+		e.Well(checkAlarms, e.conn.address, "it takes messages: no alarm of memory or disk")
 		return true
 	}
 }
@@ -176,14 +160,14 @@ func (e *examination) rehearse(ctx context.Context, exchange, topic string) erro
 func (e *examination) lookForExchange(ctx context.Context) bool {
 	if err := e.conn.lookFor(ctx, e.exchange, publisher.ScopeDestination); err != nil {
 		if answer, ok := errors.AsType[*publisher.Error](err); ok && answer.Short == "no exchange" {
-			e.failed(checkExchange, e.exchange, "it does not exist", "declare it, durable, or correct OUTBOX_AMQP_EXCHANGE")
+			e.Fail(checkExchange, e.exchange, "it does not exist", "declare it, durable, or correct OUTBOX_AMQP_EXCHANGE")
 		} else {
-			e.failed(checkExchange, e.exchange, oneLine(err), "see the right to it, and the broker's log")
+			e.Fail(checkExchange, e.exchange, oneLine(err), "see the right to it, and the broker's log")
 		}
 		return false
 	}
-	e.well(checkExchange, e.exchange, "exists")
-	e.warn(checkDurability, e.exchange, "AMQP does not tell whether the exchange and the queues are durable, nor what is bound to it; the relay holds rows that no queue takes",
+	e.Well(checkExchange, e.exchange, "exists")
+	e.Warn(checkDurability, e.exchange, "AMQP does not tell whether the exchange and the queues are durable, nor what is bound to it; the relay holds rows that no queue takes",
 		"see with rabbitmqctl list_exchanges name durable, list_bindings and list_queues name type durable; quorum queues survive the loss of a node")
 	return true
 }
@@ -192,7 +176,7 @@ func (e *examination) lookForExchange(ctx context.Context) bool {
 func (e *examination) topic(ctx context.Context, topic string) {
 	subject := fmt.Sprintf("%.100q", topic)
 	if len(topic) > maxShortString {
-		e.failed(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
+		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
 		return
 	}
 	if e.exchange == "" && !e.queue(ctx, topic, subject) {
@@ -201,11 +185,11 @@ func (e *examination) topic(ctx context.Context, topic string) {
 	err := e.rehearse(ctx, e.exchange, topic)
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
 	case ok && answer.Code == amqp091.AccessRefused:
-		e.failed(checkPermission, subject, "this user may not publish to it", "grant the right to write to the exchange, and for the routing key if topic permissions are used")
+		e.Fail(checkPermission, subject, "this user may not publish to it", "grant the right to write to the exchange, and for the routing key if topic permissions are used")
 	case err != nil:
-		e.warn(checkPermission, subject, "whether this user may publish to it is not known: "+oneLine(err), "look at the broker's log")
+		e.Warn(checkPermission, subject, "whether this user may publish to it is not known: "+oneLine(err), "look at the broker's log")
 	default:
-		e.well(checkPermission, subject, "this user may publish to it")
+		e.Well(checkPermission, subject, "this user may publish to it")
 	}
 }
 
@@ -226,14 +210,14 @@ func (e *examination) queue(ctx context.Context, name, subject string) bool {
 	})
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
 	case err == nil:
-		e.well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
+		e.Well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
 		return true
 	case ok && answer.Code == amqp091.NotFound:
-		e.failed(checkTopic, subject, "there is no queue of this name, so its rows are held", "declare it, durable, best as a quorum queue; or set OUTBOX_AMQP_EXCHANGE to an exchange")
+		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are held", "declare it, durable, best as a quorum queue; or set OUTBOX_AMQP_EXCHANGE to an exchange")
 	case ok && answer.Code == amqp091.ResourceLocked:
-		e.failed(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")
+		e.Fail(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")
 	default:
-		e.failed(checkTopic, subject, oneLine(err), "see the state of the queue with rabbitmqctl list_queues name state")
+		e.Fail(checkTopic, subject, oneLine(err), "see the state of the queue with rabbitmqctl list_queues name state")
 	}
 	return false
 }

@@ -35,13 +35,13 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 		if legalTopic(name) {
 			return false
 		}
-		e.failed(checkTopic, fmt.Sprintf("%.100q", name), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
+		e.Fail(checkTopic, fmt.Sprintf("%.100q", name), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
 		return true
 	})
 	answer, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: append([]string{}, names...), IncludeTopicAuthorizedOperations: true}, true)
 	if err != nil {
 		e.unreachable(strings.Join(p.config.Brokers, ", "), err)
-		return e.findings
+		return e.Findings
 	}
 	response := answer.(*metadata.Response)
 	p.cluster.learn(response)
@@ -55,36 +55,20 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 		}
 	}
 	e.settings(ctx, present)
-	return e.findings
+	return e.Findings
 }
 
 // An examination gathers findings.
 type examination struct {
 	publisher *Publisher
-	findings  []publisher.Finding
-}
-
-func (e *examination) add(severity publisher.Severity, check, subject, found, remedy string) {
-	e.findings = append(e.findings, publisher.Finding{Severity: severity, Check: check, Subject: subject, Found: found, Remedy: remedy})
-}
-
-func (e *examination) well(check, subject, found string) {
-	e.add(publisher.SeverityOK, check, subject, found, "")
-}
-
-func (e *examination) warn(check, subject, found, remedy string) {
-	e.add(publisher.SeverityWarning, check, subject, found, remedy)
-}
-
-func (e *examination) failed(check, subject, found, remedy string) {
-	e.add(publisher.SeverityError, check, subject, found, remedy)
+	publisher.Findings
 }
 
 // unreachable tells why a broker cannot be used.
 func (e *examination) unreachable(subject string, err error) {
 	link, ok := errors.AsType[*linkError](err)
 	if !ok {
-		e.failed(checkReach, subject, err.Error(), "check that the broker runs, its address, and the network")
+		e.Fail(checkReach, subject, err.Error(), "check that the broker runs, its address, and the network")
 		return
 	}
 	check := checkReach
@@ -95,7 +79,7 @@ func (e *examination) unreachable(subject string, err error) {
 	if link.err != nil {
 		found += ": " + link.err.Error()
 	}
-	e.failed(check, link.address, found, link.remedy)
+	e.Fail(check, link.address, found, link.remedy)
 }
 
 // reached looks at each broker that the cluster names: the partitions it leads need it.
@@ -111,17 +95,17 @@ func (e *examination) reached(ctx context.Context) {
 			continue
 		}
 		b.give(c, true)
-		e.well(checkReach, b.address, "answers")
+		e.Well(checkReach, b.address, "answers")
 	}
 	switch c := p.config; {
 	case c.SASL == nil && c.TLS == nil:
-		e.warn(checkAuthentication, "", "neither TLS nor a login is configured: anybody on the way can read and change the messages", "write kafka+tls://, where the cluster has a listener for it")
+		e.Warn(checkAuthentication, "", "neither TLS nor a login is configured: anybody on the way can read and change the messages", "write kafka+tls://, where the cluster has a listener for it")
 	case c.SASL == nil:
-		e.well(checkAuthentication, "", "TLS, without a SASL login")
+		e.Well(checkAuthentication, "", "TLS, without a SASL login")
 	case c.TLS == nil:
-		e.warn(checkAuthentication, "", "the login succeeds, but without TLS its credentials or the messages can be read on the way", "write kafka+tls://, where the cluster has a listener for it")
+		e.Warn(checkAuthentication, "", "the login succeeds, but without TLS its credentials or the messages can be read on the way", "write kafka+tls://, where the cluster has a listener for it")
 	default:
-		e.well(checkAuthentication, "", "the login succeeds, over TLS")
+		e.Well(checkAuthentication, "", "the login succeeds, over TLS")
 	}
 }
 
@@ -130,11 +114,11 @@ func (e *examination) idempotence(ctx context.Context) {
 	id, err := e.publisher.producerID(ctx)
 	switch {
 	case err != nil:
-		e.warn(checkIdempotence, "", "asking for a producer id failed: "+err.Error(), "look at the brokers' logs")
+		e.Warn(checkIdempotence, "", "asking for a producer id failed: "+err.Error(), "look at the brokers' logs")
 	case id == noProducer:
-		e.warn(checkIdempotence, "", "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics")
+		e.Warn(checkIdempotence, "", "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics")
 	default:
-		e.well(checkIdempotence, "", "a batch that is sent again is appended once")
+		e.Well(checkIdempotence, "", "a batch that is sent again is appended once")
 	}
 }
 
@@ -150,17 +134,17 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	switch code := kafkago.Error(t.ErrorCode); code {
 	case 0:
 	case kafkago.UnknownTopicOrPartition:
-		e.failed(checkTopic, t.Name, "does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and WRITE on it")
+		e.Fail(checkTopic, t.Name, "does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and WRITE on it")
 		return false
 	case kafkago.TopicAuthorizationFailed:
-		e.failed(checkPermission, t.Name, "this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it")
+		e.Fail(checkPermission, t.Name, "this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it")
 		return false
 	default:
-		e.failed(checkTopic, t.Name, code.Error(), "look at the brokers' logs")
+		e.Fail(checkTopic, t.Name, code.Error(), "look at the brokers' logs")
 		return false
 	}
 	if allowed := t.TopicAuthorizedOperations; allowed != 0 && allowed != operationsUnknown && allowed&operationWrite == 0 {
-		e.failed(checkPermission, t.Name, "this client may not write to it, so its rows are held", "grant WRITE on it")
+		e.Fail(checkPermission, t.Name, "this client may not write to it, so its rows are held", "grant WRITE on it")
 	}
 	leaderless := 0
 	for i := range t.Partitions {
@@ -169,9 +153,9 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 		}
 	}
 	if leaderless > 0 {
-		e.failed(checkTopic, t.Name, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless, len(t.Partitions)), "bring back the brokers that hold them")
+		e.Fail(checkTopic, t.Name, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless, len(t.Partitions)), "bring back the brokers that hold them")
 	} else {
-		e.well(checkTopic, t.Name, fmt.Sprintf("exists, with %d partitions", len(t.Partitions)))
+		e.Well(checkTopic, t.Name, fmt.Sprintf("exists, with %d partitions", len(t.Partitions)))
 	}
 	return true
 }

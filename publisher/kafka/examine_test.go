@@ -99,7 +99,7 @@ func TestExamineTopic(t *testing.T) {
 	if e.topic(&metadata.ResponseTopic{Name: "hidden", ErrorCode: int16(kafkago.TopicAuthorizationFailed)}) {
 		t.Error("a topic that may not be seen is looked at")
 	}
-	expect(t, "findings", findings(e.findings), "error permission hidden")
+	expect(t, "findings", findings(e.Findings), "error permission hidden")
 }
 
 func TestExamineWithoutBroker(t *testing.T) {

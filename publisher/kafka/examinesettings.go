@@ -9,8 +9,6 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/describeconfigs"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-
-	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // resourceTopic is the type of a topic among the resources that have settings.
@@ -30,7 +28,7 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 	}
 	answer, err := e.publisher.cluster.ask(ctx, request, true)
 	if err != nil {
-		e.warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(), "grant DESCRIBE_CONFIGS on them")
+		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(), "grant DESCRIBE_CONFIGS on them")
 		return
 	}
 	resources := map[string]*describeconfigs.ResponseResource{}
@@ -46,7 +44,7 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 				reason = kafkago.Error(r.ErrorCode).Error()
 			}
 			e.replicas(t, 0)
-			e.warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+reason, "grant DESCRIBE_CONFIGS on it")
+			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+reason, "grant DESCRIBE_CONFIGS on it")
 			continue
 		}
 		e.topicSettings(t, r.ConfigEntries)
@@ -61,20 +59,20 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	insync, _ := strconv.Atoi(value["min.insync.replicas"])
 	e.replicas(t, insync)
 	if value["unclean.leader.election.enable"] == "true" {
-		e.failed(checkElection, t.Name, "unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they are lost", "set it to false")
+		e.Fail(checkElection, t.Name, "unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they are lost", "set it to false")
 	} else {
-		e.well(checkElection, t.Name, "only replicas in sync become leader")
+		e.Well(checkElection, t.Name, "only replicas in sync become leader")
 	}
 	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
 		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
 		if limit < maxBatchBytes {
-			e.warn(checkSize, t.Name, found, "raise max.message.bytes, if rows may be larger")
+			e.Warn(checkSize, t.Name, found, "raise max.message.bytes, if rows may be larger")
 		} else {
-			e.well(checkSize, t.Name, found)
+			e.Well(checkSize, t.Name, found)
 		}
 	}
 	if strings.Contains(value["cleanup.policy"], "compact") {
-		e.warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept", "give each row a key, or set cleanup.policy to delete")
+		e.Warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept", "give each row a key, or set cleanup.policy to delete")
 	}
 }
 
@@ -91,23 +89,24 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 			behind++
 		}
 	}
-	severity, found, remedy := publisher.SeverityOK, fmt.Sprintf("%d replicas", fewest), ""
+	found := fmt.Sprintf("%d replicas", fewest)
 	if insync > 0 {
 		found += fmt.Sprintf(", of which %d must have a message before it is acknowledged", insync)
 	}
-	warn := func(more, what string) { severity, found, remedy = publisher.SeverityWarning, found+": "+more, what }
+	warn := func(more, remedy string) { e.Warn(checkReplication, t.Name, found+": "+more, remedy) }
 	switch {
 	case insync > fewest:
-		severity, found, remedy = publisher.SeverityError, found+": it takes no message at all", "lower min.insync.replicas, or add replicas"
+		e.Fail(checkReplication, t.Name, found+": it takes no message at all", "lower min.insync.replicas, or add replicas")
 	case fewest == 1:
 		warn("an acknowledged message is lost with that broker's disk", "give it 3 replicas and min.insync.replicas=2")
 	case insync == 1:
 		warn("with the others out of sync an acknowledged message is on one disk alone", "set min.insync.replicas=2")
 	case insync == fewest:
 		warn("it takes no message while any of them is away", "lower min.insync.replicas, or add a replica")
+	default:
+		e.Well(checkReplication, t.Name, found)
 	}
-	e.add(severity, checkReplication, t.Name, found, remedy)
 	if behind > 0 {
-		e.warn(checkReplication, t.Name, fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)), "look after the brokers that are away or slow")
+		e.Warn(checkReplication, t.Name, fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)), "look after the brokers that are away or slow")
 	}
 }

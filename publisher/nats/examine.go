@@ -40,87 +40,71 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 	link, err := p.reconnected(ctx)
 	if err != nil {
 		e.unreachable(err)
-		return e.findings
+		return e.Findings
 	}
 	e.link = link
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	e.server()
 	if p.config.Core {
-		e.warn(checkJetStream, "", "OUTBOX_NATS_MODE is core: a row counts as relayed when a server has read it, nothing stores it", "write jetstream, unless rows may be lost")
+		e.Warn(checkJetStream, "", "OUTBOX_NATS_MODE is core: a row counts as relayed when a server has read it, nothing stores it", "write jetstream, unless rows may be lost")
 	} else if !e.account(ctx) {
-		return e.findings
+		return e.Findings
 	}
 	seen := map[string]bool{}
 	for _, topic := range slices.Sorted(slices.Values(topics)) {
 		if err := checkSubject(topic); err != nil {
-			e.fail(checkTopic, fmt.Sprintf("%.100q", topic), err.Error()+", so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
+			e.Fail(checkTopic, fmt.Sprintf("%.100q", topic), err.Error()+", so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
 		} else if !p.config.Core {
 			e.topic(ctx, topic, seen)
 		}
 	}
-	return e.findings
+	return e.Findings
 }
 
 // An examination gathers findings.
 type examination struct {
 	publisher *Publisher
 	link      *link
-	findings  []publisher.Finding
-}
-
-func (e *examination) add(severity publisher.Severity, check, subject, found, remedy string) {
-	e.findings = append(e.findings, publisher.Finding{Severity: severity, Check: check, Subject: subject, Found: found, Remedy: remedy})
-}
-
-func (e *examination) well(check, subject, found string) {
-	e.add(publisher.SeverityOK, check, subject, found, "")
-}
-
-func (e *examination) warn(check, subject, found, remedy string) {
-	e.add(publisher.SeverityWarning, check, subject, found, remedy)
-}
-
-func (e *examination) fail(check, subject, found, remedy string) {
-	e.add(publisher.SeverityError, check, subject, found, remedy)
+	publisher.Findings
 }
 
 // unreachable tells why no server can be used.
 func (e *examination) unreachable(err error) {
 	trouble, ok := errors.AsType[*trouble](err)
 	if !ok {
-		e.fail(checkReach, "", err.Error(), "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
+		e.Fail(checkReach, "", err.Error(), "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
 		return
 	}
 	check := checkReach
 	if trouble.login {
 		check = checkAuthentication
 	}
-	e.fail(check, "", trouble.what(), trouble.remedy)
+	e.Fail(check, "", trouble.what(), trouble.remedy)
 }
 
 // server looks at what the connection itself shows.
 func (e *examination) server() {
 	nc, address := e.link.nc, e.link.server.address
-	e.well(checkReach, address, "answers")
+	e.Well(checkReach, address, "answers")
 	version := nc.ConnectedServerVersion()
 	if major, minor, ok := parseVersion(version); ok && (major < 2 || major == 2 && minor < oldestMinor) {
-		e.warn(checkVersion, address, "the server's version is "+version+", which is older than the relay is meant for", "upgrade to 2.10 or newer")
+		e.Warn(checkVersion, address, "the server's version is "+version+", which is older than the relay is meant for", "upgrade to 2.10 or newer")
 	} else {
-		e.well(checkVersion, address, "NATS server "+version)
+		e.Well(checkVersion, address, "NATS server "+version)
 	}
 	_, err := nc.TLSConnectionState()
 	secure := err == nil
 	switch login := nc.AuthRequired(); {
 	case login && secure:
-		e.well(checkAuthentication, address, "the login succeeds, over TLS")
+		e.Well(checkAuthentication, address, "the login succeeds, over TLS")
 	case login:
-		e.warn(checkAuthentication, address, "the login succeeds, but without TLS its credentials or the messages can be read on the way", "turn TLS on in the server, and write nats+tls://")
+		e.Warn(checkAuthentication, address, "the login succeeds, but without TLS its credentials or the messages can be read on the way", "turn TLS on in the server, and write nats+tls://")
 	case secure:
-		e.well(checkAuthentication, address, "TLS, and the server asks for no login")
+		e.Well(checkAuthentication, address, "TLS, and the server asks for no login")
 	default:
-		e.warn(checkAuthentication, address, "neither TLS nor a login: anybody on the way can read and change the messages", "turn both on in the server, and write nats+tls://")
+		e.Warn(checkAuthentication, address, "neither TLS nor a login: anybody on the way can read and change the messages", "turn both on in the server, and write nats+tls://")
 	}
-	e.well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail", nc.MaxPayload()))
+	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail", nc.MaxPayload()))
 }
 
 // account looks at JetStream in the account. It reports whether streams can be looked at.
@@ -128,14 +112,14 @@ func (e *examination) account(ctx context.Context) bool {
 	m, denied, err := e.link.request(ctx, infoSubject, nil)
 	switch {
 	case err != nil:
-		e.fail(checkJetStream, "", err.Error(), "look at the server's log")
+		e.Fail(checkJetStream, "", err.Error(), "look at the server's log")
 		return false
 	case denied:
-		e.warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at", "grant publish on "+infoSubject)
+		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at", "grant publish on "+infoSubject)
 		return true
 	}
 	if err := e.link.readInfo(m); err != nil {
-		e.fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account")
+		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account")
 		return false
 	}
 	var info struct {
@@ -170,12 +154,12 @@ func (e *examination) usage(tier string, u usage) {
 		limit int64
 	}{{"disk", u.Storage, u.Limits.Storage}, {"memory", u.Memory, u.Limits.Memory}} {
 		if kind.limit > 0 && nearly(kind.used, kind.limit) {
-			e.warn(checkJetStream, tier, fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", kind.used, kind.limit, kind.name),
+			e.Warn(checkJetStream, tier, fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", kind.used, kind.limit, kind.name),
 				"make room in its streams, or raise the account's limit")
 			return
 		}
 	}
-	e.well(checkJetStream, tier, "JetStream is on for the account")
+	e.Well(checkJetStream, tier, "JetStream is on for the account")
 }
 
 // nearly reports whether nine tenths of a limit are used.

@@ -48,10 +48,10 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 	m, denied, err := e.link.request(ctx, namesSubject, question)
 	switch {
 	case err != nil:
-		e.fail(checkTopic, subject, err.Error(), "look at the server's log")
+		e.Fail(checkTopic, subject, err.Error(), "look at the server's log")
 		return
 	case denied:
-		e.warn(checkPermission, subject, "the user may not ask which stream takes the subject, so it was not looked at", "grant publish on "+namesSubject+" and "+streamSubject+">")
+		e.Warn(checkPermission, subject, "the user may not ask which stream takes the subject, so it was not looked at", "grant publish on "+namesSubject+" and "+streamSubject+">")
 		return
 	}
 	var answer struct {
@@ -61,16 +61,16 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 	expected := e.publisher.config.Stream
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
-		e.fail(checkTopic, subject, "what answers for JetStream is not JetStream: "+err.Error(), "look for a service that is subscribed to $JS.API.>")
+		e.Fail(checkTopic, subject, "what answers for JetStream is not JetStream: "+err.Error(), "look for a service that is subscribed to $JS.API.>")
 	case answer.Error != nil:
-		e.fail(checkTopic, subject, fmt.Sprintf("JetStream does not tell its stream: %s (error %d)", answer.Error.Description, answer.Error.ErrCode), "look at the server's log")
+		e.Fail(checkTopic, subject, fmt.Sprintf("JetStream does not tell its stream: %s (error %d)", answer.Error.Description, answer.Error.ErrCode), "look at the server's log")
 	case len(answer.Streams) == 0:
-		e.fail(checkTopic, subject, "no stream takes the subject: its rows are held", "create a stream, or add the subject to one")
+		e.Fail(checkTopic, subject, "no stream takes the subject: its rows are held", "create a stream, or add the subject to one")
 	case expected != "" && expected != answer.Streams[0]:
-		e.fail(checkTopic, subject, fmt.Sprintf("the stream %s takes the subject, not %s: its rows are held", answer.Streams[0], expected), "correct OUTBOX_NATS_STREAM, or the streams' subjects")
+		e.Fail(checkTopic, subject, fmt.Sprintf("the stream %s takes the subject, not %s: its rows are held", answer.Streams[0], expected), "correct OUTBOX_NATS_STREAM, or the streams' subjects")
 	default:
 		name := answer.Streams[0]
-		e.well(checkTopic, subject, "goes to the stream "+name)
+		e.Well(checkTopic, subject, "goes to the stream "+name)
 		if !seen[name] {
 			seen[name] = true
 			e.stream(ctx, name)
@@ -83,19 +83,19 @@ func (e *examination) stream(ctx context.Context, name string) {
 	m, denied, err := e.link.request(ctx, streamSubject+name, nil)
 	switch {
 	case err != nil:
-		e.fail(checkStream, name, err.Error(), "look at the server's log")
+		e.Fail(checkStream, name, err.Error(), "look at the server's log")
 		return
 	case denied:
-		e.warn(checkPermission, name, "the user may not look at the stream", "grant publish on "+streamSubject+">")
+		e.Warn(checkPermission, name, "the user may not look at the stream", "grant publish on "+streamSubject+">")
 		return
 	}
 	var info streamInfo
 	if err := json.Unmarshal(m.Data, &info); err != nil {
-		e.fail(checkStream, name, "JetStream tells nothing of the stream: "+err.Error(), "look at the server's log")
+		e.Fail(checkStream, name, "JetStream tells nothing of the stream: "+err.Error(), "look at the server's log")
 		return
 	}
 	if info.Error != nil {
-		e.fail(checkStream, name, fmt.Sprintf("%s (error %d)", info.Error.Description, info.Error.ErrCode), "look at the server's log")
+		e.Fail(checkStream, name, fmt.Sprintf("%s (error %d)", info.Error.Description, info.Error.ErrCode), "look at the server's log")
 		return
 	}
 	e.taking(&info)
@@ -108,13 +108,13 @@ func (e *examination) stream(ctx context.Context, name string) {
 func (e *examination) taking(s *streamInfo) {
 	switch c := &s.Config; {
 	case c.Sealed:
-		e.fail(checkStream, c.Name, "it is sealed: it never takes a message again, and its rows are held", "move the subject to another stream")
+		e.Fail(checkStream, c.Name, "it is sealed: it never takes a message again, and its rows are held", "move the subject to another stream")
 	case c.NoAck:
-		e.fail(checkStream, c.Name, "it sends no acknowledgements (no_ack): no row ever counts as relayed", "turn no_ack off")
+		e.Fail(checkStream, c.Name, "it sends no acknowledgements (no_ack): no row ever counts as relayed", "turn no_ack off")
 	case c.Atomic:
-		e.well(checkStream, c.Name, "acknowledges, and takes the messages of a busy key in atomic batches")
+		e.Well(checkStream, c.Name, "acknowledges, and takes the messages of a busy key in atomic batches")
 	default:
-		e.well(checkStream, c.Name, "acknowledges; the messages of one key go one after the other (allow_atomic would let them go together)")
+		e.Well(checkStream, c.Name, "acknowledges; the messages of one key go one after the other (allow_atomic would let them go together)")
 	}
 }
 
@@ -123,9 +123,9 @@ func (e *examination) copies(s *streamInfo) {
 	c := &s.Config
 	switch {
 	case s.Cluster.Name != "" && s.Cluster.Leader == "":
-		e.fail(checkReplication, c.Name, "it has no leader: most of its servers are away, and its rows are held", "start the servers that hold it")
+		e.Fail(checkReplication, c.Name, "it has no leader: most of its servers are away, and its rows are held", "start the servers that hold it")
 	case c.Replicas < 2:
-		e.warn(checkReplication, c.Name, "it has one replica: what is acknowledged is lost with its server's disk", "give it three replicas")
+		e.Warn(checkReplication, c.Name, "it has one replica: what is acknowledged is lost with its server's disk", "give it three replicas")
 	default:
 		behind := 0
 		for _, r := range s.Cluster.Replicas {
@@ -134,18 +134,18 @@ func (e *examination) copies(s *streamInfo) {
 			}
 		}
 		if behind > 0 {
-			e.warn(checkReplication, c.Name, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind), "look at the servers that hold it")
+			e.Warn(checkReplication, c.Name, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind), "look at the servers that hold it")
 		} else {
-			e.well(checkReplication, c.Name, fmt.Sprintf("has %d replicas", c.Replicas))
+			e.Well(checkReplication, c.Name, fmt.Sprintf("has %d replicas", c.Replicas))
 		}
 	}
 	switch {
 	case c.Storage != "memory":
-		e.well(checkStorage, c.Name, "is on disk")
+		e.Well(checkStorage, c.Name, "is on disk")
 	case c.Replicas < 2:
-		e.fail(checkStorage, c.Name, "it is in the memory of one server: what is acknowledged is lost when that restarts", "make a stream with storage file")
+		e.Fail(checkStorage, c.Name, "it is in the memory of one server: what is acknowledged is lost when that restarts", "make a stream with storage file")
 	default:
-		e.warn(checkStorage, c.Name, "it is in memory: what is acknowledged is lost when most of its servers restart at once", "make a stream with storage file")
+		e.Warn(checkStorage, c.Name, "it is in memory: what is acknowledged is lost when most of its servers restart at once", "make a stream with storage file")
 	}
 }
 
@@ -162,18 +162,18 @@ func (e *examination) limits(s *streamInfo) {
 	limited := c.MaxMsgs > 0 || c.MaxBytes > 0 || c.PerSubject > 0
 	switch {
 	case full != "" && c.Discard == "new":
-		e.warn(checkLimits, c.Name, full+": when it is full, rows are held", "make room in the stream or raise its limits")
+		e.Warn(checkLimits, c.Name, full+": when it is full, rows are held", "make room in the stream or raise its limits")
 	case full != "":
-		e.warn(checkLimits, c.Name, full+": each new message drops the oldest one, read or not (discard old)", "raise its limits, or choose discard new, which holds rows instead")
+		e.Warn(checkLimits, c.Name, full+": each new message drops the oldest one, read or not (discard old)", "raise its limits, or choose discard new, which holds rows instead")
 	case limited && c.Discard != "new":
-		e.well(checkLimits, c.Name, "drops its oldest messages at its limits, read or not (discard old)")
+		e.Well(checkLimits, c.Name, "drops its oldest messages at its limits, read or not (discard old)")
 	case limited:
-		e.well(checkLimits, c.Name, "holds rows when it is full (discard new)")
+		e.Well(checkLimits, c.Name, "holds rows when it is full (discard new)")
 	default:
-		e.well(checkLimits, c.Name, "has no limit of messages or bytes")
+		e.Well(checkLimits, c.Name, "has no limit of messages or bytes")
 	}
 	if c.MaxMsgSize > 0 {
-		e.well(checkSize, c.Name, fmt.Sprintf("takes messages of up to %d bytes with headers; larger rows fail", c.MaxMsgSize))
+		e.Well(checkSize, c.Name, fmt.Sprintf("takes messages of up to %d bytes with headers; larger rows fail", c.MaxMsgSize))
 	}
 }
 
@@ -182,8 +182,8 @@ func (e *examination) window(s *streamInfo) {
 	c := &s.Config
 	text := fmt.Sprintf("recognises a message that it has for %v: after a longer outage the rows whose answers were lost, at most OUTBOX_MAX_IN_FLIGHT, may be stored twice", c.Duplicates)
 	if c.Duplicates < shortWindow {
-		e.warn(checkDuplicates, c.Name, text, "raise duplicate_window above the longest outage of the server, the database or the relay; it costs the server memory")
+		e.Warn(checkDuplicates, c.Name, text, "raise duplicate_window above the longest outage of the server, the database or the relay; it costs the server memory")
 	} else {
-		e.well(checkDuplicates, c.Name, text)
+		e.Well(checkDuplicates, c.Name, text)
 	}
 }
