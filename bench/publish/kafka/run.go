@@ -13,13 +13,13 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 const (
-	batch  = 1000 // messages in a call, of the publisher and of the reference
-	turn   = 5    // calls, before it is the other one's turn: what else the machine does hits both
-	rounds = 7    // each with new topics; the ratio is the median of the rounds' own
+	turn   = 5 // calls, before it is the other one's turn: what else the machine does hits both
+	rounds = 7 // each with new topics
 )
 
 // Run publishes rows messages of 512 bytes in calls of 1000, one call at a time: by turns with the publisher
@@ -27,12 +27,12 @@ const (
 // by turns with one single key and with as many as messages; and by turns through TLS and without. It writes
 // the rates, ratios, targets and verdicts to out. Topics are created and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
-	rows = max(rows/batch, 1) * batch
+	rows = max(rows/publish.Batch, 1) * publish.Batch
 	address := strings.TrimPrefix(url, "kafka://")
 	transport := &kafka.Transport{}
 	defer transport.CloseIdleConnections()
 	b := &bench{out: out, client: &kafka.Client{Addr: kafka.TCP(strings.Split(address, ",")...), Transport: transport, Timeout: 30 * time.Second}}
-	spread, single := newMessages(rows), newMessages(rows)
+	spread, single := publish.Messages(rows), publish.Messages(rows)
 	for i := range single {
 		single[i].Key = []byte("the only customer")
 	}
@@ -93,23 +93,9 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	var ours, theirs, ratios []float64
-	for round := range rounds + 1 {
-		one, other, err := b.round(ctx, c)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
-		}
-		if round > 0 { // the first warms the broker up
-			ours, theirs, ratios = append(ours, one), append(theirs, other), append(ratios, one/other)
-		}
-	}
-	ratio, verdict := median(ratios), "reached"
-	if ratio < c.target {
-		verdict = "missed"
-	}
-	_, err := fmt.Fprintf(b.out, "%-14s %7.0f messages/s, %s %7.0f, ratio %.2f (%.2f to %.2f), target %.2f: %s\n",
-		c.name, median(ours), c.of, median(theirs), ratio, slices.Min(ratios), slices.Max(ratios), c.target, verdict)
-	return err
+	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds, Round: func(ctx context.Context) (ours, theirs float64, err error) {
+		return b.round(ctx, c)
+	}}.Run(ctx, b.out)
 }
 
 // round returns the rates of both, in messages a second, each with a new topic.
@@ -126,17 +112,17 @@ func (b *bench) round(ctx context.Context, c comparison) (one, other float64, er
 			return 0, 0, err
 		}
 		sides[i].sender.ready(sides[i].messages, topics[i])
-		if err := sides[i].sender.send(ctx, 0, batch); err != nil { // finds the leaders
+		if err := sides[i].sender.send(ctx, 0, publish.Batch); err != nil { // finds the leaders
 			return 0, 0, err
 		}
 	}
 	n := len(c.messages)
-	for from := 0; from < n; from += turn * batch {
+	for from := 0; from < n; from += turn * publish.Batch {
 		for k := range sides {
-			side := &sides[(k+from/(turn*batch))%len(sides)] // who is first changes
+			side := &sides[(k+from/(turn*publish.Batch))%len(sides)] // who is first changes
 			begun := time.Now()
-			for at := from; at < min(from+turn*batch, n); at += batch {
-				if err := side.sender.send(ctx, at, at+batch); err != nil {
+			for at := from; at < min(from+turn*publish.Batch, n); at += publish.Batch {
+				if err := side.sender.send(ctx, at, at+publish.Batch); err != nil {
 					return 0, 0, err
 				}
 			}
@@ -179,23 +165,4 @@ func (b *bench) create(ctx context.Context, topic string, partitions int) error 
 			return ctx.Err()
 		}
 	}
-}
-
-func newMessages(n int) []publisher.Message {
-	payload := make([]byte, 512)
-	messages := make([]publisher.Message, n)
-	for i := range messages {
-		messages[i] = publisher.Message{
-			ID: fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i), Key: fmt.Appendf(nil, "customer-%d", i), Payload: payload,
-			Headers: []publisher.Header{{Name: "source", Value: "orders-service"},
-				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
-			Type: "application/json", Inserted: time.Unix(1_700_000_000, 0),
-		}
-	}
-	return messages
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

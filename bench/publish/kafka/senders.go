@@ -11,6 +11,7 @@ import (
 
 	"github.com/twmb/franz-go/pkg/kgo"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish"
 	"github.com/outbox-relay/outbox-relay/bench/publish/tlsproxy"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/kafka"
@@ -32,10 +33,7 @@ func newOurs(address string, change ...func(*kafka.Config)) *ours {
 }
 
 func (o *ours) ready(messages []publisher.Message, topic string) {
-	for i := range messages {
-		messages[i].Topic = topic
-	}
-	o.messages = messages
+	o.messages = publish.WithTopic(messages, topic)
 }
 
 func (o *ours) send(ctx context.Context, from, to int) error {

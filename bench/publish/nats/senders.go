@@ -10,6 +10,7 @@ import (
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish"
 	"github.com/outbox-relay/outbox-relay/bench/publish/tlsproxy"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	ours "github.com/outbox-relay/outbox-relay/publisher/nats"
@@ -27,7 +28,7 @@ func newRaw(url string) (*raw, error) {
 	if err != nil {
 		return nil, fmt.Errorf("connect: %w", err)
 	}
-	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(2*batch))
+	js, err := jetstream.New(conn, jetstream.WithPublishAsyncMaxPending(2*publish.Batch))
 	if err != nil {
 		conn.Close()
 		return nil, fmt.Errorf("open JetStream: %w", err)

@@ -13,22 +13,20 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-const (
-	batch  = 1000 // messages in a call, and in a window of the reference
-	rounds = 5    // by turns; the ratio is the median of the rounds' own
-)
+const rounds = 5
 
 // Run publishes rows messages of 512 bytes, each with a key of its own, by turns with the publisher and
 // with deferred confirms of the client library in windows of 1000, and through TLS by turns with a plain
 // connection. It writes the rates, ratios, targets and verdicts to out. Queues are declared and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	amqp091.Logger = log.New(io.Discard, "", 0) // writes of a goodbye that come too late
-	rows = max(rows/batch, 1) * batch
-	messages := newMessages(rows)
+	rows = max(rows/publish.Batch, 1) * publish.Batch
+	messages := publish.Messages(rows)
 	conn, err := amqp091.Dial(url)
 	if err != nil {
 		return fmt.Errorf("connect: %w", err)
@@ -82,27 +80,13 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	var ours, theirs, ratios []float64
-	for round := range rounds + 1 {
-		one, err := b.measure(ctx, c.subject, c.queue)
-		if err != nil {
-			return fmt.Errorf("%s: %w", c.name, err)
+	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds, Round: func(ctx context.Context) (ours, theirs float64, err error) {
+		if ours, err = b.measure(ctx, c.subject, c.queue); err != nil {
+			return 0, 0, err
 		}
-		other, err := b.measure(ctx, c.reference, c.queue)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", c.name, c.of, err)
-		}
-		if round > 0 { // the first warms the broker up
-			ours, theirs, ratios = append(ours, one), append(theirs, other), append(ratios, one/other)
-		}
-	}
-	ratio, verdict := median(ratios), "reached"
-	if ratio < c.target {
-		verdict = "missed"
-	}
-	_, err := fmt.Fprintf(b.out, "%-18s %7.0f messages/s, %s %7.0f, ratio %.2f (%.2f to %.2f), target %.2f: %s\n",
-		c.name, median(ours), c.of, median(theirs), ratio, slices.Min(ratios), slices.Max(ratios), c.target, verdict)
-	return err
+		theirs, err = b.measure(ctx, c.reference, c.queue)
+		return ours, theirs, err
+	}}.Run(ctx, b.out)
 }
 
 // measure returns the rate with a new queue, in messages a second.
@@ -116,11 +100,9 @@ func (b *bench) measure(ctx context.Context, s sender, kind string) (rate float6
 	if _, err := ch.QueueDeclare(queue, true, false, false, false, amqp091.Table{amqp091.QueueTypeArg: kind}); err != nil {
 		return 0, fmt.Errorf("declare queue: %w", err)
 	}
-	for i := range b.messages {
-		b.messages[i].Topic = queue
-	}
+	publish.WithTopic(b.messages, queue)
 	begun := time.Now()
-	for part := range slices.Chunk(b.messages, batch) {
+	for part := range slices.Chunk(b.messages, publish.Batch) {
 		if err := s.send(ctx, part); err != nil {
 			return 0, err
 		}
@@ -130,23 +112,4 @@ func (b *bench) measure(ctx context.Context, s sender, kind string) (rate float6
 		return 0, fmt.Errorf("delete queue: %w", err)
 	}
 	return float64(len(b.messages)) / took.Seconds(), nil
-}
-
-func newMessages(n int) []publisher.Message {
-	payload := make([]byte, 512)
-	messages := make([]publisher.Message, n)
-	for i := range messages {
-		messages[i] = publisher.Message{
-			ID: fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i), Key: fmt.Appendf(nil, "customer-%d", i), Payload: payload,
-			Headers: []publisher.Header{{Name: "source", Value: "orders-service"},
-				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
-			Type: "application/json", Inserted: time.Unix(1_700_000_000, 0),
-		}
-	}
-	return messages
-}
-
-func median(values []float64) float64 {
-	sorted := slices.Sorted(slices.Values(values))
-	return sorted[len(sorted)/2]
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/bench/publish"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
@@ -56,7 +57,7 @@ func newRaw(url string) (*raw, error) {
 	if err != nil {
 		return nil, errors.Join(err, conn.Close())
 	}
-	return &raw{conn: conn, channel: channel, returns: channel.NotifyReturn(make(chan amqp091.Return, batch))}, nil
+	return &raw{conn: conn, channel: channel, returns: channel.NotifyReturn(make(chan amqp091.Return, publish.Batch))}, nil
 }
 
 func (r *raw) send(ctx context.Context, messages []publisher.Message) error {
