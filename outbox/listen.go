@@ -22,7 +22,7 @@ import (
 type Listener struct {
 	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
 	Channel string
-	Table   string               // schema.table, for the doorbell trigger
+	Table   string               // as it stands in a statement, for the doorbell trigger
 	Wake    func(payload string) // called for each notification; must not block
 	Logger  *slog.Logger
 
@@ -194,24 +194,23 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	}
 	ctx, cancel := context.WithTimeout(ctx, doorbellLimit)
 	defer cancel()
-	file := "doorbell_wake.sql"
-	if asleep {
-		file = "doorbell_sleep.sql"
+	if !asleep {
+		if _, err := conn.Exec(ctx, sql.Text("doorbell_wake.sql", nil), pgx.QueryExecModeExec); err != nil {
+			return fmt.Errorf("give back the doorbell's lock: %w", err)
+		}
+		*held = false
+		return nil
 	}
-	var done bool
-	if err := conn.QueryRow(ctx, sql.Text(file, nil), pgx.QueryExecModeExec, l.Table).Scan(&done); err != nil {
-		return fmt.Errorf("doorbell lock: %w", err)
+	if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", nil), pgx.QueryExecModeExec, l.Table).Scan(held); err != nil {
+		return fmt.Errorf("take the doorbell's lock: %w", err)
 	}
-	*held = asleep && done
-	if asleep && !done {
+	if !*held {
 		// A writer holds the lock for a moment and will notify nobody: look again, polling meanwhile.
 		l.mu.Lock()
 		l.asleep = false
 		l.mu.Unlock()
 	}
-	if asleep {
-		l.Wake("")
-	}
+	l.Wake("")
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A connection on which nothing arrives any more looks like a quiet one. Only a notification to itself tells.
@@ -22,7 +23,7 @@ func TestListenerNoticesThatItIsDeaf(t *testing.T) {
 	}
 	config.DialFunc = network.Dial
 	heard := make(chan string, 100)
-	l := &Listener{Channel: s.Name, Table: s.Name + ".outbox_messages", Check: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
+	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Check: 20 * time.Millisecond, Logger: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
 		Wake:    func(payload string) { heard <- payload }}
 	ctx, cancel := context.WithCancel(t.Context())

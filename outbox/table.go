@@ -17,10 +17,10 @@ import (
 type Table struct {
 	pool    *pgxpool.Pool
 	mapping *mapping
-	name    string // schema.table
-	role    string // that reads and writes it
-	prefix  string // of a message's dedup id, for ids that are not unique everywhere
-	idOID   uint32 // of the elements of an array of ids
+	name    sql.Table // with its schema
+	role    string    // that reads and writes it
+	prefix  string    // of a message's dedup id, for ids that are not unique everywhere
+	idOID   uint32    // of the elements of an array of ids
 
 	all, some                                         walks // reads of all shards, and of some
 	failedAll, failedSome                             string
@@ -55,19 +55,22 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *Table {
 	m.shards = max(shards, 1)
-	t := &Table{pool: pool, mapping: m, name: relation.schema + "." + relation.name, role: relation.role, idOID: m.id.oid}
+	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, role: relation.role, idOID: m.id.oid}
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
 	}
 	if m.id.oid != oidUUID {
-		t.prefix = t.name + "/"
+		t.prefix = t.name.String() + "/"
 	}
-	t.prepare(sql.Table{Schema: relation.schema, Name: relation.name})
+	t.prepare(t.name)
 	return t
 }
 
 // Name returns schema.table, by which all replicas know the outbox.
-func (t *Table) Name() string { return t.name }
+func (t *Table) Name() string { return t.name.String() }
+
+// Quoted returns the name for use in a statement.
+func (t *Table) Quoted() string { return t.name.Quoted() }
 
 // Describe returns what was found as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

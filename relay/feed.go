@@ -55,7 +55,8 @@ type feed struct {
 	pause  time.Duration
 	took   [8]time.Duration // the last reads
 	reads  int
-	nudged bool      // a hint says that there are new rows
+	nudged bool      // read at once
+	steady bool      // many rows come at once, and the next read is not far
 	active time.Time // when there were new rows last
 
 	sweeping    bool
@@ -267,6 +268,7 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	if fresh > 0 && fresh <= flowRows && rest <= restShare*cheapRead {
 		rest /= restShare / flowShare
 	}
+	f.steady = fresh > flowRows && rest <= f.interval
 	f.due = ended.Add(max(f.pause, rest))
 	if f.cut && f.found > 0 {
 		f.nudged, f.cut = true, false
@@ -287,7 +289,15 @@ func (f *feed) mark(at time.Time, highest int64) {
 // idle reports whether there have been no new rows for a while.
 func (f *feed) idle(now time.Time) bool { return f.caughtUp && now.Sub(f.active) > awakeFor }
 
-// nudge lets the next read happen at once: there may be new rows.
+// hint says that there may be new rows. They are read at once, but not while rows come in numbers: each writer's hint would
+// bring a few of them alone.
+func (f *feed) hint() {
+	if !f.steady {
+		f.nudge()
+	}
+}
+
+// nudge lets the next read happen at once.
 func (f *feed) nudge() { f.nudged = true }
 
 // retry lets a read that failed be made again after a pause.

@@ -111,6 +111,36 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 }
 
+// While rows come in numbers, a hint does not bring the next read forward.
+func TestHintsGiveWayToTheFlow(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	hinted := func(fresh int, took time.Duration) bool {
+		started := now
+		now = now.Add(took)
+		f.read(readWalk, outbox.Page{}, started, now)
+		f.pace(fresh, now, true)
+		f.hint()
+		_, _, reads := f.next(now, 1000, 1<<20)
+		return reads
+	}
+	if !hinted(1, time.Millisecond) {
+		t.Error("after a single row, a hint brings no read")
+	}
+	if hinted(flowRows+1, time.Millisecond) {
+		t.Error("after many rows, a hint brings a read at once")
+	}
+	if !hinted(0, time.Millisecond) {
+		t.Error("when the rows have stopped, a hint brings no read")
+	}
+	for range len(f.took) {
+		hinted(flowRows+1, time.Second)
+	}
+	if !hinted(flowRows+1, time.Second) {
+		t.Error("a hint brings no read although the next one is far away")
+	}
+}
+
 // A relay rests in proportion to what its reads cost. One slow read alone tells nothing about the table: rows must not
 // wait for longer because the machine was busy for a moment.
 func TestRestsAsReadsCost(t *testing.T) {

@@ -95,7 +95,7 @@ func (l *loop) turn(ctx context.Context) error {
 			l.written(o)
 		case source := <-l.wakes:
 			l.metrics.wakeup(source)
-			l.feed.nudge()
+			l.feed.hint()
 			l.dispatch.failures.ask()
 		case <-timer.C:
 		}

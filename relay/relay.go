@@ -166,7 +166,7 @@ func (r *Relay) state() (*outbox.Table, error) {
 
 // relay takes part in the ownership of the outbox until ctx ends or the table is no longer what it was.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) {
-	r.owner.Table, r.listener.Table = table.Name(), table.Name()
+	r.owner.Table, r.listener.Table = table.Name(), table.Quoted()
 	// The outbox is given back only after the engine has stopped.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})

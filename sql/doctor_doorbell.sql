@@ -3,5 +3,4 @@
 -- $1 oid of the table. Reads the catalogue only.
 select t.tgargs, (t.tgenabled <> 'D')::text
 from pg_catalog.pg_trigger t
-join pg_catalog.pg_proc p on p.oid = t.tgfoid
-where t.tgrelid = $1::oid and not t.tgisinternal and p.prosrc like '%outbox-relay:doorbell%'
+where t.tgrelid = $1::oid and not t.tgisinternal and pg_catalog.pg_get_triggerdef(t.oid) like '%outbox-relay:doorbell%'

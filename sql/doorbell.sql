@@ -1,9 +1,10 @@
 -- The doorbell: an insert wakes a relay that sleeps, so that it need not wait for its next poll.
 --
--- A sleeping relay holds an advisory lock shared. The trigger tries to take it exclusively: if it can,
--- nobody sleeps and nothing is sent, since a NOTIFY in each transaction would make commits in the
+-- A sleeping relay holds an advisory lock shared. The trigger's condition tries to take it exclusively: if it
+-- can, nobody sleeps and nothing is sent, since a NOTIFY in each transaction would make commits in the
 -- whole cluster wait for one another. The lock is the session's and given back at once; held to the
--- end of the transaction, writers would take each other for a sleeping relay.
+-- end of the transaction, writers would take each other for a sleeping relay. Two writers can still meet
+-- there, hence the second try. The function is called only to notify.
 --
 -- A notification is sent when the transaction commits. A row that commits just after the relay went
 -- to sleep, in a transaction that inserted it before that, waits for the next poll.
@@ -13,21 +14,19 @@
 --   drop function {function}();
 create or replace function {function}() returns trigger
   language plpgsql
-  set search_path = pg_catalog, pg_temp
 as $$
-declare
-  class constant integer := hashtext('outbox-relay:doorbell');
-  outbox constant integer := hashtext(tg_table_schema || '.' || tg_table_name);
 begin
-  if pg_try_advisory_lock(class, outbox) then
-    perform pg_advisory_unlock(class, outbox);
-  else
-    perform pg_notify(tg_argv[0], '');
-  end if;
+  perform pg_catalog.pg_notify(tg_argv[0], '');
   return null;
 end
 $$;
 
 create or replace trigger outbox_relay_doorbell
-  after insert on {table}
-  for each statement execute function {function}({channel});
+  before insert on {table}
+  for each statement
+  when (case
+    when pg_try_advisory_lock({lock}) then not pg_advisory_unlock({lock})
+    when pg_try_advisory_lock({lock}) then not pg_advisory_unlock({lock})
+    else true
+  end)
+  execute function {function}({channel});

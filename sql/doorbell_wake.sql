@@ -1,3 +1,3 @@
--- Tells the doorbell trigger that this relay is awake.
--- $1 the table as schema.table. Releases an advisory lock.
-select pg_advisory_unlock_shared(hashtext('outbox-relay:doorbell'), hashtext($1))
+-- Tells the doorbell trigger that this relay is awake. The session that listens holds no other lock.
+-- Releases an advisory lock.
+select pg_advisory_unlock_all()

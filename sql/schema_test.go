@@ -119,14 +119,15 @@ func TestDoorbell(t *testing.T) {
 			t.Errorf("%s: the writer holds %d locks (%v)", state, held, err)
 		}
 	}
-	s.Exec(t, "create function hashtext(text) returns integer language sql as 'select 1/0'")
-	const keys = "(pg_catalog.hashtext('outbox-relay:doorbell'), pg_catalog.hashtext($1))"
+	s.Exec(t, "create function pg_notify(text, text) returns void language sql as 'select 1/0'")
+	s.Exec(t, "create table another_table ()")
+	sleep, wake := sql.Text("doorbell_sleep.sql", nil), sql.Text("doorbell_wake.sql", nil)
 	heard("awake", false)
-	exec(t, sleeper, "select pg_advisory_lock_shared"+keys, s.Name+".outbox_messages")
+	exec(t, sleeper, sleep, table.Quoted())
 	heard("asleep", true)
-	exec(t, sleeper, "select pg_advisory_unlock_shared"+keys, s.Name+".outbox_messages")
+	exec(t, sleeper, wake)
 	heard("awake again", false)
-	exec(t, sleeper, "select pg_advisory_lock_shared"+keys, s.Name+".another_table")
+	exec(t, sleeper, sleep, sql.Table{Schema: s.Name, Name: "another_table"}.Quoted())
 	heard("another table's relay asleep", false)
 }
 
