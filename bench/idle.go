@@ -14,16 +14,11 @@ func idleStudy(ctx context.Context, l *lab, r *report) error {
 }
 
 func (l *lab) idle(ctx context.Context, b namedBroker, r *report) (err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, false)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	const active = "OUTBOX_SHARDS=1" // one owns everything, the other nothing
 	working, err := startProxy(ctx, table.url, 0)
 	if err != nil {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,6 +83,18 @@ func (l *lab) eachBroker(do func(namedBroker) error) error {
 		return fmt.Errorf("unknown broker %q", l.broker)
 	}
 	return nil
+}
+
+// prepare makes a topic and an outbox for one run of a study. remove does away with both.
+func (l *lab) prepare(ctx context.Context, b namedBroker, doorbell bool) (table *outbox, topic string, remove func() error, err error) {
+	topic, removeTopic, err := b.topic(ctx)
+	if err != nil {
+		return nil, "", nil, err
+	}
+	if table, err = l.newOutbox(ctx, doorbell); err != nil {
+		return nil, "", nil, errors.Join(err, removeTopic())
+	}
+	return table, topic, func() error { return errors.Join(table.close(ctx), removeTopic()) }, nil
 }
 
 func endpoint(variable string) (string, error) {

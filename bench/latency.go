@@ -97,16 +97,11 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 // latency returns the times from the return of each commit to the arrival of its row, and those from
 // sending it.
 func (l *lab) latency(ctx context.Context, b namedBroker, w wake, t traffic) (returned, sent []time.Duration, err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, w.doorbell)
 	if err != nil {
 		return nil, nil, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, w.doorbell)
-	if err != nil {
-		return nil, nil, err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	var relay *program
 	t.direct = func(ctx context.Context, body []byte) error { return b.publish(ctx, topic, body) }
 	if !w.direct {

@@ -41,16 +41,11 @@ type resident struct {
 }
 
 func (l *lab) resident(ctx context.Context, b namedBroker, rows, size int, settings ...string) (found resident, err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, false)
-	if err != nil {
-		return found, err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	_, err = table.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
 		select $2, 'order-' || i % $3::int, jsonb_build_object('n', lpad(i::text, 9, '0'), 'data', $4::text)
 		from generate_series(1, $1::int) i`, rows, topic, l.keys, strings.Repeat("x", size-33))

@@ -67,7 +67,7 @@ func (o *outbox) close(ctx context.Context) error {
 	return err
 }
 
-// seed fills the table anew and lets the server settle down.
+// seed fills the table anew.
 func (o *outbox) seed(ctx context.Context, s seed) error {
 	if _, err := o.conn.Exec(ctx, "truncate outbox_messages restart identity"); err != nil {
 		return fmt.Errorf("seed: %w", err)
@@ -75,9 +75,14 @@ func (o *outbox) seed(ctx context.Context, s seed) error {
 	if err := o.fill(ctx, s); err != nil {
 		return err
 	}
+	return o.vacuum(ctx)
+}
+
+// vacuum lets the server do at once what it would do some time after many rows were written.
+func (o *outbox) vacuum(ctx context.Context) error {
 	for _, statement := range []string{"vacuum analyze outbox_messages", "checkpoint"} {
 		if _, err := o.conn.Exec(ctx, statement); err != nil {
-			return fmt.Errorf("seed: %w", err)
+			return fmt.Errorf("vacuum: %w", err)
 		}
 	}
 	return nil

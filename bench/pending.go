@@ -51,26 +51,19 @@ func millis(reads []explained) []float64 {
 }
 
 func (l *lab) backlog(ctx context.Context, b namedBroker, rows int) (found backlog, err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, false)
-	if err != nil {
-		return found, err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	// Small rows, or filling the table would take longest.
 	_, err = table.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
 		select $2, 'order-' || i % $3::int, '{"total": 42}' from generate_series(1, $1::int) i`, rows, topic, l.keys)
 	if err != nil {
 		return found, fmt.Errorf("fill: %w", err)
 	}
-	for _, statement := range []string{"vacuum analyze outbox_messages", "checkpoint"} {
-		if _, err := table.conn.Exec(ctx, statement); err != nil {
-			return found, err
-		}
+	if err := table.vacuum(ctx); err != nil {
+		return found, err
 	}
 	database, err := startExplainer(ctx, table.url)
 	if err != nil {

@@ -33,16 +33,11 @@ func replicasStudy(ctx context.Context, l *lab, r *report) error {
 }
 
 func (l *lab) share(ctx context.Context, b namedBroker, replicas int) (rate float64, wrong int, err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, false)
-	if err != nil {
-		return 0, 0, err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	running, err := l.startReplicas(ctx, replicas, table.url, b.url)
 	defer func() {
 		for _, relay := range running {

@@ -93,16 +93,11 @@ type worked struct {
 }
 
 func (l *lab) work(ctx context.Context, b namedBroker, s shift) (w worked, err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
 		return w, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, true)
-	if err != nil {
-		return w, err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	running, err := l.startReplicas(ctx, s.replicas, table.url, b.url)
 	defer func() {
 		for _, relay := range running {
