@@ -20,8 +20,6 @@ import (
 	"github.com/segmentio/kafka-go/protocol/produce"
 	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
-
-	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A fakeCluster speaks Kafka's protocol over real sockets and keeps the brokers' rules of producer ids,
@@ -56,44 +54,6 @@ type fakeBroker struct {
 	listener net.Listener
 	conns    map[net.Conn]struct{} // guarded by the cluster's mu
 	down     bool                  // accepts and closes at once
-}
-
-// A fakePartition keeps the ids of its records, in order, and what each producer may send next.
-type fakePartition struct {
-	leader    int32
-	ids       []string
-	producers map[int64]*fakeProducer
-}
-
-type fakeProducer struct {
-	epoch int16
-	next  int32
-	last  []sequences // of the last five batches
-}
-
-// sequences are those of one batch.
-type sequences struct {
-	first int32
-	count int
-}
-
-// A fakeBatch is what arrived for one partition.
-type fakeBatch struct {
-	broker    int32
-	topic     string
-	partition int32
-	producer  int64
-	epoch     int16
-	sequence  int32
-	ids       []string
-}
-
-// A fault bends the answer for one batch.
-type fault struct {
-	code   kafkago.Error
-	append bool          // although code says otherwise
-	drop   bool          // the connection, instead of answering; the batch is appended if append
-	until  chan struct{} // the answer waits for it
 }
 
 func newFakeCluster(t *testing.T, brokers int) *fakeCluster {
@@ -310,105 +270,4 @@ func (f *fakeCluster) describe(r *describeconfigs.Request) *describeconfigs.Resp
 		response.Resources = append(response.Resources, resource)
 	}
 	return response
-}
-
-// produce answers one request, or returns nil to drop the connection.
-func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Message {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.requests++
-	response := &produce.Response{ThrottleTimeMs: f.throttle}
-	drop := false
-	for t := range r.Topics {
-		topic := produce.ResponseTopic{Topic: r.Topics[t].Topic}
-		for i := range r.Topics[t].Partitions {
-			batch := f.batch(b, topic.Topic, &r.Topics[t].Partitions[i])
-			var bent fault
-			if f.bend != nil {
-				bent = f.bend(batch)
-			}
-			if bent.until != nil {
-				f.mu.Unlock()
-				<-bent.until
-				f.mu.Lock()
-			}
-			code := bent.code
-			if bent == (fault{}) || bent.append || bent.until != nil {
-				if appended := f.append(batch); code == 0 {
-					code = appended
-				}
-			}
-			drop = drop || bent.drop
-			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{Partition: batch.partition, ErrorCode: int16(code), ErrorMessage: "fake"})
-		}
-		response.Topics = append(response.Topics, topic)
-	}
-	if drop {
-		return nil
-	}
-	return response
-}
-
-func (f *fakeCluster) batch(b *fakeBroker, topic string, p *produce.RequestPartition) *fakeBatch {
-	batch := &fakeBatch{broker: b.id, topic: topic, partition: p.Partition}
-	records := p.RecordSet.Records
-	if stream, ok := records.(*protocol.RecordStream); ok {
-		records = stream.Records[0]
-	}
-	if v2, ok := records.(*protocol.RecordBatch); ok {
-		batch.producer, batch.epoch, batch.sequence = v2.ProducerID, v2.ProducerEpoch, v2.BaseSequence
-	}
-	for {
-		record, err := records.ReadRecord()
-		if err != nil {
-			return batch
-		}
-		m := publisher.Message{}
-		for _, h := range record.Headers {
-			m.Headers = append(m.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
-		}
-		id, _ := m.Header(publisher.HeaderMessageID)
-		batch.ids = append(batch.ids, id)
-	}
-}
-
-// append keeps the broker's rules; f.mu is held.
-func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
-	if f.topics[b.topic] == nil {
-		return kafkago.UnknownTopicOrPartition
-	}
-	p := f.topics[b.topic][b.partition]
-	if p.leader != b.broker {
-		return kafkago.NotLeaderForPartition
-	}
-	if b.producer != noProducer {
-		producer := p.producers[b.producer]
-		if producer == nil {
-			producer = &fakeProducer{epoch: b.epoch, next: b.sequence}
-			p.producers[b.producer] = producer
-		}
-		switch {
-		case b.epoch < producer.epoch:
-			return kafkago.InvalidProducerEpoch
-		case b.epoch > producer.epoch:
-			if b.sequence != 0 {
-				return kafkago.OutOfOrderSequenceNumber
-			}
-			*producer = fakeProducer{epoch: b.epoch}
-		case producer.has(b):
-			return 0
-		case b.sequence != producer.next:
-			return kafkago.OutOfOrderSequenceNumber
-		}
-		producer.next = int32((int64(b.sequence) + int64(len(b.ids))) & maxSequence)
-		producer.last = append(producer.last, sequences{b.sequence, len(b.ids)})
-		producer.last = producer.last[max(len(producer.last)-5, 0):]
-	}
-	p.ids = append(p.ids, b.ids...)
-	return 0
-}
-
-// has reports whether the batch was appended before, as far as the broker remembers.
-func (p *fakeProducer) has(b *fakeBatch) bool {
-	return p != nil && p.epoch == b.epoch && slices.Contains(p.last, sequences{b.sequence, len(b.ids)})
 }

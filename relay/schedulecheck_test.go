@@ -1,0 +1,155 @@
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"testing/synctest"
+	"time"
+)
+
+// forgotten waits until the dispatch knows of nothing any more.
+func (c *schedule) forgotten() {
+	var left string
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
+		synctest.Wait()
+		left = remembered(c.loop.dispatch)
+		c.wakes <- sourceDoorbell // the loop goes on after this
+		if left == "" {
+			return
+		}
+	}
+	c.t.Errorf("still remembered: %s", left)
+}
+
+// remembered describes what d holds, "" when that is nothing. Nobody may be using d.
+func remembered(d *dispatch) string {
+	left := ""
+	add := func(what string, n int) {
+		if n > 0 {
+			left += fmt.Sprintf("%d %s; ", n, what)
+		}
+	}
+	add("in flight", len(d.inFlight))
+	add("bytes", int(d.bytes))
+	add("gone", len(d.gone))
+	add("blocked", len(d.blocks.byKey))
+	add("due", len(d.blocks.due))
+	add("topics", len(d.topics))
+	add("lanes", len(d.lanes))
+	add("to settle", len(d.settle)+len(d.refuse)+len(d.rejected)+len(d.locked.accepted)+len(d.locked.refused))
+	for _, to := range d.destinations {
+		add("blocks of the hold", len(to.hold.blocks))
+		add("failures", to.hold.failures)
+		for i := range to.queues {
+			add("queued", to.queues[i].len())
+		}
+	}
+	return left
+}
+
+// delivery is the first delivery of a row.
+type delivery struct {
+	row    *simRow
+	called time.Time
+}
+
+func (c *schedule) check() {
+	if overlaps := c.Overlaps(); len(overlaps) > 0 && !c.ambiguous {
+		c.t.Errorf("keys in two calls at once: %q", overlaps)
+	}
+	first, duplicates := firsts(c.All())
+	if duplicates > 0 && !c.ambiguous {
+		c.t.Errorf("%d rows were delivered twice without a reason", duplicates)
+	}
+	byKey, delivered := map[string][]delivery{}, map[string]bool{}
+	for _, m := range first {
+		delivered[m.ID] = true
+		if m.Key == nil {
+			continue
+		}
+		called, _ := m.Header(headerCalled)
+		nanos, err := strconv.ParseInt(called, 10, 64)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		byKey[string(m.Key)] = append(byKey[string(m.Key)], delivery{c.table.rows[m.ID], time.Unix(0, nanos)})
+	}
+	failed := map[string][]*simRow{}
+	for _, row := range c.table.rows {
+		if row.message.Key != nil && row.failures != nil {
+			failed[string(row.message.Key)] = append(failed[string(row.message.Key)], row)
+		}
+	}
+	for key, deliveries := range byKey {
+		c.checkKey(key, deliveries)
+		if c.block {
+			c.checkBlocked(key, deliveries, failed[key])
+		}
+	}
+	for id, row := range c.table.rows {
+		c.checkRow(row, delivered[id])
+	}
+}
+
+// checkKey allows a younger row before an older one only if its call began before the older one was seen, and
+// not at all if the younger one was inserted when the older one had been committed, or by the same transaction.
+func (c *schedule) checkKey(key string, deliveries []delivery) {
+	for i, old := range deliveries {
+		if old.row.failures != nil && !c.block {
+			continue // the key went on without it
+		}
+		for _, young := range deliveries[:i] {
+			if !c.table.position(old.row).Before(c.table.position(young.row)) {
+				continue
+			}
+			if c.table.ordinal && (old.row.committed.Before(young.row.drawn) || old.row.transaction == young.row.transaction) {
+				c.t.Errorf("key %s: %s came after %s, which was inserted at %v in transaction %d, and it was committed at %v in %d", key,
+					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(), old.row.transaction)
+			}
+			seen := old.row.seen
+			if c.block {
+				seen = seen.Add(5*c.table.took + time.Millisecond) // its page may have waited for a read of the failed rows
+			}
+			if young.called.After(seen) {
+				c.t.Errorf("key %s: %s was sent at %v, after %s had been seen at %v, which came later", key, young.row.id, young.called.UnixMilli(), old.row.id, old.row.seen.UnixMilli())
+			}
+		}
+	}
+}
+
+// checkBlocked allows no delivery of a key while one of its rows has failed.
+func (c *schedule) checkBlocked(key string, deliveries []delivery, failed []*simRow) {
+	for _, d := range deliveries {
+		for _, f := range failed {
+			for _, s := range f.failures {
+				if d.called.After(s.from) && (s.to.IsZero() || d.called.Before(s.to)) {
+					c.t.Errorf("key %s: %s was sent at %v while %s had failed, from %v on", key, d.row.id, d.called.UnixMilli(), f.id, s.from.UnixMilli())
+				}
+			}
+		}
+	}
+}
+
+func (c *schedule) checkRow(row *simRow, delivered bool) {
+	if row.relayed != delivered && !row.failed && !row.discarded {
+		c.t.Errorf("%s: relayed %v, delivered %v", row.id, row.relayed, delivered)
+	}
+	refused := int64(0)
+	if n, ok := c.refusals.Load(row.id); ok {
+		refused = n.(*atomic.Int64).Load()
+	}
+	unlucky := slices.Contains(c.unlucky, row.id)
+	switch {
+	case unlucky && !row.failed && !row.discarded:
+		c.t.Errorf("%s cannot be delivered and did not fail", row.id)
+	case row.failed && !unlucky && refused < 5:
+		c.t.Errorf("%s failed after %d refusals: %s", row.id, refused, row.lastError)
+	case row.failures != nil && !row.failed: // its attempts began anew
+	case c.table.keepsAttempts && !c.ambiguous && row.attempt != 1+refused:
+		c.t.Errorf("%s: attempt %d after %d refusals", row.id, row.attempt, refused)
+	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused > 5:
+		c.t.Errorf("%s: %d refusals", row.id, refused)
+	}
+}

@@ -1,0 +1,108 @@
+package relay
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// begin starts an engine with a publisher of its own, as another process would.
+func (c *schedule) begin() {
+	var trusted atomic.Pointer[time.Time]
+	hour := time.Now().Add(24 * time.Hour)
+	trusted.Store(&hour)
+	c.owner = newSimOwner(simShards)
+	c.owner.trusted = func() time.Time { return *trusted.Load() }
+	link := &session{simTable: c.table}
+	here := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: new(atomic.Bool)}
+	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
+	d := c.destination("default", c.Broker)
+	d.Publisher, d.BackoffMin, d.BackoffMax, d.BlockFailed = here, 50*time.Millisecond, time.Second, c.block
+	c.destinations = []*Destination{d}
+	if c.two {
+		audit := c.destination("audit", c.Broker)
+		audit.Publisher, audit.BackoffMax, audit.BlockFailed, audit.Topics = there, d.BackoffMax, d.BlockFailed, []string{"audit.*"}
+		c.destinations = []*Destination{audit, d}
+	}
+	cancel, done := c.startOn(link)
+	c.engines.Go(func() { <-done })
+	c.stop = func() { cancel(); <-done }
+	c.abandon = func() {
+		past := time.Now()
+		trusted.Store(&past)
+		link.cut.Store(true)
+		_, _ = here.Close(), there.Close()
+		cancel()
+	}
+}
+
+// session is a relay's own way to the table.
+type session struct {
+	*simTable
+	cut atomic.Bool
+}
+
+func (s *session) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	if s.cut.Load() {
+		return outbox.Page{}, errSimDown
+	}
+	return s.simTable.Read(ctx, q)
+}
+
+func (s *session) Settle(ctx context.Context, rows []*outbox.Row) error {
+	if s.cut.Load() {
+		return errSimDown
+	}
+	return s.simTable.Settle(ctx, rows)
+}
+
+func (s *session) SettleFree(ctx context.Context, rows []*outbox.Row) ([]string, error) {
+	if s.cut.Load() {
+		return nil, errSimDown
+	}
+	return s.simTable.SettleFree(ctx, rows)
+}
+
+func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
+	if s.cut.Load() {
+		return nil, nil, errSimDown
+	}
+	return s.simTable.Refuse(ctx, refusals)
+}
+
+// tracked notes in each message when its call began, and counts refusals.
+type tracked struct {
+	publisher.Publisher
+	*schedule
+	down *atomic.Bool
+}
+
+const headerCalled = "called"
+
+func (p *tracked) Publish(ctx context.Context, messages []publisher.Message) []error {
+	if p.down.Load() {
+		errs := make([]error, len(messages))
+		for i := range errs {
+			errs[i] = publisher.UnavailableError(publisher.ScopeDestination, "down", "down")
+		}
+		return errs
+	}
+	called := []publisher.Header{{Name: headerCalled, Value: strconv.FormatInt(time.Now().UnixNano(), 10)}}
+	messages = slices.Clone(messages)
+	for i := range messages {
+		messages[i].Headers = called
+	}
+	errs := p.Publisher.Publish(ctx, messages)
+	for i, err := range errs {
+		if class := publisher.ClassOf(err); class == publisher.Refused || class == publisher.Permanent {
+			n, _ := p.refusals.LoadOrStore(messages[i].ID, new(atomic.Int64))
+			n.(*atomic.Int64).Add(1)
+		}
+	}
+	return errs
+}

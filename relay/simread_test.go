@@ -1,0 +1,117 @@
+package relay
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	t.mu.Lock()
+	t.reads++
+	page := outbox.Page{Snapshot: outbox.Snapshot{Oldest: t.transactions + 1, Next: t.transactions + 1, Running: slices.Clone(t.running)}}
+	if len(t.running) > 0 {
+		page.Snapshot.Oldest = t.running[0]
+	}
+	if q.Horizon {
+		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
+		if len(t.open) > 0 {
+			highest := t.open[len(t.open)-1].ordinal
+			page.Horizon.Highest = &highest
+		}
+	}
+	for _, r := range t.open[t.start(q):] {
+		position := t.position(r)
+		switch {
+		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
+			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || q.From != nil && t.ordinal && r.ordinal < *q.From),
+			q.Recent != nil && r.ordinal < *q.Recent,
+			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
+			!q.After.IsZero() && !q.After.Before(position):
+			continue
+		}
+		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto || q.Within != nil && r.ordinal > *q.Within.Highest {
+			break
+		}
+		page.End = position
+		if q.Within != nil && !q.Within.Sees(r.transaction) {
+			page.Beyond++
+			continue
+		}
+		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
+		if r.lastError != "" {
+			row.Retried, row.Waited = true, time.Since(r.updated)
+		}
+		page.Rows = append(page.Rows, row)
+		page.Bytes += int64(row.Message.Size())
+		if page.More = len(page.Rows) == q.Limit || page.Bytes >= q.Bytes; page.More {
+			break
+		}
+	}
+	down := t.down
+	t.mu.Unlock()
+	time.Sleep(t.took)
+	if down {
+		return outbox.Page{}, errSimDown
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range page.Rows {
+		if r := t.rows[page.Rows[i].ID()]; r.seen.IsZero() {
+			r.seen = time.Now()
+		}
+	}
+	return page, nil
+}
+
+// start returns how many of the open rows come before all that the query asks for. The caller holds mu.
+func (t *simTable) start(q outbox.Query) int {
+	if !t.ordinal {
+		return 0
+	}
+	from := q.After.Ordinal
+	switch {
+	case q.Recent != nil:
+		from = *q.Recent
+	case q.Keys != nil && q.From != nil:
+		from = *q.From
+	case q.After.IsZero():
+		return 0
+	}
+	n, _ := slices.BinarySearchFunc(t.open, from, func(r *simRow, from int64) int { return cmp.Compare(r.ordinal, from) })
+	return n
+}
+
+func (t *simTable) Failed(_ context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	t.mu.Lock()
+	var page outbox.FailedPage
+	var failed []*simRow
+	for _, r := range t.rows {
+		if r.failed && r.message.Key != nil && (q.Shards == nil || slices.Contains(q.Shards, r.shard)) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
+			failed = append(failed, r)
+		}
+	}
+	slices.SortFunc(failed, func(a, b *simRow) int { return cmp.Compare(a.ordinal, b.ordinal) })
+	for _, r := range failed[:min(q.Limit, len(failed))] {
+		page.Rows = append(page.Rows, outbox.FailedRow{Key: string(r.message.Key), Topic: r.message.Topic, Ordinal: t.position(r).Ordinal})
+		page.End = outbox.At(r.ordinal, r.id)
+	}
+	page.More = len(page.Rows) == q.Limit
+	down := t.down
+	t.mu.Unlock()
+	time.Sleep(t.took)
+	if down {
+		return outbox.FailedPage{}, errSimDown
+	}
+	return page, nil
+}
+
+// readCount returns how many reads there were.
+func (t *simTable) readCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reads
+}
