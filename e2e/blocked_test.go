@@ -37,9 +37,7 @@ func TestBlockedByFailed(t *testing.T) {
 		outbox.Exec(t, `delete from outbox_messages where (payload ->> 'n')::int = 302`)
 		took := await(t, "the freed keys flow", func() bool { return outbox.count(isRelayed) == rows-1 })
 		t.Logf("relayed %v after they were freed", took)
-		if duplicates := check(t, outbox, b.received(t, topic)); duplicates > 0 {
-			t.Errorf("%d duplicates", duplicates)
-		}
+		check(t, outbox, b.received(t, topic))
 		await(t, "no key is blocked", func() bool { return second.metric("blocked_keys") == "0" })
 	})
 }

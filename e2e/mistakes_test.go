@@ -1,10 +1,7 @@
 package e2e
 
 import (
-	"crypto/tls"
 	"fmt"
-	"net"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -99,16 +96,6 @@ func (s *secured) write(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// hostOf returns host:port of one of the shared services.
-func hostOf(t *testing.T, variable string) string {
-	t.Helper()
-	u, err := url.Parse(endpoint(t, variable))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return u.Host
-}
-
 // TestNATSMistakes goes through all the ways in which a login to NATS goes wrong.
 func TestNATSMistakes(t *testing.T) {
 	t.Parallel()
@@ -140,15 +127,4 @@ func TestNATSMistakes(t *testing.T) {
 		"PostgreSQL":          {"nats://" + hostOf(t, "TEST_DATABASE_URL"), nil, []string{"greeting", "port"}},
 		"HTTP":                {"nats://" + serveHTTP(t), nil, []string{"port"}},
 	})
-}
-
-// serveNATS returns the address of what greets as a NATS server does and shows that certificate.
-func serveNATS(t *testing.T, l publishertest.Leaf) string {
-	t.Helper()
-	listener := listen(t)
-	go serve(listener, func(c net.Conn) {
-		_, _ = c.Write([]byte(`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
-		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()) // the client ends it
-	})
-	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
 }

@@ -144,7 +144,5 @@ func TestMissingExchange(t *testing.T) {
 	}
 	outbox.Exec(t, "update outbox_messages set exchange = '' where exchange <> ''")
 	outbox.awaitDrained()
-	if duplicates := check(t, outbox, b.received(t, topic)); duplicates > 0 {
-		t.Errorf("%d duplicates", duplicates)
-	}
+	check(t, outbox, b.received(t, topic))
 }

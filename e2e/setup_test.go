@@ -6,13 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/jackc/pgx/v5/pgproto3"
-
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
-
-// nobody listens at this address.
-const nobody = "127.0.0.1:1"
 
 // TestRefusedSettings: what cannot work is refused at once, with status 2, and every problem is named.
 func TestRefusedSettings(t *testing.T) {
@@ -64,25 +59,15 @@ func TestServiceLinks(t *testing.T) {
 // TestUnusableDatabase: the process lives, says what is wrong where people look, and tells no secret.
 func TestUnusableDatabase(t *testing.T) {
 	t.Parallel()
-	base, err := url.Parse(endpoint(t, "TEST_DATABASE_URL"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	with := func(change func(*url.URL)) string {
-		u := *base
-		u.User = url.UserPassword(base.User.Username(), "hunter2")
-		change(&u)
-		return u.String()
-	}
 	for name, c := range map[string]struct {
 		url  string
 		says []string
 	}{
-		"away":           {with(func(u *url.URL) { u.Host = nobody }), []string{"connection refused"}},
-		"no such host":   {with(func(u *url.URL) { u.Host = "nowhere.invalid" }), []string{"nowhere.invalid"}},
-		"wrong password": {with(func(u *url.URL) { u.Host = refusingPostgres(t) }), []string{"password authentication failed"}},
-		"no database":    {with(func(u *url.URL) { u.Path = "/missing" }), []string{"missing", "does not exist"}},
-		"no role":        {with(func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), []string{"stranger"}},
+		"away":           {databaseURL(t, func(u *url.URL) { u.Host = nobody }), []string{"connection refused"}},
+		"no such host":   {databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), []string{"nowhere.invalid"}},
+		"wrong password": {databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), []string{"password authentication failed"}},
+		"no database":    {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), []string{"missing", "does not exist"}},
+		"no role":        {databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), []string{"stranger"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,38 +85,6 @@ func TestUnusableDatabase(t *testing.T) {
 			r.stop()
 		})
 	}
-}
-
-// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL
-// does. The tests' own server trusts everybody.
-func refusingPostgres(t testing.TB) string {
-	t.Helper()
-	listener := listen(t)
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer conn.Close()
-				backend := pgproto3.NewBackend(conn, conn)
-				if _, err := backend.ReceiveStartupMessage(); err != nil {
-					return
-				}
-				backend.Send(&pgproto3.AuthenticationCleartextPassword{})
-				if backend.Flush() != nil || backend.SetAuthType(pgproto3.AuthTypeCleartextPassword) != nil {
-					return
-				}
-				if _, err := backend.Receive(); err != nil {
-					return
-				}
-				backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: `password authentication failed for user "postgres"`})
-				_ = backend.Flush() // the client may be gone
-			}()
-		}
-	}()
-	return listener.Addr().String()
 }
 
 // TestUnusableBroker is the same for brokers. The table is fine, and nothing in it is touched.

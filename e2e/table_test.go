@@ -72,7 +72,16 @@ const (
 	isPending = "relayed_at is null and failed_at is null"
 	isRelayed = "relayed_at is not null"
 	isFailed  = "failed_at is not null"
+	everyRow  = "true"
 )
+
+// checkUnspent checks that no row for which a condition holds has spent an attempt.
+func (tb *table) checkUnspent(condition string) {
+	tb.t.Helper()
+	if spent := tb.count(condition + " and (attempt <> 1 or last_error is not null or failed_at is not null)"); spent > 0 {
+		tb.t.Errorf("%d rows have spent an attempt", spent)
+	}
+}
 
 // awaitDrained waits until no row is pending, for as long as rows go on being settled.
 func (tb *table) awaitDrained() {

@@ -1,0 +1,113 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgproto3"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// nobody listens at this address.
+const nobody = "127.0.0.1:1"
+
+// databaseURL returns the address of the tests' database with a password, after a change.
+func databaseURL(t testing.TB, change func(*url.URL)) string {
+	t.Helper()
+	u, err := url.Parse(endpoint(t, "TEST_DATABASE_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.UserPassword(u.User.Username(), "hunter2")
+	change(u)
+	return u.String()
+}
+
+// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL
+// does. The tests' own server trusts everybody.
+func refusingPostgres(t testing.TB) string {
+	t.Helper()
+	listener := listen(t)
+	go serve(listener, func(c net.Conn) {
+		backend := pgproto3.NewBackend(c, c)
+		if _, err := backend.ReceiveStartupMessage(); err != nil {
+			return
+		}
+		backend.Send(&pgproto3.AuthenticationCleartextPassword{})
+		if backend.Flush() != nil || backend.SetAuthType(pgproto3.AuthTypeCleartextPassword) != nil {
+			return
+		}
+		if _, err := backend.Receive(); err != nil {
+			return
+		}
+		backend.Send(&pgproto3.ErrorResponse{Severity: "FATAL", Code: "28P01", Message: `password authentication failed for user "postgres"`})
+		_ = backend.Flush() // the client may be gone
+	})
+	return listener.Addr().String()
+}
+
+// silent returns the address of a server that takes connections and never answers.
+func silent(t testing.TB) string {
+	t.Helper()
+	listener := listen(t)
+	go serve(listener, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client goes
+	return listener.Addr().String()
+}
+
+// hostOf returns host:port of one of the shared services.
+func hostOf(t *testing.T, variable string) string {
+	t.Helper()
+	u, err := url.Parse(endpoint(t, variable))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return u.Host
+}
+
+// serveNATS returns the address of what greets as a NATS server does and shows that certificate.
+func serveNATS(t *testing.T, l publishertest.Leaf) string {
+	t.Helper()
+	listener := listen(t)
+	go serve(listener, func(c net.Conn) {
+		_, _ = c.Write([]byte(`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
+		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()) // the client ends it
+	})
+	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+// serveTLS returns the address of a server with that certificate, which speaks another protocol.
+func serveTLS(t *testing.T, l publishertest.Leaf) string {
+	t.Helper()
+	listener := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12})
+	go serve(listener, func(c net.Conn) { _, _ = c.Write([]byte("hello, this is another protocol\r\n")) })
+	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
+}
+
+// serveHTTP returns the address of a web server.
+func serveHTTP(t *testing.T) string {
+	t.Helper()
+	server := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(server.Close)
+	return server.Listener.Addr().String()
+}
+
+// serve lets answer serve each connection until it returns.
+func serve(listener net.Listener, answer func(net.Conn)) {
+	for {
+		c, err := listener.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			answer(c)
+			_ = c.Close()
+		}()
+	}
+}
