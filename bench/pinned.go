@@ -4,12 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
 
 // flows are the rows per second that are written while the reads are watched.
-var flows = []int{1, 100}
+var flows = []int{0, 1, 100}
 
 // behind is what reads cost behind many relayed rows at each of the flows, and a drain after that.
 type behind struct {
@@ -100,16 +101,22 @@ func (l *lab) behind(ctx context.Context, b namedBroker, pin bool) (found behind
 	for _, flow := range flows {
 		// After some seconds the relay no longer looks back at what it relayed before.
 		const settles, watched = 8, 12
-		t := traffic{from: row, rows: settles * flow, perSecond: float64(flow), writers: 1, keys: l.keys}
-		row += (settles + watched) * flow
-		if _, err := t.run(ctx, table.url, topic); err != nil {
+		write := func(seconds int) error {
+			if flow == 0 {
+				return pause(ctx, time.Duration(seconds)*time.Second)
+			}
+			t := traffic{from: row, rows: seconds * flow, perSecond: float64(flow), writers: 1, keys: l.keys}
+			row += t.rows
+			_, err := t.run(ctx, table.url, topic)
+			return err
+		}
+		if err := write(settles); err != nil {
 			return found, err
 		}
 		if _, err := database.take(); err != nil {
 			return found, err
 		}
-		t.from, t.rows = t.from+t.rows, watched*flow
-		if _, err := t.run(ctx, table.url, topic); err != nil {
+		if err := write(watched); err != nil {
 			return found, err
 		}
 		reads, err := database.take()

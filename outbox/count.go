@@ -22,7 +22,7 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 		if statement == "" {
 			return nil, nil
 		}
-		rows, err := t.query(ctx, statement, parameters...)
+		rows, err := t.query(ctx, limits{inOrder: true}, statement, parameters...)
 		if err != nil {
 			return nil, fmt.Errorf("measure: %w", err)
 		}

@@ -14,7 +14,7 @@ type End struct {
 
 // End returns where the pending rows that are due end at present.
 func (t *Table) End(ctx context.Context) (End, error) {
-	rows, err := t.query(ctx, t.drainEnd)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainEnd)
 	if err != nil {
 		return End{}, fmt.Errorf("find the last pending row: %w", err)
 	}
@@ -29,7 +29,7 @@ func (t *Table) Left(ctx context.Context, end End) (int64, error) {
 	if end.empty {
 		return 0, nil
 	}
-	rows, err := t.query(ctx, t.drainLeft, number(CountCap), end.order)
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainLeft, number(CountCap), end.order)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows that are left: %w", err)
 	}

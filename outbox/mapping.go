@@ -21,7 +21,8 @@ type mapping struct {
 	placed                              []placed // columns that are sent as headers
 	ignored                             []string // columns with a name of ours whose type does not fit
 	pendingIndex, keyIndex, failedIndex bool
-	relayedFirst                        bool // the index of pending rows begins with relayed_at
+	inOrder                             bool // the index of pending rows gives them in table order
+	relayedFirst                        bool // and begins with relayed_at
 	delete                              bool
 	writer                              string // an SQL expression: the transaction that wrote a row last
 	place                               string // an SQL expression: where the row is, null where that does not lead to it
@@ -314,7 +315,7 @@ func (m *mapping) pending() (condition string, printed []string) {
 // chooseIndexes finds which reads an index makes cheap.
 func (m *mapping) chooseIndexes(indexes []index) {
 	_, pending := m.pending()
-	inOrder := false
+	orderFirst := false
 	for _, i := range indexes {
 		if !i.usableFor(pending...) {
 			if m.failed != nil && (i.usableFor(sql.Quote(m.failed.name)+" IS NOT NULL", m.failed.name+" IS NOT NULL") && len(i.conjuncts) > 0) {
@@ -327,7 +328,7 @@ func (m *mapping) chooseIndexes(indexes []index) {
 		case m.failed != nil && i.starts(m.failed.name) && !partial:
 			m.failedIndex = true
 		case i.starts(m.order.name) && (partial || m.relayed == nil):
-			m.pendingIndex, inOrder = true, true
+			m.pendingIndex, orderFirst = true, true
 		case m.relayed != nil && i.starts(m.relayed.name, m.order.name):
 			m.pendingIndex, m.relayedFirst = true, true
 		case m.keyColumn != "" && i.starts(m.keyColumn) && partial:
@@ -336,9 +337,8 @@ func (m *mapping) chooseIndexes(indexes []index) {
 			m.pendingIndex = true
 		}
 	}
-	if inOrder {
-		m.relayedFirst = false
-	}
+	m.inOrder = (orderFirst || m.relayedFirst) && m.rank == nil
+	m.relayedFirst = m.relayedFirst && !orderFirst
 }
 
 // describe returns what was found, for the log.

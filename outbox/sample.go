@@ -16,7 +16,7 @@ func (t *Table) SampleTopics(ctx context.Context) (rows []Row, ok bool, err erro
 	if t.sampleTopics == "" {
 		return nil, false, nil
 	}
-	found, err := t.query(ctx, t.sampleTopics, binary.BigEndian.AppendUint64(nil, sampleRows))
+	found, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.sampleTopics, binary.BigEndian.AppendUint64(nil, sampleRows))
 	if err != nil {
 		return nil, false, fmt.Errorf("sample topics: %w", err)
 	}

@@ -19,7 +19,7 @@ const lockPatience = 500 * time.Millisecond
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	ids := array(t.idOID, idsOf(rows))
 	if t.settleHere != "" {
-		b := batch{lock: lockPatience}
+		b := batch{limits: limits{lock: lockPatience}}
 		b.add(t.settleHere, ids, placesOf(rows))
 		if last, err := t.send(ctx, b); err != nil {
 			return fmt.Errorf("settle rows: %w", err)
@@ -27,7 +27,7 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 			return nil
 		}
 	}
-	b := batch{lock: lockPatience}
+	b := batch{limits: limits{lock: lockPatience}}
 	b.add(t.settle, ids)
 	if _, err := t.send(ctx, b); err != nil {
 		return fmt.Errorf("settle rows: %w", err)
@@ -38,7 +38,7 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 // SettleFree settles those of the rows that nobody else keeps locked, and returns the ids of the others. It costs
 // the database more than Settle does.
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
-	b, parameter := batch{lock: lockPatience}, array(t.idOID, idsOf(rows))
+	b, parameter := batch{limits: limits{lock: lockPatience}}, array(t.idOID, idsOf(rows))
 	b.add(t.settleFree, parameter)
 	b.add(t.unsettled, parameter)
 	last, err := t.send(ctx, b)
@@ -97,7 +97,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if t.refuse == "" {
 		return ids, nil, nil
 	}
-	b := batch{lock: lockPatience}
+	b := batch{limits: limits{lock: lockPatience}}
 	b.add(t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
 	last, err := t.send(ctx, b)
 	if err != nil {

@@ -161,7 +161,10 @@ func (t *Table) prepare(table sql.Table) {
 	t.all = t.walks(names, func(int) string { return "" })
 	t.some = t.walks(names, t.owned)
 	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
-	names["ordering_back"] = names["order"] + " desc nulls last"
+	names["ordering_back"], names["nulls_last"] = names["order"]+" desc", ""
+	if !m.order.notNull {
+		names["nulls_last"] = " nulls last" // which no usual index gives
+	}
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
@@ -145,44 +144,6 @@ func TestShapes(t *testing.T) {
 			}
 		})
 	}
-}
-
-// The plans that the shapes' own indexes allow: an ordered walk, never a sort of the backlog.
-func TestPlans(t *testing.T) {
-	t.Parallel()
-	for name, shape := range shapes {
-		if name == "C" {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			s := pgtest.New(t)
-			s.Exec(t, shape)
-			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at)
-				select 't', '{}', now() - i * interval '1 second', now() from generate_series(1, 5000) i`)
-			s.Exec(t, "analyze outbox_messages")
-			table := open(t, s, Config{})
-			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'").Replace(table.all.after)
-			plan := explain(t, s, statement)
-			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "> Sort  (") {
-				t.Errorf("plan:\n%s", plan)
-			}
-		})
-	}
-}
-
-// explain returns the plan of a statement.
-func explain(t *testing.T, s *pgtest.Schema, statement string) string {
-	t.Helper()
-	rows, err := s.Pool.Query(t.Context(), "explain "+statement)
-	if err != nil {
-		t.Fatal(err)
-	}
-	lines, err := pgx.CollectRows(rows, pgx.RowTo[string])
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(lines, "\n")
 }
 
 func TestDelete(t *testing.T) {
