@@ -2,6 +2,7 @@
 # services.sh - PostgreSQL, PgBouncer, Kafka, NATS JetStream and RabbitMQ for tests, demo and benchmarks.
 #
 #   dev/services.sh up     [SERVICE...]   obtain and start, wait until ready
+#   dev/services.sh install [SERVICE...]  obtain the software of native ones and print the PATH to it
 #   dev/services.sh stop   [SERVICE...]   stop gracefully; data is kept
 #   dev/services.sh crash  [SERVICE...]   kill -9, for recovery tests; `up` starts it again
 #   dev/services.sh wipe   [SERVICE...]   stop and delete the data
@@ -123,6 +124,13 @@ up() {
   done
 }
 
+# install serves tests that run several servers of their own.
+install() {
+  local service
+  for service in "$@"; do "${service}_install"; done
+  echo "$SERVICES_DIST/bin:$CHECKOUT/bin:$RABBITMQ_BIN:$PATH"
+}
+
 stop() {
   local service
   for service in "$@"; do
@@ -224,6 +232,7 @@ case $verb in
     locked choose_ports
     locked "$verb" "${services[@]}"
     ;;
+  install) locked install "${services[@]}" ;;
   status)
     mode
     locked choose_ports

@@ -9,18 +9,22 @@ kafka_url() { echo "kafka://127.0.0.1:$KAFKA_PORT"; }
 
 kafka_install() {
   java_install
-  [ ! -f "$KAFKA_HOME/complete" ] || return 0
+  [ -f "$KAFKA_HOME/complete" ] || kafka_fetch
+  kafka_tool kafka-topics org.apache.kafka.tools.TopicCommand
+  kafka_tool kafka-configs kafka.admin.ConfigCommand
+  kafka_tool kafka-get-offsets org.apache.kafka.tools.GetOffsetShell
+  kafka_tool kafka-console-consumer org.apache.kafka.tools.consumer.ConsoleConsumer
+  kafka_tool kafka-storage kafka.tools.StorageTool
+  kafka_command kafka-server server.xml "-Xms512m -Xmx1g -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true" kafka.Kafka
+}
+
+kafka_fetch() {
   say "fetching Kafka $KAFKA_VERSION (Maven, 55 MiB)"
   rm -rf "$KAFKA_HOME"
   maven_install "org.apache.kafka:kafka_2.13:$KAFKA_VERSION" "org.apache.kafka:kafka-tools:$KAFKA_VERSION" \
     "org.apache.logging.log4j:log4j-slf4j-impl:$LOG4J_VERSION" "$KAFKA_HOME/libs"
   kafka_log4j INFO OUT >"$KAFKA_HOME/server.xml"
   kafka_log4j WARN ERR >"$KAFKA_HOME/tool.xml"
-  kafka_tool kafka-topics org.apache.kafka.tools.TopicCommand
-  kafka_tool kafka-configs kafka.admin.ConfigCommand
-  kafka_tool kafka-get-offsets org.apache.kafka.tools.GetOffsetShell
-  kafka_tool kafka-console-consumer org.apache.kafka.tools.consumer.ConsoleConsumer
-  kafka_tool kafka-storage kafka.tools.StorageTool
   touch "$KAFKA_HOME/complete"
 }
 
@@ -35,14 +39,19 @@ XML
 }
 
 # kafka_tool NAME CLASS writes a command of Kafka's own command line.
-kafka_tool() {
+kafka_tool() { kafka_command "$1" tool.xml -Xmx256m "$2"; }
+
+# kafka_command NAME LOGGING OPTIONS CLASS writes a command; KAFKA_JVM_OPTIONS replaces its options of Java.
+kafka_command() {
+  local file=$SERVICES_DIST/bin/$1
   mkdir -p "$SERVICES_DIST/bin"
-  cat >"$SERVICES_DIST/bin/$1" <<SH
+  cat >"$file.$$" <<SH
 #!/bin/sh
 home=\$(cd "\$(dirname "\$0")/../kafka-$KAFKA_VERSION" && pwd) || exit 1
-exec java -Xmx256m "-Dlog4j2.configurationFile=\$home/tool.xml" -cp "\$home/libs/*" $2 "\$@"
+exec java \${KAFKA_JVM_OPTIONS:-$3} "-Dlog4j2.configurationFile=\$home/$2" -cp "\$home/libs/*" $4 "\$@"
 SH
-  chmod +x "$SERVICES_DIST/bin/$1"
+  chmod +x "$file.$$"
+  mv "$file.$$" "$file" # at once: another set of services may be calling it
 }
 
 kafka_start() {
@@ -74,9 +83,7 @@ PROPS
     "$tool" format -t "$("$tool" random-uuid)" -c "$data/server.properties" >"$LOGS/kafka-format.log" 2>&1 ||
       die "kafka-storage format failed, see $LOGS/kafka-format.log"
   fi
-  spawn kafka java -Xms512m -Xmx1g -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent \
-    -Djava.awt.headless=true "-Dlog4j2.configurationFile=$KAFKA_HOME/server.xml" \
-    -cp "$KAFKA_HOME/libs/*" kafka.Kafka "$data/server.properties"
+  spawn kafka "$SERVICES_DIST/bin/kafka-server" "$data/server.properties"
   # Logged after the controller has unfenced the broker and its listeners accept requests.
   until_ready kafka grep -qF 'Kafka Server started' "$LOGS/kafka.log"
   until_ready kafka listening "$KAFKA_PORT"
