@@ -15,14 +15,15 @@ import (
 const kafkaPartitions = 6
 
 type kafkaBroker struct {
-	address string
-	client  *kafka.Client
+	address  string
+	client   *kafka.Client
+	replicas int // of each partition
 }
 
 func newKafka(t testing.TB, url string) *kafkaBroker {
 	transport := &kafka.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &kafkaBroker{address: url, client: &kafka.Client{Addr: kafka.TCP(strings.Split(strings.TrimPrefix(url, "kafka://"), ",")...),
+	return &kafkaBroker{address: url, replicas: 1, client: &kafka.Client{Addr: kafka.TCP(strings.Split(strings.TrimPrefix(url, "kafka://"), ",")...),
 		Transport: transport, Timeout: 20 * time.Second}}
 }
 
@@ -41,7 +42,7 @@ func (b *kafkaBroker) create(t testing.TB, topic string) { b.createWith(t, topic
 func (b *kafkaBroker) createWith(t testing.TB, topic string, entries ...kafka.ConfigEntry) {
 	t.Helper()
 	response, err := b.client.CreateTopics(t.Context(), &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{
-		{Topic: topic, NumPartitions: kafkaPartitions, ReplicationFactor: 1, ConfigEntries: entries}}})
+		{Topic: topic, NumPartitions: kafkaPartitions, ReplicationFactor: b.replicas, ConfigEntries: entries}}})
 	if err == nil {
 		err = response.Errors[topic]
 	}
