@@ -34,16 +34,26 @@ type namedBroker struct {
 // partitions is how many the Kafka topic has.
 const partitions = 6
 
-// variables name the brokers and the variable with the address of each.
-var variables = []struct{ name, variable string }{
-	{"kafka", "TEST_KAFKA_URL"}, {"nats", "TEST_NATS_URL"}, {"rabbitmq", "TEST_AMQP_URL"},
+// kind is a kind of broker.
+type kind struct {
+	name     string // of its service in dev/services.sh too
+	variable string // with its address
 }
 
-func open(name, variable string) (b namedBroker, err error) {
-	b.name = name
-	if b.url, err = endpoint(variable); err != nil {
-		return b, err
+var kinds = []kind{{"kafka", "TEST_KAFKA_URL"}, {"nats", "TEST_NATS_URL"}, {"rabbitmq", "TEST_AMQP_URL"}}
+
+// on calls do with the broker at an address.
+func on(name, address string, do func(namedBroker) error) error {
+	b, err := open(name, address)
+	if err != nil {
+		return err
 	}
+	defer b.close()
+	return do(b)
+}
+
+func open(name, address string) (b namedBroker, err error) {
+	b.name, b.url = name, address
 	port, err := portOf(b.url)
 	if err != nil {
 		return b, err

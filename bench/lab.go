@@ -64,19 +64,25 @@ func (l *lab) yardstick(ctx context.Context) (string, error) {
 
 // eachBroker calls do with each broker that was asked for.
 func (l *lab) eachBroker(do func(namedBroker) error) error {
+	return l.eachKind(func(k kind) error {
+		address, err := endpoint(k.variable)
+		if err != nil {
+			return err
+		}
+		return on(k.name, address, do)
+	})
+}
+
+// eachKind calls do with each kind of broker that was asked for.
+func (l *lab) eachKind(do func(kind) error) error {
 	found := false
-	for _, v := range variables {
-		if l.broker != all && l.broker != v.name {
+	for _, k := range kinds {
+		if l.broker != all && l.broker != k.name {
 			continue
 		}
 		found = true
-		b, err := open(v.name, v.variable)
-		if err == nil {
-			err = do(b)
-			b.close()
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", v.name, err)
+		if err := do(k); err != nil {
+			return fmt.Errorf("%s: %w", k.name, err)
 		}
 	}
 	if !found {

@@ -27,6 +27,7 @@ var studies = []study{
 	{name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats", run: latencyStudy},
 	{name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats", run: replicasStudy},
 	{name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3, broker: all, run: delayStudy},
+	{name: "tls", about: "a full table to a broker with TLS, beside the same without", rows: 200_000, rounds: 3, broker: all, run: tlsStudy},
 	{name: "inserts", about: "what a relay costs an application's inserts, with pgbench", rounds: 3, broker: "nats", run: insertsStudy},
 	{name: "pinned", about: "reads and drain behind a transaction that stays open, beside a vacuumed table", rows: 300_000, rounds: 2, broker: "nats", run: pinnedStudy},
 	{name: "pending", about: "five million pending rows beside a hundredth of that", rows: 5_000_000, rounds: 1, broker: "nats", run: pendingStudy},

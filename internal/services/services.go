@@ -1,0 +1,60 @@
+// Package services starts servers of one's own with dev/services.sh, for tests and benchmarks that change their
+// settings, stop them or kill them.
+package services
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// A Set is a set of servers beside those that the TEST_ variables name.
+type Set struct {
+	Checkout string   // directory of the module, in which dev/services.sh is
+	Dir      string   // of data, logs and ports; it exists
+	Offset   int      // of the ports; 0 lets the script choose among free ones
+	Settings []string // NAME=value, as dev/services.sh explains them
+}
+
+// Run runs a verb of dev/services.sh for all services or those named, and returns what it printed. It blocks until
+// that is done, which for up means that they are ready.
+func (s *Set) Run(ctx context.Context, verb string, services ...string) (string, error) {
+	script, err := filepath.Abs(filepath.Join(s.Checkout, "dev", "services.sh"))
+	if err != nil {
+		return "", fmt.Errorf("find dev/services.sh: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, script, append([]string{verb}, services...)...)
+	for _, pair := range os.Environ() {
+		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_DIR=") && !strings.HasPrefix(pair, "SERVICES_PORT_OFFSET=") {
+			cmd.Env = append(cmd.Env, pair)
+		}
+	}
+	cmd.Env = append(cmd.Env, "SERVICES_DIR="+s.Dir)
+	if s.Offset != 0 {
+		cmd.Env = append(cmd.Env, fmt.Sprint("SERVICES_PORT_OFFSET=", s.Offset))
+	}
+	cmd.Env = append(cmd.Env, s.Settings...)
+	var out, problems strings.Builder
+	cmd.Stdout, cmd.Stderr = &out, &problems
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("dev/services.sh %s %s: %w: %s", verb, strings.Join(services, " "), err, strings.TrimSpace(problems.String()))
+	}
+	return out.String(), nil
+}
+
+// Address returns where a server is, or will be once it runs, by its TEST_ variable.
+func (s *Set) Address(ctx context.Context, variable string) (string, error) {
+	lines, err := s.Run(ctx, "env")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(lines) {
+		if value, found := strings.CutPrefix(strings.TrimSpace(line), "export "+variable+"="); found {
+			return strings.Trim(value, `'"`), nil
+		}
+	}
+	return "", fmt.Errorf("dev/services.sh env does not name %s", variable)
+}
