@@ -59,16 +59,11 @@ func buffers(reads []explained) []float64 {
 }
 
 func (l *lab) behind(ctx context.Context, b namedBroker, pin bool) (found behind, err error) {
-	topic, remove, err := b.topic(ctx)
+	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	table, err := l.newOutbox(ctx, false)
-	if err != nil {
-		return found, err
-	}
-	defer func() { err = errors.Join(err, table.close(ctx)) }()
 	if pin {
 		conn, err := pgx.Connect(ctx, table.url)
 		if err != nil {
