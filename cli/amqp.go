@@ -13,16 +13,17 @@ import (
 
 // newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
 // again for each connection.
-func newAMQP(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) publisher.Publisher {
+func newAMQP(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
 		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Name: clientName, Logger: logger,
+		TLS: func() (*tls.Config, error) { return newTLS(d, certificates) },
 	}
 	if strings.Contains(c.Exchange, "{") { // a template, which the relay fills in
 		c.Exchange, c.NamedExchanges = "", true
 	}
-	if broker.TLS {
-		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
+	if d.AMQPManagement.IsSet() {
+		c.Management = d.AMQPManagement.Read
 	}
 	return amqp.New(c)
 }

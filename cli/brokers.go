@@ -38,7 +38,7 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, cert
 	case config.FamilyNATS:
 		return newNATS(d, broker, logger, certificates)
 	case config.FamilyAMQP:
-		return newAMQP(d, broker, logger, certificates), nil
+		return newAMQP(d, logger, certificates), nil
 	default:
 		return stdout.New(out), nil
 	}

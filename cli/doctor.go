@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net/url"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -65,16 +66,13 @@ func newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() err
 		return nil, nil, err
 	}
 	d := &doctor.Doctor{Pool: a.config.Pool, Connect: a.config.Connect, Outbox: a.config.Outbox, Channel: c.ListenChannel, Shards: c.Shards,
-		Destinations: a.config.Destinations, Certificates: certificates, Settings: contradictions(c), Secure: map[string]*doctor.Transport{}}
+		Destinations: a.config.Destinations, Certificates: certificates, Settings: contradictions(c), Secure: map[string][]doctor.Transport{}}
 	for _, destination := range c.Destinations {
 		broker, err := config.ParseBroker(destination.PublishURL.Loaded())
 		if err != nil {
 			continue // config.Load has checked it
 		}
-		if broker.Family != config.FamilyStdout {
-			d.Secure[destination.Name] = &doctor.Transport{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: broker.HasUser ||
-				destination.Kafka.Username.IsSet() || destination.NATS.Token.IsSet()}
-		}
+		d.Secure[destination.Name] = transports(destination, broker)
 		if cert := destination.TLS.Cert; cert.IsSet() {
 			if pair, err := tls.X509KeyPair([]byte(cert.Loaded()), []byte(destination.TLS.Key.Loaded())); err == nil {
 				certificates.Add(destination.Name, pair.Leaf)
@@ -85,6 +83,20 @@ func newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() err
 		}
 	}
 	return d, a.close, nil
+}
+
+// transports are the ways to a destination's broker.
+func transports(d config.Destination, broker config.Broker) []doctor.Transport {
+	if broker.Family == config.FamilyStdout {
+		return nil
+	}
+	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: broker.HasUser || d.Kafka.Username.IsSet() || d.NATS.Token.IsSet(),
+		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls:// or amqps://"}}
+	if management, err := url.Parse(d.AMQPManagement.Loaded()); err == nil && management.Host != "" {
+		ways = append(ways, doctor.Transport{Hosts: []string{management.Host}, Encrypted: management.Scheme == "https", Secret: true,
+			Remedy: "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL"})
+	}
+	return ways
 }
 
 // contradictions are settings that are allowed and yet do not fit together.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"net/url"
 	"path"
 	"slices"
 	"strings"
@@ -29,7 +30,7 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 			s.bad("PUBLISH_URL", "%s", err)
 			continue
 		}
-		s.sortUse(b, unused, used)
+		s.sortUse(d, b, unused, used)
 	}
 	for _, variable := range slices.Sorted(maps.Keys(unused)) {
 		// A global setting may be of use to just some of the destinations.
@@ -40,7 +41,7 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 }
 
 // sortUse notes which of the settings given for one kind of broker the destination's broker uses.
-func (s *scope) sortUse(b Broker, unused map[string]Problem, used map[string]bool) {
+func (s *scope) sortUse(d *Destination, b Broker, unused map[string]Problem, used map[string]bool) {
 	for _, setting := range s.settings {
 		o := s.origins[setting.key]
 		if setting.scheme == "" || !o.given || o.text == "" {
@@ -48,7 +49,7 @@ func (s *scope) sortUse(b Broker, unused map[string]Problem, used map[string]boo
 		}
 		url := s.origins["PUBLISH_URL"].variable
 		switch {
-		case setting.scheme == string(b.Family), setting.scheme == "tls" && b.TLS:
+		case setting.scheme == string(b.Family), setting.scheme == "tls" && (b.TLS || d.managementTLS()):
 			used[o.variable] = true
 		case setting.scheme == "tls" && b.Family != FamilyStdout:
 			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.Family.secureScheme())}
@@ -79,11 +80,39 @@ func checkPublishing(d *Destination, s *scope) {
 	if b, err := ParseBroker(d.PublishURL.value); err == nil && d.AMQPMechanism == "EXTERNAL" && (!b.TLS || !s.origins["TLS_CERT"].given) {
 		s.bad("AMQP_SASL_MECHANISM", "needs a client certificate; give %s and %s, usually as files, with an amqps:// URL", s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
 	}
+	if err := checkManagement(d.AMQPManagement.value); err != nil {
+		s.bad("AMQP_MANAGEMENT_URL", "%s", err)
+	}
 	if err := checkTemplate(d.AMQPExchange); err != nil {
 		s.bad("AMQP_EXCHANGE", "%s", err)
 	} else if len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{") {
 		s.bad("AMQP_EXCHANGE", "is too long; AMQP names have at most 255 bytes")
 	}
+}
+
+// checkManagement checks the URL of RabbitMQ's management interface. The error holds nothing of it.
+func checkManagement(text string) error {
+	if text == "" {
+		return nil
+	}
+	u, err := splitURL(text)
+	if errors.Is(err, errNoURL) || err == nil && (u.scheme != "http" && u.scheme != "https" || u.query != "") {
+		return errors.New("is no URL of RabbitMQ's management interface; write http://host:15672 or https://host:15671, with user:password@ before the host unless they are those of the publish URL")
+	} else if err != nil {
+		return err
+	}
+	if strings.Contains(u.hosts, ",") {
+		return errors.New("names several hosts; one is enough, since each node tells of the whole cluster")
+	}
+	if _, err := url.Parse(text); err != nil {
+		return errors.New("cannot be read; percent-encode special characters in user and password")
+	}
+	return checkHosts(u.hosts)
+}
+
+// managementTLS reports whether the management interface is reached with TLS.
+func (d *Destination) managementTLS() bool {
+	return strings.HasPrefix(d.AMQPManagement.value, "https://")
 }
 
 // checkTemplate checks the braces of a template; whether the columns exist is seen at start.

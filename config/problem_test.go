@@ -116,6 +116,13 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_AMQP_EXCHANGE=orders", `OUTBOX_AMQP_EXCHANGE is for AMQP, but OUTBOX_PUBLISH_URL is not; remove one of them`},
 		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_EXCHANGE=" + strings.Repeat("x", 256), `OUTBOX_AMQP_EXCHANGE="` + strings.Repeat("x", 200) + `…" is too long; AMQP names have at most 255 bytes`},
 		{"OUTBOX_PUBLISH_URL=amqps://h OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL", `OUTBOX_AMQP_SASL_MECHANISM="EXTERNAL" needs a client certificate; give OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, usually as files, with an amqps:// URL`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_MANAGEMENT_URL=h:15672", `OUTBOX_AMQP_MANAGEMENT_URL is no URL of RabbitMQ's management interface; write http://host:15672 or https://host:15671, with user:password@ before the host unless they are those of the publish URL`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_MANAGEMENT_URL=amqp://u:hush@h:15672", `OUTBOX_AMQP_MANAGEMENT_URL is no URL of RabbitMQ's management interface; write http://host:15672 or https://host:15671, with user:password@ before the host unless they are those of the publish URL`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_MANAGEMENT_URL=http://u:hush@a,b", `OUTBOX_AMQP_MANAGEMENT_URL names several hosts; one is enough, since each node tells of the whole cluster`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_MANAGEMENT_URL=http://u:hush/@h", `OUTBOX_AMQP_MANAGEMENT_URL has an @ or # after its host; in user names and passwords write / as %2F, ? as %3F, # as %23 and @ as %40`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_MANAGEMENT_URL=http://u:hu^sh@h", `OUTBOX_AMQP_MANAGEMENT_URL cannot be read; percent-encode special characters in user and password`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_AMQP_MANAGEMENT_URL=http://h", `OUTBOX_AMQP_MANAGEMENT_URL is for AMQP, but OUTBOX_PUBLISH_URL is not; remove one of them`},
+		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_TLS_SERVER_NAME=n OUTBOX_AMQP_MANAGEMENT_URL=http://h", `OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with amqps:// or remove the setting`},
 		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_EXCHANGE=a{b", `OUTBOX_AMQP_EXCHANGE="a{b" has a { without its }; write {topic} or {COLUMN}`},
 
 		{"OUTBOX_TLS_SERVER_NAME=k", `OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with kafka+tls:// or remove the setting`},

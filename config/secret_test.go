@@ -115,6 +115,14 @@ func TestSecretIsReadAgain(t *testing.T) {
 	}
 }
 
+// The settings for TLS are of use where only RabbitMQ's management interface has it.
+func TestManagementTLS(t *testing.T) {
+	t.Parallel()
+	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_MANAGEMENT_URL=https://u:hush@h:15671/prefix", "OUTBOX_TLS_SERVER_NAME=n"); problems != nil {
+		t.Error(problems)
+	}
+}
+
 func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{

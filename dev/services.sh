@@ -16,7 +16,7 @@
 #
 # A service is taken from, in this order,
 #   1. its variable, TEST_DATABASE_URL, TEST_DATABASE_URL_OTHER, TEST_PGBOUNCER_URL, TEST_KAFKA_URL, TEST_NATS_URL
-#      or TEST_AMQP_URL: left alone;
+#      or TEST_AMQP_URL (then give RabbitMQ's management interface as TEST_AMQP_MANAGEMENT_URL): left alone;
 #   2. Docker Compose (docker-compose.yml), when a daemon answers, but for PgBouncer and postgres18;
 #   3. a process of this machine, its software installed if need be (apt as root, Maven, Go).
 #
@@ -29,7 +29,7 @@
 #   SERVICES_KAFKA_PROPERTIES  further lines for the server.properties of a native Kafka; the last of a name counts
 #   SERVICES_NATS_CONF         further lines for the nats.conf of a native NATS
 #   SERVICES_RABBITMQ_CONF     further lines for the rabbitmq.conf of a native RabbitMQ
-#   SERVICES_RABBITMQ_PLUGINS  its plugins, separated by commas
+#   SERVICES_RABBITMQ_PLUGINS  its plugins beside management, separated by commas
 #   KAFKA_ADVERTISED_PORT the port that Kafka tells its clients, that of a proxy; default its own
 #
 # Everything listens on 127.0.0.1 only. A second set beside the first needs a SERVICES_DIR of its own
@@ -113,7 +113,10 @@ up() {
       say "$service: $(variable "$service") is set, nothing to start"
       continue
     fi
-    if [ "$service" = pgbouncer ] && ! pgbouncer_current; then pgbouncer_stop; fi
+    case $service in pgbouncer | rabbitmq)
+      if running "$service" && ! "${service}_current"; then stop "$service"; fi
+      ;;
+    esac
     running "$service" && continue
     if ! contained "$service"; then "${service}_install"; fi
     listening "$("${service}_port")" && die "$service: another process has port $("${service}_port"); stop it, or set SERVICES_PORT_OFFSET"
@@ -191,6 +194,9 @@ environment() {
     value=${!name:-$("${service}_url")}
     printf "export %s='%s'\n" "$name" "${value//\'/\'\\\'\'}"
   done
+  # RabbitMQ's management interface, unless the broker is not ours.
+  value=${TEST_AMQP_MANAGEMENT_URL:-$(given rabbitmq || rabbitmq_management_url)}
+  [ -z "$value" ] || printf "export TEST_AMQP_MANAGEMENT_URL='%s'\n" "${value//\'/\'\\\'\'}"
   # For tests that start and kill servers of their own.
   printf 'export TEST_POSTGRES_BIN=%q\n' "${TEST_POSTGRES_BIN:-$(postgres_bin || echo "$POSTGRES18_HOME/bin")}"
   printf 'export PATH=%q:"$PATH"\n' "$SERVICES_DIR/bin:$SERVICES_DIST/bin:$CHECKOUT/bin"

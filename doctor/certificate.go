@@ -88,15 +88,16 @@ func validity(c *x509.Certificate, now time.Time) publisher.Finding {
 	}
 }
 
-// A Transport says how a connection to a broker is protected.
+// A Transport says how a connection is protected.
 type Transport struct {
 	Hosts     []string
 	Encrypted bool
-	Secret    bool // it carries a password or a token
+	Secret    bool   // it carries a password or a token
+	Remedy    string // how to encrypt it
 }
 
-func (t *Transport) findings() []publisher.Finding {
-	if t == nil || t.Encrypted {
+func (t Transport) findings() []publisher.Finding {
+	if t.Encrypted {
 		return nil
 	}
 	for _, address := range t.Hosts {
@@ -111,7 +112,7 @@ func (t *Transport) findings() []publisher.Finding {
 		if t.Secret {
 			text += ", and carries a password or token"
 		}
-		return []publisher.Finding{warning("encryption", address, "use the URL's form with TLS: kafka+tls://, nats+tls:// or amqps://", "%s", text)}
+		return []publisher.Finding{warning("encryption", address, t.Remedy, "%s", text)}
 	}
 	return nil
 }

@@ -67,14 +67,14 @@ func TestCertificatesAreNoted(t *testing.T) {
 func TestTransport(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		transport *Transport
+		transport Transport
 		says      string
 	}{
-		"unknown":  {nil, ""},
-		"secure":   {&Transport{Hosts: []string{"kafka:9092"}, Encrypted: true, Secret: true}, ""},
-		"local":    {&Transport{Hosts: []string{"localhost:5672", "127.0.0.1", "[::1]:9"}, Secret: true}, ""},
-		"plain":    {&Transport{Hosts: []string{"127.0.0.1", "kafka:9092"}}, "is not encrypted"},
-		"password": {&Transport{Hosts: []string{"rabbit"}, Secret: true}, "carries a password"},
+		"unknown":  {Transport{}, ""},
+		"secure":   {Transport{Hosts: []string{"kafka:9092"}, Encrypted: true, Secret: true}, ""},
+		"local":    {Transport{Hosts: []string{"localhost:5672", "127.0.0.1", "[::1]:9"}, Secret: true}, ""},
+		"plain":    {Transport{Hosts: []string{"127.0.0.1", "kafka:9092"}}, "is not encrypted"},
+		"password": {Transport{Hosts: []string{"rabbit"}, Secret: true}, "carries a password"},
 	} {
 		found := c.transport.findings()
 		if (len(found) > 0) != (c.says != "") || c.says != "" && (!strings.Contains(found[0].Found, c.says) || found[0].Severity != publisher.SeverityWarning) {

@@ -24,9 +24,9 @@ type Doctor struct {
 	Channel      string // OUTBOX_LISTEN_CHANNEL
 	Shards       int
 	Destinations []*relay.Destination
-	Certificates *Certificates         // those that the connections show
-	Settings     []publisher.Finding   // about the configuration, found before
-	Secure       map[string]*Transport // how the connection to each destination is protected, by its name
+	Certificates *Certificates          // those that the connections show
+	Settings     []publisher.Finding    // about the configuration, found before
+	Secure       map[string][]Transport // how the connections to each destination are protected, by its name
 }
 
 // Areas of what was examined.
@@ -72,7 +72,9 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Row)
 	group.Wait()
 	for i, to := range d.Destinations {
 		r.add(areaDestination, to.Name, found[i]...)
-		r.add(areaDestination, to.Name, d.Secure[to.Name].findings()...)
+		for _, transport := range d.Secure[to.Name] {
+			r.add(areaDestination, to.Name, transport.findings()...)
+		}
 		r.add(areaDestination, to.Name, d.Certificates.findings(to.Name)...)
 	}
 	for _, topic := range lost {

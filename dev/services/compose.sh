@@ -7,7 +7,7 @@ compose_answers() {
 compose() {
   local project
   project=outbox-relay-$(printf %s "$SERVICES_DIR" | cksum | cut -d' ' -f1)
-  POSTGRES_PORT=$POSTGRES_PORT KAFKA_PORT=$KAFKA_PORT NATS_PORT=$NATS_PORT AMQP_PORT=$AMQP_PORT KAFKA_SESSION_MS=$KAFKA_SESSION_MS \
+  POSTGRES_PORT=$POSTGRES_PORT KAFKA_PORT=$KAFKA_PORT NATS_PORT=$NATS_PORT AMQP_PORT=$AMQP_PORT AMQP_HTTP_PORT=$AMQP_HTTP_PORT KAFKA_SESSION_MS=$KAFKA_SESSION_MS \
     COMPOSE_PROFILES=kafka,nats,rabbitmq docker compose --project-name "$project" --file "$CHECKOUT/docker-compose.yml" "$@" </dev/null 9>&-
 }
 

@@ -1,9 +1,12 @@
-# RabbitMQ: the distribution's package, run as an ordinary process beside any server of the machine.
+# RabbitMQ: the distribution's package, run as an ordinary process beside any server of the machine, with its management
+# interface.
 
 RABBITMQ_BIN=/usr/lib/rabbitmq/bin # behind the package's wrappers, which switch user and drop the environment
 
 rabbitmq_port() { echo "$AMQP_PORT"; }
 rabbitmq_url() { echo "amqp://guest:guest@127.0.0.1:$AMQP_PORT/"; }
+
+rabbitmq_management_url() { echo "http://guest:guest@127.0.0.1:$AMQP_HTTP_PORT"; }
 
 rabbitmq_install() { [ -x "$RABBITMQ_BIN/rabbitmq-server" ] || apt_install rabbitmq-server; }
 
@@ -22,8 +25,9 @@ rabbitmq_start() {
   local home=$SERVICES_DIR/rabbitmq start=$SECONDS
   mkdir -p "$home/log"
   : >"$home/rabbitmq-env.conf"
-  echo "[${SERVICES_RABBITMQ_PLUGINS:-}]." >"$home/enabled_plugins"
-  printf 'log.file.level = info\ndisk_free_limit.absolute = 1GB\n%s\n' "${SERVICES_RABBITMQ_CONF:-}" >"$home/rabbitmq.conf"
+  echo "[rabbitmq_management${SERVICES_RABBITMQ_PLUGINS:+,$SERVICES_RABBITMQ_PLUGINS}]." >"$home/enabled_plugins"
+  printf '%s\n' 'log.file.level = info' 'disk_free_limit.absolute = 1GB' 'management.tcp.ip = 127.0.0.1' \
+    "management.tcp.port = $AMQP_HTTP_PORT" "${SERVICES_RABBITMQ_CONF:-}" >"$home/rabbitmq.conf"
   rabbitmq_ctl
   # epmd, the Erlang port mapper, would otherwise stay behind as a daemon on its default port.
   if ! pid epmd >/dev/null; then
@@ -42,6 +46,9 @@ rabbitmq_start() {
   until_ready rabbitmq rabbitmq_booted
 }
 
+# rabbitmq_current reports whether it has its management interface; those that older checkouts started do not.
+rabbitmq_current() { listening "$AMQP_HTTP_PORT"; }
+
 # rabbitmq_ctl writes a rabbitmqctl for this node.
 rabbitmq_ctl() {
   mkdir -p "$SERVICES_DIR/bin"
@@ -54,9 +61,10 @@ rabbitmq_ctl() {
   chmod +x "$SERVICES_DIR/bin/rabbitmqctl"
 }
 
-# The AMQP listener opens as the last step; a protocol header is answered with Connection.Start.
+# A protocol header is answered with Connection.Start.
 rabbitmq_booted() {
   local reply
+  listening "$AMQP_HTTP_PORT" || return 1
   exec 3<>"/dev/tcp/127.0.0.1/$AMQP_PORT" || return 1
   printf 'AMQP\0\0\11\1' >&3
   reply=$(timeout 5 head -c 20 <&3 | od -An -tx1 | tr -d ' \n')

@@ -22,13 +22,17 @@ const (
 	checkTopic          = "topic"
 	checkPermission     = "permission"
 	checkDurability     = "durability"
+	checkManagement     = "management"
+	checkCluster        = "cluster"
+	checkReplication    = "replication"
+	checkLimits         = "limits"
 )
 
 var _ publisher.Examiner = (*Publisher)(nil)
 
 // Examine looks at the connection, the exchange and, on the default exchange, the queues; see
-// [publisher.Examiner]. AMQP does not tell how a queue is replicated, nor what is bound to an exchange,
-// which is said as well.
+// [publisher.Examiner]. AMQP does not tell how a queue is replicated, nor what is bound to an exchange:
+// that is asked of the management interface, where one is configured, and else said as well.
 func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Finding {
 	e := &examination{exchange: p.config.Exchange}
 	if !p.enter() {
@@ -43,6 +47,10 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 	}
 	e.conn = conn
 	e.server()
+	managed := p.config.Management != nil && e.askManagement(ctx, p)
+	if managed {
+		defer e.management.client.CloseIdleConnections()
+	}
 	if !e.alarms(ctx) {
 		return e.Findings // a blocked connection answers nothing any more
 	}
@@ -53,19 +61,26 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 	if e.exchange != "" && !e.lookForExchange(ctx) {
 		return e.Findings
 	}
+	var there []string
 	for _, topic := range topics {
-		e.topic(ctx, topic)
+		if e.topic(ctx, topic) {
+			there = append(there, topic)
+		}
 	}
-	if len(topics) > 0 && e.exchange == "" {
-		e.Warn(checkDurability, "", "AMQP does not tell whether the queues are durable and replicated", "see with rabbitmqctl list_queues name type durable; quorum queues survive the loss of a node")
+	switch {
+	case managed:
+		e.bindings(ctx, there)
+	case p.config.Management == nil && (len(topics) > 0 || e.exchange != ""):
+		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell", "set OUTBOX_AMQP_MANAGEMENT_URL, or see with rabbitmqctl list_bindings and list_queues name type durable")
 	}
 	return e.Findings
 }
 
 // An examination gathers findings.
 type examination struct {
-	conn     *connection
-	exchange string
+	conn       *connection
+	exchange   string
+	management *management // nil when it does not answer
 	publisher.Findings
 }
 
@@ -167,20 +182,19 @@ func (e *examination) lookForExchange(ctx context.Context) bool {
 		return false
 	}
 	e.Well(checkExchange, e.exchange, "exists")
-	e.Warn(checkDurability, e.exchange, "AMQP does not tell whether the exchange and the queues are durable, nor what is bound to it; the relay holds rows that no queue takes",
-		"see with rabbitmqctl list_exchanges name durable, list_bindings and list_queues name type durable; quorum queues survive the loss of a node")
 	return true
 }
 
-// topic tells whether a routing key may be published to and, on the default exchange, has its queue.
-func (e *examination) topic(ctx context.Context, topic string) {
+// topic tells whether a routing key may be published to and, on the default exchange, has its queue. It
+// returns false when it reaches none.
+func (e *examination) topic(ctx context.Context, topic string) bool {
 	subject := fmt.Sprintf("%.100q", topic)
 	if len(topic) > maxShortString {
 		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
-		return
+		return false
 	}
 	if e.exchange == "" && !e.queue(ctx, topic, subject) {
-		return
+		return false
 	}
 	err := e.rehearse(ctx, e.exchange, topic)
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
@@ -191,6 +205,7 @@ func (e *examination) topic(ctx context.Context, topic string) {
 	default:
 		e.Well(checkPermission, subject, "this user may publish to it")
 	}
+	return true
 }
 
 // queue looks for the queue that a routing key of the default exchange names.

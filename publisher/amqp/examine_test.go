@@ -34,7 +34,7 @@ func TestExamine(t *testing.T) {
 	for _, part := range []string{
 		"ok reach", "ok authentication", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic, `error topic "no-such-queue": there is no queue`,
-		`it has 256 bytes`, "warning durability",
+		`it has 256 bytes`, "warning management",
 	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the findings lack %q:\n%s", part, text)
@@ -68,6 +68,9 @@ func TestExamineExchange(t *testing.T) {
 		if text := shown(p.Examine(within(t, 20*time.Second), []string{"some.key"})); !strings.Contains(text, test.part) || strings.Contains(text, "wrong remedy") {
 			t.Errorf("the findings lack %q:\n%s", test.part, text)
 		}
+	}
+	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text, "warning management") {
+		t.Errorf("without a management interface: %s", text)
 	}
 	away := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://nobody:wrong@" + hostOf(t, "TEST_AMQP_URL"), nil }})
 	defer away.Close()

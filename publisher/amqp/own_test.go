@@ -23,6 +23,8 @@ type ownBroker struct {
 	authority *publishertest.Authority
 	harness   *harness
 	secure    string // host:port of the TLS listener, whose certificate is for localhost
+
+	management, secureManagement string // host:port of the management interface, the latter with TLS
 }
 
 // ownLimit is the largest payload that an own broker takes.
@@ -31,16 +33,20 @@ const ownLimit = 1 << 20
 func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
 	o := &ownBroker{dir: t.TempDir(), offset: freeOffset(t), authority: publishertest.NewAuthority(t)}
-	secure := listen(t)
-	port := secure.Addr().(*net.TCPAddr).Port
-	_ = secure.Close()
-	o.secure = fmt.Sprint("localhost:", port)
+	port, managementPort := freePort(t), freePort(t)
+	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
 	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	ca, cert, key := write(t, o.dir, "ca.pem", o.authority.PEM), write(t, o.dir, "server.pem", server.Cert), write(t, o.dir, "server.key", server.Key)
 	conf := []string{
 		fmt.Sprint("listeners.ssl.default = 127.0.0.1:", port),
-		"ssl_options.cacertfile = " + write(t, o.dir, "ca.pem", o.authority.PEM),
-		"ssl_options.certfile = " + write(t, o.dir, "server.pem", server.Cert),
-		"ssl_options.keyfile = " + write(t, o.dir, "server.key", server.Key),
+		"ssl_options.cacertfile = " + ca,
+		"ssl_options.certfile = " + cert,
+		"ssl_options.keyfile = " + key,
+		"management.ssl.ip = 127.0.0.1",
+		fmt.Sprint("management.ssl.port = ", managementPort),
+		"management.ssl.cacertfile = " + ca,
+		"management.ssl.certfile = " + cert,
+		"management.ssl.keyfile = " + key,
 		"ssl_options.verify = verify_peer",
 		"ssl_options.fail_if_no_peer_cert = false",
 		"ssl_cert_login_from = common_name",
@@ -50,14 +56,21 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	}
 	t.Cleanup(func() { o.services(t, nil, "wipe") })
 	o.services(t, conf, "up")
-	var url string
+	variables := map[string]string{}
 	for line := range strings.Lines(o.services(t, nil, "env")) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(line), "export TEST_AMQP_URL="); found {
-			url = strings.Trim(value, "'")
-		}
+		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		variables[name] = strings.Trim(value, "'")
 	}
-	o.harness = harnessAt(t, url, "", amqp091.QueueTypeClassic)
+	o.harness = harnessAt(t, variables["TEST_AMQP_URL"], "", amqp091.QueueTypeClassic)
+	_, o.management, _ = strings.Cut(variables["TEST_AMQP_MANAGEMENT_URL"], "@")
 	return o
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	listener := listen(t)
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port
 }
 
 // freeOffset returns an offset with which RabbitMQ's ports in dev/services/ports.sh are free. It lies between those
@@ -66,7 +79,7 @@ func freeOffset(t *testing.T) int {
 	t.Helper()
 	for _, n := range rand.Perm(20) {
 		offset := 100*n + 50
-		if free(24369+offset) && free(26672+offset) && free(26673+offset) {
+		if free(24369+offset) && free(26672+offset) && free(26673+offset) && free(27676+offset) {
 			return offset
 		}
 	}

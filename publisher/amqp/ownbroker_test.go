@@ -9,11 +9,13 @@ func TestOwnBroker(t *testing.T) {
 	t.Run("neighbours of a refused message", o.neighbours)
 	t.Run("mistakes", o.mistakes)
 	t.Run("without the right to write", o.readerExamined)
+	t.Run("management interface", o.managedExamined)
 	t.Run("rotated password", o.rotatedPassword)
 	t.Run("rotated certificate", o.rotatedCertificate)
 	t.Run("memory alarm", func(t *testing.T) {
 		o.alarm(t, "low on memory", []string{"set_vm_memory_high_watermark", "0.0001"}, []string{"set_vm_memory_high_watermark", "0.4"})
 	})
+	t.Run("alarm examined", o.alarmExamined)
 	t.Run("disk alarm", func(t *testing.T) {
 		o.alarm(t, "low on disk", []string{"set_disk_free_limit", "1000000GB"}, []string{"set_disk_free_limit", "1MB"})
 	})

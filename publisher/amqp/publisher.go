@@ -30,7 +30,7 @@ type Config struct {
 	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas.
 	// It is asked again for each new connection, so that changed credentials are taken up.
 	URL func() (string, error)
-	// TLS returns the settings for amqps and is asked again for each new connection; nil stands for the
+	// TLS returns the settings for amqps and https and is asked again for each new connection; nil stands for the
 	// system's authorities. An empty ServerName stands for the URL's host.
 	TLS func() (*tls.Config, error)
 	// Mechanism is the SASL mechanism: PLAIN, AMQPLAIN or EXTERNAL. Empty leaves it to the URL's
@@ -44,6 +44,9 @@ type Config struct {
 	// TypedHeaders: header values that are not strings in the row become AMQP fields of their type, not
 	// text.
 	TypedHeaders bool
+	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port, which only
+	// Examine asks; without a user the login is that of URL. nil when there is none.
+	Management func() (string, error)
 	// Name is shown by the broker as the connection's name.
 	Name string
 	// Dial makes the network connection; nil uses a net.Dialer.

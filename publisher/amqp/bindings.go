@@ -1,0 +1,135 @@
+package amqp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// askManagement finds out whether the management interface answers this user, and what it tells of the
+// cluster. It returns false when it does not answer.
+func (e *examination) askManagement(ctx context.Context, p *Publisher) bool {
+	const remedy = "check OUTBOX_AMQP_MANAGEMENT_URL (the interface is usually on port 15672, with TLS on 15671), and that the plugin rabbitmq_management is enabled"
+	m, err := p.management()
+	if err != nil {
+		e.Warn(checkManagement, "", oneLine(err), remedy)
+		return false
+	}
+	var self struct{ Name string }
+	err = m.get(ctx, &self, "", "whoami")
+	if refused, is := errors.AsType[*refusal](err); is {
+		e.Warn(checkManagement, m.address, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at", m.name(), oneLine(refused)),
+			"correct user and password, or name another user in OUTBOX_AMQP_MANAGEMENT_URL; it needs the tag monitoring (rabbitmqctl set_user_tags) and access to the vhost")
+		return false
+	}
+	if err == nil && self.Name == "" {
+		err = errors.New("its answer is not that of RabbitMQ's management interface")
+	}
+	if err != nil {
+		e.Warn(checkManagement, m.address, "queues and bindings were not looked at: "+oneLine(err), remedy)
+		return false
+	}
+	e.management = m
+	e.Well(checkManagement, m.address, fmt.Sprintf("user %q may look at queues and bindings", self.Name))
+	e.cluster(ctx)
+	return true
+}
+
+// mostQueues is how many queues are described: one exchange may have thousands.
+const mostQueues = 100
+
+// bindings looks for the queues of each routing key, and describes them.
+func (e *examination) bindings(ctx context.Context, topics []string) {
+	r := &routes{management: e.management, exchanges: map[string]*exchangeInfo{}}
+	if e.exchange != "" && !e.describeExchange(ctx, r) {
+		return
+	}
+	by := map[string][]string{} // queues by topic
+	all := map[string]*queueInfo{}
+	for _, topic := range topics {
+		for _, name := range e.destinations(ctx, r, topic) {
+			by[topic] = append(by[topic], name)
+			all[name] = nil
+		}
+	}
+	names := slices.Sorted(maps.Keys(all))
+	if len(names) > mostQueues {
+		e.Warn(checkDurability, "", fmt.Sprintf("only the first %d of %d queues were looked at", mostQueues, len(names)), "look at the others with rabbitmqctl list_queues name type durable")
+		names = names[:mostQueues]
+	}
+	for _, name := range names {
+		q := &queueInfo{}
+		if err := e.management.get(ctx, q, queueColumns, "queues", e.management.vhost, name); err != nil {
+			e.unseen(checkDurability, fmt.Sprintf("queue %.100q", name), err)
+			continue
+		}
+		all[name] = q
+		e.describe(q)
+	}
+	for _, topic := range topics {
+		weak := func(name string) bool { return all[name] != nil && !all[name].lasts() }
+		if queues := by[topic]; len(queues) > 0 && !slices.ContainsFunc(queues, func(name string) bool { return !weak(name) }) {
+			e.Fail(checkDurability, fmt.Sprintf("%.100q", topic), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
+		}
+	}
+}
+
+// describeExchange tells whether the exchange outlives a restart, and whether its routes can be followed.
+func (e *examination) describeExchange(ctx context.Context, r *routes) bool {
+	found, err := r.exchange(ctx, e.exchange)
+	if err != nil {
+		e.unseen(checkExchange, e.exchange, err)
+		return false
+	}
+	switch {
+	case !found.Durable:
+		e.Warn(checkDurability, e.exchange, "this exchange is not durable: after a restart of the broker it is gone, and rows are held", "declare it again as durable")
+	case found.AutoDelete:
+		e.Warn(checkDurability, e.exchange, "this exchange is deleted when its last binding goes (auto-delete), and rows are held", "declare it again without auto-delete")
+	default:
+		e.Well(checkDurability, e.exchange, "this exchange is durable, of type "+found.Type)
+	}
+	if _, err := found.matcher(e.exchange); err != nil {
+		e.unseen(checkTopic, "", err)
+		return false
+	}
+	return true
+}
+
+// destinations returns the queues that a routing key reaches.
+func (e *examination) destinations(ctx context.Context, r *routes, topic string) []string {
+	if e.exchange == "" {
+		return []string{topic} // which was looked for before
+	}
+	subject := fmt.Sprintf("%.100q", topic)
+	queues, err := r.queues(ctx, e.exchange, topic)
+	switch {
+	case err != nil:
+		e.unseen(checkTopic, subject, err)
+	case len(queues) == 0:
+		e.Fail(checkTopic, subject, "no queue of exchange "+e.exchange+" takes this routing key, so its rows are held", "bind a queue for it")
+	default:
+		const most = 5
+		text := strings.Join(queues[:min(len(queues), most)], ", ")
+		if more := len(queues) - most; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		e.Well(checkTopic, subject, "goes to queue "+text)
+	}
+	return queues
+}
+
+// unseen tells what could not be looked at.
+func (e *examination) unseen(check, subject string, err error) {
+	switch err := err.(type) { //nolint:errorlint // get and routes return them as they are
+	case *unknownRoute:
+		e.Warn(check, subject, fmt.Sprintf("exchange %s: %s, so which queues take the rows was not looked at", err.exchange, err.reason), "see with rabbitmqctl list_bindings that queues take them; rows that none takes are held")
+	case *refusal:
+		e.Warn(check, subject, "the management interface does not show it: "+oneLine(err), "give its user access to the vhost: rabbitmqctl set_permissions")
+	default:
+		e.Warn(check, subject, "the management interface does not tell of it: "+oneLine(err), "ask again; look at the broker's log")
+	}
+}

@@ -1,0 +1,257 @@
+package amqp_test
+
+import (
+	"crypto/rand"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// examined returns what Examine finds. A queue's policies are told some seconds after it was made, and
+// waited for.
+func examined(t *testing.T, config amqp.Config, topics ...string) string {
+	t.Helper()
+	p := amqp.New(config)
+	defer p.Close()
+	text := ""
+	await(t, func() bool {
+		text = shown(p.Examine(within(t, 20*time.Second), topics))
+		return !strings.Contains(text, "policies are not told")
+	})
+	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) || strings.Contains(text, "guest:guest") {
+		t.Errorf("a finding without its remedy, or with a secret:\n%s", text)
+	}
+	return text
+}
+
+func (h *harness) config() amqp.Config {
+	return amqp.Config{URL: func() (string, error) { return h.url, nil }, Exchange: h.exchange}
+}
+
+// managed is a configuration that names the management interface.
+func (h *harness) managed(t *testing.T) amqp.Config {
+	t.Helper()
+	config, url := h.config(), publishertest.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL")
+	config.Management = func() (string, error) { return url, nil }
+	return config
+}
+
+func says(t *testing.T, text string, parts ...string) {
+	t.Helper()
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("the findings lack %q:\n%s", part, text)
+		}
+	}
+}
+
+// What queues promise, on the default exchange.
+func TestExamineQueues(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeQuorum)
+	ch := channel(t, h.conn)
+	for name, c := range map[string]struct {
+		durable, autoDelete bool
+		arguments           amqp091.Table
+		says                []string // NAME is the queue's
+	}{
+		"quorum":      {durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"}, says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"}},
+		"stream":      {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000}, says: []string{"warning replication queue NAME: it is a stream queue with one member"}},
+		"classic":     {durable: true, says: []string{"ok durability queue NAME", "warning replication queue NAME: it is a classic queue, on one node"}},
+		"transient":   {says: []string{"warning durability queue NAME: it is not durable", "error durability NAME: none of its queues outlives a restart"}},
+		"auto-delete": {durable: true, autoDelete: true, says: []string{"warning durability queue NAME: it is deleted with what it holds when its last consumer"}},
+		"expires":     {durable: true, arguments: amqp091.Table{"x-expires": 3600000}, says: []string{"warning durability queue NAME: it is deleted with what it holds when nobody has used it for 1h0m0s"}},
+		"drops": {durable: true, arguments: amqp091.Table{"x-max-length": 10},
+			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each new message drops the oldest"}},
+		"drops bytes": {durable: true, arguments: amqp091.Table{"x-max-length-bytes": 5000000}, says: []string{"warning limits queue NAME: it is full with 5000000 bytes"}},
+		"rejects": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"},
+			says: []string{"ok limits queue NAME: it is full with 10 messages, and takes no more then: rows wait"}},
+		"rejects and dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish-dlx"},
+			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each try"}},
+		"dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-message-ttl": 1000, "x-dead-letter-exchange": "amq.fanout"},
+			says: []string{"ok limits queue NAME: it is full with 10 messages, and then the oldest goes", "ok limits queue NAME: messages that nobody has consumed for 1s go"}},
+		"forgets": {durable: true, arguments: amqp091.Table{"x-message-ttl": 60000}, says: []string{"warning limits queue NAME: messages that nobody has consumed for 1m0s are thrown away"}},
+	} {
+		queue := fmt.Sprint("amqp test/", name, "?", rand.Text()) // characters that a URL must escape
+		if _, err := ch.QueueDeclare(queue, c.durable, c.autoDelete, false, false, c.arguments); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			text := examined(t, h.managed(t), queue)
+			says(t, text, "ok management", "ok cluster", `user "guest" may look`)
+			for _, part := range c.says {
+				says(t, text, strings.ReplaceAll(part, "NAME", strconv.Quote(queue)))
+			}
+		})
+	}
+}
+
+// Which queues the routing keys reach, through all kinds of exchanges.
+func TestExamineBindings(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, amqp091.ExchangeTopic, amqp091.QueueTypeQuorum)
+	ch := channel(t, h.conn)
+	bind := func(exchange, key, queue string) {
+		t.Helper()
+		if err := ch.QueueBind(queue, key, exchange, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	chain := func(from, key, to string) {
+		t.Helper()
+		if err := ch.ExchangeBind(to, key, from, false, nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	one, two := h.Unknown(t), h.Unknown(t)
+	h.create(t, one, nil) // bound by its name, too
+	h.create(t, two, nil)
+	fanout, direct, headers := declareExchange(t, h.conn, "fanout"), declareExchange(t, h.conn, "direct"), declareExchange(t, h.conn, "headers")
+	bind(h.exchange, "order.*", one)
+	bind(h.exchange, "#.placed", two)
+	chain(h.exchange, "chain.#", direct)
+	chain(direct, "chain.on", fanout)
+	chain(fanout, "", h.exchange) // a circle
+	bind(fanout, "whatever", two)
+	chain(h.exchange, "by.header", headers)
+	transient, err := ch.QueueDeclare("", false, false, true, false, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bind(h.exchange, "debug.#", transient.Name)
+	bind(h.exchange, "order.seen", transient.Name)
+
+	text := examined(t, h.managed(t), "order.placed", "order.late", "chain.on", "chain.off", "nowhere", "by.header", "debug.x", "order.seen")
+	sorted := []string{one, two}
+	slices.Sort(sorted)
+	says(t, text, "ok durability "+h.exchange+": this exchange is durable, of type topic",
+		`ok topic "order.placed": goes to queue `+strings.Join(sorted, ", "), `ok topic "order.late": goes to queue `+one+"\n", `ok topic "chain.on": goes to queue `+two+"\n",
+		`error topic "chain.off": no queue of exchange `+h.exchange+" takes this routing key", `error topic "nowhere": no queue`,
+		`warning topic "by.header": exchange `+headers+`: it is of type "headers", which does not go by the routing key alone`,
+		`ok durability queue "`+one+`": it is durable`, fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name), `error durability "debug.x": none of its queues outlives`)
+	if strings.Contains(text, `error durability "order.seen"`) {
+		t.Errorf("order.seen has a durable queue, too:\n%s", text)
+	}
+	config := h.managed(t)
+	config.Exchange = headers
+	says(t, examined(t, config, "x"), `warning topic : exchange `+headers+`: it is of type "headers"`)
+}
+
+// What nothing takes may go to an alternate exchange, and an exchange may go away by itself.
+func TestExamineAlternate(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeQuorum)
+	ch := channel(t, h.conn)
+	queue, other := h.Topic(t), declareExchange(t, h.conn, "fanout")
+	if err := ch.QueueBind(queue, "", other, false, nil); err != nil {
+		t.Fatal(err)
+	}
+	h.exchange = "amqp-test-" + rand.Text()
+	if err := ch.ExchangeDeclare(h.exchange, "direct", false, false, false, false, amqp091.Table{"alternate-exchange": other}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = ch.ExchangeDelete(h.exchange, false, false) })
+	says(t, examined(t, h.managed(t), "x"), `ok topic "x": goes to queue `+queue, "warning durability "+h.exchange+": this exchange is not durable")
+}
+
+// Mistakes in the setting are one warning each; the rest is examined all the same.
+func TestExamineManagementMistakes(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeQuorum)
+	topic, real := h.Topic(t), hostOf(t, "TEST_AMQP_MANAGEMENT_URL")
+	closed := listen(t)
+	_ = closed.Close()
+	silent := listen(t)
+	t.Cleanup(func() { _ = silent.Close() })
+	serve := func(handler http.HandlerFunc) string {
+		server := httptest.NewServer(handler)
+		t.Cleanup(server.Close)
+		return server.URL
+	}
+	for name, c := range map[string]struct{ url, says string }{
+		"wrong password":  {"http://guest:" + password + "@" + real, `it lets user "guest" see nothing (Login failed)`},
+		"unknown user":    {"http://nobody:" + password + "@" + real, `it lets user "nobody" see nothing`},
+		"nobody":          {"http://" + closed.Addr().String(), "connection refused"},
+		"silence":         {"http://" + silent.Addr().String(), "not looked at: "},
+		"port of AMQP":    {"http://" + hostOf(t, "TEST_AMQP_URL"), "not looked at: "},
+		"no TLS there":    {"https://" + real, "not looked at: "},
+		"another path":    {"http://" + real + "/prefix", "not looked at: "},
+		"another website": {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }), "its answer is not that of RabbitMQ's management interface"},
+		"other JSON":      {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }), "its answer is not that of RabbitMQ's management interface"},
+		"redirect":        {serve(http.RedirectHandler("http://"+real+"/api/whoami", http.StatusFound).ServeHTTP), "302"},
+		"unknown scheme":  {"amqp://" + real, "OUTBOX_AMQP_MANAGEMENT_URL is not of the form"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			config := h.config()
+			config.Management = func() (string, error) { return c.url, nil }
+			text := examined(t, config, topic)
+			says(t, text, c.says, "ok topic")
+			if n := strings.Count(text, "warning "); n != 1 || strings.Count(text, "warning management") != 1 || strings.Contains(text, "error ") {
+				t.Errorf("%d warnings instead of one of the management interface:\n%s", n, text)
+			}
+		})
+	}
+	says(t, examined(t, h.config(), topic), "warning management : whether queues are bound, durable and replicated was not looked at")
+}
+
+// managedExamined is what needs users of the test's own, and TLS.
+func (o *ownBroker) managedExamined(t *testing.T) {
+	topic := o.harness.Topic(t)
+	config := o.harness.config()
+	for name, tag := range map[string]string{"untagged": "", "looker": "management", "monitor": "monitoring", "stranger": "monitoring"} {
+		o.ctl(t, "add_user", name, password)
+		o.ctl(t, "set_user_tags", name, tag)
+		if name != "stranger" {
+			o.ctl(t, "set_permissions", name, ".*", ".*", ".*")
+		}
+	}
+	for name, part := range map[string]string{
+		"untagged": `warning management ` + o.management + `: it lets user "untagged" see nothing (Not management user)`,
+		"looker":   `warning cluster : user "looker" may not see the nodes`,
+		"monitor":  "ok cluster : nodes that run: 1",
+		"stranger": `warning durability queue "` + topic + `": the management interface does not show it`,
+	} {
+		config.Management = func() (string, error) {
+			return "http://" + name + ":" + url.QueryEscape(password) + "@" + o.management, nil
+		}
+		text := examined(t, config, topic)
+		says(t, text, part)
+		if shown := strings.Contains(text, `ok durability queue "`+topic); shown != (name == "looker" || name == "monitor") {
+			t.Errorf("%s sees the queue: %v\n%s", name, shown, text)
+		}
+	}
+
+	config.Management = func() (string, error) { return "https://" + o.secureManagement, nil } // guest, by default
+	says(t, examined(t, config, topic), "warning management", "unknown authority")
+	config.TLS = func() (*tls.Config, error) {
+		return &tls.Config{RootCAs: o.authority.Pool, MinVersion: tls.VersionTLS12}, nil
+	}
+	says(t, examined(t, config, topic), `ok management `+o.secureManagement+`: user "guest" may look`, `ok durability queue "`+topic)
+}
+
+// Under an alarm, the management interface still tells which node has it.
+func (o *ownBroker) alarmExamined(t *testing.T) {
+	config := o.harness.config()
+	config.Management = func() (string, error) { return "http://" + o.management, nil }
+	o.ctl(t, "set_vm_memory_high_watermark", "0.0001")
+	defer o.ctl(t, "set_vm_memory_high_watermark", "0.4")
+	await(t, func() bool {
+		text := examined(t, config)
+		return strings.Contains(text, "error alarms outbox@localhost: it has an alarm of memory") && strings.Contains(text, "it has blocked publishing")
+	})
+}
