@@ -1,70 +1,12 @@
 package e2e
 
 import (
-	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 )
 
 // outage is how long the brokers are away.
 const outage = 20 * time.Second
-
-// services is a second set of services beside the one that everybody uses, so that they can be stopped.
-type services struct {
-	t      testing.TB
-	dir    string
-	offset int      // of the ports
-	env    []string // more for dev/services.sh
-}
-
-// newServices makes an empty set; name and offset are its own.
-func newServices(t testing.TB, name string, offset int, env ...string) *services {
-	t.Helper()
-	dir, err := filepath.Abs("../.services/" + name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := &services{t: t, dir: dir, offset: offset, env: env}
-	s.run("wipe") // what a test that was cut off has left
-	t.Cleanup(func() { s.run("wipe") })
-	return s
-}
-
-// run runs a verb of dev/services.sh and returns what it printed to standard output.
-func (s *services) run(verb string, names ...string) string {
-	s.t.Helper()
-	cmd := exec.Command("dev/services.sh", append([]string{verb}, names...)...)
-	cmd.Dir = ".."
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_DIR=") && !strings.HasPrefix(pair, "SERVICES_PORT_OFFSET=") {
-			cmd.Env = append(cmd.Env, pair)
-		}
-	}
-	cmd.Env = append(cmd.Env, "SERVICES_DIR="+s.dir, fmt.Sprint("SERVICES_PORT_OFFSET=", s.offset))
-	cmd.Env = append(cmd.Env, s.env...)
-	var out, problems strings.Builder
-	cmd.Stdout, cmd.Stderr = &out, &problems
-	if err := cmd.Run(); err != nil {
-		s.t.Fatalf("dev/services.sh %s %v: %v\n%s", verb, names, err, problems.String())
-	}
-	return out.String()
-}
-
-// address returns the address of one of the services.
-func (s *services) address(variable string) string {
-	s.t.Helper()
-	for line := range strings.Lines(s.run("env")) {
-		if value, found := strings.CutPrefix(strings.TrimSpace(line), "export "+variable+"="); found {
-			return strings.Trim(value, `'"`)
-		}
-	}
-	s.t.Fatalf("dev/services.sh env does not name %s", variable)
-	return ""
-}
 
 // TestOutage stops each broker for 20 s while rows come in: no attempt is spent, nothing fails, the
 // process lives and says what is wrong, and rows flow soon after the broker is back.

@@ -3,16 +3,14 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"math/rand/v2"
 	"net/url"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/services"
 )
 
 // A Set is a database and a broker.
@@ -20,11 +18,8 @@ type Set struct {
 	Database string // its URL
 	Broker   string // its host:port
 
-	broker  string // the name of the service
-	script  string // dev/services.sh, "" for given servers, which are not ours to kill
-	dir     string
-	offset  int
-	setting []string
+	broker string        // the name of the service
+	own    *services.Set // nil for given servers, which are not ours to kill
 }
 
 // variables name the address of each service.
@@ -55,20 +50,16 @@ const (
 // Start starts servers of its own with dev/services.sh of the checkout. kafkaPort is the port by which Kafka is to be
 // known to its clients, 0 for its own. They are to be closed.
 func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, error) {
-	script, err := filepath.Abs(filepath.Join(checkout, "dev", "services.sh"))
-	if err != nil {
-		return nil, fmt.Errorf("find dev/services.sh: %w", err)
-	}
 	dir, err := os.MkdirTemp("", "outbox-relay-chaos-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the servers: %w", err)
 	}
-	s := &Set{broker: broker, script: script, dir: dir}
+	s := &Set{broker: broker, own: &services.Set{Checkout: checkout, Dir: dir}}
 	if kafkaPort > 0 {
-		s.setting = append(s.setting, fmt.Sprint("KAFKA_ADVERTISED_PORT=", kafkaPort))
+		s.own.Settings = append(s.own.Settings, fmt.Sprint("KAFKA_ADVERTISED_PORT=", kafkaPort))
 	}
 	for range attempts { // others may have taken a port
-		s.offset = lowestOffset + rand.IntN(highestOffset-lowestOffset)
+		s.own.Offset = lowestOffset + rand.IntN(highestOffset-lowestOffset)
 		if err = s.up(ctx, Postgres, broker); err == nil || ctx.Err() != nil {
 			break
 		}
@@ -84,11 +75,11 @@ func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, e
 }
 
 // Ours reports whether the servers may be killed.
-func (s *Set) Ours() bool { return s.script != "" }
+func (s *Set) Ours() bool { return s.own != nil }
 
 // Crash kills a service as a machine does that loses power, but for its page cache.
 func (s *Set) Crash(ctx context.Context, database bool) error {
-	return s.run(ctx, nil, "crash", s.name(database))
+	return s.run(ctx, "crash", s.name(database))
 }
 
 // Recover starts a service that was killed, and waits until it is ready. One that runs stays as it is.
@@ -101,62 +92,35 @@ func (s *Set) name(database bool) string {
 	return s.broker
 }
 
-func (s *Set) up(ctx context.Context, services ...string) error {
-	return s.run(ctx, nil, append([]string{"up"}, services...)...)
-}
+func (s *Set) up(ctx context.Context, names ...string) error { return s.run(ctx, "up", names...) }
 
-func (s *Set) wipe(ctx context.Context) error { return s.run(ctx, nil, "wipe") }
+func (s *Set) wipe(ctx context.Context) error { return s.run(ctx, "wipe") }
 
 // Close stops our servers and deletes what they stored. Given ones stay.
 func (s *Set) Close(ctx context.Context) error {
 	if !s.Ours() {
 		return nil
 	}
-	return errors.Join(s.wipe(ctx), os.RemoveAll(s.dir))
+	return errors.Join(s.wipe(ctx), os.RemoveAll(s.own.Dir))
 }
 
-func (s *Set) addresses(ctx context.Context) error {
-	var out bytes.Buffer
-	if err := s.run(ctx, &out, "env"); err != nil {
+func (s *Set) run(ctx context.Context, verb string, names ...string) error {
+	_, err := s.own.Run(ctx, verb, names...)
+	return err
+}
+
+func (s *Set) addresses(ctx context.Context) (err error) {
+	if s.Database, err = s.own.Address(ctx, variables[Postgres]); err != nil {
 		return err
 	}
-	for line := range strings.Lines(out.String()) {
-		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
-		value = strings.Trim(value, `'"`)
-		switch name {
-		case variables[Postgres]:
-			s.Database = value
-		case variables[s.broker]:
-			address, err := url.Parse(value)
-			if err != nil {
-				return fmt.Errorf("address of %s: %w", s.broker, err)
-			}
-			s.Broker = address.Host
-		}
+	broker, err := s.own.Address(ctx, variables[s.broker])
+	if err != nil {
+		return err
 	}
-	if s.Database == "" || s.Broker == "" {
-		return fmt.Errorf("dev/services.sh env does not name the addresses: %s", out.String())
+	address, err := url.Parse(broker)
+	if err != nil {
+		return fmt.Errorf("address of %s: %w", s.broker, err)
 	}
-	return nil
-}
-
-// run runs a verb of dev/services.sh.
-func (s *Set) run(ctx context.Context, out *bytes.Buffer, args ...string) error {
-	cmd := exec.CommandContext(ctx, s.script, args...)
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_DIR=") && !strings.HasPrefix(pair, "SERVICES_PORT_OFFSET=") {
-			cmd.Env = append(cmd.Env, pair)
-		}
-	}
-	cmd.Env = append(cmd.Env, s.setting...)
-	cmd.Env = append(cmd.Env, "SERVICES_DIR="+s.dir, fmt.Sprint("SERVICES_PORT_OFFSET=", s.offset))
-	var problems bytes.Buffer
-	cmd.Stderr = &problems
-	if out != nil {
-		cmd.Stdout = out
-	}
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("dev/services.sh %s: %w: %s", strings.Join(args, " "), err, bytes.TrimSpace(problems.Bytes()))
-	}
+	s.Broker = address.Host
 	return nil
 }

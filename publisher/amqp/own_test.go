@@ -1,6 +1,7 @@
 package amqp_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -12,14 +13,14 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It takes
 // TLS and client certificates of its authority, and messages of up to 1 MiB.
 type ownBroker struct {
-	dir       string
-	offset    int // of its ports
+	set       *services.Set
 	authority *publishertest.Authority
 	harness   *harness
 	secure    string // host:port of the TLS listener, whose certificate is for localhost
@@ -32,11 +33,12 @@ const ownLimit = 1 << 20
 
 func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
-	o := &ownBroker{dir: t.TempDir(), offset: freeOffset(t), authority: publishertest.NewAuthority(t)}
+	dir := t.TempDir()
+	o := &ownBroker{authority: publishertest.NewAuthority(t)}
 	port, managementPort := freePort(t), freePort(t)
 	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
 	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
-	ca, cert, key := write(t, o.dir, "ca.pem", o.authority.PEM), write(t, o.dir, "server.pem", server.Cert), write(t, o.dir, "server.key", server.Key)
+	ca, cert, key := write(t, dir, "ca.pem", o.authority.PEM), write(t, dir, "server.pem", server.Cert), write(t, dir, "server.key", server.Key)
 	conf := []string{
 		fmt.Sprint("listeners.ssl.default = 127.0.0.1:", port),
 		"ssl_options.cacertfile = " + ca,
@@ -54,15 +56,25 @@ func newOwnBroker(t *testing.T) *ownBroker {
 		"auth_mechanisms.2 = EXTERNAL",
 		fmt.Sprint("max_message_size = ", ownLimit),
 	}
-	t.Cleanup(func() { o.services(t, nil, "wipe") })
-	o.services(t, conf, "up")
-	variables := map[string]string{}
-	for line := range strings.Lines(o.services(t, nil, "env")) {
-		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
-		variables[name] = strings.Trim(value, "'")
+	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: freeOffset(t), Settings: []string{"SERVICES_MODE=native",
+		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl", "SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n")}}
+	t.Cleanup(func() {
+		if _, err := o.set.Run(context.Background(), "wipe", "rabbitmq"); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := o.set.Run(t.Context(), "up", "rabbitmq"); err != nil {
+		t.Fatal(err)
 	}
-	o.harness = harnessAt(t, variables["TEST_AMQP_URL"], "", amqp091.QueueTypeClassic)
-	_, o.management, _ = strings.Cut(variables["TEST_AMQP_MANAGEMENT_URL"], "@")
+	address := func(variable string) string {
+		value, err := o.set.Address(t.Context(), variable)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return value
+	}
+	o.harness = harnessAt(t, address("TEST_AMQP_URL"), "", amqp091.QueueTypeClassic)
+	_, o.management, _ = strings.Cut(address("TEST_AMQP_MANAGEMENT_URL"), "@")
 	return o
 }
 
@@ -96,33 +108,10 @@ func free(port int) bool {
 	return true
 }
 
-// services runs a verb of dev/services.sh for this broker and returns what it prints.
-func (o *ownBroker) services(t *testing.T, conf []string, verb string) string {
-	t.Helper()
-	cmd := exec.Command("../../dev/services.sh", verb)
-	if verb != "env" {
-		cmd.Args = append(cmd.Args, "rabbitmq")
-	}
-	for _, pair := range os.Environ() {
-		if !strings.HasPrefix(pair, "TEST_") && !strings.HasPrefix(pair, "SERVICES_") {
-			cmd.Env = append(cmd.Env, pair)
-		}
-	}
-	cmd.Env = append(cmd.Env, "SERVICES_MODE=native", "SERVICES_DIR="+o.dir, fmt.Sprint("SERVICES_PORT_OFFSET=", o.offset),
-		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl", "SERVICES_RABBITMQ_CONF="+strings.Join(conf, "\n"))
-	var problems strings.Builder
-	cmd.Stderr = &problems
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("dev/services.sh %s: %v\n%s", verb, err, problems.String())
-	}
-	return string(out)
-}
-
 // ctl runs rabbitmqctl.
 func (o *ownBroker) ctl(t *testing.T, arguments ...string) {
 	t.Helper()
-	out, err := exec.Command(filepath.Join(o.dir, "bin", "rabbitmqctl"), append([]string{"--quiet"}, arguments...)...).CombinedOutput()
+	out, err := exec.Command(filepath.Join(o.set.Dir, "bin", "rabbitmqctl"), append([]string{"--quiet"}, arguments...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("rabbitmqctl %v: %v\n%s", arguments, err, out)
 	}
