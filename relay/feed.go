@@ -20,9 +20,6 @@ import (
 // when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
 // inserted, when it began. The next walk begins at the bound again and comes by both.
 //
-// A transaction may have been open for longer than the bound reaches back. When one has ended, the rows of the read that finds out are
-// not taken; the next one begins where that transaction cannot have inserted anything yet.
-//
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
 // the first page is looked at now and then.
 //
@@ -37,14 +34,10 @@ type feed struct {
 	restarted time.Time // when the walk last began at the beginning
 
 	highest int64 // ordinal
-	marks   []mark
-	bound   mark            // where the walk began, the zero mark at the very beginning
-	seen    outbox.Snapshot // by the first page of the walk
-	lowered bool            // the next walk begins before what transaction ended may have inserted
-	ended   uint32
+	lookback
+	bound mark // where the walk began, the zero mark at the very beginning
 
 	began   time.Time       // when the walk began, with its first page
-	walked  time.Time       // when the last one began that has come to its end
 	opening bool            // that page is being read
 	long    bool            // the walk is expected to take more than that page
 	within  *outbox.Horizon // of a walk that does
@@ -68,16 +61,6 @@ type feed struct {
 
 	average int64 // bytes of a row, about
 }
-
-// mark is the highest ordinal that had been seen at a time. Transactions from next on had inserted nothing up to there.
-type mark struct {
-	at      time.Time
-	highest int64
-	next    uint32
-}
-
-// mostMarks is how many are remembered, one each second.
-const mostMarks = 1000
 
 type kind uint8
 
@@ -150,36 +133,6 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	}
 	return q, readWalk, true
 }
-
-// low is the bound of a read of recent rows: the highest ordinal that had been seen some seconds before the last
-// walk that has come to its end began. Times are bounded by the database's clock as well, in the statement.
-// After the end of a transaction that had been open for longer, the bound is what had been seen before it began.
-func (f *feed) low() (mark, bool) {
-	for _, m := range slices.Backward(f.marks) {
-		if f.walked.Sub(m.at) >= outbox.Late && (!f.lowered || !before(f.ended, m.next)) {
-			return m, true
-		}
-	}
-	return mark{}, false
-}
-
-// missed reports whether a transaction has ended that may have inserted rows before the bound, so that a younger row of their keys
-// may be among those that were read from there. The next walk begins before them.
-func (f *feed) missed(bound mark, now outbox.Snapshot) bool {
-	missed := false
-	for _, running := range f.seen.Running {
-		if !bound.at.IsZero() && before(running, bound.next) && now.Sees(running) {
-			if !f.lowered || before(running, f.ended) {
-				f.lowered, f.ended = true, running
-			}
-			missed = true
-		}
-	}
-	return missed
-}
-
-// before reports whether one transaction began before another. Their numbers go round.
-func before(a, b uint32) bool { return int32(a-b) < 0 }
 
 // read takes note of a page. It reports whether the rows may be taken; if not, they are read again at once.
 func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
@@ -276,14 +229,6 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
 		f.mark(ended, f.highest)
 	}
-}
-
-// mark remembers what has been seen.
-func (f *feed) mark(at time.Time, highest int64) {
-	if len(f.marks) == mostMarks {
-		f.marks = append(f.marks[:0], f.marks[mostMarks/2:]...)
-	}
-	f.marks = append(f.marks, mark{at, highest, f.seen.Next})
 }
 
 // idle reports whether there have been no new rows for a while.
