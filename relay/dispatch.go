@@ -25,6 +25,7 @@ type dispatch struct {
 	shards   shards
 	blocks   blocks
 	topics   map[topic]*hold
+	partials map[topic]*partial
 	failures *failures     // nil where failed rows block nothing
 	lanes    map[key]*lane // where each key's rows are under way, when there are several destinations
 	void     bool          // rows in the queues have become void
@@ -68,7 +69,7 @@ type refusal struct {
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{limits: limits, workers: workers, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, shards: shards{total: total, inFlight: make([]int, total)}}
+		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total)}}
 	for i, configured := range destinations {
 		d.destinations = append(d.destinations, &destination{Destination: configured, index: i,
 			queues: make([]queue, workers), busy: make([]bool, workers)})

@@ -72,7 +72,8 @@ func (a *answers) held(r *row, c cause, err error) {
 			a.topics[name] = h
 		}
 		if !h.active() || h.until.Before(a.now) { // once for all rows of the batch
-			if h.fail(c, err, a.now) {
+			before := h.cause
+			if h.fail(c, err, a.now) || before != c { // a better answer than the first
 				a.logger.Warn("topic is held", "destination", a.to.Name, "topic", r.Message.Topic, "reason", c, "error", err)
 			}
 		}
@@ -83,6 +84,7 @@ func (a *answers) held(r *row, c cause, err error) {
 		}
 	default:
 		a.alive = true
+		a.holdPart(r, c, err)
 		b := a.block(r, c)
 		b.failures++
 		a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
@@ -125,6 +127,7 @@ func (d *dispatch) probe(now time.Time) {
 	if d.overflow.active() && !now.Before(d.overflow.until) {
 		d.release(&d.overflow)
 	}
+	d.endPartials(now)
 	for name, h := range d.topics {
 		if choose(h); !h.active() {
 			delete(d.topics, name)

@@ -353,7 +353,7 @@ func (l *loop) observe(now time.Time) {
 	}
 	l.observed = now
 	held := l.dispatch.held()
-	s := snapshot{inFlight: len(l.dispatch.inFlight), blocked: l.dispatch.blocked(held), held: held, down: map[*Destination]error{}}
+	s := snapshot{inFlight: len(l.dispatch.inFlight), blocked: l.dispatch.blocked(held), held: held, down: map[*Destination]error{}, topics: l.dispatch.heldTopics()}
 	for _, to := range l.dispatch.destinations {
 		if to.hold.active() {
 			s.down[to.Destination] = to.hold.err

@@ -39,6 +39,7 @@ type snapshot struct {
 	inFlight, blocked int
 	held              map[*Destination]map[cause]int64
 	down              map[*Destination]error
+	topics            map[*Destination]string // what is held of those that are not down
 }
 
 const (

@@ -48,9 +48,9 @@ func (r *Relay) Ready() []Check {
 		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
 	}
 	checks = append(checks, ownership)
-	down := r.metrics.snapshot().down
+	now := r.metrics.snapshot()
 	for _, p := range r.probes {
-		c := Check{Name: "destination " + p.destination.Name, Err: p.usable(down)}
+		c := Check{Name: "destination " + p.destination.Name, Err: p.usable(now.down), Note: now.topics[p.destination]}
 		if c.Err != nil && !state.Holds() && !state.Unable {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"io"
 	"log/slog"
 	"sync/atomic"
 	"testing"
@@ -27,6 +28,7 @@ type sim struct {
 	turns        atomic.Int64 // of the loops that run
 	loop         *loop        // the one that was started last
 	wakes        chan string  // of that one
+	log          io.Writer    // of the loops
 }
 
 type deaf struct{}
@@ -35,7 +37,7 @@ func (deaf) Up() bool   { return false }
 func (deaf) Sleep(bool) {}
 
 func newSim(t testing.TB) *sim {
-	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond}
+	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
@@ -58,7 +60,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	logger := slog.New(slog.DiscardHandler)
+	logger := slog.New(slog.NewTextHandler(s.log, nil))
 	s.wakes = make(chan string)
 	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: s.interval, workers: 4,
 		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},

@@ -28,7 +28,7 @@ func returned(r *amqp091.Return) error {
 // for the content of a message: a length limit with reject-publish, a quorum queue that failed.
 func nacked(topic string) error {
 	return publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
-		"RabbitMQ did not take the message for %q: a queue is full or has failed", topic)
+		"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", topic)
 }
 
 // unanswered is the answer for a message that was sent before the call ended, or the connection.

@@ -1,0 +1,87 @@
+package relay
+
+import (
+	"fmt"
+	"time"
+)
+
+// A partial is a topic of which some rows cannot be published now, those of a partition without a leader for
+// example. Each of their keys waits for itself, as nobody knows which of them share a fate; what is
+// said of them is said by topic.
+type partial struct {
+	err   error
+	since time.Time
+	last  time.Time // when a row of it was last held
+	told  bool
+}
+
+const (
+	// partialAfter is how long rows are held before it is told: leaders move in less.
+	partialAfter = 2 * time.Second
+	// partialOver is when it is over: keys that wait are tried more often.
+	partialOver = 5 * time.Second
+)
+
+// holdPart notes that a row of a topic was held and others may go.
+func (a *answers) holdPart(r *row, c cause, err error) {
+	name := topicOf(r)
+	p := a.partials[name]
+	if p == nil {
+		p = &partial{since: a.now}
+		a.partials[name] = p
+	}
+	p.err, p.last = err, a.now
+	if !p.told && a.now.Sub(p.since) >= partialAfter {
+		p.told = true
+		a.logger.Warn("rows of a topic are held", "destination", a.to.Name, "topic", name.name, "reason", c, "error", err)
+	}
+}
+
+// endPartials forgets the topics of which no row was held lately.
+func (d *dispatch) endPartials(now time.Time) {
+	for name, p := range d.partials {
+		if now.Sub(p.last) < partialOver {
+			continue
+		}
+		delete(d.partials, name)
+		if p.told {
+			d.logger.Info("rows of a topic are held no longer", "destination", name.destination.Name, "topic", name.name)
+		}
+	}
+}
+
+// heldTopics says of each destination which topics are held: one of them with the reason, and how many others.
+func (d *dispatch) heldTopics() map[*Destination]string {
+	type found struct {
+		name  string
+		err   error
+		count int
+	}
+	worst := map[*Destination]found{}
+	note := func(name topic, err error) {
+		f := worst[name.destination.Destination]
+		if f.count++; f.count == 1 || name.name < f.name { // the same one each time
+			f.name, f.err = name.name, err
+		}
+		worst[name.destination.Destination] = f
+	}
+	for name, h := range d.topics {
+		if h.active() {
+			note(name, h.err)
+		}
+	}
+	for name, p := range d.partials {
+		if h := d.topics[name]; p.told && !h.active() {
+			note(name, p.err)
+		}
+	}
+	notes := map[*Destination]string{}
+	for to, f := range worst {
+		others := ""
+		if f.count > 1 {
+			others = fmt.Sprintf(" (and %d others)", f.count-1)
+		}
+		notes[to] = fmt.Sprintf("rows of topic %q are held%s: %v", f.name, others, f.err)
+	}
+	return notes
+}

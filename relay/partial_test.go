@@ -1,0 +1,69 @@
+package relay
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Rows of one partition that wait for a leader are told once, not key by key, and not when a leader just moves.
+func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		leaderless := publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t")
+		var answers []error
+		for range 1000 {
+			answers = append(answers, leaderless)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			s.Answer(id, answers...)
+		}
+		s.Answer("moved", leaderless)
+		for i, id := range []string{"a", "b", "c", "moved", "good"} {
+			topic := "t"
+			if id == "moved" {
+				topic = "u"
+			}
+			s.table.insert(int64(i+1), id, id, topic)
+		}
+		var log bytes.Buffer
+		s.log = &log
+		stop := s.start()
+		time.Sleep(time.Minute)
+		note := s.loop.metrics.snapshot().topics[s.destinations[0]]
+		if want := `rows of topic "t" are held: `; !strings.HasPrefix(note, want) || !strings.Contains(note, "partition 3 has no leader") {
+			t.Errorf("the note is %q", note)
+		}
+		for _, id := range []string{"a", "b", "c"} {
+			s.Heal(id)
+		}
+		s.table.drained(t, 5*time.Second)
+		time.Sleep(2 * partialOver)
+		if note := s.loop.metrics.snapshot().topics[s.destinations[0]]; note != "" {
+			t.Errorf("afterwards the note is %q", note)
+		}
+		stop()
+		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 || strings.Count(log, "held no longer") != 1 || strings.Contains(log, "topic=u") {
+			t.Errorf("the log is\n%s", log)
+		}
+	})
+}
+
+// A topic that is held for another reason than at first is told again.
+func TestAnotherReasonIsTold(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.Answer("a", publisher.TopologyError("no stream", "no stream"), publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"),
+			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"))
+		s.table.insert(1, "a", "a", "t")
+		var log bytes.Buffer
+		s.log = &log
+		stop := s.start()
+		s.table.drained(t, 10*time.Second)
+		stop()
+		if log := log.String(); strings.Count(log, "topic is held") != 2 || strings.Count(log, "topic is back") != 1 {
+			t.Errorf("the log is\n%s", log)
+		}
+	})
+}
