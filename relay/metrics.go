@@ -13,7 +13,8 @@ import (
 )
 
 // metrics are the instruments of the relay. Labels come from closed sets, every series exists from the
-// start, and what happens to rows is counted once for each batch.
+// start, and what happens to rows is counted once for each batch. Only a histogram's series begins with its first
+// value: OpenTelemetry has no way to export an empty one.
 type metrics struct {
 	relayedRows, errorRows, failedRows, violations, republished, takeovers, wakeups metric.Int64Counter
 	latency, stages, batchRows                                                      metric.Float64Histogram
