@@ -53,6 +53,9 @@ func run(ctx context.Context, args []string) error {
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
 	}
+	if name == pollCommand { // no study: what one compares itself with
+		return poll(ctx)
+	}
 	var o options
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.broker, "broker", "", "kafka, nats, rabbitmq or all; empty means the study's own choice")
