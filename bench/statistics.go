@@ -24,13 +24,14 @@ func middle(all []float64) float64 {
 
 func largest(all []float64) float64 { return slices.Max(all) }
 
-func mean(all []float64) float64 {
-	sum := 0.0
+func sum(all []float64) (total float64) {
 	for _, one := range all {
-		sum += one
+		total += one
 	}
-	return sum / float64(len(all))
+	return total
 }
+
+func mean(all []float64) float64 { return sum(all) / float64(len(all)) }
 
 // percentile of sorted times, in milliseconds.
 func percentile(sorted []time.Duration, percent float64) float64 {
