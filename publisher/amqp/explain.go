@@ -1,14 +1,11 @@
 package amqp
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"strconv"
 	"strings"
 	"syscall"
@@ -17,6 +14,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // address returns host:port without anything secret.
@@ -90,10 +88,10 @@ func (a *attempt) reason(err error) *linkError {
 		return &linkError{short: "unknown host", found: "its host name cannot be resolved", remedy: "check the host in the publish URL"}
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return &linkError{short: "connection refused", found: "nothing listens there", remedy: "check that it runs, and host and port in the publish URL"}
-	case timedOut(err), timedOut(ended):
+	case network.TimedOut(err), network.TimedOut(ended):
 		return &linkError{short: "no answer", found: "it does not answer",
 			remedy: "check the network, host and port in the publish URL (AMQP is usually on 5672, with TLS on 5671), and whether it should be amqp:// or amqps://"}
-	case refusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
+	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
 		// The alert that says why may be lost when the peer closes over what we have sent already.
 		return &linkError{short: "TLS refused", found: "it ended the TLS session at once",
 			remedy: "give a client certificate that it trusts and that has not expired, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and check that the port is RabbitMQ's"}
@@ -101,7 +99,7 @@ func (a *attempt) reason(err error) *linkError {
 		return &linkError{short: "login refused", found: fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username), remedy: "check user and password in the publish URL"}
 	case errors.Is(err, amqp091.ErrVhost):
 		return &linkError{short: "vhost refused", found: fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost), remedy: "check the vhost in the publish URL"}
-	case cutOff(err), cutOff(ended), isServer:
+	case network.Ended(err), network.Ended(ended), isServer:
 		return &linkError{short: "handshake ended", found: "it ended the connection during the handshake", remedy: a.otherScheme()}
 	default:
 		return a.tls(err)
@@ -177,21 +175,6 @@ func stable(err error) error {
 		return op.Err
 	}
 	return err
-}
-
-// refusedTLS tells whether the peer has ended a TLS session with an alert.
-func refusedTLS(err error) bool {
-	op, ok := errors.AsType[*net.OpError](err)
-	return ok && op.Op == "remote error"
-}
-
-func timedOut(err error) bool {
-	network, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && network.Timeout()
-}
-
-func cutOff(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func day(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -10,6 +10,8 @@ import (
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
+
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 const (
@@ -163,7 +165,7 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 			return nil, err
 		}
 		if !reused {
-			if b.publisher.config.SASL == nil && ended(err) {
+			if b.publisher.config.SASL == nil && network.Ended(err) {
 				err = b.publisher.explain(b.address, stepRequest, err)
 			}
 			return nil, err

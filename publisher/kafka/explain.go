@@ -1,20 +1,19 @@
 package kafka
 
 import (
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
 	"net"
-	"os"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A step is a part of making a connection.
@@ -105,15 +104,15 @@ func (p *Publisher) explain(address string, at step, err error) error {
 		return link("login refused", "this listener takes no SASL", "take the port of one that does, or remove OUTBOX_KAFKA_SASL_MECHANISM")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return link("login refused", "it refuses the login", "check the credentials in OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…")
-	case remote(err):
+	case network.RefusedTLS(err):
 		return link("TLS refused", "it ended the TLS session", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
-	case timedOut(err):
+	case network.TimedOut(err):
 		return link("no answer", "it does not answer", "check the network, host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
-	case ended(err) && at == stepRequest:
+	case network.Ended(err) && at == stepRequest:
 		return link("connection ended", "it ended the connection at the first request", "if it wants SASL, give OUTBOX_KAFKA_SASL_MECHANISM")
-	case ended(err) && at == stepVersions && p.config.TLS == nil:
+	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:
 		return link("connection ended", "it ended the connection at once", "if it wants TLS write kafka+tls://, else check that the port is Kafka's")
-	case ended(err) && at == stepVersions:
+	case network.Ended(err) && at == stepVersions:
 		return link("connection ended", "it ended the connection at once", "if it wants a client certificate give OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, else check that the port is Kafka's")
 	default:
 		return link("broker unreachable", "it cannot be used", "check that it runs, its address, and the network, TLS and SASL settings")
@@ -137,28 +136,13 @@ func explainTLS(link func(short, found, remedy string) error, err error) error {
 		return link(untrusted, "its certificate is signed by an unknown authority", "give that one's certificate as OUTBOX_TLS_CA_FILE")
 	case invalid:
 		return link(untrusted, "its certificate is not one for a server", "issue another one")
-	case plain, ended(err):
+	case plain, network.Ended(err):
 		return link("no TLS", "it does not speak TLS there", "write kafka:// or take the port of a listener with TLS, and check that it is Kafka's")
-	case remote(err):
+	case network.RefusedTLS(err):
 		return link("TLS refused", "it refuses the TLS handshake", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
-	case timedOut(err):
+	case network.TimedOut(err):
 		return link("no answer", "it does not answer to TLS", "check the network, and whether it should be kafka://")
 	default:
 		return link("TLS failed", "the TLS handshake failed", "check OUTBOX_TLS_CA, OUTBOX_TLS_CERT, OUTBOX_TLS_KEY and OUTBOX_TLS_SERVER_NAME")
 	}
-}
-
-// remote reports whether the other side has ended a TLS session with an alert, whose type is not exported.
-func remote(err error) bool {
-	operation, ok := errors.AsType[*net.OpError](err)
-	return ok && operation.Op == "remote error"
-}
-
-func timedOut(err error) bool {
-	network, ok := errors.AsType[net.Error](err)
-	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && network.Timeout()
-}
-
-func ended(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }

@@ -15,6 +15,8 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
 	"github.com/segmentio/kafka-go/sasl/scram"
+
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // Mechanism returns the SASL mechanism of that name: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Its errors
@@ -65,7 +67,7 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	}
 	for {
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
-		if ended(err) {
+		if network.Ended(err) {
 			// Some brokers answer wrong credentials by closing the connection.
 			return stepLogin, 0, fmt.Errorf("the broker closed the connection: %w", kafkago.SASLAuthenticationFailed)
 		}

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 // A trouble is why a server cannot be used, and what to change. It is one line, without secrets.
@@ -105,7 +107,7 @@ func (a attempt) explain(err error) *trouble {
 		return t("inbox denied", "NATS server %s", "grant the user subscribe on _INBOX.>: acknowledgements arrive there")
 	case is(nats.ErrSecureConnWanted):
 		return t("no TLS", "NATS server %s offers no TLS", "turn it on there, or write nats:// instead of nats+tls://")
-	case is(nats.ErrTLS) || isAlert(err):
+	case is(nats.ErrTLS) || network.RefusedTLS(err):
 		return a.explainTLS(t, err)
 	case is(nats.ErrNoInfoReceived):
 		return t("no NATS server", "what answers at %s is no NATS server", "correct host and port in OUTBOX_PUBLISH_URL")
@@ -158,23 +160,13 @@ func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err er
 		return t("TLS after the greeting", "NATS server %s greets before TLS begins", "remove OUTBOX_NATS_TLS_FIRST")
 	case isRecord:
 		return t("no TLS", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL, or write nats:// if it is a NATS server without TLS")
-	case isAlert(err):
+	case network.RefusedTLS(err):
 		return t("TLS refused", "NATS server %s refuses our side of TLS", "give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
 	default:
 		// Among others the end of the connection behind the handshake, which may be seen before its alert.
 		return t("TLS refused", "the TLS handshake with NATS server %s failed",
 			"check the port, and whether the server wants a client certificate (OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE)")
 	}
-}
-
-// isAlert reports whether the other side has ended TLS with an alert. With TLS 1.3 that a client certificate
-// is missing or not trusted comes after the handshake.
-func isAlert(err error) bool {
-	if _, ok := errors.AsType[tls.AlertError](err); ok {
-		return true
-	}
-	operation, ok := errors.AsType[*net.OpError](err)
-	return ok && operation.Op == "remote error" // as crypto/tls wraps alerts
 }
 
 // connectionLost is the answer for messages that were not sent because the connection had ended.

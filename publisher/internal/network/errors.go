@@ -1,0 +1,33 @@
+// Package network tells what an error of a connection means, whichever broker is at its other end.
+package network
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"syscall"
+)
+
+// TimedOut reports whether nothing came in time.
+func TimedOut(err error) bool {
+	network, ok := errors.AsType[net.Error](err)
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && network.Timeout()
+}
+
+// Ended reports whether the other side has ended the connection, in an orderly way or not.
+func Ended(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
+// RefusedTLS reports whether the other side has ended a TLS session with an alert. With TLS 1.3 that a client certificate
+// is missing or not trusted comes after the handshake.
+func RefusedTLS(err error) bool {
+	if _, ok := errors.AsType[tls.AlertError](err); ok {
+		return true
+	}
+	operation, ok := errors.AsType[*net.OpError](err)
+	return ok && operation.Op == "remote error" // as crypto/tls wraps alerts
+}
