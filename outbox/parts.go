@@ -1,0 +1,206 @@
+package outbox
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// parts looks up columns and keeps the problems.
+type parts struct {
+	*relation
+	*mapping
+	names     map[string]string
+	preferred map[string]string
+	problems  []*SetupError
+}
+
+// fail notes a problem of the columns.
+func (p *parts) fail(remedy, format string, args ...any) {
+	p.problems = append(p.problems, problem(checkColumns, remedy, format, args...))
+}
+
+// deny notes a right that is missing.
+func (p *parts) deny(format string, args ...any) {
+	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.role), format, args...))
+}
+
+func (p *parts) table() string { return p.schema + "." + p.relation.name }
+
+// find returns the column that plays a part, and whether the configuration names it.
+func (p *parts) find(part string) (c *column, name string, mapped bool) {
+	name, mapped = p.names[part]
+	if !mapped {
+		name = part
+		if other := p.preferred[part]; p.columns[other] != nil {
+			name = other
+		}
+	}
+	c = p.columns[name]
+	if c == nil && mapped {
+		p.fail("correct OUTBOX_COLUMNS", "table %s has no column %s, which OUTBOX_COLUMNS names as %s", p.table(), name, part)
+	}
+	return c, name, mapped
+}
+
+func (p *parts) required(part string, types []uint32, readable string) *column {
+	c, name, mapped := p.find(part)
+	switch {
+	case c == nil && !mapped:
+		remedy := "add it, or name another column with OUTBOX_COLUMNS=" + part + ":NAME"
+		if part == "relayed_at" {
+			remedy += ", or set OUTBOX_SETTLE=delete to do without"
+		}
+		if other := p.preferred[part]; other != "" {
+			name = other + " or " + name
+		}
+		p.fail(remedy, "table %s has no column %s", p.table(), name)
+	case c != nil && types != nil && !slices.Contains(types, c.oid):
+		p.fail("map another column with OUTBOX_COLUMNS="+part+":NAME, or change its type to "+readable,
+			"column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
+	}
+	return p.readable(c)
+}
+
+func (p *parts) optional(part string, types []uint32) *column {
+	c, name, mapped := p.find(part)
+	if c == nil {
+		return nil
+	}
+	if !slices.Contains(types, c.oid) {
+		if mapped {
+			p.fail("correct OUTBOX_COLUMNS", "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
+		}
+		p.ignored = append(p.ignored, name+" ("+c.typ+")")
+		return nil
+	}
+	return p.readable(c)
+}
+
+func (p *parts) readable(c *column) *column {
+	if c != nil && !c.canSelect {
+		p.deny("role %s may not read column %s of table %s", p.role, c.name, p.table())
+	}
+	return c
+}
+
+// order returns the column whose values give the table its order: order or seq, else inserted_at,
+// else the id.
+func (p *parts) order() *column {
+	c, _, mapped := p.find("order")
+	if !mapped {
+		c = p.columns["seq"]
+	}
+	if c != nil && slices.Contains(unordered, c.oid) {
+		if mapped {
+			p.fail("correct OUTBOX_COLUMNS", "column %s of table %s has type %s, which has no useful order", c.name, p.table(), c.typ)
+		}
+		p.ignored = append(p.ignored, c.name+" ("+c.typ+")")
+		c = nil
+	}
+	switch {
+	case c != nil:
+		return p.readable(c)
+	case p.inserted != nil:
+		return p.inserted
+	default:
+		return p.id
+	}
+}
+
+// The key and the place of every row in a table without them.
+const (
+	noKey   = "null::text"
+	noPlace = "null::tid"
+)
+
+func (p *parts) key(key Key) {
+	p.mapping.key = noKey
+	byColumn := func(c *column) {
+		p.readable(c)
+		p.mapping.key, p.keyColumn = sql.Quote(c.name)+"::text", c.name
+		if slices.Contains(textTypes[:2], c.oid) {
+			p.mapping.key = sql.Quote(c.name)
+		}
+	}
+	switch key.Kind {
+	case KeyDefault:
+		if c, _, _ := p.find("key"); c != nil {
+			byColumn(c)
+		}
+	case KeyColumn:
+		if c := p.columns[key.Name]; c != nil {
+			byColumn(c)
+		} else {
+			p.fail("correct OUTBOX_KEY", "table %s has no column %s, which OUTBOX_KEY names", p.table(), key.Name)
+		}
+	case KeyHeader:
+		if p.headers == nil {
+			p.fail("correct OUTBOX_KEY, or name the column with OUTBOX_COLUMNS=headers:NAME",
+				"OUTBOX_KEY=header:%s needs a headers column of type jsonb or json, and table %s has none", key.Name, p.table())
+			return
+		}
+		p.mapping.key = jsonText(p.headers, "->> "+sql.Literal(key.Name))
+	case KeyPayload:
+		if p.payload == nil || !slices.Contains(jsonTypes, p.payload.oid) {
+			p.fail("correct OUTBOX_KEY", "OUTBOX_KEY=payload:%s needs a payload of type jsonb or json", key.Name)
+			return
+		}
+		var path []string
+		for part := range strings.SplitSeq(key.Name, ".") {
+			path = append(path, sql.Literal(part))
+		}
+		p.mapping.key = jsonText(p.payload, "#>> array["+strings.Join(path, ", ")+"]")
+	case KeyTopic:
+		if p.topic != nil {
+			p.mapping.key, p.keyColumn = sql.Quote(p.topic.name)+"::text", p.topic.name
+		}
+	case KeyNone:
+	}
+}
+
+func (p *parts) extra(names []string) {
+	for _, name := range names {
+		c := p.columns[name]
+		if c == nil {
+			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), name, name)
+			return
+		}
+		p.readable(c)
+		p.mapping.extra = append(p.mapping.extra, sql.Quote(name)+"::text")
+	}
+}
+
+// placed is a column whose text is sent as a header.
+type placed struct{ header, expression string }
+
+func (p *parts) place(headers map[string]string) {
+	for _, header := range slices.Sorted(maps.Keys(headers)) {
+		name := headers[header]
+		c := p.columns[name]
+		if c == nil {
+			p.fail("correct OUTBOX_COLUMNS", "table %s has no column %s, which OUTBOX_COLUMNS sends as header %s", p.table(), name, header)
+			return
+		}
+		p.readable(c)
+		p.placed = append(p.placed, placed{header, sql.Quote(name) + "::text"})
+	}
+}
+
+// rights checks that the role may write what the relay writes.
+func (p *parts) rights() {
+	if p.delete {
+		if !p.canDelete {
+			p.deny("role %s may not delete from table %s, as OUTBOX_SETTLE=delete needs", p.role, p.table())
+		}
+	} else if p.relayed != nil && !p.relayed.canUpdate {
+		p.deny("role %s may not update column %s of table %s", p.role, p.relayed.name, p.table())
+	}
+	for _, c := range []*column{p.attempt, p.failed, p.lastError, p.updated} {
+		if c != nil && !c.canUpdate {
+			p.deny("role %s may not update column %s of table %s", p.role, c.name, p.table())
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package outbox
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// prepare makes the statements.
+func (t *Table) prepare(table sql.Table) {
+	m := t.mapping
+	pending, _ := m.pending()
+	due := pending
+	if m.available != nil {
+		available := sql.Quote(m.available.name)
+		due += " and (" + available + " is null or " + available + " <= " + now(m.available) + ")"
+	}
+	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
+	names := map[string]string{
+		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
+		"columns": t.columns(), "pending": pending, "due": due, "not_null": "", "failed": "false",
+		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
+		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "",
+		"inserted_at": "", "inserted_now": now(m.inserted),
+	}
+	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
+	if m.order == m.id {
+		position, parameters = position[1:], parameters[:1]
+	}
+	if m.rank != nil {
+		position = append([]string{rank(m)}, position...)
+		parameters = append([]string{fmt.Sprintf("$%d::bigint", len(parameters)+2)}, parameters...)
+	}
+	names["position"], names["position_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
+	if !m.order.notNull {
+		names["not_null"] = " and " + names["order"] + " is not null"
+	}
+	orderTypes := map[uint32]string{oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
+		oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}
+	if orderType := orderTypes[m.order.oid]; t.Ordinal() {
+		names["bound"] = "$2::" + orderType
+		names["from_bound"] = "($3::" + orderType + " is null or " + names["order"] + " >= $3)"
+	}
+	if t.Timed() {
+		names["bound"] = "least(" + names["bound"] + ", " + now(m.order) + " - interval '" + lateInterval + "')"
+	}
+	if m.relayed != nil {
+		names["relayed_at"] = sql.Quote(m.relayed.name)
+	}
+	if m.inserted != nil {
+		names["inserted_at"] = sql.Quote(m.inserted.name)
+	}
+	if m.failed != nil {
+		names["failed"] = sql.Quote(m.failed.name) + " is not null"
+	}
+	t.all = t.walks(names, func(int) string { return "" })
+	t.some = t.walks(names, t.owned)
+	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
+	names["ordering_back"], names["nulls_last"] = names["order"]+" desc", ""
+	if !m.order.notNull {
+		names["nulls_last"] = " nulls last" // which no usual index gives
+	}
+	if m.relayedFirst {
+		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
+	}
+	t.horizon = sql.Text("horizon.sql", names)
+	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
+	settle := "mark"
+	if m.delete {
+		settle = "delete"
+	} else {
+		names["unmarked"] = " and " + names["relayed_at"] + " is null"
+	}
+	t.settle, t.settleFree = sql.Text(settle+".sql", names), sql.Text(settle+"_free.sql", names)
+	if m.place != noPlace {
+		t.settleHere = sql.Text(settle+"_here.sql", names)
+	}
+	t.unsettled = sql.Text("unsettled.sql", names)
+	names["refusal"], names["unchanged"] = t.refusal()
+	if names["refusal"] != "" {
+		t.refuse = sql.Text("refuse.sql", names)
+	}
+	if m.pendingIndex {
+		t.countPending = sql.Text("count_pending.sql", names)
+		names["sampled"] = strings.Join(append([]string{sql.Quote(m.topic.name) + "::text as topic"}, m.sampled()...), ", ")
+		t.sampleTopics = sql.Text("sample_topics.sql", names)
+		if m.inserted != nil {
+			t.oldestPending = sql.Text("oldest_pending.sql", names)
+		}
+	}
+	if m.failed != nil && m.failedIndex {
+		t.countFailed = sql.Text("count_failed.sql", names)
+	}
+	if m.failed != nil {
+		names["failed_at"], names["failed_type"] = sql.Quote(m.failed.name), orderTypes[m.failed.oid]
+		names["topic"], names["unrelayed"], names["owned"] = sql.Quote(m.topic.name), "", ""
+		if m.relayed != nil {
+			names["unrelayed"] = " and " + names["relayed_at"] + " is null"
+		}
+		t.failedAll = sql.Text("read_failed.sql", names)
+		names["owned"] = t.owned(4)
+		t.failedSome = sql.Text("read_failed.sql", names)
+	}
+}
+
+// now returns the expression for the time of the statement in the type of a column. Columns without
+// a time zone hold UTC whatever the session's zone is.
+func now(c *column) string {
+	if c != nil && c.oid == oidTimestamp {
+		return "(now() at time zone 'UTC')"
+	}
+	return "now()"
+}
+
+// rank is the expression that sorts larger priorities first.
+func rank(m *mapping) string { return "(-coalesce(" + sql.Quote(m.rank.name) + ", 0)::bigint)" }
+
+// lateInterval is how far behind the database's clock a read of recent rows begins at the latest:
+// rows that commit no later than this after they were written are found at the next read.
+const (
+	lateInterval = "5 seconds"
+	// Late is lateInterval as a duration.
+	Late = 5 * time.Second
+)
+
+// owned is the condition on a row's shard, of which the parameter with the given number is a list.
+func (t *Table) owned(parameter int) string {
+	return fmt.Sprintf(" and %s = any ($%d::integer[])", t.mapping.shard(), parameter)
+}
+
+// walks are the reads in table order.
+type walks struct{ first, after, recent, nulls string }
+
+// walks makes the reads in table order; owned gives the condition on the shards, which are the parameter with
+// the given number.
+func (t *Table) walks(names map[string]string, owned func(parameter int) string) walks {
+	text := func(file string, parameters int) string {
+		names["owned"] = owned(parameters + 1)
+		return sql.Text(file, names)
+	}
+	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(names["position_parameters"], ","))}
+	if t.Ordinal() {
+		w.recent = text("read_recent.sql", 2)
+	}
+	if !t.mapping.order.notNull {
+		w.nulls = text("read_nulls.sql", 2)
+	}
+	return w
+}
+
+// columns is what every read selects, in the order that decode expects.
+func (t *Table) columns() string {
+	m := t.mapping
+	or := func(c *column, absent string, expression func(string) string) string {
+		if c == nil {
+			return absent
+		}
+		return expression(sql.Quote(c.name))
+	}
+	plain := func(name string) string { return name }
+	text := func(name string) string { return name + "::text" }
+	waited := "null::bigint"
+	if m.lastError != nil && m.updated != nil {
+		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
+			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
+	}
+	columns := []string{
+		sql.Quote(m.id.name),
+		sql.Quote(m.order.name),
+		or(m.rank, "null::bigint", func(string) string { return rank(m) }),
+		text(sql.Quote(m.topic.name)),
+		or(m.payload, "", func(name string) string {
+			if m.payload.oid == oidXML {
+				return name + "::text"
+			}
+			return name
+		}),
+		or(m.headers, "null::text", plain),
+		m.key,
+		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
+		or(m.inserted, "null::timestamptz", plain),
+		waited,
+		m.shard(),
+		m.writer,
+		m.place,
+	}
+	columns = append(columns, m.extra...)
+	for _, p := range m.placed {
+		columns = append(columns, p.expression)
+	}
+	return strings.Join(columns, ", ")
+}
+
+// ordering is the table's order, in the words that let the planner use the index of pending rows.
+func (t *Table) ordering() string {
+	m := t.mapping
+	var terms []string
+	if m.relayedFirst {
+		terms = append(terms, sql.Quote(m.relayed.name)) // null in every row read
+	}
+	if m.rank != nil {
+		terms = append(terms, rank(m))
+	}
+	if m.order != m.id {
+		terms = append(terms, sql.Quote(m.order.name))
+	}
+	return strings.Join(append(terms, sql.Quote(m.id.name)), ", ")
+}
+
+// refusal returns the assignments of a refused try and the condition that the row is as it was read.
+// They are empty when the table keeps nothing of it.
+func (t *Table) refusal() (set, unchanged string) {
+	m := t.mapping
+	var assignments []string
+	conditions := []string{"true"}
+	if m.attempt != nil {
+		name := sql.Quote(m.attempt.name)
+		assignments = append(assignments, name+" = r.next_attempt")
+		conditions = append(conditions, "coalesce(t."+name+", 1) = r.attempt")
+	}
+	if m.lastError != nil {
+		assignments = append(assignments, sql.Quote(m.lastError.name)+" = r.error")
+	}
+	if m.updated != nil {
+		assignments = append(assignments, sql.Quote(m.updated.name)+" = "+now(m.updated))
+	}
+	if m.failed != nil {
+		name := sql.Quote(m.failed.name)
+		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.failed)))
+		conditions = append(conditions, "t."+name+" is null")
+	}
+	if m.relayed != nil {
+		conditions = append(conditions, "t."+sql.Quote(m.relayed.name)+" is null")
+	}
+	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
+}
