@@ -234,3 +234,35 @@ func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.Failed
 	})
 	return page, err
 }
+
+// A failed row that is retried while a page of pending rows waits for the failed ones to be read again is missing in both.
+// The younger rows of its key in that page do not go before it.
+func TestRetryWhileAPageWaits(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BlockFailed = true
+		s.fill(2, 10, "t")
+		const id = "k0-0"
+		s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
+		s.table.close()
+		cancel, done := s.startOn(&lateRetry{simTable: s.table, id: id})
+		s.table.drained(t, time.Minute)
+		if got := relayedOf(s, "k0"); len(got) != 10 || got[0] != id {
+			t.Errorf("the key's rows were relayed as %v", got)
+		}
+		cancel()
+		<-done
+	})
+}
+
+// lateRetry is a table in which a failed row is retried just after the first read of pending rows.
+type lateRetry struct {
+	*simTable
+	id   string
+	once sync.Once
+}
+
+func (l *lateRetry) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	page, err := l.simTable.Read(ctx, q)
+	l.once.Do(func() { l.free(l.id, false) })
+	return page, err
+}

@@ -255,15 +255,24 @@ func (l *loop) taken(r response) {
 	}
 }
 
-// takenFailed takes failed rows, and the page that waits for them.
+// takenFailed takes failed rows, and the page that waits for them. If keys are free now, the row for which they waited may be
+// missing in that page: it is read again.
 func (l *loop) takenFailed(r response) {
-	if l.dispatch.takeFailed(r.failed, r.started, r.ended) {
+	freed := l.dispatch.takeFailed(r.failed, r.started, r.ended)
+	if freed {
 		l.feed.sweepSoon(r.ended)
 	}
-	if waited := l.unchecked; waited != nil && !l.dispatch.failures.afterwards {
-		l.unchecked = nil
-		l.take(*waited)
+	waited := l.unchecked
+	if waited == nil || l.dispatch.failures.afterwards {
+		return
 	}
+	l.unchecked = nil
+	if freed {
+		l.feed.nudge()
+		l.dispatch.failed(waited.reread)
+		return
+	}
+	l.take(*waited)
 }
 
 // take takes a page of pending rows.
