@@ -222,7 +222,7 @@ func (d *dispatch) enqueue(r *row) {
 		l.rows++
 	}
 	q := &r.destination.queues[r.worker]
-	if late := d.ordinal && r.Position.Ordinal < d.walked; late && r.block == nil && !r.key.keyless {
+	if late := d.ordinal && d.before(r.Position, d.walked); late && r.block == nil && !r.key.keyless {
 		if d.latest.after(r.key.hash(), r.Position.Ordinal) {
 			d.metrics.orderViolations(1)
 		}
@@ -231,7 +231,9 @@ func (d *dispatch) enqueue(r *row) {
 	} else {
 		q.push(r)
 	}
-	d.walked = max(d.walked, r.Position.Ordinal)
+	if d.before(d.walked, r.Position) {
+		d.walked = r.Position
+	}
 }
 
 // rowOverhead is about what a row in flight takes besides its message.

@@ -4,6 +4,8 @@ import (
 	"log/slog"
 	"slices"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
 // dispatch owns the state of the relay: the rows in flight, their order, and what is held. It does no
@@ -30,8 +32,9 @@ type dispatch struct {
 	lanes    map[key]*lane // where each key's rows are under way, when there are several destinations
 	void     bool          // rows in the queues have become void
 	latest   latest
-	walked   int64 // the largest ordinal taken
-	overflow hold  // for rows passed over although their topic is not held
+	before   func(p, q outbox.Position) bool // in table order
+	walked   outbox.Position                 // the last one taken
+	overflow hold                            // for rows passed over although their topic is not held
 	passed   keySet
 	rewind   bool // the walk must begin anew: shards came, or rows were passed over that may go now
 	stopping bool
@@ -67,12 +70,15 @@ type refusal struct {
 }
 
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
-	d := &dispatch{limits: limits, workers: workers, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
+	d := &dispatch{limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
 		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total)}}
 	for i, configured := range destinations {
-		d.destinations = append(d.destinations, &destination{Destination: configured, index: i,
-			queues: make([]queue, workers), busy: make([]bool, workers)})
+		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers)}
+		for worker := range to.queues {
+			to.queues[worker].before = table.Before
+		}
+		d.destinations = append(d.destinations, to)
 	}
 	if table.KeepsFailures() && slices.ContainsFunc(destinations, func(to *Destination) bool { return to.BlockFailed }) {
 		d.failures = &failures{}

@@ -59,6 +59,24 @@ func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
 	}
 }
 
+// A row that was committed late goes before a queued one of its key with the same order value, such as a time in whole seconds,
+// if its id is smaller.
+func TestLateRowWithAnEqualOrderValue(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	row := func(ordinal int64, id string) outbox.Row {
+		return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
+	}
+	d.take([]outbox.Row{row(7, "b"), row(7, "d")}, nil, false, now)
+	d.take([]outbox.Row{row(7, "c"), row(7, "a"), row(7, "e")}, nil, false, now)
+	var order string
+	for q := &d.destinations[0].queues[0]; q.len() > 0; {
+		order += q.pop().ID()
+	}
+	if order != "abcde" {
+		t.Errorf("the key's rows go as %s", order)
+	}
+}
+
 // A queue that never runs empty does not grow.
 func TestQueueKeepsItsSize(t *testing.T) {
 	var q queue

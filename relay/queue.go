@@ -1,9 +1,12 @@
 package relay
 
+import "github.com/outbox-relay/outbox-relay/outbox"
+
 // queue holds the rows that wait for one worker, in the order in which they are published.
 type queue struct {
-	rows []*row
-	head int
+	before func(p, q outbox.Position) bool // in table order
+	rows   []*row
+	head   int
 }
 
 func (q *queue) len() int { return len(q.rows) - q.head }
@@ -47,7 +50,7 @@ func (q *queue) unpop(rows []*row) {
 // insert puts a row that was committed late before the first younger row of its key.
 func (q *queue) insert(r *row) {
 	for i := q.head; i < len(q.rows); i++ {
-		if other := q.rows[i]; other.key == r.key && other.Position.Ordinal > r.Position.Ordinal {
+		if other := q.rows[i]; other.key == r.key && q.before(r.Position, other.Position) {
 			q.rows = append(q.rows, nil)
 			copy(q.rows[i+1:], q.rows[i:])
 			q.rows[i] = r

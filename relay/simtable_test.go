@@ -120,6 +120,8 @@ var (
 	errSimLocked   error = &pgconn.PgError{Code: "55P03"} // lock_not_available
 )
 
+func (*simTable) Before(p, q outbox.Position) bool { return p.Before(q) }
+
 // position is a row's place in table order. Without ordinals that is its id's alone.
 func (t *simTable) position(r *simRow) outbox.Position {
 	if t.ordinal {

@@ -14,6 +14,8 @@ type Table interface {
 	SettleFree(context.Context, []*outbox.Row) (locked []string, err error)
 	Refuse(context.Context, []outbox.Refusal) (written, locked []string, err error)
 
+	Before(p, q outbox.Position) bool // in table order, as far as ordinals and ids tell
+
 	Ordinal() bool       // positions have ordinals
 	Ranked() bool        // new rows may come before older ones
 	Delays() bool        // rows can become due later
