@@ -1,7 +1,11 @@
 package nats
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nkeys"
@@ -58,4 +62,20 @@ func (a Auth) apply(options *nats.Options) error {
 		options.Nkey, options.SignatureCB = public, pair.Sign
 	}
 	return nil
+}
+
+// expired reports whether a user's JWT says that it has ended. Whether it is genuine is the server's to judge.
+func expired(jwt string, now time.Time) bool {
+	parts := strings.Split(jwt, ".")
+	if len(parts) != 3 {
+		return false
+	}
+	content, err := base64.RawURLEncoding.DecodeString(parts[1])
+	if err != nil {
+		return false
+	}
+	var claims struct {
+		Expires int64 `json:"exp"` // seconds since 1970; 0 is never
+	}
+	return json.Unmarshal(content, &claims) == nil && claims.Expires != 0 && now.Unix() >= claims.Expires
 }

@@ -56,10 +56,11 @@ func (e *localError) Unwrap() error { return e.err }
 // An attempt is what is known of a try to connect that has failed.
 type attempt struct {
 	server   server
-	dialled  bool // there was a connection
-	heard    bool // and the server sent something over it
-	tls      bool // TLS is configured
-	tlsFirst bool // before the greeting
+	dialled  bool   // there was a connection
+	heard    bool   // and the server sent something over it
+	tls      bool   // TLS is configured
+	tlsFirst bool   // before the greeting
+	jwt      string // of our credentials file, if there is one
 }
 
 // explain returns what is wrong, by what nats.go or the network said.
@@ -95,7 +96,8 @@ func (a attempt) explain(err error) *trouble {
 	_, name := errors.AsType[*net.DNSError](err)
 	timeout := is(context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout)
 	switch {
-	case is(nats.ErrAuthExpired, nats.ErrAccountAuthExpired):
+	// That they have expired the server tells only those who are logged in.
+	case is(nats.ErrAuthExpired, nats.ErrAccountAuthExpired), is(nats.ErrAuthorization) && expired(a.jwt, time.Now()):
 		return login("NATS server %s refuses the login", "the credentials have expired: renew the .creds file in OUTBOX_NATS_CREDS_FILE")
 	case is(nats.ErrAuthRevoked):
 		return login("NATS server %s refuses the login", "the credentials were revoked: put new ones into OUTBOX_NATS_CREDS_FILE")

@@ -29,6 +29,9 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	if err != nil {
 		return nil, try.explain(err).answer()
 	}
+	if options.UserJWT != nil {
+		try.jwt, _ = options.UserJWT() // the one of the options, which does not fail
+	}
 	l := &link{
 		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
 		closed: make(chan struct{}), busy: map[*lane]struct{}{},
