@@ -14,9 +14,9 @@ import (
 func TestKafkaCluster(t *testing.T) {
 	t.Parallel()
 	c := newKafkaCluster(t)
-	topic, outbox := uniqueTopic(), newTable(t)
+	topic := uniqueTopic()
 	c.createWith(t, topic, kafka.ConfigEntry{ConfigName: "min.insync.replicas", ConfigValue: "2"})
-	d := &leaderFaults{t: t, cluster: c, topic: topic, outbox: outbox, relay: startRelay(t, outbox.env(c.url(), "OUTBOX_BATCH_SIZE=200"))}
+	d := &leaderFaults{traffic: startTraffic(t, c, topic, "OUTBOX_BATCH_SIZE=200"), cluster: c}
 
 	d.strike("leaders moved", 0, func() { c.move(topic) })
 	d.strike("leaders moved again", 0, func() { c.move(topic) })
@@ -28,17 +28,13 @@ func TestKafkaCluster(t *testing.T) {
 	d.strike("another leader killed", 2, c.nodes[1].kill)
 	d.tooFew(3)
 	d.recover(2, 3)
-	d.check()
+	d.compare()
 }
 
-// leaderFaults is a relay that drains to a cluster while something happens to it.
+// leaderFaults is traffic to a cluster while something happens to it.
 type leaderFaults struct {
-	t       testing.TB
+	*traffic
 	cluster *kafkaCluster
-	topic   string
-	outbox  *table
-	relay   *relay
-	rows    int // inserted so far
 	struck  []struckLeaders
 }
 
@@ -49,20 +45,11 @@ type struckLeaders struct {
 	led        time.Time // when all of them had one
 }
 
-// leaderKeys is how many keys there are: each partition has many.
-const leaderKeys = 300
-
-func (d *leaderFaults) insert(n int) {
-	d.t.Helper()
-	d.outbox.insert(d.topic, d.rows, n, leaderKeys)
-	d.rows += n
-}
-
 // flow goes on inserting until something has happened.
 func (d *leaderFaults) flow(what string, happened func() bool) {
 	d.t.Helper()
 	await(d.t, what, func() bool {
-		d.insert(20)
+		d.add(20)
 		return happened()
 	})
 }
@@ -80,9 +67,7 @@ func (d *leaderFaults) strike(fault string, node int, happen func()) {
 	if len(partitions) == 0 {
 		d.t.Fatalf("%s: node %d leads nothing", fault, node)
 	}
-	before := d.rows
-	d.insert(10000)
-	d.outbox.awaitRelayed(before + 1000)
+	d.backlog(10000)
 	happen()
 	d.flow(fault+": every partition has a leader", func() bool {
 		return !slices.ContainsFunc(d.cluster.partitions(d.topic), func(p kafka.Partition) bool { return p.Leader.ID <= 0 || p.Leader.ID == node })
@@ -90,7 +75,7 @@ func (d *leaderFaults) strike(fault string, node int, happen func()) {
 	d.struck = append(d.struck, struckLeaders{fault, partitions, time.Now()})
 	later := d.rows
 	d.flow(fault+": rows of each key are relayed", func() bool {
-		return d.outbox.count(isRelayed+" and (payload->>'n')::int >= $1", later) >= leaderKeys
+		return d.relayedFrom(later) >= d.keys
 	})
 }
 
@@ -107,22 +92,17 @@ func (d *leaderFaults) recover(nodes ...int) {
 func (d *leaderFaults) tooFew(node int) {
 	d.t.Helper()
 	d.cluster.nodes[node-1].kill()
-	d.flow("rows are held", func() bool { return d.relay.metric(`rows_held{destination="default",reason="unavailable"}`) == "300" })
-	later := d.rows
-	d.insert(1000)
-	if relayed := d.outbox.count(isRelayed+" and (payload->>'n')::int >= $1", later); relayed > 0 {
-		d.t.Errorf("%d rows were relayed while too few replicas were in sync", relayed)
-	}
+	d.checkHeld("the number of in-sync replicas is lower than the configured minimum")
 }
 
-// check drains, and compares what has arrived.
-func (d *leaderFaults) check() {
+// compare drains, and compares what has arrived.
+func (d *leaderFaults) compare() {
 	d.t.Helper()
-	d.outbox.awaitDrained()
+	d.awaitDrained()
 	got := newKafka(d.t, d.cluster.address).received(d.t, d.topic) // the cluster's client knows leaders of the past
-	check(d.t, d.outbox, got)
-	d.outbox.checkUnspent(everyRow)
-	relayed := d.outbox.relayedAt()
+	check(d.t, d.table, got)
+	d.checkUnspent(everyRow)
+	relayed := d.relayedAt()
 	for _, s := range d.struck {
 		first := map[int]time.Duration{} // by partition, since it had a leader
 		for _, m := range got {

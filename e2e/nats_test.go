@@ -12,8 +12,9 @@ import (
 )
 
 type natsBroker struct {
-	address string
-	js      jetstream.JetStream
+	address  string
+	js       jetstream.JetStream
+	replicas int // of each stream
 }
 
 func newNATS(t testing.TB, url string) *natsBroker {
@@ -27,7 +28,7 @@ func newNATS(t testing.TB, url string) *natsBroker {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &natsBroker{address: url, js: js}
+	return &natsBroker{address: url, js: js, replicas: 1}
 }
 
 func (*natsBroker) name() string  { return "nats" }
@@ -46,7 +47,8 @@ func streamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") 
 // create makes a stream for the subject. It drops next to no duplicates, so that they can be counted.
 func (b *natsBroker) create(t testing.TB, topic string) {
 	t.Helper()
-	config := jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{topic}, Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond}
+	config := jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{topic}, Replicas: b.replicas,
+		Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond}
 	_, err := b.js.CreateStream(t.Context(), config)
 	// With the account's last stream the server removes the directory in which it may be making the next one.
 	const storeFailed = 10049
