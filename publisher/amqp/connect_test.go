@@ -1,7 +1,6 @@
 package amqp_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -13,7 +12,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,7 +36,7 @@ type mistake struct {
 func (m mistake) check(t *testing.T) {
 	t.Helper()
 	var dials atomic.Int64
-	log := &buffer{}
+	log := &publishertest.Log{}
 	config := amqp.Config{URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism, Logger: slog.New(slog.NewTextHandler(log, nil))}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
@@ -69,29 +67,9 @@ func (m mistake) check(t *testing.T) {
 		}
 		return dials.Load() > first || first == 0
 	})
-	if log.Len() > 0 {
+	if log.String() != "" {
 		t.Errorf("the log holds\n%s", log)
 	}
-}
-
-// A buffer is a bytes.Buffer for several goroutines.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) Len() int { return len(b.String()) }
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // hostOf returns host:port of a service.

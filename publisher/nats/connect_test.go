@@ -1,7 +1,6 @@
 package nats_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 const info = "$JS.API.INFO"
@@ -57,69 +57,6 @@ func persist(t *testing.T, p *nats.Publisher) {
 	}
 }
 
-func TestPublishDenied(t *testing.T) {
-	f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {
-		if strings.HasPrefix(subject, "denied") {
-			c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
-			return
-		}
-		stores(c, subject, reply, body)
-	}}).start(t)
-	p := open(t, nats.Config{Servers: []string{f.address}})
-	all := append(rows("denied.ä\"x'", 3), rows("allowed", 1)...)
-	all[3].Key = []byte("other")
-	for range 2 {
-		answers := p.Publish(timely(t), all)
-		expect(t, answers, publisher.Topology, publisher.NotAttempted, publisher.NotAttempted, publisher.Accepted)
-		if scope := publisher.ScopeOf(answers[0]); scope != publisher.ScopeTopic {
-			t.Errorf("the scope is %d, not ScopeTopic", scope)
-		}
-	}
-}
-
-// Each subject is refused once for each message, and all at about the same time.
-func TestManySubjectsDenied(t *testing.T) {
-	f := (&fake{publish: func(c *fakeConn, subject, _, _ string) {
-		c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
-	}}).start(t)
-	p := open(t, nats.Config{Servers: []string{f.address}})
-	all := rows("", 2000)
-	for i := range all {
-		all[i].Topic, all[i].Key = fmt.Sprint("denied.", i), nil
-	}
-	for i, err := range p.Publish(timely(t), all) {
-		if publisher.ClassOf(err) != publisher.Topology {
-			t.Fatalf("answer %d is %v", i, err)
-		}
-	}
-}
-
-func TestInboxDenied(t *testing.T) {
-	var published atomic.Int64
-	var allowed atomic.Bool
-	f := (&fake{
-		subscribe: func(*fakeConn, string) bool { return allowed.Load() },
-		publish: func(c *fakeConn, subject, reply, body string) {
-			if subject != info {
-				published.Add(1)
-			}
-			stores(c, subject, reply, body)
-		},
-	}).start(t)
-	p := open(t, nats.Config{Servers: []string{f.address}})
-	answers := p.Publish(timely(t), rows("a", 2))
-	expect(t, answers, publisher.Unavailable, publisher.Unavailable)
-	if !strings.Contains(answers[0].Error(), "_INBOX") || !strings.Contains(answers[0].Error(), f.address) {
-		t.Errorf("%q does not tell what to do", answers[0])
-	}
-	if n := published.Load(); n > 0 {
-		t.Errorf("%d messages were published that nobody can acknowledge", n)
-	}
-	allowed.Store(true)
-	persist(t, p)
-	expect(t, p.Publish(timely(t), rows("a", 2)), publisher.Accepted, publisher.Accepted)
-}
-
 func TestLoginIsReadAgain(t *testing.T) {
 	f := (&fake{publish: stores, login: func(user, password string) error {
 		if user != "relay" || password != "rotated-secret" {
@@ -131,7 +68,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 	password.Store("old-secret")
 	var unreadable atomic.Bool
 	unreadable.Store(true)
-	var log buffer
+	var log publishertest.Log
 	p := open(t, nats.Config{Servers: []string{"nats://url:url-secret@" + f.address}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Auth: func() (nats.Auth, error) {
 			if unreadable.Load() {
@@ -245,7 +182,7 @@ func TestServerEndsTheConnection(t *testing.T) {
 		}
 		stores(c, subject, reply, body)
 	}}).start(t)
-	var log buffer
+	var log publishertest.Log
 	p := open(t, nats.Config{Servers: []string{f.address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
 		persist(t, p)
@@ -285,24 +222,6 @@ func TestNewRefuses(t *testing.T) {
 	if _, err := nats.New(nats.Config{Servers: []string{"http://user:secret@host"}}); err == nil || strings.Contains(err.Error(), "secret") {
 		t.Errorf("a wrong URL gives %v", err)
 	}
-}
-
-// A buffer may be written and read at the same time.
-type buffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *buffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *buffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // A row that is refused among 300 others costs none of them anything: each is sent once, and at once.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // A process is a nats-server of a test's own, which can be stopped, started again and told to read its
@@ -51,7 +53,7 @@ func (p *process) start(t *testing.T) {
 	}
 	p.cmd = exec.Command(binary, "-c", "nats.conf")
 	p.cmd.Dir = p.dir
-	var log buffer
+	var log publishertest.Log
 	p.cmd.Stderr = &log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,7 @@ import (
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
+
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -65,7 +66,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	server := startServer(t, dir, users("first-secret"))
 	createStream(t, "nats://relay:first-secret@"+server.address)
 	write(t, dir, "password", []byte("first-secret"))
-	var log buffer
+	var log publishertest.Log
 	p := open(t, nats.Config{Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Auth: func() (nats.Auth, error) {
 		password, err := os.ReadFile(filepath.Join(dir, "password"))
 		return nats.Auth{User: "relay", Password: string(password)}, err

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nkeys"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -113,7 +114,7 @@ func TestTroubles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log buffer
+			var log publishertest.Log
 			test.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			p := open(t, test.config)
 			p.GiveUpAfter(time.Second)
