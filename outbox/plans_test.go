@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"fmt"
 	"strings"
 	"sync"
 	"testing"
@@ -74,6 +75,57 @@ func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	}
 	if found != reads {
 		t.Errorf("%d plans of %d statements", found, reads)
+	}
+}
+
+// Neither must such statistics let a mark go through the index of pending rows instead of to its rows.
+func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeA) // its index can be used for relayed_at alone
+	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
+	const fill = `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at) select 't', '{}', now(), now(), %s from generate_series(1, 20000)`
+	s.Exec(t, fmt.Sprintf(fill, "now()"))
+	s.Exec(t, "analyze outbox_messages")
+	s.Exec(t, fmt.Sprintf(fill, "null"))
+	plans := &planLog{}
+	table, err := Open(t.Context(), plans.pool(t, s), Config{Table: sql.Table{Name: "outbox_messages"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := read(t, table, Query{Limit: 400})
+	rows := make([]*Row, len(page.Rows))
+	for i := range page.Rows {
+		rows[i] = &page.Rows[i]
+	}
+	plans.take()
+	if err := table.Settle(t.Context(), rows[:100]); err != nil { // by place
+		t.Fatal(err)
+	}
+	s.Exec(t, "update outbox_messages set topic = 'moved' where id in (select id from outbox_messages where relayed_at is null)")
+	if err := table.Settle(t.Context(), rows[100:200]); err != nil { // by id
+		t.Fatal(err)
+	}
+	if _, err := table.SettleFree(t.Context(), rows[200:300]); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[300].ID(), Attempt: 1, Error: "no"}}); err != nil {
+		t.Fatal(err)
+	}
+	updates := 0
+	for _, plan := range plans.take() {
+		if strings.Contains(plan, "Update on outbox_messages") {
+			updates++
+		}
+		if strings.Contains(plan, "outbox_messages_relayed_at") || strings.Contains(plan, "Seq Scan on outbox_messages") {
+			t.Errorf("plan:\n%s", plan)
+		}
+	}
+	if updates < 4 {
+		t.Errorf("%d updates were explained", updates)
+	}
+	if left := pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null"); left != 20_000-300 {
+		t.Errorf("%d rows are left", left)
 	}
 }
 

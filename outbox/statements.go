@@ -22,7 +22,7 @@ func (t *Table) prepare(table sql.Table) {
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
 		"columns": t.columns(), "pending": pending, "due": due, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
-		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "",
+		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.inserted),
 	}
 	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
@@ -71,7 +71,7 @@ func (t *Table) prepare(table sql.Table) {
 	if m.delete {
 		settle = "delete"
 	} else {
-		names["unmarked"] = " and " + names["relayed_at"] + " is null"
+		names["unmarked"] = isNull(names["relayed_at"])
 	}
 	t.settle, t.settleFree = sql.Text(settle+".sql", names), sql.Text(settle+"_free.sql", names)
 	if m.place != noPlace {
@@ -229,10 +229,14 @@ func (t *Table) refusal() (set, unchanged string) {
 	if m.failed != nil {
 		name := sql.Quote(m.failed.name)
 		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.failed)))
-		conditions = append(conditions, "t."+name+" is null")
+		conditions = append(conditions, isNull("t."+name))
 	}
 	if m.relayed != nil {
-		conditions = append(conditions, "t."+sql.Quote(m.relayed.name)+" is null")
+		conditions = append(conditions, isNull("t."+sql.Quote(m.relayed.name)))
 	}
 	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
 }
+
+// isNull is the condition in a form that lets no index be chosen for it: where statistics say that few rows are pending, an index
+// of these seems better than the ids that are given, and each statement would go through the whole backlog.
+func isNull(column string) string { return "num_nulls(" + column + ") = 1" }

@@ -2,4 +2,4 @@
 -- $1 the ids. Locks the rows. Leans on the primary key.
 update {table}
 set {relayed_at} = {relayed_now}
-where {id} = any ($1::{id_type}[]) and {relayed_at} is null
+where {id} = any ($1::{id_type}[]) and {unmarked}

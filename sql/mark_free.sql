@@ -2,6 +2,6 @@
 -- $1 the ids. Locks the rows, and waits for none. Leans on the primary key.
 update {table}
 set {relayed_at} = {relayed_now}
-where {relayed_at} is null and {id} = any (array(
-  select {id} from {table} where {id} = any ($1::{id_type}[]) and {relayed_at} is null
+where {unmarked} and {id} = any (array(
+  select {id} from {table} where {id} = any ($1::{id_type}[]) and {unmarked}
   for no key update skip locked))

@@ -2,4 +2,4 @@
 -- $1 the ids, $2 the places; a place alone may hold another row by now. Locks the rows. Leans on no index.
 update {table}
 set {relayed_at} = {relayed_now}
-where ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]) and {relayed_at} is null
+where ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[]) and {unmarked}
