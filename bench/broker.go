@@ -59,15 +59,19 @@ func open(name, address string) (b namedBroker, err error) {
 		return b, err
 	}
 	b.pid = listenerOn(port)
+	b.broker, err = dial(name, address)
+	return b, err
+}
+
+func dial(name, address string) (broker, error) {
 	switch name {
 	case "kafka":
-		b.broker = newKafka(b.url)
+		return newKafka(address), nil
 	case "nats":
-		b.broker, err = newNATS(b.url)
+		return newNATS(address)
 	default:
-		b.broker, err = newRabbit(b.url)
+		return newRabbit(address)
 	}
-	return b, err
 }
 
 // topic makes a new topic with a name of its own.

@@ -34,6 +34,7 @@ var studies = []study{
 	{name: "idle", about: "an owner and a standby with nothing to do, for a minute", broker: "nats", run: idleStudy},
 	{name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka", run: takeoverStudy},
 	{name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka", run: rollingStudy},
+	{name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2, broker: all, run: outageStudy},
 	{name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all, run: memoryStudy},
 	{name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all, run: publishStudy},
 }

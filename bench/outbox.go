@@ -117,6 +117,12 @@ func (o *outbox) empty(ctx context.Context) (bool, error) {
 	return empty, err
 }
 
+// head returns the first pending row, 0 when there is none.
+func (o *outbox) head(ctx context.Context) (seq int64, err error) {
+	err = o.conn.QueryRow(ctx, "select coalesce((select seq from outbox_messages where relayed_at is null and failed_at is null order by seq limit 1), 0)").Scan(&seq)
+	return seq, err
+}
+
 // checkRelayed checks that every row is marked and that exactly as many messages have arrived.
 func (o *outbox) checkRelayed(ctx context.Context, b broker, topic string, rows int) error {
 	var marked, arrived int

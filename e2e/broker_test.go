@@ -14,6 +14,8 @@ type broker interface {
 	topic(t testing.TB) string
 	// create is topic with a chosen name, as uniqueTopic makes them.
 	create(t testing.TB, topic string)
+	// try publishes a message as a client that connects just now; an error is that the broker does not take it.
+	try(t testing.TB, topic string) error
 	// received returns all that the topic holds, in the order of its partitions.
 	received(t testing.TB, topic string) []delivery
 }

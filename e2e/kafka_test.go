@@ -60,6 +60,22 @@ func (b *kafkaBroker) createWith(t testing.TB, topic string, entries ...kafka.Co
 	})
 }
 
+// tryTime is how long a broker that has just started may take to answer a client that tries it.
+const tryTime = time.Second
+
+func (b *kafkaBroker) try(t testing.TB, topic string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), tryTime)
+	defer cancel()
+	transport := &kafka.Transport{}
+	defer transport.CloseIdleConnections()
+	client := &kafka.Client{Addr: b.client.Addr, Transport: transport}
+	response, err := client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes(nil)})})
+	if err != nil {
+		return err
+	}
+	return response.Error
+}
+
 // ends returns the offset behind the last record of each partition.
 func (b *kafkaBroker) ends(ctx context.Context, topic string) ([]int64, error) {
 	var requests []kafka.OffsetRequest

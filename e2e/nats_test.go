@@ -65,6 +65,22 @@ func (b *natsBroker) create(t testing.TB, topic string) {
 	})
 }
 
+func (b *natsBroker) try(t testing.TB, topic string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), tryTime)
+	defer cancel()
+	conn, err := nats.Connect(b.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	js, err := jetstream.New(conn)
+	if err != nil {
+		return err
+	}
+	_, err = js.Publish(ctx, topic, nil)
+	return err
+}
+
 func (b *natsBroker) received(t testing.TB, topic string) []delivery {
 	t.Helper()
 	stream, err := b.js.Stream(t.Context(), streamOf(topic))

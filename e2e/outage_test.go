@@ -6,65 +6,89 @@ import (
 )
 
 // outage is how long the brokers are away.
-const outage = 20 * time.Second
+const outage = 30 * time.Second
 
-// TestOutage stops each broker for 20 s while rows come in: no attempt is spent, nothing fails, the
+// TestOutage stops each broker for 30 s while rows come in: no attempt is spent, nothing fails, the
 // process lives and says what is wrong, and rows flow soon after the broker is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
-	set := newServices(t, "outage", 1900)
-	set.run("up", "kafka", "nats", "rabbitmq")
-	type pair struct {
-		broker  broker
-		service string
-		topic   string
-		outbox  *table
-		relay   *relay
+	for service, variable := range map[string]string{"kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL", "rabbitmq": "TEST_AMQP_URL"} {
+		t.Run(service, func(t *testing.T) {
+			t.Parallel()
+			set := newServices(t, "outage-"+service, 1900) // of which each uses ports of its own
+			set.run("up", service)
+			checkOutage(t, set, brokerAt(t, service, set.address(variable)))
+		})
 	}
-	var pairs []*pair
-	for _, b := range []broker{newKafka(t, set.address("TEST_KAFKA_URL")), newNATS(t, set.address("TEST_NATS_URL")), newRabbit(t, set.address("TEST_AMQP_URL"))} {
-		p := &pair{broker: b, service: b.name(), topic: b.topic(t), outbox: newTable(t)}
-		p.relay = startRelay(t, p.outbox.env(b.url()))
-		p.relay.awaitReady()
-		pairs = append(pairs, p)
+}
+
+func brokerAt(t testing.TB, service, url string) broker {
+	t.Helper()
+	switch service {
+	case "kafka":
+		return newKafka(t, url)
+	case "nats":
+		return newNATS(t, url)
+	default:
+		return newRabbit(t, url)
 	}
+}
+
+func checkOutage(t *testing.T, set *ownServices, b broker) {
 	const rows, keys = 2000, 50
-	for _, p := range pairs {
-		p.outbox.insert(p.topic, 0, rows, keys)
-		p.outbox.awaitDrained()
-		set.run("stop", p.service)
-		p.outbox.insert(p.topic, rows, rows, keys)
-	}
+	topic, trial, outbox := b.topic(t), b.topic(t), newTable(t)
+	r := startRelay(t, outbox.env(b.url()))
+	r.awaitReady()
+	outbox.insert(topic, 0, rows, keys)
+	outbox.awaitDrained()
+	set.run("stop", b.name())
 	stopped := time.Now()
-	for _, p := range pairs {
-		p.relay.awaitNotReady("destination default")
-		if up := p.relay.metric(`destination_up{destination="default"}`); up != "0" {
-			t.Errorf("%s: destination_up is %q during the outage", p.service, up)
-		}
+	outbox.insert(topic, rows, rows, keys)
+	r.awaitNotReady("destination default")
+	if up := r.metric(`destination_up{destination="default"}`); up != "0" {
+		t.Errorf("destination_up is %q during the outage", up)
 	}
 	<-time.After(time.Until(stopped.Add(outage)))
-	for _, p := range pairs {
-		p.relay.mustRun()
-		if pending := p.outbox.count(isPending); pending != rows {
-			t.Errorf("%s: %d rows are pending during the outage, want %d", p.service, pending, rows)
-		}
-		if lines := len(p.relay.records("INFO")); lines > 40 {
-			t.Errorf("%s: %d lines of log until the end of the outage", p.service, lines)
-		}
+	r.mustRun()
+	if pending := outbox.count(isPending); pending != rows {
+		t.Errorf("%d rows are pending during the outage, want %d", pending, rows)
 	}
-	for _, p := range pairs {
-		set.run("up", p.service)
-		ready := time.Now()
-		await(t, p.service+": rows flow", func() bool { return p.outbox.count(isRelayed) > rows })
-		took := time.Since(ready)
-		p.outbox.awaitDrained()
-		t.Logf("%s: rows flowed %v after it was ready again, all within %v", p.service, took.Round(time.Millisecond), time.Since(ready).Round(time.Millisecond))
-		if took > 5*time.Second {
-			t.Errorf("%s: rows flowed only %v after it was ready", p.service, took)
-		}
-		p.relay.awaitReady()
-		p.outbox.checkUnspent(everyRow)
-		checkBounded(t, p.outbox, p.broker.received(t, p.topic), 1)
-		p.relay.stop()
+	if lines := len(r.records("INFO")); lines > 40 {
+		t.Errorf("%d lines of log until the end of the outage", lines)
 	}
+
+	started, taken := make(chan error, 1), make(chan time.Time, 1)
+	go func() {
+		_, err := set.Run(t.Context(), "up", b.name())
+		started <- err
+	}()
+	go func() { taken <- whenTaken(t, b, trial) }()
+	await(t, "rows flow", func() bool { return outbox.count(isRelayed) > rows })
+	flows := time.Now()
+	ready := <-taken
+	outbox.awaitDrained()
+	// The aim is a second, which the study outage in bench/ measures; other tests keep the machine busy here.
+	const soon = 3 * time.Second
+	if flows.Sub(ready) > soon {
+		t.Errorf("rows flowed only %v after another client's message was taken", flows.Sub(ready))
+	}
+	t.Logf("rows flowed %v after another client's message was taken, all within %v",
+		flows.Sub(ready).Round(time.Millisecond), time.Since(ready).Round(time.Millisecond))
+	if err := <-started; err != nil {
+		t.Fatal(err)
+	}
+	r.awaitReady()
+	outbox.checkUnspent(everyRow)
+	checkBounded(t, outbox, b.received(t, topic), 1)
+	r.stop()
+}
+
+// whenTaken returns when the broker first took a message from a client that has just connected.
+func whenTaken(t *testing.T, b broker, topic string) time.Time {
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for b.try(t, topic) != nil && t.Context().Err() == nil {
+		<-ticker.C
+	}
+	return time.Now()
 }

@@ -1,6 +1,8 @@
 package e2e
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -63,6 +65,31 @@ func (b *rabbitBroker) create(t testing.TB, topic string) {
 			_, _ = channel.QueueDelete(topic, false, false, false)
 		}
 	})
+}
+
+func (b *rabbitBroker) try(t testing.TB, topic string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), tryTime)
+	defer cancel()
+	conn, err := amqp091.Dial(b.address)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	channel, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	if err := channel.Confirm(false); err != nil {
+		return err
+	}
+	confirm, err := channel.PublishWithDeferredConfirm("", topic, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent})
+	if err != nil {
+		return err
+	}
+	if taken, err := confirm.WaitContext(ctx); err != nil || !taken {
+		return errors.Join(err, errors.New("not confirmed"))
+	}
+	return nil
 }
 
 // received empties the queue, up to a marker that it puts at the end, because the count of messages that a

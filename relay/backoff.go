@@ -31,8 +31,8 @@ func bound(least, most time.Duration, n int64) time.Duration {
 
 // pause returns how long to wait after the nth failure in a row of something that costs no attempt: an
 // outage, a missing topic, an unreachable database. The bound is short, so that rows flow within
-// a second of recovery.
+// a second of recovery, together with the pause of a publisher that has just failed to connect.
 func pause(n int) time.Duration {
-	most := bound(50*time.Millisecond, time.Second, int64(n))
+	most := bound(50*time.Millisecond, 500*time.Millisecond, int64(n))
 	return most/2 + rand.N(most/2)
 }

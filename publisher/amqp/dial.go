@@ -19,7 +19,11 @@ const (
 	dialTimeout = 5 * time.Second // for each host, the AMQP handshake included
 	heartbeat   = 10 * time.Second
 	backoffMin  = 50 * time.Millisecond
-	backoffMax  = time.Second
+	// backoffQuiet is the longest while nobody answers, which a broker that comes back should not wait for: rows
+	// are to flow within a second of its return, and whoever calls has a backoff of its own.
+	backoffQuiet = 250 * time.Millisecond
+	// backoffMax is the longest while somebody refuses us, and logs that each time.
+	backoffMax = time.Second
 )
 
 // connect returns the live connection or makes one. Soon after a failure it returns that failure.
@@ -77,7 +81,11 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 
 // fail begins or lengthens the time in which nobody dials.
 func (p *Publisher) fail(err error) {
-	p.backoff = min(max(2*p.backoff, backoffMin), backoffMax)
+	longest := backoffMax
+	if link, ok := errors.AsType[*linkError](err); ok && link.absent {
+		longest = backoffQuiet
+	}
+	p.backoff = min(max(2*p.backoff, backoffMin), longest)
 	p.remember(err)
 	p.retryAt = time.Now().Add(p.backoff/2 + rand.N(p.backoff/2))
 }

@@ -35,6 +35,7 @@ type linkError struct {
 	address string
 	found   string
 	remedy  string
+	absent  bool // nobody answers, or what answers is about to start or to end
 }
 
 func (e *linkError) Error() string {
@@ -87,9 +88,9 @@ func (a *attempt) reason(err error) *linkError {
 	case dns:
 		return &linkError{short: "unknown host", found: "its host name cannot be resolved", remedy: "check the host in the publish URL"}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &linkError{short: "connection refused", found: "nothing listens there", remedy: "check that it runs, and host and port in the publish URL"}
+		return &linkError{short: "connection refused", absent: true, found: "nothing listens there", remedy: "check that it runs, and host and port in the publish URL"}
 	case network.TimedOut(err), network.TimedOut(ended):
-		return &linkError{short: "no answer", found: "it does not answer",
+		return &linkError{short: "no answer", absent: true, found: "it does not answer",
 			remedy: "check the network, host and port in the publish URL (AMQP is usually on 5672, with TLS on 5671), and whether it should be amqp:// or amqps://"}
 	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
 		// The alert that says why may be lost when the peer closes over what we have sent already.
@@ -100,7 +101,7 @@ func (a *attempt) reason(err error) *linkError {
 	case errors.Is(err, amqp091.ErrVhost):
 		return &linkError{short: "vhost refused", found: fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost), remedy: "check the vhost in the publish URL"}
 	case network.Ended(err), network.Ended(ended), isServer:
-		return &linkError{short: "handshake ended", found: "it ended the connection during the handshake", remedy: a.otherScheme()}
+		return &linkError{short: "handshake ended", absent: true, found: "it ended the connection during the handshake", remedy: a.otherScheme()}
 	default:
 		return a.tls(err)
 	}
