@@ -175,6 +175,7 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 		c.tags[channel] = 0
 		c.method(channel, 20, 11, []byte{0, 0, 0, 0})
 	case [2]uint16{20, 40}: // channel close
+		delete(c.tags, channel)
 		c.method(channel, 20, 41, nil)
 	case [2]uint16{20, 41}: // channel close-ok
 		delete(c.closed, channel)
