@@ -64,8 +64,8 @@ func (o *ownBroker) rotatedPassword(t *testing.T) {
 
 	o.ctl(t, "change_password", "rotating", "second")
 	want(t, "a message on the connection that is there", publish(), publisher.Accepted)
+	o.ctl(t, "close_all_user_connections", "rotating", "rotation")
 	await(t, func() bool {
-		o.ctl(t, "close_all_user_connections", "rotating", "rotation") // it learns of connections a little later
 		err := publish()
 		return err != nil && publisher.ShortOf(err) == "login refused"
 	})
@@ -94,8 +94,8 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 
 	stranger := o.authority.Issue(t, publishertest.Leaf{Name: "stranger"})
 	current.Store(&stranger.Pair)
+	o.ctl(t, "close_all_user_connections", "certified", "rotation")
 	await(t, func() bool {
-		o.ctl(t, "close_all_user_connections", "certified", "rotation") // it learns of connections a little later
 		err := publish()
 		return err != nil && publisher.ShortOf(err) == "login refused"
 	})

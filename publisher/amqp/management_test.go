@@ -213,10 +213,10 @@ func TestExamineManagementMistakes(t *testing.T) {
 func (o *ownBroker) managedExamined(t *testing.T) {
 	topic := o.harness.Topic(t)
 	config := o.harness.config()
-	for name, tag := range map[string]string{"untagged": "", "looker": "management", "monitor": "monitoring", "stranger": "monitoring"} {
+	for name, tag := range map[string]string{"untagged": "", "looker": "management", "monitor": "monitoring", "outsider": "monitoring"} {
 		o.ctl(t, "add_user", name, password)
 		o.ctl(t, "set_user_tags", name, tag)
-		if name != "stranger" {
+		if name != "outsider" {
 			o.ctl(t, "set_permissions", name, ".*", ".*", ".*")
 		}
 	}
@@ -224,7 +224,7 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 		"untagged": `warning management ` + o.management + `: it lets user "untagged" see nothing (Not management user)`,
 		"looker":   `warning cluster : user "looker" may not see the nodes`,
 		"monitor":  "ok cluster : nodes that run: 1",
-		"stranger": `warning durability queue "` + topic + `": the management interface does not show it`,
+		"outsider": `warning durability queue "` + topic + `": the management interface does not show it`,
 	} {
 		config.Management = func() (string, error) {
 			return "http://" + name + ":" + url.QueryEscape(password) + "@" + o.management, nil
