@@ -19,7 +19,7 @@ func newAMQP(d config.Destination, logger *slog.Logger, certificates *doctor.Cer
 		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Name: clientName, Logger: logger,
 		TLS: func() (*tls.Config, error) { return newTLS(d, certificates) },
 	}
-	if strings.Contains(c.Exchange, "{") { // a template, which the relay fills in
+	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in
 		c.Exchange, c.NamedExchanges = "", true
 	}
 	if d.AMQPManagement.IsSet() {

@@ -96,7 +96,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		if d.Profile, err = newProfile(configured); err != nil {
 			return a, err
 		}
-		if strings.Contains(configured.AMQPExchange, "{") {
+		if strings.ContainsAny(configured.AMQPExchange, "{}") {
 			exchange, extra, err := relay.ParseTemplate(configured.AMQPExchange, settings.Outbox.Extra)
 			if err != nil {
 				return a, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -12,6 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/doctor"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 func doctorCommand() *cobra.Command {
@@ -113,6 +115,9 @@ func contradictions(c *config.Config) []publisher.Finding {
 		warn("OUTBOX_POLL_INTERVAL", "lower it, or set OUTBOX_LISTEN_CHANNEL", "it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
 	}
 	for _, d := range c.Destinations {
+		if topic, _, err := relay.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}") {
+			warn("OUTBOX_TOPIC", "write single braces around a column's name", "it is %s for destination %s, where doubled braces stand for braces: every row has the same topic", d.Topic, d.Name)
+		}
 		if d.PublishTimeout > c.OwnerTTL {
 			warn("OUTBOX_PUBLISH_TIMEOUT", "lower it, or raise OUTBOX_OWNER_TTL", "it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership does", d.PublishTimeout, d.Name, c.OwnerTTL)
 		}

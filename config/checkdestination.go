@@ -122,12 +122,16 @@ func checkTemplate(template string) error {
 		if open < 0 {
 			return nil
 		}
+		if strings.HasPrefix(rest[open+1:], rest[open:open+1]) { // a brace itself
+			rest = rest[open+2:]
+			continue
+		}
 		name, behind, closed := strings.Cut(rest[open+1:], "}")
 		switch {
 		case rest[open] == '}':
-			return errors.New("has a } without its {; write {topic} or {COLUMN}")
+			return errors.New("has a } without its {; write {topic} or {COLUMN}, or }} for a brace")
 		case !closed || strings.Contains(name, "{"):
-			return errors.New("has a { without its }; write {topic} or {COLUMN}")
+			return errors.New("has a { without its }; write {topic} or {COLUMN}, or {{ for a brace")
 		case strings.TrimSpace(name) == "":
 			return errors.New("has an empty {}; write {topic} or {COLUMN}")
 		}

@@ -92,12 +92,12 @@ type Destination struct {
 	// Topics are patterns as path.Match reads them; empty means every topic.
 	Topics     []string `envconfig:"TOPICS" only:"destination" unset:"every topic" desc:"topics that go to this destination, such as order.*,invoice.*; only for a named destination"`
 	PublishURL Secret   `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
-	Topic      string   `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values"`
+	Topic      string   `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values, {{ and }} for braces"`
 	Profile    string   `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format: plain, cloudevents, debezium (then the topic is outbox.event.{topic} unless given) or phoenix_micro (then the exchange is phoenix_micro unless given)"`
 	// CloudEventsSource is empty unless the profile is cloudevents.
 	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/ and the table's name" desc:"the attribute source of profile cloudevents, a URI reference"`
 	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
-	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}"`
+	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}; {{ and }} stand for braces"`
 	AMQPMechanism      string        `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or auth_mechanism in the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL" desc:"PLAIN, AMQPLAIN or EXTERNAL; EXTERNAL logs in with the client certificate, OUTBOX_TLS_CERT"`
 	AMQPHeaderTypes    string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json" desc:"text sends header values that are not strings as text, as on every broker; json sends numbers, true, false, null, arrays and objects as AMQP fields of their own types"`
 	AMQPManagement     Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp" desc:"RabbitMQ's management interface, http://h:15672 or https://user:pass@h:15671, which only doctor asks, for queue types, bindings and the state of the cluster; user and password are those of OUTBOX_PUBLISH_URL unless given"`

@@ -123,6 +123,14 @@ func TestManagementTLS(t *testing.T) {
 	}
 }
 
+// Doubled braces stand for braces.
+func TestBracesInTemplates(t *testing.T) {
+	t.Parallel()
+	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_TOPIC={{{a}}}{{b", "OUTBOX_AMQP_EXCHANGE=}}{topic}{{"); problems != nil {
+		t.Error(problems)
+	}
+}
+
 func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{

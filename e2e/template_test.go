@@ -37,11 +37,14 @@ func TestUnusableTemplate(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 10, 2)
-	for _, template := range []string{"a{b", "a}b", "a{}", "{a{b}}", "{{topic}}"} {
+	for _, template := range []string{"a{b", "a}b", "a{}", "{a{b}}", "{{topic}"} {
 		code, _, problems := runCommand(t, outbox.env("stdout:", "OUTBOX_TOPIC="+template), "run")
 		if code != 2 || !strings.Contains(problems, "OUTBOX_TOPIC") || !strings.Contains(problems, "write {topic} or {COLUMN}") {
 			t.Errorf("%s: status %d: %s", template, code, problems)
 		}
+	}
+	if d := doctor(t, outbox.env("stdout:", "OUTBOX_TOPIC={{topic}}")); !d.says("warning", "settings", "OUTBOX_TOPIC", "{{topic}}", "single braces") {
+		t.Errorf("for doubled braces doctor says %+v", d.worse())
 	}
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_TOPIC={tenant}.{topic}"))
 	r.awaitNotReady("no column tenant", "{tenant}")

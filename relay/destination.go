@@ -58,28 +58,36 @@ const (
 	literal     = -2
 )
 
-// ParseTemplate reads a template such as "{topic}" or "shop.{tenant}.{topic}". The columns that it
-// names besides topic are added to extra, if they are not there yet.
+// ParseTemplate reads a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. The
+// columns that it names besides topic are added to extra, if they are not there yet.
 func ParseTemplate(text string, extra []string) (Template, []string, error) {
 	if text == "{topic}" || text == "" {
 		return Template{}, extra, nil
 	}
 	var t Template
+	var fixed strings.Builder
 	for rest := text; rest != ""; {
-		before, after, found := strings.Cut(rest, "{")
-		if strings.Contains(before, "}") {
-			return t, extra, fmt.Errorf("template %q: a } without its {", text)
-		}
-		if before != "" {
-			t.parts = append(t.parts, part{text: before, column: literal})
-		}
-		if !found {
+		at := strings.IndexAny(rest, "{}")
+		if at < 0 {
+			fixed.WriteString(rest)
 			break
 		}
-		name, behind, closed := strings.Cut(after, "}")
+		brace := rest[at : at+1]
+		fixed.WriteString(rest[:at])
+		rest = rest[at+1:]
+		if strings.HasPrefix(rest, brace) {
+			fixed.WriteString(brace)
+			rest = rest[1:]
+			continue
+		}
+		if brace == "}" {
+			return t, extra, fmt.Errorf("template %q: a } without its {", text)
+		}
+		name, behind, closed := strings.Cut(rest, "}")
 		if !closed || name == "" || strings.Contains(name, "{") {
 			return t, extra, fmt.Errorf("template %q: write {topic} or {column}", text)
 		}
+		t.flush(&fixed)
 		rest = behind
 		if name == "topic" {
 			t.parts = append(t.parts, part{column: columnTopic})
@@ -97,7 +105,21 @@ func ParseTemplate(text string, extra []string) (Template, []string, error) {
 		}
 		t.parts = append(t.parts, part{text: name, column: index})
 	}
+	t.flush(&fixed)
 	return t, extra, nil
+}
+
+// flush adds the text that was gathered, if any, as a part.
+func (t *Template) flush(fixed *strings.Builder) {
+	if fixed.Len() > 0 {
+		t.parts = append(t.parts, part{text: fixed.String(), column: literal})
+		fixed.Reset()
+	}
+}
+
+// Fixed reports whether the template gives the same text for every row.
+func (t Template) Fixed() bool {
+	return len(t.parts) == 1 && t.parts[0].column == literal
 }
 
 // address writes into a row's message where it goes on the broker.
