@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -86,21 +85,8 @@ func TestDoctorTable(t *testing.T) {
 func TestDoctorRights(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
-	role := "d" + outbox.Name
-	outbox.Exec(t, "create role "+role+" login")
-	t.Cleanup(func() {
-		for _, statement := range []string{"drop owned by " + role, "drop role " + role} {
-			if _, err := outbox.Pool.Exec(context.Background(), statement); err != nil {
-				t.Errorf("%s: %v", statement, err)
-			}
-		}
-	})
-	base, err := url.Parse(outbox.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	base.User = url.User(role)
-	env := settings{"OUTBOX_DATABASE_URL=" + base.String(), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	role := outbox.NewRole(t)
+	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
 	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", role, "outbox-relay grants --role "+role) {
 		t.Errorf("%+v", d.errors())
 	}

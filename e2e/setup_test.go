@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"context"
 	"net/url"
 	"strings"
 	"testing"
@@ -174,25 +173,9 @@ func TestMissingRight(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 100, 10)
-	role := "r" + outbox.Name
-	outbox.Exec(t, "create role "+role+" login")
-	var r *relay
-	t.Cleanup(func() {
-		r.kill()
-		// The schema is dropped later, and what the role may do in it must go first.
-		for _, statement := range []string{"drop owned by " + role, "drop role " + role} {
-			if _, err := outbox.Pool.Exec(context.Background(), statement); err != nil {
-				t.Errorf("%s: %v", statement, err)
-			}
-		}
-	})
-	base, err := url.Parse(outbox.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	base.User = url.User(role)
-	env := settings{"OUTBOX_DATABASE_URL=" + base.String(), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
-	r = startRelay(t, env)
+	role := outbox.NewRole(t)
+	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	r := startRelay(t, env)
 	r.awaitNotReady(role, "outbox-relay grants --role "+role)
 	t.Log(r.get("/readyz"))
 	code, grants, problems := runCommand(t, env, "grants", "--role", role)

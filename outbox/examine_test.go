@@ -1,12 +1,9 @@
 package outbox
 
 import (
-	"context"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -148,20 +145,8 @@ func TestExamineRights(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, recommended())
-	role := s.Name + "_role"
-	s.Exec(t, "create role "+role+" login")
-	t.Cleanup(func() {
-		if _, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role); err != nil {
-			t.Error(err)
-		}
-	})
-	config := s.Pool.Config()
-	config.ConnConfig.RuntimeParams["role"] = role
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	role := s.NewRole(t)
+	pool := s.PoolAs(t, role)
 	name := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}}
 	look := func() (*Table, []publisher.Finding) {
 		table, found, err := Examine(t.Context(), pool, name, "")

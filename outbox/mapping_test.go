@@ -1,12 +1,9 @@
 package outbox
 
 import (
-	"context"
 	"errors"
 	"strings"
 	"testing"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -49,21 +46,8 @@ func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeA)
-	role := s.Name + "_role"
-	s.Exec(t, "create role "+role+" login")
-	t.Cleanup(func() {
-		_, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role)
-		if err != nil {
-			t.Error(err)
-		}
-	})
-	config := s.Pool.Config()
-	config.ConnConfig.RuntimeParams["role"] = role
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
+	role := s.NewRole(t)
+	pool := s.PoolAs(t, role)
 	for _, step := range []struct{ grant, want string }{
 		{"", "no right to use schema"},
 		{"grant usage on schema " + s.Name, "may not read column id"},

@@ -2,14 +2,11 @@ package relay
 
 import (
 	"bytes"
-	"context"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -23,22 +20,10 @@ func TestLostRight(t *testing.T) {
 			t.Parallel()
 			s, b := pgtest.New(t), publishertest.NewBroker()
 			s.Exec(t, pgtest.ShapeA)
-			role := s.Name + "_role"
-			s.Exec(t, "create role "+role)
-			t.Cleanup(func() {
-				if _, err := s.Pool.Exec(context.WithoutCancel(t.Context()), "drop owned by "+role+"; drop role "+role); err != nil {
-					t.Error(err)
-				}
-			})
+			role := s.NewRole(t)
 			s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
 			s.Exec(t, "grant select, update on outbox_messages to "+role)
-			config := s.Pool.Config()
-			config.ConnConfig.RuntimeParams["role"] = role
-			pool, err := pgxpool.NewWithConfig(t.Context(), config)
-			if err != nil {
-				t.Fatal(err)
-			}
-			t.Cleanup(pool.Close)
+			pool := s.PoolAs(t, role)
 			r := replica(t, s, b, func(c *Config) { c.Pool = pool })
 			start(t, r)
 			s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)

@@ -1,0 +1,50 @@
+package pgtest
+
+import (
+	"context"
+	"net/url"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// NewRole makes a role that may log in and nothing else. It goes when the test ends, with its rights and before the
+// schema; what was started later with this role must have ended by then.
+func (s *Schema) NewRole(t testing.TB) (name string) {
+	t.Helper()
+	name = s.Name + "_role"
+	s.Exec(t, "create role "+name+" login")
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if _, err := s.Pool.Exec(ctx, "drop owned by "+name+"; drop role "+name); err != nil {
+			t.Errorf("drop role %s: %v", name, err)
+		}
+	})
+	return name
+}
+
+// PoolAs returns a pool whose sessions have the rights of a role.
+func (s *Schema) PoolAs(t testing.TB, role string) *pgxpool.Pool {
+	t.Helper()
+	config := s.Pool.Config()
+	config.ConnConfig.RuntimeParams["role"] = role
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// URLAs returns the schema's address for a role that logs in without a password.
+func (s *Schema) URLAs(t testing.TB, role string) string {
+	t.Helper()
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.User = url.User(role)
+	return u.String()
+}
