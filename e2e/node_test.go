@@ -25,6 +25,9 @@ type node struct {
 	gone    chan struct{} // closed when the process has ended
 }
 
+// startPatience is how long a node may take to start, as in dev/services.sh.
+const startPatience = 90 * time.Second
+
 // newNode makes a server that is not started yet. Its processes end with the test, and with the process
 // of the tests however that ends.
 func newNode(t testing.TB, name string) *node {
@@ -80,7 +83,7 @@ func (n *node) logged() string {
 // awaitLog waits until the server's log has the words.
 func (n *node) awaitLog(words string) {
 	n.t.Helper()
-	await(n.t, n.name+" says "+words, func() bool {
+	awaitWithin(n.t, startPatience, n.name+" says "+words, func() bool {
 		n.mustRun()
 		return strings.Contains(n.logged(), words)
 	})

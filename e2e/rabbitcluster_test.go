@@ -64,7 +64,7 @@ func newRabbitCluster(t testing.TB) *rabbitCluster {
 // awaitNode waits until a node takes connections.
 func (c *rabbitCluster) awaitNode(t testing.TB, i int) {
 	t.Helper()
-	await(t, c.nodes[i].name+" takes connections", func() bool {
+	awaitWithin(t, startPatience, c.nodes[i].name+" takes connections", func() bool {
 		c.nodes[i].mustRun()
 		conn, err := amqp091.Dial(c.urls[i])
 		if err == nil {
