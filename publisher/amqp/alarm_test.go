@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"fmt"
+	"net/url"
 	"strings"
 	"sync"
 	"testing"
@@ -112,6 +113,40 @@ func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 		t.Errorf("%d messages and one arrived as %d, with %d unknown outcomes", len(messages), len(got), unknown)
 	}
 	inOrder(t, got, messages)
+}
+
+// refusedAfterAlarm takes away the right to write while it is tried out whether an alarm is over: the broker then
+// answers the trial with access-refused, which is an answer. Rows are held for their right alone.
+func (o *ownBroker) refusedAfterAlarm(t *testing.T) {
+	o.ctl(t, "add_user", "revoked", password)
+	allow := func(write string) { o.ctl(t, "set_permissions", "revoked", ".*", write, ".*") }
+	allow(".*")
+	topic := o.harness.Topic(t)
+	config := o.harness.config()
+	config.URL = func() (string, error) {
+		return strings.Replace(o.harness.url, "guest:guest", "revoked:"+url.QueryEscape(password), 1), nil
+	}
+	p := amqp.New(config)
+	defer p.Close()
+	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] }
+	want(t, "a message before", publish(), publisher.Accepted)
+
+	o.ctl(t, "set_vm_memory_high_watermark", "0.0001")
+	end := sync.OnceFunc(func() { o.ctl(t, "set_vm_memory_high_watermark", "0.4") })
+	defer end()
+	lose(t, p, topic)
+	blocked(t, p, topic, "low on memory")
+	allow("^$")
+	blocked(t, p, topic, "low on memory")
+	end()
+	await(t, func() bool { return p.Ping(within(t, 10*time.Second)) == nil })
+	err := publish()
+	want(t, "a message without the right", err, publisher.Topology)
+	if publisher.ScopeOf(err) != publisher.ScopeTopic {
+		t.Errorf("the answer reaches %v, want the topic: %v", publisher.ScopeOf(err), err)
+	}
+	allow(".*")
+	await(t, func() bool { return publish() == nil })
 }
 
 // inOrder checks that the first copies of each key's messages arrived in order, and of every message one.

@@ -1,0 +1,62 @@
+package e2e
+
+import (
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAlarm: RabbitMQ raises an alarm of memory while rows flow, and reads nothing more from those who publish. Nothing
+// is spent, readiness and doctor name the reason, and rows flow at once when it is over.
+func TestAlarm(t *testing.T) {
+	t.Parallel()
+	set := newServices(t, "alarm", 1625, "SERVICES_MODE=native")
+	set.run("up", "rabbitmq")
+	watermark := func(share string) {
+		t.Helper()
+		ctl := exec.Command(filepath.Join(set.Dir, "bin", "rabbitmqctl"), "set_vm_memory_high_watermark", share)
+		if out, err := ctl.CombinedOutput(); err != nil {
+			t.Fatalf("rabbitmqctl: %v: %s", err, out)
+		}
+	}
+	b := newRabbit(t, set.address("TEST_AMQP_URL"))
+	topic, outbox := b.topic(t), newTable(t)
+	const rows, keys = 2000, 50
+	env := outbox.env(b.url(), "OUTBOX_PUBLISH_TIMEOUT=1s", "OUTBOX_AMQP_MANAGEMENT_URL="+set.address("TEST_AMQP_MANAGEMENT_URL"))
+	r := startRelay(t, env)
+	r.awaitReady()
+	outbox.insert(topic, 0, rows, keys)
+	outbox.awaitDrained()
+
+	watermark("0.0001")
+	outbox.insert(topic, rows, rows, keys)
+	const reason = "has blocked publishing (low on memory)"
+	r.awaitNotReady(reason, "free memory")
+	await(t, "doctor names the node, which the management interface learns some seconds later", func() bool {
+		d := doctor(t, env)
+		return d.says("error", "alarms", reason) && d.says("error", "alarms", "outbox@localhost", "alarm of memory")
+	})
+	awaitRetries(t, r)
+	if up := r.metric(`destination_up{destination="default"}`); up != "0" {
+		t.Errorf("destination_up is %q during the alarm", up)
+	}
+	if pending := outbox.count(isPending); pending != rows {
+		t.Errorf("%d rows are pending during the alarm, want %d", pending, rows)
+	}
+	outbox.checkUnspent(everyRow)
+	if said := strings.Count(r.logged(), "low on memory"); said > 5 {
+		t.Errorf("%d lines of log tell of the alarm", said)
+	}
+
+	watermark("0.4")
+	over := time.Now()
+	await(t, "rows flow", func() bool { return outbox.count(isRelayed) > rows })
+	t.Logf("rows flowed %v after the alarm was over", time.Since(over).Round(time.Millisecond))
+	outbox.awaitDrained()
+	r.awaitReady()
+	outbox.checkUnspent(everyRow)
+	checkBounded(t, outbox, b.received(t, topic), 1)
+	r.stop()
+}
