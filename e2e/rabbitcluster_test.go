@@ -41,7 +41,8 @@ func newRabbitCluster(t testing.TB) *rabbitCluster {
 				"cluster_formation.classic_config.nodes.1 = n0@localhost",
 				"disk_free_limit.absolute = 100MB",
 			}, "\n")),
-			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
+			// Without a shell in between that would outlive it.
+			"RABBITMQ_ALLOW_INPUT=true", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
 		}
 		host := fmt.Sprint("127.0.0.1:", ports[i])
 		c.nodes, hosts = append(c.nodes, n), append(hosts, host)
