@@ -84,6 +84,16 @@ func (c *natsCluster) awaitInSync(t testing.TB, topic string) {
 	})
 }
 
+// awaitServed waits until the topic's stream can be consumed: the cluster has a leader of its own, later perhaps
+// than the stream.
+func (c *natsCluster) awaitServed(t testing.TB, topic string) {
+	t.Helper()
+	await(t, "consumers can be made", func() bool {
+		_, err := c.js.CreateConsumer(t.Context(), streamOf(topic), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+		return err == nil
+	})
+}
+
 // TestNATSCluster kills servers of a cluster under a relay that drains. With the stream's leader away another
 // takes over; without two of three there is no quorum, and the rows wait until the two are back.
 func TestNATSCluster(t *testing.T) {
@@ -123,6 +133,8 @@ func TestNATSCluster(t *testing.T) {
 	if took > 5*time.Second {
 		t.Errorf("rows flowed only %v after the stream had a leader", took)
 	}
+	c.awaitInSync(t, topic)
+	c.awaitServed(t, topic)
 	checkBounded(t, f.table, c.received(t, topic), 2)
 	f.checkUnspent(everyRow)
 	f.relay.stop()
