@@ -88,6 +88,11 @@ func (l *link) readInfo(m *nats.Msg) error {
 		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
 			"what answers for JetStream at NATS server %s is not JetStream: %w", l.server.address, err)
 	}
+	const noLeader = 10008
+	if info.Error != nil && info.Error.ErrCode == noLeader {
+		return publisher.UnavailableError(publisher.ScopeDestination, "no quorum",
+			"JetStream at NATS server %s has no leader (error %d): most of the servers of its cluster are away", l.server.address, noLeader)
+	}
 	if info.Error != nil {
 		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
 			"JetStream at NATS server %s cannot be used: %s (error %d): check that it is on, in the server and for the account",
