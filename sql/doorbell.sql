@@ -3,8 +3,8 @@
 -- A sleeping relay holds an advisory lock shared. The trigger's condition tries to take it exclusively: if it
 -- can, nobody sleeps and nothing is sent, since a NOTIFY in each transaction would make commits in the
 -- whole cluster wait for one another. The lock is the session's and given back at once; held to the
--- end of the transaction, writers would take each other for a sleeping relay. Two writers can still meet
--- there, hence the second try. The function is called only to notify.
+-- end of the transaction, writers would take each other for a sleeping relay. The function is called only if
+-- the lock is taken, and tries again, since another writer gives it back within some microseconds.
 --
 -- A notification is sent when the transaction commits. A row that commits just after the relay went
 -- to sleep, in a transaction that inserted it before that, waits for the next poll.
@@ -14,9 +14,18 @@
 --   drop function {function}();
 create or replace function {function}() returns trigger
   language plpgsql
+  set search_path = pg_catalog, pg_temp
 as $$
+declare
+  lock constant bigint := hashtextextended('outbox-relay:doorbell', tg_relid::bigint);
 begin
-  perform pg_catalog.pg_notify(tg_argv[0], '');
+  for try in 1..10 loop
+    if pg_try_advisory_lock(lock) then
+      perform pg_advisory_unlock(lock);
+      return null;
+    end if;
+  end loop;
+  perform pg_notify(tg_argv[0], '');
   return null;
 end
 $$;
@@ -24,9 +33,5 @@ $$;
 create or replace trigger outbox_relay_doorbell
   before insert on {table}
   for each statement
-  when (case
-    when pg_try_advisory_lock({lock}) then not pg_advisory_unlock({lock})
-    when pg_try_advisory_lock({lock}) then not pg_advisory_unlock({lock})
-    else true
-  end)
+  when (case when pg_try_advisory_lock({lock}) then not pg_advisory_unlock({lock}) else true end)
   execute function {function}({channel});
