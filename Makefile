@@ -20,7 +20,7 @@ export GOFLAGS += -buildvcs=false
 
 # Every Go module but the pinned tools: the relay itself, then those with servers and peers in them.
 MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod)))
-# Packages that wait for brokers cost little processor time, the race detector much.
+# Packages that wait for brokers cost little processor time, the race detector much. The tests of e2e mostly wait for other processes.
 GOTEST  := go test -race -p 2 -timeout 15m
 
 SERVICES := dev/services.sh
@@ -52,7 +52,8 @@ test: lint ## everything: linters, chart, all tests against real services
 test-go: build bin/helm ## go vet and go test -race of all modules; needs the TEST_ variables
 	@failed=0; for module in $(MODULES); do \
 	  echo "== go test: $$module"; \
-	  (cd $$module && go vet ./... && $(GOTEST) ./...) || failed=1; \
+	  flags=; if [ $$module = e2e ]; then flags='-parallel 4'; fi; \
+	  (cd $$module && go vet ./... && $(GOTEST) $$flags ./...) || failed=1; \
 	done; \
 	echo "== random schedules, without the race detector ten times as many"; \
 	go test -count=1 -run 'TestRandom|TestStuckKey' ./relay || failed=1; \

@@ -26,6 +26,7 @@ func TestMetrics(t *testing.T) {
 	r := startRelay(t, outbox.env(b.url()))
 	r.awaitReady()
 	await(t, "listener_up", func() bool { return r.metric("listener_up") == "1" })
+	await(t, "the first read", func() bool { return r.metric(`stage_duration_seconds_count{stage="fetch"}`) != "" })
 	_, body := r.get("/metrics")
 	const golden = "testdata/metrics.txt"
 	got := series(body)

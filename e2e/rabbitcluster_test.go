@@ -34,7 +34,7 @@ func newRabbitCluster(t testing.TB) *rabbitCluster {
 		n.env = []string{
 			"HOME=" + n.dir, "RABBITMQ_NODENAME=" + n.name, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", fmt.Sprint("RABBITMQ_NODE_PORT=", ports[i]),
 			fmt.Sprint("RABBITMQ_DIST_PORT=", ports[nodes+i]), fmt.Sprint("ERL_EPMD_PORT=", ports[2*nodes]), "ERL_EPMD_ADDRESS=127.0.0.1",
-			"RABBITMQ_MNESIA_BASE=" + n.dir, "RABBITMQ_LOGS=-", "RABBITMQ_PID_FILE=" + n.dir + "/pid",
+			"RABBITMQ_MNESIA_BASE=" + n.dir, "ERL_CRASH_DUMP=" + n.dir + "/crash", "RABBITMQ_LOGS=-", "RABBITMQ_PID_FILE=" + n.dir + "/pid",
 			"RABBITMQ_CONF_ENV_FILE=" + n.write("env.conf", ""), "RABBITMQ_ENABLED_PLUGINS_FILE=" + n.write("plugins", "[]."),
 			"RABBITMQ_CONFIG_FILE=" + n.write("rabbitmq.conf", strings.Join([]string{
 				"cluster_formation.peer_discovery_backend = classic_config",
@@ -57,6 +57,9 @@ func newRabbitCluster(t testing.TB) *rabbitCluster {
 	all.Env = append(all.Environ(), c.nodes[0].env...)
 	if out, err := all.CombinedOutput(); err != nil {
 		t.Fatalf("the nodes have not found each other: %v\n%s", err, out)
+	}
+	for i := range nodes { // one that is still starting does not survive the death of another
+		c.awaitNode(t, i)
 	}
 	c.rabbitBroker = newRabbit(t, "amqp://guest:guest@"+strings.Join(hosts, ",")+"/")
 	return c
