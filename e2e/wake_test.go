@@ -13,25 +13,28 @@ func TestWakes(t *testing.T) {
 	const insert = `insert into outbox_messages (topic, payload) values ('orders', '{}')`
 	for name, c := range map[string]struct {
 		source string // label of wakeups_total
-		setup  []string
 		wake   func(*relay, *table)
 	}{
-		"doorbell over HTTP": {"doorbell", []string{"OUTBOX_LISTEN_CHANNEL="}, func(r *relay, tb *table) {
+		"doorbell over HTTP": {"doorbell", func(r *relay, tb *table) {
 			tb.Exec(t, insert)
 			if status, _ := r.ask("POST", "/doorbell"); status != 202 {
 				t.Errorf("the doorbell answers %d", status)
 			}
 		}},
-		"notify": {"listen", nil, func(_ *relay, tb *table) {
+		"notify": {"listen", func(_ *relay, tb *table) {
 			tb.Exec(t, insert)
-			tb.Exec(t, "notify outbox_messages")
+			tb.Exec(t, "select pg_notify($1, '')", tb.Name)
 		}},
-		"doorbell trigger": {"listen", nil, func(_ *relay, tb *table) { tb.Exec(t, insert) }},
+		"doorbell trigger": {"listen", func(_ *relay, tb *table) { tb.Exec(t, insert) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			outbox := newTable(t)
-			env := outbox.env("stdout:", append(c.setup, "OUTBOX_POLL_INTERVAL=1h")...)
+			channel := outbox.Name // of its own: whoever notifies on the usual one would wake it
+			if c.source != "listen" {
+				channel = ""
+			}
+			env := outbox.env("stdout:", "OUTBOX_LISTEN_CHANNEL="+channel, "OUTBOX_POLL_INTERVAL=1h")
 			if name == "doorbell trigger" {
 				code, ddl, problems := runCommand(t, env, "schema", "--doorbell")
 				if code != 0 {
@@ -73,7 +76,7 @@ func TestWakesOfOneAmongSeveral(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			outbox := newTable(t)
-			env := outbox.env("stdout:", "OUTBOX_POLL_INTERVAL=1h")
+			env := outbox.env("stdout:", "OUTBOX_LISTEN_CHANNEL="+outbox.Name, "OUTBOX_POLL_INTERVAL=1h")
 			if trigger {
 				code, ddl, problems := runCommand(t, env, "schema", "--doorbell")
 				if code != 0 {
