@@ -75,6 +75,7 @@ const (
 	shortestPause  = time.Millisecond
 	awakePause     = 4 * time.Millisecond
 	awakeFor       = 100 * time.Millisecond
+	drowsyFor      = 20 * time.Millisecond
 	sweepEvery     = 5 * time.Second
 	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
 	walksPerSweep  = 8                      // while there is a backlog
@@ -204,10 +205,11 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 }
 
 // pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for
-// a short while after each row they stay short if writers can wake it afterwards.
+// a short while after each row they stay short if writers can wake it afterwards, and for a moment longer: a writer that looked just
+// before the relay went to sleep commits without waking it.
 func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	longest := f.interval
-	if wakeable && !f.idle(ended) {
+	if wakeable && !f.idle(ended.Add(-drowsyFor)) {
 		longest = min(longest, awakePause)
 	}
 	f.found += fresh

@@ -111,6 +111,32 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 }
 
+// A relay that has just gone to sleep still reads often for a moment: a writer that looked before commits without waking it.
+func TestReadsOftenWhileFallingAsleep(t *testing.T) {
+	started := time.Now()
+	const interval = 50 * time.Millisecond
+	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, interval, started)
+	poll := func(fresh int, now time.Time) (pause time.Duration) {
+		f.next(now, 1000, 1<<20)
+		f.read(readWalk, outbox.Page{}, now, now)
+		f.pace(fresh, now, true)
+		return f.due.Sub(now)
+	}
+	longest := poll(1, started)
+	for f.due.Sub(started) < awakeFor+drowsyFor {
+		longest = max(longest, poll(0, f.due))
+	}
+	if asleep := f.idle(f.due); !asleep || longest > awakePause {
+		t.Errorf("asleep %v, and the longest pause till then is %v", asleep, longest)
+	}
+	for range 10 {
+		longest = poll(0, f.due)
+	}
+	if longest != interval {
+		t.Errorf("then the pauses grow to %v", longest)
+	}
+}
+
 // While rows come in numbers, a hint does not bring the next read forward.
 func TestHintsGiveWayToTheFlow(t *testing.T) {
 	now := time.Now()
