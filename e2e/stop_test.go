@@ -15,6 +15,7 @@ func TestStop(t *testing.T) {
 		const stops = 3
 		for i := range stops {
 			r := startRelay(t, outbox.env(b.url()))
+			r.awaitReady() // so many may be relayed already, and a process that has just begun knows no signals
 			outbox.awaitRelayed(manyRows * (i + 1) / (stops + 2))
 			took := r.stop()
 			relayed := outbox.count(isRelayed)
