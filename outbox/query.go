@@ -86,7 +86,7 @@ func second(results *pgconn.MultiResultReader) (snapshot string, result *pgconn.
 	}
 	limits := results.ResultReader()
 	for limits.NextRow() {
-		snapshot = string(limits.Values()[5])
+		snapshot = string(limits.Values()[0])
 	}
 	if _, err := limits.Close(); err != nil || !results.NextResult() {
 		return "", nil // results.Close says why

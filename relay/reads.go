@@ -1,0 +1,185 @@
+package relay
+
+import (
+	"context"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
+)
+
+// request is a read to make.
+type request struct {
+	query  outbox.Query
+	kind   kind
+	reread []*block
+}
+
+// response is a request with its page.
+type response struct {
+	request
+	page           outbox.Page
+	failed         outbox.FailedPage // of a read of failed rows
+	err            error
+	cancelled      bool // the read was cut off, which says nothing about the database
+	started, ended time.Time
+}
+
+// readMore begins the next read, if there is something to read and room for it.
+func (l *loop) readMore(now time.Time) {
+	if l.reading || now.Before(l.retryRead) {
+		return
+	}
+	if query, ok := l.dispatch.failures.next(now); ok {
+		query.Shards = l.dispatch.shards.queried(l.dispatch.failures.begun)
+		l.reading = true
+		l.requests <- request{query: query, kind: readFailed}
+		return
+	}
+	if l.unchecked != nil || l.dispatch.shards.active == (owner.Set{}) {
+		return
+	}
+	if l.dispatch.rewound() {
+		l.feed.again()
+	}
+	if r, ok := l.reread(now); ok {
+		l.begin(r)
+		return
+	}
+	rows, bytes := l.dispatch.room()
+	if query, kind, ok := l.feed.next(now, rows, bytes); ok {
+		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
+		l.begin(request{query: query, kind: kind})
+	}
+}
+
+// reread returns the read of blocked keys whose time has come.
+func (l *loop) reread(now time.Time) (request, bool) {
+	rows, bytes := l.limits.Rows-len(l.dispatch.inFlight), l.limits.Bytes-l.dispatch.bytes
+	if rows <= 0 || bytes <= 0 || l.feed.lowered { // the walk may find older rows of the keys
+		return request{}, false
+	}
+	blocks := l.dispatch.rereads(now)
+	if len(blocks) == 0 {
+		return request{}, false
+	}
+	q := outbox.Query{Limit: min(rows, l.limits.Batch), Bytes: bytes}
+	if blocks[0].key.keyless {
+		for _, b := range blocks {
+			q.IDs = append(q.IDs, b.key.text)
+		}
+		return request{query: q, reread: blocks}, true
+	}
+	from := blocks[0].head
+	for _, b := range blocks {
+		q.Keys = append(q.Keys, b.key.text)
+		from = min(from, b.head)
+	}
+	// An older row of the key may have been committed since the walk came by, up to the bound of its late ones.
+	if low, ok := l.feed.low(); ok && l.dispatch.ordinal {
+		from = min(from, low.highest)
+		q.From = &from
+	}
+	return request{query: q, reread: blocks}, true
+}
+
+func (l *loop) begin(r request) {
+	l.dispatch.begin()
+	l.reading = true
+	l.requests <- r
+}
+
+// read makes the reads, one at a time.
+func (l *loop) read(ctx context.Context) {
+	for r := range l.requests {
+		started := time.Now()
+		limited, cancel := context.WithTimeout(ctx, statementTimeout)
+		answer := response{request: r, started: started}
+		if r.kind == readFailed {
+			answer.failed, answer.err = l.table.Failed(limited, r.query)
+		} else {
+			answer.page, answer.err = l.table.Read(limited, r.query)
+		}
+		cancel()
+		answer.cancelled, answer.ended = ctx.Err() != nil, time.Now()
+		l.responses <- answer
+	}
+}
+
+// taken takes the rows of a read.
+func (l *loop) taken(r response) {
+	l.reading = false
+	l.metrics.stage(stageFetch, r.ended.Sub(r.started))
+	if !r.cancelled {
+		l.database.read(r.err)
+	}
+	if r.kind != readFailed && (r.err != nil || l.dispatch.stopping) {
+		l.dispatch.failed(r.reread)
+	}
+	if r.err != nil {
+		l.failedReads++
+		l.retryRead = r.ended.Add(pause(l.failedReads))
+		l.feed.retry(l.retryRead)
+		if outbox.Changed(r.err) {
+			l.changed = r.err
+		}
+		return
+	}
+	l.failedReads = 0
+	switch {
+	case l.dispatch.stopping:
+	case r.kind == readFailed:
+		l.takenFailed(r)
+	case l.dispatch.failures.check(r.page, r.ended):
+		l.unchecked = &r
+	default:
+		l.take(r)
+	}
+}
+
+// takenFailed takes failed rows, and the page that waits for them. If keys are free now, the row for which they waited may be
+// missing in that page: it is read again.
+func (l *loop) takenFailed(r response) {
+	freed := l.dispatch.takeFailed(r.failed, r.started, r.ended)
+	if freed {
+		l.feed.sweepSoon(r.ended)
+	}
+	waited := l.unchecked
+	if waited == nil || l.dispatch.failures.afterwards {
+		return
+	}
+	l.unchecked = nil
+	if freed {
+		l.feed.nudge()
+		l.dispatch.failed(waited.reread)
+		return
+	}
+	l.take(*waited)
+}
+
+// take takes a page of pending rows.
+func (l *loop) take(r response) {
+	if r.reread != nil {
+		if low, _ := l.feed.low(); l.feed.missed(low, r.page.Snapshot) {
+			l.feed.nudge()
+			l.dispatch.failed(r.reread)
+			return
+		}
+		if n := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); n > 0 {
+			l.metrics.wakeup(sourceRetry)
+		}
+		return
+	}
+	if !l.feed.read(r.kind, r.page, r.started, r.ended) {
+		l.dispatch.failed(nil)
+		return
+	}
+	fresh := l.dispatch.take(r.page.Rows, nil, false, r.ended)
+	if r.kind == readWalk {
+		l.feed.pace(fresh, r.ended, l.doorbell.Up())
+		l.doorbell.Sleep(l.feed.idle(r.ended))
+	}
+	if fresh > 0 {
+		l.metrics.wakeup(sourcePoll)
+	}
+}
