@@ -115,7 +115,8 @@ func (f *failures) failedHere(r *row, written bool) {
 func (f *failures) blocks(k key) bool { return f != nil && !k.keyless && f.known.has(k) }
 
 // takeFailed takes a page of failed rows. After the last one the keys that wait and have none any more are read again.
-// It reports whether keys are free now, whose rows may be pending anywhere in the table.
+// It reports whether keys are free now. A row that was retried may be pending anywhere in the table, so the walk begins anew:
+// it must not meet the key's younger rows first.
 func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) (freed bool) {
 	f := d.failures
 	took := ended.Sub(started)
@@ -134,7 +135,9 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) 
 		d.logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them", "keys", len(f.found.heads))
 	}
 	f.found.merge(f.since)
-	freed = f.found.lacks(f.known)
+	if freed = f.found.lacks(f.known); freed {
+		d.rewind = true
+	}
 	if f.begun.Without(f.checked) != (owner.Set{}) {
 		f.unsure = ended.Add(unsureFor)
 	}
@@ -202,14 +205,14 @@ func (s *failedKeys) merge(other failedKeys) {
 	s.least = min(s.least, other.least)
 }
 
-// lacks reports whether a key of the other set, among those remembered one by one, is not in this one.
+// lacks reports whether a key of the other set is not in this one.
 func (s *failedKeys) lacks(other failedKeys) bool {
 	for text := range other.heads {
 		if !s.has(key{text: text}) {
 			return true
 		}
 	}
-	return false
+	return s.more.lacks(other.more)
 }
 
 func (s *failedKeys) has(k key) bool {

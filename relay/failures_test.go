@@ -244,7 +244,7 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 		const id = "k0-0"
 		s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
 		s.table.close()
-		cancel, done := s.startOn(&lateRetry{simTable: s.table, id: id})
+		cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: 1})
 		s.table.drained(t, time.Minute)
 		if got := relayedOf(s, "k0"); len(got) != 10 || got[0] != id {
 			t.Errorf("the key's rows were relayed as %v", got)
@@ -254,15 +254,41 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 	})
 }
 
-// lateRetry is a table in which a failed row is retried just after the first read of pending rows.
-type lateRetry struct {
-	*simTable
-	id   string
-	once sync.Once
+// A failed row is retried while the walk is on its way to younger rows of its key, none of which it has met. It begins anew and
+// meets the retried row first.
+func TestRetryDuringAWalk(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.destinations[0].BlockFailed = true
+		s.limits = Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
+		const id = "old"
+		s.table.insert(0, id, "key", "t")
+		s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
+		s.table.close()
+		for i := range int64(50) {
+			s.table.insert(i, "other"+strconv.FormatInt(i, 10), "", "t")
+		}
+		s.table.insert(50, "young", "key", "t")
+		cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: 3})
+		s.table.drained(t, time.Minute)
+		if got := relayedOf(s, "key"); len(got) != 2 || got[0] != id {
+			t.Errorf("the key's rows were relayed as %v", got)
+		}
+		cancel()
+		<-done
+	})
 }
 
-func (l *lateRetry) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	page, err := l.simTable.Read(ctx, q)
-	l.once.Do(func() { l.free(l.id, false) })
+// retryAt is a table in which a failed row is retried after so many reads of pending rows.
+type retryAt struct {
+	*simTable
+	id   string
+	read int
+}
+
+func (r *retryAt) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	page, err := r.simTable.Read(ctx, q)
+	if r.read--; r.read == 0 {
+		r.free(r.id, false)
+	}
 	return page, err
 }

@@ -270,9 +270,6 @@ func (f *feed) sweepTurn(now time.Time) bool {
 // sweeps reports whether there are sweeps. Where each walk begins at the beginning there is no need.
 func (f *feed) sweeps() bool { return f.table.Ordinal() && !f.table.Ranked() }
 
-// sweepSoon lets the next sweep begin at once: rows before the bound of recent rows may be pending again.
-func (f *feed) sweepSoon(now time.Time) { f.sweepDue = now }
-
 func (f *feed) endSweep(now time.Time) {
 	f.sweeping = false
 	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent, time.Minute)))

@@ -26,6 +26,16 @@ func (s *keySet) merge(other keySet) {
 	}
 }
 
+// lacks reports whether a key of the other set is not in this one.
+func (s keySet) lacks(other keySet) bool {
+	for i, bits := range other {
+		if s == nil && bits != 0 || s != nil && bits&^s[i] != 0 {
+			return true
+		}
+	}
+	return false
+}
+
 func (s keySet) has(k key) bool {
 	if s == nil {
 		return false
