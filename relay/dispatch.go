@@ -228,6 +228,7 @@ func (d *dispatch) rewound() bool {
 	if !d.rewind {
 		return false
 	}
+	d.dropVoid() // while it is known which keys were passed over
 	d.rewind, d.passed = false, nil
 	return true
 }

@@ -59,6 +59,20 @@ func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
 	}
 }
 
+// The queued rows of a key that is passed over are dropped before the walk begins anew, or one of them would go before those that a
+// worker has dropped already.
+func TestRowsPassedOverAreDroppedBeforeTheWalk(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(of("a", 1, 2), nil, false, now)
+	var h hold
+	h.fail(causeTopology, publisher.ErrClosed, now)
+	d.pass(&row{Row: &of("b", 3)[0], key: key{text: "k"}}, &h, now)
+	d.release(&h)
+	if !d.rewound() || len(d.inFlight) != 0 {
+		t.Errorf("%d rows in flight", len(d.inFlight))
+	}
+}
+
 // A row that was committed late goes before a queued one of its key with the same order value, such as a time in whole seconds,
 // if its id is smaller.
 func TestLateRowWithAnEqualOrderValue(t *testing.T) {
