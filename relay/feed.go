@@ -208,8 +208,8 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 // a short while after each row they stay short if writers can wake it afterwards, and for a moment longer: a writer that looked just
 // before the relay went to sleep commits without waking it.
 func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
-	longest := f.interval
-	if wakeable && !f.idle(ended.Add(-drowsyFor)) {
+	longest, awake := f.interval, wakeable && !f.idle(ended.Add(-drowsyFor))
+	if awake {
 		longest = min(longest, awakePause)
 	}
 	f.found += fresh
@@ -220,8 +220,11 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	}
 	// The shortest of the last reads tells what the table costs; a longer one may have met a busy machine.
 	rest := restShare * slices.Min(f.took[:])
-	if fresh > 0 && fresh <= flowRows && rest <= restShare*cheapRead {
+	switch cheap := rest <= restShare*cheapRead; {
+	case cheap && fresh > 0 && fresh <= flowRows:
 		rest /= restShare / flowShare
+	case cheap && fresh == 0 && awake:
+		rest = min(rest, awakePause) // nobody wakes the relay meanwhile
 	}
 	f.steady = fresh > flowRows && rest <= f.interval
 	f.due = ended.Add(max(f.pause, rest))

@@ -118,9 +118,10 @@ func TestReadsOftenWhileFallingAsleep(t *testing.T) {
 	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, interval, started)
 	poll := func(fresh int, now time.Time) (pause time.Duration) {
 		f.next(now, 1000, 1<<20)
-		f.read(readWalk, outbox.Page{}, now, now)
-		f.pace(fresh, now, true)
-		return f.due.Sub(now)
+		ended := now.Add(cheapRead / 2)
+		f.read(readWalk, outbox.Page{}, now, ended)
+		f.pace(fresh, ended, true)
+		return f.due.Sub(ended)
 	}
 	longest := poll(1, started)
 	for f.due.Sub(started) < awakeFor+drowsyFor {
