@@ -20,7 +20,7 @@ func newAMQP(d config.Destination, logger *slog.Logger, certificates *doctor.Cer
 		TLS: func() (*tls.Config, error) { return newTLS(d, certificates) },
 	}
 	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in
-		c.Exchange, c.NamedExchanges = "", true
+		c.Exchange = ""
 	}
 	if d.AMQPManagement.IsSet() {
 		c.Management = d.AMQPManagement.Read

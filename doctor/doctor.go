@@ -59,14 +59,14 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 
 // destinations examines all brokers at once, each within its time.
 func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Row) {
-	topics, lost := relay.Topics(d.Destinations, rows)
+	addresses, lost := relay.Addresses(d.Destinations, rows)
 	found := make([][]publisher.Finding, len(d.Destinations))
 	var group sync.WaitGroup
 	for i, to := range d.Destinations {
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, destinationTime)
 			defer cancel()
-			found[i] = examine(ctx, to.Publisher, topics[i])
+			found[i] = examine(ctx, to.Publisher, addresses[i])
 		})
 	}
 	group.Wait()
@@ -84,9 +84,9 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Row)
 }
 
 // examine asks a broker what there is to know of it.
-func examine(ctx context.Context, p publisher.Publisher, topics []string) []publisher.Finding {
+func examine(ctx context.Context, p publisher.Publisher, addresses []publisher.Address) []publisher.Finding {
 	if e, can := p.(publisher.Examiner); can {
-		return e.Examine(ctx, topics)
+		return e.Examine(ctx, addresses)
 	}
 	if err := p.Ping(ctx); err != nil {
 		return []publisher.Finding{failure("reach", "", "correct what the message says; the URL is in OUTBOX_PUBLISH_URL", "%s", oneLine(err))}

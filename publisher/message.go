@@ -25,6 +25,12 @@ type Message struct {
 	WireKey []byte
 }
 
+// An Address is where a message goes on its broker.
+type Address struct {
+	Topic    string // Kafka topic, NATS subject or AMQP routing key
+	Exchange string // AMQP exchange; empty leaves it to the publisher, as do all that are not AMQP
+}
+
 // A Header is one of the row's own headers. Names and values are UTF-8; what a broker cannot carry
 // it refuses as [Permanent].
 type Header struct {

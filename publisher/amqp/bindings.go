@@ -41,18 +41,21 @@ func (e *examination) askManagement(ctx context.Context, p *Publisher) bool {
 // mostQueues is how many queues are described: one exchange may have thousands.
 const mostQueues = 100
 
-// bindings looks for the queues of each routing key, and describes them.
-func (e *examination) bindings(ctx context.Context, topics []string) {
+// bindings looks for the queues of each route, given as routing keys by exchange, and describes them.
+func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 	r := &routes{management: e.management, exchanges: map[string]*exchangeInfo{}}
-	if e.exchange != "" && !e.describeExchange(ctx, r) {
-		return
-	}
-	by := map[string][]string{} // queues by topic
+	by := map[route][]string{} // queues that take it
 	all := map[string]*queueInfo{}
-	for _, topic := range topics {
-		for _, name := range e.destinations(ctx, r, topic) {
-			by[topic] = append(by[topic], name)
-			all[name] = nil
+	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
+		if exchange != "" && !e.describeExchange(ctx, r, exchange) {
+			continue
+		}
+		for _, key := range keys[exchange] {
+			to := route{exchange, key}
+			for _, name := range e.destinations(ctx, r, to) {
+				by[to] = append(by[to], name)
+				all[name] = nil
+			}
 		}
 	}
 	names := slices.Sorted(maps.Keys(all))
@@ -69,48 +72,51 @@ func (e *examination) bindings(ctx context.Context, topics []string) {
 		all[name] = q
 		e.describe(q)
 	}
-	for _, topic := range topics {
-		weak := func(name string) bool { return all[name] != nil && !all[name].lasts() }
-		if queues := by[topic]; len(queues) > 0 && !slices.ContainsFunc(queues, func(name string) bool { return !weak(name) }) {
-			e.Fail(checkDurability, fmt.Sprintf("%.100q", topic), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
+	weak := func(name string) bool { return all[name] != nil && !all[name].lasts() }
+	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
+		for _, key := range keys[exchange] {
+			to := route{exchange, key}
+			if queues := by[to]; len(queues) > 0 && !slices.ContainsFunc(queues, func(name string) bool { return !weak(name) }) {
+				e.Fail(checkDurability, e.subject(to), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
+			}
 		}
 	}
 }
 
-// describeExchange tells whether the exchange outlives a restart, and whether its routes can be followed.
-func (e *examination) describeExchange(ctx context.Context, r *routes) bool {
-	found, err := r.exchange(ctx, e.exchange)
+// describeExchange tells whether an exchange outlives a restart, and whether its routes can be followed.
+func (e *examination) describeExchange(ctx context.Context, r *routes, name string) bool {
+	found, err := r.exchange(ctx, name)
 	if err != nil {
-		e.unseen(checkExchange, e.exchange, err)
+		e.unseen(checkExchange, name, err)
 		return false
 	}
 	switch {
 	case !found.Durable:
-		e.Warn(checkDurability, e.exchange, "this exchange is not durable: after a restart of the broker it is gone, and rows are held", "declare it again as durable")
+		e.Warn(checkDurability, name, "this exchange is not durable: after a restart of the broker it is gone, and rows are held", "declare it again as durable")
 	case found.AutoDelete:
-		e.Warn(checkDurability, e.exchange, "this exchange is deleted when its last binding goes (auto-delete), and rows are held", "declare it again without auto-delete")
+		e.Warn(checkDurability, name, "this exchange is deleted when its last binding goes (auto-delete), and rows are held", "declare it again without auto-delete")
 	default:
-		e.Well(checkDurability, e.exchange, "this exchange is durable, of type "+found.Type)
+		e.Well(checkDurability, name, "this exchange is durable, of type "+found.Type)
 	}
-	if _, err := found.matcher(e.exchange); err != nil {
+	if _, err := found.matcher(name); err != nil {
 		e.unseen(checkTopic, "", err)
 		return false
 	}
 	return true
 }
 
-// destinations returns the queues that a routing key reaches.
-func (e *examination) destinations(ctx context.Context, r *routes, topic string) []string {
-	if e.exchange == "" {
-		return []string{topic} // which was looked for before
+// destinations returns the queues that a route reaches.
+func (e *examination) destinations(ctx context.Context, r *routes, to route) []string {
+	if to.exchange == "" {
+		return []string{to.topic} // which was looked for before
 	}
-	subject := fmt.Sprintf("%.100q", topic)
-	queues, err := r.queues(ctx, e.exchange, topic)
+	subject := e.subject(to)
+	queues, err := r.queues(ctx, to.exchange, to.topic)
 	switch {
 	case err != nil:
 		e.unseen(checkTopic, subject, err)
 	case len(queues) == 0:
-		e.Fail(checkTopic, subject, "no queue of exchange "+e.exchange+" takes this routing key, so its rows are held", "bind a queue for it")
+		e.Fail(checkTopic, subject, "no queue of exchange "+to.exchange+" takes this routing key, so its rows are held", "bind a queue for it")
 	default:
 		const most = 5
 		text := strings.Join(queues[:min(len(queues), most)], ", ")

@@ -1,9 +1,12 @@
 package amqp
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -30,10 +33,10 @@ const (
 
 var _ publisher.Examiner = (*Publisher)(nil)
 
-// Examine looks at the connection, the exchange and, on the default exchange, the queues; see
+// Examine looks at the connection, the exchanges and, on the default exchange, the queues; see
 // [publisher.Examiner]. AMQP does not tell how a queue is replicated, nor what is bound to an exchange:
 // that is asked of the management interface, where one is configured, and else said as well.
-func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Finding {
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
 	e := &examination{exchange: p.config.Exchange}
 	if !p.enter() {
 		e.unreachable(publisher.ErrClosed)
@@ -54,32 +57,48 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 	if !e.alarms(ctx) {
 		return e.Findings // a blocked connection answers nothing any more
 	}
-	if p.config.NamedExchanges {
-		e.Warn(checkExchange, "", "the rows name their exchange, and doctor does not look into them", "see that the exchanges exist and have queues bound to them; rows for one that is missing are held")
-		return e.Findings
-	}
-	if e.exchange != "" && !e.lookForExchange(ctx) {
-		return e.Findings
-	}
-	var there []string
-	for _, topic := range topics {
-		if e.topic(ctx, topic) {
-			there = append(there, topic)
-		}
-	}
+	there := e.routes(ctx, addresses)
 	switch {
 	case managed:
 		e.bindings(ctx, there)
-	case p.config.Management == nil && (len(topics) > 0 || e.exchange != ""):
+	case p.config.Management == nil && (len(addresses) > 0 || e.exchange != ""):
 		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell", "set OUTBOX_AMQP_MANAGEMENT_URL, or see with rabbitmqctl list_bindings and list_queues name type durable")
 	}
 	return e.Findings
 }
 
+// routes looks for the exchanges, and at the routes to them. It returns those that are there: routing keys by
+// exchange.
+func (e *examination) routes(ctx context.Context, addresses []publisher.Address) map[string][]string {
+	keys, there := map[string][]string{}, map[string][]string{}
+	if e.exchange != "" {
+		keys[e.exchange] = nil
+	}
+	for _, address := range addresses {
+		exchange := cmp.Or(address.Exchange, e.exchange)
+		keys[exchange] = append(keys[exchange], address.Topic)
+	}
+	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
+		if exchange != "" && !e.lookForExchange(ctx, exchange) {
+			continue
+		}
+		there[exchange] = slices.DeleteFunc(keys[exchange], func(key string) bool { return !e.route(ctx, route{exchange, key}) })
+	}
+	return there
+}
+
+// subject names a route, with the exchange if it is not the one that is configured.
+func (e *examination) subject(to route) string {
+	if to.exchange == e.exchange {
+		return fmt.Sprintf("%.100q", to.topic)
+	}
+	return fmt.Sprintf("%.100q on exchange %.100s", to.topic, to.exchange)
+}
+
 // An examination gathers findings.
 type examination struct {
 	conn       *connection
-	exchange   string
+	exchange   string // that is configured
 	management *management // nil when it does not answer
 	publisher.Findings
 }
@@ -171,32 +190,37 @@ func (e *examination) rehearse(ctx context.Context, exchange, topic string) erro
 	})
 }
 
-// lookForExchange tells whether the exchange is there.
-func (e *examination) lookForExchange(ctx context.Context) bool {
-	if err := e.conn.lookFor(ctx, e.exchange, publisher.ScopeDestination); err != nil {
+// lookForExchange tells whether an exchange is there.
+func (e *examination) lookForExchange(ctx context.Context, name string) bool {
+	subject := fmt.Sprintf("%.100s", name)
+	if err := checkExchangeName(name); err != nil {
+		e.Fail(checkExchange, subject, oneLine(err)+", so its rows fail", "correct the rows, or OUTBOX_AMQP_EXCHANGE")
+		return false
+	}
+	if err := e.conn.lookFor(ctx, name, publisher.ScopeDestination); err != nil {
 		if answer, ok := errors.AsType[*publisher.Error](err); ok && answer.Short == "no exchange" {
-			e.Fail(checkExchange, e.exchange, "it does not exist", "declare it, durable, or correct OUTBOX_AMQP_EXCHANGE")
+			e.Fail(checkExchange, subject, "it does not exist, so its rows are held", "declare it, durable, or correct OUTBOX_AMQP_EXCHANGE")
 		} else {
-			e.Fail(checkExchange, e.exchange, oneLine(err), "see the right to it, and the broker's log")
+			e.Fail(checkExchange, subject, oneLine(err), "see the right to it, and the broker's log")
 		}
 		return false
 	}
-	e.Well(checkExchange, e.exchange, "exists")
+	e.Well(checkExchange, subject, "exists")
 	return true
 }
 
-// topic tells whether a routing key may be published to and, on the default exchange, has its queue. It
+// route tells whether a routing key may be published to and, on the default exchange, has its queue. It
 // returns false when it reaches none.
-func (e *examination) topic(ctx context.Context, topic string) bool {
-	subject := fmt.Sprintf("%.100q", topic)
-	if len(topic) > maxShortString {
-		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
+func (e *examination) route(ctx context.Context, to route) bool {
+	subject := e.subject(to)
+	if len(to.topic) > maxShortString {
+		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
 		return false
 	}
-	if e.exchange == "" && !e.queue(ctx, topic, subject) {
+	if to.exchange == "" && !e.queue(ctx, to.topic, subject) {
 		return false
 	}
-	err := e.rehearse(ctx, e.exchange, topic)
+	err := e.rehearse(ctx, to.exchange, to.topic)
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
 	case ok && answer.Code == amqp091.AccessRefused:
 		e.Fail(checkPermission, subject, "this user may not publish to it", "grant the right to write to the exchange, and for the routing key if topic permissions are used")

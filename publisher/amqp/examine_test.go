@@ -10,6 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // shown returns findings as one text each: severity, check, subject and what was found.
@@ -30,7 +31,7 @@ func TestExamine(t *testing.T) {
 	topic := h.Topic(t)
 	p := h.open(t, nil)
 	defer p.Close()
-	text := shown(p.Examine(within(t, 20*time.Second), []string{topic, "no-such-queue", strings.Repeat("x", 256)}))
+	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
 	for _, part := range []string{
 		"ok reach", "ok authentication", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic, `error topic "no-such-queue": there is no queue`,
@@ -60,15 +61,19 @@ func TestExamineExchange(t *testing.T) {
 		{amqp.Config{Exchange: h.exchange}, "ok exchange " + h.exchange + ": exists"},
 		{amqp.Config{Exchange: h.exchange}, `ok permission "some.key"`},
 		{amqp.Config{Exchange: "no-such-exchange"}, "error exchange no-such-exchange: it does not exist"},
-		{amqp.Config{NamedExchanges: true}, "warning exchange"},
 	} {
 		test.config.URL = func() (string, error) { return h.url, nil }
 		p := amqp.New(test.config)
 		defer p.Close()
-		if text := shown(p.Examine(within(t, 20*time.Second), []string{"some.key"})); !strings.Contains(text, test.part) || strings.Contains(text, "wrong remedy") {
+		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) || strings.Contains(text, "wrong remedy") {
 			t.Errorf("the findings lack %q:\n%s", test.part, text)
 		}
 	}
+	p := h.open(t, nil)
+	defer p.Close()
+	says(t, shown(p.Examine(within(t, 20*time.Second), []publisher.Address{
+		{Topic: "a", Exchange: strings.Repeat("x", 256)}, {Topic: "b", Exchange: "missing"}, {Topic: "c", Exchange: h.exchange}, {Topic: "d", Exchange: "amq.direct"},
+	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `, `ok permission "d" on exchange amq.direct: `)
 	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text, "warning management") {
 		t.Errorf("without a management interface: %s", text)
 	}
@@ -88,7 +93,7 @@ func (o *ownBroker) readerExamined(t *testing.T) {
 		return strings.Replace(o.harness.url, "guest:guest", "reader:reader", 1), nil
 	}, Exchange: "amq.topic"})
 	defer reader.Close()
-	if text := shown(reader.Examine(within(t, 20*time.Second), []string{topic})); !strings.Contains(text, "error permission") {
+	if text := shown(reader.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); !strings.Contains(text, "error permission") {
 		t.Errorf("for a user without the right to write:\n%s", text)
 	}
 }
@@ -101,7 +106,7 @@ func TestExamineAlarm(t *testing.T) {
 		m.conn.deaf.Store(true)
 	})
 	p := f.open(t, "")
-	text := shown(p.Examine(within(t, 20*time.Second), []string{"topic"}))
+	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("topic")))
 	if !strings.Contains(text, "error alarms") || !strings.Contains(text, "low on disk") || strings.Contains(text, "topic") {
 		t.Errorf("with an alarm:\n%s", text)
 	}

@@ -15,19 +15,20 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // examined returns what Examine finds. A queue's policies are told some seconds after it was made, and
 // waited for.
-func examined(t *testing.T, config amqp.Config, topics ...string) string {
+func examined(t *testing.T, config amqp.Config, addresses ...publisher.Address) string {
 	t.Helper()
 	p := amqp.New(config)
 	defer p.Close()
 	text := ""
 	await(t, func() bool {
-		text = shown(p.Examine(within(t, 20*time.Second), topics))
+		text = shown(p.Examine(within(t, 20*time.Second), addresses))
 		return !strings.Contains(text, "policies are not told")
 	})
 	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) || strings.Contains(text, "guest:guest") {
@@ -91,7 +92,7 @@ func TestExamineQueues(t *testing.T) {
 		t.Cleanup(func() { _, _ = ch.QueueDelete(queue, false, false, false) })
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			text := examined(t, h.managed(t), queue)
+			text := examined(t, h.managed(t), publishertest.Addresses(queue)...)
 			says(t, text, "ok management", "ok cluster", `user "guest" may look`)
 			for _, part := range c.says {
 				says(t, text, strings.ReplaceAll(part, "NAME", strconv.Quote(queue)))
@@ -135,7 +136,7 @@ func TestExamineBindings(t *testing.T) {
 	bind(h.exchange, "debug.#", transient.Name)
 	bind(h.exchange, "order.seen", transient.Name)
 
-	text := examined(t, h.managed(t), "order.placed", "order.late", "chain.on", "chain.off", "nowhere", "by.header", "debug.x", "order.seen")
+	text := examined(t, h.managed(t), publishertest.Addresses("order.placed", "order.late", "chain.on", "chain.off", "nowhere", "by.header", "debug.x", "order.seen")...)
 	sorted := []string{one, two}
 	slices.Sort(sorted)
 	says(t, text, "ok durability "+h.exchange+": this exchange is durable, of type topic",
@@ -146,9 +147,11 @@ func TestExamineBindings(t *testing.T) {
 	if strings.Contains(text, `error durability "order.seen"`) {
 		t.Errorf("order.seen has a durable queue, too:\n%s", text)
 	}
+	says(t, examined(t, h.managed(t), publisher.Address{Topic: "order.placed", Exchange: h.exchange}, publisher.Address{Topic: "chain.off", Exchange: direct}, publisher.Address{Topic: "x", Exchange: headers}),
+		`ok topic "order.placed": goes to queue `, `error topic "chain.off" on exchange `+direct+": no queue", `warning topic : exchange `+headers+`: it is of type "headers"`)
 	config := h.managed(t)
 	config.Exchange = headers
-	says(t, examined(t, config, "x"), `warning topic : exchange `+headers+`: it is of type "headers"`)
+	says(t, examined(t, config, publishertest.Addresses("x")...), `warning topic : exchange `+headers+`: it is of type "headers"`)
 }
 
 // What nothing takes may go to an alternate exchange, and an exchange may go away by itself.
@@ -165,7 +168,7 @@ func TestExamineAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ch.ExchangeDelete(h.exchange, false, false) })
-	says(t, examined(t, h.managed(t), "x"), `ok topic "x": goes to queue `+queue, "warning durability "+h.exchange+": this exchange is not durable")
+	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...), `ok topic "x": goes to queue `+queue, "warning durability "+h.exchange+": this exchange is not durable")
 }
 
 // Mistakes in the setting are one warning each; the rest is examined all the same.
@@ -199,14 +202,14 @@ func TestExamineManagementMistakes(t *testing.T) {
 			t.Parallel()
 			config := h.config()
 			config.Management = func() (string, error) { return c.url, nil }
-			text := examined(t, config, topic)
+			text := examined(t, config, publishertest.Addresses(topic)...)
 			says(t, text, c.says, "ok topic")
 			if n := strings.Count(text, "warning "); n != 1 || strings.Count(text, "warning management") != 1 || strings.Contains(text, "error ") {
 				t.Errorf("%d warnings instead of one of the management interface:\n%s", n, text)
 			}
 		})
 	}
-	says(t, examined(t, h.config(), topic), "warning management : whether queues are bound, durable and replicated was not looked at")
+	says(t, examined(t, h.config(), publishertest.Addresses(topic)...), "warning management : whether queues are bound, durable and replicated was not looked at")
 }
 
 // managedExamined is what needs users of the test's own, and TLS.
@@ -229,7 +232,7 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 		config.Management = func() (string, error) {
 			return "http://" + name + ":" + url.QueryEscape(password) + "@" + o.management, nil
 		}
-		text := examined(t, config, topic)
+		text := examined(t, config, publishertest.Addresses(topic)...)
 		says(t, text, part)
 		if shown := strings.Contains(text, `ok durability queue "`+topic); shown != (name == "looker" || name == "monitor") {
 			t.Errorf("%s sees the queue: %v\n%s", name, shown, text)
@@ -237,11 +240,11 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 	}
 
 	config.Management = func() (string, error) { return "https://" + o.secureManagement, nil } // guest, by default
-	says(t, examined(t, config, topic), "warning management", "unknown authority")
+	says(t, examined(t, config, publishertest.Addresses(topic)...), "warning management", "unknown authority")
 	config.TLS = func() (*tls.Config, error) {
 		return &tls.Config{RootCAs: o.authority.Pool, MinVersion: tls.VersionTLS12}, nil
 	}
-	says(t, examined(t, config, topic), `ok management `+o.secureManagement+`: user "guest" may look`, `ok durability queue "`+topic)
+	says(t, examined(t, config, publishertest.Addresses(topic)...), `ok management `+o.secureManagement+`: user "guest" may look`, `ok durability queue "`+topic)
 }
 
 // Under an alarm, the management interface still tells which node has it.

@@ -39,8 +39,6 @@ type Config struct {
 	// Exchange is what messages are published to that name none; "" is the default exchange, where the
 	// topic names a queue.
 	Exchange string
-	// NamedExchanges: messages name their exchange, which Examine then does not know.
-	NamedExchanges bool
 	// TypedHeaders: header values that are not strings in the row become AMQP fields of their type, not
 	// text.
 	TypedHeaders bool

@@ -29,16 +29,17 @@ var _ publisher.Examiner = (*Publisher)(nil)
 
 // Examine looks at the brokers, the login, the topics and what their acknowledgements are worth; see
 // [publisher.Examiner].
-func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Finding {
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
 	e := &examination{publisher: p}
-	names := slices.DeleteFunc(slices.Clone(topics), func(name string) bool {
-		if legalTopic(name) {
-			return false
+	names := []string{}
+	for _, address := range addresses {
+		if legalTopic(address.Topic) {
+			names = append(names, address.Topic)
+		} else {
+			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
 		}
-		e.Fail(checkTopic, fmt.Sprintf("%.100q", name), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
-		return true
-	})
-	answer, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: append([]string{}, names...), IncludeTopicAuthorizedOperations: true}, true)
+	}
+	answer, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}, true)
 	if err != nil {
 		e.unreachable(strings.Join(p.config.Brokers, ", "), err)
 		return e.Findings

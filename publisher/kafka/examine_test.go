@@ -44,7 +44,7 @@ func TestExamineBroker(t *testing.T) {
 		kafkago.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: "5000"}, kafkago.ConfigEntry{ConfigName: "cleanup.policy", ConfigValue: "compact"},
 		kafkago.ConfigEntry{ConfigName: "min.insync.replicas", ConfigValue: "2"})
 	unknown := h.unknown()
-	list := p.Examine(t.Context(), []string{good, odd, unknown, "a b"})
+	list := p.Examine(t.Context(), publishertest.Addresses(good, odd, unknown, "a b"))
 	wellFormed(t, list)
 	address := ""
 	for _, f := range list {
@@ -80,7 +80,7 @@ func TestExamineReplication(t *testing.T) {
 		if test.least != "" {
 			f.settings = map[string]string{"min.insync.replicas": test.least}
 		}
-		list := f.open().Examine(t.Context(), []string{"t"})
+		list := f.open().Examine(t.Context(), publishertest.Addresses("t"))
 		wellFormed(t, list)
 		expect(t, name, findings(list, checkReplication), test.want...)
 	}
@@ -92,7 +92,7 @@ func TestExamineTopic(t *testing.T) {
 	f.topic("t", 0, -1)
 	f.allowed = 1 << 3 // READ
 	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
-	list := f.open().Examine(t.Context(), []string{"t"})
+	list := f.open().Examine(t.Context(), publishertest.Addresses("t"))
 	wellFormed(t, list)
 	expect(t, "findings", findings(list, checkTopic, checkPermission, checkIdempotence), "error permission t", "error topic t", "warning idempotence ")
 	e := &examination{}
@@ -110,7 +110,7 @@ func TestExamineWithoutBroker(t *testing.T) {
 	f.setDown(1, true)
 	expect(t, "one away", findings(f.open().Examine(t.Context(), nil), checkReach), "error reach "+address(1), "ok reach "+address(0))
 	f.setDown(0, true)
-	list := f.open().Examine(t.Context(), []string{"t"})
+	list := f.open().Examine(t.Context(), publishertest.Addresses("t"))
 	wellFormed(t, list)
 	expect(t, "all away", findings(list), "error reach "+address(0))
 	f = newFakeCluster(t, 1)

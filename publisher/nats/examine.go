@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -35,7 +34,7 @@ var _ publisher.Examiner = (*Publisher)(nil)
 
 // Examine looks at the server, the login, JetStream, and the streams of the subjects; see
 // [publisher.Examiner].
-func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Finding {
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
 	e := &examination{publisher: p}
 	link, err := p.reconnected(ctx)
 	if err != nil {
@@ -51,11 +50,11 @@ func (p *Publisher) Examine(ctx context.Context, topics []string) []publisher.Fi
 		return e.Findings
 	}
 	seen := map[string]bool{}
-	for _, topic := range slices.Sorted(slices.Values(topics)) {
-		if err := checkSubject(topic); err != nil {
-			e.Fail(checkTopic, fmt.Sprintf("%.100q", topic), err.Error()+", so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
+	for _, address := range addresses {
+		if err := checkSubject(address.Topic); err != nil {
+			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), err.Error()+", so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
 		} else if !p.config.Core {
-			e.topic(ctx, topic, seen)
+			e.topic(ctx, address.Topic, seen)
 		}
 	}
 	return e.Findings

@@ -12,6 +12,7 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // about returns the findings about one subject, each as severity and check.
@@ -66,7 +67,7 @@ func TestExamine(t *testing.T) {
 				}
 			}
 			unknown := harness{}.Unknown(t)
-			findings := p.Examine(timely(t), []string{topic + ".b", unknown, topic + ".a", "a b"})
+			findings := p.Examine(timely(t), publishertest.Addresses(topic + ".b", unknown, topic + ".a", "a b"))
 			if got := about(findings, s.CachedInfo().Config.Name); !slices.Equal(got, test.want) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
@@ -91,7 +92,7 @@ func TestExamineWrongStream(t *testing.T) {
 	topic := harness{}.Unknown(t)
 	stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}})
 	p := open(t, nats.Config{Stream: "ANOTHER"})
-	if got := about(p.Examine(timely(t), []string{topic}), topic); !slices.Equal(got, []string{"error topic"}) {
+	if got := about(p.Examine(timely(t), publishertest.Addresses(topic)), topic); !slices.Equal(got, []string{"error topic"}) {
 		t.Errorf("found %q", got)
 	}
 }
@@ -102,7 +103,7 @@ func TestExamineDenied(t *testing.T) {
 		c.say("-ERR 'Permissions Violation for Publish to %q'", subject)
 	}}).start(t)
 	p := open(t, nats.Config{Servers: []string{f.address}})
-	findings := p.Examine(timely(t), []string{"a"})
+	findings := p.Examine(timely(t), publishertest.Addresses("a"))
 	for subject, want := range map[string][]string{"": {"warning permission"}, "a": {"warning permission"}} {
 		if got := about(findings, subject); !slices.Equal(got, want) {
 			t.Errorf("about %q found %q, want %q", subject, got, want)
@@ -127,7 +128,7 @@ func TestExamineUnreachable(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 			defer cancel()
 			p := open(t, nats.Config{Servers: []string{test.address}})
-			findings := p.Examine(ctx, []string{"a"})
+			findings := p.Examine(ctx, publishertest.Addresses("a"))
 			if got := about(findings, ""); !slices.Equal(got, []string{test.want}) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}

@@ -27,6 +27,15 @@ func message(topic, key string) publisher.Message {
 	}
 }
 
+// Addresses returns addresses with these topics.
+func Addresses(topics ...string) []publisher.Address {
+	var addresses []publisher.Address
+	for _, topic := range topics {
+		addresses = append(addresses, publisher.Address{Topic: topic})
+	}
+	return addresses
+}
+
 // messages returns n messages that take the keys and the topics by turns.
 func messages(n, keys int, topics ...string) []publisher.Message {
 	all := make([]publisher.Message, n)

@@ -1,0 +1,45 @@
+package relay
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// mostAddresses bounds the addresses of a destination that [Addresses] returns.
+const mostAddresses = 100
+
+// Addresses returns where on each destination's broker rows go, sorted, without doubles and at most
+// 100 of each, and the rows' topics that no destination takes. Rows without a topic have none.
+func Addresses(destinations []*Destination, rows []outbox.Row) (addresses [][]publisher.Address, lost []string) {
+	addresses = make([][]publisher.Address, len(destinations))
+	for i := range rows {
+		row := &rows[i]
+		if row.Invalid != nil {
+			continue
+		}
+		to := slices.IndexFunc(destinations, func(d *Destination) bool { return d.takes(row.Message.Topic) })
+		if to < 0 {
+			lost = addNew(lost, row.Message.Topic)
+		} else if destinations[to].address(row) == nil {
+			addresses[to] = addNew(addresses[to], publisher.Address{Topic: row.Message.Topic, Exchange: row.Message.Exchange})
+		}
+	}
+	for i := range addresses {
+		slices.SortFunc(addresses[i], func(a, b publisher.Address) int {
+			return cmp.Or(cmp.Compare(a.Exchange, b.Exchange), cmp.Compare(a.Topic, b.Topic))
+		})
+	}
+	slices.Sort(lost)
+	return addresses, lost
+}
+
+// addNew adds an element that is not there yet, if there is room.
+func addNew[T comparable](list []T, one T) []T {
+	if len(list) >= mostAddresses || slices.Contains(list, one) {
+		return list
+	}
+	return append(list, one)
+}
