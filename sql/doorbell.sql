@@ -1,10 +1,10 @@
 -- The doorbell: an insert wakes a relay that sleeps, so that it need not wait for its next poll.
 --
--- A sleeping relay holds an advisory lock shared. The trigger's condition tries to take it exclusively: if it
--- can, nobody sleeps and nothing is sent, since a NOTIFY in each transaction would make commits in the
--- whole cluster wait for one another. The lock is the session's and given back at once; held to the
--- end of the transaction, writers would take each other for a sleeping relay. The function is called only if
--- the lock is taken, and tries again, since another writer gives it back within some microseconds.
+-- A sleeping relay holds an advisory lock shared: 1483078091 with the table's oid. The trigger's condition tries
+-- to take it exclusively: if it can, nobody sleeps and nothing is sent, since a NOTIFY in each transaction would
+-- make commits in the whole cluster wait for one another. The lock is the session's and given back at once; held
+-- to the end of the transaction, writers would take each other for a sleeping relay. The function is called only
+-- if the lock is taken, and tries again, since another writer gives it back within some microseconds.
 --
 -- A notification is sent when the transaction commits. A row that commits just after the relay went
 -- to sleep, in a transaction that inserted it before that, waits for the next poll.
@@ -16,12 +16,10 @@ create or replace function {function}() returns trigger
   language plpgsql
   set search_path = pg_catalog, pg_temp
 as $$
-declare
-  lock constant bigint := hashtextextended('outbox-relay:doorbell', tg_relid::bigint);
 begin
   for try in 1..10 loop
-    if pg_try_advisory_lock(lock) then
-      perform pg_advisory_unlock(lock);
+    if pg_try_advisory_lock(1483078091, tg_relid::integer) then
+      perform pg_advisory_unlock(1483078091, tg_relid::integer);
       return null;
     end if;
   end loop;

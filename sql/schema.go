@@ -20,7 +20,7 @@ func Doorbell(table Table, channel string) string {
 	return script("doorbell.sql", map[string]string{
 		"table":    table.Quoted(),
 		"function": Table{Schema: table.Schema, Name: "outbox_relay_doorbell"}.Quoted(),
-		"lock":     "hashtextextended('outbox-relay:doorbell', " + strings.TrimSpace(Literal(table.Quoted())) + "::regclass::bigint)",
+		"lock":     "1483078091, " + strings.TrimSpace(Literal(table.Quoted())) + "::regclass::integer",
 		"channel":  strings.TrimSpace(Literal(channel)),
 	})
 }
