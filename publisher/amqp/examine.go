@@ -98,7 +98,7 @@ func (e *examination) subject(to route) string {
 // An examination gathers findings.
 type examination struct {
 	conn       *connection
-	exchange   string // that is configured
+	exchange   string      // that is configured
 	management *management // nil when it does not answer
 	publisher.Findings
 }

@@ -67,7 +67,7 @@ func TestExamine(t *testing.T) {
 				}
 			}
 			unknown := harness{}.Unknown(t)
-			findings := p.Examine(timely(t), publishertest.Addresses(topic + ".b", unknown, topic + ".a", "a b"))
+			findings := p.Examine(timely(t), publishertest.Addresses(topic+".b", unknown, topic+".a", "a b"))
 			if got := about(findings, s.CachedInfo().Config.Name); !slices.Equal(got, test.want) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
