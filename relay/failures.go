@@ -26,6 +26,7 @@ type failures struct {
 	found   failedKeys // so far
 	since   failedKeys // failed here since it began
 	spent   time.Duration
+	freed   time.Time // when keys came free last
 
 	ended time.Time // the last page
 	due   time.Time // the next one
@@ -43,6 +44,7 @@ const (
 	failedRarely = 5 * time.Second // while none is known: somebody else may have written failed_at
 	unsureFor    = 2 * statementTimeout
 	failedSoon   = 50 * time.Millisecond // after a hint
+	freedRest    = 10 * time.Second      // for a walk that keys came free during
 )
 
 // own takes note of the shards that are ours, and returns those of which rows may be taken.
@@ -116,8 +118,9 @@ func (f *failures) blocks(k key) bool { return f != nil && !k.keyless && f.known
 
 // takeFailed takes a page of failed rows. After the last one the keys that wait and have none any more are read again.
 // It reports whether keys are free now. A row that was retried may be pending anywhere in the table, so the walk begins anew:
-// it must not meet the key's younger rows first.
-func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) (freed bool) {
+// it must not meet the key's younger rows first. Who retries rows all the time must not keep a long walk from its end: then keys
+// come free now and then only, or when it has caught up.
+func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, ended time.Time) (freed bool) {
 	f := d.failures
 	took := ended.Sub(started)
 	f.spent += took
@@ -135,8 +138,13 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, started, ended time.Time) 
 		d.logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them", "keys", len(f.found.heads))
 	}
 	f.found.merge(f.since)
-	if freed = f.found.lacks(f.known); freed {
+	switch {
+	case !f.found.lacks(f.known):
+	case caughtUp || ended.Sub(f.freed) >= freedRest:
 		d.rewind = true
+		freed, f.freed = true, ended
+	default:
+		f.found.merge(f.known)
 	}
 	if f.begun.Without(f.checked) != (owner.Set{}) {
 		f.unsure = ended.Add(unsureFor)

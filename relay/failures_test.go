@@ -158,15 +158,51 @@ func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
 	}
 	r := row{Row: &of("t", 4)[0], key: key{text: "k"}}
 	d.failures.failedHere(&r, true)
-	d.takeFailed(outbox.FailedPage{}, now, now)
+	d.takeFailed(outbox.FailedPage{}, true, now, now)
 	if !d.failures.blocks(r.key) || d.failures.known.head(r.key) != 4 {
 		t.Error("the key is free")
 	}
 	if _, ok := d.failures.next(now.Add(failedEvery)); !ok {
 		t.Fatal("no second read")
 	}
-	if freed := d.takeFailed(outbox.FailedPage{}, now, now); !freed || d.failures.blocks(r.key) {
+	if freed := d.takeFailed(outbox.FailedPage{}, true, now, now); !freed || d.failures.blocks(r.key) {
 		t.Error("the key is not free")
+	}
+}
+
+// Rows that are retried all the time let the walk begin anew so seldom that it comes to its end.
+func TestRetriesDoNotKeepTheWalkFromItsEnd(t *testing.T) {
+	d := testDispatch(t)
+	now := time.Now()
+	d.failures = &failures{}
+	d.destinations[0].BlockFailed = true
+	d.own(owner.All(1))
+	d.rewound()
+	read := func(caughtUp bool, rows ...outbox.FailedRow) (freed bool) {
+		now = now.Add(failedEvery)
+		d.failures.due = now
+		if _, ok := d.failures.next(now); !ok {
+			t.Fatal("failed rows are not read")
+		}
+		freed = d.takeFailed(outbox.FailedPage{Rows: rows}, caughtUp, now, now)
+		if blocked := d.failures.blocks(key{text: "k"}); blocked == freed || d.rewound() != freed {
+			t.Fatalf("with %d failed rows: freed %v, blocked %v", len(rows), freed, blocked)
+		}
+		return freed
+	}
+	failed := outbox.FailedRow{Key: "k", Topic: "t"}
+	anew := 0
+	for range 30 {
+		if read(false, failed); read(false) {
+			anew++
+		}
+	}
+	if most := int(2 * 30 * failedEvery / freedRest); anew != most {
+		t.Errorf("the walk began anew %d times, want %d", anew, most)
+	}
+	read(false, failed)
+	if !read(true) {
+		t.Error("a key stays blocked though the walk has caught up")
 	}
 }
 

@@ -140,7 +140,7 @@ func (l *loop) taken(r response) {
 // takenFailed takes failed rows, and the page that waits for them. If keys are free now, the row for which they waited may be
 // missing in that page, which is not taken: the walk begins anew.
 func (l *loop) takenFailed(r response) {
-	freed := l.dispatch.takeFailed(r.failed, r.started, r.ended)
+	freed := l.dispatch.takeFailed(r.failed, l.feed.caughtUp, r.started, r.ended)
 	waited := l.unchecked
 	if waited == nil || l.dispatch.failures.afterwards {
 		return
