@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"errors"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -44,14 +45,10 @@ func (k *secureKafka) rotations(t *testing.T) {
 	})
 	t.Run("token", func(t *testing.T) {
 		topic, outbox := k.topic(t), newTable(t)
-		path := k.write("token", []byte(token("relay", 3*time.Second)))
+		path := k.renewToken(t)
 		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path))
 		rows := 0
 		for began := time.Now(); time.Since(began) < 7*time.Second; rows += 10 {
-			k.write("token.new", []byte(token("relay", 3*time.Second)))
-			if err := os.Rename(filepath.Join(k.dir, "token.new"), path); err != nil {
-				t.Fatal(err)
-			}
 			outbox.insert(topic, rows, 10, 5)
 			outbox.awaitDrained()
 		}
@@ -74,6 +71,36 @@ func (k *secureKafka) rotations(t *testing.T) {
 		outbox.awaitDrained()
 		k.expect(t, r, outbox, topic)
 	})
+}
+
+// renewToken keeps a token that is good for three seconds in a file, and writes a new one long before that, however
+// long the rows take, as whoever renews tokens does.
+func (k *secureKafka) renewToken(t *testing.T) (path string) {
+	t.Helper()
+	path = filepath.Join(k.dir, "token")
+	renew := func() {
+		fresh := path + ".new"
+		if err := errors.Join(os.WriteFile(fresh, []byte(token("relay", 3*time.Second)), 0o600), os.Rename(fresh, path)); err != nil {
+			t.Error(err)
+		}
+	}
+	renew()
+	done := make(chan struct{})
+	t.Cleanup(func() { <-done })
+	go func() {
+		defer close(done)
+		ticker := time.NewTicker(500 * time.Millisecond)
+		defer ticker.Stop()
+		for {
+			select {
+			case <-ticker.C:
+				renew()
+			case <-t.Context().Done():
+				return
+			}
+		}
+	}()
+	return path
 }
 
 // expect checks that everything has arrived once and spent nothing, and that no secret was logged.
