@@ -1,0 +1,42 @@
+package relay
+
+import (
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+func TestAddresses(t *testing.T) {
+	template := func(text string) *Template {
+		parsed, _, err := ParseTemplate(text, []string{"tenant"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &parsed
+	}
+	destinations := []*Destination{
+		{Topics: []string{"audit.*"}, Topic: *template("log.{topic}")},
+		{Topics: []string{"order"}, Exchange: template("{tenant}")},
+	}
+	row := func(topic, tenant string, nulls uint64) outbox.Row {
+		return outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}
+	}
+	addresses, lost := Addresses(destinations, []outbox.Row{
+		row("order", "north", 0), row("order", "east", 0), row("order", "north", 0), row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
+		row("nobody's", "", 0), row("nobody's", "x", 0), {Invalid: errors.New("no topic")},
+	})
+	for i, want := range [][]publisher.Address{
+		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},
+		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north"}},
+	} {
+		if !slices.Equal(addresses[i], want) {
+			t.Errorf("destination %d gets %v, want %v", i, addresses[i], want)
+		}
+	}
+	if !slices.Equal(lost, []string{"nobody's"}) {
+		t.Errorf("lost: %q", lost)
+	}
+}
