@@ -223,7 +223,7 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 func (e *examination) doorbell(ctx context.Context, conn *pgx.Conn, channel string) error {
 	var arguments []byte
 	var enabled string
-	err := conn.QueryRow(ctx, sql.Text("doctor_doorbell.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&arguments, &enabled)
+	err := conn.QueryRow(ctx, sql.Text("doctor_doorbell.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, e.relation.oid).Scan(&arguments, &enabled)
 	first, _, _ := bytes.Cut(arguments, []byte{0})
 	rung := string(first)
 	switch {

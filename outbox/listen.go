@@ -201,7 +201,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 		*held = false
 		return nil
 	}
-	if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", nil), pgx.QueryExecModeExec, l.Table).Scan(held); err != nil {
+	if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, l.Table).Scan(held); err != nil {
 		return fmt.Errorf("take the doorbell's lock: %w", err)
 	}
 	if !*held {

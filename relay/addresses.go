@@ -12,7 +12,8 @@ import (
 const mostAddresses = 100
 
 // Addresses returns where on each destination's broker rows go, sorted, without doubles and at most
-// 100 of each, and the rows' topics that no destination takes. Rows without a topic have none.
+// 100 of each, and the rows' topics that no destination takes. Rows without a topic, or of which a template needs a column that is
+// NULL, have none. It writes the addresses into the rows.
 func Addresses(destinations []*Destination, rows []outbox.Row) (addresses [][]publisher.Address, lost []string) {
 	addresses = make([][]publisher.Address, len(destinations))
 	for i := range rows {

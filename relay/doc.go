@@ -47,8 +47,8 @@ The parts, each in a file of its own:
  4. Where a failed row blocks its key (OUTBOX_ON_FAILED=block), no row of a shard is taken before the shard's
     failed rows have been read, and a refusal that fails a row blocks the key before the next row of it is taken.
     A key is free when a read of all failed rows that began later finds none of it (failures); then the walk begins
-    anew, to meet a row that was retried before its key's younger ones. For some time after shards came, when their last owner may still write a refusal, pending rows are taken only when the
-    failed rows have been read after them.
+    anew, to meet a row that was retried before its key's younger ones. For some time after shards came, when their
+    last owner may still write a refusal, pending rows are taken only when the failed rows have been read after them.
  5. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and
     failed_at are as they were read. A refusal is written before its key goes on.
  6. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.

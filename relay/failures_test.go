@@ -129,10 +129,9 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 		for i := range keys {
 			id := fmt.Sprintf("failed-%05d", i)
 			s.table.insert(int64(i), id, strconv.Itoa(i), "t")
-			s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
+			s.table.fail(id)
 			s.table.insert(int64(i+keys), "behind-"+strconv.Itoa(i), strconv.Itoa(i), "t")
 		}
-		s.table.close()
 		s.table.insert(3*keys, "free", "free", "t")
 		defer s.start()()
 		time.Sleep(time.Minute)
@@ -274,44 +273,43 @@ func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.Failed
 // A failed row that is retried while a page of pending rows waits for the failed ones to be read again is missing in both.
 // The younger rows of its key in that page do not go before it.
 func TestRetryWhileAPageWaits(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
+	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.fill(2, 10, "t")
 		const id = "k0-0"
-		s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
-		s.table.close()
-		cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: 1})
-		s.table.drained(t, time.Minute)
-		if got := relayedOf(s, "k0"); len(got) != 10 || got[0] != id {
-			t.Errorf("the key's rows were relayed as %v", got)
-		}
-		cancel()
-		<-done
+		s.table.fail(id)
+		s.checkRetriedFirst(id, 1, 10)
 	})
 }
 
 // A failed row is retried while the walk is on its way to younger rows of its key, none of which it has met. It begins anew and
 // meets the retried row first.
 func TestRetryDuringAWalk(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
+	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.limits = Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
 		const id = "old"
 		s.table.insert(0, id, "key", "t")
-		s.table.rows[id].failed, s.table.rows[id].failures = true, []span{{from: time.Now()}}
-		s.table.close()
+		s.table.fail(id)
 		for i := range int64(50) {
 			s.table.insert(i, "other"+strconv.FormatInt(i, 10), "", "t")
 		}
 		s.table.insert(50, "young", "key", "t")
-		cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: 3})
-		s.table.drained(t, time.Minute)
-		if got := relayedOf(s, "key"); len(got) != 2 || got[0] != id {
-			t.Errorf("the key's rows were relayed as %v", got)
-		}
-		cancel()
-		<-done
+		s.checkRetriedFirst(id, 3, 2)
 	})
+}
+
+// checkRetriedFirst relays while a failed row is retried after so many reads of pending rows, and checks that it comes before
+// the others of its key's rows.
+func (s *sim) checkRetriedFirst(id string, read, rows int) {
+	s.t.Helper()
+	cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: read})
+	s.table.drained(s.t, time.Minute)
+	if got := relayedOf(s, string(s.table.row(id).message.Key)); len(got) != rows || got[0] != id {
+		s.t.Errorf("the key's rows were relayed as %v", got)
+	}
+	cancel()
+	<-done
 }
 
 // retryAt is a table in which a failed row is retried after so many reads of pending rows.

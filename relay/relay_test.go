@@ -212,7 +212,7 @@ func TestWakes(t *testing.T) {
 				if name == "trigger" {
 					eventually(t, "asleep", func() bool {
 						return pgtest.Value[int](t, s, `select count(*) from pg_locks where locktype = 'advisory' and mode = 'ShareLock'
-							and classid = 1483078091 and objid = 'outbox_messages'::regclass`) == 1
+							and classid = `+sql.DoorbellClass+` and objid = 'outbox_messages'::regclass`) == 1
 					})
 				}
 				s.Exec(t, pgtest.Insert, "t", `{}`)

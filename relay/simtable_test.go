@@ -144,6 +144,14 @@ func (t *simTable) failedRows() []string {
 	return ids
 }
 
+// fail lets a row have failed before anybody relays.
+func (t *simTable) fail(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows[id].failed, t.rows[id].failures = true, []span{{from: time.Now()}}
+	t.close()
+}
+
 // free retries a failed row, or discards it.
 func (t *simTable) free(id string, discard bool) {
 	t.mu.Lock()

@@ -3,4 +3,4 @@
 -- $1 oid of the table. Reads the catalogue only.
 select t.tgargs, (t.tgenabled <> 'D')::text
 from pg_catalog.pg_trigger t
-where t.tgrelid = $1::oid and not t.tgisinternal and pg_catalog.pg_get_triggerdef(t.oid) like '%(1483078091,%'
+where t.tgrelid = $1::oid and not t.tgisinternal and pg_catalog.pg_get_triggerdef(t.oid) like '%({class},%'

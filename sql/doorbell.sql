@@ -1,6 +1,6 @@
 -- The doorbell: an insert wakes a relay that sleeps, so that it need not wait for its next poll.
 --
--- A sleeping relay holds an advisory lock shared: 1483078091 with the table's oid. The trigger's condition tries
+-- A sleeping relay holds an advisory lock shared: {class} with the table's oid. The trigger's condition tries
 -- to take it exclusively: if it can, nobody sleeps and nothing is sent, since a NOTIFY in each transaction would
 -- make commits in the whole cluster wait for one another. The lock is the session's and given back at once; held
 -- to the end of the transaction, writers would take each other for a sleeping relay. The function is called only
@@ -18,8 +18,8 @@ create or replace function {function}() returns trigger
 as $$
 begin
   for try in 1..10 loop
-    if pg_try_advisory_lock(1483078091, tg_relid::integer) then
-      perform pg_advisory_unlock(1483078091, tg_relid::integer);
+    if pg_try_advisory_lock({class}, tg_relid::integer) then
+      perform pg_advisory_unlock({class}, tg_relid::integer);
       return null;
     end if;
   end loop;
@@ -31,5 +31,5 @@ $$;
 create or replace trigger outbox_relay_doorbell
   before insert on {table}
   for each statement
-  when (case when pg_try_advisory_lock({lock}) then not pg_advisory_unlock({lock}) else true end)
+  when (case when pg_try_advisory_lock({class}, {oid}) then not pg_advisory_unlock({class}, {oid}) else true end)
   execute function {function}({channel});

@@ -14,13 +14,18 @@ func Schema(table Table) string {
 	})
 }
 
+// DoorbellClass is the first half of the advisory lock that a sleeping relay holds for the doorbell trigger; the table's oid is
+// the second. It stands for {class} in the statements.
+const DoorbellClass = "1483078091"
+
 // Doorbell returns the DDL of the trigger that wakes a sleeping relay through LISTEN on a channel. It
 // may be applied again, also to change the channel.
 func Doorbell(table Table, channel string) string {
 	return script("doorbell.sql", map[string]string{
 		"table":    table.Quoted(),
 		"function": Table{Schema: table.Schema, Name: "outbox_relay_doorbell"}.Quoted(),
-		"lock":     "1483078091, " + strings.TrimSpace(Literal(table.Quoted())) + "::regclass::integer",
+		"class":    DoorbellClass,
+		"oid":      strings.TrimSpace(Literal(table.Quoted())) + "::regclass::integer",
 		"channel":  strings.TrimSpace(Literal(channel)),
 	})
 }

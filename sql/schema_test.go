@@ -121,7 +121,7 @@ func TestDoorbell(t *testing.T) {
 	}
 	s.Exec(t, "create function pg_notify(text, text) returns void language sql as 'select 1/0'")
 	s.Exec(t, "create table another_table ()")
-	sleep, wake := sql.Text("doorbell_sleep.sql", nil), sql.Text("doorbell_wake.sql", nil)
+	sleep, wake := sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), sql.Text("doorbell_wake.sql", nil)
 	heard("awake", false)
 	exec(t, sleeper, sleep, table.Quoted())
 	heard("asleep", true)

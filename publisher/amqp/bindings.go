@@ -44,7 +44,8 @@ const mostQueues = 100
 // bindings looks for the queues of each route, given as routing keys by exchange, and describes them.
 func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 	r := &routes{management: e.management, exchanges: map[string]*exchangeInfo{}}
-	by := map[route][]string{} // queues that take it
+	var reached []route        // that have queues
+	by := map[route][]string{} // those
 	all := map[string]*queueInfo{}
 	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
 		if exchange != "" && !e.describeExchange(ctx, r, exchange) {
@@ -52,8 +53,10 @@ func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 		}
 		for _, key := range keys[exchange] {
 			to := route{exchange, key}
-			for _, name := range e.destinations(ctx, r, to) {
-				by[to] = append(by[to], name)
+			if by[to] = e.destinations(ctx, r, to); len(by[to]) > 0 {
+				reached = append(reached, to)
+			}
+			for _, name := range by[to] {
 				all[name] = nil
 			}
 		}
@@ -73,12 +76,9 @@ func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 		e.describe(q)
 	}
 	weak := func(name string) bool { return all[name] != nil && !all[name].lasts() }
-	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
-		for _, key := range keys[exchange] {
-			to := route{exchange, key}
-			if queues := by[to]; len(queues) > 0 && !slices.ContainsFunc(queues, func(name string) bool { return !weak(name) }) {
-				e.Fail(checkDurability, e.subject(to), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
-			}
+	for _, to := range reached {
+		if !slices.ContainsFunc(by[to], func(name string) bool { return !weak(name) }) {
+			e.Fail(checkDurability, e.subject(to), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
 		}
 	}
 }

@@ -31,7 +31,7 @@ var _ publisher.Examiner = (*Publisher)(nil)
 // [publisher.Examiner].
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
 	e := &examination{publisher: p}
-	names := []string{}
+	names := []string{} // not nil, which asks for all topics
 	for _, address := range addresses {
 		if legalTopic(address.Topic) {
 			names = append(names, address.Topic)
