@@ -18,6 +18,7 @@ type insertion struct {
 	relay    bool
 	doorbell bool
 	notify   bool // a trigger that notifies in each transaction, as other relays have it
+	missing  bool // the rows' topic is
 	settings []string
 	target   *bound
 }
@@ -34,6 +35,7 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 		{name: "relay, doorbell trigger", relay: true, doorbell: true, target: new(atLeast(0.75))},
 		{name: "relay, polling alone", relay: true, settings: []string{"OUTBOX_LISTEN_CHANNEL="}},
 		{name: "relay, plain NOTIFY trigger", relay: true, notify: true},
+		{name: "relay, doorbell trigger, missing topic", relay: true, doorbell: true, missing: true},
 	}
 	return l.eachBroker(func(b namedBroker) error {
 		for _, clients := range []int{8, 32} {
@@ -47,7 +49,7 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 					}
 					fmt.Printf("%s, %d clients, %s, round %d: %.0f transactions/s, %.0f %% relayed meanwhile\n", b.name, clients, kind.name, round+1, rate, 100*share)
 					rates[i] = append(rates[i], rate)
-					if kind.doorbell {
+					if kind.doorbell && !kind.missing {
 						relayed = append(relayed, 100*share)
 					}
 				}
@@ -92,6 +94,9 @@ func (l *lab) insert(ctx context.Context, pgbench string, b namedBroker, kind in
 			return 0, 0, err
 		}
 		defer relay.kill() // what it has not relayed is of no interest
+	}
+	if kind.missing {
+		topic += "-missing"
 	}
 	script := filepath.Join(l.dir, "insert.sql")
 	text := fmt.Sprintf(`\set n random(1, 1000000)

@@ -6,16 +6,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
-// take takes the rows of a read in table order and returns how many of them are new. reread are the blocks
-// whose rows were read again, nil for other reads; more says that they may have further rows.
-func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.Time) int {
-	taken := 0
+// take takes the rows of a read in table order and returns how many of them are new, and how many must wait. reread are
+// the blocks whose rows were read again, nil for other reads; more says that they may have further rows.
+func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.Time) (taken, waiting int) {
 	backing := make([]row, len(rows))
 	for i := range rows {
 		r := &backing[i]
 		r.Row, r.key, r.attempt = &rows[i], keyOf(&rows[i]), rows[i].Attempt
-		if d.admit(r, reread != nil, now) {
+		switch d.admit(r, reread != nil, now) {
+		case admitted:
 			taken++
+		case waits:
+			waiting++
 		}
 	}
 	for _, b := range reread {
@@ -34,27 +36,36 @@ func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.
 	}
 	d.reading = false
 	clear(d.gone)
-	return taken
+	return taken, waiting
 }
 
-// admit decides what becomes of one row that was read: it is queued, or known already, or it waits.
-func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
-	if _, known := d.inFlight[r.ID()]; known {
-		return false
+// admission is what becomes of a row that was read.
+type admission uint8
+
+const (
+	known    admission = iota // it is under way or settled, or not ours
+	waits                     // it is forgotten until its key may go on
+	admitted                  // it is queued
+)
+
+// admit decides what becomes of one row.
+func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
+	if _, here := d.inFlight[r.ID()]; here {
+		return known
 	}
 	if _, settled := d.gone[r.ID()]; settled {
-		return false
+		return known
 	}
 	if !d.shards.reading.Has(r.Shard) {
-		return false // it came to us or left us while the read was under way
+		return known // it came to us or left us while the read was under way
 	}
 	b := d.blocks.byKey[r.key]
 	if b != nil && (!reread || b.phase != reading || b.closed) {
 		d.behind(b, r)
-		return false
+		return waits
 	}
 	if b == nil && d.isPassed(r) {
-		return false
+		return waits
 	}
 	r.destination = d.route(r.Message.Topic)
 	if shape := r.destination.Profile; shape != nil && r.Invalid == nil {
@@ -72,8 +83,8 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 			r.attempt += b.refusals
 		}
 	}
-	if wait := d.waits(r, b, now); wait {
-		return false
+	if d.wait(r, b, now) {
+		return waits
 	}
 	if b != nil {
 		r.block, r.generation = b, b.generation
@@ -84,7 +95,7 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) bool {
 		b.last = r.Position.Ordinal
 	}
 	d.enqueue(r)
-	return true
+	return admitted
 }
 
 // behind lets a row wait for its blocked key. If it goes before the row that the key waits for, because it was
@@ -108,8 +119,8 @@ func (d *dispatch) behind(b *block, r *row) {
 	}
 }
 
-// waits reports whether the row must wait, and then lets its key wait.
-func (d *dispatch) waits(r *row, b *block, now time.Time) bool {
+// wait reports whether the row must wait, and then lets its key wait.
+func (d *dispatch) wait(r *row, b *block, now time.Time) bool {
 	var due time.Time
 	h := d.holdOf(r)
 	failed := d.failures.blocks(r.key)

@@ -43,6 +43,7 @@ type feed struct {
 	within  *outbox.Horizon // of a walk that does
 	cut     bool            // there may be more beyond the end of the walk
 	found   int             // new rows in this walk
+	waited  time.Duration   // that it took to read rows that must wait
 
 	due    time.Time // of the next read
 	pause  time.Duration
@@ -82,7 +83,8 @@ const (
 	restShare      = 20                     // the relay rests so many times as long as a read took,
 	flowShare      = 4                      // or so many times while rows flow, reads are cheap
 	cheapRead      = time.Millisecond
-	flowRows       = 16 // and no more rows than these come at once: large batches cost the database less
+	flowRows       = 16          // and no more rows than these come at once: large batches cost the database less
+	longestRest    = time.Second // while rows wait
 	sweepRestShare = 50
 )
 
@@ -159,6 +161,9 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 	case readHead:
 		f.restarted = ended
 	default:
+		if f.opening {
+			f.waited = 0
+		}
 		if f.opening && f.sweeps() {
 			if f.missed(f.bound, page.Snapshot) {
 				f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
@@ -168,7 +173,9 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		}
 		f.sinceSweep++
 		if n > 0 && f.table.Ordinal() && !page.Rows[n-1].Position.Unordered() {
-			f.highest = max(f.highest, page.Rows[n-1].Position.Ordinal)
+			if last := page.Rows[n-1].Position.Ordinal; last > f.highest {
+				f.highest, f.active = last, ended
+			}
 		}
 		f.cursor, f.caughtUp = page.End, !page.More
 		if f.sweeps() {
@@ -204,6 +211,13 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 	}
 }
 
+// passed takes note that so many of the rows of the page that was read last must wait, for their topic or their key.
+func (f *feed) passed(waiting, rows int) {
+	if waiting > 0 {
+		f.waited += f.took[(f.reads-1)%len(f.took)] * time.Duration(waiting) / time.Duration(rows)
+	}
+}
+
 // pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for
 // a short while after each row they stay short if writers can wake it afterwards, and for a moment longer: a writer that looked just
 // before the relay went to sleep commits without waking it.
@@ -226,14 +240,25 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	case cheap && fresh == 0 && awake:
 		rest = min(rest, awakePause) // nobody wakes the relay meanwhile
 	}
-	f.steady = fresh > flowRows && rest <= f.interval
-	f.due = ended.Add(max(f.pause, rest))
+	f.steady = fresh > flowRows && rest <= f.interval || f.waited > cheapRead
+	rest = max(rest, f.pause)
 	if f.cut && f.found > 0 {
-		f.nudged, f.cut = true, false
+		rest, f.cut = 0, false
 	}
+	f.due = ended.Add(max(rest, f.waitingRest(fresh)))
 	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
 		f.mark(ended, f.highest)
 	}
+}
+
+// waitingRest is how long the relay rests because it has read rows that must wait. While their topic is missing, say, and
+// more of them come, it reads all of the last seconds' again and again, for nothing.
+func (f *feed) waitingRest(fresh int) time.Duration {
+	share := time.Duration(restShare)
+	if fresh > 0 {
+		share = flowShare
+	}
+	return min(share*f.waited, longestRest)
 }
 
 // idle reports whether there have been no new rows for a while.

@@ -174,7 +174,10 @@ func TestRestsAsReadsCost(t *testing.T) {
 	now := time.Now()
 	const interval, slow = 50 * time.Millisecond, time.Second
 	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, interval, now)
+	f.sweepDue = now.Add(time.Hour)
 	read := func(took time.Duration) time.Duration {
+		f.nudge()
+		f.next(now, 100, 1<<20)
 		started := now
 		now = now.Add(took)
 		f.read(readWalk, outbox.Page{}, started, now)
@@ -206,5 +209,50 @@ func TestRestsAsReadsCost(t *testing.T) {
 	}
 	if rest := flow(cheapRead / 2); rest > flowShare*cheapRead/2 {
 		t.Errorf("while rows flow and reads are cheap the relay rests for %v", rest)
+	}
+}
+
+// While rows come for a topic that is missing, all of the last seconds' are read each time, for nothing. The relay rests
+// in proportion, hints or not, so that the trouble costs the database little, and stays awake, so that writers need not ring.
+func TestRestsWhileRowsWait(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	last := int64(0)
+	walk := func(took time.Duration, waiting, fresh int) (rest time.Duration) {
+		f.next(now, 100, 1<<20)
+		for pages := 2; pages > 0; pages-- {
+			started := now
+			now = now.Add(took)
+			page := fullPage(last+1, last+2)
+			page.More, page.Beyond = pages > 1, 1 // more rows come all the time
+			page.Horizon = &outbox.Horizon{Highest: &page.Rows[1].Position.Ordinal}
+			last += 2
+			f.read(readWalk, page, started, now)
+			f.passed(waiting, 2)
+			f.pace(fresh, now, true)
+		}
+		if f.idle(now) {
+			t.Error("it sleeps while rows come")
+		}
+		f.hint()
+		rest = f.wait(now).Sub(now)
+		now = f.wait(now)
+		return rest
+	}
+	const took = 5 * time.Millisecond
+	if rest := walk(took, 0, 2); rest > 0 {
+		t.Errorf("while rows flow that need not wait it rests for %v", rest)
+	}
+	if rest := walk(took, 2, 0); rest != restShare*2*took {
+		t.Errorf("after two pages of waiting rows it rests for %v", rest)
+	}
+	if rest := walk(took, 1, 1); rest != flowShare*took {
+		t.Errorf("when half of them wait and the others flow it rests for %v", rest)
+	}
+	if rest := walk(time.Second, 2, 0); rest != longestRest {
+		t.Errorf("it rests for %v at most", rest)
+	}
+	if rest := walk(took/100, 1, 0); rest > 0 {
+		t.Error("when few rows wait, a hint brings no read at once")
 	}
 }

@@ -161,7 +161,7 @@ func (l *loop) take(r response) {
 			l.dispatch.failed(r.reread)
 			return
 		}
-		if n := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); n > 0 {
+		if taken, _ := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); taken > 0 {
 			l.metrics.wakeup(sourceRetry)
 		}
 		return
@@ -170,8 +170,9 @@ func (l *loop) take(r response) {
 		l.dispatch.failed(nil)
 		return
 	}
-	fresh := l.dispatch.take(r.page.Rows, nil, false, r.ended)
+	fresh, waiting := l.dispatch.take(r.page.Rows, nil, false, r.ended)
 	if r.kind == readWalk {
+		l.feed.passed(waiting, len(r.page.Rows))
 		l.feed.pace(fresh, r.ended, l.doorbell.Up())
 		l.doorbell.Sleep(l.feed.idle(r.ended))
 	}
