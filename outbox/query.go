@@ -7,8 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
-
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // query runs a statement with binary parameters and returns its rows in binary form.
@@ -49,7 +47,7 @@ func (t *Table) send(ctx context.Context, b batch) (*pgconn.Result, error) {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	sent := b.begin(ctx)
+	sent := t.begin(ctx, b.limits)
 	for i, statement := range b.statements {
 		sent.ExecParams(statement, b.parameters[i], nil, binaryFormats(len(b.parameters[i])), []int16{1})
 	}
@@ -62,7 +60,7 @@ func (t *Table) send(ctx context.Context, b batch) (*pgconn.Result, error) {
 
 // begin begins a batch whose statements the server itself ends a little before ctx does: they do not go on when
 // this process is gone, and a connection is not lost with each that takes too long.
-func (l limits) begin(ctx context.Context) *pgconn.Batch {
+func (t *Table) begin(ctx context.Context, l limits) *pgconn.Batch {
 	var settings [3][]byte
 	if deadline, ok := ctx.Deadline(); ok {
 		settings[0] = milliseconds(time.Until(deadline) * 9 / 10)
@@ -74,7 +72,7 @@ func (l limits) begin(ctx context.Context) *pgconn.Batch {
 		settings[2] = []byte("off")
 	}
 	sent := &pgconn.Batch{}
-	sent.ExecParams(sql.Text("limits.sql", nil), settings[:], nil, nil, nil)
+	sent.ExecParams(t.limits, settings[:], nil, nil, nil)
 	return sent
 }
 

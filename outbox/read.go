@@ -57,7 +57,7 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	sent := limits{inOrder: t.mapping.inOrder && q.Keys == nil && q.IDs == nil}.begin(ctx)
+	sent := t.begin(ctx, limits{inOrder: t.mapping.inOrder && q.Keys == nil && q.IDs == nil})
 	if q.Horizon {
 		sent.ExecParams(t.horizon, nil, nil, nil, []int16{1})
 	}

@@ -65,7 +65,7 @@ func (t *Table) prepare(table sql.Table) {
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
-	t.horizon = sql.Text("horizon.sql", names)
+	t.limits, t.horizon = sql.Text("limits.sql", nil), sql.Text("horizon.sql", names)
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
 	settle := "mark"
 	if m.delete {

@@ -26,7 +26,7 @@ type Table struct {
 	settle, settleHere, settleFree, unsettled, refuse string
 	countPending, countFailed, oldestPending          string
 	drainEnd, drainLeft                               string
-	horizon                                           string
+	limits, horizon                                   string
 	sampleTopics                                      string // empty where no index makes it cheap
 }
 
