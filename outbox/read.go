@@ -23,11 +23,12 @@ type Query struct {
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
-	// Horizon asks for [Page.Horizon], and Within leaves out what lies beyond one; only for tables with ordinals.
+	// Horizon asks for [Page.Horizon]. Within ends the read at one, and tells which rows were written later ([Row.Beyond]);
+	// only for tables with ordinals.
 	Horizon bool
 	Within  *Horizon
 
-	// Settled leaves out what was committed while the read was under way: what [Page.Snapshot] does not see.
+	// Settled tells which rows were committed while the read was under way: what [Page.Snapshot] does not see.
 	Settled bool
 
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
@@ -46,7 +47,7 @@ type Page struct {
 
 	Snapshot Snapshot // just before the rows were read
 	Horizon  *Horizon // at the same time, if the query asked for it
-	Beyond   int      // rows that were left out because of [Query.Within] or Settled, but for those at the end
+	Beyond   int      // rows that are
 }
 
 // Read reads pending rows that are due. It locks nothing.
@@ -95,16 +96,14 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		row := &page.Rows[len(page.Rows)-1]
 		t.decode(row, result.Values(), &a)
 		over = !row.Position.Unordered() && row.Position.Ordinal > upto
-		if !over {
-			page.End = row.Position
-		}
-		by := writer(result.Values())
-		if beyond := q.Within != nil && !q.Within.Sees(by) || q.Settled && !page.Snapshot.Sees(by); over || beyond {
+		if over {
 			page.Rows = page.Rows[:len(page.Rows)-1]
-			if !over {
-				page.Beyond++
-			}
 			continue
+		}
+		page.End = row.Position
+		by := writer(result.Values())
+		if row.Beyond = q.Within != nil && !q.Within.Sees(by) || q.Settled && !page.Snapshot.Sees(by); row.Beyond {
+			page.Beyond++
 		}
 		page.Bytes += int64(row.Message.Size())
 	}

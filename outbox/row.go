@@ -19,9 +19,11 @@ type Row struct {
 	// Retried: a try was refused before, Waited ago by the database's clock.
 	Retried bool
 	Waited  time.Duration
-	Extra   []string // the configured further columns
-	Nulls   uint64   // bit i is set when Extra[i] is NULL
-	place   [6]byte  // the binary ctid, zero where the table has none that leads to the row
+	// Beyond: it was written too late for [Query.Within], or while the read was under way and the query was [Query.Settled].
+	Beyond bool
+	Extra  []string // the configured further columns
+	Nulls  uint64   // bit i is set when Extra[i] is NULL
+	place  [6]byte  // the binary ctid, zero where the table has none that leads to the row
 
 	// Invalid is not nil when the row cannot be made into a message.
 	Invalid error

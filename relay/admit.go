@@ -43,7 +43,7 @@ func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.
 type admission uint8
 
 const (
-	known    admission = iota // it is under way or settled, or not ours
+	known    admission = iota // it is under way or settled, not ours, or the next walk's
 	waits                     // it is forgotten until its key may go on
 	admitted                  // it is queued
 )
@@ -67,7 +67,14 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
 	if b == nil && d.isPassed(r) {
 		return waits
 	}
+	if r.Beyond {
+		d.leftOut.add(r)
+		return known
+	}
 	r.destination = d.route(r.Message.Topic)
+	if d.overtakes(r, reread, now) {
+		return waits
+	}
 	if shape := r.destination.Profile; shape != nil && r.Invalid == nil {
 		r.Invalid = shape(&r.Message, r.attempt)
 	}
@@ -96,6 +103,22 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
 	}
 	d.enqueue(r)
 	return admitted
+}
+
+// overtakes reports whether an older row of the key was left to the next walk. The key is read again then, from there.
+func (d *dispatch) overtakes(r *row, reread bool, now time.Time) bool {
+	head, ok := d.leftOut.head(r.key)
+	if !ok || reread || r.key.keyless {
+		return false
+	}
+	if len(d.blocks.byKey) >= d.limits.blocked() {
+		d.pass(r, nil, now)
+		return true
+	}
+	b := d.block(r, causeOrder)
+	b.head, b.dropped = min(b.head, head), true
+	d.blocks.makeReady(b)
+	return true
 }
 
 // behind lets a row wait for its blocked key. If it goes before the row that the key waits for, because it was

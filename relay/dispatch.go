@@ -34,7 +34,8 @@ type dispatch struct {
 	latest   latest
 	before   func(p, q outbox.Position) bool // in table order
 	walked   outbox.Position                 // the last one taken
-	overflow hold                            // for rows passed over although their topic is not held
+	leftOut  *leftOut
+	overflow hold // for rows passed over although their topic is not held
 	passed   keySet
 	rewind   bool // the walk must begin anew: shards came, or rows were passed over that may go now
 	stopping bool
@@ -70,7 +71,7 @@ type refusal struct {
 }
 
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
-	d := &dispatch{limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
+	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
 		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total)}}
 	for i, configured := range destinations {

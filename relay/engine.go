@@ -69,10 +69,12 @@ func (e *engine) run(ctx context.Context) error { return e.loop().run(ctx) }
 
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
-	return &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
+	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed:     newFeed(e.table, e.limits, e.interval, time.Now()),
 		requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
+	l.feed.leftOut = l.dispatch.leftOut
+	return l
 }
 
 // run turns the loop with everything that works for it.

@@ -18,7 +18,7 @@ import (
 //
 // A walk that takes several pages sees the table at several times. It must not take the younger row of a key from a late page
 // when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
-// inserted, when it began. The next walk begins at the bound again and comes by both.
+// inserted, when it began ([leftOut]). The next walk begins at the bound again and comes by both.
 //
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
 // the first page is looked at now and then.
@@ -35,7 +35,8 @@ type feed struct {
 
 	highest int64 // ordinal
 	lookback
-	bound mark // where the walk began, the zero mark at the very beginning
+	leftOut *leftOut // by the present walk
+	bound   mark     // where the walk began, the zero mark at the very beginning
 
 	began   time.Time       // when the walk began, with its first page
 	opening bool            // that page is being read
@@ -89,7 +90,7 @@ const (
 )
 
 func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
-	f := &feed{table: table, batch: limits.Batch, least: max(1, min(limits.Batch, limits.Rows/2)), interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
+	f := &feed{leftOut: newLeftOut(), table: table, batch: limits.Batch, least: max(1, min(limits.Batch, limits.Rows/2)), interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
 	f.sweepDue, f.restarted = now.Add(f.sweepPause()), now
 	return f
 }
@@ -121,7 +122,8 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 		f.cursor, f.bound = outbox.Position{}, mark{}
 		if low, ok := f.low(); ok {
 			f.bound = low
-			q.Recent, q.Horizon, q.Settled = &low.highest, f.long || f.lowered, true
+			from := min(low.highest, f.leftOut.lowest)
+			q.Recent, q.Horizon, q.Settled = &from, f.long || f.lowered || from < low.highest, true
 			return q, readWalk, true
 		}
 	}
@@ -170,13 +172,10 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 				return false
 			}
 			f.seen = page.Snapshot
+			f.leftOut.reset()
 		}
 		f.sinceSweep++
-		if n > 0 && f.table.Ordinal() && !page.Rows[n-1].Position.Unordered() {
-			if last := page.Rows[n-1].Position.Ordinal; last > f.highest {
-				f.highest, f.active = last, ended
-			}
-		}
+		f.see(page.Rows, ended)
 		f.cursor, f.caughtUp = page.End, !page.More
 		if f.sweeps() {
 			f.turn(page, started)
@@ -186,6 +185,21 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		}
 	}
 	return true
+}
+
+// see notes the highest ordinal of rows that are not left to the next walk. There are new rows when it has grown, even if they wait.
+func (f *feed) see(rows []outbox.Row, now time.Time) {
+	if !f.table.Ordinal() {
+		return
+	}
+	for i := range slices.Backward(rows) {
+		if r := &rows[i]; !r.Beyond {
+			if !r.Position.Unordered() && r.Position.Ordinal > f.highest {
+				f.highest, f.active = r.Position.Ordinal, now
+			}
+			return
+		}
+	}
 }
 
 // turn sets where the walk ends, after its first page, and notes that it has ended there. A first page of which it was not

@@ -105,6 +105,18 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	if q := next("a later poll"); q.Recent == nil || q.Horizon {
 		t.Errorf("it reads %+v", q)
 	}
+	take(outbox.Page{})
+	left := of("a", 2)
+	f.leftOut.add(&row{Row: &left[0], key: keyOf(&left[0])}) // by a sweep, say
+	f.nudge()
+	if q := next("after a row was left out"); q.Recent == nil || *q.Recent != 2 || !q.Horizon {
+		t.Errorf("it reads %+v", q)
+	}
+	take(outbox.Page{})
+	f.nudge()
+	if q := next("the one after that"); q.Recent == nil || *q.Recent == 2 {
+		t.Errorf("it reads %+v", q)
+	}
 	take(fullPage(8, 9))
 	if q := next("behind a page that was full"); q.Recent == nil || !q.Horizon {
 		t.Errorf("not a new walk: %+v", q)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -61,6 +62,40 @@ func TestLongTransactions(t *testing.T) {
 				}
 				if at["plain-1"] > at["plain-2"] || at["waiting-1"] > at["waiting-3"] {
 					t.Errorf("delivered as %d, %d and %d, %d", at["plain-1"], at["plain-2"], at["waiting-1"], at["waiting-3"])
+				}
+			})
+		})
+	}
+}
+
+// A row that is changed while a walk goes on looks as if it were new. The younger rows of its key do not go before it, whether the walk
+// meets them afterwards or they go with the rows that are new indeed.
+func TestRowsChangedDuringAWalk(t *testing.T) {
+	for name, changed := range map[string][]int64{"one": {250}, "the last ones": {399, 400}, "many": {120, 121, 122, 250, 251, 399}} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				for n := range int64(400) {
+					s.table.insert(n+1, "old-"+strconv.FormatInt(n+1, 10), "key"+strconv.FormatInt(n%3, 10), "t")
+				}
+				stop := s.start()
+				defer stop()
+				time.Sleep(s.table.took * 3 / 2) // the first page has been read
+				for _, n := range changed {
+					s.table.change("old-" + strconv.FormatInt(n, 10))
+				}
+				for n := range int64(20) {
+					s.table.insert(401+n, "new-"+strconv.FormatInt(401+n, 10), "key"+strconv.FormatInt(n%3, 10), "t")
+				}
+				s.table.drained(t, time.Second)
+				last := map[string]int64{}
+				for _, m := range s.All() {
+					_, digits, _ := strings.Cut(m.ID, "-")
+					n, _ := strconv.ParseInt(digits, 10, 64)
+					if key := string(m.Key); n < last[key] {
+						t.Errorf("%s: %d came after %d", key, n, last[key])
+					} else {
+						last[key] = n
+					}
 				}
 			})
 		})

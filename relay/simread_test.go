@@ -37,11 +37,10 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			break
 		}
 		page.End = position
-		if q.Within != nil && !q.Within.Sees(r.transaction) {
+		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt, Beyond: q.Within != nil && !q.Within.Sees(r.writer)}
+		if row.Beyond {
 			page.Beyond++
-			continue
 		}
-		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
 		}
@@ -60,7 +59,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for i := range page.Rows {
-		if r := t.rows[page.Rows[i].ID()]; r.seen.IsZero() {
+		if r := t.rows[page.Rows[i].ID()]; r.seen.IsZero() && !page.Rows[i].Beyond {
 			r.seen = time.Now()
 		}
 	}

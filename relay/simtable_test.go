@@ -52,6 +52,7 @@ type simRow struct {
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
 	committed   time.Time
 	transaction uint32
+	writer      uint32 // the transaction that inserted or changed it last
 }
 
 // span is a time between two events; the second may be still to come.
@@ -68,6 +69,19 @@ func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.transactions++
 	t.present = t.transactions
 	t.add(ordinal, id, key, topic)
+}
+
+// change lets somebody else change an open row, which keeps its place.
+func (t *simTable) change(id string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.written(t.rows[id])
+}
+
+// written notes that a transaction of its own has changed a row. The caller holds mu.
+func (t *simTable) written(r *simRow) {
+	t.transactions++
+	r.writer = t.transactions
 }
 
 // begin begins a transaction.
@@ -90,7 +104,7 @@ func (t *simTable) commit(transaction uint32, f func()) {
 
 // add adds a row to the present transaction. The caller holds mu.
 func (t *simTable) add(ordinal int64, id, key, topic string) {
-	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, writer: t.present, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
@@ -163,6 +177,7 @@ func (t *simTable) free(id string, discard bool) {
 		return
 	}
 	r.attempt, r.lastError = 1, ""
+	t.written(r)
 	t.reopen(r)
 }
 

@@ -98,6 +98,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 			r.attempt = x.Attempt + 1
 		}
 		r.lastError, r.updated, r.failed = x.Error, time.Now(), x.Failed
+		t.written(r)
 		if x.Failed {
 			r.failures = append(r.failures, span{from: time.Now()})
 		}
