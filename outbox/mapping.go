@@ -37,10 +37,13 @@ var (
 	unordered    = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
 )
 
+// rowWriter is the system column with the transaction that wrote a row.
+const rowWriter = "xmin"
+
 // mapColumns finds the part of each column, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: "xmin", place: "ctid"}
+	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid"}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = "'2'::xid", noPlace
 	}

@@ -23,6 +23,10 @@ type Query struct {
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
+	// Since leaves out what was written by transactions before this one, [Snapshot.Oldest] of an earlier page: rows that have been
+	// read by then. Only with Recent, and where that can be told: rows that become due later, say, were written before.
+	Since *uint32
+
 	// Horizon asks for [Page.Horizon]. Within ends the read at one, and tells which rows were written later ([Row.Beyond]);
 	// only for tables with ordinals.
 	Horizon bool
@@ -161,7 +165,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		}
 	case q.Recent != nil:
 		statement = walk.recent
-		parameters = append(parameters, t.ordinalValue(*q.Recent))
+		parameters = append(parameters, t.ordinalValue(*q.Recent), t.since(q))
 	case walk.nulls != "" && (q.After.IsZero() || q.After.nulls):
 		statement = walk.nulls
 		var id []byte
@@ -185,6 +189,14 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		parameters = append(parameters, shardArray(q.Shards))
 	}
 	return statement, parameters, binaryFormats(len(parameters))
+}
+
+// since encodes the first transaction whose rows are wanted, nil for all.
+func (t *Table) since(q Query) []byte {
+	if q.Since == nil || t.mapping.writer != rowWriter || t.Delays() {
+		return nil
+	}
+	return binary.BigEndian.AppendUint32(nil, *q.Since)
 }
 
 // ordinalValue encodes an ordinal in the order column's type.

@@ -175,12 +175,6 @@ func TestHorizon(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, `create table outbox_messages (id text primary key, seq integer, topic text not null, payload jsonb, relayed_at timestamptz)`)
 	table := open(t, s, Config{})
-	ids := func(page Page) (ids string) {
-		for _, row := range page.Rows {
-			ids += row.Message.ID
-		}
-		return ids
-	}
 	if page := read(t, table, Query{Horizon: true}); page.Horizon == nil || page.Horizon.Highest != nil {
 		t.Errorf("of an empty table: %+v", page.Horizon)
 	}

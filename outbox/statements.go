@@ -23,7 +23,7 @@ func (t *Table) prepare(table sql.Table) {
 		"columns": t.columns(), "pending": pending, "due": due, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
-		"inserted_at": "", "inserted_now": now(m.inserted),
+		"inserted_at": "", "inserted_now": now(m.inserted), "writer": m.writer,
 	}
 	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
 	if m.order == m.id {
@@ -142,7 +142,7 @@ func (t *Table) walks(names map[string]string, owned func(parameter int) string)
 	}
 	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(names["position_parameters"], ","))}
 	if t.Ordinal() {
-		w.recent = text("read_recent.sql", 2)
+		w.recent = text("read_recent.sql", 3)
 	}
 	if !t.mapping.order.notNull {
 		w.nulls = text("read_nulls.sql", 2)

@@ -27,6 +27,14 @@ func open(t *testing.T, s *pgtest.Schema, config Config) *Table {
 	return table
 }
 
+// ids are those of a page's rows, one behind the other.
+func ids(page Page) (ids string) {
+	for _, row := range page.Rows {
+		ids += row.Message.ID
+	}
+	return ids
+}
+
 func read(t *testing.T, table *Table, q Query) Page {
 	t.Helper()
 	if q.Limit == 0 {

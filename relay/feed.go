@@ -12,7 +12,8 @@ import (
 //
 //   - next: on from the cursor, while there is more;
 //   - recent: once everything has been walked, from a low-water bound to the end, so that rows that commit
-//     late are seen at the next read, while the dead index entries before the bound cost nothing;
+//     late are seen at the next read, while the dead index entries before the bound cost nothing; rows that the last
+//     walk has returned are left out, which is told by their transactions: they are in flight, or their keys wait;
 //   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
 //     nothing can be missed for ever.
 //
@@ -36,6 +37,7 @@ type feed struct {
 	highest int64 // ordinal
 	lookback
 	leftOut *leftOut // by the present walk
+	since   uint32   // rows of transactions before this one have been read, from the bound on; 0 when nothing is known
 	bound   mark     // where the walk began, the zero mark at the very beginning
 
 	began   time.Time       // when the walk began, with its first page
@@ -124,6 +126,9 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 			f.bound = low
 			from := min(low.highest, f.leftOut.lowest)
 			q.Recent, q.Horizon, q.Settled = &from, f.long || f.lowered || from < low.highest, true
+			if since := f.since; since != 0 && !f.lowered && from == low.highest {
+				q.Since = &since
+			}
 			return q, readWalk, true
 		}
 	}
@@ -181,6 +186,9 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 			f.turn(page, started)
 			if f.caughtUp {
 				f.walked, f.lowered = f.began, false
+			}
+			if !page.More {
+				f.since = f.seen.Oldest
 			}
 		}
 	}
@@ -297,6 +305,7 @@ func (f *feed) retry(at time.Time) { f.due, f.nudged = at, false }
 func (f *feed) again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
 	f.highest, f.marks, f.bound, f.lowered, f.sweeping = math.MinInt64, nil, mark{}, false, false
+	f.since = 0
 }
 
 func (f *feed) sweepTurn(now time.Time) bool {

@@ -101,3 +101,25 @@ func TestRowsChangedDuringAWalk(t *testing.T) {
 		})
 	}
 }
+
+// Rows that were read are not read again while they wait for their topic, nor those in flight.
+func TestRowsAreReadOnce(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.Remove("missing")
+		stop := s.start()
+		defer stop()
+		const early, rows = 2000, 4000 // until it is known how far back a read must begin
+		for n := range int64(rows) {
+			if n == early {
+				s.table.mu.Lock()
+				s.table.returned = 0
+				s.table.mu.Unlock()
+			}
+			s.table.insert(n+1, "m"+strconv.FormatInt(n+1, 10), "key"+strconv.FormatInt(n%500, 10), "missing")
+			time.Sleep(5 * time.Millisecond)
+		}
+		if returned := s.table.returned; returned < rows-early || returned > 5*(rows-early) { // with the sweeps and the probes
+			t.Errorf("%d rows were returned by reads, of %d", returned, rows-early)
+		}
+	})
+}

@@ -29,6 +29,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
 			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || q.From != nil && t.ordinal && r.ordinal < *q.From),
 			q.Recent != nil && r.ordinal < *q.Recent,
+			q.Since != nil && before(r.writer, *q.Since),
 			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
@@ -58,6 +59,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	t.returned += len(page.Rows)
 	for i := range page.Rows {
 		if r := t.rows[page.Rows[i].ID()]; r.seen.IsZero() && !page.Rows[i].Beyond {
 			r.seen = time.Now()

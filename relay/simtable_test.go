@@ -30,6 +30,7 @@ type simTable struct {
 	running      []uint32
 	present      uint32 // the transaction that adds rows
 	reads        int
+	returned     int // rows, by reads
 
 	ordinal, ranked, keepsFailures, keepsAttempts bool
 }
