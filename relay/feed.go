@@ -76,18 +76,9 @@ const (
 )
 
 const (
-	shortestPause  = time.Millisecond
-	awakePause     = 4 * time.Millisecond
-	awakeFor       = 100 * time.Millisecond
-	drowsyFor      = 20 * time.Millisecond
 	sweepEvery     = 5 * time.Second
 	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
 	walksPerSweep  = 8                      // while there is a backlog
-	restShare      = 20                     // the relay rests so many times as long as a read took,
-	flowShare      = 4                      // or so many times while rows flow, reads are cheap
-	cheapRead      = time.Millisecond
-	flowRows       = 16          // and no more rows than these come at once: large batches cost the database less
-	longestRest    = time.Second // while rows wait
 	sweepRestShare = 50
 )
 
@@ -233,73 +224,6 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 	}
 }
 
-// passed takes note that so many of the rows of the page that was read last must wait, for their topic or their key.
-func (f *feed) passed(waiting, rows int) {
-	if waiting > 0 {
-		f.waited += f.took[(f.reads-1)%len(f.took)] * time.Duration(waiting) / time.Duration(rows)
-	}
-}
-
-// pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for
-// a short while after each row they stay short if writers can wake it afterwards, and for a moment longer: a writer that looked just
-// before the relay went to sleep commits without waking it.
-func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
-	longest, awake := f.interval, wakeable && !f.idle(ended.Add(-drowsyFor))
-	if awake {
-		longest = min(longest, awakePause)
-	}
-	f.found += fresh
-	if f.found > 0 {
-		f.pause, f.active = shortestPause, ended
-	} else {
-		f.pause = min(2*f.pause, longest)
-	}
-	// The shortest of the last reads tells what the table costs; a longer one may have met a busy machine.
-	rest := restShare * slices.Min(f.took[:])
-	switch cheap := rest <= restShare*cheapRead; {
-	case cheap && fresh > 0 && fresh <= flowRows:
-		rest /= restShare / flowShare
-	case cheap && fresh == 0 && awake:
-		rest = min(rest, awakePause) // nobody wakes the relay meanwhile
-	}
-	f.steady = fresh > flowRows && rest <= f.interval || f.waited > cheapRead
-	rest = max(rest, f.pause)
-	if f.cut && f.found > 0 {
-		rest, f.cut = 0, false
-	}
-	f.due = ended.Add(max(rest, f.waitingRest(fresh)))
-	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
-		f.mark(ended, f.highest)
-	}
-}
-
-// waitingRest is how long the relay rests because it has read rows that must wait. While their topic is missing, say, and
-// more of them come, it reads all of the last seconds' again and again, for nothing.
-func (f *feed) waitingRest(fresh int) time.Duration {
-	share := time.Duration(restShare)
-	if fresh > 0 {
-		share = flowShare
-	}
-	return min(share*f.waited, longestRest)
-}
-
-// idle reports whether there have been no new rows for a while.
-func (f *feed) idle(now time.Time) bool { return f.caughtUp && now.Sub(f.active) > awakeFor }
-
-// hint says that there may be new rows. They are read at once, but not while rows come in numbers: each writer's hint would
-// bring a few of them alone.
-func (f *feed) hint() {
-	if !f.steady {
-		f.nudge()
-	}
-}
-
-// nudge lets the next read happen at once.
-func (f *feed) nudge() { f.nudged = true }
-
-// retry lets a read that failed be made again after a pause.
-func (f *feed) retry(at time.Time) { f.due, f.nudged = at, false }
-
 // again walks once more from the beginning; what is in flight is not taken twice. Sweeps begin anew too, since
 // they must not overtake the walk.
 func (f *feed) again() {
@@ -331,19 +255,4 @@ func (f *feed) sweepPause() time.Duration {
 		return sweepOften
 	}
 	return sweepEvery
-}
-
-// wait returns when the feed wants to read again, if there is room.
-func (f *feed) wait(now time.Time) time.Time {
-	if !f.caughtUp || f.nudged {
-		return now
-	}
-	switch {
-	case f.sinceSweep == 0 || !f.sweeps():
-	case f.sweeping:
-		return now
-	case f.sweepDue.Before(f.due):
-		return f.sweepDue
-	}
-	return f.due
 }

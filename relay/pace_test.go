@@ -1,0 +1,154 @@
+package relay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// A relay that has just gone to sleep still reads often for a moment: a writer that looked before commits without waking it.
+func TestReadsOftenWhileFallingAsleep(t *testing.T) {
+	started := time.Now()
+	const interval = 50 * time.Millisecond
+	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, interval, started)
+	poll := func(fresh int, now time.Time) (pause time.Duration) {
+		f.next(now, 1000, 1<<20)
+		ended := now.Add(cheapRead / 2)
+		f.read(readWalk, outbox.Page{}, now, ended)
+		f.pace(fresh, ended, true)
+		return f.due.Sub(ended)
+	}
+	longest := poll(1, started)
+	for f.due.Sub(started) < awakeFor+drowsyFor {
+		longest = max(longest, poll(0, f.due))
+	}
+	if asleep := f.idle(f.due); !asleep || longest > awakePause {
+		t.Errorf("asleep %v, and the longest pause till then is %v", asleep, longest)
+	}
+	for range 10 {
+		longest = poll(0, f.due)
+	}
+	if longest != interval {
+		t.Errorf("then the pauses grow to %v", longest)
+	}
+}
+
+// While rows come in numbers, a hint does not bring the next read forward.
+func TestHintsGiveWayToTheFlow(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	hinted := func(fresh int, took time.Duration) bool {
+		started := now
+		now = now.Add(took)
+		f.read(readWalk, outbox.Page{}, started, now)
+		f.pace(fresh, now, true)
+		f.hint()
+		_, _, reads := f.next(now, 1000, 1<<20)
+		return reads
+	}
+	if !hinted(1, time.Millisecond) {
+		t.Error("after a single row, a hint brings no read")
+	}
+	if hinted(flowRows+1, time.Millisecond) {
+		t.Error("after many rows, a hint brings a read at once")
+	}
+	if !hinted(0, time.Millisecond) {
+		t.Error("when the rows have stopped, a hint brings no read")
+	}
+	for range len(f.took) {
+		hinted(flowRows+1, time.Second)
+	}
+	if !hinted(flowRows+1, time.Second) {
+		t.Error("a hint brings no read although the next one is far away")
+	}
+}
+
+// A relay rests in proportion to what its reads cost. One slow read alone tells nothing about the table: rows must not
+// wait for longer because the machine was busy for a moment.
+func TestRestsAsReadsCost(t *testing.T) {
+	now := time.Now()
+	const interval, slow = 50 * time.Millisecond, time.Second
+	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, interval, now)
+	f.sweepDue = now.Add(time.Hour)
+	read := func(took time.Duration) time.Duration {
+		f.nudge()
+		f.next(now, 100, 1<<20)
+		started := now
+		now = now.Add(took)
+		f.read(readWalk, outbox.Page{}, started, now)
+		f.pace(0, now, false)
+		return f.due.Sub(now)
+	}
+	for range len(f.took) {
+		read(time.Millisecond)
+	}
+	if rest := read(slow); rest > interval {
+		t.Errorf("after one slow read the relay rests for %v", rest)
+	}
+	var rest time.Duration
+	for range len(f.took) {
+		rest = read(slow)
+	}
+	if rest < restShare*slow {
+		t.Errorf("after many slow reads the relay rests for %v only", rest)
+	}
+	flow := func(took time.Duration) time.Duration {
+		for range len(f.took) {
+			read(took)
+		}
+		f.pace(1, now, true)
+		return f.due.Sub(now)
+	}
+	if rest := flow(slow); rest < restShare*slow {
+		t.Errorf("while rows flow and reads are slow the relay rests for %v only", rest)
+	}
+	if rest := flow(cheapRead / 2); rest > flowShare*cheapRead/2 {
+		t.Errorf("while rows flow and reads are cheap the relay rests for %v", rest)
+	}
+}
+
+// While rows come for a topic that is missing, all of the last seconds' are read each time, for nothing. The relay rests
+// in proportion, hints or not, so that the trouble costs the database little, and stays awake, so that writers need not ring.
+func TestRestsWhileRowsWait(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	last := int64(0)
+	walk := func(took time.Duration, waiting, fresh int) (rest time.Duration) {
+		f.next(now, 100, 1<<20)
+		for pages := 2; pages > 0; pages-- {
+			started := now
+			now = now.Add(took)
+			page := fullPage(last+1, last+2)
+			page.More, page.Beyond = pages > 1, 1 // more rows come all the time
+			page.Horizon = &outbox.Horizon{Highest: &page.Rows[1].Position.Ordinal}
+			last += 2
+			f.read(readWalk, page, started, now)
+			f.passed(waiting, 2)
+			f.pace(fresh, now, true)
+		}
+		if f.idle(now) {
+			t.Error("it sleeps while rows come")
+		}
+		f.hint()
+		rest = f.wait(now).Sub(now)
+		now = f.wait(now)
+		return rest
+	}
+	const took = 5 * time.Millisecond
+	if rest := walk(took, 0, 2); rest > 0 {
+		t.Errorf("while rows flow that need not wait it rests for %v", rest)
+	}
+	if rest := walk(took, 2, 0); rest != restShare*2*took {
+		t.Errorf("after two pages of waiting rows it rests for %v", rest)
+	}
+	if rest := walk(took, 1, 1); rest != flowShare*took {
+		t.Errorf("when half of them wait and the others flow it rests for %v", rest)
+	}
+	if rest := walk(time.Second, 2, 0); rest != longestRest {
+		t.Errorf("it rests for %v at most", rest)
+	}
+	if rest := walk(took/100, 1, 0); rest > 0 {
+		t.Error("when few rows wait, a hint brings no read at once")
+	}
+}
