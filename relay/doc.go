@@ -21,7 +21,7 @@ Package relay moves the rows of an outbox to a broker: each at least once, in or
 The parts, each in a file of its own:
 
   - feed decides what to read next: on from a cursor, recent rows again for late commits, and a sweep from
-    the beginning for whatever else was missed.
+    the beginning for whatever else was missed (and when: pace).
   - dispatch owns the state. It takes rows in table order and queues them for the worker of their key
     (admit), and decides from the answers what is settled, blocked, held or published again (answer,
     block, hold), what follows when that is written (written), and which keys are read again (reread).
@@ -63,7 +63,11 @@ The parts, each in a file of its own:
     has ended that was open for longer than that, nothing is taken before a walk from where it began (feed.missed). Not
     covered: order values older than their transaction's first write, such as now() in one that began with
     long reads. The sweep finds such rows.
- 9. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
+ 9. A read of recent rows leaves out what was written by transactions that had ended when the last whole walk
+    began (feed.since). That walk or one before it has returned those rows: each is in flight, settled, or waits
+    with its key, which is read again by key. What is dropped from memory otherwise makes the walk begin anew, from the very
+    beginning and with nothing left out (dispatch.rewind).
+ 10. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
     their rows are not kept.
 
 # What happens at each failure
