@@ -108,7 +108,7 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
 // overtakes reports whether an older row of the key was left to the next walk. The key is read again then, from there.
 func (d *dispatch) overtakes(r *row, reread bool, now time.Time) bool {
 	head, ok := d.leftOut.head(r.key)
-	if !ok || reread || r.key.keyless {
+	if !ok || reread || r.key.keyless || r.Position.Ordinal < head {
 		return false
 	}
 	if len(d.blocks.byKey) >= d.limits.blocked() {
