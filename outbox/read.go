@@ -51,7 +51,7 @@ type Page struct {
 
 	Snapshot Snapshot // just before the rows were read
 	Horizon  *Horizon // at the same time, if the query asked for it
-	Beyond   int      // rows that are
+	Beyond   int      // how many of the rows are [Row.Beyond]
 }
 
 // Read reads pending rows that are due. It locks nothing.

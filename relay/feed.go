@@ -159,15 +159,15 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 	case readHead:
 		f.restarted = ended
 	default:
-		if f.opening {
-			f.waited = 0
-		}
 		if f.opening && f.sweeps() {
 			if f.missed(f.bound, page.Snapshot) {
 				f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
 				return false
 			}
 			f.seen = page.Snapshot
+		}
+		if f.opening {
+			f.waited = 0
 			f.leftOut.reset()
 		}
 		f.sinceSweep++

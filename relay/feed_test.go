@@ -122,3 +122,23 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 		t.Errorf("not a new walk: %+v", q)
 	}
 }
+
+// What one walk leaves out is the next one's, with priorities too: it must not gather.
+func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
+	for name, ranked := range map[string]bool{"in order": false, "with priorities": true} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			table := newSimTable()
+			table.ranked = ranked
+			f := newFeed(table, Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, time.Second, now)
+			left := of("a", 2)
+			r := &row{Row: &left[0], key: keyOf(&left[0])}
+			f.leftOut.add(r)
+			f.next(now, 100, 1<<20)
+			f.read(readWalk, outbox.Page{}, now, now)
+			if _, ok := f.leftOut.head(r.key); ok || f.leftOut.lowest <= 2 {
+				t.Errorf("the key is still remembered, and %d as the lowest", f.leftOut.lowest)
+			}
+		})
+	}
+}

@@ -108,8 +108,8 @@ func TestRestsAsReadsCost(t *testing.T) {
 	}
 }
 
-// While rows come for a topic that is missing, all of the last seconds' are read each time, for nothing. The relay rests
-// in proportion, hints or not, so that the trouble costs the database little, and stays awake, so that writers need not ring.
+// While rows come for a topic that is missing, they are read for nothing. The relay rests in proportion, hints or not, so that
+// the trouble costs the database little, and stays awake, so that writers need not ring.
 func TestRestsWhileRowsWait(t *testing.T) {
 	now := time.Now()
 	f := newFeed(newSimTable(), Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
