@@ -81,6 +81,9 @@ func newPool(ctx context.Context, d config.Database, certificates *doctor.Certif
 		return nil, errURL("OUTBOX_DATABASE_URL")
 	}
 	prepare(c.ConnConfig, certificates)
+	if d.DirectURL.Loaded() == d.URL.Loaded() { // else there may be a transaction pooler in between
+		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	}
 	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
 	if witness != nil {

@@ -47,49 +47,16 @@ func (t *Table) send(ctx context.Context, b batch) (*pgconn.Result, error) {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	sent := t.begin(ctx, b.limits)
+	p := t.begin(ctx, conn.Conn(), b.limits)
 	for i, statement := range b.statements {
-		sent.ExecParams(statement, b.parameters[i], nil, binaryFormats(len(b.parameters[i])), []int16{1})
+		p.add(statement, b.parameters[i], binaryFormats(len(b.parameters[i])), []int16{1})
 	}
-	results, err := conn.Conn().PgConn().ExecBatch(ctx, sent).ReadAll()
+	p.send(ctx)
+	all, err := p.results.ReadAll()
 	if err != nil {
-		return nil, t.explain(err)
+		return nil, p.failed(err)
 	}
-	return results[len(results)-1], nil
-}
-
-// begin begins a batch whose statements the server itself ends a little before ctx does: they do not go on when
-// this process is gone, and a connection is not lost with each that takes too long.
-func (t *Table) begin(ctx context.Context, l limits) *pgconn.Batch {
-	var settings [3][]byte
-	if deadline, ok := ctx.Deadline(); ok {
-		settings[0] = milliseconds(time.Until(deadline) * 9 / 10)
-	}
-	if l.lock > 0 {
-		settings[1] = milliseconds(l.lock)
-	}
-	if l.inOrder {
-		settings[2] = []byte("off")
-	}
-	sent := &pgconn.Batch{}
-	sent.ExecParams(t.limits, settings[:], nil, nil, nil)
-	return sent
-}
-
-// second returns the snapshot that came with the limits, and the reader of the result behind them, nil when the server has not
-// got so far.
-func second(results *pgconn.MultiResultReader) (snapshot string, result *pgconn.ResultReader) {
-	if !results.NextResult() {
-		return "", nil
-	}
-	limits := results.ResultReader()
-	for limits.NextRow() {
-		snapshot = string(limits.Values()[0])
-	}
-	if _, err := limits.Close(); err != nil || !results.NextResult() {
-		return "", nil // results.Close says why
-	}
-	return snapshot, results.ResultReader()
+	return all[len(all)-1], nil
 }
 
 func milliseconds(d time.Duration) []byte {

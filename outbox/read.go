@@ -62,25 +62,25 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	sent := t.begin(ctx, limits{inOrder: t.mapping.inOrder && q.Keys == nil && q.IDs == nil})
+	p := t.begin(ctx, conn.Conn(), limits{inOrder: t.mapping.inOrder && q.Keys == nil && q.IDs == nil})
 	if q.Horizon {
-		sent.ExecParams(t.horizon, nil, nil, nil, []int16{1})
+		p.add(t.horizon, nil, nil, []int16{1})
 	}
-	sent.ExecParams(statement, parameters, nil, formats, t.formats())
-	results := conn.Conn().PgConn().ExecBatch(ctx, sent)
+	p.add(statement, parameters, formats, t.formats())
+	p.send(ctx)
 	var page Page
-	snapshot, result := second(results)
-	if result != nil {
+	if snapshot, ok := p.snapshot(); ok {
 		if err := page.Snapshot.parse(snapshot); err != nil {
-			return Page{}, errors.Join(err, results.Close())
+			return Page{}, errors.Join(err, p.results.Close())
 		}
 	}
+	result := p.next()
 	if q.Horizon && result != nil {
 		page.Horizon = &Horizon{Snapshot: page.Snapshot}
-		if page.Horizon.Highest, err = readHighest(result); err != nil || !results.NextResult() {
-			return Page{}, fmt.Errorf("find the last pending row: %w", errors.Join(err, results.Close()))
+		page.Horizon.Highest, err = readHighest(result)
+		if result = p.next(); err != nil || result == nil {
+			return Page{}, fmt.Errorf("find the last pending row: %w", p.failed(errors.Join(err, p.results.Close())))
 		}
-		result = results.ResultReader()
 	}
 	var a arena
 	taken, over, upto := 0, false, q.upto()
@@ -111,8 +111,8 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		}
 		page.Bytes += int64(row.Message.Size())
 	}
-	if err := results.Close(); err != nil {
-		return Page{}, fmt.Errorf("read rows: %w", t.explain(err))
+	if err := p.results.Close(); err != nil {
+		return Page{}, fmt.Errorf("read rows: %w", p.failed(err))
 	}
 	page.More = !over && (page.More || taken == q.Limit)
 	if !page.More && (statement == t.all.nulls || statement == t.some.nulls) && statement != "" {

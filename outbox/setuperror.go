@@ -59,6 +59,12 @@ func Changed(err error) bool {
 	return false
 }
 
+// unprepared reports whether err says that the server does not know a statement that was prepared.
+func unprepared(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "26000" // invalid_sql_statement_name
+}
+
 // Rejected reports whether err says that the server understood a write and will not do it with one of its
 // rows: a constraint, a trigger or a value is in the way. The other rows can be written without that one.
 func Rejected(err error) bool {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -20,6 +21,8 @@ type Table struct {
 	prefix  string    // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32    // of the elements of an array of ids
 
+	prepares bool // statements stay prepared on their connections
+
 	all, some                                         walks // reads of all shards, and of some
 	failedAll, failedSome                             string
 	readKeys, readIDs                                 string
@@ -31,6 +34,8 @@ type Table struct {
 }
 
 // Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError].
+// Statements stay prepared on the pool's connections if its own do ([pgx.QueryExecModeCacheStatement], the default): not
+// through a pooler that hands out the server's connections for a transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -51,6 +56,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *Table {
 	m.shards = max(shards, 1)
 	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, role: relation.role, idOID: m.id.oid}
+	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
 	}

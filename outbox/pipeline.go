@@ -1,0 +1,110 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+)
+
+// pipeline is some statements that are sent to a connection at once and are one transaction.
+//
+// Where the table [Table.prepares], the first that a connection sees of a statement is SQL's own command to prepare it, in the
+// same transaction, so that the limits hold for it too: it waits for a lock on the table. To parse the statements at each
+// poll of an empty outbox took the server longer than the poll.
+type pipeline struct {
+	table   *Table
+	conn    *pgx.Conn
+	batch   pgconn.Batch
+	added   []bool // of what is sent, in order: whether it is a statement that was added, or prepares one
+	results *pgconn.MultiResultReader
+	at      int // the next result
+}
+
+// begin begins a pipeline whose statements the server itself ends a little before ctx does: they do not go on when
+// this process is gone, and a connection is not lost with each that takes too long.
+func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
+	var settings [3][]byte
+	if deadline, ok := ctx.Deadline(); ok {
+		settings[0] = milliseconds(time.Until(deadline) * 9 / 10)
+	}
+	if l.lock > 0 {
+		settings[1] = milliseconds(l.lock)
+	}
+	if l.inOrder {
+		settings[2] = []byte("off")
+	}
+	p := &pipeline{table: t, conn: conn}
+	p.add(t.limits, settings[:], nil, nil)
+	return p
+}
+
+// preparedKey is where a connection keeps the names of its prepared statements.
+const preparedKey = "outbox-relay: prepared"
+
+func (p *pipeline) add(statement string, parameters [][]byte, formats, results []int16) {
+	if !p.table.prepares {
+		p.batch.ExecParams(statement, parameters, nil, formats, results)
+		p.added = append(p.added, true)
+		return
+	}
+	data := p.conn.PgConn().CustomData()
+	names, _ := data[preparedKey].(map[string]string)
+	if names == nil {
+		names = map[string]string{}
+		data[preparedKey] = names
+	}
+	name := names[statement]
+	if name == "" {
+		name = "outbox_relay_" + strconv.Itoa(len(names))
+		names[statement] = name
+		p.batch.ExecParams("prepare "+name+" as "+statement, nil, nil, nil, nil)
+		p.added = append(p.added, false)
+	}
+	p.batch.ExecPrepared(name, parameters, formats, results)
+	p.added = append(p.added, true)
+}
+
+func (p *pipeline) send(ctx context.Context) { p.results = p.conn.PgConn().ExecBatch(ctx, &p.batch) }
+
+// next returns the result of the next statement that was added, nil when the server has not got so far; closing results says why.
+func (p *pipeline) next() *pgconn.ResultReader {
+	for p.results.NextResult() {
+		p.at++
+		if p.added[p.at-1] {
+			return p.results.ResultReader()
+		}
+		if _, err := p.results.ResultReader().Close(); err != nil {
+			break
+		}
+	}
+	return nil
+}
+
+// snapshot returns the snapshot that comes with the limits, the first result; ok is false when the server has not got so far.
+func (p *pipeline) snapshot() (snapshot string, ok bool) {
+	limits := p.next()
+	if limits == nil {
+		return "", false
+	}
+	for limits.NextRow() {
+		snapshot = string(limits.Values()[0])
+	}
+	_, err := limits.Close()
+	return snapshot, err == nil
+}
+
+// failed returns what to say of an error. The connection is closed when its prepared statements may be of no use: they were being
+// prepared, somebody has taken them away, or the table is no longer what it was.
+func (p *pipeline) failed(err error) error {
+	if p.table.prepares && (slices.Contains(p.added, false) || unprepared(err) || Changed(err)) {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		err = errors.Join(err, p.conn.Close(ctx))
+	}
+	return p.table.explain(err)
+}

@@ -1,0 +1,100 @@
+package outbox
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// single returns a schema whose pool has one connection, in the given mode.
+func single(t *testing.T, mode pgx.QueryExecMode) *pgtest.Schema {
+	t.Helper()
+	s := pgtest.New(t)
+	config, err := pgxpool.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.MaxConns, config.ConnConfig.DefaultQueryExecMode = 1, mode
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	s.Exec(t, pgtest.ShapeB)
+	s.Pool = pool
+	return s
+}
+
+// query returns the answer to a statement that the connection does not keep.
+func query[T any](t *testing.T, s *pgtest.Schema, statement string) []T {
+	t.Helper()
+	rows, err := s.Pool.Query(t.Context(), statement, pgx.QueryExecModeExec)
+	if err != nil {
+		t.Fatal(err)
+	}
+	values, err := pgx.CollectRows(rows, pgx.RowTo[T])
+	if err != nil {
+		t.Fatal(err)
+	}
+	return values
+}
+
+// A connection that is not behind a pooler parses a statement once, and plans it anew each time: the outbox may have been empty
+// before.
+func TestStatementsStayPrepared(t *testing.T) {
+	t.Parallel()
+	s := single(t, pgx.QueryExecModeCacheStatement)
+	table := open(t, s, Config{})
+	for range 10 {
+		read(t, table, Query{})
+	}
+	prepared := query[string](t, s, "select statement from pg_prepared_statements where name like 'outbox_relay_%' order by name")
+	if len(prepared) != 2 || !strings.Contains(prepared[0], "set_config") || !strings.Contains(prepared[1], "outbox_messages") {
+		t.Fatalf("prepared: %q", prepared)
+	}
+	if used := query[int64](t, s, "select custom_plans from pg_prepared_statements where statement like '%outbox_messages%' and generic_plans = 0"); len(used) != 1 || used[0] != 10 {
+		t.Errorf("planned %d times", used)
+	}
+}
+
+// Behind a transaction pooler another of the server's connections may get the next statement.
+func TestNothingIsPreparedThroughAPooler(t *testing.T) {
+	t.Parallel()
+	s := single(t, pgx.QueryExecModeExec)
+	read(t, open(t, s, Config{}), Query{})
+	if prepared := query[string](t, s, "select statement from pg_prepared_statements"); len(prepared) != 0 {
+		t.Errorf("prepared: %q", prepared)
+	}
+}
+
+// Prepared statements that are of no use any more go with their connection.
+func TestPreparedStatementsThatAreLost(t *testing.T) {
+	t.Parallel()
+	for name, lose := range map[string]string{
+		"taken away":                   "deallocate all",
+		"a column of another type":     "alter table outbox_messages alter payload type text",
+		"a column that is there again": "alter table outbox_messages rename topic to x; alter table outbox_messages rename x to topic",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := single(t, pgx.QueryExecModeCacheStatement)
+			table := open(t, s, Config{})
+			s.Exec(t, pgtest.Insert, "t", "{}")
+			read(t, table, Query{})
+			if _, err := s.Pool.Exec(t.Context(), lose, pgx.QueryExecModeSimpleProtocol); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := table.Read(t.Context(), Query{Limit: 10, Bytes: 1 << 20}); err != nil {
+				t.Log(err)
+				table = open(t, s, Config{})
+			}
+			if rows := read(t, table, Query{}).Rows; len(rows) != 1 {
+				t.Errorf("read %d rows", len(rows))
+			}
+		})
+	}
+}
