@@ -193,20 +193,27 @@ func (p *proxy) count(client io.Reader) {
 	if _, err := io.ReadFull(client, head[:4]); err != nil { // the first message has no type
 		return
 	}
-	parsed := ""
+	parsed, bound := map[string]string{}, "" // by their names
 	for size := head[:4]; ; size = head[1:] {
 		body := make([]byte, max(binary.BigEndian.Uint32(size), 4)-4)
 		if _, err := io.ReadFull(client, body); err != nil {
 			return
 		}
 		switch head[0] {
-		case 'P': // the statement's name comes first
-			_, text, _ := bytes.Cut(body, []byte{0})
-			parsed = string(text)
+		case 'P': // a statement's name, and what it is
+			name, text, _ := bytes.Cut(body, []byte{0})
+			parsed[string(name)] = string(text)
+			if command, prepared, found := strings.Cut(string(text), " as "); found && strings.HasPrefix(command, "prepare ") {
+				parsed[strings.TrimPrefix(command, "prepare ")] = prepared
+			}
+		case 'B': // a portal's name, and a statement's
+			_, names, _ := bytes.Cut(body, []byte{0})
+			name, _, _ := bytes.Cut(names, []byte{0})
+			bound = parsed[string(name)]
 		case 'Q':
 			p.note(string(body))
 		case 'E':
-			p.note(parsed)
+			p.note(bound)
 		}
 		if _, err := io.ReadFull(client, head[:]); err != nil {
 			return
@@ -216,6 +223,9 @@ func (p *proxy) count(client io.Reader) {
 
 // note takes note of a statement. A notification writes too: it draws a transaction id.
 func (p *proxy) note(statement string) {
+	if strings.HasPrefix(statement, "prepare ") {
+		return
+	}
 	p.statements.Add(1)
 	if !strings.HasPrefix(statement, "select") || strings.Contains(statement, "pg_notify") {
 		p.mu.Lock()
