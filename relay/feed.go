@@ -61,6 +61,8 @@ type feed struct {
 	sweepWithin *outbox.Horizon // nil before its first page
 	sweepDue    time.Time
 	sweepSpent  time.Duration
+	sweepFound  int
+	inVain      int // sweeps in a row that found nothing
 	sinceSweep  int // reads since the last page of the sweep
 
 	average int64 // bytes of a row, about
@@ -79,7 +81,8 @@ const (
 	sweepEvery     = 5 * time.Second
 	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
 	walksPerSweep  = 8                      // while there is a backlog
-	sweepRestShare = 50
+	sweepRestShare = 50                     // so many times what a sweep took, twice that with each that finds nothing
+	longestSweep   = time.Minute
 )
 
 func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
@@ -152,9 +155,6 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		f.sweepAt = page.End
 		if page.Horizon != nil {
 			f.sweepWithin = page.Horizon
-		}
-		if !page.More {
-			f.endSweep(ended)
 		}
 	case readHead:
 		f.restarted = ended
@@ -237,7 +237,7 @@ func (f *feed) sweepTurn(now time.Time) bool {
 		return false
 	}
 	if !f.sweeping && !now.Before(f.sweepDue) {
-		f.sweeping, f.sweepAt, f.sweepWithin, f.sweepSpent = true, outbox.Position{}, nil, 0
+		f.sweeping, f.sweepAt, f.sweepWithin, f.sweepSpent, f.sweepFound = true, outbox.Position{}, nil, 0, 0
 	}
 	return f.sweeping && (f.caughtUp && f.sinceSweep > 0 || f.sinceSweep >= walksPerSweep)
 }
@@ -245,9 +245,19 @@ func (f *feed) sweepTurn(now time.Time) bool {
 // sweeps reports whether there are sweeps. Where each walk begins at the beginning there is no need.
 func (f *feed) sweeps() bool { return f.table.Ordinal() && !f.table.Ranked() }
 
-func (f *feed) endSweep(now time.Time) {
+// swept takes note of what was new in a page of the sweep. After the last one the next sweep waits, the longer the less there is to find:
+// where a transaction that stays open keeps the server from cleaning up, each sweep reads all that was relayed since.
+func (f *feed) swept(fresh int, more bool, now time.Time) {
+	f.sweepFound += fresh
+	if more {
+		return
+	}
 	f.sweeping = false
-	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent, time.Minute)))
+	if f.sweepFound > 0 || f.table.Delays() { // its rows become due at any time
+		f.inVain = 0
+	}
+	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep)))
+	f.inVain = min(f.inVain+1, 5)
 }
 
 func (f *feed) sweepPause() time.Duration {

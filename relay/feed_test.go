@@ -142,3 +142,39 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 		})
 	}
 }
+
+// Sweeps that find nothing become seldom, the sooner the more they cost; one that finds a row makes them frequent again.
+func TestSweepsInVainBecomeSeldom(t *testing.T) {
+	t.Parallel()
+	const took = 60 * time.Millisecond
+	sweep := func(f *feed, now time.Time, fresh int) time.Duration {
+		f.sweepDue, f.caughtUp, f.sinceSweep = now, true, 1
+		if _, kind, ok := f.next(now, 100, 1<<20); !ok || kind != readSweep {
+			t.Fatalf("reads %v, not the sweep", kind)
+		}
+		f.read(readSweep, outbox.Page{}, now, now.Add(took))
+		f.swept(fresh, false, now.Add(took))
+		return f.sweepDue.Sub(now.Add(took))
+	}
+	for name, delays := range map[string]bool{"rows can be found at once": false, "rows become due later": true} {
+		t.Run(name, func(t *testing.T) {
+			now := time.Now()
+			table := newSimTable()
+			table.delays = delays
+			f := newFeed(table, Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, time.Second, now)
+			first := sweep(f, now, 0)
+			var last time.Duration
+			for range 100 {
+				last = sweep(f, now, 0)
+			}
+			found := sweep(f, now, 1)
+			seldom := longestSweep
+			if delays {
+				seldom = sweepRestShare * took
+			}
+			if first > sweepEvery || last != seldom || found != first {
+				t.Errorf("rests %v, then %v, and %v after a find", first, last, found)
+			}
+		})
+	}
+}

@@ -171,10 +171,13 @@ func (l *loop) take(r response) {
 		return
 	}
 	fresh, waiting := l.dispatch.take(r.page.Rows, nil, false, r.ended)
-	if r.kind == readWalk {
+	switch r.kind {
+	case readWalk:
 		l.feed.passed(waiting, len(r.page.Rows))
 		l.feed.pace(fresh, r.ended, l.doorbell.Up())
 		l.doorbell.Sleep(l.feed.idle(r.ended))
+	case readSweep:
+		l.feed.swept(fresh, r.page.More, r.ended)
 	}
 	if fresh > 0 {
 		l.metrics.wakeup(sourcePoll)

@@ -32,7 +32,7 @@ type simTable struct {
 	reads        int
 	returned     int // rows, by reads
 
-	ordinal, ranked, keepsFailures, keepsAttempts bool
+	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
 }
 
 type simRow struct {
@@ -184,7 +184,7 @@ func (t *simTable) free(id string, discard bool) {
 
 func (t *simTable) Ordinal() bool       { return t.ordinal }
 func (t *simTable) Ranked() bool        { return t.ranked }
-func (t *simTable) Delays() bool        { return false }
+func (t *simTable) Delays() bool        { return t.delays }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
 
