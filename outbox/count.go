@@ -15,34 +15,37 @@ type Counts struct {
 // CountCap is where counting stops.
 const CountCap = 10_001
 
-// Count measures the gauges.
+// Count measures the gauges, with one round trip. What was measured before an error is returned with it.
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	var counts Counts
-	measure := func(statement string, parameters ...[]byte) (*int64, error) {
-		if statement == "" {
-			return nil, nil
+	var oldest *int64 // in microseconds
+	b := batch{limits: limits{inOrder: true}}
+	var values []**int64
+	measure := func(value **int64, statement string, parameters ...[]byte) {
+		if statement != "" {
+			b.add(statement, parameters...)
+			values = append(values, value)
 		}
-		rows, err := t.query(ctx, limits{inOrder: true}, statement, parameters...)
-		if err != nil {
-			return nil, fmt.Errorf("measure: %w", err)
+	}
+	measure(&counts.Pending, t.countPending, number(CountCap))
+	measure(&counts.Failed, t.countFailed, number(CountCap))
+	measure(&oldest, t.oldestPending)
+	if len(values) == 0 {
+		return counts, nil
+	}
+	results, err := t.send(ctx, b)
+	for i, result := range results {
+		*values[i] = new(int64)
+		if len(result.Rows) > 0 && result.Rows[0][0] != nil {
+			**values[i] = int64(binary.BigEndian.Uint64(result.Rows[0][0]))
 		}
-		value := new(int64)
-		if len(rows) > 0 && rows[0][0] != nil {
-			*value = int64(binary.BigEndian.Uint64(rows[0][0]))
-		}
-		return value, nil
 	}
-	var err error
-	if counts.Pending, err = measure(t.countPending, number(CountCap)); err != nil {
-		return counts, err
-	}
-	if counts.Failed, err = measure(t.countFailed, number(CountCap)); err != nil {
-		return counts, err
-	}
-	oldest, err := measure(t.oldestPending)
 	if oldest != nil {
 		seconds := float64(*oldest) / 1e6
 		counts.Oldest = &seconds
 	}
-	return counts, err
+	if err != nil {
+		return counts, fmt.Errorf("measure: %w", err)
+	}
+	return counts, nil
 }

@@ -13,11 +13,11 @@ import (
 func (t *Table) query(ctx context.Context, l limits, statement string, parameters ...[]byte) ([][][]byte, error) {
 	b := batch{limits: l}
 	b.add(statement, parameters...)
-	last, err := t.send(ctx, b)
+	results, err := t.send(ctx, b)
 	if err != nil {
 		return nil, err
 	}
-	return last.Rows, nil
+	return results[0].Rows, nil
 }
 
 // batch is some statements that are sent at once and are one transaction.
@@ -40,8 +40,8 @@ func (b *batch) add(statement string, parameters ...[]byte) {
 	b.statements, b.parameters = append(b.statements, statement), append(b.parameters, parameters)
 }
 
-// send runs a batch and returns the result of its last statement.
-func (t *Table) send(ctx context.Context, b batch) (*pgconn.Result, error) {
+// send runs a batch and returns the results of its statements, of those before one that failed if there is an error.
+func (t *Table) send(ctx context.Context, b batch) ([]*pgconn.Result, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
@@ -52,11 +52,17 @@ func (t *Table) send(ctx context.Context, b batch) (*pgconn.Result, error) {
 		p.add(statement, b.parameters[i], binaryFormats(len(b.parameters[i])), []int16{1})
 	}
 	p.send(ctx)
-	all, err := p.results.ReadAll()
-	if err != nil {
-		return nil, p.failed(err)
+	p.snapshot()
+	var results []*pgconn.Result
+	for result := p.next(); result != nil; result = p.next() {
+		if read := result.Read(); read.Err == nil {
+			results = append(results, read)
+		}
 	}
-	return all[len(all)-1], nil
+	if err := p.results.Close(); err != nil {
+		return results, p.failed(err)
+	}
+	return results, nil
 }
 
 func milliseconds(d time.Duration) []byte {

@@ -21,15 +21,13 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	if t.settleHere != "" {
 		b := batch{limits: limits{lock: lockPatience}}
 		b.add(t.settleHere, ids, placesOf(rows))
-		if last, err := t.send(ctx, b); err != nil {
+		if results, err := t.send(ctx, b); err != nil {
 			return fmt.Errorf("settle rows: %w", err)
-		} else if last.CommandTag.RowsAffected() == int64(len(rows)) {
+		} else if results[0].CommandTag.RowsAffected() == int64(len(rows)) {
 			return nil
 		}
 	}
-	b := batch{limits: limits{lock: lockPatience}}
-	b.add(t.settle, ids)
-	if _, err := t.send(ctx, b); err != nil {
+	if _, err := t.query(ctx, limits{lock: lockPatience}, t.settle, ids); err != nil {
 		return fmt.Errorf("settle rows: %w", err)
 	}
 	return nil
@@ -41,11 +39,11 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 	b, parameter := batch{limits: limits{lock: lockPatience}}, array(t.idOID, idsOf(rows))
 	b.add(t.settleFree, parameter)
 	b.add(t.unsettled, parameter)
-	last, err := t.send(ctx, b)
+	results, err := t.send(ctx, b)
 	if err != nil {
 		return nil, fmt.Errorf("settle rows: %w", err)
 	}
-	for _, row := range last.Rows {
+	for _, row := range results[1].Rows {
 		locked = append(locked, string(row[0]))
 	}
 	return locked, nil
@@ -97,13 +95,11 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if t.refuse == "" {
 		return ids, nil, nil
 	}
-	b := batch{limits: limits{lock: lockPatience}}
-	b.add(t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
-	last, err := t.send(ctx, b)
+	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}
-	for _, row := range last.Rows {
+	for _, row := range rows {
 		if id := string(row[0]); row[1][0] == 1 {
 			written = append(written, id)
 		} else {
