@@ -16,6 +16,7 @@ import (
 type insertion struct {
 	name     string
 	relay    bool
+	least    bool // the yardstick instead
 	doorbell bool
 	notify   bool // a trigger that notifies in each transaction, as other relays have it
 	missing  bool // the rows' topic is
@@ -30,28 +31,31 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 	if err != nil {
 		return err
 	}
+	yardstick, err := l.yardstick(ctx)
+	if err != nil {
+		return err
+	}
 	kinds := []insertion{
 		{name: "no relay"},
 		{name: "relay, doorbell trigger", relay: true, doorbell: true, target: new(atLeast(0.75))},
 		{name: "relay, polling alone", relay: true, settings: []string{"OUTBOX_LISTEN_CHANNEL="}},
 		{name: "relay, plain NOTIFY trigger", relay: true, notify: true},
+		{name: "yardstick that polls", least: true},
 		{name: "relay, doorbell trigger, missing topic", relay: true, doorbell: true, missing: true},
 	}
 	return l.eachBroker(func(b namedBroker) error {
 		for _, clients := range []int{8, 32} {
 			rates := make([][]float64, len(kinds))
-			var relayed []float64 // share of the doorbell's rows when pgbench ended
+			relayed := make([][]float64, len(kinds)) // share of the rows when pgbench ended
 			for round := range l.rounds {
 				for i, kind := range kinds {
-					rate, share, err := l.insert(ctx, pgbench, b, kind, clients)
+					rate, share, err := l.insert(ctx, pgbench, yardstick, b, kind, clients)
 					if err != nil {
 						return fmt.Errorf("%s: %w", kind.name, err)
 					}
 					fmt.Printf("%s, %d clients, %s, round %d: %.0f transactions/s, %.0f %% relayed meanwhile\n", b.name, clients, kind.name, round+1, rate, 100*share)
 					rates[i] = append(rates[i], rate)
-					if kind.doorbell && !kind.missing {
-						relayed = append(relayed, 100*share)
-					}
+					relayed[i] = append(relayed[i], 100*share)
 				}
 			}
 			for i, kind := range kinds[1:] {
@@ -62,7 +66,11 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 					r.contrast(b.name, what, "%.0f", rates[i+1], rates[0])
 				}
 			}
-			r.state(b.name, fmt.Sprintf("%% of the rows relayed when pgbench ended, %d clients, doorbell trigger", clients), "%.0f", middle(relayed))
+			for i, kind := range kinds {
+				if kind.least || kind.doorbell && !kind.missing {
+					r.state(b.name, fmt.Sprintf("%% of the rows relayed when pgbench ended, %d clients, %s", clients, kind.name), "%.0f", middle(relayed[i]))
+				}
+			}
 		}
 		return nil
 	})
@@ -72,7 +80,7 @@ const plainNotify = `create function ring() returns trigger language plpgsql as 
 create trigger ring after insert on outbox_messages for each statement execute function ring()`
 
 // insert returns the transactions per second, and the part of their rows that was relayed in the same time.
-func (l *lab) insert(ctx context.Context, pgbench string, b namedBroker, kind insertion, clients int) (rate, relayed float64, err error) {
+func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b namedBroker, kind insertion, clients int) (rate, relayed float64, err error) {
 	topic, remove, err := b.topic(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -94,6 +102,13 @@ func (l *lab) insert(ctx context.Context, pgbench string, b namedBroker, kind in
 			return 0, 0, err
 		}
 		defer relay.kill() // what it has not relayed is of no interest
+	}
+	if kind.least {
+		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--poll", "50ms"))
+		if err != nil {
+			return 0, 0, err
+		}
+		defer least.kill()
 	}
 	if kind.missing {
 		topic += "-missing"

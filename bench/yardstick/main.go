@@ -1,7 +1,7 @@
 // Command yardstick is the least that relays an outbox: it reads a batch, publishes it and marks it, the
 // three stages overlapped. It has no retries, no order per key inside a batch, no ownership and no error
 // handling worth the name, so its rate is about the limit that a real relay is compared with, on the
-// same machine in the same minutes. It ends when it finds no more rows.
+// same machine in the same minutes. It ends when it finds no more rows, unless it is to poll: then it misses rows that commit late.
 package main
 
 import (
@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 )
@@ -47,8 +48,9 @@ func main() {
 	topic := flag.String("topic", "", "topic, subject or queue")
 	partitions := flag.Int("partitions", 6, "of the Kafka topic")
 	batch := flag.Int("batch", 1000, "rows in a batch")
+	poll := flag.Duration("poll", 0, "pause after each read that finds less than a batch; 0: end when there are no more rows")
 	flag.Parse()
-	if err := run(context.Background(), *database, *url, *topic, *partitions, *batch); err != nil {
+	if err := run(context.Background(), *database, *url, *topic, *partitions, *batch, *poll); err != nil {
 		fmt.Fprintln(os.Stderr, "yardstick:", err)
 		os.Exit(1)
 	}
@@ -67,7 +69,7 @@ func open(ctx context.Context, url, topic string, partitions, batch int) (publis
 	}
 }
 
-func run(ctx context.Context, database, url, topic string, partitions, size int) error {
+func run(ctx context.Context, database, url, topic string, partitions, size int, poll time.Duration) error {
 	reader, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err
@@ -95,11 +97,16 @@ func run(ctx context.Context, database, url, topic string, partitions, size int)
 				fail(err)
 				return
 			}
-			if len(messages) == 0 {
+			if len(messages) == 0 && poll == 0 {
 				return
 			}
-			last = messages[len(messages)-1].seq
-			fetched <- messages
+			if len(messages) > 0 {
+				last = messages[len(messages)-1].seq
+				fetched <- messages
+			}
+			if len(messages) < size {
+				time.Sleep(poll)
+			}
 		}
 	}()
 	go func() {
@@ -124,7 +131,7 @@ func run(ctx context.Context, database, url, topic string, partitions, size int)
 	return context.Cause(ctx)
 }
 
-// read returns the next batch; nothing else writes, so a plain cursor is enough here.
+// read returns the next batch. A plain cursor is enough where nothing else writes.
 func read(ctx context.Context, conn *pgx.Conn, last int64, size int) ([]message, error) {
 	rows, err := conn.Query(ctx, fetch, last, size)
 	if err != nil {
