@@ -15,7 +15,7 @@ import (
 //     late are seen at the next read, while the dead index entries before the bound cost nothing; rows that the last
 //     walk has returned are left out, which is told by their transactions: they are in flight, or their keys wait;
 //   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
-//     nothing can be missed for ever.
+//     nothing can be missed for ever; more seldom where it finds nothing and costs much.
 //
 // A walk that takes several pages sees the table at several times. It must not take the younger row of a key from a late page
 // when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
