@@ -79,7 +79,7 @@ var mutants = []mutant{
 		pkg: "./relay", tests: "^TestRandomShardMoves$"},
 	{name: "rows from a read that began before the shard came", breaks: "rows are taken only for shards held since before their read began",
 		file: "relay/admit.go", old: "	if !d.shards.reading.Has(r.Shard) {\n", new: "	if !d.shards.active.Has(r.Shard) {\n",
-		pkg: "./relay", tests: "^TestRandomShardMoves$"},
+		pkg: "./relay", tests: "^TestReadsFromBeforeTheShardCameBringNothing$|^TestRandomShardMoves$"},
 	{name: "clean stop does not wait for marks", breaks: "a clean stop leaves no duplicate",
 		file: "relay/loop.go", old: "if l.publishing == 0 && l.settling == 0 && !l.reading", new: "if l.publishing == 0 && !l.reading",
 		pkg: "./relay", tests: "^TestRandomSchedules$|^TestRandomShardMoves$"},

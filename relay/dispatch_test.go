@@ -124,3 +124,18 @@ func TestBatchIsBoundInBytes(t *testing.T) {
 		to.busy[0] = false
 	}
 }
+
+// A read that began before a shard was won, or before it was lost and won again, returns rows that another replica may
+// have settled meanwhile, after the answer was made. They are not taken.
+func TestReadsFromBeforeTheShardCameBringNothing(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.own(owner.Set{})
+	d.own(owner.All(1))
+	if taken, _ := d.take(of("a", 1), nil, false, now); taken > 0 {
+		t.Error("rows are taken from a read that began before the shard was lost")
+	}
+	d.begin()
+	if taken, _ := d.take(of("a", 1), nil, false, now); taken != 1 {
+		t.Errorf("%d rows are taken from the next read", taken)
+	}
+}
