@@ -105,7 +105,7 @@ func run(ctx context.Context, database, url, topic string, partitions, size int,
 				fetched <- messages
 			}
 			if len(messages) < size {
-				time.Sleep(poll)
+				<-time.After(poll)
 			}
 		}
 	}()
