@@ -3,6 +3,7 @@ package outbox
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strconv"
 	"time"
@@ -102,6 +103,9 @@ func (p *pipeline) snapshot() (snapshot string, ok bool) {
 // prepared, somebody has taken them away, or the table is no longer what it was.
 func (p *pipeline) failed(err error) error {
 	if p.table.prepares && (slices.Contains(p.added, false) || unprepared(err) || Changed(err)) {
+		if unprepared(err) {
+			err = fmt.Errorf("the statements are prepared anew: %w", err)
+		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		err = errors.Join(err, p.conn.Close(ctx))

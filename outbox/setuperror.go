@@ -59,10 +59,11 @@ func Changed(err error) bool {
 	return false
 }
 
-// unprepared reports whether err says that the server does not know a statement that was prepared.
+// unprepared reports whether err says that a prepared statement is of no use any more.
 func unprepared(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "26000" // invalid_sql_statement_name
+	return ok && (e.Code == "26000" || // invalid_sql_statement_name: somebody has taken it away
+		e.Code == "0A000") // feature_not_supported: "cached plan must not change result type"
 }
 
 // Rejected reports whether err says that the server understood a write and will not do it with one of its
