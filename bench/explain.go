@@ -111,8 +111,8 @@ func (e *explainer) note(text string) {
 		e.err = fmt.Errorf("read an explanation: %w", err)
 		return
 	}
-	if strings.HasPrefix(shown.Text, "prepare ") {
-		_, shown.Text, _ = strings.Cut(shown.Text, " as ")
+	if _, statement, found := prepares(shown.Text); found {
+		shown.Text = statement
 	}
 	if !strings.HasPrefix(shown.Text, "select") || !strings.Contains(shown.Text, "outbox_messages") || !strings.HasSuffix(strings.TrimSpace(shown.Text), "limit $1") {
 		return

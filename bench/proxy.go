@@ -203,8 +203,8 @@ func (p *proxy) count(client io.Reader) {
 		case 'P': // a statement's name, and what it is
 			name, text, _ := bytes.Cut(body, []byte{0})
 			parsed[string(name)] = string(text)
-			if command, prepared, found := strings.Cut(string(text), " as "); found && strings.HasPrefix(command, "prepare ") {
-				parsed[strings.TrimPrefix(command, "prepare ")] = prepared
+			if name, statement, found := prepares(string(text)); found {
+				parsed[name] = statement
 			}
 		case 'B': // a portal's name, and a statement's
 			_, names, _ := bytes.Cut(body, []byte{0})
@@ -223,7 +223,7 @@ func (p *proxy) count(client io.Reader) {
 
 // note takes note of a statement. A notification writes too: it draws a transaction id.
 func (p *proxy) note(statement string) {
-	if strings.HasPrefix(statement, "prepare ") {
+	if _, _, found := prepares(statement); found {
 		return
 	}
 	p.statements.Add(1)
@@ -232,6 +232,15 @@ func (p *proxy) note(statement string) {
 		defer p.mu.Unlock()
 		p.writes = append(p.writes, statement)
 	}
+}
+
+// prepares returns the name and text of the statement that a command prepares.
+func prepares(command string) (name, statement string, found bool) {
+	rest, found := strings.CutPrefix(command, "prepare ")
+	if !found {
+		return "", "", false
+	}
+	return strings.Cut(rest, " as ")
 }
 
 // begin forgets what was counted.

@@ -14,18 +14,8 @@ import (
 func single(t *testing.T, mode pgx.QueryExecMode) *pgtest.Schema {
 	t.Helper()
 	s := pgtest.New(t)
-	config, err := pgxpool.ParseConfig(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.MaxConns, config.ConnConfig.DefaultQueryExecMode = 1, mode
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
 	s.Exec(t, pgtest.ShapeB)
-	s.Pool = pool
+	s.Pool = s.PoolWith(t, func(c *pgxpool.Config) { c.MaxConns, c.ConnConfig.DefaultQueryExecMode = 1, mode })
 	return s
 }
 

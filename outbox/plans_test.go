@@ -136,24 +136,16 @@ type planLog struct {
 }
 
 func (l *planLog) pool(t *testing.T, s *pgtest.Schema) *pgxpool.Pool {
-	config, err := pgxpool.ParseConfig(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, value := range map[string]string{"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_level": "notice"} {
-		config.ConnConfig.RuntimeParams[name] = value
-	}
-	config.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.plans = append(l.plans, notice.Message)
-	}
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	return s.PoolWith(t, func(c *pgxpool.Config) {
+		for name, value := range map[string]string{"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_level": "notice"} {
+			c.ConnConfig.RuntimeParams[name] = value
+		}
+		c.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.plans = append(l.plans, notice.Message)
+		}
+	})
 }
 
 func (l *planLog) take() []string {

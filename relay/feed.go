@@ -83,6 +83,7 @@ const (
 	walksPerSweep  = 8                      // while there is a backlog
 	sweepRestShare = 50                     // so many times what a sweep took, twice that with each that finds nothing
 	longestSweep   = time.Minute
+	mostInVain     = 5 // that count: a sweep that costs next to nothing never becomes seldom
 )
 
 func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
@@ -257,7 +258,7 @@ func (f *feed) swept(fresh int, more bool, now time.Time) {
 		f.inVain = 0
 	}
 	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep)))
-	f.inVain = min(f.inVain+1, 5)
+	f.inVain = min(f.inVain+1, mostInVain)
 }
 
 func (f *feed) sweepPause() time.Duration {

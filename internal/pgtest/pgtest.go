@@ -52,6 +52,19 @@ func New(t testing.TB) *Schema {
 	return s
 }
 
+// PoolWith returns another pool, with a configuration of its own.
+func (s *Schema) PoolWith(t testing.TB, change func(*pgxpool.Config)) *pgxpool.Pool {
+	t.Helper()
+	config := s.Pool.Config()
+	change(config)
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
 func exec(t testing.TB, ctx context.Context, url, statement string) {
 	t.Helper()
 	conn, err := pgx.Connect(ctx, url)

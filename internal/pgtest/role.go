@@ -28,14 +28,7 @@ func (s *Schema) NewRole(t testing.TB) (name string) {
 // PoolAs returns a pool whose sessions have the rights of a role.
 func (s *Schema) PoolAs(t testing.TB, role string) *pgxpool.Pool {
 	t.Helper()
-	config := s.Pool.Config()
-	config.ConnConfig.RuntimeParams["role"] = role
-	pool, err := pgxpool.NewWithConfig(t.Context(), config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(pool.Close)
-	return pool
+	return s.PoolWith(t, func(c *pgxpool.Config) { c.ConnConfig.RuntimeParams["role"] = role })
 }
 
 // URLAs returns the schema's address for a role that logs in without a password.
