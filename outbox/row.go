@@ -16,7 +16,8 @@ type Row struct {
 	Position Position
 	Shard    int
 	Attempt  int64 // the number of the coming try; NULL reads as 1
-	// Retried: a try was refused before, Waited ago by the database's clock.
+	// Retried: a try was refused before, Waited ago by the database's clock. Waited is negative where that clock has been set back
+	// since, or the application has written a later time: then it says nothing.
 	Retried bool
 	Waited  time.Duration
 	// Beyond: it was written too late for [Query.Within], or while the read was under way and the query was [Query.Settled].

@@ -147,11 +147,12 @@ func (d *dispatch) wait(r *row, b *block, now time.Time) bool {
 	var due time.Time
 	h := d.holdOf(r)
 	failed := d.failures.blocks(r.key)
+	rest := restOf(r, b)
 	switch {
 	case failed:
 		h = nil
-	case r.Retried && r.Waited < backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt):
-		due = now.Add(backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - r.Waited)
+	case rest > 0:
+		due = now.Add(rest)
 		h = nil
 	case h != nil && (b == nil || b.hold != h):
 	case d.elsewhere(r):
@@ -180,6 +181,15 @@ func (d *dispatch) wait(r *row, b *block, now time.Time) bool {
 	}
 	d.blocks.byKey[r.key].dropped = true
 	return true
+}
+
+// restOf returns what is left of the row's backoff. The database's clock may have been set back since the refusal was written: then
+// the backoff is waited for in full, once, by the relay's own clock.
+func restOf(r *row, b *block) time.Duration {
+	if !r.Retried || r.Waited < 0 && b != nil { // its key has waited
+		return 0
+	}
+	return backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - max(0, r.Waited)
 }
 
 // pass passes over a row, and over all of its key from now on, until the hold ends: then the walk begins anew.
