@@ -67,3 +67,8 @@ func backend(ctx context.Context, conn *pgx.Conn) (uint32, error) {
 	}
 	return pid, nil
 }
+
+// Answered reports whether err comes from a server that was reached, and is of no use for ownership.
+func Answered(err error) bool {
+	return errors.Is(err, ErrPooler) || errors.Is(err, ErrStandby) || errors.Is(err, ErrElsewhere)
+}

@@ -48,10 +48,9 @@ func (d *database) state() error {
 	return d.err()
 }
 
-// stopped says that there are no more writes to learn from.
+// stopped says that there are no more reads and writes to learn from: what was wrong last may be over. That it is, the next ones tell.
 func (d *database) stopped() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.writes = nil
-	d.trouble = d.reads != nil
+	d.reads, d.writes = nil, nil
 }

@@ -31,7 +31,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	owned := gauge("shards_owned", "Shards that this replica holds.")
 	unowned := gauge("shards_unowned", "Shards that nobody holds, as last seen by this replica: aggregate with max.")
 	replicas := gauge("replicas", "Replicas that share the outbox.")
-	databaseUp := gauge("database_up", "Whether the database answered last.")
+	databaseUp := gauge("database_up", "Whether the last contact with the database succeeded, whoever made it.")
 	destinationUp := gauge("destination_up", "Whether the broker can be reached and takes messages.")
 	listenerUp := gauge("listener_up", "Whether notifications arrive.")
 	oldest, err := meter.Float64ObservableGauge("oldest_pending_age", metric.WithUnit("s"),
@@ -61,9 +61,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 			o.ObserveInt64(replicas, int64(state.Replicas))
 			o.ObserveInt64(unowned, int64(state.Unowned))
 		}
-		failure := r.database.state()
-		table, setup := r.state()
-		o.ObserveInt64(databaseUp, one(failure == nil && (setup == nil || table != nil)))
+		o.ObserveInt64(databaseUp, one(r.unreachable() == nil))
+		table, _ := r.state()
 		if table == nil {
 			return nil
 		}

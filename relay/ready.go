@@ -4,6 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/owner"
 )
 
 // A Check is one answer of /readyz.
@@ -31,27 +34,30 @@ func (r *Relay) Live() error {
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
 	state, _ := r.owner.State()
-	failed := r.database.state()
-	checks := []Check{{Name: "table", Err: setup}, {Name: "database", Err: failed}}
-	ownership := Check{Name: "ownership", Err: state.Err}
+	now := r.metrics.snapshot()
+	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, {Name: "ownership"}}
+	table, ownership := &checks[1], &checks[2]
+	if outbox.Unreachable(setup) {
+		table.Err = errNotFound
+	}
+	standby := false
 	switch {
 	case setup != nil:
-		return checks[:1]
+		ownership.Note = "decided when the table is found"
 	case state.Err != nil:
+		ownership.Err = state.Err
 	case state.Unable:
 		ownership.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d", state.Leaving.Len()+state.Owned.Len())
 	case state.Note != "":
-		ownership.Note = "standing by: " + state.Note
+		standby, ownership.Note = !state.Holds(), "standing by: "+state.Note
 	case !state.Holds():
-		ownership.Note = fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
+		standby, ownership.Note = true, fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
 	default:
 		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
 	}
-	checks = append(checks, ownership)
-	now := r.metrics.snapshot()
 	for _, p := range r.probes {
 		c := Check{Name: "destination " + p.destination.Name, Err: p.usable(now.down), Note: now.topics[p.destination]}
-		if c.Err != nil && !state.Holds() && !state.Unable {
+		if c.Err != nil && standby {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}
 		checks = append(checks, c)
@@ -60,4 +66,28 @@ func (r *Relay) Ready() []Check {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks
+}
+
+// errNotFound stands for the table while the database does not say whether it is there.
+var errNotFound = errors.New("not looked up yet: the database cannot be reached")
+
+// databaseTrouble returns why the database cannot be used, nil when it can.
+func (r *Relay) databaseTrouble() error {
+	if err := r.unreachable(); err != nil {
+		return err
+	}
+	return r.database.state()
+}
+
+// unreachable returns why the last contact with the database failed, whoever made it: who looks for the table, the owner
+// of shards with its control connection, or reads and writes.
+func (r *Relay) unreachable() error {
+	_, setup := r.state()
+	state, _ := r.owner.State()
+	for _, err := range []error{setup, state.Err, r.database.state()} {
+		if errors.Is(err, errStarting) || outbox.Unreachable(err) && !owner.Answered(err) {
+			return err
+		}
+	}
+	return nil
 }

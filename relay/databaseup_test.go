@@ -1,0 +1,99 @@
+package relay
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// verdicts returns what is wrong by check, "" for what is well.
+func verdicts(r *Relay) map[string]string {
+	found := map[string]string{}
+	for _, check := range r.Ready() {
+		found[check.Name] = ""
+		if check.Err != nil {
+			found[check.Name] = check.Err.Error()
+		}
+	}
+	return found
+}
+
+// throughNetwork lets a replica reach its database over a network of the test only.
+func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Network) func(*Config) {
+	return func(c *Config) {
+		c.Pool = s.PoolWith(t, func(p *pgxpool.Config) { p.ConnConfig.DialFunc = network.Dial })
+		config := s.Pool.Config().ConnConfig
+		config.DialFunc = network.Dial
+		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.OwnerTTL = time.Second
+	}
+}
+
+// Whether the database can be reached is known while nothing is owned, too, since its connection for ownership has ended: it is refused,
+// or nobody answers, beside rows or not. It is well again with the first answer, also of a replica that stands by from then on.
+func TestDatabaseOutageIsTold(t *testing.T) {
+	t.Parallel()
+	for name, weather := range map[string]func(*publishertest.Network){"stopped": (*publishertest.Network).Cut, "frozen": (*publishertest.Network).Freeze} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b, network := pgtest.New(t), publishertest.NewBroker(), publishertest.NewNetwork()
+			s.Exec(t, pgtest.ShapeA)
+			r := replica(t, s, b, throughNetwork(t, s, network))
+			start(t, r)
+			s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
+			b.Await(t, 1)
+			eventually(t, "up", func() bool { return r.unreachable() == nil && notReady(r) == "" })
+			weather(network)
+			eventually(t, "down", func() bool {
+				state, _ := r.owner.State()
+				return r.unreachable() != nil && verdicts(r)["database"] != "" && !state.Holds()
+			})
+			other := replica(t, s, b, nil)
+			start(t, other)
+			eventually(t, "another one owns all", func() bool { state, _ := other.owner.State(); return state.Owned.Len() == 16 })
+			if r.unreachable() == nil {
+				t.Error("the database counts as reached")
+			}
+			network.Restore()
+			eventually(t, "up again", func() bool { return r.unreachable() == nil && notReady(r) == "" })
+		})
+	}
+}
+
+// A table that is missing, or a right, is no outage of the database.
+func TestMissingTableIsNoOutage(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	r := replica(t, s, b, func(c *Config) {
+		c.Destinations[0].Publisher = b.Publisher()
+		b.Down()
+	})
+	start(t, r)
+	eventually(t, "each check is told", func() bool {
+		now := verdicts(r)
+		return strings.Contains(now["table"], "outbox-relay schema") && now["database"] == "" && now["destination default"] != ""
+	})
+	if err := r.unreachable(); err != nil {
+		t.Error(err)
+	}
+}
+
+// While the database is away from the start it is the database that is named, not the table.
+func TestDatabaseAwayFromTheStart(t *testing.T) {
+	t.Parallel()
+	s, b, network := pgtest.New(t), publishertest.NewBroker(), publishertest.NewNetwork()
+	network.Cut()
+	r := replica(t, s, b, throughNetwork(t, s, network))
+	start(t, r)
+	eventually(t, "told", func() bool {
+		now := verdicts(r)
+		return strings.Contains(now["database"], "refused") && now["table"] == errNotFound.Error()
+	})
+}
