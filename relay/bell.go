@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"log/slog"
-	"sync"
 	"time"
 )
 
@@ -12,36 +11,36 @@ import (
 type bell struct {
 	notify func(context.Context) error
 	logger *slog.Logger
+	rings  chan struct{} // with room for the one that waits
+}
 
-	mu      sync.Mutex
-	ringing bool
-	again   bool
-	group   sync.WaitGroup
+func newBell(logger *slog.Logger, notify func(context.Context) error) *bell {
+	return &bell{notify: notify, logger: logger, rings: make(chan struct{}, 1)}
 }
 
 const bellTimeout = 5 * time.Second
 
-// ring passes one ring on. It does not block.
-func (b *bell) ring(ctx context.Context) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.ringing {
-		b.again = true
-		return
+// ring asks for a notification. It does not block.
+func (b *bell) ring() {
+	select {
+	case b.rings <- struct{}{}:
+	default: // one waits already
 	}
-	b.ringing = true
-	b.group.Go(func() {
-		for more := true; more; {
-			limited, cancel := context.WithTimeout(ctx, bellTimeout)
-			err := b.notify(limited)
-			cancel()
-			if err != nil { // the others find the row at their next poll
-				b.logger.Debug("doorbell was not passed on", "error", err)
-			}
-			b.mu.Lock()
-			more, b.again = b.again, false
-			b.ringing = more
-			b.mu.Unlock()
+}
+
+// run passes rings on until ctx ends, and with it the notification that is on its way.
+func (b *bell) run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-b.rings:
 		}
-	})
+		limited, cancel := context.WithTimeout(ctx, bellTimeout)
+		err := b.notify(limited)
+		cancel()
+		if err != nil { // the others find the row at their next poll
+			b.logger.Debug("doorbell was not passed on", "error", err)
+		}
+	}
 }

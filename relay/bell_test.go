@@ -3,28 +3,82 @@ package relay
 import (
 	"context"
 	"log/slog"
+	"sync"
 	"testing"
+	"testing/synctest"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 func TestBellCoalesces(t *testing.T) {
 	t.Parallel()
-	began, end, rung := make(chan struct{}), make(chan struct{}), 0
-	b := bell{logger: slog.New(slog.DiscardHandler), notify: func(context.Context) error {
-		rung++
-		began <- struct{}{}
-		<-end
-		return nil
-	}}
-	b.ring(t.Context())
-	<-began
-	for range 100 {
-		b.ring(t.Context())
+	synctest.Test(t, func(t *testing.T) {
+		end, rung := make(chan struct{}), 0
+		b := newBell(slog.New(slog.DiscardHandler), func(context.Context) error {
+			rung++
+			<-end
+			return nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		var running sync.WaitGroup
+		running.Go(func() { b.run(ctx) })
+		b.ring()
+		synctest.Wait()
+		for range 100 {
+			b.ring()
+		}
+		end <- struct{}{}
+		synctest.Wait()
+		end <- struct{}{}
+		synctest.Wait()
+		cancel()
+		running.Wait()
+		if rung != 2 {
+			t.Errorf("%d notifications for 101 rings at once, want 2", rung)
+		}
+	})
+}
+
+// However often the doorbell is rung, and whatever the database makes of it: when the relay is to end, it ends.
+func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeB)
+	network := publishertest.NewNetwork()
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
 	}
-	end <- struct{}{}
-	<-began
-	end <- struct{}{}
-	b.group.Wait()
-	if rung != 2 {
-		t.Errorf("%d notifications for 101 rings at once, want 2", rung)
+	config.DialFunc = network.Dial
+	r := replica(t, s, publishertest.NewBroker(), func(c *Config) {
+		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.ListenChannel = s.Name
+	})
+	waiting := make(chan struct{}, 1)
+	r.bell.notify = func(ctx context.Context) error { // as the pool does while the database does not answer
+		select {
+		case waiting <- struct{}{}:
+		default:
+		}
+		<-ctx.Done()
+		return ctx.Err()
 	}
+	network.Freeze() // owns nothing, so that each ring is passed on
+	stop := start(t, r)
+	ctx, cancel := context.WithCancel(t.Context())
+	var callers sync.WaitGroup
+	for range 3 {
+		callers.Go(func() {
+			for ctx.Err() == nil {
+				r.Ring()
+			}
+		})
+	}
+	<-waiting
+	stop() // while it is rung, and never stops being so
+	cancel()
+	callers.Wait()
 }

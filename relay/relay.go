@@ -79,7 +79,7 @@ func New(config Config) (*Relay, error) {
 	r.owner = &owner.Owner{Connect: config.Connect, Unable: r.unable, Witness: config.Witness, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
 	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
 		Wake: r.notified}
-	r.bell = &bell{logger: config.Logger, notify: func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) }}
+	r.bell = newBell(config.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) })
 	if err := r.gauges(config.Meter); err != nil {
 		return nil, err
 	}
@@ -91,7 +91,7 @@ func New(config Config) (*Relay, error) {
 func (r *Relay) Ring() {
 	r.wake(sourceDoorbell)
 	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.config.ListenChannel != "" {
-		r.bell.ring(context.Background()) // bounded by its own timeout, and waited for in Run
+		r.bell.ring()
 	}
 }
 
@@ -119,6 +119,7 @@ func (r *Relay) Run(ctx context.Context) {
 		group.Go(func() { p.run(ctx) })
 	}
 	group.Go(func() { r.tick(ctx) })
+	group.Go(func() { r.bell.run(ctx) })
 	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
 		r.found(table, err)
@@ -136,7 +137,6 @@ func (r *Relay) Run(ctx context.Context) {
 		failures++
 	}
 	group.Wait()
-	r.bell.group.Wait()
 }
 
 // wellAfter is how long a table must have been of use for the next trouble to be taken for another one.
