@@ -178,7 +178,7 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	broken[1].Store(false)
 	await(t, first, "the first says so", func(s State) bool { return s.Unable && s.Replicas == 2 })
 	await(t, second, "the second takes all", owns(16))
-	if took := time.Since(changed); took < unablePatience*ttl {
+	if took := time.Since(changed); took < Patience*ttl {
 		t.Errorf("shards were given away after %v", took)
 	}
 	if state, _ := first.State(); state.Holds() || !state.Unable {

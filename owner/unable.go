@@ -10,9 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// unablePatience is after how many times the time to live a replica that cannot publish gives its shards to one that
-// can. A broker's restart is over by then.
-const unablePatience = 3
+// Patience is after how many times the time to live a replica gives its shards to others although that has a price: when it
+// cannot publish and another one can, or when rows are locked that it has published. A broker's restart is over by then.
+const Patience = 3
 
 // canPublish reports whether this replica can publish at present.
 func (o *Owner) canPublish() bool { return o.Unable == nil || o.Unable() == nil }
@@ -42,5 +42,5 @@ func (s *session) mayGive(l locks) bool {
 	if s.apart.IsZero() {
 		s.apart = time.Now()
 	}
-	return time.Since(s.apart) >= unablePatience*s.TTL
+	return time.Since(s.apart) >= Patience*s.TTL
 }

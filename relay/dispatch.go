@@ -73,7 +73,7 @@ type refusal struct {
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total)}}
+		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total), leaving: map[int]time.Time{}}}
 	for i, configured := range destinations {
 		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers)}
 		for worker := range to.queues {

@@ -54,8 +54,9 @@ The parts, each in a file of its own:
  6. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.
  7. Rows of a shard are taken only from reads that began when it was ours, and while it has been ours ever
     since (shards.reading). A shard is given back only when nothing of it is in flight: what waited in
-    queues is dropped, what was on the wire is answered, what was accepted is marked. Its next owner
-    walks from the very beginning, so that it begins each key at its true head.
+    queues is dropped, what was on the wire is answered, what was accepted is marked. Only what cannot be written is
+    forgotten: a row that the database will not mark at once, one that somebody keeps locked after a while
+    (shards.letGo). Its next owner walks from the very beginning, so that it begins each key at its true head.
  8. A younger row of a key is taken only from reads that can also see every older one that was committed before it was
     inserted, or together with it: a walk of several pages leaves out what was committed after it began, the next
     one begins seconds further back (feed.low), and a key is read again from no later than there. A row that somebody
@@ -79,7 +80,9 @@ The parts, each in a file of its own:
   - This replica alone cannot publish (its password, its network): it says so in its membership, the others count
     it no longer, and after three times the time to live it gives them its shards as on a clean stop.
   - An application keeps rows locked: their marks and refusals wait, in memory, and only theirs. A mark waits for
-    a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked).
+    a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked). A clean stop
+    waits for them; a shard that is to be given back waits for three times the time to live, and the end of a term, when
+    the control connection was lost, not at all: then they are published again.
   - The database fails over: all sessions end, and with them the ownership. The next control connection is made to
     the new primary, and rows are read only over connections that reach the same server (owner.Witness).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and

@@ -18,7 +18,8 @@ type Limits struct {
 	Rows  int   // in flight
 	Bytes int64 // in flight; a larger row goes alone
 
-	keys int // remembered as blocked one by one, where it is not the default
+	keys     int           // remembered as blocked one by one, where it is not the default
+	patience time.Duration // how long a shard that is to be given back waits for rows that somebody keeps locked
 }
 
 func (l Limits) blocked() int {

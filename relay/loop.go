@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/owner"
@@ -47,7 +48,7 @@ func (l *loop) turn(ctx context.Context) error {
 			if !l.abandoned {
 				l.settleMore(now)
 			}
-			if l.publishing == 0 && l.settling == 0 && !l.reading && (l.abandoned || !l.dispatch.locked.any()) {
+			if l.publishing == 0 && l.settling == 0 && !l.reading && (l.abandoned || !l.waitsForLocked(ctx)) {
 				return l.changed
 			}
 		} else {
@@ -84,11 +85,28 @@ func (l *loop) turn(ctx context.Context) error {
 	}
 }
 
+// errTermOver is the cause of a context that ends because the replica owns the outbox no longer, or not without a break.
+var errTermOver = errors.New("the ownership has ended")
+
+// waitsForLocked reports whether the loop goes on because of rows that somebody keeps locked. It does when the process ends, so
+// that nothing is published twice. At the end of a term that would keep everything else waiting.
+func (l *loop) waitsForLocked(ctx context.Context) bool {
+	n := len(l.dispatch.locked.accepted) + len(l.dispatch.locked.refused)
+	if n == 0 {
+		return false
+	}
+	if l.changed == nil && !errors.Is(context.Cause(ctx), errTermOver) {
+		return true
+	}
+	l.logger.Warn("the ownership has ended, or the table was found to be another; rows that somebody else keeps locked are published again", "rows", n)
+	return false
+}
+
 // own follows the shards that come to this replica and leave it.
 func (l *loop) own() (moved <-chan struct{}) {
 	state, moved := l.ownership.State()
 	l.dispatch.own(state.Owned)
-	if left := l.dispatch.left(state.Leaving); left != (owner.Set{}) {
+	if left := l.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
 		l.ownership.Left(left)
 	}
 	return moved

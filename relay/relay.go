@@ -64,6 +64,7 @@ func New(config Config) (*Relay, error) {
 		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
 	}
 	config.Outbox.Shards = config.Shards
+	config.Limits.patience = owner.Patience * config.OwnerTTL
 	config.Outbox.BlockFailed = slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return d.BlockFailed })
 	m, err := newMetrics(config.Meter, config.Destinations)
 	if err != nil {
@@ -190,15 +191,15 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) {
 
 // term runs the engine for as long as this replica is the owner.
 func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) error {
-	ctx, end := context.WithCancel(ctx)
+	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()
-	defer end()
+	defer end(nil)
 	group.Go(func() {
 		for {
 			state, changed := r.owner.State()
 			if !state.Holds() || state.Term != term {
-				end()
+				end(errTermOver)
 				return
 			}
 			select {

@@ -1,6 +1,11 @@
 package relay
 
-import "github.com/outbox-relay/outbox-relay/owner"
+import (
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/owner"
+)
 
 // shards are the shards that this replica relays, and how many rows of each are in flight. Only the
 // dispatch touches them.
@@ -9,6 +14,7 @@ type shards struct {
 	active   owner.Set // rows of these are taken
 	reading  owner.Set // of these from the read that is under way: they were active when it began, and ever since
 	inFlight []int
+	leaving  map[int]time.Time // since when these are to be given back
 }
 
 // own takes note of the shards to relay from now on. Those that are new are walked from the beginning. Of a shard
@@ -47,19 +53,64 @@ func (d *dispatch) unblock(lost owner.Set) {
 	}
 }
 
-// left returns those of the shards that have nothing in flight any more.
-func (d *dispatch) left(leaving owner.Set) owner.Set {
+// left returns those of the shards that have nothing in flight any more. Nobody reads a shard that is leaving, so one row that
+// cannot be written must not keep it for ever.
+func (d *dispatch) left(leaving owner.Set, now time.Time) owner.Set {
+	for shard := range d.shards.leaving {
+		if !leaving.Has(shard) {
+			delete(d.shards.leaving, shard)
+		}
+	}
 	if leaving == (owner.Set{}) {
 		return leaving
 	}
+	var late, done owner.Set
+	for _, shard := range leaving.Shards() {
+		if since, ok := d.shards.leaving[shard]; !ok {
+			d.shards.leaving[shard] = now
+		} else if now.Sub(since) >= d.limits.patience {
+			late.Add(shard)
+		}
+	}
 	d.unblock(leaving)
-	var done owner.Set
+	d.letGo(leaving, late)
 	for _, shard := range leaving.Shards() {
 		if d.shards.inFlight[shard] == 0 {
 			done.Add(shard)
 		}
 	}
 	return done
+}
+
+// letGo forgets the rows of shards that are leaving which the database would not mark, and those of the late ones which
+// somebody keeps locked. They are pending in the table, and the next owner publishes them again.
+func (d *dispatch) letGo(leaving, late owner.Set) {
+	before := len(d.inFlight)
+	d.rejected = slices.DeleteFunc(d.rejected, func(r *row) bool {
+		if leaving.Has(r.Shard) {
+			d.forget(r)
+		}
+		return leaving.Has(r.Shard)
+	})
+	d.locked.accepted = slices.DeleteFunc(d.locked.accepted, func(r *row) bool {
+		if late.Has(r.Shard) {
+			d.forget(r)
+		}
+		return late.Has(r.Shard)
+	})
+	d.locked.refused = slices.DeleteFunc(d.locked.refused, func(x refusal) bool {
+		if !late.Has(x.row.Shard) {
+			return false
+		}
+		if b := x.row.block; d.blocks.byKey[x.row.key] == b && b.phase == writing {
+			d.blocks.remove(b)
+		}
+		d.forget(x.row)
+		return true
+	})
+	if n := before - len(d.inFlight); n > 0 {
+		d.logger.Warn("shards are given back although the outcome of some of their rows could not be written; their next owner publishes these rows again", "rows", n)
+	}
 }
 
 // queried returns shards for a query, nil for all.

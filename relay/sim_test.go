@@ -61,6 +61,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
+	if s.limits.patience == 0 {
+		s.limits.patience = 15 * time.Second
+	}
 	s.wakes = make(chan string)
 	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: s.interval, workers: 4,
 		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
