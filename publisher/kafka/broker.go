@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"time"
@@ -15,10 +14,6 @@ import (
 )
 
 const (
-	minBackoff = 50 * time.Millisecond
-	// maxBackoff is short, as whoever calls has a backoff of its own: rows are to flow within a second
-	// of the broker being back.
-	maxBackoff = 250 * time.Millisecond
 	// askTimeout bounds small requests: metadata, a producer id.
 	askTimeout = 3 * time.Second
 	// maxThrottle is how long a request waits for the end of a quota's pause; longer pauses are
@@ -34,68 +29,12 @@ type broker struct {
 	mu        sync.Mutex
 	idle      []*conn
 	failures  int       // dials failed in a row
-	failed    error     // of the last dial
+	failed    error     // of the last dial; nil while a caller may wait for the next one
 	logged    bool      // that it is away
 	retry     time.Time // no dial before it
+	dialling  bool      // in the background
 	throttled time.Time // the broker reads no produce request before it
-}
-
-// take returns a connection, a new one if none is idle. While the last dial failed less than the
-// backoff ago it returns that dial's error at once, unless forced.
-func (b *broker) take(ctx context.Context, force bool) (c *conn, reused bool, err error) {
-	now := time.Now()
-	b.mu.Lock()
-	for i := len(b.idle) - 1; i >= 0; i-- {
-		c = b.idle[i]
-		if now.Before(c.muted) {
-			continue
-		}
-		b.idle = slices.Delete(b.idle, i, i+1)
-		if !c.stale(now) {
-			b.mu.Unlock()
-			return c, true, nil
-		}
-		b.discard(c)
-	}
-	if b.failures > 0 && now.Before(b.retry) && !force {
-		err := b.failed
-		b.mu.Unlock()
-		return nil, false, err
-	}
-	b.mu.Unlock()
-
-	c, err = b.publisher.connect(ctx, b.address)
-	if err != nil && (ctx.Err() != nil || b.publisher.open.closed()) {
-		return nil, false, err // says nothing about the broker
-	}
-	b.dialled(err)
-	return c, false, err
-}
-
-// dialled notes the outcome of a dial. A broker that is away is logged once, and only while others are
-// there: that the whole cluster is away is the caller's to say.
-func (b *broker) dialled(err error) {
-	alone := b.publisher.cluster.unreachable()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if err == nil {
-		if b.logged {
-			b.publisher.log.Info("kafka broker reachable again", "broker", b.address)
-		}
-		b.failures, b.failed, b.logged = 0, nil, false
-		return
-	}
-	if !b.logged && !alone {
-		b.publisher.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
-		b.logged = true
-	}
-	backoff := maxBackoff
-	if b.failures < 5 {
-		backoff = min(minBackoff<<b.failures, maxBackoff)
-	}
-	b.failures++
-	b.failed = err
-	b.retry = time.Now().Add(backoff/2 + rand.N(backoff/2))
+	silence   silence
 }
 
 // give takes back a connection that answered, or ends it.
@@ -129,11 +68,11 @@ func (b *broker) reset() {
 	b.idle = b.idle[:0]
 }
 
-// down reports whether the last dial failed.
-func (b *broker) down() bool {
+// away reports whether the last dial failed, or the last request was not answered.
+func (b *broker) away() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.failures > 0
+	return b.failures > 0 || b.silence.requests > 0
 }
 
 // connected reports whether a connection is idle.
@@ -160,10 +99,10 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 		if err == nil {
 			return response, nil
 		}
-		b.reset()
-		if ctx.Err() != nil {
+		if over(ctx) {
 			return nil, err
 		}
+		b.reset()
 		if !reused {
 			if b.publisher.config.SASL == nil && network.Ended(err) {
 				err = b.publisher.explain(b.address, stepRequest, err)

@@ -132,6 +132,16 @@ func (c *conn) stale(now time.Time) bool {
 	return now.Sub(c.used) > idleTimeout || !c.expires.IsZero() && !now.Before(c.expires)
 }
 
+// least is how much time must be left to begin anything: what is begun with less fails for want of time, and
+// its failure would be taken for the broker's.
+const least = 100 * time.Millisecond
+
+// over reports whether ctx has ended, or is about to.
+func over(ctx context.Context) bool {
+	deadline, limited := ctx.Deadline()
+	return ctx.Err() != nil || limited && time.Until(deadline) < least
+}
+
 // within is the timeout, or half of what ctx leaves if that is shorter: a step that hangs must end
 // early enough for its caller to say so.
 func within(ctx context.Context, timeout time.Duration) time.Duration {

@@ -96,7 +96,7 @@ func (c *cluster) refresh(ctx context.Context, names []string) (refused map[stri
 func (c *cluster) ask(ctx context.Context, request protocol.Message, force bool) (m protocol.Message, err error) {
 	for _, b := range c.candidates() {
 		m, err = b.ask(ctx, request, force)
-		if err == nil || ctx.Err() != nil || c.publisher.open.closed() {
+		if err == nil || over(ctx) || c.publisher.open.closed() {
 			return m, err
 		}
 	}
@@ -114,12 +114,12 @@ func (c *cluster) candidates() []*broker {
 	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
 	rank := func(b *broker) int {
 		switch {
+		case b.away():
+			return 2
 		case b.connected():
 			return 0
-		case !b.down():
-			return 1
 		default:
-			return 2
+			return 1
 		}
 	}
 	slices.SortStableFunc(brokers, func(a, b *broker) int { return rank(a) - rank(b) })
@@ -239,12 +239,12 @@ func (c *cluster) named(b *broker) bool {
 	return len(c.nodes) == 0
 }
 
-// unreachable reports whether no broker of the cluster can be reached, as far as is known.
+// unreachable reports whether no broker of the cluster can be reached and answers, as far as is known.
 func (c *cluster) unreachable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.nodes {
-		if !b.down() {
+		if !b.away() {
 			return false
 		}
 	}

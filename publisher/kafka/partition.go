@@ -1,9 +1,6 @@
 package kafka
 
-import (
-	"context"
-	"time"
-)
+import "time"
 
 // maxSequence is the last sequence number; 0 follows. (The negative numbers that an int32 would go on
 // with are refused.)
@@ -63,18 +60,6 @@ func (p *partition) try() bool {
 	case <-p.turn:
 		return true
 	default:
-		return false
-	}
-}
-
-// wait takes the turn when it is free, or reports false when ctx has ended or closed is closed.
-func (p *partition) wait(ctx context.Context, closed <-chan struct{}) bool {
-	select {
-	case <-p.turn:
-		return true
-	case <-ctx.Done():
-		return false
-	case <-closed:
 		return false
 	}
 }

@@ -32,8 +32,9 @@ type call struct {
 	last  []target // by key group: where its last message goes
 	count int32    // of waves
 
-	jobs  []job
-	ready []*job
+	jobs   []job
+	ready  []*job
+	asking []*broker // silent ones of which this call is the one that may ask them
 }
 
 // A late answer is for a message that cannot be sent. It is given at the end, if all before it of its
@@ -110,7 +111,7 @@ func (c *call) fail(i int32, err error) {
 
 // failAll answers every message that has a partition and is first of its key.
 func (c *call) failAll(ctx context.Context, err error) {
-	if ctx.Err() != nil {
+	if over(ctx) {
 		return
 	}
 	err = c.publisher.unreached(err)

@@ -40,7 +40,7 @@ func (c *call) findTopics(ctx context.Context) bool {
 	}
 	if len(c.names) > 0 {
 		refused, err := c.publisher.cluster.refresh(ctx, c.names)
-		if err != nil && ctx.Err() != nil {
+		if err != nil && over(ctx) {
 			return false
 		}
 		for _, name := range c.names {

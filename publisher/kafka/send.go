@@ -15,6 +15,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
 const (
@@ -28,17 +29,48 @@ const (
 // send does the jobs of a wave. A job whose partition is in use by another call waits for its turn,
 // and while it waits holds no other turn.
 func (c *call) send(ctx context.Context, jobs []*job) {
+	defer c.dismiss()
+	jobs = c.withoutSilent(jobs)
+	var answered <-chan time.Time // when to return with the answers that are there
 	for len(jobs) > 0 {
 		taken := tryTurns(jobs)
 		if taken == 0 {
-			if !jobs[0].partition.wait(ctx, c.publisher.open.done) {
-				c.abandon(jobs)
+			if taken = c.awaitTurn(ctx, jobs, answered); taken == 0 {
 				return
 			}
-			taken = 1 + tryTurns(jobs[1:])
 		}
 		c.drive(ctx, jobs[:taken])
-		jobs = jobs[taken:]
+		if jobs = jobs[taken:]; answered == nil && len(jobs) > 0 {
+			answered = time.After(patience)
+		}
+	}
+}
+
+// awaitTurn waits until a job has its turn, puts it first and returns how many have. If none gets it in time
+// all are answered.
+func (c *call) awaitTurn(ctx context.Context, jobs []*job, answered <-chan time.Time) (taken int) {
+	tick := time.NewTicker(turnTick)
+	defer tick.Stop()
+	for {
+		select {
+		case <-jobs[0].partition.turn:
+			return 1 + tryTurns(jobs[1:])
+		case <-tick.C:
+			if taken = tryTurns(jobs); taken > 0 {
+				return taken
+			}
+			continue
+		case <-answered:
+			for _, j := range jobs {
+				c.refuseAll(j, publisher.UnavailableError(publisher.ScopeMessage, "partition busy",
+					"topic %q partition %d: an earlier call still waits for its leader's answer", j.partition.topic, j.partition.index))
+			}
+		case <-ctx.Done():
+			c.abandon(jobs)
+		case <-c.publisher.open.done:
+			c.abandon(jobs)
+		}
+		return 0
 	}
 }
 
@@ -56,9 +88,7 @@ func tryTurns(jobs []*job) (taken int) {
 // abandon answers for jobs that never got their turn.
 func (c *call) abandon(jobs []*job) {
 	for _, j := range jobs {
-		for _, i := range j.queue {
-			j.refuse(i, c.ended())
-		}
+		c.refuseAll(j, c.ended())
 	}
 }
 
@@ -79,6 +109,12 @@ func (c *call) drive(ctx context.Context, jobs []*job) {
 				int(min(max(a.partition.index-b.partition.index, -1), 1))
 		})
 		var wait sync.WaitGroup
+		r := &round{running: 1, late: map[*broker]context.CancelFunc{}}
+		for i := range jobs[1:] {
+			if jobs[i].leader != jobs[i+1].leader {
+				r.running++
+			}
+		}
 		for rest := jobs; len(rest) > 0; {
 			n := 1
 			for n < len(rest) && rest[n].leader == rest[0].leader {
@@ -86,9 +122,9 @@ func (c *call) drive(ctx context.Context, jobs []*job) {
 			}
 			same := rest[:n]
 			if rest = rest[n:]; len(rest) > 0 {
-				wait.Go(func() { c.lead(ctx, same) })
+				wait.Go(func() { c.lead(ctx, r, same) })
 			} else {
-				c.lead(ctx, same)
+				c.lead(ctx, r, same)
 			}
 		}
 		wait.Wait()
@@ -124,13 +160,17 @@ func (c *call) relocate(ctx context.Context, jobs []*job) {
 			j.fail(leaderless(name, j.partition.index))
 		default:
 			j.leader = known.leaders[index]
+			if err := c.mayAsk(j.leader); err != nil {
+				j.fail(err)
+			}
 		}
 	}
 }
 
 // lead sends the jobs' batches to their common leader, request after request, until each job is done
 // or has moved.
-func (c *call) lead(ctx context.Context, jobs []*job) {
+func (c *call) lead(ctx context.Context, r *round, jobs []*job) {
+	defer r.finished()
 	leader := jobs[0].leader
 	sending := make([]*job, 0, len(jobs))
 	for {
@@ -146,12 +186,12 @@ func (c *call) lead(ctx context.Context, jobs []*job) {
 		if len(sending) == 0 {
 			return
 		}
-		c.request(ctx, leader, sending)
+		c.request(ctx, r, leader, sending, size)
 	}
 }
 
-// request sends one produce request with a batch of each job and applies the answers.
-func (c *call) request(ctx context.Context, leader *broker, jobs []*job) {
+// request sends one produce request with a batch of each job, so many bytes, and applies the answers.
+func (c *call) request(ctx context.Context, r *round, leader *broker, jobs []*job, size int) {
 	if err := c.await(ctx, leader); err != nil {
 		for _, j := range jobs {
 			j.fail(err)
@@ -173,15 +213,36 @@ func (c *call) request(ctx context.Context, leader *broker, jobs []*job) {
 		return
 	}
 	replication := max(within(ctx, maxReplication), time.Millisecond)
-	m, err := connection.roundTrip(ctx, newRequest(jobs, replication), replication+answerSlack)
+	timeout := replication + answerSlack
+	wait, before := leader.bound(ctx, size)
+	if before && !c.publisher.cluster.unreachable() {
+		timeout = wait
+	}
+	if c.producer == noProducer {
+		wait = timeout // what is given up would be in the log twice
+	}
+	asked := time.Now()
+	waiting, done := r.request(ctx, leader, wait)
+	m, err := connection.roundTrip(waiting, newRequest(jobs, replication), timeout)
+	done(err == nil)
 	if err != nil {
 		leader.give(connection, false)
 		leader.reset()
+		waited := time.Since(asked)
+		silent := network.TimedOut(err) && waited >= max(wait, patience/4) // with less time every broker is
+		if silent {
+			leader.unanswered(waited)
+		}
 		for _, j := range jobs {
-			c.lost(ctx, j, err)
+			if silent {
+				c.givenUp(ctx, j, before, err)
+			} else {
+				c.lost(ctx, j, err)
+			}
 		}
 		return
 	}
+	leader.answers()
 	response := m.(*produce.Response)
 	leader.throttle(connection, time.Duration(response.ThrottleTimeMs)*time.Millisecond)
 	leader.give(connection, true)
@@ -229,12 +290,27 @@ func (c *call) unsent(ctx context.Context, j *job, err error) {
 
 // lost answers for a job whose batch was sent without an answer.
 func (c *call) lost(ctx context.Context, j *job, err error) {
-	if ctx.Err() != nil || c.publisher.open.closed() {
+	if over(ctx) || c.publisher.open.closed() {
 		j.partition.batch.unsure, j.unanswered = true, err
 		j.fail(c.ended())
 		return
 	}
 	j.lost(err)
+}
+
+// givenUp answers for a job whose leader did not answer in time. It is sent nothing more in this call. Had the leader
+// been silent before, that is known to be its fault: messages whose outcome is unknown again and again would be
+// suspected themselves.
+func (c *call) givenUp(ctx context.Context, j *job, before bool, err error) {
+	j.partition.batch.unsure, j.unanswered = true, err
+	if ctx.Err() != nil || c.publisher.open.closed() {
+		j.fail(c.ended())
+		return
+	}
+	if before {
+		j.unanswered = nil
+	}
+	j.fail(silent(j.leader, c.publisher.cluster.unreachable()))
 }
 
 // newRequest makes a request of the jobs' batches. The jobs are sorted by topic.

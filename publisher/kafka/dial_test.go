@@ -1,0 +1,188 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// holes are addresses whose packets are dropped: a dial ends when the test says so, or with its context.
+type holes struct {
+	mu        sync.Mutex
+	addresses []string
+	deaf      bool          // dials do not even end with their context
+	end       chan struct{} // of the dials that are under way
+	dials     int
+	ended     int
+}
+
+func (h *holes) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	h.mu.Lock()
+	hole, end, deaf := slices.Contains(h.addresses, address), h.end, h.deaf
+	if hole {
+		h.dials++
+	}
+	h.mu.Unlock()
+	if !hole {
+		var d net.Dialer
+		return d.DialContext(ctx, network, address)
+	}
+	done := ctx.Done()
+	if deaf {
+		done = nil
+	}
+	select {
+	case <-end:
+	case <-done:
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.ended++
+	return nil, os.ErrDeadlineExceeded
+}
+
+// set changes the holes under their lock.
+func (h *holes) set(change func()) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	change()
+}
+
+// count returns how many dials into holes have begun and ended.
+func (h *holes) count() (dials, ended int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.dials, h.ended
+}
+
+// answered returns what a call answers that must not wait for anything.
+func answered(t *testing.T, p *Publisher, messages []publisher.Message) []error {
+	t.Helper()
+	answers := make(chan []error, 1)
+	go func() { answers <- p.Publish(context.Background(), messages) }()
+	select {
+	case got := <-answers:
+		return got
+	case <-time.After(15 * time.Second):
+		t.Fatal("the call waits for a broker that is known to be away")
+		return nil
+	}
+}
+
+// Brokers that swallow what is sent to them delay nobody: once a dial has failed no call waits for the next
+// one. The others' partitions go on, and those of the lost ones when they are back.
+func TestBlackholedBrokersDelayNobody(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name             string
+		away, partitions int // brokers, of three; partitions of each broker
+	}{{"control", 0, 4}, {"one of three", 1, 1}, {"one of three, many partitions", 1, 8}, {"two of three", 2, 4}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCluster(t, 3)
+			var leaders []int32
+			for range test.partitions {
+				leaders = append(leaders, 0, 1, 2)
+			}
+			f.topic("t", leaders...)
+			h := &holes{end: make(chan struct{})}
+			for _, b := range f.brokers[3-test.away:] {
+				h.addresses = append(h.addresses, b.listener.Addr().String())
+			}
+			p := f.open(func(c *Config) { c.Dial = h.dial })
+			close(h.end) // the first dials end at once
+			number := 0
+			call := func() {
+				var messages []publisher.Message
+				for partition := range leaders {
+					number++
+					messages = append(messages, rows("t", partition, len(leaders), fmt.Sprint(number))...)
+				}
+				for i, err := range answered(t, p, messages) {
+					away := int(leaders[i]) >= 3-test.away
+					switch {
+					case !away && err != nil:
+						t.Fatalf("partition %d of a healthy broker: %v", i, err)
+					case away && (publisher.ClassOf(err) != down || publisher.ScopeOf(err) != publisher.ScopeMessage):
+						t.Fatalf("partition %d of a broker that is away: %v", i, err)
+					}
+				}
+			}
+			call()
+			h.set(func() { h.end, h.deaf = make(chan struct{}), true })
+			before, _ := h.count()
+			eventually(t, func() bool {
+				call()
+				dials, ended := h.count()
+				if ended > before+test.away { // those of the first call may still end
+					t.Fatal("a dial has ended that nobody ends")
+				}
+				return dials-ended == test.away
+			})
+			for range 20 { // while the dials hang
+				call()
+			}
+			if dials, ended := h.count(); dials-ended != test.away {
+				t.Errorf("%d dials hang, want one for each of %d brokers", dials-ended, test.away)
+			}
+			h.set(func() { close(h.end); h.addresses = nil })
+			eventually(t, func() bool {
+				number++
+				return answersOf(t, p, rows("t", 2, len(leaders), fmt.Sprint(number)))[0] == nil
+			})
+		})
+	}
+}
+
+// A dial that was given the rest of a deadline says nothing of the broker: it goes on for as long as it takes, and
+// the broker is not held to be away meanwhile.
+func TestShortDialIsNotHeldAgainstTheBroker(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1)
+	h := &holes{end: make(chan struct{}), addresses: []string{f.brokers[1].listener.Addr().String()}}
+	p := f.open(func(c *Config) { c.Dial = h.dial })
+	expect(t, "the healthy one", publish(t, p, rows("t", 0, 2, "a")), ok)
+	ctx, cancel := context.WithTimeout(t.Context(), 400*time.Millisecond)
+	defer cancel()
+	p.Publish(ctx, rows("t", 1, 2, "b"))
+	slow := p.cluster.nodes[1]
+	if slow.away() {
+		t.Error("a broker is away that was given less than a second")
+	}
+	eventually(t, func() bool { dials, _ := h.count(); return dials == 2 })
+	answers := answered(t, p, rows("t", 1, 2, "b"))
+	if publisher.ClassOf(answers[0]) != down || publisher.ScopeOf(answers[0]) != publisher.ScopeMessage {
+		t.Errorf("while the dial goes on: %v", answers[0])
+	}
+	if dials, ended := h.count(); dials-ended != 1 {
+		t.Errorf("%d dials, of which %d have ended, want one that goes on", dials, ended)
+	}
+}
+
+// What is left of a deadline that has all but ended is not spent on a request that cannot be answered in it, and which
+// would cost a healthy broker its connections.
+func TestNothingBeginsAtTheEndOfADeadline(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithTimeout(t.Context(), least/2)
+	defer cancel()
+	if !over(ctx) {
+		t.Error("a context that is about to end counts as going on")
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), time.Hour)
+	defer cancel()
+	if over(ctx) || over(t.Context()) {
+		t.Error("a context that goes on counts as ended")
+	}
+	cancel()
+	if !over(ctx) {
+		t.Error("an ended context counts as going on")
+	}
+}

@@ -1,0 +1,163 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// silentBrokers take requests and do not answer until the end of over; asked gets each batch that they took.
+func silentBrokers(f *fakeCluster, from int32) (asked chan *fakeBatch, over chan struct{}) {
+	asked, over = make(chan *fakeBatch, 1000), make(chan struct{})
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			if b.broker < from {
+				return fault{}
+			}
+			asked <- b
+			return fault{until: over}
+		}
+	})
+	return asked, over
+}
+
+// Brokers that take requests and do not answer delay nobody. The call that meets the silence hands back the
+// others' answers without waiting for its own deadline; after it one call at a time waits for the silent
+// broker, with the same batch, and the messages of all others come back at once.
+func TestSilentBrokersDelayNobody(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name               string
+		silent, partitions int // brokers, of three; partitions of each broker
+	}{{"control", 0, 4}, {"one of three", 1, 1}, {"one of three, many partitions", 1, 8}, {"two of three", 2, 4}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			f := newFakeCluster(t, 3)
+			var leaders []int32
+			for range test.partitions {
+				leaders = append(leaders, 0, 1, 2)
+			}
+			f.topic("t", leaders...)
+			first := int32(3 - test.silent)
+			asked, over := silentBrokers(f, first)
+			t.Cleanup(func() { close(over) })
+			p := f.open()
+			t.Cleanup(func() { _ = p.Close() })
+			number := 0
+			messages := func() (all []publisher.Message) {
+				for partition := range leaders {
+					number++
+					all = append(all, rows("t", partition, len(leaders), fmt.Sprint(number))...)
+				}
+				return all
+			}
+			check := func(what string, answers []error, want publisher.Class) {
+				t.Helper()
+				for i, err := range answers {
+					switch {
+					case leaders[i] < first && err != nil:
+						t.Fatalf("%s: partition %d of a healthy broker: %v", what, i, err)
+					case leaders[i] < first:
+					case publisher.ClassOf(err) != want || want == down && publisher.ScopeOf(err) != publisher.ScopeMessage:
+						t.Fatalf("%s: partition %d of a silent broker: %v", what, i, err)
+					}
+				}
+			}
+			lost := messages()
+			check("the first call", answered(t, p, lost), unsure)
+			for n := range len(asked) {
+				if b := <-asked; b.sequence != 0 {
+					t.Errorf("batch %d of a silent broker has sequence %d", n, b.sequence)
+				}
+			}
+			patient, cancel := context.WithCancel(t.Context())
+			waiting := make(chan []error, 1)
+			if test.silent > 0 {
+				go func() { waiting <- p.Publish(patient, lost) }()
+				if b := <-asked; b.sequence != 0 || b.epoch != 0 {
+					t.Errorf("another batch is sent than the one without an answer: %+v", b)
+				}
+			}
+			for range 20 { // while the other one waits
+				check("beside a call that waits", answered(t, p, messages()), down)
+			}
+			cancel()
+		})
+	}
+}
+
+// When the broker answers again all is as before, and what was sent to it meanwhile is in the log once.
+func TestSilenceEnds(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1)
+	asked, over := silentBrokers(f, 1)
+	p := f.open()
+	first := append(rows("t", 0, 2, "a"), rows("t", 1, 2, "b")...)
+	var got []publisher.Class
+	for _, err := range answered(t, p, first) {
+		got = append(got, publisher.ClassOf(err))
+	}
+	expect(t, "in the silence", got, ok, unsure)
+	<-asked
+	f.set(func() { f.bend = nil })
+	close(over)
+	eventually(t, func() bool { return answered(t, p, rows("t", 1, 2, "b"))[0] == nil })
+	eventually(t, func() bool { return answered(t, p, rows("t", 1, 2, "c"))[0] == nil })
+	expect(t, "log", f.log("t", 1), "b", "c")
+}
+
+// A cluster that is silent as a whole is held as a whole, and asked again by the next call.
+func TestWholeClusterIsSilent(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0, 0)
+	asked, over := silentBrokers(f, 0)
+	t.Cleanup(func() { close(over) })
+	p := f.open()
+	t.Cleanup(func() { _ = p.Close() })
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		expect(t, "a call that waits", []publisher.Class{publisher.ClassOf(p.Publish(ctx, rows("t", 0, 2, "a"))[0])}, unsure)
+		cancel()
+		<-asked
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan []error, 1)
+	go func() { done <- p.Publish(ctx, rows("t", 0, 2, "a")) }()
+	<-asked
+	answers := answered(t, p, rows("t", 1, 2, "b"))
+	if publisher.ClassOf(answers[0]) != down || publisher.ScopeOf(answers[0]) != publisher.ScopeDestination {
+		t.Errorf("beside a call that waits: %v", answers[0])
+	}
+	cancel()
+	<-done
+}
+
+// A broker whose answers are merely slow is never taken for a silent one while it is the only one asked.
+func TestLateAnswersAreNotGivenUpInTurn(t *testing.T) {
+	t.Parallel()
+	r := &round{running: 2, late: map[*broker]context.CancelFunc{}}
+	slow, healthy := &broker{address: "slow"}, &broker{address: "healthy"}
+	waiting, done := r.request(t.Context(), slow, time.Nanosecond)
+	eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.late) == 1 })
+	if waiting.Err() != nil {
+		t.Error("given up while another broker is sent to")
+	}
+	_, answered := r.request(t.Context(), healthy, time.Hour)
+	answered(true)
+	if waiting.Err() != nil {
+		t.Error("given up while the call has more for the other broker")
+	}
+	r.finished()
+	if waiting.Err() == nil {
+		t.Error("still waited for, with the other's answers there")
+	}
+	done(false)
+	if len(r.late) != 0 {
+		t.Error("a request that is over counts as late")
+	}
+}
