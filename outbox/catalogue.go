@@ -21,6 +21,7 @@ type relation struct {
 	role      string
 	canDelete bool
 	kind      string // pg_class.relkind
+	children  bool   // partitions, or tables that inherit from it
 	unlogged  bool
 	policies  bool // row security may hide rows from this role
 	writers   bool // this role may select xmin
@@ -43,17 +44,18 @@ type column struct {
 type index struct {
 	columns   []string // key columns; an expression is ""
 	conjuncts []string // the predicate's parts joined by and, without outer parentheses
+	unique    bool
 }
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relation, error) {
 	r := &relation{name: name.Name, columns: map[string]*column{}}
-	var usage, canDelete, persistence, policies, writers string
+	var children, usage, canDelete, persistence, policies, writers string
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &r.kind, &usage, &canDelete, &r.role, &persistence, &policies, &writers)
+		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
 			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
@@ -61,7 +63,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
 	r.canDelete, r.unlogged, r.policies = canDelete == "true", persistence == "u", policies == "true"
-	r.writers = writers == "true"
+	r.writers, r.children = writers == "true", children == "true"
 	if usage != "true" {
 		return nil, problem(checkRights, grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)
 	}
@@ -128,11 +130,11 @@ func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var columns, predicate string
-		if err := rows.Scan(&columns, &predicate); err != nil {
+		var columns, predicate, unique string
+		if err := rows.Scan(&columns, &predicate, &unique); err != nil {
 			return err
 		}
-		var i index
+		i := index{unique: unique == "true"}
 		if err := json.Unmarshal([]byte(columns), &i.columns); err != nil {
 			return err
 		}
@@ -172,4 +174,18 @@ func (i index) starts(columns ...string) bool {
 		}
 	}
 	return true
+}
+
+// uniqueBy reports whether no two rows can have the same value of a column, in whichever partition they are. An index says nothing
+// of the tables that inherit from an ordinary one.
+func (r *relation) uniqueBy(c *column) bool {
+	if !c.notNull || r.children && r.kind != "p" {
+		return false
+	}
+	for _, i := range r.indexes {
+		if i.unique && i.usableFor() && len(i.columns) == 1 && i.columns[0] == c.name {
+			return true
+		}
+	}
+	return false
 }

@@ -99,6 +99,12 @@ func TestExamineTable(t *testing.T) {
 		"no attempt":      {recommended() + "alter table outbox_messages drop attempt", Config{}, "columns", "there is no attempt", "OUTBOX_COLUMNS=attempt:NAME"},
 		"random order":    {`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`, Config{Delete: true}, "order", "does not grow with time", "OUTBOX_COLUMNS=order:NAME"},
 		"whole seconds":   {strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"), Config{Key: Key{Kind: KeyNone}}, "order", "whole seconds", "seq bigint"},
+		"ids twice":       {strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)", Config{}, "id", "two rows may have one id", "create unique index concurrently"},
+		"ids may be null": {strings.Replace(recommended(), "uuid primary key", "uuid unique", 1), Config{}, "id", "two rows may have one id", "set not null"},
+		"ids in children": {recommended() + "create table child () inherits (outbox_messages)", Config{}, "id", "two rows may have one id", "in all these tables"},
+		"ids by day": {strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary key (id, inserted_at)) partition by range (inserted_at);
+			create table one partition of outbox_messages default; create index on outbox_messages (seq) where relayed_at is null and failed_at is null; create index on outbox_messages (failed_at) where failed_at is not null`,
+			Config{}, "id", "two rows may have one id", "in all partitions"},
 		"cached sequence": {recommended() + "alter table outbox_messages alter seq set cache 32", Config{}, "order", "32 values to each session", "cache 1"},
 		"no vacuum":       {recommended() + "alter table outbox_messages set (autovacuum_enabled = false)", Config{}, "vacuum", "switched off", "reset (autovacuum_enabled)"},
 		"other channel":   {recommended() + sql.Doorbell(messages, "another0"), Config{}, "doorbell", "notifies channel another0, the relay listens on bell", "OUTBOX_LISTEN_CHANNEL=another0"},

@@ -30,8 +30,13 @@ func (e *examination) indexes() {
 	default:
 		e.warn(check, e.createIndex("("+head+")"+where), "no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
 	}
+	e.unique()
 	if !e.any(func(i index) bool { return i.starts(m.id.name) && i.usableFor() }) {
-		e.warn(check, e.createIndex("("+sql.Quote(m.id.name)+")"), "no index by %s: each write of the relay reads the whole table", m.id.name)
+		without := "each write of the relay"
+		if m.apart {
+			without = "each try of a row that has no key and was refused or held"
+		}
+		e.warn(check, e.createIndex("("+sql.Quote(m.id.name)+")"), "no index by %s: %s reads the whole table", m.id.name, without)
 	}
 	if m.failed != nil && !m.failedIndex {
 		failed := sql.Quote(m.failed.name)
@@ -45,6 +50,29 @@ func (e *examination) indexes() {
 		e.ok(check, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it costs each insert: %s",
 			e.createIndex("("+sql.Quote(m.keyColumn)+", "+head+")"+where))
 	}
+}
+
+// unique says what it means when two rows may have the same id.
+func (e *examination) unique() {
+	const check = "id"
+	id, remedy := e.mapping.id, ""
+	switch {
+	case e.relation.uniqueBy(id):
+		return
+	case e.partitioned():
+		remedy = "let every writer draw ids that are used once in all partitions, uuids for example; an index can only see to it where the table is partitioned by the id"
+	case e.relation.children:
+		remedy = "let every writer draw ids that are used once in all these tables, uuids for example; no index can see to it"
+	case !id.notNull:
+		remedy = "alter table " + e.table.Quoted() + " alter " + sql.Quote(id.name) + " set not null, and see to it that a unique index holds this column alone"
+	default:
+		remedy = "create unique index concurrently on " + e.table.Quoted() + " (" + sql.Quote(id.name) + ");"
+	}
+	meaning := "rows are told apart by their places, a row that is changed while it is relayed is published again, and consumers or JetStream may drop one of two messages with one id"
+	if !e.mapping.apart {
+		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role + " may not read where rows are (it needs the right to select from the whole table)"
+	}
+	e.warn(check, remedy, "no unique index holds %s alone, so two rows may have one id: %s", id.name, meaning)
 }
 
 // inOrder reports whether an index gives the pending rows in their order, and whether one does that begins

@@ -24,6 +24,7 @@ type mapping struct {
 	delete                              bool
 	writer                              string // an SQL expression: the transaction that wrote a row last
 	place                               string // an SQL expression: where the row is, null where that does not lead to it
+	apart                               bool   // ids are not known to be unique, and rows are told apart by their places too
 	shards                              int
 }
 
@@ -75,6 +76,10 @@ func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}
+	m.apart = r.writers && !r.uniqueBy(m.id)
+	if m.apart {
+		m.place = noPlace // it is in the identity
+	}
 	m.chooseIndexes(r.indexes)
 	if config.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable, fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
@@ -91,6 +96,17 @@ func (m *mapping) sampled() []string {
 		columns[i] = fmt.Sprintf("%s as extra%d", expression, i)
 	}
 	return columns
+}
+
+// identity is the expression that no two rows have in common at the same time, and its type. Where ids are not known to be unique,
+// a row is also told by the table that it is in, a partition for example, and by its place there. Such a row
+// is taken for another one when somebody has changed it.
+func (m *mapping) identity(id, idType string) (expression, typ, here string) {
+	if !m.apart {
+		return id, idType, ""
+	}
+	return "(ctid::text || ' ' || tableoid::text || ' ' || coalesce(" + id + "::text, ''))", "text",
+		"ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "
 }
 
 // shard is the expression of a row's shard. Every replica must compute the same.

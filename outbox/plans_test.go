@@ -109,7 +109,7 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	if _, err := table.SettleFree(t.Context(), rows[200:300]); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[300].ID(), Attempt: 1, Error: "no"}}); err != nil {
+	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[300].Identity(), Attempt: 1, Error: "no"}}); err != nil {
 		t.Fatal(err)
 	}
 	updates := 0

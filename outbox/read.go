@@ -9,7 +9,10 @@ import (
 	"slices"
 )
 
-var errNullTopic = errors.New("the row has no topic: the topic column is NULL")
+var (
+	errNullTopic = errors.New("the row has no topic: the topic column is NULL")
+	errNullID    = errors.New("the row has no id: the id column is NULL")
+)
 
 // A Query says which pending rows to read. At most one of Recent, Keys and IDs is set; without any of
 // them the rows after After are read.
@@ -152,7 +155,11 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 	switch {
 	case q.IDs != nil:
 		statement = t.readIDs
-		parameters = append(parameters, array(t.idOID, q.IDs))
+		ids := q.IDs
+		if t.idOID != oidText { // a row without an id is found by no id
+			ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
+		}
+		parameters = append(parameters, array(t.idOID, ids))
 	case q.Keys != nil:
 		statement = t.readKeys
 		parameters = append(parameters, array(oidText, q.Keys))

@@ -25,13 +25,22 @@ type Row struct {
 	Extra  []string // the configured further columns
 	Nulls  uint64   // bit i is set when Extra[i] is NULL
 	place  [6]byte  // the binary ctid, zero where the table has none that leads to the row
+	apart  string   // the identity where that is not the id
 
 	// Invalid is not nil when the row cannot be made into a message.
 	Invalid error
 }
 
-// ID identifies the row in this table; it is not for people.
+// ID is the row's id; it is not for people.
 func (r *Row) ID() string { return r.Position.id }
+
+// Identity tells the row from every other one of the table. It is the id, unless two rows may have the same.
+func (r *Row) Identity() string {
+	if r.apart != "" {
+		return r.apart
+	}
+	return r.Position.id
+}
 
 // Key returns the ordering key as text that shares the message's bytes, and whether the row has one.
 func (r *Row) Key() (text string, ok bool) { return asString(r.Message.Key), r.Message.Key != nil }
@@ -51,6 +60,7 @@ const (
 	atShard
 	atWriter
 	atPlace
+	atIdentity
 	atExtra
 )
 
@@ -92,6 +102,9 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	if values[atTopic] == nil {
 		row.Invalid = errNullTopic
 	}
+	if values[atID] == nil {
+		row.Invalid = errNullID
+	}
 	if values[atPayload] != nil {
 		message.Payload = a.bytes(values[atPayload])
 	}
@@ -121,6 +134,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	}
 	row.Shard = int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])
+	row.apart = a.text(values[atIdentity])
 	t.extras(row, values[atExtra:], a)
 }
 
@@ -171,6 +185,9 @@ const longest = int64(100 * 365 * 24 * time.Hour / time.Microsecond)
 
 // idText returns an id as people write it.
 func (t *Table) idText(value []byte, a *arena) string {
+	if value == nil {
+		return ""
+	}
 	switch t.mapping.id.oid {
 	case oidUUID:
 		var text [36]byte

@@ -17,7 +17,7 @@ const lockPatience = 500 * time.Millisecond
 // It looks for the rows where they were read, which saves a tenth of what a mark costs the database, and only by their
 // ids for those that are not there any more.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
-	ids := array(t.idOID, idsOf(rows))
+	ids := array(t.rowOID, identitiesOf(rows))
 	if t.settleHere != "" {
 		b := batch{limits: limits{lock: lockPatience}}
 		b.add(t.settleHere, ids, placesOf(rows))
@@ -36,7 +36,7 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 // SettleFree settles those of the rows that nobody else keeps locked, and returns the ids of the others. It costs
 // the database more than Settle does.
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
-	b, parameter := batch{limits: limits{lock: lockPatience}}, array(t.idOID, idsOf(rows))
+	b, parameter := batch{limits: limits{lock: lockPatience}}, array(t.rowOID, identitiesOf(rows))
 	b.add(t.settleFree, parameter)
 	b.add(t.unsettled, parameter)
 	results, err := t.send(ctx, b)
@@ -49,10 +49,10 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 	return locked, nil
 }
 
-func idsOf(rows []*Row) []string {
+func identitiesOf(rows []*Row) []string {
 	ids := make([]string, len(rows))
 	for i, r := range rows {
-		ids[i] = r.ID()
+		ids[i] = r.Identity()
 	}
 	return ids
 }
@@ -68,7 +68,7 @@ func placesOf(rows []*Row) []byte {
 
 // A Refusal is a try that the broker answered with a definite no.
 type Refusal struct {
-	ID      string // as [Row.ID]
+	ID      string // as [Row.Identity]
 	Attempt int64  // as read
 	Error   string
 	Failed  bool // for good
@@ -95,7 +95,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	if t.refuse == "" {
 		return ids, nil, nil
 	}
-	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, array(t.idOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
+	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, array(t.rowOID, ids), array(oidInt8, attempts), array(oidInt8, next), array(oidText, errors), array(oidBool, failed))
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}

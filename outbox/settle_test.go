@@ -24,7 +24,7 @@ func TestRejected(t *testing.T) {
 	if err := table.Settle(t.Context(), []*Row{&rows[0]}); err != nil {
 		t.Error(err)
 	}
-	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].ID(), Attempt: 2, Error: "x"}}); !Rejected(err) {
+	if _, _, err := table.Refuse(t.Context(), []Refusal{{ID: rows[1].Identity(), Attempt: 2, Error: "x"}}); !Rejected(err) {
 		t.Errorf("a constraint: %v", err)
 	}
 	s.Exec(t, "drop table outbox_messages")
@@ -46,7 +46,7 @@ func TestRefusalIsGuarded(t *testing.T) {
 	var refusals []Refusal
 	for i, change := range []string{"relayed_at = inserted_at", "failed_at = inserted_at", "attempt = 2", "topic = topic"} {
 		s.Exec(t, "update outbox_messages set "+change+" where id::text = $1", rows[i].Message.ID)
-		refusals = append(refusals, Refusal{ID: rows[i].ID(), Attempt: rows[i].Attempt, Error: "no"})
+		refusals = append(refusals, Refusal{ID: rows[i].Identity(), Attempt: rows[i].Attempt, Error: "no"})
 	}
 	written, _, err := table.Refuse(t.Context(), refusals)
 	if err != nil || len(written) != 1 || written[0] != rows[3].ID() {

@@ -25,6 +25,8 @@ func (t *Table) prepare(table sql.Table) {
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.inserted), "writer": m.writer,
 	}
+	names["identity"], names["identity_type"], names["here"] = m.identity(names["id"], idType)
+	names["t_identity"], _, _ = m.identity("t."+names["id"], idType)
 	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
 	if m.order == m.id {
 		position, parameters = position[1:], parameters[:1]
@@ -166,6 +168,10 @@ func (t *Table) columns() string {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
 			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
 	}
+	identity := "null::text" // the id will do
+	if m.apart {
+		identity, _, _ = m.identity(sql.Quote(m.id.name), "")
+	}
 	columns := []string{
 		sql.Quote(m.id.name),
 		sql.Quote(m.order.name),
@@ -185,6 +191,7 @@ func (t *Table) columns() string {
 		m.shard(),
 		m.writer,
 		m.place,
+		identity,
 	}
 	columns = append(columns, m.extra...)
 	for _, p := range m.placed {

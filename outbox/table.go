@@ -20,6 +20,7 @@ type Table struct {
 	role    string    // that reads and writes it
 	prefix  string    // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32    // of the elements of an array of ids
+	rowOID  uint32    // of the elements of an array of identities
 
 	prepares bool // statements stay prepared on their connections
 
@@ -59,6 +60,10 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *T
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
+	}
+	t.rowOID = t.idOID
+	if m.apart {
+		t.rowOID = oidText
 	}
 	if m.id.oid != oidUUID {
 		t.prefix = t.name.String() + "/"

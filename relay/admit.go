@@ -50,10 +50,10 @@ const (
 
 // admit decides what becomes of one row.
 func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
-	if _, here := d.inFlight[r.ID()]; here {
+	if _, here := d.inFlight[r.Identity()]; here {
 		return known
 	}
-	if _, settled := d.gone[r.ID()]; settled {
+	if _, settled := d.gone[r.Identity()]; settled {
 		return known
 	}
 	if !d.shards.reading.Has(r.Shard) {
@@ -254,7 +254,7 @@ func (d *dispatch) route(topic string) *destination {
 func (d *dispatch) enqueue(r *row) {
 	r.size = int64(r.Message.Size()) + rowOverhead
 	r.worker = int(r.key.hash() % uint64(d.workers))
-	d.inFlight[r.ID()] = r
+	d.inFlight[r.Identity()] = r
 	d.shards.inFlight[r.Shard]++
 	d.bytes += r.size
 	if d.lanes != nil {

@@ -20,9 +20,9 @@ type dispatch struct {
 	logger       *slog.Logger
 	metrics      *metrics
 
-	inFlight map[string]*row // by id, from being read to being settled or forgotten
+	inFlight map[string]*row // by identity, from being read to being settled or forgotten
 	bytes    int64
-	gone     map[string]struct{} // settled while a read was under way, which may still return them
+	gone     map[string]struct{} // by identity: settled while a read was under way, which may still return them
 	reading  bool
 	shards   shards
 	blocks   blocks
@@ -195,7 +195,7 @@ func (d *dispatch) drop(r *row) {
 
 // forget ends a row's flight.
 func (d *dispatch) forget(r *row) {
-	delete(d.inFlight, r.ID())
+	delete(d.inFlight, r.Identity())
 	d.shards.inFlight[r.Shard]--
 	d.bytes -= r.size
 }

@@ -34,7 +34,7 @@ The parts, each in a file of its own:
 
 # Invariants
 
- 1. A row is in flight at most once. Its id stays in the set of rows in flight from the read until its mark
+ 1. A row is in flight at most once. Its identity (its id, and its place too if ids are not unique) stays in the set of rows in flight from the read until its mark
     has been committed, and longer if a read is under way that began before the commit and could still
     return it (dispatch.gone). So nothing is published twice because the table was read at a bad moment.
  2. A key's rows are on the wire in one call at most, in table order. They have one worker and one queue,

@@ -33,7 +33,7 @@ func (d *dispatch) keepLocked(o *outcome, now time.Time) {
 	d.locked.seen, d.locked.due = now, now.Add(lockedPause)
 	var accepted []*row
 	for _, r := range o.accepted {
-		if o.locked[r.ID()] {
+		if o.locked[r.Identity()] {
 			d.locked.accepted = append(d.locked.accepted, r)
 		} else {
 			accepted = append(accepted, r)
@@ -41,7 +41,7 @@ func (d *dispatch) keepLocked(o *outcome, now time.Time) {
 	}
 	var refused []refusal
 	for _, x := range o.refused {
-		if o.locked[x.row.ID()] {
+		if o.locked[x.row.Identity()] {
 			d.locked.refused = append(d.locked.refused, x)
 		} else {
 			refused = append(refused, x)

@@ -22,15 +22,15 @@ const settlers = 2
 type outcome struct {
 	accepted []*row
 	refused  []refusal
-	written  map[string]bool // ids of the refusals that were written
+	written  map[string]bool // identities of the refusals that were written
 
 	// What the database will not have, because a constraint or a trigger is in the way.
 	rejected   []*row          // of accepted
-	unwritable map[string]bool // ids of refusals
+	unwritable map[string]bool // identities of refusals
 	why        error
 
 	careful bool            // wait for no row that somebody else keeps locked
-	locked  map[string]bool // ids of such rows
+	locked  map[string]bool // identities of such rows
 
 	err error // ctx ended before everything was written
 }
@@ -94,14 +94,14 @@ func (s *settler) mark(ctx context.Context, o *outcome, rows []*outbox.Row) erro
 	return err
 }
 
-// refuse writes refusals and notes the ids of those that were written, and of those that cannot be.
+// refuse writes refusals and notes which were written, and of those that cannot be.
 func (s *settler) refuse(ctx context.Context, o *outcome, refused []refusal) error {
 	if len(refused) == 0 {
 		return nil
 	}
 	refusals := make([]outbox.Refusal, 0, len(refused))
 	for _, x := range refused {
-		refusals = append(refusals, outbox.Refusal{ID: x.row.ID(), Attempt: x.row.Attempt, Error: x.err.Error(), Failed: x.failed})
+		refusals = append(refusals, outbox.Refusal{ID: x.row.Identity(), Attempt: x.row.Attempt, Error: x.err.Error(), Failed: x.failed})
 	}
 	err := s.retry(ctx, func(ctx context.Context) error {
 		written, locked, err := s.table.Refuse(ctx, refusals)

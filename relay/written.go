@@ -17,7 +17,7 @@ func (d *dispatch) settled(o outcome, now time.Time) []*row {
 	}
 	for _, r := range rows {
 		if d.reading {
-			d.gone[r.ID()] = struct{}{}
+			d.gone[r.Identity()] = struct{}{}
 		}
 		d.forget(r)
 	}
@@ -39,12 +39,12 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 	for _, x := range o.refused {
 		r, b, to := x.row, x.row.block, x.row.destination
 		d.forget(r)
-		if x.failed && o.written[r.ID()] {
+		if x.failed && o.written[r.Identity()] {
 			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
 		}
-		last := x.failed && to.BlockFailed && !r.key.keyless && !o.unwritable[r.ID()]
+		last := x.failed && to.BlockFailed && !r.key.keyless && !o.unwritable[r.Identity()]
 		if last {
-			d.failures.failedHere(r, o.written[r.ID()])
+			d.failures.failedHere(r, o.written[r.Identity()])
 		}
 		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
 			continue
@@ -61,10 +61,10 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		case last:
 			b.refusals = 0
 			d.waitForFailed(b)
-		case o.unwritable[r.ID()]:
+		case o.unwritable[r.Identity()]:
 			b.cause = causeFailed
 			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
-		case !o.written[r.ID()], b.older && !x.failed:
+		case !o.written[r.Identity()], b.older && !x.failed:
 			d.blocks.makeReady(b)
 		case x.failed:
 			b.refusals = 0

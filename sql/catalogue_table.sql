@@ -1,6 +1,6 @@
 -- Finds the configured table, by its name and, when $1 is null, along the search path.
 -- $1 schema or null, $2 table. Reads the catalogue only; takes no lock on the table.
-select c.oid::text, n.nspname, c.relkind::text,
+select c.oid::text, n.nspname, c.relkind::text, c.relhassubclass::text,
        has_schema_privilege(n.oid, 'usage')::text,
        has_table_privilege(c.oid, 'delete')::text,
        current_user::text, c.relpersistence::text, row_security_active(c.oid)::text,

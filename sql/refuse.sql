@@ -1,18 +1,18 @@
 -- Writes refused tries, many rows at once, where a row still is as it was read.
--- $1 the ids, $2 their attempts as read, $3 the next attempts, $4 the errors, $5 whether the row has failed for good.
--- Locks the rows, and waits for none. Leans on the primary key. Returns the ids that were written with true, and with
--- false those that somebody else keeps locked.
-with free as materialized (
-  select {id} from {table} where {id} = any ($1::{id_type}[]) for no key update skip locked
+-- $1 the identities, $2 their attempts as read, $3 the next attempts, $4 the errors, $5 whether the row has failed for good.
+-- Locks the rows, and waits for none. Leans on the primary key, or on the places in the identities. Returns the identities
+-- that were written with true, and with false those that somebody else keeps locked.
+with free (row) as materialized (
+  select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[]) for no key update skip locked
 ), written as (
   update {table} as t
   set {refusal}
-  from unnest($1::{id_type}[], $2::bigint[], $3::bigint[], $4::text[], $5::boolean[])
-       as r (id, attempt, next_attempt, error, failed)
-  where t.{id} = r.id and t.{id} = any (array(select {id} from free)) and {unchanged}
-  returning t.{id}
+  from unnest($1::{identity_type}[], $2::bigint[], $3::bigint[], $4::text[], $5::boolean[])
+       as r (refused_row, attempt, next_attempt, error, failed)
+  where {here}{t_identity} = r.refused_row and {t_identity} = any (array(select row from free)) and {unchanged}
+  returning r.refused_row
 )
-select {id}, true from written
+select refused_row, true from written
 union all
-select {id}, false from {table}
-where {id} = any ($1::{id_type}[]) and {id} <> all (array(select {id} from free))
+select {identity}, false from {table}
+where {here}{identity} = any ($1::{identity_type}[]) and {identity} <> all (array(select row from free))

@@ -1,0 +1,164 @@
+package outbox
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// twins is a partitioned table with 100 ids, each in two partitions, and there in the same place.
+const twins = `create table outbox_messages (id bigint, topic text, payload text, part int, relayed_at timestamptz, attempt int default 1, last_error text, primary key (id, part)) partition by list (part);
+	create table one partition of outbox_messages for values in (1); create table two partition of outbox_messages for values in (2);
+	insert into outbox_messages (id, topic, payload, part) select i, 't', part || '-' || i, part from generate_series(1, 2) part, generate_series(1, 100) i`
+
+// What is written of a row is written of no other one with its id, whether that has been read or not.
+func TestRowsWithOneIDAreToldApart(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, twins, pgx.QueryExecModeSimpleProtocol)
+			table := open(t, s, config)
+			rows := map[string]*Row{}
+			page := read(t, table, Query{Limit: 1000})
+			for i := range page.Rows {
+				rows[string(page.Rows[i].Message.Payload)] = &page.Rows[i]
+			}
+			if len(rows) != 200 {
+				t.Fatalf("%d rows were read", len(rows))
+			}
+			pick := func(payloads ...string) (picked []*Row) {
+				for _, payload := range payloads {
+					picked = append(picked, rows[payload])
+				}
+				return picked
+			}
+			if err := table.Settle(t.Context(), pick("1-1", "2-2", "1-3")); err != nil {
+				t.Error(err)
+			}
+			refusals := []Refusal{{ID: rows["2-1"].Identity(), Attempt: 1, Error: "no"}, {ID: rows["1-2"].Identity(), Attempt: 1, Error: "no"}}
+			written, locked, err := table.Refuse(t.Context(), refusals)
+			slices.Sort(written)
+			if want := []string{refusals[0].ID, refusals[1].ID}; err != nil || len(locked) > 0 || !slices.Equal(written, slices.Sorted(slices.Values(want))) {
+				t.Errorf("refused %q, locked %q, %v", written, locked, err)
+			}
+			if refused := pgtest.Value[string](t, s, "select string_agg(payload, ' ' order by payload) from outbox_messages where attempt = 2 and last_error = 'no'"); refused != "1-2 2-1" {
+				t.Errorf("refused: %s", refused)
+			}
+			tx, err := s.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := tx.Exec(t.Context(), "select from outbox_messages where payload in ('1-5', '2-6') for update"); err != nil {
+				t.Fatal(err)
+			}
+			both := pick("1-5", "1-6", "2-7")
+			if locked, err := table.SettleFree(t.Context(), both); err != nil || !slices.Equal(locked, []string{both[0].Identity()}) {
+				t.Errorf("locked %q, %v", locked, err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Error(err)
+			}
+			left := map[string]bool{}
+			for _, row := range read(t, table, Query{Limit: 1000}).Rows {
+				left[string(row.Message.Payload)] = true
+			}
+			for _, settled := range []string{"1-1", "2-2", "1-3", "1-6", "2-7"} {
+				if left[settled] {
+					t.Errorf("%s is pending", settled)
+				}
+			}
+			if len(left) != 195 {
+				t.Errorf("%d rows are pending, want 195", len(left))
+			}
+		})
+	}
+}
+
+// A row that somebody has changed is taken for another one where ids are not unique, and the old one for settled.
+func TestChangedRowAmongOthersWithItsID(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, twins, pgx.QueryExecModeSimpleProtocol)
+	table := open(t, s, Config{})
+	rows := read(t, table, Query{Limit: 2}).Rows
+	s.Exec(t, "update outbox_messages set topic = 'changed' where id = 1")
+	if err := table.Settle(t.Context(), []*Row{&rows[0], &rows[1]}); err != nil {
+		t.Error(err)
+	}
+	again := read(t, table, Query{Limit: 2}).Rows
+	if len(again) != 2 || again[0].ID() != rows[0].ID() || again[0].Identity() == rows[0].Identity() {
+		t.Errorf("read again: %d rows", len(again))
+	}
+}
+
+// Where ids are known to be unique they are all that is needed; where they are not, marks find their rows by place.
+func TestIdentity(t *testing.T) {
+	t.Parallel()
+	const columns = "(id uuid not null, topic text, payload text, relayed_at timestamptz, seq int not null"
+	for name, c := range map[string]struct {
+		ddl   string
+		apart bool
+	}{
+		"recommended":         {recommended(), false},
+		"A":                   {pgtest.ShapeA, false},
+		"unique":              {"create table outbox_messages " + columns + ", unique (id))", false},
+		"with null":           {"create table outbox_messages " + columns + ", unique (id)); alter table outbox_messages alter id drop not null", true},
+		"of some rows":        {"create table outbox_messages " + columns + "); create unique index on outbox_messages (id) where relayed_at is null", true},
+		"with the topic":      {"create table outbox_messages " + columns + ", unique (id, topic))", true},
+		"an expression":       {"create table outbox_messages " + columns + "); create unique index on outbox_messages ((id::text))", true},
+		"plain":               {"create table outbox_messages " + columns + "); create index on outbox_messages (id)", true},
+		"inherited":           {"create table outbox_messages " + columns + ", primary key (id)); create table child () inherits (outbox_messages)", true},
+		"partitioned by id":   {"create table outbox_messages " + columns + ", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)", false},
+		"partitioned by time": {"create table outbox_messages " + columns + ", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, c.ddl, pgx.QueryExecModeSimpleProtocol)
+			plans := &planLog{}
+			table, err := Open(t.Context(), plans.pool(t, s), Config{Table: sql.Table{Name: "outbox_messages"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if table.mapping.apart != c.apart {
+				t.Fatalf("told apart: %v", table.mapping.apart)
+			}
+			if !c.apart {
+				return
+			}
+			at := ""
+			if strings.Contains(c.ddl, "at date") {
+				at = ", now()"
+			}
+			s.Exec(t, "insert into outbox_messages select gen_random_uuid(), 't', i, null, i"+at+" from generate_series(1, 20000) i")
+			s.Exec(t, "analyze outbox_messages")
+			page := read(t, table, Query{Limit: 300})
+			rows := make([]*Row, len(page.Rows))
+			for i := range page.Rows {
+				rows[i] = &page.Rows[i]
+			}
+			plans.take()
+			if err := table.Settle(t.Context(), rows[:100]); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := table.SettleFree(t.Context(), rows[100:200]); err != nil {
+				t.Fatal(err)
+			}
+			for _, plan := range plans.take() {
+				if strings.Contains(plan, "Update on") && (!strings.Contains(plan, "Tid Scan on") || strings.Contains(plan, "Seq Scan on")) {
+					t.Errorf("plan:\n%s", plan)
+				}
+			}
+			if left := pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null"); left != 19_800 {
+				t.Errorf("%d rows are left", left)
+			}
+		})
+	}
+}
