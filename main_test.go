@@ -51,7 +51,7 @@ func TestSignalStopsCleanly(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt} {
+	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
 		cmd := start(t, binary)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 const (
 	exitFailed     = 1
 	exitUsage      = 2 // configuration or usage error
-	exitUnfinished = 3 // stopped before all was done
+	ExitUnfinished = 3 // stopped before all was done
 )
 
 // An ExitError makes the program end with a status other than 1.
@@ -32,7 +32,7 @@ func (e *ExitError) Unwrap() error { return e.Err }
 func usageError(err error) error { return &ExitError{Status: exitUsage, Err: err} }
 
 // unfinishedError says that a command stopped before all was done.
-func unfinishedError(err error) error { return &ExitError{Status: exitUnfinished, Err: err} }
+func unfinishedError(err error) error { return &ExitError{Status: ExitUnfinished, Err: err} }
 
 // Run executes the command that the arguments name and returns the exit status. It returns soon after
 // ctx has ended; how soon depends on the command.

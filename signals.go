@@ -1,0 +1,40 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/cli"
+)
+
+// stopping are the signals that end the relay. A terminal that closes is one of them, unless it was started with nohup.
+func stopping() []os.Signal {
+	all := []os.Signal{syscall.SIGTERM, os.Interrupt}
+	if !signal.Ignored(syscall.SIGHUP) {
+		all = append(all, syscall.SIGHUP)
+	}
+	return all
+}
+
+// sameSignal is how long further signals count as the first one: what supervises a process and its group sends it twice.
+const sameSignal = time.Second
+
+// obey calls stop at the first signal. A later one does not wait for the clean stop: obey says so and exits. As the first process of
+// a container the relay must exit by itself: the kernel would not end it by a signal that it does not handle.
+func obey(signals <-chan os.Signal, stop func(), stderr io.Writer, exit func(status int)) {
+	<-signals
+	stop()
+	first := time.Now()
+	for s := range signals {
+		if time.Since(first) < sameSignal {
+			continue
+		}
+		fmt.Fprintf(stderr, "outbox-relay: stopped at once by a second signal (%v): rows that were not settled will be published again\n", s)
+		exit(cli.ExitUnfinished)
+		return
+	}
+}
