@@ -18,7 +18,8 @@ func runCommand() *cobra.Command {
 		Use:   "run",
 		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
 		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, what is on the wire is
-answered and settled, and another replica takes over. A second signal stops at once.
+answered and settled, and another replica takes over. A second signal stops at once. Exit 3 when rows had to be
+left unsettled, which will be published again.
 
 The database and the broker may be away at start: /readyz, the log and the metrics say so, and the relay
 begins when they come.`,
@@ -55,11 +56,14 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 			stop()
 		}
 	})
-	a.Run(relaying)
+	left := a.Run(relaying)
 	close()
 	group.Wait()
 	if failure != nil {
 		return fmt.Errorf("serve HTTP on OUTBOX_HTTP_ADDR=%s: %w", c.HTTPAddr, failure)
+	}
+	if left != nil {
+		return unfinishedError(left)
 	}
 	logger.Info("stopped")
 	return nil

@@ -39,6 +39,7 @@ type dispatch struct {
 	passed   keySet
 	rewind   bool // the walk must begin anew: shards came, or rows were passed over that may go now
 	stopping bool
+	unknown  int // rows dropped by the stop that may have been published
 
 	rejected    []*row // accepted, and the database would not mark them
 	rejectedDue time.Time
@@ -251,12 +252,18 @@ func (d *dispatch) failed(reread []*block) {
 	}
 }
 
+// unsettled returns, after the stop, how many rows were published, or may have been, and are not settled.
+func (d *dispatch) unsettled() int { return len(d.inFlight) + d.unknown }
+
 // stop drops everything that is not on the wire.
 func (d *dispatch) stop() {
 	d.stopping = true
 	for _, to := range d.destinations {
 		for i := range to.queues {
 			to.queues[i].filter(func(r *row) bool {
+				if r.unknown > 0 {
+					d.unknown++
+				}
 				d.drop(r)
 				return false
 			})

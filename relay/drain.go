@@ -31,7 +31,7 @@ func (e *LeftError) Error() string {
 func (r *Relay) Drain(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it relays until its reasons were asked
 	done := make(chan struct{})
-	go func() { defer close(done); r.Run(running) }()
+	go func() { defer close(done); _ = r.Run(running) }() // what is left is counted in the table
 	err := r.drained(ctx)
 	reasons := r.reasons() // before they are forgotten
 	stop()

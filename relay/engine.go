@@ -65,8 +65,8 @@ type doorbell interface {
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
 // until those are written, at most for the stop timeout, and returns. It returns early when the table is no
-// longer what it was.
-func (e *engine) run(ctx context.Context) error { return e.loop().run(ctx) }
+// longer what it was. left is how many rows were published, or may have been, and could not be settled: they will be published again.
+func (e *engine) run(ctx context.Context) (left int, err error) { return e.loop().run(ctx) }
 
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
@@ -79,7 +79,7 @@ func (e *engine) loop() *loop {
 }
 
 // run turns the loop with everything that works for it.
-func (l *loop) run(ctx context.Context) error {
+func (l *loop) run(ctx context.Context) (left int, err error) {
 	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
@@ -103,7 +103,7 @@ func (l *loop) run(ctx context.Context) error {
 		}
 		l.batches = append(l.batches, lanes)
 	}
-	err := l.turn(ctx)
+	err = l.turn(ctx)
 	close(l.requests)
 	close(l.outcomes)
 	for _, lanes := range l.batches {
@@ -114,5 +114,8 @@ func (l *loop) run(ctx context.Context) error {
 	group.Wait()
 	l.database.stopped()
 	l.metrics.observe(snapshot{})
-	return err
+	if left = l.dispatch.unsettled(); left > 0 {
+		l.logger.Error("stopped before everything was settled: rows will be published again", "rows", left, "error", err)
+	}
+	return left, err
 }

@@ -71,7 +71,6 @@ func (l *loop) turn(ctx context.Context) error {
 		case o := <-l.settled:
 			l.settling--
 			if o.err != nil {
-				l.logger.Error("stopped before everything was written: these rows will be published again", "rows", len(o.accepted), "error", o.err)
 				l.changed, l.abandoned = o.err, true
 				continue
 			}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
 	"sync"
@@ -113,8 +114,10 @@ func (r *Relay) wake(source string) {
 }
 
 // Run relays until ctx ends, then stops cleanly: nothing new is started, what is on the wire is answered
-// and settled, and the outbox is given back. Trouble with the database or a broker never ends it.
-func (r *Relay) Run(ctx context.Context) {
+// and settled, and the outbox is given back. Trouble with the database or a broker never ends it. The error is an
+// [*UnsettledError] when the stop was not clean.
+func (r *Relay) Run(ctx context.Context) error {
+	left := 0
 	var group sync.WaitGroup
 	for _, p := range r.probes {
 		group.Go(func() { p.run(ctx) })
@@ -126,7 +129,7 @@ func (r *Relay) Run(ctx context.Context) {
 		r.found(table, err)
 		if err == nil {
 			began := time.Now()
-			r.relay(ctx, table)
+			left = r.relay(ctx, table)
 			if time.Since(began) > wellAfter {
 				failures = 0
 			}
@@ -138,6 +141,18 @@ func (r *Relay) Run(ctx context.Context) {
 		failures++
 	}
 	group.Wait()
+	if left > 0 {
+		return &UnsettledError{Rows: left}
+	}
+	return nil
+}
+
+// An UnsettledError says that rows had to be left at a stop that were published, or may have been, and could not be settled. They will
+// be published again, with the same ids.
+type UnsettledError struct{ Rows int }
+
+func (e *UnsettledError) Error() string {
+	return fmt.Sprintf("stopped before everything was settled; rows that will be published again: %d", e.Rows)
 }
 
 // wellAfter is how long a table must have been of use for the next trouble to be taken for another one.
@@ -165,8 +180,9 @@ func (r *Relay) state() (*outbox.Table, error) {
 	return r.table, r.setup
 }
 
-// relay takes part in the ownership of the outbox until ctx ends or the table is no longer what it was.
-func (r *Relay) relay(ctx context.Context, table *outbox.Table) {
+// relay takes part in the ownership of the outbox until ctx ends or the table is no longer what it was. It returns how many
+// rows were left unsettled when ctx ended.
+func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	r.owner.Table, r.listener.Table = table.Name(), table.Quoted()
 	// The outbox is given back only after the engine has stopped.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
@@ -182,15 +198,20 @@ func (r *Relay) relay(ctx context.Context, table *outbox.Table) {
 			}
 			continue
 		}
-		if err := r.term(ctx, table, state.Term); err != nil {
+		left, err := r.term(ctx, table, state.Term)
+		switch {
+		case ctx.Err() != nil:
+			return left
+		case err != nil:
 			r.found(nil, err)
-			return
+			return 0
 		}
 	}
+	return 0
 }
 
 // term runs the engine for as long as this replica is the owner.
-func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) error {
+func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (left int, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()

@@ -46,7 +46,7 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 func start(t *testing.T, r *Relay) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
-	go func() { defer close(done); r.Run(ctx) }()
+	go func() { defer close(done); _ = r.Run(ctx) }()
 	stop = func() { cancel(); <-done }
 	t.Cleanup(stop)
 	return stop

@@ -74,7 +74,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	s.loop = l
 	go func() {
 		defer close(ended)
-		_ = l.run(ctx) // what it leaves undone is seen in the table
+		_, _ = l.run(ctx) // what it leaves undone is seen in the table
 	}()
 	return cancel, ended
 }

@@ -1,0 +1,66 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// A stop that has to leave rows unsettled says how many, once: those that were sent without an answer, and those that the database did
+// not mark. A clean one says nothing.
+func TestUncleanStopIsCounted(t *testing.T) {
+	t.Parallel()
+	const rows = 300
+	for name, test := range map[string]struct {
+		hinder func(*testing.T, *pgtest.Schema, *publishertest.Broker)
+		left   int
+	}{
+		"clean":         {func(*testing.T, *pgtest.Schema, *publishertest.Broker) {}, 0},
+		"broker silent": {func(_ *testing.T, _ *pgtest.Schema, b *publishertest.Broker) { b.Hold() }, rows},
+		"table locked": {func(t *testing.T, s *pgtest.Schema, _ *publishertest.Broker) {
+			tx, err := s.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+			if _, err := tx.Exec(t.Context(), "lock table outbox_messages in share mode"); err != nil {
+				t.Fatal(err)
+			}
+		}, rows},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b := pgtest.New(t), publishertest.NewBroker()
+			s.Exec(t, pgtest.ShapeA)
+			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`, rows)
+			test.hinder(t, s, b)
+			var log publishertest.Log
+			r := replica(t, s, b, func(c *Config) {
+				c.Limits.Batch, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			ended := make(chan error, 1)
+			go func() { ended <- r.Run(ctx) }()
+			if name == "broker silent" {
+				b.AwaitHeld(t, 2)
+			} else {
+				b.Await(t, rows)
+			}
+			cancel()
+			err := <-ended
+			left := 0
+			if e, ok := errors.AsType[*UnsettledError](err); ok {
+				left = e.Rows
+			}
+			if said := strings.Count(log.String(), "stopped before everything was settled"); left != test.left || said != min(1, test.left) {
+				t.Errorf("%d rows were left, want %d; told %d times: %v", left, test.left, said, err)
+			}
+		})
+	}
+}
