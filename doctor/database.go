@@ -48,7 +48,7 @@ func (d *Doctor) database(ctx context.Context, r *Report) []outbox.Row {
 	r.add(areaDatabase, "", d.Certificates.findings(databaseCertificate)...)
 	table, rows := d.table(ctx, r)
 	if table != nil && direct != nil {
-		r.add(areaReplicas, "", d.replicas(ctx, direct, table.Name())...)
+		r.add(areaReplicas, "", d.replicas(ctx, direct, table)...)
 	}
 	return rows
 }

@@ -84,9 +84,10 @@ func capped(n int64) string {
 }
 
 // replicas looks at who relays at present.
-func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, table string) []publisher.Finding {
+func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) []publisher.Finding {
 	const check = "replicas"
-	peers, err := owner.Look(ctx, conn, table)
+	table := opened.Name()
+	peers, err := owner.Look(ctx, conn, table, d.Shards, opened.Mapping())
 	if err != nil {
 		return []publisher.Finding{unreadable(check, err)}
 	}
@@ -107,6 +108,9 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, table string) []p
 	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), peers.Owned)
 	if foreign {
 		return []publisher.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS", "%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
+	}
+	if peers.Different > 0 {
+		return []publisher.Finding{warning(check, table, "give all replicas the same version, OUTBOX_KEY and OUTBOX_COLUMNS", "%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier version: a replica with these settings waits until they are gone", text, peers.Different)}
 	}
 	return []publisher.Finding{ok(check, table, "%s", text)}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"reflect"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -17,10 +18,12 @@ type Table struct {
 	pool    *pgxpool.Pool
 	mapping *mapping
 	name    sql.Table // with its schema
-	role    string    // that reads and writes it
-	prefix  string    // of a message's dedup id, for ids that are not unique everywhere
-	idOID   uint32    // of the elements of an array of ids
-	rowOID  uint32    // of the elements of an array of identities
+	oid     string
+	config  Config
+	role    string // that reads and writes it
+	prefix  string // of a message's dedup id, for ids that are not unique everywhere
+	idOID   uint32 // of the elements of an array of ids
+	rowOID  uint32 // of the elements of an array of identities
 
 	prepares bool // statements stay prepared on their connections
 
@@ -51,12 +54,24 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	return newTable(pool, relation, m, config.Shards), nil
+	t := newTable(pool, relation, m, config.Shards)
+	t.config = config
+	return t, nil
+}
+
+// Current reports whether the table and the meaning of its columns are still as they were found by [Open]. Statements may go
+// on to work when they are not: a new column has a meaning, or an index has come.
+func (t *Table) Current(ctx context.Context) (bool, error) {
+	found, err := Open(ctx, t.pool, t.config)
+	if err != nil {
+		return false, err
+	}
+	return found.oid == t.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping), nil
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *Table {
 	m.shards = max(shards, 1)
-	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, role: relation.role, idOID: m.id.oid}
+	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, role: relation.role, idOID: m.id.oid}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText
@@ -77,6 +92,16 @@ func (t *Table) Name() string { return t.name.String() }
 
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.name.Quoted() }
+
+// Mapping tells how a row's shard and its place in the order are found. Replicas that do not do it alike must not relay side by side.
+func (t *Table) Mapping() string {
+	m := t.mapping
+	priority := "none"
+	if m.rank != nil {
+		priority = rank(m)
+	}
+	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name), priority)
+}
 
 // Describe returns what was found as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

@@ -9,21 +9,33 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Peers are the replicas that share an outbox, by their number of shards.
+// Peers are the replicas that share an outbox.
 type Peers struct {
-	Replicas map[int]int
-	Owned    int // shards that anybody holds
+	Replicas  map[int]int // by their number of shards
+	Different int         // replicas that have the given number of shards and another mapping, or do not tell theirs
+	Owned     int         // shards that anybody holds
 }
 
-// Look returns who shares an outbox at present, without taking part.
-func Look(ctx context.Context, conn *pgx.Conn, table string) (Peers, error) {
+// Look returns who shares an outbox at present, without taking part, beside one who would have a number of shards and a mapping
+// as in [Owner].
+func Look(ctx context.Context, conn *pgx.Conn, table string, shards int, mapping string) (Peers, error) {
 	found, err := listLocks(ctx, conn, classOf(table))
 	if err != nil {
 		return Peers{}, err
 	}
-	const none = 0 // nobody has so many shards, so that all are others
-	l := read(found, none)
-	return Peers{Replicas: l.others, Owned: l.taken.Len()}, nil
+	own := kindOf(shards, mapping)
+	l := read(found, own)
+	peers := Peers{Replicas: map[int]int{}, Owned: l.taken.Len()}
+	if l.replicas > 0 {
+		peers.Replicas[shards] = l.replicas
+	}
+	for k, n := range l.others {
+		peers.Replicas[k.shards] += n
+		if k.shards == shards {
+			peers.Different += n
+		}
+	}
+	return peers, nil
 }
 
 // listLocks returns the locks of an outbox that any replica holds.

@@ -21,7 +21,7 @@ func TestLook(t *testing.T) {
 	defer conn.Close(t.Context())
 	look := func() Peers {
 		t.Helper()
-		peers, err := Look(t.Context(), conn, s.Name)
+		peers, err := Look(t.Context(), conn, s.Name, 4, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,6 +36,11 @@ func TestLook(t *testing.T) {
 	await(t, b, "a note", func(state State) bool { return state.Note != "" })
 	if peers := look(); !maps.Equal(peers.Replicas, map[int]int{4: 1, 8: 1}) || peers.Owned != 4 {
 		t.Errorf("%+v", peers)
+	}
+	c, _ := startWith(t, s.URL, s.Name, 4, 10*time.Second, nil, func(o *Owner) { o.Mapping = "another" })
+	await(t, c, "a note", func(state State) bool { return state.Note != "" })
+	if peers := look(); !maps.Equal(peers.Replicas, map[int]int{4: 2, 8: 1}) || peers.Different != 1 {
+		t.Errorf("with another mapping: %+v", peers)
 	}
 	if state, _ := a.State(); state.Replicas != 1 {
 		t.Errorf("the onlooker was counted: %+v", state)

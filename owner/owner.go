@@ -3,6 +3,10 @@
 // the server sees the owner's connection close. Every replica sees all locks; one that holds more than
 // its fair share gives some back, one that holds less tries the free ones.
 //
+// Replicas that would find a row's shard or its place in the order in different ways must not own side by side. Each shows by the number
+// of another lock, its membership, how it does that, and takes shards only while no replica of another kind holds any: it
+// makes sure of that under a lock that one replica holds at a time.
+//
 // A lock cannot fence the broker, so two rules keep a replica that was paused or cut off from
 // publishing beside its successor. The server ends a session that is silent for the time to live
 // (idle_session_timeout), which frees its lock. And the owner itself trusts its ownership only until
@@ -27,6 +31,7 @@ type Owner struct {
 	Connect func(context.Context) (*pgx.Conn, error)
 	Table   string        // names the outbox: schema.table
 	Shards  int           // into how many the rows are divided, the same in every replica
+	Mapping string        // how a row's shard and its place in the order are found, the same in every replica
 	TTL     time.Duration // how long a silent owner keeps its locks
 	Logger  *slog.Logger
 	// Unable returns why this replica cannot publish at present, nil if it can. One that cannot takes no shards while
@@ -52,6 +57,7 @@ type State struct {
 	Term     uint64    // counts the sessions in which this process owned anything
 	Trusted  time.Time // nothing is published after this time, on the monotonic clock
 	Replicas int       // that share the outbox, as last counted; 0 when nothing is known
+	Others   int       // replicas with another number of shards or another mapping, which never own beside this one
 	Unowned  int       // shards that nobody held at the last look
 	Unable   bool      // this replica takes no shards, since it cannot publish and another one can
 	Note     string    // why this replica owns nothing although it could, for people
@@ -64,6 +70,8 @@ func (s State) Holds() bool { return s.Owned != Set{} || s.Leaving != Set{} }
 const (
 	lookSoon = 250 * time.Millisecond // while there are shards to be had or given
 	lookEver = time.Second
+
+	lookAgain = 50 * time.Millisecond // at most, while another replica takes shards
 )
 
 // Given is the payload of the notification that shards were given back.

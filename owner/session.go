@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"hash/fnv"
+	"math/rand/v2"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -17,7 +18,9 @@ type session struct {
 	*Owner
 	conn  *pgx.Conn
 	class int32
+	kind  kind
 	able  bool      // what the membership says
+	told  string    // the note that the log has
 	apart time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
@@ -29,7 +32,7 @@ func (o *Owner) session(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}
-	s := session{Owner: o, conn: conn, class: classOf(o.Table), able: o.canPublish()}
+	s := session{Owner: o, conn: conn, class: classOf(o.Table), kind: kindOf(o.Shards, o.Mapping), able: o.canPublish()}
 	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
 		return err
@@ -59,7 +62,7 @@ var ErrStandby = errors.New("the database server is a standby, where nothing can
 func (s *session) join(ctx context.Context) error {
 	var standby bool
 	err := s.conn.QueryRow(ctx, sql.Text("owner_join.sql", nil), pgx.QueryExecModeExec, s.class,
-		fmt.Sprint(s.TTL.Milliseconds()), membership(s.Shards, s.able)).Scan(nil, nil, &standby)
+		fmt.Sprint(s.TTL.Milliseconds()), membership{s.kind, s.able}.number()).Scan(nil, nil, &standby)
 	switch {
 	case err != nil:
 		return fmt.Errorf("join replicas: %w", err)
@@ -123,17 +126,25 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	if !l.joined {
 		return 0, ErrPooler
 	}
-	note := ""
+	note, contested := "", false
 	switch {
-	case l.foreign != 0:
-		note = fmt.Sprintf("replicas with OUTBOX_SHARDS=%d relay at present; this one has %d and waits until they are gone", l.foreign, s.Shards)
+	case l.foreign != nil:
+		note = s.kind.why(*l.foreign)
 	case len(l.wanted(s.Shards)) > 0:
-		if l, err = s.take(ctx, l); err != nil {
+		if l, contested, err = s.take(ctx, l); err != nil {
 			return 0, err
 		}
 	}
+	if note != s.told {
+		if s.told = note; note != "" {
+			s.Logger.Warn("stands by: " + note)
+		}
+	}
 	var surplus Set
-	if s.mayGive(l) {
+	switch {
+	case l.foreign != nil && l.foreign.before(s.kind): // they own beside us, if we own anything
+		surplus = l.mine
+	case s.mayGive(l):
 		surplus = l.surplus(s.Shards)
 	}
 	s.update(func(state *State) {
@@ -144,8 +155,11 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		// What is leaving goes, even if it would be due to this replica again: then it is taken anew.
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, s.Shards-l.taken.Len(), note, nil
-		state.Unable = l.apart()
+		state.Others, state.Unable = l.strangers(), l.apart()
 	})
+	if contested {
+		return lookAgain/2 + rand.N(lookAgain/2), nil
+	}
 	share := l.share(s.Shards)
 	due := l.mine.Len() < share && l.most > share
 	if surplus != (Set{}) || due || l.taken.Len() < s.Shards {
@@ -164,43 +178,46 @@ func (s *session) list(ctx context.Context) (locks, error) {
 		return locks{}, err
 	}
 	s.update(func(state *State) { state.Trusted = asked.Add(s.TTL - s.margin()) })
-	return read(found, s.Shards), nil
+	return read(found, s.kind), nil
 }
 
-// take tries the free shards that are due to this replica, and returns the locks as they are then.
-func (s *session) take(ctx context.Context, l locks) (locks, error) {
+// take tries the free shards that are due to this replica, and returns the locks as they are then. One replica at a time takes
+// shards, and looks at the locks while no other one can take any: however long it pauses in between, replicas of two kinds never
+// become owners side by side. contested says that another one is at it.
+func (s *session) take(ctx context.Context, l locks) (_ locks, contested bool, err error) {
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
-	if len(l.others) > 0 {
-		// Replicas with another number of shards are there and own nothing yet: one of us decides first.
-		var alone bool
-		if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, s.class).Scan(&alone); err != nil || !alone {
-			return l, err
+	var alone bool
+	if err := s.conn.QueryRow(limited, sql.Text("owner_guard.sql", nil), pgx.QueryExecModeExec, s.class).Scan(&alone); err != nil {
+		return l, false, fmt.Errorf("guard shards: %w", err)
+	}
+	if !alone {
+		return l, true, nil
+	}
+	defer func() {
+		if _, failed := s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, s.class); failed != nil && err == nil {
+			err = fmt.Errorf("end guard of shards: %w", failed)
 		}
-		defer func() {
-			_, _ = s.conn.Exec(limited, sql.Text("owner_unguard.sql", nil), pgx.QueryExecModeExec, s.class) // fails with the session only
-		}()
-		var err error
-		if l, err = s.list(limited); err != nil || l.foreign != 0 {
-			return l, err
-		}
+	}()
+	if l, err = s.list(limited); err != nil || l.foreign != nil {
+		return l, false, err
 	}
 	before := l.mine
 	rows, err := s.conn.Query(limited, sql.Text("owner_take.sql", nil), pgx.QueryExecModeExec, s.class, l.wanted(s.Shards))
 	if err != nil {
-		return l, fmt.Errorf("take shards: %w", err)
+		return l, false, fmt.Errorf("take shards: %w", err)
 	}
 	got, err := pgx.CollectRows(rows, pgx.RowTo[int])
 	if err != nil {
-		return l, fmt.Errorf("take shards: %w", err)
+		return l, false, fmt.Errorf("take shards: %w", err)
 	}
 	for _, shard := range got {
 		l.mine.Add(shard)
 		l.taken.Add(shard)
 	}
 	if len(got) == 0 {
-		return l, nil
+		return l, false, nil
 	}
 	s.update(func(state *State) {
 		if !state.Holds() {
@@ -209,7 +226,7 @@ func (s *session) take(ctx context.Context, l locks) (locks, error) {
 		}
 	})
 	s.Logger.Info("took shards", "shards", len(got), "owned", l.mine.Len(), "of", s.Shards, "before", before.Len(), "replicas", l.replicas)
-	return l, nil
+	return l, false, nil
 }
 
 // give gives back the shards of which nothing is in flight any more.
@@ -244,7 +261,7 @@ func (s *session) leave(ctx context.Context) error {
 	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given, membership(s.Shards, s.able)); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given, membership{s.kind, s.able}.number()); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.Logger.Info("gave all shards back")

@@ -4,15 +4,15 @@ import "math/rand/v2"
 
 // locks is what one look at the server shows of all replicas.
 type locks struct {
-	mine     Set         // shards that this session holds
-	taken    Set         // shards that anybody holds
-	joined   bool        // this session's own membership is there
-	able     bool        // which says that this replica can publish
-	replicas int         // with the same number of shards, this one included
-	fit      int         // of these, those that can publish
-	others   map[int]int // replicas with another number of shards, by that number
-	foreign  int         // the number of shards of others that own some of theirs, 0 if there are none
-	most     int         // shards of the replica that holds the most
+	mine     Set          // shards that this session holds
+	taken    Set          // shards that anybody holds
+	joined   bool         // this session's own membership is there
+	able     bool         // which says that this replica can publish
+	replicas int          // of this replica's kind, itself included
+	fit      int          // of these, those that can publish
+	others   map[kind]int // replicas of other kinds
+	foreign  *kind        // one of these that owns shards, nil if there is none
+	most     int          // shards of the replica that holds the most
 }
 
 // lockRow is one advisory lock of the table's class.
@@ -22,26 +22,23 @@ type lockRow struct {
 	mine   bool
 }
 
-// read makes sense of the locks, given our own number of shards.
-func read(rows []lockRow, shards int) locks {
-	l := locks{others: map[int]int{}}
-	counts := map[int32]int{}
+// read makes sense of the locks, given our own kind.
+func read(rows []lockRow, own kind) locks {
+	l := locks{others: map[kind]int{}}
+	kinds := map[int32]kind{}
 	for _, row := range rows {
 		if n := int32(row.object); n < 0 { // a membership, whose negative number the server shows as unsigned
-			count, able := int(-n), true
-			if count > unable {
-				count, able = count-unable, false
-			}
-			counts[row.pid] = count
-			if count != shards {
-				l.others[count]++
+			m := memberOf(int(-n))
+			kinds[row.pid] = m.kind
+			if m.kind != own {
+				l.others[m.kind]++
 				continue
 			}
 			l.replicas++
-			if able {
+			if m.able {
 				l.fit++
 			}
-			l.joined, l.able = l.joined || row.mine, l.able || row.mine && able
+			l.joined, l.able = l.joined || row.mine, l.able || row.mine && m.able
 		}
 	}
 	held := map[int32]int{}
@@ -55,22 +52,20 @@ func read(rows []lockRow, shards int) locks {
 		if row.mine {
 			l.mine.Add(int(row.object))
 		}
-		if count := counts[row.pid]; count != 0 && count != shards {
-			l.foreign = count
+		if k, known := kinds[row.pid]; known && k != own && (l.foreign == nil || k.before(*l.foreign)) {
+			l.foreign = &k
 		}
 	}
 	return l
 }
 
-// unable is added to the number in the membership of a replica that cannot publish.
-const unable = 1 << 16
-
-// membership is the number that a replica shows to the others.
-func membership(shards int, able bool) int {
-	if able {
-		return shards
+// strangers returns how many replicas of other kinds there are.
+func (l locks) strangers() int {
+	n := 0
+	for _, replicas := range l.others {
+		n += replicas
 	}
-	return shards + unable
+	return n
 }
 
 // apart reports whether this replica cannot publish while another one can.

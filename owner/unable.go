@@ -26,7 +26,7 @@ func (s *session) declare(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql.Text("owner_declare.sql", nil), pgx.QueryExecModeExec, s.class,
-		membership(s.Shards, able), membership(s.Shards, s.able)); err != nil {
+		membership{s.kind, able}.number(), membership{s.kind, s.able}.number()); err != nil {
 		return fmt.Errorf("declare membership: %w", err)
 	}
 	s.able = able

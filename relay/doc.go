@@ -83,6 +83,8 @@ The parts, each in a file of its own:
     a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked). A clean stop
     waits for them; a shard that is to be given back waits for three times the time to live, and the end of a term, when
     the control connection was lost, not at all: then they are published again.
+  - The table changes, or replicas are configured differently: replicas that would tell a row's shard or its place differently
+    never own side by side (package owner). Each looks at the catalogue now and then, and opens a table that has changed anew (follow).
   - The database fails over: all sessions end, and with them the ownership. The next control connection is made to
     the new primary, and rows are read only over connections that reach the same server (owner.Witness).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and

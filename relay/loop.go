@@ -94,10 +94,10 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 	if n == 0 {
 		return false
 	}
-	if l.changed == nil && !errors.Is(context.Cause(ctx), errTermOver) {
+	if cause := context.Cause(ctx); l.changed == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
-	l.logger.Warn("the ownership has ended, or the table was found to be another; rows that somebody else keeps locked are published again", "rows", n)
+	l.logger.Warn("the ownership has ended, or the table has changed; rows that somebody else keeps locked are published again", "rows", n)
 	return false
 }
 

@@ -51,8 +51,9 @@ type Relay struct {
 	database *database
 	probes   []*probe
 	wakes    chan string
-	beat     atomic.Int64 // when the relay last showed that it turns
-	active   atomic.Bool  // the engine runs and looks after the beat itself
+	beat     atomic.Int64  // when the relay last showed that it turns
+	active   atomic.Bool   // the engine runs and looks after the beat itself
+	looks    time.Duration // between two looks at the catalogue, at most
 
 	mu    sync.Mutex
 	table *outbox.Table // nil until it is found
@@ -71,7 +72,7 @@ func New(config Config) (*Relay, error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{config: config, metrics: m, database: &database{logger: config.Logger}, wakes: make(chan string, 1), setup: errStarting}
+	r := &Relay{config: config, metrics: m, database: &database{logger: config.Logger}, wakes: make(chan string, 1), setup: errStarting, looks: time.Minute}
 	r.beat.Store(time.Now().UnixNano())
 	for _, d := range config.Destinations {
 		if d.Name != nowhereName {
@@ -183,12 +184,17 @@ func (r *Relay) state() (*outbox.Table, error) {
 // relay takes part in the ownership of the outbox until ctx ends or the table is no longer what it was. It returns how many
 // rows were left unsettled when ctx ended.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
-	r.owner.Table, r.listener.Table = table.Name(), table.Quoted()
+	r.owner.Table, r.owner.Mapping, r.listener.Table = table.Name(), table.Mapping(), table.Quoted()
 	// The outbox is given back only after the engine has stopped.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() { defer close(done); r.owner.Run(owning) }()
 	defer func() { leave(); <-done }()
+	ctx, outdated := context.WithCancelCause(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer outdated(nil)
+	group.Go(func() { r.follow(ctx, table, func() { outdated(errOutdated) }) })
 	for ctx.Err() == nil {
 		state, changed := r.owner.State()
 		if !state.Holds() {

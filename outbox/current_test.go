@@ -1,0 +1,59 @@
+package outbox
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A table is current for as long as nothing has changed that a relay would understand otherwise, and only the mapping of those
+// columns that decide on a row's shard or order differs from another replica's.
+func TestCurrent(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeB)
+	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []string{"id", "topic"}, Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"}}
+	open := func() *Table {
+		t.Helper()
+		table, err := Open(t.Context(), s.Pool, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return table
+	}
+	for _, test := range []struct {
+		change           string
+		current, mapping bool // are still as they were
+	}{
+		{"insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('t', '{}', now(), now())", true, true},
+		{"alter table outbox_messages add column nothing text", true, true},
+		{"analyze outbox_messages", true, true},
+		{"alter table outbox_messages add column available_at timestamptz", false, true},
+		{"alter table outbox_messages add column key text", false, false},
+		{"alter table outbox_messages add column seq bigint generated always as identity", false, false},
+		{"create index on outbox_messages (seq) where relayed_at is null and failed_at is null", false, true},
+		{"alter table outbox_messages add column priority integer", false, false},
+		{"alter table outbox_messages alter column last_error type varchar(100)", false, true},
+		{"alter table outbox_messages drop column failed_at", false, true},
+		{"alter table outbox_messages drop column key", false, false},
+		{"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to outbox_messages", false, true},
+	} {
+		before := open()
+		for _, change := range strings.Split(test.change, ";") {
+			s.Exec(t, change)
+		}
+		current, err := before.Current(t.Context())
+		if err != nil || current != test.current {
+			t.Errorf("%s: %t, %v", test.change, current, err)
+		}
+		after := open()
+		if same := after.Mapping() == before.Mapping(); same != test.mapping {
+			t.Errorf("%s: %q, then %q", test.change, before.Mapping(), after.Mapping())
+		}
+		if current, err := after.Current(t.Context()); err != nil || !current {
+			t.Errorf("%s: opened anew: %t, %v", test.change, current, err)
+		}
+	}
+}

@@ -1,0 +1,90 @@
+package owner
+
+import (
+	"fmt"
+	"hash/fnv"
+)
+
+// A kind is what replicas must have in common to own shards of one outbox side by side: into how many shards the rows fall, and
+// how each row is told its shard and its place in the order.
+type kind struct {
+	shards  int
+	mapping uint32 // a hash, of mappingBits
+	earlier bool   // a version of the relay that did not tell how it understands the table
+}
+
+// A membership is what a replica shows to the others: the number of a lock that it shares.
+//
+//	bit 30      set; numbers without it are of earlier versions: shards, and unable added
+//	bit 29      the replica cannot publish
+//	bits 19-28  shards less one
+//	bits 0-18   the hash of the mapping
+//
+// An earlier version takes such a number for another number of shards, and waits for its replicas to be gone.
+type membership struct {
+	kind
+	able bool
+}
+
+const (
+	mappingBits  = 19
+	memberBit    = 1 << 30
+	unableBit    = 1 << 29
+	shardsMask   = MaxShards - 1
+	mappingMask  = 1<<mappingBits - 1
+	earlierLimit = 1 << 16 // added to the number of an earlier version's replica that cannot publish
+)
+
+// kindOf returns the kind of a replica with so many shards and with a mapping.
+func kindOf(shards int, mapping string) kind {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(mapping)) // a hash never fails
+	sum := h.Sum32()
+	return kind{shards: shards, mapping: (sum ^ sum>>mappingBits) & mappingMask}
+}
+
+// number returns the number of the lock.
+func (m membership) number() int {
+	n := memberBit | (m.shards-1)<<mappingBits | int(m.mapping)
+	if !m.able {
+		n |= unableBit
+	}
+	return n
+}
+
+// memberOf is the reverse of number.
+func memberOf(number int) membership {
+	if number&memberBit == 0 {
+		m := membership{kind{shards: number, earlier: true}, true}
+		if number > earlierLimit {
+			m.shards, m.able = number-earlierLimit, false
+		}
+		return m
+	}
+	return membership{kind{shards: number>>mappingBits&shardsMask + 1, mapping: uint32(number & mappingMask)}, number&unableBit == 0}
+}
+
+// before reports whether k goes on when it is found to own shards beside another kind, which must give its own back. Earlier
+// versions give nothing back.
+func (k kind) before(other kind) bool {
+	if k.earlier != other.earlier {
+		return k.earlier
+	}
+	if k.shards != other.shards {
+		return k.shards < other.shards
+	}
+	return k.mapping < other.mapping
+}
+
+// why says why k waits while the other kind relays.
+func (k kind) why(other kind) string {
+	const waits = "this one waits until they are gone"
+	switch {
+	case k.shards != other.shards:
+		return fmt.Sprintf("replicas with OUTBOX_SHARDS=%d relay at present; this one has %d and waits until they are gone", other.shards, k.shards)
+	case other.earlier:
+		return "replicas of an earlier version relay at present, which do not tell how they understand the table; " + waits
+	default:
+		return "replicas that take the key, the id, the order or the priority of rows from elsewhere relay at present, because of OUTBOX_KEY, OUTBOX_COLUMNS or columns that have changed; " + waits
+	}
+}

@@ -1,0 +1,160 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// owned is how many shards a relay owns, and none that it is to give back.
+func owned(r *Relay) int {
+	state, _ := r.owner.State()
+	if state.Leaving.Len() > 0 {
+		return -1
+	}
+	return state.Owned.Len()
+}
+
+// withoutKey makes the recommended table as it may have been before it had keys.
+func withoutKey(t *testing.T) *pgtest.Schema {
+	t.Helper()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, "alter table outbox_messages drop column key")
+	return s
+}
+
+const insertKeyed = `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 500, to_jsonb(i) from generate_series(1, $1::int) i`
+
+func allRelayed(t *testing.T, s *pgtest.Schema) bool {
+	return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == 0
+}
+
+// A column key comes while a replica runs, and then one that has seen it from the beginning. The first looks at the catalogue
+// when it meets the second, and they share the work: no row is published twice, none is left.
+func TestKeyColumnComesBeforeASecondReplica(t *testing.T) {
+	t.Parallel()
+	s, b := withoutKey(t), publishertest.NewBroker()
+	first, second := replica(t, s, b, nil), replica(t, s, b, nil)
+	start(t, first)
+	eventually(t, "the first owns everything", func() bool { return owned(first) == 16 })
+	s.Exec(t, "alter table outbox_messages add column key text")
+	start(t, second)
+	s.Exec(t, insertKeyed, 2000)
+	eventually(t, "both own half", func() bool { return owned(first) == 8 && owned(second) == 8 })
+	s.Exec(t, insertKeyed, 2000)
+	eventually(t, "all is relayed", func() bool { return allRelayed(t, s) })
+	if got := len(b.All()); got != 4000 {
+		t.Errorf("%d deliveries of 4000 rows", got)
+	}
+}
+
+// The mapping changes below several replicas while rows flow. Whichever notices first, all come to the new one.
+func TestKeyColumnComesToManyReplicas(t *testing.T) {
+	t.Parallel()
+	s, b := withoutKey(t), publishertest.NewBroker()
+	replicas := []*Relay{replica(t, s, b, nil), replica(t, s, b, nil), replica(t, s, b, nil)}
+	replicas[1].looks = 50 * time.Millisecond
+	for _, r := range replicas {
+		start(t, r)
+	}
+	shared := func() bool {
+		n := 0
+		for _, r := range replicas {
+			if state, _ := r.owner.State(); state.Others > 0 || state.Replicas != 3 {
+				return false
+			}
+			n += owned(r)
+		}
+		return n == 16
+	}
+	eventually(t, "they share", shared)
+	s.Exec(t, `insert into outbox_messages (topic, payload) select 't', to_jsonb(i) from generate_series(1, 2000) i`)
+	s.Exec(t, "alter table outbox_messages add column key text")
+	s.Exec(t, insertKeyed, 2000)
+	eventually(t, "they share again, by key", func() bool {
+		for _, r := range replicas {
+			if table, _ := r.state(); table == nil || !strings.Contains(table.Mapping(), "key") {
+				return false
+			}
+		}
+		return shared()
+	})
+	s.Exec(t, insertKeyed, 2000)
+	eventually(t, "all is relayed", func() bool { return allRelayed(t, s) })
+	if got := len(b.All()); got != 6000 {
+		t.Errorf("%d deliveries of 6000 rows", got)
+	}
+}
+
+// A rolling update changes where the key comes from: the new replica is ready, says why it waits, and takes over when the old one
+// has gone.
+func TestRollingUpdateOfTheKey(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	old := replica(t, s, b, nil)
+	stop := start(t, old)
+	eventually(t, "the old one owns everything", func() bool { return owned(old) == 16 })
+	changed := func(c *Config) { c.Outbox.Key = outbox.Key{Kind: outbox.KeyTopic} }
+	replicas := []*Relay{replica(t, s, b, changed), replica(t, s, b, changed)}
+	for _, r := range replicas {
+		start(t, r)
+		eventually(t, "a new one says why it waits", func() bool {
+			checks := r.Ready()
+			return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "OUTBOX_KEY")
+		})
+	}
+	s.Exec(t, insertKeyed, 1000)
+	eventually(t, "the old one relays all", func() bool { return allRelayed(t, s) })
+	if owned(old) != 16 {
+		t.Error("the old one has given shards away")
+	}
+	stop()
+	eventually(t, "the new ones share", func() bool { return owned(replicas[0]) == 8 && owned(replicas[1]) == 8 })
+	s.Exec(t, insertKeyed, 1000)
+	eventually(t, "they relay all", func() bool { return allRelayed(t, s) })
+	if got := len(b.All()); got != 2000 {
+		t.Errorf("%d deliveries of 2000 rows", got)
+	}
+}
+
+// What does not decide on a row's shard is followed too: at the latest at the beginning of the next term.
+func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, pgtest.ShapeB)
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.RuntimeParams["application_name"] = s.Name
+	r := replica(t, s, b, func(c *Config) {
+		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+	})
+	start(t, r)
+	eventually(t, "it owns everything", func() bool { return owned(r) == 16 })
+	s.Exec(t, "alter table outbox_messages add column available_at timestamp")
+	s.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", s.Name)
+	eventually(t, "the column is used", func() bool {
+		table, _ := r.state()
+		return table != nil && table.Delays() && owned(r) == 16
+	})
+	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, available_at) values ('later', '1', now() at time zone 'UTC', now() at time zone 'UTC', 'infinity')`)
+	s.Exec(t, pgtest.Insert, "now", "2")
+	if got := b.Await(t, 1); got[0].Topic != "now" {
+		t.Errorf("the first delivery is to %s", got[0].Topic)
+	}
+	eventually(t, "the row that is due is marked", func() bool {
+		return fmt.Sprint(pgtest.Value[[]string](t, s, "select array_agg(topic) from outbox_messages where relayed_at is not null")) == "[now]"
+	})
+}
