@@ -82,13 +82,13 @@ func (a *answers) accepted(r *row) {
 	}
 	if h := a.topics[topicOf(r)]; h.active() {
 		a.release(h)
-		delete(a.topics, topicOf(r))
 		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
 	}
 	if a.member(r) {
 		b := r.block
 		b.failures = 0
 		if b.trying--; b.trying == 0 && b.phase == trying {
+			b.want = min(2*b.want, wantAll)
 			a.finish(b)
 		}
 	}
@@ -141,7 +141,7 @@ func (a *answers) isolated(r *row, err error) {
 	b.blame(r)
 	b.unknown, b.accepted = r.unknown, a.to.accepted
 	b.failures++
-	a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
+	a.blocks.waitUntil(b, a.now.Add(pauseAmong(a.causes(), b.failures)))
 	a.drop(r)
 }
 
@@ -159,10 +159,22 @@ func (a *answers) settleHold() {
 			a.logger.Info("destination is back", "destination", a.to.Name)
 		}
 	case a.down != nil:
-		if h.fail(a.reason, a.down, a.now) && !a.to.complaint.told(a.down) {
+		began := h.fail(a.reason, a.down, 0, a.now)
+		a.probeLater(h)
+		if began && !a.to.complaint.told(a.down) {
 			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", a.reason, "error", a.down)
 		}
 	default: // nothing was attempted
 		h.probing = false
+		if h.active() {
+			a.probeLater(h)
+		}
+	}
+}
+
+// probeLater lets one of the keys that wait for the destination try it, when its time has come. With one destination its queues do.
+func (a *answers) probeLater(h *hold) {
+	if !a.single() {
+		a.blocks.probes.set(h)
 	}
 }

@@ -32,7 +32,18 @@ func bound(least, most time.Duration, n int64) time.Duration {
 // pause returns how long to wait after the nth failure in a row of something that costs no attempt: an
 // outage, a missing topic, an unreachable database. The bound is short, so that rows flow within
 // a second of recovery, together with the pause of a publisher that has just failed to connect.
-func pause(n int) time.Duration {
-	most := bound(50*time.Millisecond, 500*time.Millisecond, int64(n))
+func pause(n int) time.Duration { return pauseAmong(0, n) }
+
+// pauseAmong is the pause of one of many causes that are tried again by themselves. Each try costs a part of a read and a publish:
+// the more causes there are, the longer each waits.
+func pauseAmong(causes, n int) time.Duration {
+	longest := min(shortestHold+time.Duration(causes)*holdShare, longestHold)
+	most := bound(max(50*time.Millisecond, longest/16), longest, int64(n))
 	return most/2 + rand.N(most/2)
 }
+
+const (
+	shortestHold = 500 * time.Millisecond
+	holdShare    = 10 * time.Millisecond // so much longer with each other cause
+	longestHold  = 15 * time.Second
+)

@@ -1,7 +1,8 @@
 package relay
 
 import (
-	"container/heap"
+	"cmp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -32,6 +33,8 @@ type block struct {
 	head     int64 // no pending row of the key that was seen has a smaller ordinal
 	last     int64 // the ordinal of the last row taken from the present re-read
 	failures int   // holds in a row
+	want     int   // rows to ask for at the next re-read; it doubles each time that all of them were accepted
+	overtime int   // re-reads in a row that ended without an answer because their time was over
 
 	blamed   string // id of the row that these are about
 	unknown  int    // publishes of it alone whose outcome is unknown
@@ -59,9 +62,10 @@ const (
 
 // blocks are the blocked keys. Only the dispatch touches them.
 type blocks struct {
-	byKey map[key]*block
-	due   dueHeap
-	ready []*block
+	byKey  map[key]*block
+	due    alarms[*block]
+	probes alarms[*hold] // holds that wait for their next probe
+	ready  []*block
 }
 
 // block blocks a key, whose rows taken so far become void.
@@ -78,17 +82,23 @@ func (bs *blocks) block(k key, d *destination, c cause, ordinal int64) *block {
 	b.generation++
 	b.trying, b.closed = 0, false
 	b.head = min(b.head, ordinal)
+	// While the head cannot go, more of the key is of no use. What waits for others in its own key goes on in numbers.
+	if b.want = 1; c == causeOrder || c == causeBehindFailed {
+		b.want = wantAll
+	}
 	return b
 }
 
+// wantAll is more rows than a read returns.
+const wantAll = 1 << 20
+
 // leave takes b out of whatever it waits in.
 func (bs *blocks) leave(b *block) {
-	if b.index >= 0 {
-		heap.Remove(&bs.due, b.index)
-	}
+	bs.due.cancel(b)
 	if b.hold != nil {
-		if b.phase != waiting {
-			b.hold.probing = false // b was its probe
+		if b.phase != waiting { // b was its probe
+			b.hold.probing = false
+			bs.probes.set(b.hold)
 		}
 		delete(b.hold.blocks, b)
 		b.hold = nil
@@ -99,7 +109,7 @@ func (bs *blocks) leave(b *block) {
 func (bs *blocks) waitUntil(b *block, due time.Time) {
 	bs.leave(b)
 	b.phase, b.due = waiting, due
-	heap.Push(&bs.due, b)
+	bs.due.set(b)
 }
 
 // waitFor lets b wait for a hold to end.
@@ -114,9 +124,7 @@ func (bs *blocks) waitFor(b *block, h *hold) {
 
 // makeReady lets b be read again.
 func (bs *blocks) makeReady(b *block) {
-	if b.index >= 0 {
-		heap.Remove(&bs.due, b.index)
-	}
+	bs.due.cancel(b)
 	b.phase = ready
 	bs.ready = append(bs.ready, b)
 }
@@ -128,48 +136,34 @@ func (bs *blocks) remove(b *block) {
 
 // collect moves the blocks that are due to the ready ones.
 func (bs *blocks) collect(now time.Time) {
-	for len(bs.due) > 0 && !bs.due[0].due.After(now) {
-		bs.makeReady(bs.due[0])
+	for b, ok := bs.due.past(now); ok; b, ok = bs.due.past(now) {
+		bs.makeReady(b)
 	}
 }
 
-// next returns up to n ready blocks, all with a key or all without, and begins their re-read.
+// next returns up to n ready blocks, all with a key or all without, and begins their re-read: the one that has been ready for
+// longest, and those whose heads follow its own, so that the read need not go far from one to the next.
 func (bs *blocks) next(n int) []*block {
-	var chosen []*block
-	rest := bs.ready[:0]
+	bs.ready = slices.DeleteFunc(bs.ready, func(b *block) bool { // has moved on since it was put here
+		return b.phase != ready || bs.byKey[b.key] != b
+	})
+	var like []*block
 	for _, b := range bs.ready {
-		switch {
-		case b.phase != ready || bs.byKey[b.key] != b: // has moved on since it was put here
-		case len(chosen) < n && (len(chosen) == 0 || chosen[0].key.keyless == b.key.keyless):
-			b.phase, b.dropped, b.closed, b.older = reading, false, false, false
-			chosen = append(chosen, b)
-		default:
-			rest = append(rest, b)
+		if b.key.keyless == bs.ready[0].key.keyless {
+			like = append(like, b)
 		}
 	}
-	clear(bs.ready[len(rest):])
-	bs.ready = rest
-	return chosen
+	if len(like) > n {
+		oldest := like[0]
+		slices.SortStableFunc(like, func(a, b *block) int { return cmp.Compare(a.head, b.head) })
+		like = like[min(slices.Index(like, oldest), len(like)-n):][:n]
+	}
+	for _, b := range like {
+		b.phase, b.dropped, b.closed, b.older = reading, false, false, false
+	}
+	bs.ready = slices.DeleteFunc(bs.ready, func(b *block) bool { return b.phase == reading })
+	return like
 }
 
-// dueHeap orders waiting blocks by time.
-type dueHeap []*block
-
-func (h dueHeap) Len() int           { return len(h) }
-func (h dueHeap) Less(i, j int) bool { return h[i].due.Before(h[j].due) }
-func (h dueHeap) Swap(i, j int) {
-	h[i], h[j] = h[j], h[i]
-	h[i].index, h[j].index = i, j
-}
-func (h *dueHeap) Push(x any) {
-	b := x.(*block)
-	b.index = len(*h)
-	*h = append(*h, b)
-}
-func (h *dueHeap) Pop() any {
-	last := (*h)[len(*h)-1]
-	(*h)[len(*h)-1] = nil
-	*h = (*h)[:len(*h)-1]
-	last.index = -1
-	return last
-}
+func (b *block) when() time.Time { return b.due }
+func (b *block) place() *int     { return &b.index }

@@ -41,6 +41,8 @@ type dispatch struct {
 	stopping bool
 	unknown  int // rows dropped by the stop that may have been published
 
+	partialsSeen time.Time // when it was last looked which of them are over
+
 	rejected    []*row // accepted, and the database would not mark them
 	rejectedDue time.Time
 	locked      locked
@@ -74,9 +76,9 @@ type refusal struct {
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total), leaving: map[int]time.Time{}}}
+		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total), leaving: map[int]time.Time{}}}
 	for i, configured := range destinations {
-		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers)}
+		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers), hold: hold{index: -1}}
 		for worker := range to.queues {
 			to.queues[worker].before = table.Before
 		}

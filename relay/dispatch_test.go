@@ -45,8 +45,8 @@ func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
 	if rows := d.batch(to, 0, now); len(rows) != 1 {
 		t.Fatalf("%d rows in a batch", len(rows))
 	}
-	h := &hold{}
-	h.fail(causeTopology, publisher.ErrClosed, now)
+	h := &hold{index: -1}
+	h.fail(causeTopology, publisher.ErrClosed, 0, now)
 	d.topics[topic{destination: to, name: "b"}] = h
 	d.take(of("b", 3), nil, false, now)
 	d.release(h)
@@ -64,8 +64,8 @@ func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
 func TestRowsPassedOverAreDroppedBeforeTheWalk(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.take(of("a", 1, 2), nil, false, now)
-	var h hold
-	h.fail(causeTopology, publisher.ErrClosed, now)
+	h := hold{index: -1}
+	h.fail(causeTopology, publisher.ErrClosed, 0, now)
 	d.pass(&row{Row: &of("b", 3)[0], key: key{text: "k"}}, &h, now)
 	d.release(&h)
 	if !d.rewound() || len(d.inFlight) != 0 {

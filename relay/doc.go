@@ -25,6 +25,8 @@ The parts, each in a file of its own:
   - dispatch owns the state. It takes rows in table order and queues them for the worker of their key
     (admit), and decides from the answers what is settled, blocked, held or published again (answer,
     block, hold), what follows when that is written (written), and which keys are read again (reread).
+  - reads shares the one reader: the walk and the re-reads of blocked keys take turns, and after a re-read there is
+    none for as long as that one took. While a key's head cannot go, only its first row is asked for.
   - a worker publishes one batch at a time. A key always has the same worker.
   - two settlers mark what was accepted, many rows in a statement, and write refusals.
   - failures knows which keys have a failed row, where such a row blocks its key.

@@ -24,10 +24,12 @@ var causes = []cause{causeRetry, causeTopology, causeUnavailable, causeFailed, c
 // hold is a destination or topic that cannot be published to now. While it is active nothing goes
 // there but one probe at a time, which is a real batch.
 type hold struct {
+	topic    topic // of a topic's hold
 	cause    cause
 	err      error
 	failures int // in a row; 0 when nothing is held
 	until    time.Time
+	index    int // among the holds that wait for their next probe, -1 outside
 	probing  bool
 	blocks   map[*block]struct{} // keys that wait for it
 	skipped  bool                // rows were passed over; the walk begins anew when the hold ends
@@ -35,11 +37,14 @@ type hold struct {
 
 func (h *hold) active() bool { return h != nil && h.failures > 0 }
 
-// fail begins the hold or prolongs it, and reports whether it began.
-func (h *hold) fail(c cause, err error, now time.Time) bool {
+func (h *hold) when() time.Time { return h.until }
+func (h *hold) place() *int     { return &h.index }
+
+// fail begins the hold or prolongs it, beside so many others, and reports whether it began.
+func (h *hold) fail(c cause, err error, others int, now time.Time) bool {
 	h.cause, h.err = c, err
 	h.failures++
-	h.until, h.probing = now.Add(pause(h.failures)), false
+	h.until, h.probing = now.Add(pauseAmong(others, h.failures)), false
 	return h.failures == 1
 }
 
@@ -68,12 +73,13 @@ func (a *answers) held(r *row, c cause, err error) {
 		name := topicOf(r)
 		h := a.topics[name]
 		if h == nil {
-			h = &hold{}
+			h = &hold{topic: name, index: -1}
 			a.topics[name] = h
 		}
 		if !h.active() || h.until.Before(a.now) { // once for all rows of the batch
 			before := h.cause
-			if h.fail(c, err, a.now) || before != c { // a better answer than the first
+			began := h.fail(c, err, a.causes(), a.now)
+			if a.blocks.probes.set(h); began || before != c { // a better answer than the first
 				a.logger.Warn("topic is held", "destination", a.to.Name, "topic", r.Message.Topic, "reason", c, "error", err)
 			}
 		}
@@ -84,58 +90,53 @@ func (a *answers) held(r *row, c cause, err error) {
 		}
 	default:
 		a.alive = true
-		a.holdPart(r, c, err)
 		b := a.block(r, c)
 		b.failures++
-		a.blocks.waitUntil(b, a.now.Add(pause(b.failures)))
+		due := a.now.Add(pauseAmong(a.causes(), b.failures))
+		a.holdPart(r, c, err, due)
+		a.blocks.waitUntil(b, due)
 	}
 	a.drop(r)
 }
 
+// causes counts what is tried again by itself: topics that are held, and keys that wait for a time of their own.
+func (d *dispatch) causes() int { return len(d.topics) + len(d.blocks.due) }
+
 // release ends a hold: everything that waited for it is read again.
 func (d *dispatch) release(h *hold) {
 	h.failures, h.err, h.probing = 0, nil, false
+	d.blocks.probes.cancel(h)
 	for b := range h.blocks {
 		delete(h.blocks, b)
 		b.hold = nil
 		if b.phase == waiting {
+			b.want = wantAll
 			d.blocks.makeReady(b)
 		}
 	}
 	if h.skipped {
 		h.skipped, d.rewind = false, true
 	}
+	if d.topics[h.topic] == h {
+		delete(d.topics, h.topic)
+	}
 }
 
 // probe chooses for each hold that is due one of the keys that wait for it.
 func (d *dispatch) probe(now time.Time) {
-	choose := func(h *hold) {
-		if !h.active() || h.probing || now.Before(h.until) {
-			return
-		}
-		for b := range h.blocks {
-			if b.phase == waiting {
-				h.probing = true
-				d.blocks.makeReady(b)
-				return
-			}
-		}
-		if len(h.blocks) == 0 {
-			d.release(h) // its rows are gone
-		}
-	}
 	if d.overflow.active() && !now.Before(d.overflow.until) {
 		d.release(&d.overflow)
 	}
 	d.endPartials(now)
-	for name, h := range d.topics {
-		if choose(h); !h.active() {
-			delete(d.topics, name)
+	for h, ok := d.blocks.probes.past(now); ok; h, ok = d.blocks.probes.past(now) {
+		d.blocks.probes.cancel(h)
+		for b := range h.blocks {
+			h.probing = true
+			d.blocks.makeReady(b)
+			break
 		}
-	}
-	if !d.single() {
-		for _, to := range d.destinations {
-			choose(&to.hold)
+		if !h.probing {
+			d.release(h) // its rows are gone
 		}
 	}
 }

@@ -22,6 +22,7 @@ type loop struct {
 	answers   chan answered
 
 	reading     bool
+	turns       turns
 	settling    int // statements under way
 	publishing  int
 	unchecked   *response // a page that is taken when the failed rows have been read
@@ -179,7 +180,7 @@ func (l *loop) sleep(now time.Time) time.Duration {
 			earlier(maxTime(due, l.retryRead))
 		}
 		if due, ok := d.nextReread(); ok && !l.feed.lowered && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
-			earlier(maxTime(due, l.retryRead))
+			earlier(maxTime(maxTime(due, l.turns.reread), l.retryRead))
 		}
 		if rows, bytes := d.room(); d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(l.feed.wait(now), l.retryRead))

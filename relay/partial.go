@@ -11,26 +11,26 @@ import (
 type partial struct {
 	err   error
 	since time.Time
-	last  time.Time // when a row of it was last held
+	next  time.Time // when the last row of it that was held is tried again
 	told  bool
 }
 
 const (
 	// partialAfter is how long rows are held before it is told: leaders move in less.
 	partialAfter = 2 * time.Second
-	// partialOver is when it is over: keys that wait are tried more often.
+	// partialOver is how long after no row has been held again it is over.
 	partialOver = 5 * time.Second
 )
 
-// holdPart notes that a row of a topic was held and others may go.
-func (a *answers) holdPart(r *row, c cause, err error) {
+// holdPart notes that a row of a topic was held until the next try, and that others may go.
+func (a *answers) holdPart(r *row, c cause, err error, next time.Time) {
 	name := topicOf(r)
 	p := a.partials[name]
 	if p == nil {
 		p = &partial{since: a.now}
 		a.partials[name] = p
 	}
-	p.err, p.last = err, a.now
+	p.err, p.next = err, next
 	if !p.told && a.now.Sub(p.since) >= partialAfter {
 		p.told = true
 		a.logger.Warn("rows of a topic are held", "destination", a.to.Name, "topic", name.name, "reason", c, "error", err)
@@ -39,8 +39,12 @@ func (a *answers) holdPart(r *row, c cause, err error) {
 
 // endPartials forgets the topics of which no row was held lately.
 func (d *dispatch) endPartials(now time.Time) {
+	if now.Sub(d.partialsSeen) < partialOver/10 {
+		return // there may be many
+	}
+	d.partialsSeen = now
 	for name, p := range d.partials {
-		if now.Sub(p.last) < partialOver {
+		if now.Sub(p.next) < partialOver {
 			continue
 		}
 		delete(d.partials, name)

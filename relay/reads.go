@@ -42,15 +42,38 @@ func (l *loop) readMore(now time.Time) {
 	if l.dispatch.rewound() {
 		l.feed.again()
 	}
-	if r, ok := l.reread(now); ok {
-		l.begin(r)
+	if l.turns.walk && l.walk(now) {
 		return
 	}
+	if !now.Before(l.turns.reread) {
+		if r, ok := l.reread(now); ok {
+			l.turns.walk = true
+			l.begin(r)
+			return
+		}
+	}
+	if !l.turns.walk {
+		l.walk(now)
+	}
+}
+
+// turns share the reader. The walk and the re-reads of blocked keys take turns, and after a re-read there is none for as long as that
+// one took: however many keys are blocked, and whatever it costs to read them, other rows flow.
+type turns struct {
+	walk   bool      // the walk is next, if it has anything to read
+	reread time.Time // no key is read again before
+}
+
+// walk begins the feed's next read, if there is one to make.
+func (l *loop) walk(now time.Time) bool {
 	rows, bytes := l.dispatch.room()
-	if query, kind, ok := l.feed.next(now, rows, bytes); ok {
+	query, kind, ok := l.feed.next(now, rows, bytes)
+	if ok {
 		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
+		l.turns.walk = false
 		l.begin(request{query: query, kind: kind})
 	}
+	return ok
 }
 
 // reread returns the read of blocked keys whose time has come.
@@ -63,7 +86,13 @@ func (l *loop) reread(now time.Time) (request, bool) {
 	if len(blocks) == 0 {
 		return request{}, false
 	}
-	q := outbox.Query{Limit: min(rows, l.limits.Batch), Bytes: bytes}
+	// Of keys that may not go yet there is no need to know more than the first row: it lies where it was seen last, so that such a
+	// read ends there, and does not go through everything that is pending.
+	want := 0
+	for _, b := range blocks {
+		want += b.want
+	}
+	q := outbox.Query{Limit: min(rows, l.limits.Batch, want), Bytes: bytes}
 	if blocks[0].key.keyless {
 		for _, b := range blocks {
 			q.IDs = append(q.IDs, b.key.text)
@@ -110,6 +139,9 @@ func (l *loop) read(ctx context.Context) {
 func (l *loop) taken(r response) {
 	l.reading = false
 	l.metrics.stage(stageFetch, r.ended.Sub(r.started))
+	if r.reread != nil {
+		l.turns.reread = r.ended.Add(r.ended.Sub(r.started))
+	}
 	if !r.cancelled {
 		l.database.read(r.err)
 	}

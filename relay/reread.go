@@ -16,23 +16,17 @@ const rereadKeys = 64
 // nextReread returns when a blocked key or a hold has to be looked at again by a re-read.
 func (d *dispatch) nextReread() (time.Time, bool) {
 	var next earliest
+	if len(d.blocks.ready) > 0 {
+		return next.time, true
+	}
 	if len(d.blocks.due) > 0 {
 		next.consider(d.blocks.due[0].due)
 	}
+	if len(d.blocks.probes) > 0 {
+		next.consider(d.blocks.probes[0].until)
+	}
 	if d.overflow.active() {
 		next.consider(d.overflow.until)
-	}
-	for _, h := range d.topics {
-		if !h.probing {
-			next.consider(h.until)
-		}
-	}
-	if !d.single() {
-		for _, to := range d.destinations {
-			if to.hold.active() && !to.hold.probing {
-				next.consider(to.hold.until)
-			}
-		}
 	}
 	return next.time, !next.time.IsZero()
 }

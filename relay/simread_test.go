@@ -23,11 +23,13 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			page.Horizon.Highest = &highest
 		}
 	}
+	stepped, keys := 0, setOf(q.Keys)
 	for _, r := range t.open[t.start(q):] {
 		position := t.position(r)
+		stepped++
 		switch {
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
-			q.Keys != nil && (r.message.Key == nil || !slices.Contains(q.Keys, string(r.message.Key)) || q.From != nil && t.ordinal && r.ordinal < *q.From),
+			q.Keys != nil && (r.message.Key == nil || !keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From),
 			q.Recent != nil && r.ordinal < *q.Recent,
 			q.Since != nil && before(r.writer, *q.Since),
 			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
@@ -52,8 +54,13 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		}
 	}
 	down := t.down
+	if q.Keys != nil && t.byKey || q.IDs != nil {
+		stepped = len(page.Rows)
+	}
+	t.stepped += stepped
+	took := t.took + time.Duration(stepped)*t.perRow
 	t.mu.Unlock()
-	time.Sleep(t.took)
+	time.Sleep(took)
 	if down {
 		return outbox.Page{}, errSimDown
 	}
@@ -66,6 +73,14 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		}
 	}
 	return page, nil
+}
+
+func setOf(keys []string) map[string]bool {
+	set := make(map[string]bool, len(keys))
+	for _, k := range keys {
+		set[k] = true
+	}
+	return set
 }
 
 // start returns how many of the open rows come before all that the query asks for. The caller holds mu.
@@ -115,4 +130,11 @@ func (t *simTable) readCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reads
+}
+
+// work returns how long all reads took.
+func (t *simTable) work() time.Duration {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return time.Duration(t.reads)*t.took + time.Duration(t.stepped)*t.perRow
 }

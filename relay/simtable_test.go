@@ -20,6 +20,9 @@ type simTable struct {
 	rows         map[string]*simRow
 	open         []*simRow // neither relayed nor failed, in table order
 	took         time.Duration
+	perRow       time.Duration // that a read takes for each row that it steps over
+	stepped      int           // rows that reads have stepped over
+	byKey        bool          // there is an index by key
 	down         bool
 	held         chan struct{} // settling waits until it is closed
 	lossy        int           // writes that succeed and are answered with an error

@@ -1,0 +1,136 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// stuckPublisher answers with an error for the rows of keys that are stuck, until they are freed.
+type stuckPublisher struct {
+	publisher.Publisher
+	answer func(*publisher.Message) error
+	freed  atomic.Bool
+	tries  atomic.Int64 // of stuck rows
+}
+
+func (p *stuckPublisher) Publish(ctx context.Context, messages []publisher.Message) []error {
+	errs, stuck := make([]error, len(messages)), map[string]bool{}
+	var others []publisher.Message
+	var places []int
+	for i := range messages {
+		m := &messages[i]
+		switch key := string(m.Key); {
+		case p.freed.Load() || !strings.HasPrefix(key, stuckKey):
+			others, places = append(others, *m), append(places, i)
+		case stuck[key]:
+			errs[i] = publisher.ErrNotAttempted
+		default:
+			p.tries.Add(1)
+			stuck[key] = true
+			errs[i] = p.answer(m)
+		}
+	}
+	for i, err := range p.Publisher.Publish(ctx, others) {
+		errs[places[i]] = err
+	}
+	return errs
+}
+
+// However many keys or topics are stuck, and whatever it costs to read them, the others flow nearly as if they were not there, and
+// trying them costs the database little. When the trouble is over they go on, the sooner the fewer there are.
+func TestManyStuckKeysCostOthersLittle(t *testing.T) {
+	alone := flowBeside(t, 0, false, nil)
+	for name, answer := range map[string]func(*publisher.Message) error{
+		"refused": func(*publisher.Message) error { return publisher.RefusedError("no", "no") },
+		"no leader": func(*publisher.Message) error {
+			return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
+		},
+		"no topic": func(m *publisher.Message) error {
+			return publisher.TopologyError("no topic", "topic %q is missing", m.Topic)
+		},
+	} {
+		for _, byKey := range []bool{false, true} {
+			for _, keys := range []int{1, 100, 10_000} {
+				t.Run(fmt.Sprintf("%s, %d keys, index %t", name, keys, byKey), func(t *testing.T) {
+					t.Parallel()
+					beside := flowBeside(t, keys, byKey, answer)
+					t.Logf("alone %+v, beside %+v", alone, beside)
+					if beside.flowed > 3*alone.flowed+time.Second {
+						t.Errorf("the others took %v, alone %v", beside.flowed, alone.flowed)
+					}
+					if beside.busy > 60 {
+						t.Errorf("while nothing but stuck keys is there, the reader is busy for %d of 100", beside.busy)
+					}
+					soon := 2500 * time.Millisecond
+					if keys > 100 || name == "refused" {
+						soon = time.Minute
+					}
+					if beside.free > soon {
+						t.Errorf("after the trouble they took %v", beside.free)
+					}
+				})
+			}
+		}
+	}
+}
+
+// flow is how rows flow beside stuck ones.
+type flow struct {
+	flowed time.Duration // until the others were relayed
+	busy   int           // percent of the time afterwards that reads took
+	free   time.Duration // after the trouble, until the stuck ones were relayed
+	tries  int64         // of stuck rows in a second
+}
+
+// flowBeside relays a backlog of which some keys are stuck, each on a topic of its own.
+func flowBeside(t *testing.T, keys int, byKey bool, answer func(*publisher.Message) error) (f flow) {
+	rows := 8_000
+	if keys > 1000 {
+		rows = 24_000
+	}
+	if raceDetector {
+		rows, keys = rows/4, keys/4
+	}
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: answer}
+		to := s.destinations[0]
+		to.Publisher, to.MaxAttempts, to.BackoffMax = p, 1<<20, 10*time.Second
+		s.table.perRow, s.table.byKey = 2*time.Microsecond, byKey
+		others := rows
+		for i := range rows {
+			key, topic := fmt.Sprintf("k%d", i%997), "t"
+			if i%2 == 0 && keys > 0 {
+				n := i / 2 % keys
+				key, topic = fmt.Sprintf("%s%d", stuckKey, n), fmt.Sprintf("t%d", n)
+				others--
+			}
+			s.table.insert(int64(i+1), fmt.Sprintf("%s-%d", key, i), key, topic)
+		}
+		started := time.Now()
+		stop := s.start()
+		defer stop()
+		for len(s.table.pending()) > rows-others {
+			if time.Sleep(10 * time.Millisecond); time.Since(started) > time.Minute {
+				t.Fatalf("%d of %d others are pending after a minute", len(s.table.pending())-rows+others, others)
+			}
+		}
+		f.flowed = time.Since(started)
+		const watched = 20 * time.Second
+		reads, tries := s.table.work(), p.tries.Load()
+		time.Sleep(watched)
+		f.busy, f.tries = int(100*(s.table.work()-reads)/watched), (p.tries.Load()-tries)/int64(watched.Seconds())
+		p.freed.Store(true)
+		started = time.Now()
+		s.table.drained(t, 10*time.Minute)
+		f.free = time.Since(started)
+		checkOrder(t, s.All())
+	})
+	return f
+}
