@@ -3,7 +3,6 @@ package kafka
 import (
 	"encoding/binary"
 	"hash/crc32"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -53,8 +52,8 @@ func newProducer(id int64) producer {
 // appendBatch appends one uncompressed record batch (format version 2) behind a size prefix, as a
 // produce request holds it, except that it still has to be sealed. It takes the messages that queue
 // names, in order, until the batch would exceed limit bytes, but at least one, and returns how many it
-// took. now is the timestamp of messages that have none.
-func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32, now time.Time) ([]byte, int) {
+// took. Their times are those of the clock.
+func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32, times clock) ([]byte, int) {
 	if from.id == noProducer {
 		sequence = -1
 	}
@@ -74,12 +73,12 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 	b = be.AppendUint32(b, uint32(sequence))
 	b = append(b, 0, 0, 0, 0) // number of records
 
-	base := timestamp(&messages[queue[0]], now)
+	base := times.of(&messages[queue[0]])
 	latest := base
 	count := 0
 	for _, i := range queue {
 		m := &messages[i]
-		at := timestamp(m, now)
+		at := times.of(m)
 		size := 1 + varintLen(at-base) + varintLen(int64(count)) + bodySize(m)
 		if count > 0 && len(b)+varintLen(int64(size))+size > limit {
 			break
@@ -160,14 +159,6 @@ func headerCount(m *publisher.Message, contentType string) int {
 		count++
 	}
 	return count
-}
-
-// timestamp is the record's time in milliseconds. Kafka has no times before 1970.
-func timestamp(m *publisher.Message, now time.Time) int64 {
-	if m.Inserted.IsZero() {
-		return now.UnixMilli()
-	}
-	return max(m.Inserted.UnixMilli(), 0)
 }
 
 // varintLen is the length of n as a zigzag varint.

@@ -14,6 +14,8 @@ const (
 	accept action = iota
 	// divide: refused as a whole, perhaps for one record: halve it down to a single one.
 	divide
+	// retime: refused for the time of a record: give old ones the time of now.
+	retime
 	// shrink: as divide, and the partition takes no batch of this size.
 	shrink
 	// renew: the broker has lost or left the sequence: begin a new epoch and send again.
@@ -66,9 +68,10 @@ func classify(code kafkago.Error) verdict {
 		return answer(shrink, publisher.Permanent, publisher.ScopeMessage, "message too large")
 
 	case
-		// The topic takes no time so far away (message.timestamp.before/after.max.ms).
+		// The topic takes no time so far away (message.timestamp.before/after.max.ms). The time is our
+		// choice, and no row fails for it.
 		kafkago.InvalidTimestamp:
-		return answer(divide, publisher.Permanent, publisher.ScopeMessage, "time out of range")
+		return answer(retime, publisher.Topology, publisher.ScopeTopic, "time refused")
 	case
 		// A record without a key in a compacted topic, or one that a broker-side schema refuses.
 		kafkago.InvalidRecord:

@@ -33,7 +33,7 @@ func TestClassify(t *testing.T) {
 
 		{kafkago.MessageSizeTooLarge, shrink, permanent, message},
 		{kafkago.RecordListTooLarge, shrink, permanent, message},
-		{kafkago.InvalidTimestamp, divide, permanent, message},
+		{kafkago.InvalidTimestamp, retime, topology, topic},
 		{kafkago.InvalidRecord, divide, permanent, message},
 		{kafkago.InvalidMessage, divide, refused, message},
 		{kafkago.PolicyViolation, divide, refused, message},

@@ -14,7 +14,7 @@ import (
 // no gap.
 func TestPoisonFailsAlone(t *testing.T) {
 	t.Parallel()
-	for _, code := range []kafkago.Error{kafkago.InvalidRecord, kafkago.InvalidTimestamp} {
+	for _, code := range []kafkago.Error{kafkago.InvalidRecord} {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
 		p := f.open()

@@ -2,6 +2,7 @@ package kafka
 
 import (
 	"slices"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
@@ -14,6 +15,7 @@ import (
 type fakePartition struct {
 	leader    int32
 	ids       []string
+	times     []time.Time // of the records
 	producers map[int64]*fakeProducer
 }
 
@@ -38,6 +40,7 @@ type fakeBatch struct {
 	epoch     int16
 	sequence  int32
 	ids       []string
+	times     []time.Time
 }
 
 // A fault bends the answer for one batch.
@@ -105,6 +108,7 @@ func (f *fakeCluster) batch(b *fakeBroker, topic string, p *produce.RequestParti
 		}
 		id, _ := m.Header(publisher.HeaderMessageID)
 		batch.ids = append(batch.ids, id)
+		batch.times = append(batch.times, record.Time)
 	}
 }
 
@@ -140,7 +144,7 @@ func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
 		producer.last = append(producer.last, sequences{b.sequence, len(b.ids)})
 		producer.last = producer.last[max(len(producer.last)-5, 0):]
 	}
-	p.ids = append(p.ids, b.ids...)
+	p.ids, p.times = append(p.ids, b.ids...), append(p.times, b.times...)
 	return 0
 }
 

@@ -64,7 +64,9 @@ func (j *job) prepare() bool {
 		queue = queue[:end]
 	}
 	b := &batch{partition: p, bytes: j.call.publisher.buffer()}
-	b.bytes, j.sent = appendBatch(b.bytes, j.call.messages, queue, p.maxBytes(j.call.now), p.producer, p.sequence, j.call.now)
+	at := p.clock(j.call.now)
+	b.bytes, j.sent = appendBatch(b.bytes, j.call.messages, queue, p.maxBytes(j.call.now), p.producer, p.sequence, at)
+	b.oldest = at.oldest(j.call.messages, queue[:j.sent])
 	b.plain = len(b.bytes)
 	b.bytes = j.call.publisher.compress(b.bytes)
 	seal(b.bytes)
@@ -116,6 +118,10 @@ func (j *job) answered(code kafkago.Error, detail string) {
 	switch v.action {
 	case divide, shrink:
 		j.divide(v, err)
+	case retime:
+		if !j.retime() {
+			j.fail(v.answer(fmt.Errorf("%w: it refuses the time of now as well: compare this host's clock with the brokers'", err)))
+		}
 	case renew:
 		p.batch.unsure = true // so that dropping it begins a new epoch
 		if j.drop(); p.producer.id == noProducer || j.renewed {

@@ -36,6 +36,7 @@ type cluster struct {
 	topics  map[string]*topic
 	states  map[string][]*partition // by topic and index; outlives metadata
 	counts  map[string]int          // by topic: its partitions as of the last metadata that had it
+	retimed map[string]bool         // topics of which it was told that they refuse old times
 }
 
 // A topic is one answer of the metadata, never changed.
@@ -52,7 +53,7 @@ type topic struct {
 // newCluster knows the addresses of the configuration.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]int{}}
+		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]int{}, retimed: map[string]bool{}}
 	for _, address := range p.config.Brokers {
 		c.brokers[address] = &broker{publisher: p, address: address}
 	}

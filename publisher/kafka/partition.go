@@ -33,6 +33,8 @@ type partition struct {
 	batch    *batch // sent or about to be, and not resolved
 	limit    int    // uncompressed bytes of a batch that the topic takes, as far as it has refused larger ones
 	limited  time.Time
+	maxAge   time.Duration // of records, as far as the topic has refused older ones
+	aged     time.Time     // when that was learned; zero is never
 }
 
 // A batch is encoded messages of one partition.
@@ -41,8 +43,9 @@ type batch struct {
 	bytes     []byte // with size prefix
 	plain     int    // length of bytes before compression, which is what batches are filled by
 	count     int32
-	unsure    bool // was sent, and may be in the log for all that was answered
-	kept      bool // is in recall
+	oldest    int64 // time of a record, in milliseconds
+	unsure    bool  // was sent, and may be in the log for all that was answered
+	kept      bool  // is in recall
 
 	ids      []string  // when kept; guarded by recall
 	accepted time.Time // when kept; guarded by recall

@@ -1,0 +1,149 @@
+package kafka
+
+import (
+	"bytes"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// refuseOlder makes every topic take no record that is older.
+func refuseOlder(f *fakeCluster, age time.Duration) {
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			if slices.ContainsFunc(b.times, func(at time.Time) bool { return time.Since(at) > age }) {
+				return fault{code: kafkago.InvalidTimestamp}
+			}
+			return fault{}
+		}
+	})
+}
+
+// A topic that takes no old records gets them with the time of now: all are accepted, in order, and at the cost of
+// a few requests however many they are. What is young enough keeps its time.
+func TestOldRowsGetTheTimeOfNow(t *testing.T) {
+	t.Parallel()
+	for _, n := range []int{1, 100, 10_000} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0, 0)
+		var logged bytes.Buffer
+		p := f.open(func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&logged, nil)) })
+		refuseOlder(f, time.Hour)
+		begun := time.Now()
+		var messages []publisher.Message
+		var ids []string
+		for i := range n { // over two days up to half a minute ago
+			m := publisher.Message{ID: fmt.Sprint(i), Topic: "t", Key: rows("t", 0, 2, "k")[0].Key}
+			m.Inserted = begun.Add(-30*time.Second - time.Duration(n-i)*48*time.Hour/time.Duration(n))
+			messages, ids = append(messages, m), append(ids, m.ID)
+		}
+		for i, err := range answersOf(t, p, messages) {
+			if err != nil {
+				t.Fatalf("row %d of %d: %v", i, n, err)
+			}
+		}
+		expect(t, "log", f.log("t", 0), ids...)
+		for i, at := range f.topics["t"][0].times {
+			was := messages[i].Inserted
+			if own := at.Equal(was.Truncate(time.Millisecond)); begun.Sub(was) < 20*time.Minute && !own || !own && at.Before(begun.Truncate(time.Millisecond)) {
+				t.Errorf("row %d of %d, inserted %v ago, has the time of %v ago", i, n, begun.Sub(was), begun.Sub(at))
+			}
+		}
+		if f.requests > 12 {
+			t.Errorf("%d requests for %d rows", f.requests, n)
+		}
+		other := rows("t", 1, 2, "other")
+		other[0].Inserted = begun.Add(-3 * time.Hour)
+		expect(t, "the other partition", publish(t, p, other), ok)
+		if told := strings.Count(logged.String(), "refuses records as old"); told != 1 {
+			t.Errorf("told %d times:\n%s", told, &logged)
+		}
+		if epoch := f.topics["t"][0].producers[1].epoch; epoch != 0 {
+			t.Errorf("a refusal cost %d epochs", epoch)
+		}
+	}
+}
+
+// A time that is still to come, as of a column without a time zone, is the time of now.
+func TestFutureTimesAreNow(t *testing.T) {
+	t.Parallel()
+	now := time.UnixMilli(1_767_000_000_123)
+	for _, test := range []struct{ inserted, want time.Time }{
+		{now.Add(8 * time.Hour), now}, {now.Add(time.Millisecond), now}, {now, now}, {now.Add(-time.Hour), now.Add(-time.Hour)},
+		{time.Time{}, now}, {time.Unix(-5, 0), time.Unix(0, 0)},
+	} {
+		if got := clockAt(now).of(&publisher.Message{Inserted: test.inserted}); got != test.want.UnixMilli() {
+			t.Errorf("inserted at %v: %v, want %v", test.inserted, time.UnixMilli(got), test.want)
+		}
+	}
+}
+
+// A topic that refuses the time of now as well, because clocks differ, holds its rows: no row fails for a time.
+func TestTimeOfNowIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	refuseOlder(f, -time.Hour)
+	messages := rows("t", 0, 1, "a", "b")
+	messages[0].Inserted = time.Now().Add(-time.Hour)
+	answers := answersOf(t, p, messages)
+	for _, err := range answers {
+		if publisher.ClassOf(err) != missing || publisher.ScopeOf(err) != publisher.ScopeTopic {
+			t.Errorf("the time of now is refused: %v", err)
+		}
+	}
+	f.set(func() { f.bend = nil })
+	expect(t, "when the clock is set", publish(t, p, messages), ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b")
+}
+
+// The old batch whose answer was lost is refused when it comes again, and its rows go with the time of now.
+func TestUnresolvedBatchBecomesTooOld(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	f.set(func() { f.bend = times(2, fault{drop: true}) })
+	messages := rows("t", 0, 1, "a", "b")
+	messages[0].Inserted = time.Now().Add(-2 * time.Hour)
+	expect(t, "lost", publish(t, p, messages), unsure, unsure)
+	refuseOlder(f, time.Hour)
+	expect(t, "given again", publish(t, p, messages), ok, ok)
+	expect(t, "log", f.log("t", 0), "a", "b")
+}
+
+// The real broker's limits: rows from before an outage, and those of a column without a time zone far in the east.
+func TestTimeLimitsOnBroker(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t)
+	topic := h.topic(t, 2, kafkago.ConfigEntry{ConfigName: "message.timestamp.before.max.ms", ConfigValue: "3600000"},
+		kafkago.ConfigEntry{ConfigName: "message.timestamp.after.max.ms", ConfigValue: "3600000"})
+	p := h.open(t, publishertest.NewNetwork())
+	messages := benchMessages(topic)[:300]
+	begun := time.Now()
+	ages := map[string]time.Duration{}
+	for i := range messages {
+		age := []time.Duration{2 * time.Hour, -8 * time.Hour, 5 * time.Minute}[i%3]
+		messages[i].Inserted = begun.Add(-age)
+		ages[messages[i].ID] = age
+	}
+	expectAccepted(t, p, messages)
+	for _, m := range h.received(t, topic, len(messages)) {
+		want := begun
+		if age := ages[m.ID]; age == 5*time.Minute {
+			want = begun.Add(-age)
+		}
+		if off := m.Inserted.Sub(want); off < -time.Second || off > time.Minute {
+			t.Errorf("a row that was %v old has the time of %v ago", ages[m.ID], begun.Sub(m.Inserted))
+		}
+	}
+}
