@@ -22,7 +22,7 @@ const (
 
 // database examines the server, the table and the replicas, and returns rows that have the topics of what
 // is pending.
-func (d *Doctor) database(ctx context.Context, r *Report) []outbox.Row {
+func (d *Doctor) database(ctx context.Context, r *Report) []outbox.Sample {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	work, err := d.Pool.Acquire(ctx)

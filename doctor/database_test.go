@@ -13,6 +13,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -80,5 +81,20 @@ func TestServer(t *testing.T) {
 		case c.says != "" && (len(rest) != 1 || rest[0].Severity != c.severity || rest[0].Check != c.check || !strings.Contains(rest[0].Found, c.says) || rest[0].Remedy == ""):
 			t.Errorf("%s: %+v", name, rest)
 		}
+	}
+}
+
+// Rows of a column without a time zone, written in local time east of Greenwich, are from the future.
+func TestFuture(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for ahead, want := range map[time.Duration]int{-time.Hour: 0, 10 * time.Second: 0, 8 * time.Hour: 1} {
+		rows := []outbox.Sample{{Newest: now.Add(ahead)}, {Newest: now.Add(-2 * time.Hour)}, {}}
+		if found := future("t", rows, now); len(found) != want || want == 1 && !strings.Contains(found[0].Found, "8h0m0s") {
+			t.Errorf("%v ahead: %+v", ahead, found)
+		}
+	}
+	if found := future("t", nil, now); found != nil {
+		t.Errorf("nothing is pending: %+v", found)
 	}
 }

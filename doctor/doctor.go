@@ -58,7 +58,7 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 }
 
 // destinations examines all brokers at once, each within its time.
-func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Row) {
+func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Sample) {
 	addresses, lost := relay.Addresses(d.Destinations, rows)
 	found := make([][]publisher.Finding, len(d.Destinations))
 	var group sync.WaitGroup

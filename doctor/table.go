@@ -16,7 +16,7 @@ import (
 )
 
 // table examines the outbox and what waits in it.
-func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Row) {
+func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
 	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox, d.Channel)
 	r.add(areaTable, "", found...)
 	if err != nil {
@@ -35,7 +35,22 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	case len(rows) == 0:
 		r.add(areaTable, "", ok("topics", table.Name(), "nothing is pending, so the brokers' topics were not looked at"))
 	}
+	r.add(areaTable, "", future(table.Name(), rows, time.Now())...)
 	return table, rows
+}
+
+// future looks for rows that were inserted at a time that is still to come.
+func future(table string, rows []outbox.Sample, now time.Time) []publisher.Finding {
+	const apart = time.Minute // as clocks are
+	var ahead time.Duration
+	for i := range rows {
+		ahead = max(ahead, rows[i].Newest.Sub(now))
+	}
+	if ahead < apart {
+		return nil
+	}
+	return []publisher.Finding{warning("inserted_at", table, "make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the database",
+		"rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone is taken for UTC", ahead.Round(time.Second))}
 }
 
 // unreadable is the finding for a question that the database did not answer.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/segmentio/kafka-go"
+
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
@@ -129,6 +131,30 @@ func TestDoctorDestinations(t *testing.T) {
 	}
 	if !d.says("ok", "topic", ours+"-k.x") || !d.says("warning", "topic", ours+"-lost", "no destination takes this topic") {
 		t.Errorf("%+v", d.Findings)
+	}
+}
+
+// TestDoctorTimes: rows that a Kafka topic would refuse or delete for their age, and rows from the future.
+func TestDoctorTimes(t *testing.T) {
+	t.Parallel()
+	k := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
+	strict, brief, outbox := uniqueTopic(), uniqueTopic(), newTable(t)
+	k.createWith(t, strict, kafka.ConfigEntry{ConfigName: "message.timestamp.before.max.ms", ConfigValue: "3600000"})
+	k.createWith(t, brief, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: "600000"})
+	outbox.insert(strict, 0, 5, 1)
+	outbox.insert(brief, 5, 5, 1)
+	d := doctor(t, outbox.env(k.url()))
+	if !d.says("ok", "message_time", strict) || !d.says("ok", "message_time", brief) || d.says("warning", "inserted_at") {
+		t.Errorf("rows of now: %+v", d.Findings)
+	}
+	outbox.Exec(t, "update outbox_messages set inserted_at = now() - interval '2 hours'")
+	d = doctor(t, outbox.env(k.url()))
+	if !d.says("warning", "message_time", strict, "get the time of now") || !d.says("warning", "message_time", brief, "acknowledged and soon gone") {
+		t.Errorf("rows of two hours ago: %+v", d.Findings)
+	}
+	outbox.Exec(t, "update outbox_messages set inserted_at = now() + interval '8 hours 30 seconds' where topic = $1", brief)
+	if d = doctor(t, outbox.env(k.url())); !d.says("warning", "inserted_at", "8h0m") {
+		t.Errorf("rows of the future: %+v", d.Findings)
 	}
 }
 

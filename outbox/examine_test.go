@@ -1,9 +1,11 @@
 package outbox
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -182,9 +184,9 @@ func TestSampleTopics(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, recommended()+"alter table outbox_messages add tenant text")
-	s.Exec(t, `insert into outbox_messages (topic, payload, tenant, relayed_at)
+	s.Exec(t, `insert into outbox_messages (topic, payload, tenant, inserted_at, relayed_at)
 		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}', nullif('t' || i % 2, 't0'),
-		  case when i = 1 then now() end
+		  '2026-01-01Z'::timestamptz + i * interval '1 s', case when i = 1 then now() end
 		from generate_series(1, 12000) i`)
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) values ('relayed', '{}', now())")
 	table := open(t, s, Config{Extra: []string{"tenant"}})
@@ -198,10 +200,11 @@ func TestSampleTopics(t *testing.T) {
 		if row.Nulls == 1 {
 			tenant = "null"
 		}
-		got = append(got, row.Message.Topic+" "+tenant)
+		second := func(at time.Time) int { return int(at.Sub(time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)).Seconds()) }
+		got = append(got, fmt.Sprintf("%s %s %d to %d", row.Message.Topic, tenant, second(row.Oldest), second(row.Newest)))
 	}
 	slices.Sort(got)
-	if want := []string{"first null", "first t1", "last null", "last t1", "most null", "most t1"}; !slices.Equal(got, want) {
+	if want := []string{"first null 2 to 2", "first t1 3 to 3", "last null 11998 to 12000", "last t1 11999 to 11999", "most null 4 to 11996", "most t1 5 to 11997"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	bare := pgtest.New(t)

@@ -89,13 +89,21 @@ func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	return m, nil
 }
 
-// sampled are the further columns under names of their own, for a subquery.
-func (m *mapping) sampled() []string {
-	columns := make([]string, len(m.extra))
-	for i, expression := range m.extra {
-		columns[i] = fmt.Sprintf("%s as extra%d", expression, i)
+// sampled are the columns of a sample under names of their own, for a subquery, then what is selected of that, and by what
+// it is grouped.
+func (m *mapping) sampled() (columns, selected, groups string) {
+	inserted := "null::timestamptz"
+	if m.inserted != nil {
+		inserted = sql.Quote(m.inserted.name)
 	}
-	return columns
+	columns = sql.Quote(m.topic.name) + "::text as topic, " + inserted + " as inserted"
+	selected, groups = "topic, min(inserted), max(inserted)", "topic"
+	for i, expression := range m.extra {
+		columns += fmt.Sprintf(", %s as extra%d", expression, i)
+		selected += fmt.Sprintf(", extra%d", i)
+		groups += fmt.Sprintf(", extra%d", i)
+	}
+	return columns, selected, groups
 }
 
 // identity is the expression that no two rows have in common at the same time, and its type. Where ids are not known to be unique,

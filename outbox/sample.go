@@ -4,15 +4,22 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"time"
 )
 
 // sampleRows is how many pending rows are looked at from each end of the backlog.
 const sampleRows = 5000
 
+// A Sample is a row that stands for all with the same topic and further columns.
+type Sample struct {
+	Row
+	Oldest, Newest time.Time // when the first and the last of them were inserted; zero when the table does not say
+}
+
 // SampleTopics returns one row, with its topic and its further columns and nothing else, for each
 // combination of them among the first and the last pending rows, at most 1000. ok is false when no index
 // makes that cheap; then there is no sample.
-func (t *Table) SampleTopics(ctx context.Context) (rows []Row, ok bool, err error) {
+func (t *Table) SampleTopics(ctx context.Context) (rows []Sample, ok bool, err error) {
 	if t.sampleTopics == "" {
 		return nil, false, nil
 	}
@@ -21,12 +28,15 @@ func (t *Table) SampleTopics(ctx context.Context) (rows []Row, ok bool, err erro
 		return nil, false, fmt.Errorf("sample topics: %w", err)
 	}
 	for _, values := range found { // text, whose binary form is the same
-		var row Row
+		var row Sample
 		row.Message.Topic = string(values[0])
 		if values[0] == nil {
 			row.Invalid = errNullTopic
 		}
-		t.extras(&row, values[1:], &arena{})
+		if values[1] != nil {
+			row.Oldest, row.Newest = timeOf(values[1]), timeOf(values[2])
+		}
+		t.extras(&row.Row, values[3:], &arena{})
 		rows = append(rows, row)
 	}
 	return rows, true, nil

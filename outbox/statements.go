@@ -86,7 +86,7 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	if m.pendingIndex {
 		t.countPending = sql.Text("count_pending.sql", names)
-		names["sampled"] = strings.Join(append([]string{sql.Quote(m.topic.name) + "::text as topic"}, m.sampled()...), ", ")
+		names["sampled"], names["grouped"], names["groups"] = m.sampled()
 		t.sampleTopics = sql.Text("sample_topics.sql", names)
 		if m.inserted != nil {
 			t.oldestPending = sql.Text("oldest_pending.sql", names)

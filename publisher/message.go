@@ -29,6 +29,9 @@ type Message struct {
 type Address struct {
 	Topic    string // Kafka topic, NATS subject or AMQP routing key
 	Exchange string // AMQP exchange; empty leaves it to the publisher, as do all that are not AMQP
+
+	// Oldest is when the first of the rows that wait for it was inserted, for those who examine it; zero is not known.
+	Oldest time.Time
 }
 
 // A Header is one of the row's own headers. Names and values are UTF-8; what a broker cannot carry

@@ -14,7 +14,7 @@ const mostAddresses = 100
 // Addresses returns where on each destination's broker rows go, sorted, without doubles and at most
 // 100 of each, and the rows' topics that no destination takes. Rows without a topic, or of which a template needs a column that is
 // NULL, have none. It writes the addresses into the rows.
-func Addresses(destinations []*Destination, rows []outbox.Row) (addresses [][]publisher.Address, lost []string) {
+func Addresses(destinations []*Destination, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
 	addresses = make([][]publisher.Address, len(destinations))
 	for i := range rows {
 		row := &rows[i]
@@ -24,8 +24,8 @@ func Addresses(destinations []*Destination, rows []outbox.Row) (addresses [][]pu
 		to := slices.IndexFunc(destinations, func(d *Destination) bool { return d.takes(row.Message.Topic) })
 		if to < 0 {
 			lost = addNew(lost, row.Message.Topic)
-		} else if destinations[to].address(row) == nil {
-			addresses[to] = addNew(addresses[to], publisher.Address{Topic: row.Message.Topic, Exchange: row.Message.Exchange})
+		} else if destinations[to].address(&row.Row) == nil {
+			addresses[to] = addAddress(addresses[to], publisher.Address{Topic: row.Message.Topic, Exchange: row.Message.Exchange, Oldest: row.Oldest})
 		}
 	}
 	for i := range addresses {
@@ -35,6 +35,18 @@ func Addresses(destinations []*Destination, rows []outbox.Row) (addresses [][]pu
 	}
 	slices.Sort(lost)
 	return addresses, lost
+}
+
+// addAddress adds an address that is not there yet, if there is room. One that is there has the time of its oldest row.
+func addAddress(list []publisher.Address, one publisher.Address) []publisher.Address {
+	i := slices.IndexFunc(list, func(a publisher.Address) bool { return a.Topic == one.Topic && a.Exchange == one.Exchange })
+	switch {
+	case i >= 0 && (list[i].Oldest.IsZero() || !one.Oldest.IsZero() && one.Oldest.Before(list[i].Oldest)):
+		list[i].Oldest = one.Oldest
+	case i < 0 && len(list) < mostAddresses:
+		list = append(list, one)
+	}
+	return list
 }
 
 // addNew adds an element that is not there yet, if there is room.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -21,16 +22,20 @@ func TestAddresses(t *testing.T) {
 		{Topics: []string{"audit.*"}, Topic: *template("log.{topic}")},
 		{Topics: []string{"order"}, Exchange: template("{tenant}")},
 	}
-	row := func(topic, tenant string, nulls uint64) outbox.Row {
-		return outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}
+	row := func(topic, tenant string, nulls uint64, inserted ...int64) outbox.Sample {
+		sample := outbox.Sample{Row: outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}}
+		for _, at := range inserted {
+			sample.Oldest = time.Unix(at, 0)
+		}
+		return sample
 	}
-	addresses, lost := Addresses(destinations, []outbox.Row{
-		row("order", "north", 0), row("order", "east", 0), row("order", "north", 0), row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
-		row("nobody's", "", 0), row("nobody's", "x", 0), {Invalid: errors.New("no topic")},
+	addresses, lost := Addresses(destinations, []outbox.Sample{
+		row("order", "north", 0, 9), row("order", "east", 0), row("order", "north", 0, 7), row("order", "north", 0, 8), row("order", "north", 0), row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
+		row("nobody's", "", 0), row("nobody's", "x", 0), {Row: outbox.Row{Invalid: errors.New("no topic")}},
 	})
 	for i, want := range [][]publisher.Address{
 		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},
-		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north"}},
+		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north", Oldest: time.Unix(7, 0)}},
 	} {
 		if !slices.Equal(addresses[i], want) {
 			t.Errorf("destination %d gets %v, want %v", i, addresses[i], want)

@@ -1,7 +1,9 @@
--- Returns the different topics, with the columns that templates name, of the first and the last pending rows.
+-- Returns the different topics, with the times of the oldest and the newest row of each and the columns that templates
+-- name, of the first and the last pending rows.
 -- $1 rows from each end. No locks. Sent only where an index of pending rows exists, of which it reads the ends.
-select distinct * from (
+select {grouped} from (
   (select {sampled} from {table} where {pending} order by {ordering} limit $1)
   union all
   (select {sampled} from {table} where {pending} order by {ordering_back} limit $1)) ends
+group by {groups}
 limit 1000

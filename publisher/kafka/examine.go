@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
@@ -22,6 +23,7 @@ const (
 	checkReplication    = "replication"
 	checkElection       = "unclean_election"
 	checkSize           = "message_size"
+	checkTime           = "message_time"
 	checkIdempotence    = "idempotence"
 )
 
@@ -30,11 +32,12 @@ var _ publisher.Examiner = (*Publisher)(nil)
 // Examine looks at the brokers, the login, the topics and what their acknowledgements are worth; see
 // [publisher.Examiner].
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
-	e := &examination{publisher: p}
+	e := &examination{publisher: p, oldest: map[string]time.Time{}}
 	names := []string{} // not nil, which asks for all topics
 	for _, address := range addresses {
 		if legalTopic(address.Topic) {
 			names = append(names, address.Topic)
+			e.oldest[address.Topic] = address.Oldest
 		} else {
 			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
 		}
@@ -62,6 +65,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 // An examination gathers findings.
 type examination struct {
 	publisher *Publisher
+	oldest    map[string]time.Time // by topic: when the first row that waits for it was inserted
 	publisher.Findings
 }
 

@@ -15,7 +15,8 @@ import (
 const resourceTopic = 2
 
 // Settings of a topic that decide what an acknowledgement is worth and which rows it takes.
-var topicSettings = []string{"min.insync.replicas", "unclean.leader.election.enable", "max.message.bytes", "cleanup.policy"}
+var topicSettings = []string{"min.insync.replicas", "unclean.leader.election.enable", "max.message.bytes", "cleanup.policy",
+	timestampType, timestampBefore, timestampDifference, retention}
 
 // settings looks at the topics' settings.
 func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseTopic) {
@@ -71,6 +72,7 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 			e.Well(checkSize, t.Name, found)
 		}
 	}
+	e.times(t.Name, value)
 	if strings.Contains(value["cleanup.policy"], "compact") {
 		e.Warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept", "give each row a key, or set cleanup.policy to delete")
 	}
