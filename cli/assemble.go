@@ -89,7 +89,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 	for _, configured := range c.Destinations {
 		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
 			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout,
-			BlockFailed: configured.OnFailed == config.OnFailedBlock}
+			BlockFailed: configured.OnFailed == config.OnFailedBlock, DedupPrefix: configured.NATS.MsgIDPrefix}
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}

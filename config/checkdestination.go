@@ -18,7 +18,7 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 	used := map[string]bool{}
 	for i, s := range scopes {
 		d := &cfg.Destinations[i]
-		applyProfile(d, s, cfg.Table.Name)
+		applyProfile(d, s)
 		checkPublishing(d, s)
 		checkTLS(d, s)
 		checkCredentials(d, s)
@@ -182,6 +182,12 @@ func checkNATS(d *Destination, s *scope, b Broker, credential string) {
 	}
 	if d.NATS.Mode == NATSCore && d.NATS.Stream != "" {
 		s.bad("NATS_STREAM", "has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+	}
+	if d.NATS.Mode == NATSCore && d.NATS.MsgIDPrefix != "" && !s.origins["NATS_MSG_ID_PREFIX"].inherited {
+		s.bad("NATS_MSG_ID_PREFIX", "has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+	}
+	if strings.ContainsFunc(d.NATS.MsgIDPrefix, func(r rune) bool { return r <= ' ' || r > '~' }) {
+		s.bad("NATS_MSG_ID_PREFIX", "has a blank or a character that is not ASCII; write a name such as shop or shop.eu")
 	}
 	if strings.ContainsAny(d.NATS.Stream, " .*>/\\") {
 		s.bad("NATS_STREAM", "is no name of a stream; those have no space, dot, star, > or slash")

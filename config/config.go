@@ -94,8 +94,8 @@ type Destination struct {
 	PublishURL Secret   `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
 	Topic      string   `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values, {{ and }} for braces"`
 	Profile    string   `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format: plain, cloudevents, debezium (then the topic is outbox.event.{topic} unless given) or phoenix_micro (then the exchange is phoenix_micro unless given)"`
-	// CloudEventsSource is empty unless the profile is cloudevents.
-	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/ and the table's name" desc:"the attribute source of profile cloudevents, a URI reference"`
+	// CloudEventsSource is empty unless the profile is cloudevents and it was given.
+	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE" desc:"the attribute source of profile cloudevents, a URI reference; not set, it names PostgreSQL's system identifier, the database's oid and the table, so that no two services have the same"`
 	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
 	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}; {{ and }} stand for braces"`
 	AMQPMechanism      string        `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or auth_mechanism in the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL" desc:"PLAIN, AMQPLAIN or EXTERNAL; EXTERNAL logs in with the client certificate, OUTBOX_TLS_CERT"`
@@ -162,9 +162,11 @@ const MechanismOAuth = "OAUTHBEARER"
 
 // NATS says how to publish to a NATS server, and holds the credentials for it, at most one of them.
 type NATS struct {
-	Stream   string `envconfig:"NATS_STREAM" unset:"whichever takes the subject" scheme:"nats" desc:"the only stream that may take the rows; those whose subject another one takes are held"`
-	Mode     string `envconfig:"NATS_MODE" default:"jetstream" oneof:"jetstream,core" scheme:"nats" desc:"core publishes without JetStream: then a row counts as relayed when a server has read it, although nothing stores it and nobody may be subscribed"`
-	TLSFirst bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats" desc:"true starts TLS before the server's greeting, for servers with handshake_first"`
+	Stream string `envconfig:"NATS_STREAM" unset:"whichever takes the subject" scheme:"nats" desc:"the only stream that may take the rows; those whose subject another one takes are held"`
+	Mode   string `envconfig:"NATS_MODE" default:"jetstream" oneof:"jetstream,core" scheme:"nats" desc:"core publishes without JetStream: then a row counts as relayed when a server has read it, although nothing stores it and nobody may be subscribed"`
+	// MsgIDPrefix is empty unless it was given.
+	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" unset:"CLUSTER.DATABASE" scheme:"nats" desc:"what Nats-Msg-Id begins with where the row's id is no uuid; not set, PostgreSQL's system identifier and the database's oid. Rows whose ids are equal in one stream are dropped as duplicates"`
+	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats" desc:"true starts TLS before the server's greeting, for servers with handshake_first"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats" desc:"text of a credentials file (JWT and seed); usually as OUTBOX_NATS_CREDS_FILE"`
 	Nkey  Secret `envconfig:"NATS_NKEY" secret:"true" scheme:"nats" group:"nats" desc:"NKey seed"`

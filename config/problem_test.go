@@ -152,6 +152,8 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_TOKEN=hush OUTBOX_NATS_NKEY=hush", `OUTBOX_NATS_TOKEN is a second credential beside OUTBOX_NATS_NKEY; keep one of them`},
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_TLS_FIRST=true", `OUTBOX_NATS_TLS_FIRST="true" has no effect without TLS; write OUTBOX_PUBLISH_URL with nats+tls://`},
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_STREAM=S OUTBOX_NATS_MODE=core", `OUTBOX_NATS_STREAM="S" has no effect while OUTBOX_NATS_MODE is core; remove one of them`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_MSG_ID_PREFIX=shop OUTBOX_NATS_MODE=core", `OUTBOX_NATS_MSG_ID_PREFIX="shop" has no effect while OUTBOX_NATS_MODE is core; remove one of them`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_MSG_ID_PREFIX=café", `OUTBOX_NATS_MSG_ID_PREFIX="café" has a blank or a character that is not ASCII; write a name such as shop or shop.eu`},
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_STREAM=a.b", `OUTBOX_NATS_STREAM="a.b" is no name of a stream; those have no space, dot, star, > or slash`},
 		{"OUTBOX_PUBLISH_URL=nats://u:hush@h OUTBOX_NATS_TOKEN=hush", `OUTBOX_PUBLISH_URL holds a user beside OUTBOX_NATS_TOKEN; keep one of them`},
 

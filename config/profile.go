@@ -8,7 +8,7 @@ import (
 
 // applyProfile fills in what a destination's profile has as a default of its own, and checks what only
 // some of the profiles use.
-func applyProfile(d *Destination, s *scope, table string) {
+func applyProfile(d *Destination, s *scope) {
 	fallback := func(key string, into *string, value string) {
 		if o := s.origins[key]; !o.given {
 			o.text, *into = value, value
@@ -22,8 +22,6 @@ func applyProfile(d *Destination, s *scope, table string) {
 		if b, err := ParseBroker(d.PublishURL.value); err == nil && b.Family == FamilyAMQP {
 			fallback("AMQP_EXCHANGE", &d.AMQPExchange, "phoenix_micro")
 		}
-	case ProfileCloudEvents:
-		fallback("CLOUDEVENTS_SOURCE", &d.CloudEventsSource, "/"+url.PathEscape(table))
 	}
 	if source := d.CloudEventsSource; source != "" {
 		if _, err := url.Parse(source); err != nil || strings.ContainsFunc(source, func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }) {

@@ -17,7 +17,7 @@ func TestProfileDefaults(t *testing.T) {
 		"phoenix on kafka":  {[]string{"OUTBOX_PROFILE=phoenix_micro"}, "{topic}", "", ""},
 		"phoenix on amqp":   {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h"}, "{topic}", "phoenix_micro", ""},
 		"phoenix, exchange": {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_EXCHANGE="}, "{topic}", "", ""},
-		"cloudevents":       {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_TABLE=shop.out box"}, "{topic}", "", "/shop.out%20box"},
+		"cloudevents":       {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_TABLE=shop.out box"}, "{topic}", "", ""},
 		"source":            {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_CLOUDEVENTS_SOURCE=https://shop/orders"}, "{topic}", "", "https://shop/orders"},
 	} {
 		cfg, err := parse(append(append([]string{}, minimal...), c.env...), true)

@@ -22,19 +22,19 @@ const (
 
 // database examines the server, the table and the replicas, and returns rows that have the topics of what
 // is pending.
-func (d *Doctor) database(ctx context.Context, r *Report) []outbox.Sample {
+func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	work, err := d.Pool.Acquire(ctx)
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(variableURL, err))
-		return nil
+		return nil, nil
 	}
 	defer work.Release()
 	s, err := look(ctx, work.Conn())
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(variableURL, err))
-		return nil
+		return nil, nil
 	}
 	r.add(areaDatabase, "", s.findings(work.Conn().Config().Host)...)
 	direct, err := d.Connect(ctx)
@@ -50,7 +50,7 @@ func (d *Doctor) database(ctx context.Context, r *Report) []outbox.Sample {
 	if table != nil && direct != nil {
 		r.add(areaReplicas, "", d.replicas(ctx, direct, table)...)
 	}
-	return rows
+	return table, rows
 }
 
 // server is what one connection shows of the server behind it.

@@ -27,6 +27,7 @@ type Doctor struct {
 	Certificates *Certificates          // those that the connections show
 	Settings     []publisher.Finding    // about the configuration, found before
 	Secure       map[string][]Transport // how the connections to each destination are protected, by its name
+	Deduplicates map[string]bool        // whether a destination's broker drops messages by their ids, by its name
 }
 
 // Areas of what was examined.
@@ -52,13 +53,13 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 	if len(d.Settings) == 0 {
 		r.add(areaSettings, "", ok("settings", "", "nothing in the settings contradicts itself"))
 	}
-	rows := d.database(ctx, &r)
-	d.destinations(ctx, &r, rows)
+	table, rows := d.database(ctx, &r)
+	d.destinations(ctx, &r, table, rows)
 	return r
 }
 
 // destinations examines all brokers at once, each within its time.
-func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Sample) {
+func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Table, rows []outbox.Sample) {
 	addresses, lost := relay.Addresses(d.Destinations, rows)
 	found := make([][]publisher.Finding, len(d.Destinations))
 	var group sync.WaitGroup
@@ -72,6 +73,9 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, rows []outbox.Samp
 	group.Wait()
 	for i, to := range d.Destinations {
 		r.add(areaDestination, to.Name, found[i]...)
+		if d.Deduplicates[to.Name] && table != nil {
+			r.add(areaDestination, to.Name, messageIDs(table.IDForm(), to.DedupPrefix)...)
+		}
 		for _, transport := range d.Secure[to.Name] {
 			r.add(areaDestination, to.Name, transport.findings()...)
 		}

@@ -47,13 +47,19 @@ func streamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") 
 // create makes a stream for the subject. It drops next to no duplicates, so that they can be counted.
 func (b *natsBroker) create(t testing.TB, topic string) {
 	t.Helper()
-	config := jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{topic}, Replicas: b.replicas,
-		Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond}
-	_, err := b.js.CreateStream(t.Context(), config)
+	b.stream(t, topic, topic, 100*time.Millisecond)
+}
+
+// stream makes the stream of a topic for a subject, with a duplicate window.
+func (b *natsBroker) stream(t testing.TB, topic, subject string, window time.Duration) jetstream.Stream {
+	t.Helper()
+	config := jetstream.StreamConfig{Name: streamOf(topic), Subjects: []string{subject}, Replicas: b.replicas,
+		Storage: jetstream.FileStorage, Duplicates: window}
+	made, err := b.js.CreateStream(t.Context(), config)
 	// With the account's last stream the server removes the directory in which it may be making the next one.
 	const storeFailed = 10049
 	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && t.Context().Err() == nil; {
-		_, err = b.js.CreateStream(t.Context(), config)
+		made, err = b.js.CreateStream(t.Context(), config)
 	}
 	if err != nil {
 		t.Fatalf("create stream %s: %v", topic, err)
@@ -63,6 +69,7 @@ func (b *natsBroker) create(t testing.TB, topic string) {
 		defer cancel()
 		_ = b.js.DeleteStream(ctx, streamOf(topic)) // its server may be gone
 	})
+	return made
 }
 
 func (b *natsBroker) try(t testing.TB, topic string) error {

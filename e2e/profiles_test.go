@@ -67,8 +67,9 @@ func testProfile(t *testing.T, b broker, profile string) {
 		t.Fatalf("drain: status %d: %s", code, problems)
 	}
 	var messages []string
+	places := strings.NewReplacer(ours, "TOPIC", outbox.identity(), "CLUSTER.DATABASE", outbox.Name, "SCHEMA")
 	for _, d := range b.received(t, topic) {
-		messages = append(messages, strings.ReplaceAll(d.golden(b.name(), profile), ours, "TOPIC"))
+		messages = append(messages, places.Replace(d.golden(b.name(), profile)))
 	}
 	slices.Sort(messages)
 	got := strings.Join(messages, "\n")

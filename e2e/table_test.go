@@ -63,6 +63,13 @@ func (tb *table) insert(topic string, from, n, keys int) {
 	}
 }
 
+// identity names the server and the database, as message ids do.
+func (tb *table) identity() string {
+	tb.t.Helper()
+	return pgtest.Value[string](tb.t, tb.Schema, `select (select system_identifier from pg_control_system()) || '.' || oid
+		from pg_database where datname = current_database()`)
+}
+
 // count counts the rows for which a condition holds.
 func (tb *table) count(condition string, args ...any) int {
 	tb.t.Helper()

@@ -16,6 +16,8 @@ import (
 // relation is what the catalogue says about the configured table.
 type relation struct {
 	oid       string
+	database  string // its oid
+	cluster   string // the system identifier of the server, empty where this role may not read it
 	schema    string
 	name      string
 	role      string
@@ -55,7 +57,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers)
+		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &r.database)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
 			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
@@ -78,6 +80,9 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 	}
 	if err := r.readIndexes(ctx, conn); err != nil {
 		return nil, fmt.Errorf("read indexes: %w", err)
+	}
+	if err := r.readCluster(ctx, conn); err != nil {
+		return nil, fmt.Errorf("read the server's system identifier: %w", err)
 	}
 	return r, nil
 }

@@ -91,13 +91,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	row.Position.rank = a.text(values[atRank])
 	message := &row.Message
 	message.ID = t.idText(values[atID], a)
-	message.DedupID = message.ID
-	if t.prefix != "" {
-		a.grow(len(t.prefix) + len(message.ID))
-		start := len(a.chunk)
-		a.chunk = append(append(a.chunk, t.prefix...), message.ID...)
-		message.DedupID = asString(a.chunk[start:len(a.chunk):len(a.chunk)])
-	}
+	message.Source = t.source
 	message.Topic = a.text(values[atTopic])
 	if values[atTopic] == nil {
 		row.Invalid = errNullTopic
@@ -128,6 +122,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	if v := values[atInserted]; v != nil {
 		message.Inserted = timeOf(v)
 	}
+	message.DedupID = t.dedupID(message, a)
 	if v := values[atWaited]; v != nil {
 		row.Retried = true
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond

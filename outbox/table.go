@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"net/url"
 	"reflect"
 
 	"github.com/jackc/pgx/v5"
@@ -21,6 +22,7 @@ type Table struct {
 	oid     string
 	config  Config
 	role    string // that reads and writes it
+	source  string // [publisher.Message.Source] of every row
 	prefix  string // of a message's dedup id, for ids that are not unique everywhere
 	idOID   uint32 // of the elements of an array of ids
 	rowOID  uint32 // of the elements of an array of identities
@@ -80,8 +82,9 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *T
 	if m.apart {
 		t.rowOID = oidText
 	}
+	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.name.String())
 	if m.id.oid != oidUUID {
-		t.prefix = t.name.String() + "/"
+		t.prefix = relation.origin() + "/" + t.name.String() + "/"
 	}
 	t.prepare(t.name)
 	return t

@@ -17,7 +17,7 @@ import (
 //   - AMQP: application properties, which are the headers of AMQP 0-9-1, named cloudEvents:id and so on,
 //     the one form that version 1.0.2 of the binding has; datacontenttype is the property content_type.
 //
-// id is the row's id, type its topic, source is configured, time is when the row was inserted, and
+// id is the row's id, type its topic, source is configured or else where the row is from, time is when the row was inserted, and
 // partitionkey its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute
 // NAME, except for id and specversion. Its other headers travel as they are.
 //
@@ -39,6 +39,10 @@ func cloudEvents(broker Broker, source string) Profile {
 		contentType := m.ContentType()
 		if strings.HasPrefix(strings.ToLower(contentType), "application/cloudevents") {
 			return structured(m, broker, contentType)
+		}
+		source := source
+		if source == "" {
+			source = m.Source
 		}
 		e := event{attributes: make([]publisher.Header, 0, 8)}
 		e.attributes = append(e.attributes, publisher.Header{Name: "specversion", Value: "1.0"}, publisher.Header{Name: "id", Value: m.ID},

@@ -36,7 +36,7 @@ const (
 
 // Options are what the profiles need besides the row.
 type Options struct {
-	Source     string // of cloudevents: a URI reference
+	Source     string // of cloudevents: a URI reference; empty takes each message's own
 	Tombstones bool   // of debezium on Kafka: a NULL payload is a null value, not an empty one
 }
 

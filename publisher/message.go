@@ -7,8 +7,12 @@ import (
 
 // A Message is one row of the outbox, ready to be sent. Its slices are read-only.
 type Message struct {
-	ID       string // text form of the row's id; the message id on the wire
-	DedupID  string // what JetStream takes as Nats-Msg-Id: unique over everything in a stream
+	ID string // text form of the row's id; the message id on the wire
+	// DedupID is what JetStream takes as Nats-Msg-Id, unique over everything in a stream: an id that is a uuid, or else
+	// an identity of the database, which holds no slash, and behind a slash what is unique there.
+	DedupID string
+	// Source says where the row is from, as a URI reference: /DATABASE/SCHEMA.TABLE.
+	Source   string
 	Topic    string // Kafka topic, NATS subject or AMQP routing key, never checked before
 	Exchange string // AMQP exchange; empty leaves it to the publisher, as do all that are not AMQP
 	Key      []byte // ordering key; nil is no key and no order, an empty slice is a key

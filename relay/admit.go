@@ -81,9 +81,7 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
 	if err := r.destination.address(r.Row); err != nil {
 		r.Invalid = err
 	}
-	if !d.single() {
-		r.Message.DedupID += "/" + r.destination.Name
-	}
+	r.destination.identify(&r.Message, d.single())
 	if b != nil && b.blamed == r.ID() {
 		r.unknown = b.unknown
 		if !d.keepAttempts {

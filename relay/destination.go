@@ -19,14 +19,17 @@ type Destination struct {
 	Exchange  *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
 	// the row's own topic, and the number of the coming try.
-	Profile        func(m *publisher.Message, attempt int64) error
+	Profile func(m *publisher.Message, attempt int64) error
+	// DedupPrefix, when not empty, stands for the database's identity in the messages' dedup ids.
+	DedupPrefix    string
 	MaxAttempts    int64 // refused publishes until the row fails
 	BackoffMin     time.Duration
 	BackoffMax     time.Duration
 	PublishTimeout time.Duration
 	BlockFailed    bool // a row that failed blocks its key until it is retried or discarded
 
-	complaint complaint
+	complaint  complaint
+	duplicated map[string]struct{} // streams whose unexpected duplicates were told; only the dispatch touches it
 }
 
 // takes reports whether a row of this topic goes to d.
@@ -135,6 +138,18 @@ func (d *Destination) address(row *outbox.Row) error {
 	}
 	row.Message.Topic = topic
 	return nil
+}
+
+// identify gives a message the dedup id that it has at this destination. single says that there is no other one.
+func (d *Destination) identify(m *publisher.Message, single bool) {
+	if d.DedupPrefix != "" {
+		if _, rest, found := strings.Cut(m.DedupID, "/"); found { // a uuid has no prefix
+			m.DedupID = d.DedupPrefix + "/" + rest
+		}
+	}
+	if !single {
+		m.DedupID += "/" + d.Name
+	}
 }
 
 // render returns the template's text for a row that still has its own topic.

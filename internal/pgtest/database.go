@@ -1,0 +1,41 @@
+package pgtest
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// NewDatabase makes another database on the same server, of which the schema public is the test's. It goes when the test ends.
+func NewDatabase(t testing.TB) *Schema {
+	t.Helper()
+	s := New(t)
+	name := "t_" + strings.ToLower(rand.Text()[:12])
+	s.Exec(t, "create database "+name)
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if _, err := s.Pool.Exec(ctx, "drop database "+name+" with (force)"); err != nil {
+			t.Errorf("drop database %s: %v", name, err)
+		}
+	})
+	u, err := url.Parse(s.URL)
+	if err != nil {
+		t.Fatal("TEST_DATABASE_URL is not a URL")
+	}
+	u.Path = "/" + name
+	query := u.Query()
+	query.Set("search_path", "public")
+	u.RawQuery = query.Encode()
+	d := &Schema{URL: u.String(), Name: "public"}
+	if d.Pool, err = pgxpool.New(t.Context(), d.URL); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Pool.Close)
+	return d
+}

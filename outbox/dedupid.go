@@ -1,0 +1,81 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"strconv"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// readCluster asks for the system identifier, which initdb draws, and which standbys and physical copies share. A server that does
+// not tell it, since the right was revoked or it has no such thing, is one without.
+func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
+	err := conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
+		return nil
+	}
+	return err
+}
+
+// passing reports whether an error of the server says nothing about the next time: then the identity must not be taken for one
+// without a part, or two replicas would give a row two ids. Classes as in PostgreSQL's manual, appendix A: connection,
+// transaction rollback, resources, operator intervention.
+func passing(code string) bool {
+	for _, class := range []string{"08", "25", "40", "53", "57"} {
+		if strings.HasPrefix(code, class) {
+			return true
+		}
+	}
+	return false
+}
+
+// origin names the database among all: SYSTEM.DATABASE, of which the first part may be missing.
+func (r *relation) origin() string {
+	if r.cluster == "" {
+		return r.database
+	}
+	return r.cluster + "." + r.database
+}
+
+// dedupID returns what a broker recognises a row by. A uuid will do. Other ids are numbered alike in every
+// database, and again from 1 in a table that was emptied: the identity and the time of insert tell those apart.
+func (t *Table) dedupID(message *publisher.Message, a *arena) string {
+	if t.prefix == "" {
+		return message.ID
+	}
+	const digits = 20
+	a.grow(len(t.prefix) + len(message.ID) + len("@") + digits)
+	start := len(a.chunk)
+	a.chunk = append(append(a.chunk, t.prefix...), message.ID...)
+	if !message.Inserted.IsZero() {
+		a.chunk = strconv.AppendInt(append(a.chunk, '@'), message.Inserted.UnixMicro(), 10)
+	}
+	return asString(a.chunk[start:len(a.chunk):len(a.chunk)])
+}
+
+// An IDForm says how a message's dedup id is made.
+type IDForm struct {
+	UUID    bool // it is the row's id
+	Cluster bool // it names the server, not just the database's number there
+	Timed   bool // it holds the time of insert, as far as rows have one
+	Example string
+}
+
+// IDForm tells how the dedup ids of the table's rows are made.
+func (t *Table) IDForm() IDForm {
+	f := IDForm{UUID: t.prefix == "", Timed: t.mapping.inserted != nil, Example: t.prefix + "1"}
+	f.Cluster = strings.Contains(strings.SplitN(t.prefix, "/", 2)[0], ".")
+	switch {
+	case f.UUID:
+		f.Example = "123e4567-e89b-12d3-a456-426614174000"
+	case f.Timed:
+		f.Example += "@1767225600000000"
+	}
+	return f
+}
