@@ -75,10 +75,25 @@ type Error struct {
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
+// A Duplicate is the answer for a message that was not stored, because the broker says that it holds it already: it goes by
+// the message's id. After a publish without an answer that is an acceptance like any other, and [ClassOf] calls it [Accepted].
+// Otherwise another message has the same id, and the row is lost unless somebody is told.
+type Duplicate struct {
+	Stream string // that holds a message with this id
+	Remedy string // what to do if nobody has sent this message before
+}
+
+func (d *Duplicate) Error() string {
+	return fmt.Sprintf("the stream %s holds a message with this id already and has not stored this one: %s", d.Stream, d.Remedy)
+}
+
 // ClassOf returns the class of an answer. An error that no publisher has classified is Ambiguous:
 // then nothing is lost and nothing spent.
 func ClassOf(err error) Class {
 	if err == nil {
+		return Accepted
+	}
+	if _, ok := errors.AsType[*Duplicate](err); ok {
 		return Accepted
 	}
 	if e, ok := errors.AsType[*Error](err); ok {

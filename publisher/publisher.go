@@ -13,7 +13,7 @@ import "context"
 type Publisher interface {
 	// Publish returns once the broker has answered for every message, or ctx has ended: one error
 	// for each message, in the order given. nil means that the broker has durably accepted the
-	// message; [ClassOf] tells what any other answer means.
+	// message, and so does a [*Duplicate]; [ClassOf] tells what any other answer means.
 	//
 	// Of each ordering key the accepted messages are a prefix of those given, also when the key's
 	// messages go to several topics: behind one that was not accepted the key's others are

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -16,6 +17,7 @@ func (d *dispatch) answer(to *destination, worker int, rows []*row, errs []error
 	a.settleHold()
 	to.queues[worker].unpop(a.again)
 	d.metrics.published(to.Destination, len(rows), a.counts)
+	d.metrics.unexpectedDuplicates(to.Destination, a.unexpected)
 	if d.stopping {
 		d.stop()
 	}
@@ -31,6 +33,8 @@ type answers struct {
 	down   error  // the last answer that says nothing can be published to the destination
 	reason cause
 	alive  bool // an answer shows that the broker answers
+
+	unexpected int // duplicates of rows that were not sent before
 }
 
 func (a *answers) one(r *row, err error, alone bool) {
@@ -43,6 +47,9 @@ func (a *answers) one(r *row, err error, alone bool) {
 	switch class {
 	case publisher.Accepted:
 		a.alive = true
+		if d, ok := errors.AsType[*publisher.Duplicate](err); ok {
+			a.duplicate(r, d)
+		}
 		a.accepted(r)
 	case publisher.NotAttempted:
 		a.requeue(r)
@@ -58,6 +65,7 @@ func (a *answers) one(r *row, err error, alone bool) {
 		a.held(r, causeUnavailable, err)
 	default:
 		r.unknown++
+		a.sent.noteUnknown(r)
 		if alone && r.unknown > aloneAfter {
 			a.isolated(r, err)
 			return
@@ -75,6 +83,7 @@ func (d *dispatch) member(r *row) bool {
 
 func (a *answers) accepted(r *row) {
 	a.to.accepted++
+	a.sent.noteAccepted(r)
 	a.settle = append(a.settle, r)
 	a.leaveLane(r)
 	if a.ordinal && !r.key.keyless {

@@ -32,6 +32,7 @@ type dispatch struct {
 	lanes    map[key]*lane // where each key's rows are under way, when there are several destinations
 	void     bool          // rows in the queues have become void
 	latest   latest
+	sent     sent
 	before   func(p, q outbox.Position) bool // in table order
 	walked   outbox.Position                 // the last one taken
 	leftOut  *leftOut
@@ -76,7 +77,7 @@ type refusal struct {
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: shards{total: total, inFlight: make([]int, total), leaving: map[int]time.Time{}}}
+		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: newShards(total)}
 	for i, configured := range destinations {
 		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers), hold: hold{index: -1}}
 		for worker := range to.queues {

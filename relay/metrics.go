@@ -16,8 +16,8 @@ import (
 // start, and what happens to rows is counted once for each batch. Only a histogram's series begins with its first
 // value: OpenTelemetry has no way to export an empty one.
 type metrics struct {
-	relayedRows, errorRows, failedRows, violations, republished, takeovers, wakeups metric.Int64Counter
-	latency, stages, batchRows                                                      metric.Float64Histogram
+	relayedRows, errorRows, failedRows, violations, republished, duplicates, takeovers, wakeups metric.Int64Counter
+	latency, stages, batchRows                                                                  metric.Float64Histogram
 
 	destinations map[*Destination]labels
 	stageLabels  map[string]metric.MeasurementOption
@@ -91,6 +91,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	m.failedRows = counter("rows_failed", "Rows that failed for good, by reason.")
 	m.violations = counter("order_violations", "Rows that were committed after a younger row of their key had been relayed.")
 	m.republished = counter("republished", "Rows that were published again because the outcome of the last publish is unknown.")
+	m.duplicates = counter("unexpected_duplicates", "Rows that a broker dropped as duplicates although they were never sent, and that count as relayed.")
 	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
 	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
 	m.latency = histogram("relay_latency", "s", "Time from a row's insert to its settled acknowledgement.",
@@ -106,6 +107,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 		l := labels{destination: label("destination", d.Name), errors: map[publisher.Class]metric.MeasurementOption{},
 			failed: map[string]metric.MeasurementOption{}, held: map[cause]metric.MeasurementOption{}}
 		m.relayedRows.Add(ctx, 0, l.destination)
+		m.duplicates.Add(ctx, 0, l.destination)
 		for _, class := range errorClasses {
 			l.errors[class] = label("destination", d.Name, "class", class.String())
 			m.errorRows.Add(ctx, 0, l.errors[class])
@@ -170,6 +172,12 @@ func (m *metrics) failed(d *Destination, class publisher.Class) {
 }
 
 func (m *metrics) orderViolations(n int64) { m.violations.Add(context.Background(), n) }
+
+func (m *metrics) unexpectedDuplicates(d *Destination, n int) {
+	if n > 0 {
+		m.duplicates.Add(context.Background(), int64(n), m.destinations[d].destination)
+	}
+}
 
 func (m *metrics) tookOver(shards int) { m.takeovers.Add(context.Background(), int64(shards)) }
 

@@ -15,6 +15,11 @@ type shards struct {
 	reading  owner.Set // of these from the read that is under way: they were active when it began, and ever since
 	inFlight []int
 	leaving  map[int]time.Time // since when these are to be given back
+	since    []time.Time       // when each came to us
+}
+
+func newShards(total int) shards {
+	return shards{total: total, inFlight: make([]int, total), leaving: map[int]time.Time{}, since: make([]time.Time, total)}
 }
 
 // own takes note of the shards to relay from now on. Those that are new are walked from the beginning. Of a shard
@@ -25,6 +30,9 @@ func (d *dispatch) own(set owner.Set) {
 	if won != (owner.Set{}) {
 		d.rewind = true
 		d.metrics.tookOver(won.Len())
+		for _, shard := range won.Shards() {
+			d.shards.since[shard] = time.Now()
+		}
 	}
 	d.shards.active = set
 	d.shards.reading = d.shards.reading.Without(lost)

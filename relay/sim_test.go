@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
@@ -29,6 +30,7 @@ type sim struct {
 	loop         *loop        // the one that was started last
 	wakes        chan string  // of that one
 	log          io.Writer    // of the loops
+	meter        metric.Meter // of the loops
 }
 
 type deaf struct{}
@@ -37,7 +39,7 @@ func (deaf) Up() bool   { return false }
 func (deaf) Sleep(bool) {}
 
 func newSim(t testing.TB) *sim {
-	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond}
+	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{}, limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
@@ -56,7 +58,7 @@ func (s *sim) start() (stop func()) {
 
 // startOn runs an engine on a table until cancel; done is closed when it has ended.
 func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
-	m, err := newMetrics(noop.Meter{}, s.destinations)
+	m, err := newMetrics(s.meter, s.destinations)
 	if err != nil {
 		s.t.Fatal(err)
 	}

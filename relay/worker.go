@@ -60,7 +60,7 @@ func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []erro
 	ctx, span := w.span(ctx)
 	errs := w.destination.Publisher.Publish(ctx, w.messages)
 	for _, err := range errs {
-		if err != nil {
+		if publisher.ClassOf(err) != publisher.Accepted {
 			span.SetStatus(codes.Error, publisher.ShortOf(err))
 			break
 		}

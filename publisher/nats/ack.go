@@ -12,6 +12,7 @@ type ack struct {
 	unheard   bool      // nobody listens on the subject, so no stream does
 	refusal   *apiError // the stream did not take the message
 	duplicate bool      // the stream had it already
+	stream    string    // of a duplicate: the stream that says so
 	batch     string    // of a commit: the atomic batch that was stored
 	count     int       // and how many messages it has
 }
@@ -29,52 +30,55 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 		unheard := m.Header.Get("Status") == "503"
 		return ack{unheard: unheard}, unheard
 	}
-	if duplicate, ok := plainAck(m.Data); ok {
-		return ack{duplicate: duplicate}, true
+	if stream, duplicate, ok := plainAck(m.Data); ok {
+		if duplicate {
+			a = ack{duplicate: true, stream: string(stream)}
+		}
+		return a, true
 	}
 	return parseAck(m.Data)
 }
 
 // plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
 // {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true behind it.
-func plainAck(data []byte) (duplicate, ok bool) {
-	rest, ok := plainString(data, `{"stream":"`)
-	if !ok || len(rest) == len(data)-len(`{"stream":""`) {
-		return false, false
+func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
+	stream, rest, ok := plainString(data, `{"stream":"`)
+	if !ok || len(stream) == 0 {
+		return nil, false, false
 	}
-	if after, ok := plainString(rest, `,"domain":"`); ok {
+	if _, after, ok := plainString(rest, `,"domain":"`); ok {
 		rest = after
 	}
 	if rest, ok = bytes.CutPrefix(rest, []byte(`,"seq":`)); !ok {
-		return false, false
+		return nil, false, false
 	}
 	digits := 0
 	for digits < len(rest) && rest[digits] >= '0' && rest[digits] <= '9' {
 		digits++
 	}
 	if digits == 0 || digits > 19 || rest[0] == '0' {
-		return false, false
+		return nil, false, false
 	}
 	rest = rest[digits:]
 	duplicate = string(rest) == `,"duplicate": true}`
-	return duplicate, duplicate || string(rest) == `}`
+	return stream, duplicate, duplicate || string(rest) == `}`
 }
 
 // plainString cuts the prefix and the JSON string that follows, if that needs no decoding.
-func plainString(data []byte, prefix string) (rest []byte, ok bool) {
+func plainString(data []byte, prefix string) (text, rest []byte, ok bool) {
 	data, ok = bytes.CutPrefix(data, []byte(prefix))
 	if !ok {
-		return nil, false
+		return nil, nil, false
 	}
 	for i, c := range data {
 		switch {
 		case c == '"':
-			return data[i+1:], true
+			return data[:i], data[i+1:], true
 		case c < ' ', c == '\\':
-			return nil, false
+			return nil, nil, false
 		}
 	}
-	return nil, false
+	return nil, nil, false
 }
 
 // parseAck reads any answer of JetStream.
@@ -93,5 +97,5 @@ func parseAck(data []byte) (a ack, ok bool) {
 	if answer.Error != nil {
 		return ack{refusal: answer.Error}, true
 	}
-	return ack{duplicate: answer.Duplicate, batch: answer.Batch, count: answer.Count}, answer.Stream != ""
+	return ack{duplicate: answer.Duplicate, stream: answer.Stream, batch: answer.Batch, count: answer.Count}, answer.Stream != ""
 }

@@ -2,6 +2,7 @@ package nats
 
 import (
 	"testing"
+	"unicode/utf8"
 
 	"github.com/nats-io/nats.go"
 )
@@ -17,7 +18,8 @@ func TestReadAck(t *testing.T) {
 	}{
 		{"stored", nil, `{"stream":"ORDERS","seq":1}`, true, ack{}},
 		{"stored in a domain", nil, `{"stream":"ORDERS","domain":"hub","seq":18446744073709551615}`, true, ack{}},
-		{"duplicate", nil, `{"stream":"ORDERS","seq":42,"duplicate": true}`, true, ack{duplicate: true}},
+		{"duplicate", nil, `{"stream":"ORDERS","seq":42,"duplicate": true}`, true, ack{duplicate: true, stream: "ORDERS"}},
+		{"duplicate in a stream with an odd name", nil, `{"stream":"a\u00e4","seq":42,"duplicate":true}`, true, ack{duplicate: true, stream: "aä"}},
 		{"batch", nil, `{"stream":"ORDERS","seq":42,"batch":"b","count":7}`, true, ack{batch: "b", count: 7}},
 		{"with other fields", nil, ` {"seq": 7, "stream": "ORDERS", "val": "3"}`, true, ack{}},
 		{"refused", nil, `{"error":{"code":400,"err_code":10054,"description":"too large"},"stream":"ORDERS","seq":0}`, true,
@@ -38,7 +40,7 @@ func TestReadAck(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, ok := readAck(&nats.Msg{Header: test.header, Data: []byte(test.body)})
-			if ok != test.ok || got.unheard != test.want.unheard || got.duplicate != test.want.duplicate ||
+			if ok != test.ok || got.unheard != test.want.unheard || got.duplicate != test.want.duplicate || test.want.duplicate && got.stream != test.want.stream ||
 				got.batch != test.want.batch || got.count != test.want.count || (got.refusal == nil) != (test.want.refusal == nil) {
 				t.Fatalf("read as %+v, %t; want %+v, %t", got, ok, test.want, test.ok)
 			}
@@ -59,11 +61,11 @@ func FuzzPlainAck(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		duplicate, ok := plainAck(data)
+		stream, duplicate, ok := plainAck(data)
 		if !ok {
 			return
 		}
-		if a, ok := parseAck(data); !ok || a.refusal != nil || a.duplicate != duplicate {
+		if a, ok := parseAck(data); !ok || a.refusal != nil || a.duplicate != duplicate || utf8.Valid(stream) && a.stream != string(stream) {
 			t.Errorf("%q is an acceptance for the quick reader and %+v, %t for the full one", data, a, ok)
 		}
 	})
@@ -75,7 +77,7 @@ func TestPlainAckIsQuick(t *testing.T) {
 		`{"stream":"ORDERS","seq":1}`, `{"stream":"Bestellungen-ä","domain":"hub","seq":123456}`,
 		`{"stream":"ORDERS","seq":42,"duplicate": true}`,
 	} {
-		if _, ok := plainAck([]byte(data)); !ok {
+		if _, _, ok := plainAck([]byte(data)); !ok {
 			t.Errorf("%s is not recognised", data)
 		}
 	}

@@ -73,11 +73,20 @@ var meanings = map[int]meaning{
 // beyond it a server says "store failed", as if the stream were full.
 const recordLimit = 32 << 20
 
-// answer returns the message's answer, nil if it was accepted.
+// sharedIDs is what to do about a duplicate that was not sent before.
+const sharedIDs = "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own or, " +
+	"for ids that are not uuids, an OUTBOX_NATS_MSG_ID_PREFIX of its own"
+
+// accepted reports whether the stream has the message.
+func accepted(err error) bool { return err == nil || publisher.ClassOf(err) == publisher.Accepted }
+
+// answer returns the message's answer, nil if it was stored.
 func (a ack) answer(m *publisher.Message) error {
 	switch {
 	case a.unheard:
 		return noStream(m.Topic)
+	case a.duplicate:
+		return &publisher.Duplicate{Stream: a.stream, Remedy: sharedIDs}
 	case a.refusal == nil:
 		return nil
 	}

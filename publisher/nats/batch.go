@@ -13,12 +13,13 @@ type batch struct {
 	messages []publisher.Message
 	errs     []error
 	state    []state
-	next     []int32 // the following message of the same key, or -1
-	rest     []int32 // how many of its key there are from it on; 0 when it has to go alone
-	due      []int32 // messages whose key's last one was just accepted: they leave first
-	cursor   int     // messages from here on have not had their turn
-	waiting  int     // messages sent and not answered
-	stranger bool    // something that is no stream has answered
+	next     []int32            // the following message of the same key, or -1
+	rest     []int32            // how many of its key there are from it on; 0 when it has to go alone
+	due      []int32            // messages whose key's last one was just accepted: they leave first
+	cursor   int                // messages from here on have not had their turn
+	waiting  int                // messages sent and not answered
+	stranger bool               // something that is no stream has answered
+	resent   map[int32]struct{} // messages that this call has sent before, in a run of which the outcome is open
 
 	seed maphash.Seed
 	tail map[uint64]int32 // the last message of each key so far, by the key's hash
@@ -41,6 +42,7 @@ func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
 	b.state, b.next, b.rest, b.due = b.state[:0], b.next[:0], b.rest[:0], b.due[:0]
 	b.cursor, b.waiting, b.stranger = 0, 0, false
+	clear(b.resent)
 	for i := range messages {
 		b.next, b.rest = append(b.next, -1), append(b.rest, 1)
 		if messages[i].Key == nil {
@@ -81,13 +83,23 @@ func (b *batch) turn() (int32, bool) {
 	return 0, false
 }
 
+// again notes that messages are sent a second time in this call, so that the stream may have them.
+func (b *batch) again(messages []int32) {
+	if b.resent == nil {
+		b.resent = map[int32]struct{}{}
+	}
+	for _, i := range messages {
+		b.resent[i] = struct{}{}
+	}
+}
+
 // answer settles a message. If it was accepted, the next of its key may leave.
 func (b *batch) answer(i int32, err error) {
 	if b.state[i] == sent {
 		b.waiting--
 	}
 	b.state[i], b.errs[i] = done, err
-	if n := b.next[i]; err == nil && n >= 0 && b.state[n] == behind {
+	if n := b.next[i]; n >= 0 && accepted(err) && b.state[n] == behind {
 		b.state[n] = head
 		b.due = append(b.due, n)
 	}
@@ -210,6 +222,7 @@ func (l *lane) deny(b *batch) {
 		l.link.streams.close()
 	}
 	if l.run.has(b, subjects) {
+		b.again(l.run.messages)
 		l.undo(b)
 	}
 	b.deny(subjects)

@@ -119,8 +119,11 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 	if ack.unheard {
 		err = l.unheard(b.messages[i].Topic)
 	}
+	if _, resent := b.resent[i]; resent && ack.duplicate {
+		err = nil
+	}
 	b.answer(i, err)
-	if err == nil {
+	if accepted(err) {
 		l.single(b, i, ack)
 	}
 }

@@ -127,7 +127,7 @@ func (b *Broker) take(ctx context.Context, messages []publisher.Message) []error
 		if stored {
 			b.received = append(b.received, clone(messages[i:i+1])...)
 		}
-		if answers[i] = err; err != nil && m.Key != nil {
+		if answers[i] = err; m.Key != nil && publisher.ClassOf(err) != publisher.Accepted {
 			blocked[string(m.Key)] = true
 		}
 	}

@@ -167,11 +167,15 @@ func (j *journal) record(messages []publisher.Message, answers []error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	for i := range messages {
+		e := j.entries[messages[i].ID]
+		if duplicate, ok := errors.AsType[*publisher.Duplicate](answers[i]); ok && e.accepted+e.unknown == 0 {
+			j.t.Errorf("message %d counts as a duplicate and was not sent before: %v", e.number, duplicate)
+		}
 		switch publisher.ClassOf(answers[i]) {
 		case publisher.Accepted:
-			j.entries[messages[i].ID].accepted++
+			e.accepted++
 		case publisher.Ambiguous:
-			j.entries[messages[i].ID].unknown++
+			e.unknown++
 		}
 	}
 }
@@ -182,7 +186,7 @@ func (j *journal) checkPrefix(messages []publisher.Message, answers []error) {
 	stopped := map[string]publisher.Class{}
 	for i := range messages {
 		class := publisher.ClassOf(answers[i])
-		if e, ok := errors.AsType[*publisher.Error](answers[i]); answers[i] != nil && (!ok || e.Short == "" || e.Err == nil) {
+		if e, ok := errors.AsType[*publisher.Error](answers[i]); class != publisher.Accepted && (!ok || e.Short == "" || e.Err == nil) {
 			j.t.Errorf("answer %d is no complete *publisher.Error: %v", i, answers[i])
 		}
 		if messages[i].Key == nil {
