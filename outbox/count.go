@@ -8,8 +8,8 @@ import (
 
 // Counts are the table-level gauges. A nil field was not measured, because no index makes it cheap.
 type Counts struct {
-	Pending, Failed *int64   // capped at CountCap
-	Oldest          *float64 // age of the first pending row in seconds; 0 without one
+	Pending, Scheduled, Failed *int64   // rows that are due, those due later, and those that failed; capped at CountCap
+	Oldest                     *float64 // for how many seconds the first pending row has been due; 0 without one
 }
 
 // CountCap is where counting stops.
@@ -30,6 +30,10 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 	measure(&counts.Pending, t.countPending, number(CountCap))
 	measure(&counts.Failed, t.countFailed, number(CountCap))
 	measure(&oldest, t.oldestPending)
+	measure(&counts.Scheduled, t.countScheduled, number(CountCap)) // last: where few of many are, it takes long
+	if t.countPending != "" && !t.Delays() {
+		counts.Scheduled = new(int64)
+	}
 	if len(values) == 0 {
 		return counts, nil
 	}

@@ -15,7 +15,8 @@ type Row struct {
 	Message  publisher.Message
 	Position Position
 	Shard    int
-	Attempt  int64 // the number of the coming try; NULL reads as 1
+	Attempt  int64     // the number of the coming try; NULL reads as 1
+	Due      time.Time // when it was inserted, or became available if that was later; zero when the table does not say
 	// Retried: a try was refused before, Waited ago by the database's clock. Waited is negative where that clock has been set back
 	// since, or the application has written a later time: then it says nothing.
 	Retried bool
@@ -56,6 +57,7 @@ const (
 	atKey
 	atAttempt
 	atInserted
+	atAvailable
 	atWaited
 	atShard
 	atWriter
@@ -68,7 +70,7 @@ const (
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atWaited, atShard, atWriter, atPlace} {
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == oidBytea {
@@ -121,6 +123,12 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
 	if v := values[atInserted]; v != nil {
 		message.Inserted = timeOf(v)
+		row.Due = message.Inserted
+	}
+	if v := values[atAvailable]; v != nil && !row.Due.IsZero() {
+		if available := timeOf(v); available.After(row.Due) {
+			row.Due = available
+		}
 	}
 	message.DedupID = t.dedupID(message, a)
 	if v := values[atWaited]; v != nil {

@@ -12,15 +12,16 @@ import (
 func (t *Table) prepare(table sql.Table) {
 	m := t.mapping
 	pending, _ := m.pending()
-	due := pending
+	due, scheduled := pending, ""
 	if m.available != nil {
 		available := sql.Quote(m.available.name)
 		due += " and (" + available + " is null or " + available + " <= " + now(m.available) + ")"
+		scheduled = pending + " and " + available + " > " + now(m.available)
 	}
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := map[string]string{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
-		"columns": t.columns(), "pending": pending, "due": due, "not_null": "", "failed": "false",
+		"columns": t.columns(), "pending": pending, "due": due, "scheduled": scheduled, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.inserted), "writer": m.writer,
@@ -87,8 +88,12 @@ func (t *Table) prepare(table sql.Table) {
 	if m.pendingIndex {
 		t.countPending = sql.Text("count_pending.sql", names)
 		names["sampled"], names["grouped"], names["groups"] = m.sampled()
+		if scheduled != "" {
+			t.countScheduled = sql.Text("count_scheduled.sql", names)
+		}
 		t.sampleTopics = sql.Text("sample_topics.sql", names)
 		if m.inserted != nil {
+			names["due_at"] = dueAt(m)
 			t.oldestPending = sql.Text("oldest_pending.sql", names)
 		}
 	}
@@ -114,6 +119,19 @@ func now(c *column) string {
 		return "(now() at time zone 'UTC')"
 	}
 	return "now()"
+}
+
+// dueAt is the expression for the time since which a row that is due could be relayed, of the type of inserted_at.
+func dueAt(m *mapping) string {
+	inserted := sql.Quote(m.inserted.name)
+	if m.available == nil {
+		return inserted
+	}
+	available := sql.Quote(m.available.name)
+	if m.available.oid != m.inserted.oid { // one of them has no time zone, and holds UTC
+		available = "(" + available + " at time zone 'UTC')"
+	}
+	return "greatest(" + inserted + ", " + available + ")"
 }
 
 // rank is the expression that sorts larger priorities first.
@@ -187,6 +205,7 @@ func (t *Table) columns() string {
 		m.key,
 		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
 		or(m.inserted, "null::timestamptz", plain),
+		or(m.available, "null::timestamptz", plain),
 		waited,
 		m.shard(),
 		m.writer,

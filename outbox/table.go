@@ -33,7 +33,8 @@ type Table struct {
 	failedAll, failedSome                             string
 	readKeys, readIDs                                 string
 	settle, settleHere, settleFree, unsettled, refuse string
-	countPending, countFailed, oldestPending          string
+	countPending, countScheduled                      string // empty where no index makes it cheap, as those that follow
+	countFailed, oldestPending                        string
 	drainEnd, drainLeft                               string
 	limits, horizon                                   string
 	sampleTopics                                      string // empty where no index makes it cheap

@@ -94,7 +94,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	m.duplicates = counter("unexpected_duplicates", "Rows that a broker dropped as duplicates although they were never sent, and that count as relayed.")
 	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
 	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
-	m.latency = histogram("relay_latency", "s", "Time from a row's insert to its settled acknowledgement.",
+	m.latency = histogram("relay_latency", "s", "Time from when a row was due, mostly its insert, to its settled acknowledgement.",
 		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
 	m.stages = histogram("stage_duration", "s", "Time that one batch took in a stage: fetch, publish, settle.",
 		0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
@@ -154,8 +154,8 @@ func (m *metrics) relayed(rows []*row, now time.Time) {
 	for i := 0; i < len(rows); {
 		d, n := rows[i].destination.Destination, 0
 		for ; i < len(rows) && rows[i].destination.Destination == d; i++ {
-			if inserted := rows[i].Message.Inserted; !inserted.IsZero() {
-				m.latency.Record(ctx, now.Sub(inserted).Seconds())
+			if due := rows[i].Due; !due.IsZero() {
+				m.latency.Record(ctx, now.Sub(due).Seconds())
 			}
 			n++
 		}

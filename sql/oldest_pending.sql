@@ -1,7 +1,7 @@
--- Returns the age in microseconds of the first pending row in table order, no row when there is none.
+-- Returns for how many microseconds the first pending row in table order has been due, no row when none is.
 -- No locks. Sent only where an index of pending rows exists, of which it reads the head.
-select case when isfinite({inserted_at}) then (extract(epoch from {inserted_now} - {inserted_at}) * 1000000)::bigint end
+select case when isfinite({due_at}) then (extract(epoch from {inserted_now} - {due_at}) * 1000000)::bigint end
 from {table}
-where {pending}
+where {due}
 order by {ordering}
 limit 1
