@@ -3,15 +3,11 @@ package relay
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"go.opentelemetry.io/otel/metric"
 )
 
-// countTimeout bounds what a scrape asks of the database. A gauge that cannot be read disappears.
-const countTimeout = time.Second
-
-// gauges registers the instruments that are read when somebody scrapes.
+// gauges registers the instruments that are read when somebody scrapes. A gauge that cannot be read disappears.
 func (r *Relay) gauges(meter metric.Meter) error {
 	var failure error
 	var all []metric.Observable
@@ -26,7 +22,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
 	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused, is held, or has failed (OUTBOX_ON_FAILED=block).")
 	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted.")
-	pending := gauge("pending_rows", "Rows neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
+	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
+	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001. The same from every replica: aggregate with max.")
 	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
 	owned := gauge("shards_owned", "Shards that this replica holds.")
 	unowned := gauge("shards_unowned", "Shards that nobody holds, as last seen by this replica: aggregate with max.")
@@ -35,7 +32,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	destinationUp := gauge("destination_up", "Whether the broker can be reached and takes messages.")
 	listenerUp := gauge("listener_up", "Whether notifications arrive.")
 	oldest, err := meter.Float64ObservableGauge("oldest_pending_age", metric.WithUnit("s"),
-		metric.WithDescription("Age of the first pending row in table order. The same from every replica: aggregate with max."))
+		metric.WithDescription("How long the first pending row in table order has been due. The same from every replica: aggregate with max."))
 	if err != nil {
 		return fmt.Errorf("metric oldest_pending_age: %w", err)
 	}
@@ -66,11 +63,12 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		if table == nil {
 			return nil
 		}
-		ctx, cancel := context.WithTimeout(ctx, countTimeout)
-		defer cancel()
-		counts, err := table.Count(ctx)
+		counts, err := r.measured.measure(ctx, table)
 		if counts.Pending != nil {
 			o.ObserveInt64(pending, *counts.Pending)
+		}
+		if counts.Scheduled != nil {
+			o.ObserveInt64(scheduled, *counts.Scheduled)
 		}
 		if counts.Failed != nil {
 			o.ObserveInt64(failed, *counts.Failed)

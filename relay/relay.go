@@ -51,6 +51,7 @@ type Relay struct {
 	database *database
 	probes   []*probe
 	wakes    chan string
+	measured tableGauges
 	beat     atomic.Int64  // when the relay last showed that it turns
 	active   atomic.Bool   // the engine runs and looks after the beat itself
 	looks    time.Duration // between two looks at the catalogue, at most
