@@ -32,6 +32,7 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	var settings [3][]byte
 	if deadline, ok := ctx.Deadline(); ok {
 		settings[0] = milliseconds(time.Until(deadline) * 9 / 10)
+		settings[1] = milliseconds(time.Until(deadline) * 8 / 10) // to wait for the table's lock does not tell how long the statement takes
 	}
 	if l.lock > 0 {
 		settings[1] = milliseconds(l.lock)

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -82,6 +83,15 @@ func Rejected(err error) bool {
 		return true
 	}
 	return false
+}
+
+// TimedOut reports whether err says that a statement has taken longer than it may. With fewer rows it may end in time.
+func TimedOut(err error) bool { return Cancelled(err) || errors.Is(err, context.DeadlineExceeded) }
+
+// Cancelled reports whether err says that the server has ended a statement that took longer than it may.
+func Cancelled(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "57014" // query_canceled
 }
 
 // Locked reports whether err says that somebody else keeps a row or the table locked.

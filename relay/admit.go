@@ -24,7 +24,7 @@ func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.
 		if b.phase != reading {
 			continue // it waits again
 		}
-		b.phase = trying
+		b.phase, b.overtime = trying, 0
 		b.dropped = b.dropped || more
 		switch {
 		case b.trying > 0:

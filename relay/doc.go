@@ -87,6 +87,8 @@ The parts, each in a file of its own:
     the control connection was lost, not at all: then they are published again.
   - The table changes, or replicas are configured differently: replicas that would tell a row's shard or its place differently
     never own side by side (package owner). Each looks at the catalogue now and then, and opens a table that has changed anew (follow).
+  - A read needs longer than it may: it rests in proportion, the other reads go first, and it comes again with twice
+    the time (patience). A sweep or a re-read, which the others wait for, has little time at first.
   - The database fails over: all sessions end, and with them the ownership. The next control connection is made to
     the new primary, and rows are read only over connections that reach the same server (owner.Witness).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and

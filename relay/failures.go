@@ -73,12 +73,15 @@ func (f *failures) wait() (due time.Time, ok bool) {
 	switch {
 	case f == nil || f.owned == (owner.Set{}):
 		return due, false
-	case f.checked != f.owned || f.afterwards:
-		return f.ended, true // nothing flows before
+	case f.awaited():
+		return f.ended, true
 	default:
 		return f.due, true
 	}
 }
+
+// awaited reports whether nothing flows before the failed rows have been read.
+func (f *failures) awaited() bool { return f.checked != f.owned || f.afterwards }
 
 // check reports whether a page of pending rows is to be taken only after the failed rows have been read again, and
 // then lets that be done at once.

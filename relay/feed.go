@@ -60,6 +60,7 @@ type feed struct {
 	sweepAt     outbox.Position
 	sweepWithin *outbox.Horizon // nil before its first page
 	sweepDue    time.Time
+	sweepRest   time.Time // no page of it is read before
 	sweepSpent  time.Duration
 	sweepFound  int
 	inVain      int // sweeps in a row that found nothing
@@ -240,6 +241,9 @@ func (f *feed) sweepTurn(now time.Time) bool {
 	if !f.sweeping && !now.Before(f.sweepDue) {
 		f.sweeping, f.sweepAt, f.sweepWithin, f.sweepSpent, f.sweepFound = true, outbox.Position{}, nil, 0, 0
 	}
+	if now.Before(f.sweepRest) {
+		return false
+	}
 	return f.sweeping && (f.caughtUp && f.sinceSweep > 0 || f.sinceSweep >= walksPerSweep)
 }
 
@@ -257,7 +261,7 @@ func (f *feed) swept(fresh int, more bool, now time.Time) {
 	if f.sweepFound > 0 || f.table.Delays() { // its rows become due at any time
 		f.inVain = 0
 	}
-	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep)))
+	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep), restShare*f.sweepSpent))
 	f.inVain = min(f.inVain+1, mostInVain)
 }
 

@@ -22,7 +22,8 @@ type loop struct {
 	answers   chan answered
 
 	reading     bool
-	turns       turns
+	walkNext    bool // the walk has the next turn, if it has anything to read
+	patience    patiences
 	settling    int // statements under way
 	publishing  int
 	unchecked   *response // a page that is taken when the failed rows have been read
@@ -177,13 +178,13 @@ func (l *loop) sleep(now time.Time) time.Duration {
 	}
 	if !l.reading {
 		if due, ok := d.failures.wait(); ok {
-			earlier(maxTime(due, l.retryRead))
+			earlier(maxTime(maxTime(due, l.patience.failed.rest), l.retryRead))
 		}
 		if due, ok := d.nextReread(); ok && !l.feed.lowered && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
-			earlier(maxTime(maxTime(due, l.turns.reread), l.retryRead))
+			earlier(maxTime(maxTime(due, l.patience.reread.rest), l.retryRead))
 		}
 		if rows, bytes := d.room(); d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
-			earlier(maxTime(l.feed.wait(now), l.retryRead))
+			earlier(maxTime(maxTime(l.feed.wait(now), l.patience.walk.rest), l.retryRead))
 		}
 	}
 	return max(until.Sub(now), shortestPause/2) // whatever could begin now has begun

@@ -77,6 +77,16 @@ func (f *feed) nudge() { f.nudged = true }
 // retry lets a read that failed be made again after a pause.
 func (f *feed) retry(at time.Time) { f.due, f.nudged = at, false }
 
+// outOfTime notes that a read was not answered in its time and rests. A sweep goes on later where it is; the walk does not wait for it.
+func (f *feed) outOfTime(k kind, rest time.Time) {
+	switch k {
+	case readSweep:
+		f.sweepRest, f.sinceSweep = rest, 0
+	case readWalk, readHead:
+		f.retry(rest)
+	}
+}
+
 // wait returns when the feed wants to read again, if there is room.
 func (f *feed) wait(now time.Time) time.Time {
 	if !f.caughtUp || f.nudged {
@@ -84,9 +94,9 @@ func (f *feed) wait(now time.Time) time.Time {
 	}
 	switch {
 	case f.sinceSweep == 0 || !f.sweeps():
-	case f.sweeping:
-		return now
-	case f.sweepDue.Before(f.due):
+	case f.sweeping && f.sweepRest.Before(f.due):
+		return f.sweepRest
+	case !f.sweeping && f.sweepDue.Before(f.due):
 		return f.sweepDue
 	}
 	return f.due

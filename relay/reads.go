@@ -13,6 +13,7 @@ type request struct {
 	query  outbox.Query
 	kind   kind
 	reread []*block
+	limit  time.Duration // it may take
 }
 
 // response is a request with its page.
@@ -30,11 +31,13 @@ func (l *loop) readMore(now time.Time) {
 	if l.reading || now.Before(l.retryRead) {
 		return
 	}
-	if query, ok := l.dispatch.failures.next(now); ok {
-		query.Shards = l.dispatch.shards.queried(l.dispatch.failures.begun)
-		l.reading = true
-		l.requests <- request{query: query, kind: readFailed}
-		return
+	if !l.patience.failed.resting(now) {
+		if query, ok := l.dispatch.failures.next(now); ok {
+			query.Shards = l.dispatch.shards.queried(l.dispatch.failures.begun)
+			l.reading = true
+			l.requests <- request{query: query, kind: readFailed, limit: l.patience.failed.limit}
+			return
+		}
 	}
 	if l.unchecked != nil || l.dispatch.shards.active == (owner.Set{}) {
 		return
@@ -42,35 +45,33 @@ func (l *loop) readMore(now time.Time) {
 	if l.dispatch.rewound() {
 		l.feed.again()
 	}
-	if l.turns.walk && l.walk(now) {
+	// The walk and the re-reads of blocked keys take turns, and after a re-read there is none for as long as that one took: however
+	// many keys are blocked, and whatever it costs to read them, other rows flow.
+	if l.walkNext && l.walk(now) {
 		return
 	}
-	if !now.Before(l.turns.reread) {
+	if !l.patience.reread.resting(now) {
 		if r, ok := l.reread(now); ok {
-			l.turns.walk = true
+			l.walkNext = true
 			l.begin(r)
 			return
 		}
 	}
-	if !l.turns.walk {
+	if !l.walkNext {
 		l.walk(now)
 	}
 }
 
-// turns share the reader. The walk and the re-reads of blocked keys take turns, and after a re-read there is none for as long as that
-// one took: however many keys are blocked, and whatever it costs to read them, other rows flow.
-type turns struct {
-	walk   bool      // the walk is next, if it has anything to read
-	reread time.Time // no key is read again before
-}
-
 // walk begins the feed's next read, if there is one to make.
 func (l *loop) walk(now time.Time) bool {
+	if l.patience.walk.resting(now) {
+		return false
+	}
 	rows, bytes := l.dispatch.room()
 	query, kind, ok := l.feed.next(now, rows, bytes)
 	if ok {
 		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
-		l.turns.walk = false
+		l.walkNext = false
 		l.begin(request{query: query, kind: kind})
 	}
 	return ok
@@ -113,6 +114,7 @@ func (l *loop) reread(now time.Time) (request, bool) {
 }
 
 func (l *loop) begin(r request) {
+	r.limit = l.patience.of(r).limit
 	l.dispatch.begin()
 	l.reading = true
 	l.requests <- r
@@ -122,7 +124,7 @@ func (l *loop) begin(r request) {
 func (l *loop) read(ctx context.Context) {
 	for r := range l.requests {
 		started := time.Now()
-		limited, cancel := context.WithTimeout(ctx, statementTimeout)
+		limited, cancel := context.WithTimeout(ctx, r.limit)
 		answer := response{request: r, started: started}
 		if r.kind == readFailed {
 			answer.failed, answer.err = l.table.Failed(limited, r.query)
@@ -138,24 +140,21 @@ func (l *loop) read(ctx context.Context) {
 // taken takes the rows of a read.
 func (l *loop) taken(r response) {
 	l.reading = false
-	l.metrics.stage(stageFetch, r.ended.Sub(r.started))
+	took := r.ended.Sub(r.started)
+	l.metrics.stage(stageFetch, took)
 	if r.reread != nil {
-		l.turns.reread = r.ended.Add(r.ended.Sub(r.started))
+		l.patience.reread.rest = r.ended.Add(took)
 	}
 	if !r.cancelled {
 		l.database.read(r.err)
 	}
-	if r.kind != readFailed && (r.err != nil || l.dispatch.stopping) {
-		l.dispatch.failed(r.reread)
-	}
 	if r.err != nil {
-		l.failedReads++
-		l.retryRead = r.ended.Add(pause(l.failedReads))
-		l.feed.retry(l.retryRead)
-		if outbox.Changed(r.err) {
-			l.changed = r.err
-		}
+		l.failedRead(r, took)
 		return
+	}
+	l.patience.of(r.request).ended(took)
+	if r.kind != readFailed && l.dispatch.stopping {
+		l.dispatch.failed(r.reread)
 	}
 	l.failedReads = 0
 	switch {
@@ -166,6 +165,30 @@ func (l *loop) taken(r response) {
 		l.unchecked = &r
 	default:
 		l.take(r)
+	}
+}
+
+// failedRead lets a read that failed be made again after a pause. If that was because its time was over, the other reads need not
+// wait for that.
+func (l *loop) failedRead(r response, took time.Duration) {
+	share := time.Duration(1)
+	if r.kind == readSweep || r.kind == readFailed && !l.dispatch.failures.awaited() {
+		share = restShare
+	}
+	over := l.patience.of(r.request).over(r.err, share, took, r.ended)
+	if r.kind != readFailed {
+		l.dispatch.failed(nil)
+		l.dispatch.putOff(r.reread, over, outbox.Cancelled(r.err), took, r.ended)
+	}
+	if l.walkNext = true; over {
+		l.feed.outOfTime(r.kind, l.patience.of(r.request).rest)
+		return
+	}
+	l.failedReads++
+	l.retryRead = r.ended.Add(pause(l.failedReads))
+	l.feed.retry(l.retryRead)
+	if outbox.Changed(r.err) {
+		l.changed = r.err
 	}
 }
 

@@ -30,3 +30,24 @@ func (d *dispatch) nextReread() (time.Time, bool) {
 	}
 	return next.time, !next.time.IsZero()
 }
+
+// putOff lets the blocks whose re-read has failed wait. If its time was over, they rest in proportion to what it took; but once it may
+// have been the database that did not answer at all.
+func (d *dispatch) putOff(reread []*block, over, answered bool, took time.Duration, now time.Time) {
+	for _, b := range reread {
+		if b.phase != reading {
+			continue // it waits again
+		}
+		b.overtime++
+		until := now.Add(pause(b.overtime))
+		if over && (answered || b.overtime > 1) {
+			until = now.Add(restShare * took)
+		}
+		if h := b.hold; h != nil {
+			h.until = maxTime(h.until, until)
+			d.blocks.waitFor(b, h)
+		} else {
+			d.blocks.waitUntil(b, until)
+		}
+	}
+}
