@@ -44,6 +44,7 @@ type fakeCluster struct {
 	replicas   int               // of every partition, and of them so many in sync:
 	insync     int
 	allowed    int32 // operations on every topic
+	hidden     bool  // the metadata knows no topic
 	requests   int   // produce requests so far
 	dials      int
 }
@@ -243,10 +244,13 @@ func (f *fakeCluster) metadata(r *metadata.Request) *metadata.Response {
 	}
 	for _, name := range r.TopicNames {
 		topic := metadata.ResponseTopic{Name: name, TopicAuthorizedOperations: f.allowed}
-		if f.topics[name] == nil {
+		if f.topics[name] == nil || f.hidden {
 			topic.ErrorCode = int16(kafkago.UnknownTopicOrPartition)
 		}
 		for i, p := range f.topics[name] {
+			if f.hidden {
+				break
+			}
 			topic.Partitions = append(topic.Partitions, metadata.ResponsePartition{PartitionIndex: int32(i), LeaderID: p.leader,
 				ReplicaNodes: make([]int32, f.replicas), IsrNodes: make([]int32, f.insync)})
 		}

@@ -38,6 +38,13 @@ func (j *job) prepare() bool {
 	if j.done {
 		return false
 	}
+	if p.dead {
+		j.fail(publisher.TopologyError(unknownTopic, "topic %q was deleted", p.topic))
+		return false
+	}
+	if p.batch != nil && p.batch.kept && j.call.publisher.recall.expired(p.batch, j.call.now) {
+		j.drop()
+	}
 	if p.batch != nil {
 		return true
 	}
@@ -50,10 +57,10 @@ func (j *job) prepare() bool {
 			j.fail(publisher.UnavailableError(publisher.ScopeMessage, "sequence refused", "topic %q partition %d: the producer id has no epochs left", p.topic, p.index))
 			return false
 		}
-		p.producer = newProducer(j.call.producer)
+		p.producer = j.call.publisher.identity.first(j.call.producer)
 	}
 	if p.producer.id == noProducer && j.call.producer != noProducer { // allowed meanwhile
-		p.producer, p.sequence = newProducer(j.call.producer), 0
+		p.producer, p.sequence = j.call.publisher.identity.first(j.call.producer), 0
 	}
 	for len(j.ends) > 0 && j.ends[len(j.ends)-1] <= j.queue[j.next] {
 		j.ends = j.ends[:len(j.ends)-1]
@@ -91,7 +98,7 @@ func (j *job) compact() {
 		if c.blocked(i) {
 			continue
 		}
-		if _, accepted := c.publisher.recall.find(j.partition.topic, c.messages[i].ID, c.now); accepted {
+		if _, accepted := c.publisher.recall.find(&c.messages[i], c.now); accepted {
 			c.errs[i] = nil
 			continue
 		}
@@ -113,6 +120,8 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		err = fmt.Errorf("%w: %s", err, detail)
 	}
 	if v.unsure {
+		unheard := code == kafkago.UnknownTopicOrPartition || code == kafkago.UnknownTopicID
+		p.batch.unheard = unheard && (p.batch.unheard || !p.batch.unsure)
 		p.batch.unsure = true
 	}
 	switch v.action {
@@ -184,10 +193,19 @@ func (j *job) divide(v verdict, err error) {
 	}
 }
 
+// gone answers for a job whose topic does not exist. If the leader has said nothing else of the batch, it is in no log.
+func (j *job) gone(err error) {
+	if b := j.partition.batch; b != nil && b.unheard && publisher.ShortOf(err) == unknownTopic {
+		b.unsure = false
+		j.drop()
+	}
+	j.fail(err)
+}
+
 // lost notes that the batch was sent and no answer came. The same bytes are sent again at once, the
 // first time, when the broker will recognise them.
 func (j *job) lost(err error) {
-	j.partition.batch.unsure, j.unanswered = true, err
+	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
 	if j.again || j.partition.producer.id == noProducer {
 		j.fail(unavailable(err))
 		return
@@ -213,7 +231,7 @@ func (j *job) fail(err error) {
 		ambiguous = publisher.AmbiguousError("no answer", "sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index, j.unanswered)
 	}
 	for at, i := range j.queue[j.next:] {
-		if ambiguous != nil && (at < j.sent || b.kept && c.publisher.recall.holds(b, c.messages[i].ID)) {
+		if ambiguous != nil && (at < j.sent || b.kept && c.publisher.recall.holds(b, &c.messages[i])) {
 			c.fail(i, ambiguous)
 		} else {
 			j.refuse(i, err)
@@ -225,7 +243,7 @@ func (j *job) fail(err error) {
 			pooled := b.bytes
 			b.bytes = slices.Clone(pooled) // it may stay for long, and the buffer may be much larger
 			c.publisher.recycle(pooled)
-			c.publisher.recall.keep(b, c.messages, j.queue[j.next:j.next+j.sent])
+			c.publisher.recall.keep(b, c.messages, j.queue[j.next:j.next+j.sent], c.now)
 		} else {
 			j.drop()
 		}
@@ -258,7 +276,9 @@ func (j *job) drop() {
 
 // release ends the batch.
 func (j *job) release() {
-	j.call.publisher.recycle(j.partition.batch.bytes)
+	b := j.partition.batch
+	j.call.publisher.recycle(b.bytes)
+	b.bytes = nil // the pool's now, and recall may hold the batch for long
 	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 

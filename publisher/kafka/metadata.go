@@ -37,6 +37,7 @@ type cluster struct {
 	states  map[string][]*partition // by topic and index; outlives metadata
 	counts  map[string]int          // by topic: its partitions as of the last metadata that had it
 	retimed map[string]bool         // topics of which it was told that they refuse old times
+	swept   time.Time               // when topics out of use were looked for
 }
 
 // A topic is one answer of the metadata, never changed.
@@ -148,10 +149,14 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 			}
 			refused[t.Name] = err
 			delete(c.topics, t.Name)
+			if kafkago.Error(t.ErrorCode) == kafkago.UnknownTopicOrPartition {
+				c.forget(t.Name)
+			}
 			continue
 		}
 		c.topics[t.Name] = c.newTopic(t)
 	}
+	c.forgetIdle(time.Now())
 	return refused
 }
 
@@ -208,7 +213,7 @@ func topicError(t *metadata.ResponseTopic) error {
 	code := kafkago.Error(t.ErrorCode)
 	switch {
 	case code == kafkago.UnknownTopicOrPartition:
-		return publisher.TopologyError("unknown topic", "topic %q does not exist, or this client may not see it: create it", t.Name)
+		return publisher.TopologyError(unknownTopic, "topic %q does not exist, or this client may not see it: create it", t.Name)
 	case code == kafkago.TopicAuthorizationFailed:
 		return publisher.TopologyError("topic not allowed", "topic %q: grant this client WRITE and DESCRIBE: %w", t.Name, code)
 	case code == kafkago.InvalidTopic:

@@ -6,8 +6,12 @@ import "time"
 // with are refused.)
 const maxSequence = 1<<31 - 1
 
+// maxEpoch is the last epoch of a producer id.
+const maxEpoch = 1<<15 - 1
+
 // A partition is the sending side of one partition: who may send, where the sequence stands, and the
-// batch whose outcome is not known. It lives as long as its publisher.
+// batch whose outcome is not known. It lives until its topic
+// is gone, or was not used for long.
 //
 // One batch is on the wire at a time. A batch that went unanswered stays, across calls, and nothing
 // else is sent before the same bytes, sent again, have been answered: the broker recognises them by
@@ -35,6 +39,7 @@ type partition struct {
 	limited  time.Time
 	maxAge   time.Duration // of records, as far as the topic has refused older ones
 	aged     time.Time     // when that was learned; zero is never
+	dead     bool          // the topic was deleted; another partition stands for this one if it is made again
 }
 
 // A batch is encoded messages of one partition.
@@ -47,8 +52,14 @@ type batch struct {
 	unsure    bool  // was sent, and may be in the log for all that was answered
 	kept      bool  // is in recall
 
-	ids      []string  // when kept; guarded by recall
-	accepted time.Time // when kept; guarded by recall
+	unheard bool // unsure only because the broker did not know the topic
+
+	// When kept, and guarded by recall:
+
+	ids      []string
+	since    time.Time // when it was kept
+	given    time.Time // when a message of it was last given
+	accepted time.Time
 }
 
 func newPartition(topic string, index int32) *partition {
@@ -88,7 +99,7 @@ func (p *partition) advance(count int32) {
 // false when the id has no epochs left.
 func (p *partition) begin() bool {
 	p.sequence = 0
-	if p.producer.epoch == 1<<15-1 {
+	if p.producer.epoch == maxEpoch {
 		return false
 	}
 	p.producer.epoch++

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -18,6 +19,32 @@ type identity struct {
 	turn  chan struct{} // holds a token while nobody asks
 	known atomic.Int64  // the producer id; unknownProducer before the first answer
 	again atomic.Int64  // when to ask again although the cluster refused, in Unix nanoseconds
+
+	mu    sync.Mutex
+	spent producer // the last epoch of partitions that are forgotten, whose sequences it would repeat
+}
+
+// spend notes the producer of a partition that is forgotten.
+func (i *identity) spend(p producer) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if p.id >= 0 && p.id == i.known.Load() && (i.spent.id != p.id || i.spent.epoch < p.epoch) {
+		i.spent = p
+	}
+	if i.spent.id == p.id && i.spent.epoch == maxEpoch {
+		i.retire(p.id)
+	}
+}
+
+// first is the producer that a new partition begins with.
+func (i *identity) first(id int64) producer {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	p := newProducer(id)
+	if i.spent.id == id && i.spent.epoch < maxEpoch {
+		p.epoch = i.spent.epoch + 1
+	}
+	return p
 }
 
 const (
@@ -29,7 +56,7 @@ const (
 )
 
 func newIdentity() *identity {
-	i := &identity{turn: make(chan struct{}, 1)}
+	i := &identity{turn: make(chan struct{}, 1), spent: producer{id: unknownProducer}}
 	i.turn <- struct{}{}
 	i.known.Store(unknownProducer)
 	return i

@@ -1,6 +1,7 @@
 package kafka
 
 import (
+	"hash/maphash"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,9 @@ const (
 	// recallFor is how long. The caller gives unanswered messages again within seconds; a message
 	// that comes much later was sent again on purpose.
 	recallFor = 2 * time.Minute
+	// maxKept is how long a batch without an answer is sent again at most. Brokers forget a producer after a day, and
+	// would append it anew.
+	maxKept = time.Hour
 )
 
 // A recall knows by id the messages of batches whose outcome their caller has not learned: those still
@@ -24,22 +28,50 @@ type recall struct {
 	size atomic.Int32 // of byID: read without the lock
 
 	mu       sync.Mutex
-	byID     map[string]*batch
+	byID     map[string]recalled
 	accepted []*batch // oldest first
 	ids      int      // in accepted
 }
 
+// A recalled is a message of a kept batch. A row may be corrected while its batch waits: then it is another message.
+type recalled struct {
+	batch *batch
+	sum   uint64 // of what consumers see of it
+}
+
+var sumSeed = maphash.MakeSeed()
+
+// sumOf is a hash of all that consumers see of a message, but for its time.
+func sumOf(m *publisher.Message) uint64 {
+	var h maphash.Hash
+	h.SetSeed(sumSeed)
+	length := func(n int) { maphash.WriteComparable(&h, n) }
+	part := func(text string) { length(len(text)); _, _ = h.WriteString(text) }
+	for _, b := range [][]byte{m.RecordKey(), m.Payload} {
+		maphash.WriteComparable(&h, b == nil)
+		length(len(b))
+		_, _ = h.Write(b)
+	}
+	part(m.Type)
+	for i := range m.Headers {
+		part(m.Headers[i].Name)
+		part(m.Headers[i].Value)
+	}
+	return h.Sum64()
+}
+
 // keep remembers an unresolved batch by the ids of its messages, which it copies.
-func (r *recall) keep(b *batch, messages []publisher.Message, queue []int32) {
+func (r *recall) keep(b *batch, messages []publisher.Message, queue []int32, now time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.byID == nil {
-		r.byID = map[string]*batch{}
+		r.byID = map[string]recalled{}
 	}
+	b.since, b.given = now, now
 	for _, i := range queue {
 		id := strings.Clone(messages[i].ID)
 		b.ids = append(b.ids, id)
-		r.byID[id] = b
+		r.byID[id] = recalled{b, sumOf(&messages[i])}
 	}
 	r.size.Store(int32(len(r.byID)))
 }
@@ -68,7 +100,7 @@ func (r *recall) forget(b *batch) {
 // drop removes the batch's ids; r.mu is held.
 func (r *recall) drop(b *batch) {
 	for _, id := range b.ids {
-		if r.byID[id] == b {
+		if r.byID[id].batch == b {
 			delete(r.byID, id)
 		}
 	}
@@ -76,27 +108,44 @@ func (r *recall) drop(b *batch) {
 }
 
 // find returns the batch that holds the message, and whether it is accepted; nil for nearly all.
-func (r *recall) find(topic, id string, now time.Time) (b *batch, accepted bool) {
+func (r *recall) find(m *publisher.Message, now time.Time) (b *batch, accepted bool) {
 	if r.size.Load() == 0 {
 		return nil, false
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	b = r.byID[id]
-	if b == nil || b.partition.topic != topic {
+	if b = r.of(m); b == nil {
 		return nil, false
 	}
+	b.given = now
 	if accepted = !b.accepted.IsZero(); accepted && now.Sub(b.accepted) > recallFor {
 		return nil, false
 	}
 	return b, accepted
 }
 
+// of returns the batch that holds the message; r.mu is held.
+func (r *recall) of(m *publisher.Message) *batch {
+	known, ok := r.byID[m.ID]
+	if !ok || known.batch.partition.topic != m.Topic || known.sum != sumOf(m) {
+		return nil
+	}
+	return known.batch
+}
+
 // holds reports whether the message is one of the batch's.
-func (r *recall) holds(b *batch, id string) bool {
+func (r *recall) holds(b *batch, m *publisher.Message) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.byID[id] == b
+	return r.of(m) == b
+}
+
+// expired reports whether a kept batch must not be sent again: nobody has given its messages for long, so they were
+// deleted, or published by another replica; or the broker may have forgotten it.
+func (r *recall) expired(b *batch, now time.Time) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(b.given) > recallFor || now.Sub(b.since) > maxKept
 }
 
 // reported removes a message whose caller has now been told that it is accepted.
@@ -106,7 +155,7 @@ func (r *recall) reported(id string) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if b := r.byID[id]; b != nil && !b.accepted.IsZero() {
+	if known, ok := r.byID[id]; ok && !known.batch.accepted.IsZero() {
 		delete(r.byID, id)
 		r.size.Store(int32(len(r.byID)))
 	}

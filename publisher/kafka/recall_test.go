@@ -19,28 +19,41 @@ func TestRecallForgets(t *testing.T) {
 		messages := make([]publisher.Message, n)
 		queue := make([]int32, n)
 		for i := range messages {
-			messages[i].ID = fmt.Sprint(name, i)
+			messages[i] = publisher.Message{ID: fmt.Sprint(name, i), Topic: "t", Payload: []byte(name)}
 			queue[i] = int32(i)
 		}
-		r.keep(b, messages, queue)
+		r.keep(b, messages, queue, now)
 		return b
 	}
+	message := func(name string, i int) *publisher.Message {
+		return &publisher.Message{ID: fmt.Sprint(name, i), Topic: "t", Payload: []byte(name)}
+	}
 	first := keep("first", 10)
-	if b, accepted := r.find("t", "first3", now); b != first || accepted {
+	if b, accepted := r.find(message("first", 3), now); b != first || accepted {
 		t.Error("a kept batch is not found")
 	}
-	if b, _ := r.find("other", "first3", now); b != nil {
-		t.Error("a message of another topic is found")
+	for what, change := range map[string]func(*publisher.Message){
+		"of another topic": func(m *publisher.Message) { m.Topic = "other" }, "with another payload": func(m *publisher.Message) { m.Payload = []byte("corrected") },
+		"with another key": func(m *publisher.Message) { m.Key = []byte{} }, "with another header": func(m *publisher.Message) { m.Headers = []publisher.Header{{}} },
+		"without its payload": func(m *publisher.Message) { m.Payload = nil },
+	} {
+		m := message("first", 3)
+		if change(m); r.holds(first, m) {
+			t.Errorf("a message %s is held", what)
+		}
+		if b, _ := r.find(m, now); b != nil {
+			t.Errorf("a message %s is found", what)
+		}
 	}
 	r.accept(first, now)
-	if _, accepted := r.find("t", "first3", now.Add(recallFor)); !accepted {
+	if _, accepted := r.find(message("first", 3), now.Add(recallFor)); !accepted {
 		t.Error("an accepted batch is not found")
 	}
-	if b, _ := r.find("t", "first3", now.Add(recallFor+1)); b != nil {
+	if b, _ := r.find(message("first", 3), now.Add(recallFor+1)); b != nil {
 		t.Error("an old batch is found")
 	}
 	r.reported("first3")
-	if b, _ := r.find("t", "first3", now); b != nil {
+	if b, _ := r.find(message("first", 3), now); b != nil {
 		t.Error("a message whose caller knows is found")
 	}
 	unresolved := keep("unresolved", 3)
@@ -50,7 +63,7 @@ func TestRecallForgets(t *testing.T) {
 	if n := r.size.Load(); n != maxRecalled+3 {
 		t.Errorf("%d messages are remembered, want %d", n, maxRecalled+3)
 	}
-	if b, _ := r.find("t", "unresolved2", now.Add(time.Hour)); b != unresolved {
+	if b, _ := r.find(message("unresolved", 2), now.Add(time.Hour)); b != unresolved {
 		t.Error("an unresolved batch was forgotten")
 	}
 	r.forget(unresolved)

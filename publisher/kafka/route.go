@@ -129,7 +129,7 @@ func (c *call) target(i int32) (target, error) {
 	if err != nil {
 		return target{}, err
 	}
-	b, accepted := c.publisher.recall.find(m.Topic, m.ID, c.now)
+	b, accepted := c.publisher.recall.find(m, c.now)
 	switch count := len(u.topic.partitions); {
 	case accepted:
 		return target{use: -1}, nil

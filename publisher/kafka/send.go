@@ -155,7 +155,7 @@ func (c *call) relocate(ctx context.Context, jobs []*job) {
 		case err != nil:
 			j.fail(unavailable(err))
 		case refused[name] != nil:
-			j.fail(refused[name])
+			j.gone(refused[name])
 		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
 			j.fail(leaderless(name, j.partition.index))
 		default:
@@ -291,7 +291,7 @@ func (c *call) unsent(ctx context.Context, j *job, err error) {
 // lost answers for a job whose batch was sent without an answer.
 func (c *call) lost(ctx context.Context, j *job, err error) {
 	if over(ctx) || c.publisher.open.closed() {
-		j.partition.batch.unsure, j.unanswered = true, err
+		j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
 		j.fail(c.ended())
 		return
 	}
@@ -302,7 +302,7 @@ func (c *call) lost(ctx context.Context, j *job, err error) {
 // been silent before, that is known to be its fault: messages whose outcome is unknown again and again would be
 // suspected themselves.
 func (c *call) givenUp(ctx context.Context, j *job, before bool, err error) {
-	j.partition.batch.unsure, j.unanswered = true, err
+	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
 	if ctx.Err() != nil || c.publisher.open.closed() {
 		j.fail(c.ended())
 		return

@@ -1,0 +1,186 @@
+package kafka
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// age lets time pass for the batches that wait for an answer: since they were kept, and since their messages were given.
+func age(p *Publisher, kept, given time.Duration) {
+	p.recall.mu.Lock()
+	defer p.recall.mu.Unlock()
+	for _, known := range p.recall.byID {
+		known.batch.since, known.batch.given = time.Now().Add(-kept), time.Now().Add(-given)
+	}
+}
+
+// A batch without an answer is sent again while its rows are given again. When nobody has given them for long they were
+// deleted, or another replica has published them; and brokers do not know a producer for ever.
+func TestOldUnresolvedBatchIsDropped(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		name        string
+		kept, given time.Duration
+		want        []string
+	}{
+		{"control", recallFor, recallFor / 2, []string{"first", "lost", "other"}},
+		{"nobody gives it", recallFor + time.Second, recallFor + time.Second, []string{"first", "other"}},
+		{"for too long", maxKept + time.Second, 0, []string{"first", "other"}},
+	} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		expect(t, "first", publish(t, p, rows("t", 0, 1, "first")), ok)
+		f.set(func() { f.bend = times(2, fault{drop: true}) })
+		lost := rows("t", 0, 1, "lost")
+		expect(t, "lost", publish(t, p, lost), unsure)
+		age(p, test.kept, test.given)
+		expect(t, test.name, publish(t, p, rows("t", 0, 1, "other")), ok)
+		expect(t, test.name+": log", f.log("t", 0), test.want...)
+		if epoch := p.cluster.states["t"][0].producer.epoch; (epoch == 1) != (len(test.want) == 2) {
+			t.Errorf("%s: epoch %d", test.name, epoch)
+		}
+		if test.given == 0 {
+			expect(t, "given again", publish(t, p, lost), ok)
+			expect(t, "log", f.log("t", 0), "first", "other", "lost")
+		}
+	}
+}
+
+// A row that was corrected while its batch waited for an answer is another message: it is not answered from the old bytes.
+func TestCorrectedRowIsSent(t *testing.T) {
+	t.Parallel()
+	for _, fault := range []fault{{code: kafkago.UnknownTopicOrPartition}, {drop: true, append: true}} {
+		f := newFakeCluster(t, 1)
+		f.topic("t", 0)
+		p := f.open()
+		f.set(func() { f.bend = times(2, fault) })
+		messages := rows("t", 0, 1, "a", "b", "c")
+		publish(t, p, messages)
+		messages[1].Payload = []byte(`{"corrected":true}`)
+		expect(t, "corrected", publish(t, p, messages), ok, ok, ok)
+		expect(t, "log", f.log("t", 0), "a", "b", "c", "b")
+	}
+}
+
+// The leader does not know the topic, and neither does the cluster: nothing of the batch is in any log, nor kept for
+// a topic of that name that is made later.
+func TestUnknownTopicIsDefinite(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	expect(t, "first", publish(t, p, rows("t", 0, 1, "first")), ok)
+	f.set(func() { delete(f.topics, "t") })
+	deleted := rows("t", 0, 1, "deleted")
+	expect(t, "without its topic", publish(t, p, deleted), missing)
+	if p.recall.size.Load() != 0 {
+		t.Error("the batch is kept")
+	}
+	f.topic("t", 0)
+	expect(t, "another row", publish(t, p, rows("t", 0, 1, "other")), ok)
+	expect(t, "log", f.log("t", 0), "other")
+}
+
+// A topic that is deleted and made again does not get what was under way to the old one, unless its rows are given again.
+func TestTopicMadeAgainGetsNoOldBatch(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0, 0)
+	p := f.open()
+	f.set(func() { f.bend = times(4, fault{drop: true, append: true}) })
+	lost := slices.Concat(rows("t", 0, 2, "a"), rows("t", 1, 2, "b"))
+	expect(t, "lost", publish(t, p, lost), unsure, unsure)
+	f.set(func() { delete(f.topics, "t"); f.bend = nil })
+	eventually(t, func() bool { return publish(t, p, rows("t", 0, 2, "c"))[0] == missing })
+	expect(t, "asked again", publish(t, p, rows("t", 0, 2, "c")), missing)
+	f.topic("t", 0, 0)
+	expect(t, "others", publish(t, p, slices.Concat(rows("t", 0, 2, "c"), rows("t", 1, 2, "d"))), ok, ok)
+	expect(t, "log of 0", f.log("t", 0), "c")
+	expect(t, "log of 1", f.log("t", 1), "d")
+	expect(t, "given again", publish(t, p, lost[:1]), ok)
+	expect(t, "log of 0", f.log("t", 0), "c", "a")
+}
+
+// A topic that is forgotten by mistake, because a broker does not know it yet, loses nothing: what is sent to it next is not
+// taken for what was sent to it before.
+func TestForgottenTopicBeginsNewSequence(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	want := []string{}
+	for i := range 5 {
+		id := fmt.Sprint("row", i)
+		want = append(want, id)
+		expect(t, id, publish(t, p, rows("t", 0, 1, id)), ok)
+		f.set(func() { f.hidden = true })
+		if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
+			t.Fatal(err)
+		}
+		f.set(func() { f.hidden = false })
+	}
+	expect(t, "log", f.log("t", 0), want...)
+	p.identity.spent.epoch = maxEpoch - 1 // the last one
+	expect(t, "the last epoch", publish(t, p, rows("t", 0, 1, "last")), ok)
+	f.set(func() { f.hidden = true })
+	if _, err := p.cluster.refresh(t.Context(), []string{"t"}); err != nil {
+		t.Fatal(err)
+	}
+	f.set(func() { f.hidden = false })
+	expect(t, "with a new id", publish(t, p, rows("t", 0, 1, "new")), ok)
+	expect(t, "log", f.log("t", 0), append(want, "last", "new")...)
+}
+
+// Topics that come and go, or are used no more, leave nothing behind.
+func TestTopicsAreForgotten(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	p := f.open()
+	f.topic("stays", 0)
+	for i := range 100 {
+		name := fmt.Sprint("tenant-", i)
+		f.topic(name, 0, 0)
+		expect(t, name, publish(t, p, rows(name, 0, 2, name)), ok)
+		f.set(func() { delete(f.topics, name) })
+		if i%2 == 0 { // of the others nobody asks
+			publish(t, p, rows(name, 0, 2, name))
+			publish(t, p, rows(name, 0, 2, name))
+		}
+	}
+	c := p.cluster
+	for name, known := range c.topics {
+		idle := *known
+		idle.learned = time.Now().Add(-2 * idleTopic)
+		c.topics[name] = &idle
+	}
+	c.swept = time.Time{}
+	expect(t, "the one in use", publish(t, p, []publisher.Message{{ID: "x", Topic: "stays"}}), ok)
+	if len(c.topics) != 1 || len(c.states) != 1 || len(c.counts) != 1 {
+		t.Errorf("%d topics, %d states and %d counts are remembered", len(c.topics), len(c.states), len(c.counts))
+	}
+}
+
+// What was accepted holds on to no bytes, however long its ids are remembered.
+func TestAcceptedBatchLetsGoOfItsBytes(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	f.set(func() { f.bend = times(2, fault{drop: true, append: true}) })
+	messages := rows("t", 0, 1, "large")
+	messages[0].Payload = make([]byte, 5<<20)
+	expect(t, "lost", publish(t, p, messages), unsure)
+	expect(t, "given again", publish(t, p, messages), ok)
+	for _, b := range p.recall.accepted {
+		if b.bytes != nil {
+			t.Errorf("an accepted batch still refers to %d bytes", cap(b.bytes))
+		}
+	}
+}
