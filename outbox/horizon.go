@@ -19,29 +19,55 @@ type Horizon struct {
 }
 
 // A Snapshot says which transactions had ended at some time: all before Oldest, none from Next on, and of those in between
-// all that are not Running. Transactions that had written nothing are not told of.
+// all that are not Running. Transactions that had written nothing are not told of, nor are the numbers of savepoints.
 type Snapshot struct {
 	Oldest, Next uint32
-	Running      []uint32
+	Running      []uint32 // in order
+
+	// Unassigned is the number that was to be given next, a moment later. Next is the one behind the last that had ended; of those in
+	// between, others may have been running.
+	Unassigned uint32
 }
 
-// far is more transactions than begin while a table is walked. A number so far ahead is that of a transaction before the
-// counter went round.
-const far = 1 << 28
+const (
+	// far is more transactions than begin while a table is walked. A number so far ahead is that of a transaction before the
+	// counter went round.
+	far = 1 << 28
 
-// Sees reports whether what the transaction with this number wrote was committed by then. Of a subtransaction of one that was
-// running besides an older one, it may wrongly say so: the server does not list them.
+	firstNormal = 3 // the numbers below have a meaning of their own
+)
+
+// before reports whether one number was given before another. They go round.
+func before(a, b uint32) bool { return int32(a-b) < 0 }
+
+// Sees reports whether what the transaction with this number wrote was committed by then. Of a number that was given for a savepoint in
+// a running transaction it may wrongly say so: see [Snapshot.FirstEnded].
 func (s *Snapshot) Sees(transaction uint32) bool {
-	const firstNormal = 3
-	ahead := func(of uint32) bool { return int32(transaction-of) >= 0 }
 	switch {
-	case transaction < firstNormal, !ahead(s.Oldest):
+	case transaction < firstNormal, before(transaction, s.Oldest):
 		return true
-	case ahead(s.Next):
+	case !before(transaction, s.Next):
 		return transaction-s.Next > far
 	default:
 		return !slices.Contains(s.Running, transaction)
 	}
+}
+
+// FirstEnded returns the first transaction that was running and has ended by the time of a later snapshot, or may have. What is written
+// under a savepoint bears a number of its own, which is higher than its transaction's and is not among those that run. So of
+// rows that can be read at that later time, those with a number from this one on may have been committed since.
+func (s *Snapshot) FirstEnded(later *Snapshot) (transaction uint32, ok bool) {
+	for _, transaction := range s.Running {
+		if later.Sees(transaction) {
+			return transaction, true
+		}
+	}
+	for n := s.Next; before(n, s.Unassigned) && before(n, later.Next); n++ {
+		if n >= firstNormal && later.Sees(n) {
+			return n, true
+		}
+	}
+	return 0, false
 }
 
 // readHighest reads the answer of horizon.sql.
@@ -56,11 +82,12 @@ func readHighest(result *pgconn.ResultReader) (highest *int64, err error) {
 	return highest, err
 }
 
-// parse reads a snapshot as PostgreSQL writes it: 10:20:10,14,15.
-func (s *Snapshot) parse(text string) error {
-	parts := strings.Split(text, ":")
+// parse reads a snapshot as PostgreSQL writes it, 10:20:10,14,15, and how far the number that is given next is from the first
+// one, if that is known.
+func (s *Snapshot) parse(texts ...string) error {
+	parts := strings.Split(texts[0], ":")
 	if len(parts) != 3 {
-		return fmt.Errorf("the snapshot %q has another form than xmin:xmax:list", text)
+		return fmt.Errorf("the snapshot %q has another form than xmin:xmax:list", texts[0])
 	}
 	var failed error
 	number := func(text string) uint32 {
@@ -73,6 +100,12 @@ func (s *Snapshot) parse(text string) error {
 		if text != "" {
 			s.Running = append(s.Running, number(text))
 		}
+	}
+	s.Unassigned = s.Next
+	if len(texts) > 1 {
+		age, err := strconv.ParseInt(texts[1], 10, 32)
+		failed = errors.Join(failed, err)
+		s.Unassigned = firstNormal + uint32(age)
 	}
 	return failed
 }

@@ -87,17 +87,22 @@ func (p *pipeline) next() *pgconn.ResultReader {
 	return nil
 }
 
-// snapshot returns the snapshot that comes with the limits, the first result; ok is false when the server has not got so far.
-func (p *pipeline) snapshot() (snapshot string, ok bool) {
-	limits := p.next()
-	if limits == nil {
-		return "", false
+// line returns the texts of the next result, which is one row: at first what comes with the limits. It is nil when the server has not
+// got so far.
+func (p *pipeline) line() (texts []string) {
+	result := p.next()
+	if result == nil {
+		return nil
 	}
-	for limits.NextRow() {
-		snapshot = string(limits.Values()[0])
+	for result.NextRow() {
+		for _, value := range result.Values() {
+			texts = append(texts, string(value))
+		}
 	}
-	_, err := limits.Close()
-	return snapshot, err == nil
+	if _, err := result.Close(); err != nil {
+		return nil
+	}
+	return texts
 }
 
 // failed returns what to say of an error. The connection is closed when its prepared statements may be of no use: they were being

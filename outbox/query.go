@@ -52,7 +52,7 @@ func (t *Table) send(ctx context.Context, b batch) ([]*pgconn.Result, error) {
 		p.add(statement, b.parameters[i], binaryFormats(len(b.parameters[i])), []int16{1})
 	}
 	p.send(ctx)
-	p.snapshot()
+	p.line()
 	var results []*pgconn.Result
 	for result := p.next(); result != nil; result = p.next() {
 		if read := result.Read(); read.Err == nil {

@@ -35,8 +35,8 @@ type Query struct {
 	Horizon bool
 	Within  *Horizon
 
-	// Settled tells which rows were committed while the read was under way: what [Page.Snapshot] does not see.
-	Settled bool
+	// Ended asks for [Page.Ended].
+	Ended bool
 
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
@@ -53,6 +53,7 @@ type Page struct {
 	Bytes int64    // of the messages
 
 	Snapshot Snapshot // just before the rows were read
+	Ended    Snapshot // just after that, if the query asked for it or is [Query.Within]; else the same
 	Horizon  *Horizon // at the same time, if the query asked for it
 	Beyond   int      // how many of the rows are [Row.Beyond]
 }
@@ -70,10 +71,14 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		p.add(t.horizon, nil, nil, []int16{1})
 	}
 	p.add(statement, parameters, formats, t.formats())
+	ended := q.Ended || q.Within != nil
+	if ended {
+		p.add(t.snapshot, nil, nil, nil)
+	}
 	p.send(ctx)
 	var page Page
-	if snapshot, ok := p.snapshot(); ok {
-		if err := page.Snapshot.parse(snapshot); err != nil {
+	if texts := p.line(); texts != nil {
+		if err := page.Snapshot.parse(texts...); err != nil {
 			return Page{}, errors.Join(err, p.results.Close())
 		}
 	}
@@ -86,6 +91,7 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	var a arena
+	var writers []uint32 // of the rows, if that matters
 	taken, over, upto := 0, false, q.upto()
 	for result != nil && result.NextRow() {
 		taken++
@@ -108,20 +114,43 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 			continue
 		}
 		page.End = row.Position
-		by := writer(result.Values())
-		if row.Beyond = q.Within != nil && !q.Within.Sees(by) || q.Settled && !page.Snapshot.Sees(by); row.Beyond {
-			page.Beyond++
+		if q.Within != nil {
+			writers = append(writers, writer(result.Values()))
 		}
 		page.Bytes += int64(row.Message.Size())
 	}
-	if err := p.results.Close(); err != nil {
+	page.Ended = page.Snapshot
+	if ended && result != nil {
+		if texts := p.line(); texts != nil {
+			page.Ended = Snapshot{}
+			err = page.Ended.parse(texts...)
+		}
+	}
+	if err := errors.Join(err, p.results.Close()); err != nil {
 		return Page{}, fmt.Errorf("read rows: %w", p.failed(err))
 	}
+	q.LeaveOut(&page, writers)
 	page.More = !over && (page.More || taken == q.Limit)
 	if !page.More && (statement == t.all.nulls || statement == t.some.nulls) && statement != "" {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
 	return page, nil
+}
+
+// LeaveOut notes which rows of a page are [Row.Beyond]: what was written under these numbers was not committed when the query's horizon
+// was taken, or that is not certain. It is for rows that do not come from PostgreSQL, too.
+func (q *Query) LeaveOut(page *Page, writers []uint32) {
+	if q.Within == nil {
+		return
+	}
+	first, some := q.Within.FirstEnded(&page.Ended)
+	for i, by := range writers {
+		// Numbers from before the counter went round look as if they came behind all others.
+		doubtful := some && !before(by, first) && before(by, q.Within.Next)
+		if page.Rows[i].Beyond = doubtful || !q.Within.Sees(by); page.Rows[i].Beyond {
+			page.Beyond++
+		}
+	}
 }
 
 // upto returns the last ordinal that may be taken.

@@ -21,7 +21,7 @@ type Row struct {
 	// since, or the application has written a later time: then it says nothing.
 	Retried bool
 	Waited  time.Duration
-	// Beyond: it was written too late for [Query.Within], or while the read was under way and the query was [Query.Settled].
+	// Beyond: it was written too late for [Query.Within], or may have been.
 	Beyond bool
 	Extra  []string // the configured further columns
 	Nulls  uint64   // bit i is set when Extra[i] is NULL

@@ -68,7 +68,7 @@ func (t *Table) prepare(table sql.Table) {
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
-	t.limits, t.horizon = sql.Text("limits.sql", nil), sql.Text("horizon.sql", names)
+	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), sql.Text("horizon.sql", names)
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
 	settle := "mark"
 	if m.delete {

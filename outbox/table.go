@@ -36,7 +36,7 @@ type Table struct {
 	countPending, countScheduled                      string // empty where no index makes it cheap, as those that follow
 	countFailed, oldestPending                        string
 	drainEnd, drainLeft                               string
-	limits, horizon                                   string
+	limits, snapshot, horizon                         string
 	sampleTopics                                      string // empty where no index makes it cheap
 }
 

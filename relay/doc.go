@@ -62,8 +62,10 @@ The parts, each in a file of its own:
  8. A younger row of a key is taken only from reads that can also see every older one that was committed before it was
     inserted, or together with it: a walk of several pages leaves out what was committed after it began, the next
     one begins seconds further back (feed.low), and a key is read again from no later than there. A row that somebody
-    has changed meanwhile is left out too, and the younger ones of its key wait (dispatch.overtakes). When a transaction
-    has ended that was open for longer than that, nothing is taken before a walk from where it began (feed.missed). Not
+    has changed meanwhile is left out too, and the younger ones of its key wait (dispatch.overtakes). What was written
+    under a savepoint does not tell its transaction: when one has ended meanwhile, all numbers from its own on are in doubt
+    and are left out (outbox.Snapshot). When a transaction has ended that was open for longer than the bound reaches back,
+    nothing is taken before a walk from where it began (feed.missed). Not
     covered: order values older than their transaction's first write, such as now() in one that began with
     long reads. The sweep finds such rows.
  9. A read of recent rows leaves out what was written by transactions that had ended when the last whole walk

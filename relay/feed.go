@@ -121,7 +121,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 		if low, ok := f.low(); ok {
 			f.bound = low
 			from := min(low.highest, f.leftOut.lowest)
-			q.Recent, q.Horizon, q.Settled = &from, f.long || f.lowered || from < low.highest, true
+			q.Recent, q.Horizon, q.Ended = &from, f.long || f.lowered || from < low.highest, f.open()
 			if since := f.since; since != 0 && !f.lowered && from == low.highest {
 				q.Since = &since
 			}
@@ -133,7 +133,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	case !f.sweeps():
 	case f.opening:
 		f.bound = mark{}
-		q.Horizon, q.Settled = true, true
+		q.Horizon = true
 	default:
 		q.Within = f.within
 	}
@@ -145,6 +145,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 	took := ended.Sub(started)
 	f.took[f.reads%len(f.took)] = took
 	f.reads++
+	f.date(page.Snapshot)
 	n := len(page.Rows)
 	if n > 0 {
 		mean := page.Bytes / int64(n)
@@ -162,7 +163,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		f.restarted = ended
 	default:
 		if f.opening && f.sweeps() {
-			if f.missed(f.bound, page.Snapshot) {
+			if f.missed(f.bound, page.Ended) {
 				f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
 				return false
 			}
@@ -230,7 +231,7 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 // they must not overtake the walk.
 func (f *feed) again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.highest, f.marks, f.bound, f.lowered, f.sweeping = math.MinInt64, nil, mark{}, false, false
+	f.highest, f.marks, f.undated, f.bound, f.lowered, f.sweeping = math.MinInt64, nil, false, mark{}, false, false
 	f.since = 0
 }
 

@@ -123,3 +123,80 @@ func TestRowsAreReadOnce(t *testing.T) {
 		}
 	})
 }
+
+// The number behind the last that has ended is not the one that is given next: a transaction with a higher one may be running, and have
+// inserted a row already. The mark that is made beside it does not count as safe when it ends.
+func TestTransactionsBehindTheSnapshot(t *testing.T) {
+	for name, test := range map[string]struct{ held, open time.Duration }{"a moment": {time.Second, time.Second}, "a while": {1500 * time.Millisecond, outbox.Late + 3*time.Second},
+		"a while, nothing else ends": {outbox.Late + 3*time.Second, 0}} {
+		for many, transactions := range map[string]int{"one": 1, "a hundred": 100} {
+			t.Run(name+", "+many, func(t *testing.T) {
+				simulate(t, func(t *testing.T, s *sim) {
+					stop := s.start()
+					defer stop()
+					s.table.insert(1, "other-1", "other", "t")
+					time.Sleep(2 * outbox.Late)
+					lower, higher := s.table.begin(), make([]uint32, transactions)
+					for i := range higher {
+						higher[i] = s.table.begin()
+					}
+					s.Hold() // the relay's own marks have numbers too
+					s.table.commit(lower, func() { s.table.add(int64(2+transactions), "other-2", "other", "t") })
+					time.Sleep(test.held)
+					if test.open > 0 {
+						s.Release()
+						time.Sleep(test.open)
+					}
+					for i, transaction := range higher {
+						key := "k" + strconv.Itoa(i)
+						s.table.commit(transaction, func() {
+							s.table.add(int64(2+i), key+"-1", key, "t")
+							s.table.add(int64(1000+i), key+"-2", key, "t")
+						})
+					}
+					time.Sleep(500 * time.Millisecond) // it is read
+					s.Release()
+					s.table.drained(t, time.Second) // not by a sweep
+					checkOrder(t, s.All())
+				})
+			})
+		}
+	}
+}
+
+// A transaction that was open for long keeps its order also when it ends in the middle of a read, which then returns what no snapshot
+// before it sees; with savepoints as well.
+func TestLongTransactionEndsDuringARead(t *testing.T) {
+	for name, savepoints := range map[string]bool{"plain": false, "savepoints": true} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.table.gaps, s.table.took = true, 100*time.Millisecond
+				stop := s.start()
+				defer stop()
+				ordinal := int64(0)
+				next := func() int64 { ordinal++; return ordinal }
+				other := func() { n := next(); s.table.insert(n, "other-"+strconv.FormatInt(n, 10), "other", "t") }
+				for i := range 40 {
+					other()
+					time.Sleep(2 * outbox.Late)
+					transaction, first, key := s.table.begin(), next(), "k"+strconv.Itoa(i)
+					writers := [2]uint32{transaction, transaction}
+					if savepoints {
+						writers = [2]uint32{s.table.savepoint(transaction), s.table.savepoint(transaction)}
+					}
+					other()
+					time.Sleep(2*outbox.Late + time.Duration(i)*7*time.Millisecond)
+					s.table.commit(transaction, func() {
+						for n, ordinal := range []int64{first, next()} {
+							id := key + "-" + strconv.Itoa(n+1)
+							s.table.add(ordinal, id, key, "t")
+							s.table.rows[id].writer = writers[n]
+						}
+					})
+				}
+				s.table.drained(t, time.Minute)
+				checkOrder(t, s.All())
+			})
+		})
+	}
+}

@@ -93,7 +93,7 @@ func (l *loop) reread(now time.Time) (request, bool) {
 	for _, b := range blocks {
 		want += b.want
 	}
-	q := outbox.Query{Limit: min(rows, l.limits.Batch, want), Bytes: bytes}
+	q := outbox.Query{Limit: min(rows, l.limits.Batch, want), Bytes: bytes, Ended: l.feed.open()}
 	if blocks[0].key.keyless {
 		for _, b := range blocks {
 			q.IDs = append(q.IDs, b.key.text)
@@ -211,7 +211,7 @@ func (l *loop) takenFailed(r response) {
 // take takes a page of pending rows.
 func (l *loop) take(r response) {
 	if r.reread != nil {
-		if low, _ := l.feed.low(); l.feed.missed(low, r.page.Snapshot) {
+		if low, _ := l.feed.low(); l.feed.missed(low, r.page.Ended) {
 			l.feed.nudge()
 			l.dispatch.failed(r.reread)
 			return

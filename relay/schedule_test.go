@@ -9,6 +9,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
 // Random schedules: rows commit in and out of order while brokers, database and owners fail in every way.
@@ -30,15 +32,13 @@ type schedule struct {
 	events    int
 	pause     time.Duration // the longest between two of them
 
-	ordinal     int64
-	keys        int
-	uncommitted []func()
-	open        []func() // inserts of a transaction that goes on
-	transaction uint32   // that one
-	unlucky     []string // ids of rows that no broker ever takes
-	refusals    sync.Map // answers of the class by id, *atomic.Int64
-	auditDown   atomic.Bool
-	release     func() // of the table's writes
+	ordinal   int64
+	keys      int
+	open      []*openTransaction
+	unlucky   []string // ids of rows that no broker ever takes
+	refusals  sync.Map // answers of the class by id, *atomic.Int64
+	auditDown atomic.Bool
+	release   func() // of the table's writes
 
 	engines sync.WaitGroup
 	stop    func() // stops the present engine cleanly
@@ -59,6 +59,10 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // else there is no telling what is late
+	s.table.gaps = r.IntN(2) == 0
+	if r.IntN(4) == 0 {
+		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
+	}
 	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, keeps failures %v and attempts %v, limits %+v", c.ambiguous, c.late, c.two, c.block,
 		s.table.ordinal, s.table.keepsFailures, s.table.keepsAttempts, s.limits)
 	return c
@@ -97,6 +101,10 @@ func (c *schedule) run() {
 
 func (c *schedule) event() {
 	switch c.r.IntN(24) {
+	case 19:
+		if c.late && c.r.IntN(3) == 0 { // a transaction stays open for longer than reads of recent rows reach back
+			time.Sleep(outbox.Late + time.Duration(c.r.IntN(2000))*time.Millisecond)
+		}
 	case 0:
 		c.Down()
 	case 1, 2:
@@ -147,9 +155,8 @@ func (c *schedule) event() {
 		for range c.r.IntN(40) {
 			c.insert()
 		}
-		for len(c.uncommitted) > 0 && c.r.IntN(3) > 0 {
-			c.uncommitted[0]()
-			c.uncommitted = c.uncommitted[1:]
+		for len(c.open) > 0 && c.r.IntN(3) > 0 {
+			c.commit(c.r.IntN(len(c.open)))
 		}
 	}
 }
@@ -190,42 +197,65 @@ func (c *schedule) insert() {
 		c.Crash(id)
 		c.unlucky = append(c.unlucky, id)
 	}
-	drawn := time.Now()
-	add := func() {
+	x := c.transaction()
+	drawn, savepoint := time.Now(), c.savepoint(x.number)
+	x.adds = append(x.adds, func() {
 		c.table.add(ordinal, id, key, topic)
 		c.table.rows[id].drawn = drawn
-	}
-	if c.late && c.r.IntN(6) == 0 { // with further rows of the transaction, between which others draw theirs
-		if len(c.open) == 0 {
-			c.transaction = c.table.begin()
+		if savepoint != 0 {
+			c.table.rows[id].writer = savepoint
 		}
-		c.open = append(c.open, add)
-		if c.r.IntN(2) == 0 {
-			return
-		}
-		c.uncommitted = append(c.uncommitted, c.commitOpen())
-		return
+	})
+	if !slices.Contains(c.open, x) {
+		c.table.commit(x.number, x.add)
 	}
-	transaction := c.table.begin()
-	commit := func() { c.table.commit(transaction, add) }
-	if c.late && c.r.IntN(6) == 0 {
-		c.uncommitted = append(c.uncommitted, commit)
-		return
-	}
-	commit()
 }
 
-// commitOpen returns how to commit the transaction that goes on.
-func (c *schedule) commitOpen() func() {
-	adds, transaction := c.open, c.transaction
-	c.open = nil
-	return func() {
-		c.table.commit(transaction, func() {
-			for _, add := range adds {
-				add()
-			}
-		})
+// openTransaction is one that goes on: others begin, insert and commit meanwhile.
+type openTransaction struct {
+	number uint32
+	adds   []func() // its inserts
+}
+
+func (x *openTransaction) add() {
+	for _, add := range x.adds {
+		add()
 	}
+}
+
+// mostOpen is how many transactions go on at a time.
+const mostOpen = 5
+
+// transaction returns the one that inserts the next row: one of its own, or one that goes on.
+func (c *schedule) transaction() *openTransaction {
+	goesOn := c.late && c.r.IntN(3) == 0
+	if n := len(c.open); goesOn && n > 0 && (n == mostOpen || c.r.IntN(2) == 0) {
+		return c.open[c.r.IntN(n)]
+	}
+	x := &openTransaction{number: c.table.begin()}
+	if goesOn {
+		c.open = append(c.open, x)
+	}
+	return x
+}
+
+// commit commits one of the transactions that go on.
+func (c *schedule) commit(i int) {
+	c.table.commit(c.open[i].number, c.open[i].add)
+	c.open = slices.Delete(c.open, i, i+1)
+}
+
+// savepoint returns the number of a savepoint in the transaction under which a row is written, or 0. Some were rolled back before.
+func (c *schedule) savepoint(transaction uint32) uint32 {
+	if c.r.IntN(3) > 0 {
+		return 0
+	}
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	if c.r.IntN(3) == 0 {
+		c.table.rollback(c.table.savepoint(transaction))
+	}
+	return c.table.savepoint(transaction)
 }
 
 // trickle inserts a row of which nothing is said.
@@ -239,9 +269,8 @@ func (c *schedule) trickle() {
 }
 
 func (c *schedule) heal() {
-	c.uncommitted = append(c.uncommitted, c.commitOpen())
-	for _, commit := range c.uncommitted {
-		commit()
+	for len(c.open) > 0 {
+		c.commit(0)
 	}
 	c.Up()
 	c.table.setDown(false)

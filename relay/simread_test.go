@@ -12,19 +12,19 @@ import (
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
 	t.mu.Lock()
 	t.reads++
-	page := outbox.Page{Snapshot: outbox.Snapshot{Oldest: t.transactions + 1, Next: t.transactions + 1, Running: slices.Clone(t.running)}}
-	if len(t.running) > 0 {
-		page.Snapshot.Oldest = t.running[0]
-	}
+	page := outbox.Page{Snapshot: t.snapshot()}
+	t.gap()
 	if q.Horizon {
 		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
 		if len(t.open) > 0 {
 			highest := t.open[len(t.open)-1].ordinal
 			page.Horizon.Highest = &highest
 		}
+		t.gap()
 	}
+	var writers []uint32
 	stepped, keys := 0, setOf(q.Keys)
-	for _, r := range t.open[t.start(q):] {
+	for _, r := range t.open[t.from(q):] {
 		position := t.position(r)
 		stepped++
 		switch {
@@ -36,14 +36,12 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
 		}
-		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto || q.Within != nil && r.ordinal > *q.Within.Highest {
+		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto || q.Within != nil && (q.Within.Highest == nil || r.ordinal > *q.Within.Highest) {
 			break
 		}
 		page.End = position
-		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt, Beyond: q.Within != nil && !q.Within.Sees(r.writer)}
-		if row.Beyond {
-			page.Beyond++
-		}
+		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
+		writers = append(writers, r.writer)
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
 		}
@@ -53,6 +51,11 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			break
 		}
 	}
+	if page.Ended = page.Snapshot; q.Ended || q.Within != nil {
+		t.gap()
+		page.Ended = t.snapshot()
+	}
+	q.LeaveOut(&page, writers)
 	down := t.down
 	if q.Keys != nil && t.byKey || q.IDs != nil {
 		stepped = len(page.Rows)
@@ -83,8 +86,17 @@ func setOf(keys []string) map[string]bool {
 	return set
 }
 
-// start returns how many of the open rows come before all that the query asks for. The caller holds mu.
-func (t *simTable) start(q outbox.Query) int {
+// gap lets a moment pass between two statements of a read. The caller holds mu.
+func (t *simTable) gap() {
+	if t.gaps {
+		t.mu.Unlock()
+		time.Sleep(t.took / 4)
+		t.mu.Lock()
+	}
+}
+
+// from returns how many of the open rows come before all that the query asks for. The caller holds mu.
+func (t *simTable) from(q outbox.Query) int {
 	if !t.ordinal {
 		return 0
 	}

@@ -16,24 +16,23 @@ import (
 // simTable is an outbox in memory. Reads and writes take a little of the bubble's time, and a read sees the
 // table as it was when it began, as in PostgreSQL.
 type simTable struct {
-	mu           sync.Mutex
-	rows         map[string]*simRow
-	open         []*simRow // neither relayed nor failed, in table order
-	took         time.Duration
-	perRow       time.Duration // that a read takes for each row that it steps over
-	stepped      int           // rows that reads have stepped over
-	byKey        bool          // there is an index by key
-	down         bool
-	held         chan struct{} // settling waits until it is closed
-	lossy        int           // writes that succeed and are answered with an error
-	guarded      string        // a trigger lets nobody write this row
-	locked       map[string]bool
-	settles      int    // calls that marked something
-	transactions uint32 // begun, from 10 on
-	running      []uint32
-	present      uint32 // the transaction that adds rows
-	reads        int
-	returned     int // rows, by reads
+	mu       sync.Mutex
+	rows     map[string]*simRow
+	open     []*simRow // neither relayed nor failed, in table order
+	took     time.Duration
+	perRow   time.Duration // that a read takes for each row that it steps over
+	stepped  int           // rows that reads have stepped over
+	byKey    bool          // there is an index by key
+	down     bool
+	held     chan struct{} // settling waits until it is closed
+	lossy    int           // writes that succeed and are answered with an error
+	guarded  string        // a trigger lets nobody write this row
+	locked   map[string]bool
+	settles  int // calls that marked something
+	reads    int
+	returned int  // rows, by reads
+	gaps     bool // the snapshots of a read are taken at other times than its rows
+	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
 }
@@ -63,16 +62,12 @@ type simRow struct {
 type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
-	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, transactions: 10, ordinal: true, keepsFailures: true, keepsAttempts: true}
+	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(), ordinal: true, keepsFailures: true, keepsAttempts: true}
 }
 
 // insert commits a row.
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.transactions++
-	t.present = t.transactions
-	t.add(ordinal, id, key, topic)
+	t.commit(t.begin(), func() { t.add(ordinal, id, key, topic) })
 }
 
 // change lets somebody else change an open row, which keeps its place.
@@ -84,24 +79,22 @@ func (t *simTable) change(id string) {
 
 // written notes that a transaction of its own has changed a row. The caller holds mu.
 func (t *simTable) written(r *simRow) {
-	t.transactions++
-	r.writer = t.transactions
+	r.writer = t.assign()
+	t.end(r.writer)
 }
 
 // begin begins a transaction.
 func (t *simTable) begin() (transaction uint32) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.transactions++
-	t.running = append(t.running, t.transactions)
-	return t.transactions
+	return t.start()
 }
 
 // commit commits a transaction with what f adds.
 func (t *simTable) commit(transaction uint32, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.running = slices.DeleteFunc(t.running, func(running uint32) bool { return running == transaction })
+	t.end(transaction)
 	t.present = transaction
 	f()
 }

@@ -55,6 +55,7 @@ func (t *simTable) mark(ids []string) error {
 		return errSimRejected
 	}
 	t.settles++
+	t.end(t.start())
 	for _, id := range ids {
 		t.rows[id].relayed = true
 		t.rows[id].relays++

@@ -1,0 +1,89 @@
+package relay
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A transaction of PostgreSQL that was open for longer than reads of recent rows reach back keeps its order, though its number was higher than
+// all that had ended when the bound was set. The feed is told the time, so nobody waits for it.
+func TestFeedKnowsTheNextNumber(t *testing.T) {
+	t.Parallel()
+	for name, mark := range map[string]bool{"nothing ends meanwhile": false, "others end meanwhile": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}), pgx.QueryExecModeSimpleProtocol)
+			table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
+			f := newFeed(table, Limits{Batch: 100, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
+			f.sweepDue = now.Add(time.Hour)
+			taken := map[string]bool{}
+			var ofKey []string
+			poll := func(after time.Duration) {
+				t.Helper()
+				for now = now.Add(after); ; now = now.Add(time.Millisecond) {
+					f.nudge()
+					q, kind, ok := f.next(now, 100, 1<<20)
+					if !ok {
+						t.Fatal("nothing to read")
+					}
+					page, err := table.Read(t.Context(), q)
+					if err != nil {
+						t.Fatal(err)
+					}
+					if !f.read(kind, page, now, now) {
+						continue
+					}
+					for i := range page.Rows {
+						r := &page.Rows[i]
+						if key, _ := r.Key(); !r.Beyond && !taken[r.ID()] && key == "K" {
+							ofKey = append(ofKey, string(r.Message.Payload))
+						}
+						taken[r.ID()] = taken[r.ID()] || !r.Beyond
+					}
+					f.pace(len(page.Rows), now, false)
+					return
+				}
+			}
+			s.Exec(t, insertRow, "other", 0)
+			for range 10 {
+				poll(time.Second)
+			}
+			for range 5 { // another test's transactions may end just then
+				lower, higher := begin(t, s), begin(t, s)
+				lower.do("select pg_current_xact_id()")
+				higher.do("select pg_current_xact_id()")
+				higher.do(insertRow, "K", 1)
+				lower.do(insertRow, "other", 1)
+				lower.do("commit")
+				for range 3 {
+					poll(time.Second)
+				}
+				for range 8 {
+					if mark {
+						s.Exec(t, insertRow, "other", 2)
+					}
+					poll(time.Second)
+				}
+				higher.do(insertRow, "K", 2)
+				higher.do("commit")
+				poll(time.Second)
+				if !slices.Equal(ofKey, []string{"1", "2"}) {
+					t.Fatalf("the key's rows are taken as %s", ofKey)
+				}
+				ofKey = nil
+			}
+		})
+	}
+}

@@ -1,0 +1,76 @@
+package relay
+
+import (
+	"slices"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// simTransactions gives transactions their numbers as PostgreSQL does. Those of savepoints come from the same counter and are not
+// listed in snapshots.
+type simTransactions struct {
+	assigned  uint32 // the last number
+	completed uint32 // the highest one that has ended
+	running   []uint32
+	present   uint32            // the transaction that adds rows
+	saved     map[uint32]uint32 // the last number of each running transaction's savepoints
+}
+
+func newSimTransactions() simTransactions { return newSimTransactionsFrom(10) }
+
+// newSimTransactionsFrom lets the counter begin there.
+func newSimTransactionsFrom(n uint32) simTransactions {
+	return simTransactions{assigned: n, completed: n, saved: map[uint32]uint32{}}
+}
+
+// following returns the number behind n: the counter goes round and leaves out what has a meaning of its own.
+func following(n uint32) uint32 { return max(n+1, 3) }
+
+func (t *simTransactions) assign() uint32 {
+	t.assigned = following(t.assigned)
+	return t.assigned
+}
+
+func (t *simTransactions) start() uint32 {
+	t.running = append(t.running, t.assign())
+	return t.assigned
+}
+
+// savepoint gives a number to what a running transaction writes under a savepoint.
+func (t *simTransactions) savepoint(transaction uint32) uint32 {
+	t.saved[transaction] = t.assign()
+	return t.assigned
+}
+
+// rollback takes back what was written under a savepoint.
+func (t *simTransactions) rollback(savepoint uint32) { t.complete(savepoint) }
+
+func (t *simTransactions) complete(n uint32) {
+	if before(t.completed, n) {
+		t.completed = n
+	}
+}
+
+func (t *simTransactions) end(transaction uint32) {
+	t.running = slices.DeleteFunc(t.running, func(running uint32) bool { return running == transaction })
+	t.complete(transaction)
+	if last, ok := t.saved[transaction]; ok {
+		t.complete(last)
+		delete(t.saved, transaction)
+	}
+}
+
+// snapshot says what has ended now.
+func (t *simTransactions) snapshot() outbox.Snapshot {
+	s := outbox.Snapshot{Next: following(t.completed), Unassigned: following(t.assigned)}
+	s.Oldest = s.Next
+	for _, running := range t.running {
+		if before(running, s.Next) {
+			s.Running = append(s.Running, running)
+		}
+	}
+	if len(s.Running) > 0 {
+		s.Oldest = s.Running[0]
+	}
+	return s
+}
