@@ -20,27 +20,28 @@ type dispatch struct {
 	logger       *slog.Logger
 	metrics      *metrics
 
-	inFlight map[string]*row // by identity, from being read to being settled or forgotten
-	bytes    int64
-	gone     map[string]struct{} // by identity: settled while a read was under way, which may still return them
-	reading  bool
-	shards   shards
-	blocks   blocks
-	topics   map[topic]*hold
-	partials map[topic]*partial
-	failures *failures     // nil where failed rows block nothing
-	lanes    map[key]*lane // where each key's rows are under way, when there are several destinations
-	void     bool          // rows in the queues have become void
-	latest   latest
-	sent     sent
-	before   func(p, q outbox.Position) bool // in table order
-	walked   outbox.Position                 // the last one taken
-	leftOut  *leftOut
-	overflow hold // for rows passed over although their topic is not held
-	passed   keySet
-	rewind   bool // the walk must begin anew: shards came, or rows were passed over that may go now
-	stopping bool
-	unknown  int // rows dropped by the stop that may have been published
+	inFlight  map[string]*row // by identity, from being read to being settled or forgotten
+	bytes     int64
+	gone      map[string]struct{} // by identity: settled while a read was under way, which may still return them
+	reading   bool
+	shards    shards
+	blocks    blocks
+	topics    map[topic]*hold
+	partials  map[topic]*partial
+	failedLog failedLog
+	failures  *failures     // nil where failed rows block nothing
+	lanes     map[key]*lane // where each key's rows are under way, when there are several destinations
+	void      bool          // rows in the queues have become void
+	latest    latest
+	sent      sent
+	before    func(p, q outbox.Position) bool // in table order
+	walked    outbox.Position                 // the last one taken
+	leftOut   *leftOut
+	overflow  hold // for rows passed over although their topic is not held
+	passed    keySet
+	rewind    bool // the walk must begin anew: shards came, or rows were passed over that may go now
+	stopping  bool
+	unknown   int // rows dropped by the stop that may have been published
 
 	partialsSeen time.Time // when it was last looked which of them are over
 
@@ -76,7 +77,7 @@ type refusal struct {
 
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
-		logger: logger, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
+		logger: logger, failedLog: failedLog{logger: logger}, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
 		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: newShards(total)}
 	for i, configured := range destinations {
 		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers), hold: hold{index: -1}}
@@ -261,6 +262,7 @@ func (d *dispatch) unsettled() int { return len(d.inFlight) + d.unknown }
 // stop drops everything that is not on the wire.
 func (d *dispatch) stop() {
 	d.stopping = true
+	d.failedLog.end()
 	for _, to := range d.destinations {
 		for i := range to.queues {
 			to.queues[i].filter(func(r *row) bool {

@@ -134,6 +134,7 @@ func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
 	d.retryRejected(now)
 	d.retryLocked(now)
+	d.failedLog.flush(now)
 	n := len(d.settle) + len(d.refuse)
 	if n == 0 || l.settling == settlers || l.settling > 0 && n < 2*l.limits.Batch {
 		return

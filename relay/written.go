@@ -41,6 +41,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		d.forget(r)
 		if x.failed && o.written[r.Identity()] {
 			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
+			d.failedLog.row("row failed", r, x.err, now)
 		}
 		last := x.failed && to.BlockFailed && !r.key.keyless && !o.unwritable[r.Identity()]
 		if last {
@@ -71,6 +72,9 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 			d.blocks.makeReady(b)
 		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:
 			// It would have failed, but the table has no column to say so.
+			if r.attempt == to.MaxAttempts || b.refusals == 1 { // once
+				d.failedLog.row("row would fail, and the table has no failed_at: its key waits", r, x.err, now)
+			}
 			b.cause = causeFailed
 			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
 		default:

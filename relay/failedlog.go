@@ -1,0 +1,60 @@
+package relay
+
+import (
+	"log/slog"
+	"time"
+)
+
+// failedLog tells of rows that have failed for good, each with its id and error, since nobody may look at the table for long. A flood
+// of them, of a payload that an application gets wrong all the time, say, is told by number.
+type failedLog struct {
+	logger *slog.Logger
+	window time.Time // when the present minute began
+	told   int       // in it
+	more   int       // that were not
+}
+
+const (
+	failedWindow = time.Minute
+	failedLines  = 20          // of single rows in a window
+	failedTopic  = 200         // bytes of a topic in a line
+	failedError  = 2 * 1 << 10 // bytes of an error
+)
+
+// row notes what has become of a row, that it has failed, say.
+func (l *failedLog) row(what string, r *row, err error, now time.Time) {
+	l.flush(now)
+	if l.told == failedLines {
+		l.more++
+		return
+	}
+	if l.told == 0 {
+		l.window = now
+	}
+	l.told++
+	l.logger.Warn(what, "destination", r.destination.Name, "topic", cut(r.Message.Topic, failedTopic), "id", cut(r.Message.ID, failedTopic),
+		"attempt", r.attempt, "error", cut(err.Error(), failedError))
+}
+
+// flush ends a window that is over.
+func (l *failedLog) flush(now time.Time) {
+	if l.told > 0 && now.Sub(l.window) >= failedWindow {
+		l.end()
+	}
+}
+
+// end ends the window.
+func (l *failedLog) end() {
+	if l.more > 0 {
+		l.logger.Warn("more rows failed than are told one by one; the table has their errors in last_error", "rows", l.more)
+	}
+	l.told, l.more = 0, 0
+}
+
+// cut returns the beginning of a text that is too long for a log.
+func cut(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	return text[:bytes] + "…"
+}

@@ -1,0 +1,45 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// Each row that fails leaves a line with its id and error; ten thousand of them leave twenty lines a minute and their number.
+func TestFailedRowsAreTold(t *testing.T) {
+	for name, test := range map[string]struct{ rows, lines, summed int }{
+		"one": {1, 1, 0}, "twenty": {20, 20, 0}, "a hundred": {100, 20, 80}, "ten thousand": {10_000, 20, 9_980},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				var log publishertest.Log
+				s.log = &log
+				for i := range test.rows {
+					id := fmt.Sprintf("row-%d", i)
+					s.Answer(id, publisher.PermanentError("no", "%s is too large", id))
+					s.table.insert(int64(i+1), id, fmt.Sprintf("secret-%d", i), "t")
+				}
+				stop := s.start()
+				time.Sleep(30 * time.Second)
+				s.table.insert(100_000, "well", "k", "t")
+				time.Sleep(40 * time.Second)
+				stop()
+				said := log.String()
+				if got := strings.Count(said, `msg="row failed" destination=default topic=t id=row-`); got != test.lines {
+					t.Errorf("%d lines, want %d:\n%s", got, test.lines, said)
+				}
+				if got, want := strings.Count(said, "more rows failed"), min(1, test.summed); got != want || want == 1 && !strings.Contains(said, fmt.Sprintf("rows=%d", test.summed)) {
+					t.Errorf("%d lines for the others, want %d with rows=%d", got, want, test.summed)
+				}
+				if !strings.Contains(said, "is too large") || strings.Contains(said, "secret") {
+					t.Error("the error is missing, or a key is there")
+				}
+			})
+		})
+	}
+}
