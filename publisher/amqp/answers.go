@@ -50,7 +50,7 @@ func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 		}
 		return topology(scope, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause)
 	case amqp091.AccessRefused:
-		return publisher.TopologyError("access refused", "RabbitMQ refuses publishing to %q on exchange %q: grant the right to write: %w",
+		return publisher.TopologyError("access refused", "RabbitMQ refuses publishing to %q on exchange %q: grant the right to write, or renew the token: %w",
 			m.Topic, exchange, cause)
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return publisher.PermanentError("message refused", "RabbitMQ refused the message of %d bytes: %w", m.Size(), cause)

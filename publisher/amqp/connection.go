@@ -21,10 +21,15 @@ type connection struct {
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
-	typed   bool // header values keep their types
-	log     *slog.Logger
-	running *sync.WaitGroup // the publisher's
+	url     string    // that it was made with
+	made    time.Time // when
+	// patience is how old the connection must be for a refusal to be a reason to log in again.
+	patience time.Duration
+	typed    bool // header values keep their types
+	log      *slog.Logger
+	running  *sync.WaitGroup // the publisher's
 
+	refused atomic.Bool                   // the broker has refused access on it, and nobody has looked at its login since
 	useful  atomic.Bool                   // a message was accepted on it
 	largest atomic.Int64                  // size of the largest payload that was accepted
 	blocked atomic.Pointer[string]        // the broker's reason while it blocks publishing
@@ -35,6 +40,8 @@ type connection struct {
 	idle      []*channel
 	busy      map[*channel]struct{}
 	closing   bool
+	users     int  // calls that use it
+	retired   bool // another has taken its place
 }
 
 // start begins to watch the connection. blocked is the reason if the one before it ended while it was blocked.
@@ -245,6 +252,7 @@ func (c *connection) lookFor(ctx context.Context, name string, scope publisher.S
 		case amqp091.NotFound:
 			return topology(scope, "no exchange", "the exchange %q does not exist on RabbitMQ at %s: declare it", name, c.address)
 		case amqp091.AccessRefused:
+			c.refused.Store(true)
 			return topology(scope, "exchange refused", "RabbitMQ at %s refuses the exchange %q: %w", c.address, name, answer)
 		}
 	}

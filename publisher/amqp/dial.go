@@ -26,45 +26,68 @@ const (
 	backoffMax = time.Second
 )
 
-// connect returns the live connection or makes one. Soon after a failure it returns that failure.
-func (p *Publisher) connect(ctx context.Context) (*connection, error) {
+// connect returns the live connection, or makes one; release gives it back. Soon after a failure it returns that failure.
+// look has it compare the connection's login with the present one.
+func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error) {
+	if live := p.live.Load(); live != nil && !look && !live.refused.Load() && !live.amqp.IsClosed() && live.use() {
+		return live, nil
+	}
 	select {
 	case p.dialing <- struct{}{}:
 		defer func() { <-p.dialing }()
 	case <-ctx.Done():
 		return nil, publisher.ErrNotAttempted
 	}
-	if p.live != nil {
-		if p.live.useful.Load() {
+	if live := p.live.Load(); live != nil {
+		if live.useful.Load() {
 			p.backoff = 0
 		}
-		if !p.live.amqp.IsClosed() {
-			return p.live, nil
+		if !live.amqp.IsClosed() {
+			live = p.renewed(ctx, live)
+			live.use() // nobody retires it meanwhile
+			return live, nil
 		}
 		// A connection that dies before it has done anything counts as a failed attempt, else
 		// something that kills each one would be tried without a pause.
-		if !p.live.useful.Load() {
-			p.fail(p.live.lost())
+		if !live.useful.Load() {
+			p.fail(live.lost())
 		}
-		p.blocked = p.live.blocked.Load()
-		p.live = nil
+		p.blocked = live.blocked.Load()
+		p.live.Store(nil)
 	}
 	if time.Now().Before(p.retryAt) {
 		return nil, p.failed
 	}
+	conn, err := p.open(ctx)
+	switch {
+	case err == nil:
+		p.retryAt = time.Time{}
+		conn.use()
+		return conn, nil
+	case errors.Is(err, publisher.ErrClosed), errors.Is(err, publisher.ErrNotAttempted):
+		return nil, err
+	}
+	if p.failed == nil || p.failed.Error() != err.Error() {
+		p.log.Debug("rabbitmq cannot be reached", "error", err) // whoever asked says so
+	}
+	p.fail(err)
+	return nil, err
+}
 
+// open makes a connection, which is the live one then.
+func (p *Publisher) open(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	if !p.abortable(cancel) {
 		return nil, publisher.ErrClosed
 	}
 	defer p.abortable(nil)
-
 	conn, err := p.dial(ctx)
 	switch {
 	case err == nil:
 		p.log.Info("rabbitmq connected", "address", conn.address)
-		p.live, p.blocked, p.retryAt = conn, nil, time.Time{}
+		p.live.Store(conn)
+		p.blocked = nil
 		p.remember(nil)
 		return conn, nil
 	case !p.abortable(nil):
@@ -72,10 +95,6 @@ func (p *Publisher) connect(ctx context.Context) (*connection, error) {
 	case errors.Is(ctx.Err(), context.Canceled): // by the caller: nobody's failure
 		return nil, publisher.ErrNotAttempted
 	}
-	if p.failed == nil || p.failed.Error() != err.Error() {
-		p.log.Debug("rabbitmq cannot be reached", "error", err) // whoever asked says so
-	}
-	p.fail(err)
 	return nil, err
 }
 
@@ -135,6 +154,7 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 		i := p.host % len(urls)
 		conn, err := p.dialOne(ctx, urls[i])
 		if err == nil {
+			conn.url = url
 			return conn, nil
 		}
 		if ctx.Err() != nil {
@@ -174,7 +194,7 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		return nil, a.explain(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn := &connection{address: address(uri), typed: p.config.TypedHeaders, log: p.log, running: &p.running,
+	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), typed: p.config.TypedHeaders, log: p.log, running: &p.running,
 		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
 	link := raw
 	if a.secure {

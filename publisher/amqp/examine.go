@@ -43,11 +43,12 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 		return e.Findings
 	}
 	defer p.running.Done()
-	conn, err := p.connect(ctx)
+	conn, err := p.connect(ctx, true)
 	if err != nil {
 		e.unreachable(err)
 		return e.Findings
 	}
+	defer conn.release()
 	e.conn = conn
 	e.server()
 	managed := p.config.Management != nil && e.askManagement(ctx, p)

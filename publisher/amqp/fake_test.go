@@ -39,6 +39,9 @@ type fakeConn struct {
 	tags   map[uint16]uint64 // of each open channel, the last delivery tag
 	closed map[uint16]bool   // channels whose close-ok is awaited
 	deaf   atomic.Bool       // answers nothing any more
+	ended  atomic.Bool       // nothing is read from it any more
+
+	response string // to the SASL challenge
 }
 
 // A sent message is one that the fake has received.
@@ -68,6 +71,7 @@ func newFake(t *testing.T, listener net.Listener, publish func(*sent)) *fake {
 			f.conns = append(f.conns, c)
 			f.mu.Unlock()
 			f.serve.Go(func() {
+				defer c.ended.Store(true)
 				defer c.Close()
 				_ = c.run(bufio.NewReader(conn))
 			})
@@ -99,6 +103,17 @@ func (f *fake) connections() []*fakeConn {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return append([]*fakeConn(nil), f.conns...)
+}
+
+// live counts the connections that have not ended.
+func (f *fake) live() int {
+	n := 0
+	for _, c := range f.connections() {
+		if !c.ended.Load() {
+			n++
+		}
+	}
+	return n
 }
 
 func (c *fakeConn) run(r *bufio.Reader) error {
@@ -162,6 +177,7 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 		properties := 4 + 4 + binary.BigEndian.Uint32(payload[4:])
 		_, rest := short(payload[properties:])
 		response := string(rest[4 : 4+binary.BigEndian.Uint32(rest)])
+		c.response = response
 		if c.fake.login != nil && !c.fake.login(response) {
 			return false
 		}

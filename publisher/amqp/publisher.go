@@ -20,6 +20,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -28,7 +29,8 @@ import (
 // Config says where and how to publish.
 type Config struct {
 	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas.
-	// It is asked again for each new connection, so that changed credentials are taken up.
+	// It is asked for each new connection, and by each Ping: when it has changed, a connection takes the place of the one
+	// that was made with what it returned before.
 	URL func() (string, error)
 	// TLS returns the settings for amqps and https and is asked again for each new connection; nil stands for the
 	// system's authorities. An empty ServerName stands for the URL's host.
@@ -60,11 +62,15 @@ type Publisher struct {
 
 	dialing chan struct{} // holds one token while somebody looks at or makes the connection
 	// Guarded by the token:
-	live    *connection // the newest connection, nil before the first
-	host    int         // which of the URL's hosts is tried first
-	blocked *string     // the reason, if the last connection ended while it was blocked
-	backoff time.Duration
-	retryAt time.Time
+	host      int     // which of the URL's hosts is tried first
+	blocked   *string // the reason, if the last connection ended while it was blocked
+	backoff   time.Duration
+	retryAt   time.Time
+	retired   []*connection // calls may still use them
+	renewAt   time.Time     // no sooner, after a connection could not be renewed
+	unrenewed string        // why it could not, as last told
+
+	live atomic.Pointer[connection] // the newest connection, nil before the first; changed with the token only
 
 	mu     sync.Mutex
 	closed bool
@@ -109,10 +115,11 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 	if ctx.Err() != nil {
 		return publisher.ErrNotAttempted
 	}
-	conn, err := p.connect(ctx)
+	conn, err := p.connect(ctx, false)
 	if err != nil {
 		return err
 	}
+	defer conn.release()
 	// Each turn is one channel. A channel that the broker closes answers at least one message.
 	for !b.complete() {
 		if err := conn.usable(); err != nil {
@@ -140,12 +147,13 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return publisher.ErrClosed
 	}
 	defer p.running.Done()
-	conn, err := p.connect(ctx)
+	conn, err := p.connect(ctx, true)
 	if errors.Is(err, publisher.ErrNotAttempted) {
 		err = p.stillDialing(err)
 	}
 	if err == nil {
 		err = conn.ping(ctx, p.config.Exchange)
+		conn.release()
 	}
 	if errors.Is(err, publisher.ErrNotAttempted) {
 		return unavailable("no answer", "RabbitMQ did not answer the ping: %w", context.Cause(ctx))
@@ -166,10 +174,13 @@ func (p *Publisher) Close() error {
 		abort()
 	}
 	p.dialing <- struct{}{}
-	conn := p.live
+	connections := p.retired
+	if live := p.live.Load(); live != nil {
+		connections = append(connections, live)
+	}
 	<-p.dialing
-	if conn != nil {
-		conn.close()
+	for _, conn := range connections {
+		p.running.Go(conn.close)
 	}
 	p.running.Wait()
 	return nil

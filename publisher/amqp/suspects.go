@@ -43,6 +43,9 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if ch.cause.Code == amqp091.NotFound {
 		ch.conn.forgetExchanges()
 	}
+	if ch.cause.Code == amqp091.AccessRefused {
+		ch.conn.refused.Store(true)
+	}
 	s := &b.suspects
 	s.trial, s.code = false, ch.cause.Code
 	if len(b.flights) == 1 {

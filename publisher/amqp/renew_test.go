@@ -1,0 +1,176 @@
+package amqp_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+)
+
+const expiredToken = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'relay': Provided JWT token has expired"
+
+// A pipes is a network within the process, for a fake in simulated time.
+type pipes struct {
+	accepting chan net.Conn
+	closed    chan struct{}
+}
+
+func newPipes() *pipes { return &pipes{make(chan net.Conn), make(chan struct{})} }
+
+func (p *pipes) Dial(ctx context.Context, _, _ string) (net.Conn, error) {
+	near, far := net.Pipe()
+	select {
+	case p.accepting <- far:
+		return near, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	select {
+	case conn := <-p.accepting:
+		return conn, nil
+	case <-p.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (p *pipes) Close() error   { close(p.closed); return nil }
+func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "fake"} }
+
+// The token of a connection expires while the URL has a new one: at the next try, and unasked at the next ping.
+func TestExpiredToken(t *testing.T) {
+	t.Parallel()
+	for name, pinged := range map[string]bool{"refused": false, "pinged": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var valid, token atomic.Int64
+			f := newFake(t, listen(t), func(m *sent) {
+				if m.conn.response != fmt.Sprint("\x00relay\x00token-", valid.Load()) {
+					m.closeChannel(403, expiredToken)
+					return
+				}
+				m.ack()
+			})
+			p := amqp.New(amqp.Config{URL: func() (string, error) {
+				return fmt.Sprint("amqp://relay:token-", token.Load(), "@", f.listener.Addr()), nil
+			}})
+			t.Cleanup(func() { _ = p.Close() })
+			publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0] }
+			for n := range int64(5) {
+				token.Store(n)
+				valid.Store(n)
+				if pinged {
+					if err := p.Ping(within(t, 10*time.Second)); err != nil {
+						t.Fatal(err)
+					}
+				} else if n > 0 {
+					want(t, "a message with the expired token", publish(), publisher.Topology)
+				}
+				want(t, "a message with the new token", publish(), publisher.Accepted)
+			}
+			await(t, func() bool { return f.live() == 1 })
+			if n := len(f.connections()); n != 5 {
+				t.Errorf("%d connections for five tokens", n)
+			}
+		})
+	}
+}
+
+// A token that is refused at the login is worth no outage: what the connection from before may, it still does.
+func TestNewTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	var token atomic.Int64
+	f := newFake(t, listen(t), func(m *sent) { m.ack() })
+	f.login = func(response string) bool { return response == "\x00relay\x00token-0" }
+	p := amqp.New(amqp.Config{URL: func() (string, error) {
+		return fmt.Sprint("amqp://relay:token-", token.Load(), "@", f.listener.Addr()), nil
+	}})
+	t.Cleanup(func() { _ = p.Close() })
+	for n := range int64(3) {
+		if err := p.Ping(within(t, 10*time.Second)); err != nil {
+			t.Errorf("ping: %v", err)
+		}
+		for _, err := range p.Publish(within(t, 10*time.Second), numbered(100, 10, "q")) {
+			want(t, "a message", err, publisher.Accepted)
+		}
+		token.Store(n)
+	}
+	if n := len(f.connections()); n != 2 {
+		t.Errorf("%d connections, want one and one that was refused", n)
+	}
+}
+
+// Calls that use a connection while another takes its place lose nothing.
+func TestRenewedUnderway(t *testing.T) {
+	t.Parallel()
+	var token atomic.Int64
+	held, release := make(chan struct{}), make(chan struct{})
+	f := newFake(t, listen(t), func(m *sent) {
+		if m.id == "0" && m.topic == "slow" {
+			close(held)
+			<-release
+		}
+		m.ack()
+	})
+	p := amqp.New(amqp.Config{URL: func() (string, error) {
+		return fmt.Sprint("amqp://relay:token-", token.Load(), "@", f.listener.Addr()), nil
+	}})
+	t.Cleanup(func() { _ = p.Close() })
+	done := make(chan []error)
+	go func() { done <- p.Publish(within(t, 20*time.Second), numbered(300, 3, "slow")) }()
+	<-held
+	token.Store(1)
+	if err := p.Ping(within(t, 10*time.Second)); err != nil {
+		t.Error(err)
+	}
+	want(t, "a message meanwhile", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
+	close(release)
+	for _, err := range <-done {
+		want(t, "a message under way", err, publisher.Accepted)
+	}
+	await(t, func() bool { return f.live() == 1 })
+}
+
+// A right that is missing for good is no reason for logins without end, and for a few of them no reason to wait for long.
+func TestRefusedForLong(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		f := newFake(t, network, func(m *sent) {
+			if m.topic == "forbidden" {
+				m.closeChannel(403, "ACCESS_REFUSED - no")
+				return
+			}
+			m.ack()
+		})
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+		t.Cleanup(func() { _ = p.Close() })
+		logins := map[time.Duration]int{}
+		begun := time.Now()
+		const long = 2 * time.Hour
+		for _, after := range []time.Duration{50 * time.Second, 65 * time.Second, long} {
+			for time.Since(begun) < after {
+				messages := numbered(2, 0, "q")
+				messages[0].Topic = "forbidden"
+				answers := p.Publish(within(t, 10*time.Second), messages)
+				want(t, "the forbidden message", answers[0], publisher.Topology)
+				want(t, "the other", answers[1], publisher.Accepted)
+				time.Sleep(500*time.Millisecond + after/1000) // 8 s at most: longer, and the connection is taken for dead
+			}
+			logins[after] = len(f.connections())
+		}
+		if first, soon, late := logins[50*time.Second], logins[65*time.Second], logins[long]; first != 1 || soon != 2 || late < 5 || late > 8 {
+			t.Errorf("%d logins before a minute, %d after it, %d in two hours", first, soon, late)
+		}
+	})
+}
