@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"context"
+	"crypto/rsa"
 	"fmt"
 	"math/rand/v2"
 	"net"
@@ -18,11 +19,12 @@ import (
 )
 
 // An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It takes
-// TLS and client certificates of its authority, and messages of up to 1 MiB.
+// TLS and client certificates of its authority, tokens signed with its key, and messages of up to 1 MiB.
 type ownBroker struct {
 	set       *services.Set
 	authority *publishertest.Authority
 	harness   *harness
+	tokens    *rsa.PrivateKey
 	secure    string // host:port of the TLS listener, whose certificate is for localhost
 
 	management, secureManagement string // host:port of the management interface, the latter with TLS
@@ -39,7 +41,14 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
 	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
 	ca, cert, key := write(t, dir, "ca.pem", o.authority.PEM), write(t, dir, "server.pem", server.Cert), write(t, dir, "server.key", server.Key)
+	tokens, public := newTokenKey(t)
+	o.tokens = tokens
 	conf := []string{
+		"auth_backends.1 = internal",
+		"auth_backends.2 = rabbit_auth_backend_oauth2",
+		"auth_oauth2.resource_server_id = rabbitmq",
+		"auth_oauth2.default_key = test",
+		"auth_oauth2.signing_keys.test = " + write(t, dir, "tokens.pem", public),
 		fmt.Sprint("listeners.ssl.default = 127.0.0.1:", port),
 		"ssl_options.cacertfile = " + ca,
 		"ssl_options.certfile = " + cert,
@@ -57,7 +66,7 @@ func newOwnBroker(t *testing.T) *ownBroker {
 		fmt.Sprint("max_message_size = ", ownLimit),
 	}
 	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: freeOffset(t), Settings: []string{"SERVICES_MODE=native",
-		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl", "SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n")}}
+		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl,rabbitmq_auth_backend_oauth2", "SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n")}}
 	t.Cleanup(func() {
 		if _, err := o.set.Run(context.Background(), "wipe", "rabbitmq"); err != nil {
 			t.Error(err)
