@@ -141,6 +141,9 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 			b.settle(ch)
 		case <-ctx.Done():
 			b.settle(ch)
+			if len(b.flights) > 0 {
+				ch.conn.check()
+			}
 			return publisher.ErrNotAttempted
 		}
 		if ch.closed() {

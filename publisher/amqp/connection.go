@@ -29,11 +29,12 @@ type connection struct {
 	log      *slog.Logger
 	running  *sync.WaitGroup // the publisher's
 
-	refused atomic.Bool                   // the broker has refused access on it, and nobody has looked at its login since
-	useful  atomic.Bool                   // a message was accepted on it
-	largest atomic.Int64                  // size of the largest payload that was accepted
-	blocked atomic.Pointer[string]        // the broker's reason while it blocks publishing
-	cause   atomic.Pointer[amqp091.Error] // why it ended, if not by us
+	refused  atomic.Bool                   // the broker has refused access on it, and nobody has looked at its login since
+	checking atomic.Bool                   // whether the broker still answers
+	useful   atomic.Bool                   // a message was accepted on it
+	largest  atomic.Int64                  // size of the largest payload that was accepted
+	blocked  atomic.Pointer[string]        // the broker's reason while it blocks publishing
+	cause    atomic.Pointer[amqp091.Error] // why it ended, if not by us
 
 	mu        sync.Mutex
 	exchanges map[string]struct{} // that were there when last looked for
@@ -158,8 +159,9 @@ func (c *connection) lost() error {
 
 // ask waits for a question to the broker and its answer, which the library cannot break off. When
 // ctx ends first, ask returns ErrNotAttempted and leaves them to end with the answer or the
-// connection.
+// connection, which it ends if nothing at all was heard on it for too long.
 func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection) error) error {
+	heard, begun := c.socket.received.Load(), time.Now()
 	done := make(chan error, 1)
 	c.running.Go(func() { done <- question(c.amqp) })
 	select {
@@ -169,8 +171,41 @@ func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection)
 		}
 		return err
 	case <-ctx.Done():
+		// One that is blocked is not read by the broker, and says nothing for as long as the alarm lasts.
+		if c.socket.received.Load() == heard && time.Since(begun) >= silence && c.blocked.Load() == nil {
+			c.socket.fail(errSilence)
+		}
 		return publisher.ErrNotAttempted
 	}
+}
+
+// silence is how long a broker may take for the first sign of an answer, when it was asked after a message was not confirmed in
+// time or in a ping. A connection that is silent for longer is dead, as one that a firewall between has forgotten: heartbeats
+// would take half a minute to find that out.
+const silence = time.Second
+
+var errSilence = errors.New("it has fallen silent")
+
+// check finds out, in the background, whether the broker still answers on the connection.
+func (c *connection) check() {
+	if !c.checking.CompareAndSwap(false, true) {
+		return
+	}
+	c.running.Go(func() {
+		defer c.checking.Store(false)
+		ctx, cancel := context.WithTimeout(context.Background(), silence)
+		defer cancel()
+		_ = c.ask(ctx, greet)
+	})
+}
+
+// greet asks for something that changes nothing.
+func greet(conn *amqp091.Connection) error {
+	ch, err := conn.Channel()
+	if err != nil {
+		return err
+	}
+	return ch.Close()
 }
 
 // ping returns nil when the broker answers and would take messages for the exchange.
@@ -181,14 +216,7 @@ func (c *connection) ping(ctx context.Context, exchange string) error {
 	if exchange != "" {
 		return c.lookFor(ctx, exchange, publisher.ScopeDestination)
 	}
-	err := c.ask(ctx, func(conn *amqp091.Connection) error {
-		ch, err := conn.Channel()
-		if err != nil {
-			return err
-		}
-		return ch.Close()
-	})
-	return c.failed("open channel", err)
+	return c.failed("open channel", c.ask(ctx, greet))
 }
 
 // failed returns err as an answer for messages that were not sent.

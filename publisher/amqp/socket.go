@@ -31,7 +31,8 @@ type socket struct {
 	corks   int        // bursts under way
 	pending []byte
 
-	broken atomic.Pointer[error] // the write that failed
+	received atomic.Int64          // bytes
+	broken   atomic.Pointer[error] // why we have ended it: a write that failed, or silence
 
 	hearing sync.Mutex
 	first   []byte // that the peer has sent, at most a few
@@ -47,6 +48,7 @@ func (s *socket) Read(b []byte) (int, error) {
 	if broken := s.broken.Load(); err != nil && broken != nil {
 		err = *broken // why the connection was closed under the read
 	}
+	s.received.Add(int64(n))
 	s.hear(b[:n], err)
 	return n, err
 }
@@ -100,10 +102,15 @@ func (s *socket) flush() error {
 		s.pending = nil // a large body has passed
 	}
 	if err != nil {
-		s.broken.CompareAndSwap(nil, &err)
-		_ = s.Close()
+		s.fail(err)
 	}
 	return err
+}
+
+// fail ends the connection for a reason of ours.
+func (s *socket) fail(err error) {
+	s.broken.CompareAndSwap(nil, &err)
+	_ = s.Close()
 }
 
 // burst runs send and writes what it sends in few large pieces, all of it before burst returns.

@@ -1,0 +1,80 @@
+package amqp_test
+
+import (
+	"context"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+)
+
+// A firewall forgets the connection: what is sent on it is lost without a word, and a new one works. Rows flow again
+// within two seconds of the publish timeout, in whatever the connection was found silent.
+func TestHalfOpenConnection(t *testing.T) {
+	t.Parallel()
+	const timeout = 3 * time.Second
+	for name, test := range map[string]struct {
+		exchange string
+		other    string                                       // exchange that a message names
+		before   func(ctx context.Context, p *amqp.Publisher) // on the healthy connection
+		ping     bool                                         // is what finds it out
+	}{
+		"publish":                 {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"open a channel":          {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Ping(ctx) }},
+		"look for the exchange":   {other: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"ping":                    {ping: true, before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"ping, with the exchange": {ping: true, exchange: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				network := newPipes()
+				f := newFake(t, network, func(m *sent) { m.ack() })
+				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: test.exchange, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+				t.Cleanup(func() { _ = p.Close() })
+				test.before(t.Context(), p)
+				for _, c := range f.connections() {
+					c.deaf.Store(true)
+				}
+				messages := numbered(1, 1, "q")
+				messages[0].Exchange = test.other
+				begun := time.Now()
+				for {
+					if test.ping {
+						if p.Ping(within(t, timeout)) == nil {
+							break
+						}
+					} else if p.Publish(within(t, timeout), messages)[0] == nil {
+						break
+					}
+					time.Sleep(250 * time.Millisecond) // as the relay does
+				}
+				if took := time.Since(begun); took > timeout+2*time.Second {
+					t.Errorf("back after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A broker that answers everything but a message is not taken for one that has gone.
+func TestUnconfirmedIsNotHalfOpen(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		f := newFake(t, network, func(*sent) {})
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+		t.Cleanup(func() { _ = p.Close() })
+		for range 5 {
+			want(t, "the message", p.Publish(within(t, 3*time.Second), numbered(1, 1, "q"))[0], publisher.Ambiguous)
+			if err := p.Ping(within(t, 3*time.Second)); err != nil {
+				t.Errorf("ping: %v", err)
+			}
+		}
+		if n := len(f.connections()); n != 1 {
+			t.Errorf("%d connections, want the one that answers", n)
+		}
+	})
+}
