@@ -66,6 +66,9 @@ const (
 type Error struct {
 	Class Class
 	Scope Scope // for Topology and Unavailable
+	// Repeats, for Topology and Unavailable: the broker was sent the message and may have taken it in part, for one of several
+	// queues say. Each further try may leave another copy, so tries grow rare, and each counts as published again.
+	Repeats bool
 	// Short names the cause in two or three fixed words, without values of the row, for logs.
 	Short string
 	// Err is the cause, complete enough to be stored as the row's last_error.
@@ -116,6 +119,12 @@ func ShortOf(err error) string {
 		return e.Short
 	}
 	return "unknown answer"
+}
+
+// Repeats reports whether each further try may leave another copy; see [Error].
+func Repeats(err error) bool {
+	e, ok := errors.AsType[*Error](err)
+	return ok && e.Repeats
 }
 
 // ErrNotAttempted is the answer for a message that waits behind an earlier one of its key.

@@ -21,7 +21,8 @@ type Publisher interface {
 	//
 	// Nothing waits inside Publish for a topic, partition or connection that cannot be served now:
 	// its messages come back at once as [Topology] or [Unavailable], so that they do not delay the
-	// others. When ctx ends, messages that were sent and have no answer come back as [Ambiguous],
+	// others. When ctx ends, messages that were sent and have no answer come back as [Ambiguous], or,
+	// where the broker has answered others since and only their topic can be at fault, as [Unavailable] with Repeats;
 	// those that were not sent as [NotAttempted]; no message is written to the broker after that.
 	//
 	// The messages and everything they point to belong to the caller and are not kept after Publish

@@ -91,6 +91,7 @@ func (a *answers) accepted(r *row) {
 	}
 	if h := a.topics[topicOf(r)]; h.active() {
 		a.release(h)
+		a.repeats.relent(topicOf(r))
 		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
 	}
 	if a.member(r) {

@@ -27,6 +27,7 @@ type dispatch struct {
 	shards    shards
 	blocks    blocks
 	topics    map[topic]*hold
+	repeats   repeats
 	partials  map[topic]*partial
 	failedLog failedLog
 	failures  *failures     // nil where failed rows block nothing
@@ -79,6 +80,7 @@ func newDispatch(limits Limits, destinations []*Destination, workers, total int,
 	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, failedLog: failedLog{logger: logger}, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
 		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: newShards(total)}
+	d.repeats = repeats{}
 	for i, configured := range destinations {
 		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers), hold: hold{index: -1}}
 		for worker := range to.queues {

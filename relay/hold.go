@@ -32,6 +32,7 @@ type hold struct {
 	index    int // among the holds that wait for their next probe, -1 outside
 	probing  bool
 	blocks   map[*block]struct{} // keys that wait for it
+	repeats  bool                // each probe may leave a copy
 	skipped  bool                // rows were passed over; the walk begins anew when the hold ends
 }
 
@@ -76,9 +77,16 @@ func (a *answers) held(r *row, c cause, err error) {
 			h = &hold{topic: name, index: -1}
 			a.topics[name] = h
 		}
-		if !h.active() || h.until.Before(a.now) { // once for all rows of the batch
+		repeats := publisher.Repeats(err)
+		if repeats {
+			a.metrics.republish()
+		}
+		if !h.active() || h.until.Before(a.now) || repeats && !h.repeats { // once for all rows of the batch
 			before := h.cause
 			began := h.fail(c, err, a.causes(), a.now)
+			if h.repeats = repeats; repeats {
+				h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(name, a.now)))
+			}
 			if a.blocks.probes.set(h); began || before != c { // a better answer than the first
 				a.logger.Warn("topic is held", "destination", a.to.Name, "topic", r.Message.Topic, "reason", c, "error", err)
 			}

@@ -90,7 +90,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	m.errorRows = counter("publish_errors", "Answers of brokers other than an acknowledgement, by class.")
 	m.failedRows = counter("rows_failed", "Rows that failed for good, by reason.")
 	m.violations = counter("order_violations", "Rows that were committed after a younger row of their key had been relayed.")
-	m.republished = counter("republished", "Rows that were published again because the outcome of the last publish is unknown.")
+	m.republished = counter("republished", "Rows that were published again because the last publish may have delivered them, or some copies of them.")
 	m.duplicates = counter("unexpected_duplicates", "Rows that a broker dropped as duplicates although they were never sent, and that count as relayed.")
 	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
 	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
@@ -147,6 +147,9 @@ func (m *metrics) published(d *Destination, rows int, counts map[publisher.Class
 		}
 	}
 }
+
+// republish counts a row of which a publish may have left a copy, and which will be published again.
+func (m *metrics) republish() { m.republished.Add(context.Background(), 1) }
 
 // relayed counts rows that were marked.
 func (m *metrics) relayed(rows []*row, now time.Time) {

@@ -15,20 +15,51 @@ func topology(scope publisher.Scope, short, format string, args ...any) error {
 }
 
 // returned is the answer for a mandatory message that the broker gave back. It is confirmed as well,
-// since the broker has done with it what it could.
+// since the broker has done with it what it could. An exchange of type x-delayed-message gives back what it keeps to deliver it later.
 func returned(r *amqp091.Return) error {
 	if r.Exchange == "" {
 		return publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText)
+	}
+	if _, delayed := r.Headers["x-delay"]; delayed {
+		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Repeats: true, Short: "no route", Err: fmt.Errorf(
+			"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
+				"the header x-delay and delivers it all the same: bind one, or use an exchange of another type", r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)}
 	}
 	return publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
 		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)
 }
 
 // nacked is the answer for a negative confirm. RabbitMQ gives it for the state of a queue, never
-// for the content of a message: a length limit with reject-publish, a quorum queue that failed.
-func nacked(topic string) error {
-	return publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
-		"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", topic)
+// for the content of a message: a length limit with reject-publish, a quorum queue that failed. Behind an exchange one of
+// several queues is enough for it, and the others keep the message.
+func nacked(to route) error {
+	if to.exchange == "" {
+		return publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
+			"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", to.topic)
+	}
+	return repeats("queue rejects", "RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority of its nodes; "+
+		"each try adds a copy to the other queues that are bound", to.topic, to.exchange)
+}
+
+// unconfirmed is the answer for a message on a route that confirms nothing while others do.
+func unconfirmed(to route) error {
+	return repeats("no answer", "RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
+		"each try may add a copy", to.topic, to.exchange)
+}
+
+// repeats is the answer for a message that some queue may have taken, although the topic cannot be published to now.
+func repeats(short, format string, args ...any) error {
+	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Repeats: true, Short: short, Err: fmt.Errorf(format, args...)}
+}
+
+// unsent returns the answer for the other messages of a route, which are not sent.
+func unsent(err error) error {
+	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Repeats {
+		quiet := *e
+		quiet.Repeats = false
+		return &quiet
+	}
+	return err
 }
 
 // unanswered is the answer for a message that was sent before the call ended, or the connection.

@@ -26,6 +26,12 @@ type batch struct {
 
 	exchanges map[string]error // that messages name, with what was found of each; nil if none do
 	routes    map[route]error  // that this call has found unusable
+
+	caution *caution // the publisher's
+	careful bool     // it names routes
+	flying  map[route]int
+	aside   []int  // wait for others on their route
+	latest  uint64 // delivery tag of the last message on the channel that was accepted
 }
 
 // A flight is a message on the wire.
@@ -39,8 +45,10 @@ type flight struct {
 // A route is where a message goes.
 type route struct{ exchange, topic string }
 
-func newBatch(exchange string, messages []publisher.Message) *batch {
+func newBatch(exchange string, messages []publisher.Message, caution *caution) *batch {
 	b := &batch{
+		caution:  caution,
+		careful:  caution.any(),
 		exchange: exchange,
 		messages: messages,
 		answers:  make([]error, len(messages)),
@@ -131,6 +139,7 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 // returns nil, and what is still open needs another channel. It returns the answer for messages that
 // were not sent when nothing more can be sent; what is in flight then has no answer.
 func (b *batch) run(ctx context.Context, ch *channel) error {
+	b.latest = 0
 	for {
 		stop := b.send(ctx, ch)
 		if len(b.flights) == 0 {
@@ -194,6 +203,11 @@ func (b *batch) sendNext(ch *channel) error {
 		b.answer(i, err)
 		return nil
 	}
+	if !alone && !b.mayGo(b.route(i)) {
+		*from = (*from)[1:]
+		b.aside = append(b.aside, i)
+		return nil
+	}
 	if !alone && !ch.conn.carries(len(m.Payload)) {
 		*from = (*from)[1:]
 		b.suspect(i)
@@ -207,6 +221,7 @@ func (b *batch) sendNext(ch *channel) error {
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
 		b.flights = append(b.flights, flight{message: i, confirm: confirm})
+		b.launched(b.route(i))
 		b.suspects.trial = alone
 	case final:
 		b.answer(i, err)
@@ -233,19 +248,25 @@ func (b *batch) settle(ch *channel) {
 	open := b.flights[:0]
 	for _, f := range b.flights {
 		m := &b.messages[f.message]
+		if f.answered && b.flying != nil {
+			b.landed(b.route(f.message))
+		}
 		switch {
 		case !f.answered:
 			open = append(open, f)
 		case f.returned != nil:
-			b.condemn(f.message, returned(f.returned))
+			b.repeatable(f.message, returned(f.returned))
 		case f.confirm.Acked():
 			ch.conn.accepted(len(m.Payload))
+			if b.latest = max(b.latest, f.confirm.DeliveryTag); b.careful {
+				b.caution.accepted(b.route(f.message))
+			}
 			b.answer(f.message, nil)
 			b.acquit(f.message)
 		case ch.closed():
 			open = append(open, f)
 		default:
-			b.condemn(f.message, nacked(m.Topic))
+			b.repeatable(f.message, nacked(b.route(f.message)))
 		}
 	}
 	b.flights = open
@@ -281,7 +302,7 @@ func (b *batch) condemn(i int, err error) {
 		if b.routes == nil {
 			b.routes = map[route]error{}
 		}
-		b.routes[b.route(i)] = err
+		b.routes[b.route(i)] = unsent(err)
 	}
 	b.answer(i, err)
 }
@@ -306,10 +327,13 @@ func (b *batch) answer(i int, err error) {
 // end answers everything that is open: what is or was in flight is Ambiguous, what was not sent gets
 // err.
 func (b *batch) end(err error) {
+	if errors.Is(err, publisher.ErrNotAttempted) && len(b.flights) > 0 {
+		b.overdue()
+	}
 	for _, f := range b.flights {
 		b.answer(f.message, unanswered(err))
 	}
-	for _, i := range slices.Concat(b.suspects.waiting, b.ready) {
+	for _, i := range slices.Concat(b.suspects.waiting, b.aside, b.ready) {
 		if b.suspects.doubts[i] > 0 {
 			b.answer(i, unanswered(err))
 		} else {

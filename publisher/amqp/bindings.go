@@ -80,6 +80,21 @@ func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 		if !slices.ContainsFunc(by[to], func(name string) bool { return !weak(name) }) {
 			e.Fail(checkDurability, e.subject(to), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
 		}
+		e.rejecting(to, by[to], all)
+	}
+}
+
+// rejecting tells of a route where one of several queues rejects when it is full: the others keep what the relay publishes again.
+func (e *examination) rejecting(to route, queues []string, all map[string]*queueInfo) {
+	if len(queues) < 2 {
+		return
+	}
+	for _, name := range queues {
+		if q := all[name]; q != nil && q.rejects() {
+			e.Warn(checkLimits, e.subject(to), fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try puts a copy into the others", len(queues), name),
+				"take the overflow reject-publish from that queue, or have its rows published on a route of its own")
+			return
+		}
 	}
 }
 
@@ -97,6 +112,10 @@ func (e *examination) describeExchange(ctx context.Context, r *routes, name stri
 		e.Warn(checkDurability, name, "this exchange is deleted when its last binding goes (auto-delete), and rows are held", "declare it again without auto-delete")
 	default:
 		e.Well(checkDurability, name, "this exchange is durable, of type "+found.Type)
+	}
+	if found.Type == "x-delayed-message" {
+		e.Fail(checkExchange, name, "it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never relayed, and each try is another copy",
+			"publish to an exchange of another type, without the header x-delay; rows can wait themselves, with available_at")
 	}
 	if _, err := found.matcher(name); err != nil {
 		e.unseen(checkTopic, "", err)

@@ -49,7 +49,7 @@ func TestHalfOpenConnection(t *testing.T) {
 					} else if p.Publish(within(t, timeout), messages)[0] == nil {
 						break
 					}
-					time.Sleep(250 * time.Millisecond) // as the relay does
+					<-time.After(250 * time.Millisecond) // as the relay does
 				}
 				if took := time.Since(begun); took > timeout+2*time.Second {
 					t.Errorf("back after %v", took)

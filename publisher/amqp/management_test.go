@@ -1,11 +1,14 @@
 package amqp_test
 
 import (
+	"bytes"
 	"crypto/rand"
 	"crypto/tls"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
 	"net/url"
 	"slices"
 	"strconv"
@@ -152,6 +155,38 @@ func TestExamineBindings(t *testing.T) {
 	config := h.managed(t)
 	config.Exchange = headers
 	says(t, examined(t, config, publishertest.Addresses("x")...), `warning topic : exchange `+headers+`: it is of type "headers"`)
+}
+
+// A route to several queues of which one rejects, and an exchange that gives back what it delivers.
+func TestExamineRepetitions(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, amqp091.ExchangeFanout, amqp091.QueueTypeClassic)
+	full, other := h.Unknown(t), h.Unknown(t)
+	h.create(t, full, amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"})
+	const warning = "warning limits \"x\": it goes to 2 queues, of which "
+	if text := examined(t, h.managed(t), publishertest.Addresses("x")...); strings.Contains(text, warning) {
+		t.Errorf("one queue is no reason for a warning:\n%s", text)
+	}
+	h.create(t, other, nil)
+	config := h.managed(t)
+	says(t, examined(t, config, publishertest.Addresses("x")...), warning+strconv.Quote(full)+" rejects when it is full")
+
+	real, err := url.Parse(publishertest.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: real.Scheme, Host: real.Host})
+	proxy.ModifyResponse = func(r *http.Response) error {
+		body, err := io.ReadAll(r.Body)
+		body = bytes.ReplaceAll(body, []byte(`"type":"fanout"`), []byte(`"type":"x-delayed-message"`))
+		r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+		r.Header.Set("Content-Length", strconv.Itoa(len(body)))
+		return err
+	}
+	server := httptest.NewServer(proxy)
+	t.Cleanup(server.Close)
+	config.Management = func() (string, error) { return server.URL, nil }
+	says(t, examined(t, config, publishertest.Addresses("x")...), "error exchange "+h.exchange+": it is of type x-delayed-message")
 }
 
 // What nothing takes may go to an alternate exchange, and an exchange may go away by itself.

@@ -9,7 +9,8 @@
 // so, the call sends those without an answer again one by one, until the guilty one is alone.
 //
 // Negative confirms come from queues, not from messages: a queue that is full and rejects, a quorum
-// queue that has failed. They are Unavailable for the topic. A confirm that the library turns false
+// queue that has failed. They are Unavailable for the topic. Behind an exchange, other queues may have taken the
+// message: then fewer go at a time (caution), and the relay tries seldom. A confirm that the library turns false
 // because its channel was closed is no answer at all.
 package amqp
 
@@ -78,6 +79,8 @@ type Publisher struct {
 	failed error              // why the last connection could not be made or was of no use; changed with the token only
 	trying *attempt           // the last to begin, for its address
 
+	caution caution
+
 	running sync.WaitGroup // calls, and what connections do in the background
 }
 
@@ -95,7 +98,7 @@ func New(config Config) *Publisher {
 
 // Publish implements [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
-	b := newBatch(p.config.Exchange, messages)
+	b := newBatch(p.config.Exchange, messages, &p.caution)
 	if !p.enter() {
 		for i := range b.answers {
 			b.answers[i] = publisher.ErrClosed

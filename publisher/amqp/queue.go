@@ -40,6 +40,14 @@ func (q *queueInfo) option(name string) (any, bool) {
 // lasts reports whether the queue and what it holds outlive a restart of the broker.
 func (q *queueInfo) lasts() bool { return q.Durable && !q.Exclusive }
 
+// rejects reports whether the queue rejects messages when it is full.
+func (q *queueInfo) rejects() bool {
+	_, messages := q.option("max-length")
+	_, bytes := q.option("max-length-bytes")
+	overflow, _ := q.option("overflow")
+	return (messages || bytes) && (overflow == "reject-publish" || overflow == "reject-publish-dlx")
+}
+
 // describe tells what an acknowledgement by this queue is worth.
 func (e *examination) describe(q *queueInfo) {
 	subject := fmt.Sprintf("queue %.100q", q.Name)

@@ -165,7 +165,7 @@ func TestRefusedForLong(t *testing.T) {
 				answers := p.Publish(within(t, 10*time.Second), messages)
 				want(t, "the forbidden message", answers[0], publisher.Topology)
 				want(t, "the other", answers[1], publisher.Accepted)
-				time.Sleep(500*time.Millisecond + after/1000) // 8 s at most: longer, and the connection is taken for dead
+				<-time.After(500*time.Millisecond + after/1000) // 8 s at most: longer, and the connection is taken for dead
 			}
 			logins[after] = len(f.connections())
 		}

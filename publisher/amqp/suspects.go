@@ -46,6 +46,8 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	if ch.cause.Code == amqp091.AccessRefused {
 		ch.conn.refused.Store(true)
 	}
+	clear(b.flying)
+	b.callBack()
 	s := &b.suspects
 	s.trial, s.code = false, ch.cause.Code
 	if len(b.flights) == 1 {

@@ -1,0 +1,51 @@
+package relay
+
+import (
+	"math/rand/v2"
+	"time"
+)
+
+// repeats knows the topics where a probe that fails may leave a copy of its row, because one of several queues behind them
+// rejects while the others take. How rare the probes have become outlives a hold, which ends with each row that is accepted: a
+// queue that is full and slowly read takes one now and then.
+type repeats map[topic]*repeated
+
+type repeated struct {
+	level int // by which the pause has doubled
+	last  time.Time
+}
+
+const (
+	repeatLeast  = 250 * time.Millisecond // doubled before the first probe already
+	repeatMost   = time.Minute
+	repeatForget = 5 * time.Minute // after the last failure
+	mostRepeats  = 1000            // topics; beyond, those without a failure for long are forgotten
+)
+
+// pause returns how long the topic is left alone after a failure, with jitter: twice as long as after the one before.
+func (r repeats) pause(name topic, now time.Time) time.Duration {
+	e := r[name]
+	if e == nil || now.Sub(e.last) > repeatForget {
+		if len(r) >= mostRepeats {
+			for other, x := range r {
+				if now.Sub(x.last) > repeatForget {
+					delete(r, other)
+				}
+			}
+		}
+		e = &repeated{}
+		r[name] = e
+	}
+	e.level, e.last = min(e.level+1, 16), now
+	most := bound(repeatLeast, repeatMost, int64(e.level))
+	return most/2 + rand.N(most/2)
+}
+
+// relent notes that a row of the topic was accepted where others had failed: the next pause is no longer than the last.
+func (r repeats) relent(name topic) {
+	if e := r[name]; e != nil {
+		if e.level--; e.level <= 0 {
+			delete(r, name)
+		}
+	}
+}
