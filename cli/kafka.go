@@ -33,7 +33,7 @@ func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, c
 	switch d.Kafka.SASLMechanism {
 	case "":
 	case config.MechanismOAuth:
-		mechanism := kafka.OAuth(kafkaToken(d), d.Kafka.OAuth.Extensions...)
+		mechanism := kafkaOAuth(d)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:
 		c.SASL = func() (sasl.Mechanism, error) {
@@ -47,23 +47,23 @@ func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, c
 	return kafka.New(c), nil
 }
 
-// kafkaToken returns where tokens for OAUTHBEARER come from.
-func kafkaToken(d config.Destination) func(context.Context) (string, error) {
+// kafkaOAuth returns the mechanism OAUTHBEARER with tokens from where the settings say.
+func kafkaOAuth(d config.Destination) sasl.Mechanism {
 	o := d.Kafka.OAuth
 	if o.Token.IsSet() {
-		return func(context.Context) (string, error) {
+		return kafka.OAuth(func(context.Context) (string, error) {
 			token, err := o.Token.Read()
 			if err != nil {
 				return "", fmt.Errorf("OUTBOX_KAFKA_OAUTH_TOKEN %w", err)
 			}
 			return token, nil
-		}
+		}, o.Extensions...)
 	}
 	endpoint := &kafka.ClientCredentials{URL: o.TokenURL, Scope: o.Scope, Client: tokenClient(d.TLS),
 		Credentials: func() (id, secret string, err error) {
 			return readPair(o.ClientID, "OUTBOX_KAFKA_OAUTH_CLIENT_ID", o.ClientSecret, "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET")
 		}}
-	return endpoint.Token
+	return endpoint.Mechanism(o.Extensions...)
 }
 
 // tokenClient trusts the broker's authorities beside those of the system: a private identity provider often

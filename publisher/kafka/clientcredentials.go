@@ -11,10 +11,12 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/segmentio/kafka-go/sasl"
 )
 
-// ClientCredentials gets tokens for [OAuth] from a token endpoint (RFC 6749, section 4.4). A token is used
-// again for logins until four fifths of its life have passed. Set the fields before the first use.
+// ClientCredentials gets tokens from a token endpoint (RFC 6749, section 4.4). A token is used again for logins until
+// four fifths of its life have passed, or a broker has refused it. Set the fields before the first use.
 type ClientCredentials struct {
 	URL   string
 	Scope string // may be empty
@@ -24,11 +26,35 @@ type ClientCredentials struct {
 
 	mu    sync.Mutex
 	token string
+	asked time.Time // when the token was given
 	until time.Time
 }
 
 // maxTokenAnswer bounds what is read of a token endpoint's answer.
 const maxTokenAnswer = 1 << 20
+
+const (
+	// unknownLife is the life of a token whose endpoint does not tell.
+	unknownLife = time.Minute
+	// refusedPause is how long a token that is refused is used all the same: clusters may refuse every token, and the
+	// endpoint is not to be asked for each login.
+	refusedPause = 5 * time.Second
+)
+
+// Mechanism returns the mechanism OAUTHBEARER with these tokens; see [OAuth].
+func (c *ClientCredentials) Mechanism(extensions ...string) sasl.Mechanism {
+	return &bearer{token: c.Token, refused: c.refused, extensions: extensions}
+}
+
+// refused notes that a broker takes the token no more: keys were changed, the token was revoked, or a right that it lacks
+// was granted meanwhile. The next login has another one.
+func (c *ClientCredentials) refused(token string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if token == c.token && time.Since(c.asked) >= refusedPause {
+		c.until = time.Time{}
+	}
+}
 
 // Token returns a token. Errors show neither credentials nor tokens.
 func (c *ClientCredentials) Token(ctx context.Context) (string, error) {
@@ -41,11 +67,12 @@ func (c *ClientCredentials) Token(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	c.token, c.until = token, time.Now().Add(life*4/5)
+	c.token, c.asked = token, time.Now()
+	c.until = c.asked.Add(life * 4 / 5)
 	return token, nil
 }
 
-// request asks for a token. A life of zero is unknown.
+// request asks for a token, and returns how long it lives.
 func (c *ClientCredentials) request(ctx context.Context) (token string, life time.Duration, err error) {
 	id, secret, err := c.Credentials()
 	if err != nil {
@@ -87,5 +114,9 @@ func (c *ClientCredentials) request(ctx context.Context) (token string, life tim
 	case err != nil || answer.Token == "":
 		return "", 0, fmt.Errorf("what answers at %s is no token endpoint: check OUTBOX_KAFKA_OAUTH_TOKEN_URL", request.URL.Host)
 	}
-	return answer.Token, time.Duration(answer.Life * float64(time.Second)), nil
+	if answer.Life <= 0 {
+		return answer.Token, unknownLife, nil
+	}
+	const longest = 24 * time.Hour
+	return answer.Token, time.Duration(min(answer.Life, longest.Seconds()) * float64(time.Second)), nil
 }

@@ -19,6 +19,7 @@ func OAuth(token func(context.Context) (string, error), extensions ...string) sa
 
 type bearer struct {
 	token      func(context.Context) (string, error)
+	refused    func(token string) // told when a broker refuses the login; may be nil
 	extensions []string
 }
 
@@ -39,12 +40,19 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	for _, extension := range b.extensions {
 		first += extension + "\x01"
 	}
-	return &bearerSession{}, []byte(first + "\x01"), nil
+	session := &bearerSession{}
+	if b.refused != nil {
+		session.told = func() { b.refused(token) }
+	}
+	return session, []byte(first + "\x01"), nil
 }
 
 // A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends
 // the exchange when that has been answered by a single byte.
-type bearerSession struct{ refused string }
+type bearerSession struct {
+	refused string
+	told    func() // told when the login is refused; may be nil
+}
 
 // Next answers the broker's challenge, of which there is one at most.
 func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
@@ -62,6 +70,13 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, re
 	}
 	s.refused = fmt.Sprintf("%.60s", reason.Status)
 	return false, []byte{1}, nil
+}
+
+// tellRefused tells where the credentials come from that the login with them was refused.
+func tellRefused(session sasl.StateMachine, err error) {
+	if b, ok := session.(*bearerSession); ok && b.told != nil && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		b.told()
+	}
 }
 
 // reason is why the broker refused the credentials, as far as it said.

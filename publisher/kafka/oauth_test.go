@@ -3,9 +3,11 @@ package kafka
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -105,13 +107,14 @@ func TestClientCredentials(t *testing.T) {
 	answer = `{"access_token":"t2"}`
 	eventually(t, func() bool { got, err := c.Token(t.Context()); return err == nil && got == "t2" })
 	before := requests
-	token("t2") // without a life it is not kept
-	if requests != before+1 {
-		t.Error("a token of unknown life was used again")
+	token("t2")
+	if life := c.until.Sub(c.asked); requests != before || life != unknownLife*4/5 {
+		t.Errorf("a token of unknown life is used for %v, after %d more requests", life, requests-before)
 	}
+	c.until = time.Time{}
 	refuse := func(name string, code int, body, says string) {
 		t.Helper()
-		status, answer = code, body
+		status, answer, c.until = code, body, time.Time{}
 		_, err := c.Token(t.Context())
 		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hush") {
 			t.Errorf("%s: %v", name, err)
@@ -124,4 +127,43 @@ func TestClientCredentials(t *testing.T) {
 	refuse("away", http.StatusOK, `{}`, "cannot be reached")
 	c.Credentials = func() (string, string, error) { return "", "", errors.New("no such file") }
 	refuse("no credentials", http.StatusOK, `{}`, "no such file")
+}
+
+// A token that the cluster refuses, because keys were changed or it was revoked, is given up long before its life is over:
+// nothing has to be started anew. The endpoint is not asked for each login.
+func TestRefusedTokenIsForgotten(t *testing.T) {
+	t.Parallel()
+	var requests atomic.Int64
+	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintf(w, `{"access_token":"token-%d","expires_in":3600}`, requests.Add(1))
+	}))
+	defer endpoint.Close()
+	c := &ClientCredentials{URL: endpoint.URL, Credentials: func() (string, string, error) { return "id", "secret", nil }}
+	f := newFakeCluster(t, 1)
+	f.password = "token-2"
+	p := f.open(func(config *Config) { config.SASL = func() (sasl.Mechanism, error) { return c.Mechanism("pool=blue"), nil } })
+	for range 20 {
+		if err := p.Ping(t.Context()); err == nil {
+			t.Fatal("the cluster takes another token than its own")
+		}
+	}
+	if n := requests.Load(); n != 1 {
+		t.Errorf("the endpoint was asked %d times in a moment", n)
+	}
+	c.mu.Lock()
+	c.asked = c.asked.Add(-refusedPause)
+	c.mu.Unlock()
+	if err := p.Ping(t.Context()); err == nil {
+		t.Fatal("the cluster takes another token than its own")
+	}
+	if err := p.Ping(t.Context()); err != nil {
+		t.Errorf("with the next token: %v", err)
+	}
+	if n := requests.Load(); n != 2 {
+		t.Errorf("the endpoint was asked %d times for two tokens", n)
+	}
+	c.refused("token-1")
+	if token, err := c.Token(t.Context()); err != nil || token != "token-2" {
+		t.Errorf("after an older one was refused: %q, %v", token, err)
+	}
 }

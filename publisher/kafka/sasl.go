@@ -42,7 +42,7 @@ func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 // authenticate runs the SASL exchange on a new connection. It returns how far it came, and how long the
 // broker lets the session live (KIP-368), 0 for ever: a broker closes older connections at their next
 // request, so they are replaced before.
-func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (step, time.Duration, error) {
+func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (at step, life time.Duration, err error) {
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: mechanism.Name()})
 	if err != nil {
 		return stepLogin, 0, fmt.Errorf("SASL handshake: %w", err)
@@ -65,6 +65,7 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	if err != nil {
 		return stepCredentials, 0, err
 	}
+	defer func() { tellRefused(session, err) }()
 	for {
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
 		if network.Ended(err) {
