@@ -35,6 +35,8 @@ type verdict struct {
 	scope  publisher.Scope
 	short  string
 	unsure bool // although refused, the batch may be in the log
+
+	examined bool // each record was looked at for itself: those that are refused alone say nothing of the broker
 }
 
 // Codes that kafka-go has no names for.
@@ -73,9 +75,12 @@ func classify(code kafkago.Error) verdict {
 		kafkago.InvalidTimestamp:
 		return answer(retime, publisher.Topology, publisher.ScopeTopic, "time refused")
 	case
-		// A record without a key in a compacted topic, or one that a broker-side schema refuses.
+		// A record without a key in a compacted topic, or one that a broker-side schema refuses. The schema may be
+		// what is wrong, and corrected in time.
 		kafkago.InvalidRecord:
-		return answer(divide, publisher.Permanent, publisher.ScopeMessage, "invalid record")
+		v := answer(divide, publisher.Refused, publisher.ScopeMessage, "invalid record")
+		v.examined = true
+		return v
 	case
 		// Our checksum did not survive the way, or an old broker and a keyless record in a compacted
 		// topic.

@@ -34,7 +34,7 @@ func TestClassify(t *testing.T) {
 		{kafkago.MessageSizeTooLarge, shrink, permanent, message},
 		{kafkago.RecordListTooLarge, shrink, permanent, message},
 		{kafkago.InvalidTimestamp, retime, topology, topic},
-		{kafkago.InvalidRecord, divide, permanent, message},
+		{kafkago.InvalidRecord, divide, refused, message},
 		{kafkago.InvalidMessage, divide, refused, message},
 		{kafkago.PolicyViolation, divide, refused, message},
 		{kafkago.Unknown, divide, unavailable, message},

@@ -10,11 +10,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// One record that the broker refuses fails alone; its key waits, the rest flows, and the sequence has
+// One record that the broker refuses is refused alone; its key waits, the rest flows, and the sequence has
 // no gap.
 func TestPoisonFailsAlone(t *testing.T) {
 	t.Parallel()
-	for _, code := range []kafkago.Error{kafkago.InvalidRecord} {
+	for _, code := range []kafkago.Error{kafkago.InvalidRecord, kafkago.PolicyViolation} {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
 		p := f.open()
@@ -34,7 +34,7 @@ func TestPoisonFailsAlone(t *testing.T) {
 			ids = append(ids, fmt.Sprintf("m%d", i))
 		}
 		messages := rows("t", 0, 1, ids...)
-		want[37], want[90] = never, never
+		want[37], want[90] = publisher.Refused, publisher.Refused
 		for _, i := range []int{38, 150} {
 			messages[i].Key, want[i] = messages[37].Key, behind
 		}
@@ -53,6 +53,33 @@ func TestPoisonFailsAlone(t *testing.T) {
 			t.Errorf("%d requests to find two of 200 records", f.requests)
 		}
 	}
+}
+
+// However many records a schema refuses, the others of their partition go on.
+func TestManyInvalidRecords(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 1)
+	f.topic("t", 0)
+	p := f.open()
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			if slices.ContainsFunc(b.ids, func(id string) bool { return id[0] == 'x' }) {
+				return fault{code: kafkago.InvalidRecord}
+			}
+			return fault{}
+		}
+	})
+	var ids, logged []string
+	var want []publisher.Class
+	for i := range 100 {
+		ids, want = append(ids, fmt.Sprint("x", i)), append(want, publisher.Refused)
+		if i%10 == 9 {
+			id := fmt.Sprint("valid", i)
+			ids, want, logged = append(ids, id), append(want, ok), append(logged, id)
+		}
+	}
+	expect(t, "answers", publish(t, p, rows("t", 0, 1, ids...)), want...)
+	expect(t, "log", f.log("t", 0), logged...)
 }
 
 // A topic with a smaller limit costs a few requests the first time and then none.

@@ -185,7 +185,7 @@ func (j *job) divide(v verdict, err error) {
 	}
 	j.refuse(j.queue[j.next], v.answer(err))
 	j.next++
-	if v.class == publisher.Permanent {
+	if v.class == publisher.Permanent || v.examined {
 		return
 	}
 	if j.strikes++; j.strikes == maxStrikes {

@@ -141,7 +141,9 @@ func TestRefusedTokenIsForgotten(t *testing.T) {
 	c := &ClientCredentials{URL: endpoint.URL, Credentials: func() (string, string, error) { return "id", "secret", nil }}
 	f := newFakeCluster(t, 1)
 	f.password = "token-2"
-	p := f.open(func(config *Config) { config.SASL = func() (sasl.Mechanism, error) { return c.Mechanism("pool=blue"), nil } })
+	p := f.open(func(config *Config) {
+		config.SASL = func() (sasl.Mechanism, error) { return c.Mechanism("pool=blue"), nil }
+	})
 	for range 20 {
 		if err := p.Ping(t.Context()); err == nil {
 			t.Fatal("the cluster takes another token than its own")
