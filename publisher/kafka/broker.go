@@ -19,6 +19,8 @@ const (
 	// maxThrottle is how long a request waits for the end of a quota's pause; longer pauses are
 	// answered as unavailable.
 	maxThrottle = 500 * time.Millisecond
+	// quotaQuiet is how long no such pause is asked for until the quota counts as kept again.
+	quotaQuiet = time.Minute
 )
 
 // A broker is one address of the cluster: its connections, and how it fares.
@@ -34,6 +36,7 @@ type broker struct {
 	retry     time.Time // no dial before it
 	dialling  bool      // in the background
 	throttled time.Time // the broker reads no produce request before it
+	overQuota time.Time // last asked for a long pause; zero when that is over
 	silence   silence
 }
 
@@ -113,13 +116,25 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 }
 
 // throttle notes how long the broker wants to be left alone (KIP-219: it has answered and reads nothing
-// more from the connection until then; what has to be asked meanwhile takes another one).
+// more from the connection until then; what has to be asked meanwhile takes another one). A quota is kept
+// for each broker. While it is used up, pauses come and go; that is told as one state.
 func (b *broker) throttle(c *conn, pause time.Duration) {
+	now := time.Now()
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	if pause > 0 {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		b.throttled = time.Now().Add(pause)
+		b.throttled = now.Add(pause)
 		c.muted = b.throttled
+	}
+	switch told := !b.overQuota.IsZero(); {
+	case pause > maxThrottle:
+		b.overQuota = now
+		if !told {
+			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address, "pause", pause.Round(time.Millisecond))
+		}
+	case told && now.Sub(b.overQuota) > quotaQuiet:
+		b.overQuota = time.Time{}
+		b.publisher.log.Info("kafka broker does not throttle this client any more", "broker", b.address)
 	}
 }
 

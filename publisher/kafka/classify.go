@@ -155,7 +155,7 @@ func classify(code kafkago.Error) verdict {
 	case
 		// A quota that is used up. (Most quotas are not refusals but pauses, see broker.throttle.)
 		kafkago.ThrottlingQuotaExceeded:
-		return hold(refuse, publisher.ScopeDestination, "throttled")
+		return hold(refuse, publisher.ScopeMessage, "throttled")
 	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
 		return hold(refuse, publisher.ScopeDestination, "request not understood")
 

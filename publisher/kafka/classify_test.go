@@ -80,7 +80,7 @@ func TestClassify(t *testing.T) {
 		{kafkago.SASLAuthenticationFailed, refuse, unavailable, destination},
 		{kafkago.IllegalSASLState, refuse, unavailable, destination},
 		{kafkago.SecurityDisabled, refuse, unavailable, destination},
-		{kafkago.ThrottlingQuotaExceeded, refuse, unavailable, destination},
+		{kafkago.ThrottlingQuotaExceeded, refuse, unavailable, message},
 		{kafkago.UnsupportedVersion, refuse, unavailable, destination},
 		{kafkago.InvalidRequest, refuse, unavailable, destination},
 		{kafkago.InvalidRequiredAcks, refuse, unavailable, destination},

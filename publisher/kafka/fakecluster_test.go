@@ -36,6 +36,7 @@ type fakeCluster struct {
 	identities func() kafkago.Error   // answers a request for a producer id; nil gives one
 	given      int64                  // producer ids so far, of which none is given twice
 	throttle   int32                  // milliseconds, in produce answers
+	throttles  []int32                // brokers that do; nil is all
 	password   string                 // not empty: SASL is required
 	lifetime   time.Duration          // of a SASL session; 0 is for ever
 	logins     int

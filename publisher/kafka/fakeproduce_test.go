@@ -56,7 +56,10 @@ func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Messag
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.requests++
-	response := &produce.Response{ThrottleTimeMs: f.throttle}
+	response := &produce.Response{}
+	if f.throttles == nil || slices.Contains(f.throttles, b.id) {
+		response.ThrottleTimeMs = f.throttle
+	}
 	drop := false
 	for t := range r.Topics {
 		topic := produce.ResponseTopic{Topic: r.Topics[t].Topic}
