@@ -109,7 +109,7 @@ func (d *dispatch) overtakes(r *row, reread bool, now time.Time) bool {
 	if !ok || reread || r.key.keyless || r.Position.Ordinal < head {
 		return false
 	}
-	if len(d.blocks.byKey) >= d.limits.blocked() {
+	if d.full() {
 		d.pass(r, nil, now)
 		return true
 	}
@@ -158,7 +158,7 @@ func (d *dispatch) wait(r *row, b *block, now time.Time) bool {
 	default:
 		return false
 	}
-	if b == nil && (h != nil && r.key.keyless && len(h.blocks) > 0 || len(d.blocks.byKey) >= d.limits.blocked()) {
+	if b == nil && (h != nil && r.key.keyless && len(h.blocks) > 0 || d.full()) {
 		d.pass(r, h, now)
 		return true
 	}
@@ -195,7 +195,10 @@ func (d *dispatch) pass(r *row, h *hold, now time.Time) {
 	if h == nil {
 		h = &d.overflow
 		if !h.active() {
-			d.logger.Warn("more keys wait than are remembered one by one", "keys", len(d.blocks.byKey))
+			if now.After(d.crowded) {
+				d.logger.Warn("more keys wait than are remembered one by one: the others are tried again every few seconds", "keys", len(d.blocks.byKey))
+			}
+			d.crowded = now.Add(crowdedFor)
 			h.failures, h.until = 1, now.Add(overflowPause)
 		}
 	}
@@ -206,8 +209,12 @@ func (d *dispatch) pass(r *row, h *hold, now time.Time) {
 	}
 }
 
-// overflowPause is how long rows are passed over that wait for something other than a topic.
-const overflowPause = 10 * time.Second
+const (
+	// overflowPause is how long rows are passed over that wait for something other than a topic.
+	overflowPause = 10 * time.Second
+	// crowdedFor is how long none must be before it is told again.
+	crowdedFor = time.Minute
+)
 
 // holdOf returns the active hold that the row would run into.
 func (d *dispatch) holdOf(r *row) *hold {

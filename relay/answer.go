@@ -2,6 +2,7 @@ package relay
 
 import (
 	"errors"
+	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -92,7 +93,7 @@ func (a *answers) accepted(r *row) {
 	if h := a.topics[topicOf(r)]; h.active() {
 		a.release(h)
 		a.repeats.relent(topicOf(r))
-		a.logger.Info("topic is back", "destination", a.to.Name, "topic", r.Message.Topic)
+		a.tell(slog.LevelInfo, "topic is back", topicOf(r), "", nil, a.now)
 	}
 	if a.member(r) {
 		b := r.block
@@ -108,7 +109,7 @@ func (a *answers) accepted(r *row) {
 func (a *answers) refused(r *row, err error, failed bool) {
 	b := a.block(r, causeRetry)
 	b.phase, b.failures = writing, 0
-	b.blame(r)
+	a.blocks.blame(b, r)
 	b.refusals++
 	r.block, r.generation = b, b.generation
 	a.leaveLane(r)
@@ -148,7 +149,7 @@ func (a *answers) isolated(r *row, err error) {
 		return
 	}
 	b = a.block(r, causeUnavailable)
-	b.blame(r)
+	a.blocks.blame(b, r)
 	b.unknown, b.accepted = r.unknown, a.to.accepted
 	b.failures++
 	a.blocks.waitUntil(b, a.now.Add(pauseAmong(a.causes(), b.failures)))
@@ -163,6 +164,9 @@ func (a *answers) settleHold() {
 	h := &a.to.hold
 	switch {
 	case a.alive:
+		if !h.active() && len(h.blocks) > 0 { // only some of the batch were answered so
+			a.release(h)
+		}
 		if h.active() {
 			a.release(h)
 			a.to.complaint.over()

@@ -42,14 +42,6 @@ type block struct {
 	refusals int64  // of it, where the table does not count them
 }
 
-// blame lets the counts be about this row.
-func (b *block) blame(r *row) {
-	if b.blamed != r.ID() {
-		b.blamed = strings.Clone(r.ID())
-		b.unknown, b.accepted, b.refusals = 0, 0, 0
-	}
-}
-
 type phase uint8
 
 const (
@@ -66,6 +58,7 @@ type blocks struct {
 	due    alarms[*block]
 	probes alarms[*hold] // holds that wait for their next probe
 	ready  []*block
+	bytes  int // of the texts that the blocks keep
 }
 
 // block blocks a key, whose rows taken so far become void.
@@ -76,6 +69,7 @@ func (bs *blocks) block(k key, d *destination, c cause, ordinal int64) *block {
 		k.text = strings.Clone(k.text)
 		b = &block{key: k, index: -1, head: ordinal}
 		bs.byKey[k] = b
+		bs.bytes += len(k.text)
 	}
 	bs.leave(b)
 	b.destination, b.cause, b.phase = d, c, waiting
@@ -132,6 +126,16 @@ func (bs *blocks) makeReady(b *block) {
 func (bs *blocks) remove(b *block) {
 	bs.leave(b)
 	delete(bs.byKey, b.key)
+	bs.bytes -= len(b.key.text) + len(b.blamed)
+}
+
+// blame lets the counts of b be about this row.
+func (bs *blocks) blame(b *block, r *row) {
+	if b.blamed != r.ID() {
+		bs.bytes += len(r.ID()) - len(b.blamed)
+		b.blamed = strings.Clone(r.ID())
+		b.unknown, b.accepted, b.refusals = 0, 0, 0
+	}
 }
 
 // collect moves the blocks that are due to the ready ones.

@@ -45,6 +45,8 @@ type dispatch struct {
 	unknown   int // rows dropped by the stop that may have been published
 
 	partialsSeen time.Time // when it was last looked which of them are over
+	notices      notices
+	crowded      time.Time // until it is not told again that more keys wait than are remembered
 
 	rejected    []*row // accepted, and the database would not mark them
 	rejectedDue time.Time
@@ -79,7 +81,7 @@ type refusal struct {
 func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, failedLog: failedLog{logger: logger}, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: newShards(total)}
+		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, notices: notices{}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: newShards(total)}
 	d.repeats = repeats{}
 	for i, configured := range destinations {
 		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers), hold: hold{index: -1}}
@@ -102,9 +104,15 @@ func (d *dispatch) room() (rows int, bytes int64) {
 	return d.limits.Rows - len(d.inFlight), d.limits.Bytes - d.bytes
 }
 
-// maxBlocked bounds the keys that reads find blocked and that are remembered one by one. Those beyond it
-// are passed over.
-const maxBlocked = 20_000
+// full reports whether no more keys are remembered one by one as blocked. Those beyond are passed over.
+func (d *dispatch) full() bool {
+	return len(d.blocks.byKey) >= d.limits.blocked() || d.blocks.bytes >= maxBlockedBytes
+}
+
+const (
+	maxBlocked      = 20_000
+	maxBlockedBytes = 16 << 20 // of their texts
+)
 
 // single reports whether there is one destination, which keeps its rows in its queues while it is down.
 // With several, the rows of one that is down make room for the others.
@@ -129,9 +137,12 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 		}
 		if h := d.holdOf(r); h != nil && (r.block == nil || r.block.hold != h) {
 			// Queued before the hold began.
-			if r.key.keyless && r.block == nil && len(h.blocks) > 0 {
+			switch {
+			case r.key.keyless && r.block == nil && len(h.blocks) > 0:
 				h.skipped = true
-			} else {
+			case d.blocks.byKey[r.key] == nil && d.full():
+				d.pass(r, h, now)
+			default:
 				d.blocks.waitFor(d.block(r, h.cause), h)
 			}
 			d.drop(r)

@@ -176,6 +176,7 @@ func (d *dispatch) waitForFailed(b *block) {
 // failedKeys is a set of keys with failed rows: the first of them one by one, the others in a fixed amount of memory.
 type failedKeys struct {
 	heads map[string]int64 // the smallest ordinal of each key's failed rows
+	bytes int              // of the keys in heads
 	more  keySet
 	least int64 // the smallest ordinal of those in more
 }
@@ -187,11 +188,12 @@ func (s *failedKeys) add(text string, ordinal int64) {
 	switch {
 	case known:
 		s.heads[text] = min(head, ordinal)
-	case len(s.heads) < maxBlocked:
+	case len(s.heads) < maxBlocked && s.bytes+len(text) <= maxBlockedBytes:
 		if s.heads == nil {
 			s.heads = map[string]int64{}
 		}
 		s.heads[text] = ordinal
+		s.bytes += len(text)
 	default:
 		if s.more == nil {
 			s.least = ordinal

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -60,44 +61,26 @@ func topicOf(r *row) topic { return topic{r.destination, r.Message.Exchange, r.M
 
 // held lets the row's key wait for its destination or topic, or for a moment.
 func (a *answers) held(r *row, c cause, err error) {
-	switch publisher.ScopeOf(err) {
-	case publisher.ScopeDestination:
+	scope := publisher.ScopeOf(err)
+	if scope == publisher.ScopeDestination {
 		a.down, a.reason = err, c
 		if a.single() {
 			a.requeue(r)
 			return
 		}
 		a.to.hold.cause, a.to.hold.err = c, err
-		a.blocks.waitFor(a.block(r, c), &a.to.hold)
-	case publisher.ScopeTopic:
+	} else {
 		a.alive = true
-		name := topicOf(r)
-		h := a.topics[name]
-		if h == nil {
-			h = &hold{topic: name, index: -1}
-			a.topics[name] = h
-		}
-		repeats := publisher.Repeats(err)
-		if repeats {
-			a.metrics.republish()
-		}
-		if !h.active() || h.until.Before(a.now) || repeats && !h.repeats { // once for all rows of the batch
-			before := h.cause
-			began := h.fail(c, err, a.causes(), a.now)
-			if h.repeats = repeats; repeats {
-				h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(name, a.now)))
-			}
-			if a.blocks.probes.set(h); began || before != c { // a better answer than the first
-				a.logger.Warn("topic is held", "destination", a.to.Name, "topic", r.Message.Topic, "reason", c, "error", err)
-			}
-		}
-		if r.key.keyless && a.blocks.byKey[r.key] == nil && len(h.blocks) > 0 {
-			h.skipped = true
-		} else {
-			a.blocks.waitFor(a.block(r, c), h)
-		}
+	}
+	unknown := a.blocks.byKey[r.key] == nil
+	switch h := a.holdFor(r, scope, c, err); {
+	case h != nil && unknown && r.key.keyless && len(h.blocks) > 0:
+		h.skipped = true
+	case unknown && a.full():
+		a.pass(r, h, a.now)
+	case h != nil:
+		a.blocks.waitFor(a.block(r, c), h)
 	default:
-		a.alive = true
 		b := a.block(r, c)
 		b.failures++
 		due := a.now.Add(pauseAmong(a.causes(), b.failures))
@@ -105,6 +88,41 @@ func (a *answers) held(r *row, c cause, err error) {
 		a.blocks.waitUntil(b, due)
 	}
 	a.drop(r)
+}
+
+// holdFor returns what the row waits for: its destination, or its topic, which is held now. It is nil where it waits by itself, or where
+// there is no room to remember another topic: without a key that waits for it nobody would try it.
+func (a *answers) holdFor(r *row, scope publisher.Scope, c cause, err error) *hold {
+	switch scope {
+	case publisher.ScopeDestination:
+		return &a.to.hold
+	case publisher.ScopeTopic:
+	default:
+		return nil
+	}
+	name, repeats := topicOf(r), publisher.Repeats(err)
+	if repeats {
+		a.metrics.republish()
+	}
+	h := a.topics[name]
+	if h == nil {
+		if a.blocks.byKey[r.key] == nil && a.full() {
+			return nil
+		}
+		h = &hold{topic: name, index: -1}
+		a.topics[name] = h
+	}
+	if !h.active() || h.until.Before(a.now) || repeats && !h.repeats { // once for all rows of the batch
+		before := h.cause
+		began := h.fail(c, err, a.causes(), a.now)
+		if h.repeats = repeats; repeats {
+			h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(name, a.now)))
+		}
+		if a.blocks.probes.set(h); began || before != c { // a better answer than the first
+			a.tell(slog.LevelWarn, "topic is held", name, c, err, a.now)
+		}
+	}
+	return h
 }
 
 // causes counts what is tried again by itself: topics that are held, and keys that wait for a time of their own.

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"log/slog"
 	"time"
 )
 
@@ -33,7 +34,7 @@ func (a *answers) holdPart(r *row, c cause, err error, next time.Time) {
 	p.err, p.next = err, next
 	if !p.told && a.now.Sub(p.since) >= partialAfter {
 		p.told = true
-		a.logger.Warn("rows of a topic are held", "destination", a.to.Name, "topic", name.name, "reason", c, "error", err)
+		a.tell(slog.LevelWarn, "rows of a topic are held", name, c, err, a.now)
 	}
 }
 
@@ -43,15 +44,21 @@ func (d *dispatch) endPartials(now time.Time) {
 		return // there may be many
 	}
 	d.partialsSeen = now
+	d.notices.others(d.logger, now)
 	for name, p := range d.partials {
 		if now.Sub(p.next) < partialOver {
 			continue
 		}
 		delete(d.partials, name)
 		if p.told {
-			d.logger.Info("rows of a topic are held no longer", "destination", name.destination.Name, "topic", name.name)
+			d.tell(slog.LevelInfo, "rows of a topic are held no longer", name, "", nil, now)
 		}
 	}
+}
+
+// tell says something of a topic in the log.
+func (d *dispatch) tell(level slog.Level, text string, name topic, c cause, err error, now time.Time) {
+	d.notices.tell(d.logger, notice{level, text, name.destination.Name, c}, name.name, err, now)
 }
 
 // heldTopics says of each destination which topics are held: one of them with the reason, and how many others.

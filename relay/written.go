@@ -56,9 +56,12 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		}
 		b.dropped = true
 		switch {
-		case last && len(d.blocks.byKey) > d.limits.blocked():
+		case len(d.blocks.byKey) > d.limits.blocked(), d.blocks.bytes > maxBlockedBytes: // it was blocked to be written
 			d.blocks.remove(b)
 			d.pass(r, nil, now)
+			if d.reading { // a read may return the row as it was before
+				d.gone[r.Identity()] = struct{}{}
+			}
 		case last:
 			b.refusals = 0
 			d.waitForFailed(b)

@@ -1,0 +1,70 @@
+package relay
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// notices keep the log short where very many topics are held, or go on, at once: the first few are told one by one, and of the others how
+// many there were, now and then. An entity with a topic of its own is nothing unusual.
+type notices map[notice]*told
+
+// notice is what is said of a topic but for its name: there are few.
+type notice struct {
+	level       slog.Level
+	text        string
+	destination string
+	reason      cause
+}
+
+type told struct {
+	since  time.Time
+	alone  int // told one by one since
+	others int // not told yet
+	topic  string
+	err    error // of one of them
+}
+
+const (
+	toldAlone  = 5
+	toldOthers = 10 * time.Second
+)
+
+// tell says something of a topic, or counts it among those of which it is said later.
+func (n notices) tell(logger *slog.Logger, what notice, topic string, err error, now time.Time) {
+	t := n[what]
+	if t == nil {
+		t = &told{since: now}
+		n[what] = t
+	}
+	if t.alone == toldAlone {
+		t.others++
+		t.topic, t.err = topic, err
+		return
+	}
+	t.alone++
+	what.log(logger, topic, err)
+}
+
+// others tells of those that were not told one by one.
+func (n notices) others(logger *slog.Logger, now time.Time) {
+	for what, t := range n {
+		switch {
+		case now.Sub(t.since) < toldOthers:
+		case t.others == 0:
+			delete(n, what)
+		default:
+			what.log(logger, t.topic, t.err, "others", t.others-1)
+			t.since, t.others = now, 0
+		}
+	}
+}
+
+func (what notice) log(logger *slog.Logger, topic string, err error, more ...any) {
+	args := []any{"destination", what.destination, "topic", topic}
+	if err != nil {
+		args = append(args, "reason", what.reason, "error", err)
+	}
+	logger.Log(context.Background(), what.level, what.text, append(args, more...)...)
+}

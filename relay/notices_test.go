@@ -1,0 +1,46 @@
+package relay
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// The log has a bounded number of lines, however many topics are held and come back, and says how many there were.
+func TestManyTopicsAreToldInFewLines(t *testing.T) {
+	const topics = 10_000
+	for name, scope := range map[string]publisher.Scope{"missing": publisher.ScopeTopic, "a part of each": publisher.ScopeMessage} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+				p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
+					return publisher.UnavailableError(scope, "no leader", "no leader")
+				}}
+				s.destinations[0].Publisher = p
+				for i := range topics {
+					key := fmt.Sprint(stuckKey, i)
+					s.table.insert(int64(i+1), key+"-1", key, "topic "+key)
+				}
+				var log bytes.Buffer
+				s.log = &log
+				stop := s.start()
+				time.Sleep(30 * time.Second)
+				note := s.loop.metrics.snapshot().topics[s.destinations[0]]
+				if !strings.Contains(note, fmt.Sprintf("and %d others", topics-1)) {
+					t.Errorf("the note is %q", note)
+				}
+				p.freed.Store(true)
+				s.table.drained(t, time.Minute)
+				time.Sleep(time.Minute)
+				stop()
+				if lines := strings.Count(log.String(), "\n"); lines > 30 || !strings.Contains(log.String(), fmt.Sprintf("others=%d", topics-toldAlone-1)) {
+					t.Errorf("%d lines: %.3000s", lines, log.String())
+				}
+			})
+		})
+	}
+}
