@@ -21,8 +21,8 @@ const (
 	failedError  = 2 * 1 << 10 // bytes of an error
 )
 
-// row notes what has become of a row, that it has failed, say.
-func (l *failedLog) row(what string, r *row, err error, now time.Time) {
+// row notes that a row has failed, or would have: written says whether the table could keep that.
+func (l *failedLog) row(r *row, err error, written bool, now time.Time) {
 	l.flush(now)
 	if l.told == failedLines {
 		l.more++
@@ -32,8 +32,13 @@ func (l *failedLog) row(what string, r *row, err error, now time.Time) {
 		l.window = now
 	}
 	l.told++
-	l.logger.Warn(what, "destination", r.destination.Name, "topic", cut(r.Message.Topic, failedTopic), "id", cut(r.Message.ID, failedTopic),
-		"attempt", r.attempt, "error", cut(err.Error(), failedError))
+	attributes := []any{"destination", r.destination.Name, "topic", cut(r.Message.Topic, failedTopic), "id", cut(r.Message.ID, failedTopic),
+		"attempt", r.attempt, "error", cut(err.Error(), failedError)}
+	if written {
+		l.logger.Warn("row failed", attributes...)
+	} else {
+		l.logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", attributes...)
+	}
 }
 
 // flush ends a window that is over.

@@ -41,7 +41,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		d.forget(r)
 		if x.failed && o.written[r.Identity()] {
 			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
-			d.failedLog.row("row failed", r, x.err, now)
+			d.failedLog.row(r, x.err, true, now)
 		}
 		last := x.failed && to.BlockFailed && !r.key.keyless && !o.unwritable[r.Identity()]
 		if last {
@@ -76,7 +76,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:
 			// It would have failed, but the table has no column to say so.
 			if r.attempt == to.MaxAttempts || b.refusals == 1 { // once
-				d.failedLog.row("row would fail, and the table has no failed_at: its key waits", r, x.err, now)
+				d.failedLog.row(r, x.err, false, now)
 			}
 			b.cause = causeFailed
 			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
