@@ -27,6 +27,7 @@ type relation struct {
 	unlogged  bool
 	policies  bool // row security may hide rows from this role
 	writers   bool // this role may select xmin
+	readOnly  bool // the transactions of this role are, though the server is no standby
 	columns   map[string]*column
 	indexes   []index
 }
@@ -51,13 +52,13 @@ type index struct {
 
 func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relation, error) {
 	r := &relation{name: name.Name, columns: map[string]*column{}}
-	var children, usage, canDelete, persistence, policies, writers string
+	var children, usage, canDelete, persistence, policies, writers, readOnly string
 	var schema *string
 	if name.Schema != "" {
 		schema = &name.Schema
 	}
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
-		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &r.database)
+		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &readOnly, &r.database)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
 			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
@@ -65,6 +66,7 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 		return nil, fmt.Errorf("look up table: %w", err)
 	}
 	r.canDelete, r.unlogged, r.policies = canDelete == "true", persistence == "u", policies == "true"
+	r.readOnly = readOnly == "true"
 	r.writers, r.children = writers == "true", children == "true"
 	if usage != "true" {
 		return nil, problem(checkRights, grantRemedy(r.role), "role %s has no right to use schema %s", r.role, r.schema)

@@ -53,6 +53,10 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if err != nil {
 		return nil, err
 	}
+	if relation.readOnly { // before anything is published that could not be marked
+		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has set it for want of space takes it away itself when there is some",
+			"transactions are read-only for role %s, so nothing can be marked as relayed", relation.role)
+	}
 	m, problems := mapColumns(relation, config)
 	if len(problems) > 0 {
 		return nil, problems[0]

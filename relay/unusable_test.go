@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -79,4 +81,28 @@ func (o *opens) count() int {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	return o.n
+}
+
+// While transactions are read-only, as a service may set them for want of space, nothing is published that could not be marked.
+func TestReadOnlyDatabaseIsNoticedBeforePublishing(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, pgtest.ShapeA)
+	role := s.NewRole(t)
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+	s.Exec(t, "grant select, update on outbox_messages to "+role)
+	pool := s.PoolWith(t, func(c *pgxpool.Config) {
+		c.ConnConfig.RuntimeParams["role"] = role
+		c.ConnConfig.RuntimeParams["default_transaction_read_only"] = "on"
+	})
+	s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
+	for range 3 { // restarts
+		r := replica(t, s, b, func(c *Config) { c.Pool = pool })
+		stop := start(t, r)
+		eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "default_transaction_read_only") })
+		stop()
+	}
+	if n := len(b.All()); n != 0 {
+		t.Errorf("%d rows were published", n)
+	}
 }
