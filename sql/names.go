@@ -16,7 +16,7 @@ type Table struct {
 }
 
 // ParseTable reads a table name with an optional schema. Names are taken as they are, like quoted
-// identifiers in SQL: Orders is not orders. A name that contains a dot is written in double quotes.
+// identifiers in SQL: Orders is not orders. A name that contains a dot is written in double quotes, and a double quote in it twice.
 func ParseTable(s string) (Table, error) {
 	parts, err := split(s)
 	if err != nil {
@@ -38,11 +38,11 @@ func split(s string) ([]string, error) {
 	for rest := s; ; {
 		var part string
 		if strings.HasPrefix(rest, `"`) {
-			end := strings.Index(rest[1:], `"`)
+			end := closingQuote(rest)
 			if end < 0 {
 				return nil, fmt.Errorf("table name %q: the closing double quote is missing", s)
 			}
-			part, rest = rest[1:end+1], rest[end+2:]
+			part, rest = strings.ReplaceAll(rest[1:end], `""`, `"`), rest[end+1:]
 		} else if dot := strings.IndexByte(rest, '.'); dot >= 0 {
 			part, rest = rest[:dot], rest[dot:]
 		} else {
@@ -59,6 +59,19 @@ func split(s string) ([]string, error) {
 			return nil, fmt.Errorf("table name %q: write table or schema.table", s)
 		}
 		rest = rest[1:]
+	}
+}
+
+// closingQuote returns where the name ends that begins with a double quote, -1 if it does not. A doubled one is part of it.
+func closingQuote(s string) int {
+	for at := 1; ; at += 2 {
+		quote := strings.IndexByte(s[at:], '"')
+		if quote < 0 {
+			return -1
+		}
+		if at += quote; !strings.HasPrefix(s[at+1:], `"`) {
+			return at
+		}
 	}
 }
 
