@@ -64,13 +64,28 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
 // ring is for the application in the same pod. Others could only cost the database needless reads,
 // but they have no business here.
 func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	if ip := net.ParseIP(host); err != nil || ip == nil || !ip.IsLoopback() {
-		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface\n")
+	if !fromHere(r) {
+		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy and not from a page in a browser\n")
 		return
 	}
 	s.Doorbell()
 	answer(w, http.StatusAccepted, "")
+}
+
+// fromHere reports whether a program in the same pod has sent the request itself. Istio's proxy hands on what comes from outside with
+// the source address 127.0.0.6.
+func fromHere(r *http.Request) bool {
+	host, _, err := net.SplitHostPort(r.RemoteAddr)
+	ip := net.ParseIP(host)
+	if err != nil || ip == nil || !ip.IsLoopback() || ip.Equal(net.IPv4(127, 0, 0, 6)) {
+		return false
+	}
+	for _, name := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Envoy-External-Address"} {
+		if r.Header.Get(name) != "" {
+			return false
+		}
+	}
+	return true
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

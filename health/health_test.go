@@ -73,6 +73,8 @@ func TestDoorbell(t *testing.T) {
 		{"POST", "[::1]:40000", 202, 1},
 		{"POST", "[::ffff:127.0.0.1]:40000", 202, 1},
 		{"POST", "10.0.0.7:40000", 403, 0},
+		{"POST", "127.0.0.6:40000", 403, 0}, // Istio's proxy, for callers from anywhere
+		{"POST", "[::ffff:127.0.0.6]:40000", 403, 0},
 		{"POST", "[fe80::1%eth0]:40000", 403, 0},
 		{"POST", "@", 403, 0},
 		{"GET", "127.0.0.1:40000", 405, 0},
@@ -82,6 +84,22 @@ func TestDoorbell(t *testing.T) {
 		s := &Server{Doorbell: func() { rings++ }}
 		if status, body := ask(s, c.method, "/doorbell", c.remote); status != c.status || rings != c.rings {
 			t.Errorf("%s from %s: got %d (%s), %d rings", c.method, c.remote, status, body, rings)
+		}
+	}
+}
+
+// A page in a browser on this host, or a proxy that hands on what comes from elsewhere, is no program in the pod.
+func TestDoorbellIsNotForOthers(t *testing.T) {
+	t.Parallel()
+	for _, header := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Envoy-External-Address"} {
+		s := &Server{Doorbell: func() { t.Errorf("rung with %s", header) }}
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/doorbell", nil)
+		request.RemoteAddr = loopback
+		request.Header.Set(header, "https://elsewhere.example")
+		answer := httptest.NewRecorder()
+		s.handler().ServeHTTP(answer, request)
+		if answer.Code != http.StatusForbidden {
+			t.Errorf("%s: %d", header, answer.Code)
 		}
 	}
 }
