@@ -49,6 +49,14 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	return t, e.found, nil
 }
 
+// lacks are the warnings about columns and indexes, which need no look at the table.
+func lacks(r *relation, m *mapping, config Config) []publisher.Finding {
+	e := examination{relation: r, mapping: m, config: config, table: sql.Table{Schema: r.schema, Name: r.name}}
+	e.columns()
+	e.indexes()
+	return slices.DeleteFunc(e.found, func(f publisher.Finding) bool { return f.Severity != publisher.SeverityWarning })
+}
+
 // findings are the problems of a table that cannot be used. Rights that are missing are one finding,
 // since one script gives them all.
 func findings(problems []*SetupError) []publisher.Finding {

@@ -23,7 +23,7 @@ type Listener struct {
 	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
 	Channel string
 	Table   string               // as it stands in a statement, for the doorbell trigger
-	Wake    func(payload string) // called for each notification; must not block
+	Wake    func(payload string) // called for each notification, and with [Missed]; must not block
 	Logger  *slog.Logger
 
 	// Check is how often a quiet connection is proved to be alive; 0 means every minute.
@@ -41,6 +41,9 @@ const (
 	listenRetry   = 30 * time.Second
 	doorbellLimit = 5 * time.Second
 )
+
+// Missed is the payload with which a [Listener] says that a notification may have been missed.
+const Missed = "outbox-relay:missed"
 
 var errNotNotified = errors.New("a notification to itself did not arrive: if the connection goes through a transaction pooler, set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself, or turn LISTEN off with an empty OUTBOX_LISTEN_CHANNEL")
 
@@ -117,7 +120,7 @@ func (l *Listener) session(ctx context.Context) error {
 		return err
 	}
 	l.set(true)
-	l.Wake("") // for what was notified before
+	l.Wake(Missed) // for what was notified before
 	held := false
 	for {
 		if err := l.doorbell(ctx, conn, &held); err != nil {
@@ -210,7 +213,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 		l.asleep = false
 		l.mu.Unlock()
 	}
-	l.Wake("")
+	l.Wake(Missed)
 	return nil
 }
 

@@ -32,6 +32,9 @@ func TestListenerNoticesThatItIsDeaf(t *testing.T) {
 	defer func() { cancel(); <-done }()
 
 	eventually(t, "listening", l.Up)
+	if first := <-heard; first != Missed { // which is no notification
+		t.Errorf("heard %q", first)
+	}
 	network.Freeze()
 	eventually(t, "deaf", func() bool { return !l.Up() })
 	network.Restore()

@@ -177,8 +177,19 @@ func (m *mapping) describe() []any {
 		}
 		return c.name + " " + c.typ
 	}
-	return []any{"id", name(m.id), "order", name(m.order), "payload", name(m.payload), "key", m.key,
+	key := m.key
+	switch {
+	case m.keyColumn != "":
+		key = "column " + m.keyColumn
+	case key == noKey:
+		key = "none"
+	}
+	found := []any{"id", name(m.id), "order", name(m.order), "payload", name(m.payload), "key", key,
 		"headers", name(m.headers), "attempt", name(m.attempt), "failed_at", name(m.failed),
 		"available_at", name(m.available), "priority", name(m.rank),
-		"pending_index", m.pendingIndex, "ignored", fmt.Sprint(m.ignored)}
+		"pending_index", m.pendingIndex}
+	if len(m.ignored) > 0 {
+		found = append(found, "ignored", m.ignored)
+	}
+	return found
 }

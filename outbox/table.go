@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -27,6 +28,7 @@ type Table struct {
 	idOID   uint32 // of the elements of an array of ids
 	rowOID  uint32 // of the elements of an array of identities
 
+	lacks    []publisher.Finding
 	prepares bool // statements stay prepared on their connections
 
 	all, some                                         walks // reads of all shards, and of some
@@ -63,6 +65,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	}
 	t := newTable(pool, relation, m, config.Shards)
 	t.config = config
+	t.lacks = lacks(relation, m, config)
 	return t, nil
 }
 
@@ -110,6 +113,9 @@ func (t *Table) Mapping() string {
 	}
 	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name), priority)
 }
+
+// Lacks returns what the table would need to serve better, each with its remedy: columns and indexes.
+func (t *Table) Lacks() []publisher.Finding { return t.lacks }
 
 // Describe returns what was found as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

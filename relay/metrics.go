@@ -52,6 +52,7 @@ const (
 	sourceListen   = "listen"
 	sourceDoorbell = "doorbell"
 	sourceRetry    = "retry"
+	sourceNone     = "" // nobody has given a hint, and it is looked to be sure
 
 	failedAttempts  = "attempts"
 	failedPermanent = "permanent"
@@ -184,7 +185,11 @@ func (m *metrics) unexpectedDuplicates(d *Destination, n int) {
 
 func (m *metrics) tookOver(shards int) { m.takeovers.Add(context.Background(), int64(shards)) }
 
-func (m *metrics) wakeup(source string) { m.wakeups.Add(context.Background(), 1, m.wakeLabels[source]) }
+func (m *metrics) wakeup(source string) {
+	if source != sourceNone {
+		m.wakeups.Add(context.Background(), 1, m.wakeLabels[source])
+	}
+}
 
 func (m *metrics) stage(name string, took time.Duration) {
 	m.stages.Record(context.Background(), took.Seconds(), m.stageLabels[name])

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // Config is what a Relay needs. Nothing in it is changed or closed by the Relay.
@@ -52,9 +53,10 @@ type Relay struct {
 	probes   []*probe
 	wakes    chan string
 	measured tableGauges
-	beat     atomic.Int64  // when the relay last showed that it turns
-	active   atomic.Bool   // the engine runs and looks after the beat itself
-	looks    time.Duration // between two looks at the catalogue, at most
+	beat     atomic.Int64        // when the relay last showed that it turns
+	active   atomic.Bool         // the engine runs and looks after the beat itself
+	lacks    []publisher.Finding // of the table, as was told; only Run touches it
+	looks    time.Duration       // between two looks at the catalogue, at most
 
 	mu    sync.Mutex
 	table *outbox.Table // nil until it is found
@@ -99,13 +101,16 @@ func (r *Relay) Ring() {
 	}
 }
 
-// notified is called for each notification.
+// notified is called for each notification, and when one may have been missed.
 func (r *Relay) notified(payload string) {
-	if payload == owner.Given {
+	switch payload {
+	case owner.Given:
 		r.owner.Look()
-		return
+	case outbox.Missed:
+		r.wake(sourceNone)
+	default:
+		r.wake(sourceListen)
 	}
-	r.wake(sourceListen)
 }
 
 func (r *Relay) wake(source string) {
@@ -169,9 +174,21 @@ func (r *Relay) found(table *outbox.Table, err error) {
 	switch {
 	case err == nil:
 		r.config.Logger.Info("found the outbox", append([]any{"table", table.Name()}, table.Describe()...)...)
+		r.tellLacks(table.Lacks())
 		r.database.read(nil)
 	case before == nil || before.Error() != err.Error():
 		r.config.Logger.Warn("the outbox cannot be used yet", "error", err)
+	}
+}
+
+// tellLacks tells once what the table lacks.
+func (r *Relay) tellLacks(lacks []publisher.Finding) {
+	if slices.Equal(lacks, r.lacks) {
+		return
+	}
+	r.lacks = lacks
+	for _, lack := range lacks {
+		r.config.Logger.Warn("the outbox lacks something", "what", lack.Found, "remedy", lack.Remedy)
 	}
 }
 

@@ -279,3 +279,28 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 		t.Errorf("%d deliveries of %d rows", got, rows+1000)
 	}
 }
+
+// What the table lacks is told with its remedy when it is found, and not again as long as it lacks nothing else.
+func TestLacksAreToldOnce(t *testing.T) {
+	t.Parallel()
+	s, b := pgtest.New(t), publishertest.NewBroker()
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
+	var log publishertest.Log
+	r := replica(t, s, b, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	stop := start(t, r)
+	eventually(t, "ready", func() bool { return notReady(r) == "" })
+	s.Exec(t, "alter table outbox_messages rename to elsewhere")
+	eventually(t, "not ready without the table", func() bool { return strings.Contains(notReady(r), "does not exist") })
+	s.Exec(t, "alter table elsewhere rename to outbox_messages")
+	eventually(t, "ready again", func() bool { return notReady(r) == "" })
+	stop()
+	said := log.String()
+	for _, lack := range []string{"no index of pending rows in their order", "there is no failed_at", "there is no attempt"} {
+		if n := strings.Count(said, lack); n != 1 {
+			t.Errorf("%q was told %d times", lack, n)
+		}
+	}
+	if !strings.Contains(said, "create index concurrently on") || strings.Contains(said, "null::text") || strings.Contains(said, "ignored") {
+		t.Errorf("the remedy is missing, or SQL for the key is there:\n%s", said)
+	}
+}
