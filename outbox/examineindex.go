@@ -55,7 +55,8 @@ func (e *examination) indexes() {
 // unique says what it means when two rows may have the same id.
 func (e *examination) unique() {
 	const check = "id"
-	id, remedy := e.mapping.id, ""
+	id := e.mapping.id
+	var remedy string
 	switch {
 	case e.relation.uniqueBy(id):
 		return
