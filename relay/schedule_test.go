@@ -29,6 +29,7 @@ type schedule struct {
 	late      bool // rows may commit out of order
 	two       bool // destinations
 	block     bool // a failed row blocks its key
+	alters    bool // the table may be altered
 	events    int
 	pause     time.Duration // the longest between two of them
 
@@ -59,6 +60,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // else there is no telling what is late
+	c.alters = r.IntN(3) == 0
 	s.table.gaps = r.IntN(2) == 0
 	if r.IntN(4) == 0 {
 		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
@@ -101,6 +103,18 @@ func (c *schedule) run() {
 
 func (c *schedule) event() {
 	switch c.r.IntN(24) {
+	case 20:
+		if c.r.IntN(3) == 0 {
+			var writes []overdue
+			if c.ambiguous { // else a stop would not wait for what was acknowledged
+				writes = c.overdue()
+			}
+			c.table.troubles(c.overdue(), writes)
+		}
+	case 21:
+		if c.alters {
+			c.table.alter()
+		}
 	case 19:
 		if c.late && c.r.IntN(3) == 0 { // a transaction stays open for longer than reads of recent rows reach back
 			time.Sleep(outbox.Late + time.Duration(c.r.IntN(2000))*time.Millisecond)
@@ -135,7 +149,9 @@ func (c *schedule) event() {
 		c.table.lossy = 2
 		c.table.mu.Unlock()
 	case 18: // an application locks some rows, and lets go of others
-		c.table.lock(func(string) bool { return c.r.IntN(4) == 0 })
+		if !c.alters || c.ambiguous { // who opens a table anew waits for nobody
+			c.table.lock(func(string) bool { return c.r.IntN(4) == 0 })
+		}
 	case 15: // a rolling restart
 		if !c.ambiguous { // or what was acknowledged cannot be written in time
 			c.table.setDown(false)
@@ -159,6 +175,14 @@ func (c *schedule) event() {
 			c.commit(c.r.IntN(len(c.open)))
 		}
 	}
+}
+
+// overdue lets some of the next statements take longer than they may.
+func (c *schedule) overdue() (next []overdue) {
+	for range c.r.IntN(5) {
+		next = append(next, overdue(c.r.IntN(int(done)+1)))
+	}
+	return next
 }
 
 // freeFailed retries or discards one failed row in so many. Those that no broker ever takes are discarded.
@@ -274,6 +298,7 @@ func (c *schedule) heal() {
 	}
 	c.Up()
 	c.table.setDown(false)
+	c.table.troubles(nil, nil)
 	c.table.lock(func(string) bool { return false })
 	c.release()
 	c.auditDown.Store(false)

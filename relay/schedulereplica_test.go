@@ -19,6 +19,7 @@ func (c *schedule) begin() {
 	c.owner = newSimOwner(simShards)
 	c.owner.trusted = func() time.Time { return *trusted.Load() }
 	link := &session{simTable: c.table}
+	link.open()
 	here := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: new(atomic.Bool)}
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
 	d := c.destination("default", c.Broker)
@@ -44,14 +45,35 @@ func (c *schedule) begin() {
 // session is a relay's own way to the table.
 type session struct {
 	*simTable
-	cut atomic.Bool
+	cut     atomic.Bool
+	version int // of the table when it was opened
+}
+
+func (s *session) open() { s.version = s.opened() }
+
+// read returns why the table cannot be read.
+func (s *session) read() error {
+	switch {
+	case s.cut.Load():
+		return errSimDown
+	case s.opened() != s.version:
+		return errSimChanged
+	}
+	return nil
 }
 
 func (s *session) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
-	if s.cut.Load() {
-		return outbox.Page{}, errSimDown
+	if err := s.read(); err != nil {
+		return outbox.Page{}, err
 	}
 	return s.simTable.Read(ctx, q)
+}
+
+func (s *session) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	if err := s.read(); err != nil {
+		return outbox.FailedPage{}, err
+	}
+	return s.simTable.Failed(ctx, q)
 }
 
 func (s *session) Settle(ctx context.Context, rows []*outbox.Row) error {

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // schedules runs so many random schedules, as many at a time as there are processors, and prints the seed of the
@@ -36,6 +37,11 @@ func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)
 		step = 0
 	}
 	var begun atomic.Uint64
+	started := time.Now()
+	t.Cleanup(func() {
+		n := min(begun.Load(), runs)
+		t.Logf("%d schedules, %.0f a second", n, float64(n)/time.Since(started).Seconds())
+	})
 	for range runtime.GOMAXPROCS(0) {
 		t.Run("", func(t *testing.T) {
 			t.Parallel()

@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -26,11 +27,11 @@ type sim struct {
 	limits       Limits
 	interval     time.Duration
 	owner        *simOwner
-	turns        atomic.Int64 // of the loops that run
-	loop         *loop        // the one that was started last
-	wakes        chan string  // of that one
-	log          io.Writer    // of the loops
-	meter        metric.Meter // of the loops
+	turns        atomic.Int64         // of the loops that run
+	latest       atomic.Pointer[loop] // the one that was started last
+	wakes        chan string          // of that one
+	log          io.Writer            // of the loops
+	meter        metric.Meter         // of the loops
 }
 
 type deaf struct{}
@@ -73,13 +74,26 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	l := e.loop()
-	s.loop = l
+	s.latest.Store(l)
 	go func() {
 		defer close(ended)
-		_, _ = l.run(ctx) // what it leaves undone is seen in the table
+		for {
+			_, err := l.run(ctx) // what it leaves undone is seen in the table
+			link, ok := table.(*session)
+			if !ok || !outbox.Changed(err) || ctx.Err() != nil {
+				return
+			}
+			link.open()
+			again := e.loop()
+			s.latest.CompareAndSwap(l, again)
+			l = again
+		}
 	}()
 	return cancel, ended
 }
+
+// loop returns the loop that was started last.
+func (s *sim) loop() *loop { return s.latest.Load() }
 
 // simulate runs f in a bubble of time.
 func simulate(t *testing.T, f func(*testing.T, *sim)) {

@@ -56,13 +56,16 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 		page.Ended = t.snapshot()
 	}
 	q.LeaveOut(&page, writers)
-	down := t.down
+	down, trouble := t.down, take(&t.trouble.reads)
 	if q.Keys != nil && t.byKey || q.IDs != nil {
 		stepped = len(page.Rows)
 	}
 	t.stepped += stepped
 	took := t.took + time.Duration(stepped)*t.perRow
 	t.mu.Unlock()
+	if trouble != inTime {
+		return outbox.Page{}, trouble.until(ctx)
+	}
 	time.Sleep(took)
 	if down {
 		return outbox.Page{}, errSimDown
@@ -113,7 +116,7 @@ func (t *simTable) from(q outbox.Query) int {
 	return n
 }
 
-func (t *simTable) Failed(_ context.Context, q outbox.Query) (outbox.FailedPage, error) {
+func (t *simTable) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
 	t.mu.Lock()
 	var page outbox.FailedPage
 	var failed []*simRow
@@ -128,8 +131,11 @@ func (t *simTable) Failed(_ context.Context, q outbox.Query) (outbox.FailedPage,
 		page.End = outbox.At(r.ordinal, r.id)
 	}
 	page.More = len(page.Rows) == q.Limit
-	down := t.down
+	down, trouble := t.down, take(&t.trouble.reads)
 	t.mu.Unlock()
+	if trouble != inTime {
+		return outbox.FailedPage{}, trouble.until(ctx)
+	}
 	time.Sleep(t.took)
 	if down {
 		return outbox.FailedPage{}, errSimDown

@@ -32,6 +32,7 @@ type simTable struct {
 	reads    int
 	returned int  // rows, by reads
 	gaps     bool // the snapshots of a read are taken at other times than its rows
+	trouble  simTrouble
 	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool

@@ -11,7 +11,8 @@ import (
 
 func (t *simTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	ids := idsOf(rows)
-	if err := t.wait(ctx); err != nil {
+	trouble, err := t.wait(ctx)
+	if err != nil {
 		return err
 	}
 	t.mu.Lock()
@@ -25,12 +26,13 @@ func (t *simTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 		t.mu.Lock()
 		return errSimLocked
 	}
-	return t.mark(ids)
+	return t.answer(ctx, trouble, t.mark(ids))
 }
 
 func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked []string, err error) {
 	ids := idsOf(rows)
-	if err := t.wait(ctx); err != nil {
+	trouble, err := t.wait(ctx)
+	if err != nil {
 		return nil, err
 	}
 	t.mu.Lock()
@@ -46,7 +48,7 @@ func (t *simTable) SettleFree(ctx context.Context, rows []*outbox.Row) (locked [
 			free = append(free, id)
 		}
 	}
-	return locked, t.mark(free)
+	return locked, t.answer(ctx, trouble, t.mark(free))
 }
 
 // mark marks rows. The caller holds mu.
@@ -73,7 +75,8 @@ func idsOf(rows []*outbox.Row) (ids []string) {
 }
 
 func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (written, locked []string, err error) {
-	if err := t.wait(ctx); err != nil {
+	trouble, err := t.wait(ctx)
+	if err != nil {
 		return nil, nil, err
 	}
 	t.mu.Lock()
@@ -106,7 +109,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 		written = append(written, x.ID)
 	}
 	t.close()
-	if err := t.lost(); err != nil {
+	if err := t.answer(ctx, trouble, t.lost()); err != nil {
 		return nil, nil, err
 	}
 	return written, locked, nil
@@ -133,21 +136,34 @@ func (t *simTable) guard(id string) {
 	t.guarded = id
 }
 
-// wait lets the time of a write pass.
-func (t *simTable) wait(ctx context.Context) error {
+// wait lets the time of a write pass. If that is longer than it may take, it was done when the error is nil.
+func (t *simTable) wait(ctx context.Context) (overdue, error) {
 	time.Sleep(t.took)
 	t.mu.Lock()
-	held := t.held
+	held, trouble := t.held, take(&t.trouble.writes)
 	t.mu.Unlock()
+	if trouble == cancelled || trouble == unheard {
+		return trouble, trouble.until(ctx)
+	}
 	if held == nil {
-		return nil
+		return trouble, nil
 	}
 	select {
 	case <-held:
-		return nil
+		return trouble, nil
 	case <-ctx.Done():
-		return ctx.Err()
+		return trouble, ctx.Err()
 	}
+}
+
+// answer is the answer to a write, if the caller hears one. The caller holds mu.
+func (t *simTable) answer(ctx context.Context, trouble overdue, err error) error {
+	if trouble != inTime {
+		t.mu.Unlock()
+		defer t.mu.Lock()
+		return trouble.until(ctx)
+	}
+	return err
 }
 
 // hold lets writes wait until release is called.
