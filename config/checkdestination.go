@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path"
 	"slices"
 	"strings"
 )
@@ -62,8 +61,8 @@ func (s *scope) sortUse(d *Destination, b Broker, unused map[string]Problem, use
 
 func checkPublishing(d *Destination, s *scope) {
 	for _, pattern := range d.Topics {
-		if _, err := path.Match(pattern, ""); err != nil {
-			s.bad("TOPICS", "holds the malformed pattern %q; use * for any text, ? for one letter, [ab] for a choice", pattern)
+		if strings.TrimPrefix(pattern, "!") == "" {
+			s.bad("TOPICS", "holds the empty pattern %q; write topics, with * for any text and ! before those to leave out", pattern)
 		}
 	}
 	if err := checkTemplate(d.Topic); err != nil {

@@ -89,8 +89,8 @@ func (t Table) Column(ours string) string {
 // alone or, as the fallback, for all.
 type Destination struct {
 	Name string
-	// Topics are patterns as path.Match reads them; empty means every topic.
-	Topics     []string `envconfig:"TOPICS" only:"destination" unset:"every topic" desc:"topics that go to this destination, such as order.*,invoice.*; only for a named destination"`
+	// Topics are patterns in which * is any text; one that begins with ! leaves topics out. Empty means every topic.
+	Topics     []string `envconfig:"TOPICS" only:"destination" unset:"every topic" desc:"topics that go to this destination, such as order.*,!order.internal.*; * is any text, also / and ., what ! leaves out stays out, and only exclusions mean everything else; only for a named destination"`
 	PublishURL Secret   `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
 	Topic      string   `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic} and {COLUMN} stand for the row's values, {{ and }} for braces"`
 	Profile    string   `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format: plain, cloudevents, debezium (then the topic is outbox.event.{topic} unless given) or phoenix_micro (then the exchange is phoenix_micro unless given)"`

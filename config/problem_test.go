@@ -174,7 +174,7 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_DESTINATIONS=a,a", `OUTBOX_DESTINATIONS="a,a" names "a" twice`},
 		{"OUTBOX_DESTINATIONS=Orders", `OUTBOX_DESTINATIONS="Orders" holds a name that cannot be used, "Orders"; write lower-case letters, digits and single - or _, starting with a letter`},
 		{"OUTBOX_DESTINATIONS=a-b,a_b", `OUTBOX_DESTINATIONS="a-b,a_b" holds a-b and a_b, whose variables would have the same names`},
-		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_TOPICS=x[", `OUTBOX_DESTINATION_A_TOPICS="x[" holds the malformed pattern "x["; use * for any text, ? for one letter, [ab] for a choice`},
+		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_TOPICS=x,!", `OUTBOX_DESTINATION_A_TOPICS="x,!" holds the empty pattern "!"; write topics, with * for any text and ! before those to leave out`},
 		{"OUTBOX_DESTINATIONS=a OUTBOX_PUBLISH_URL=", `OUTBOX_DESTINATION_A_PUBLISH_URL is required, or OUTBOX_PUBLISH_URL for all destinations; ` + forms},
 		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_BACKOFF_MIN=2m", `OUTBOX_DESTINATION_A_BACKOFF_MIN="2m" is more than OUTBOX_DESTINATION_A_BACKOFF_MAX, which is 60s; lower the one or raise the other`},
 	} {

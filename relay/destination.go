@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"path"
 	"strings"
 	"time"
 
@@ -14,7 +13,7 @@ import (
 type Destination struct {
 	Name      string
 	Publisher publisher.Publisher
-	Topics    []string  // glob patterns of the rows' topics; none takes every row
+	Topics    []string  // patterns of the rows' topics, see takesTopic; none takes every row
 	Topic     Template  // of the topic on the broker
 	Exchange  *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
@@ -33,17 +32,7 @@ type Destination struct {
 }
 
 // takes reports whether a row of this topic goes to d.
-func (d *Destination) takes(topic string) bool {
-	if len(d.Topics) == 0 {
-		return true
-	}
-	for _, pattern := range d.Topics {
-		if matched, err := path.Match(pattern, topic); matched && err == nil {
-			return true
-		}
-	}
-	return false
-}
+func (d *Destination) takes(topic string) bool { return takesTopic(d.Topics, topic) }
 
 // A Template makes a row's topic or exchange on the broker from its columns. The zero Template is the
 // row's own topic.

@@ -39,15 +39,3 @@ func TestTemplate(t *testing.T) {
 		}
 	}
 }
-
-func TestRoute(t *testing.T) {
-	d := &Destination{Topics: []string{"order.*", "invoice"}}
-	for topic, want := range map[string]bool{"order.created": true, "order.": true, "orders": false, "invoice": true, "invoice.x": false} {
-		if got := d.takes(topic); got != want {
-			t.Errorf("%s: %v", topic, got)
-		}
-	}
-	if !(&Destination{}).takes("anything") {
-		t.Error("a destination without patterns takes everything")
-	}
-}

@@ -65,7 +65,7 @@ type Relay struct {
 
 // New makes a Relay without reaching the database or a broker.
 func New(config Config) (*Relay, error) {
-	if len(config.Destinations) > 1 {
+	if len(config.Destinations) > 1 || slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return len(d.Topics) > 0 }) {
 		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
 	}
 	config.Outbox.Shards = config.Shards
