@@ -37,10 +37,10 @@ func TestBlockedKeysAreBounded(t *testing.T) {
 				for range 60 {
 					time.Sleep(500 * time.Millisecond)
 					synctest.Wait()
-					if blocked := len(s.loop().dispatch.blocks.byKey); blocked > most+s.limits.Rows {
+					if blocked := len(s.loop.dispatch.blocks.byKey); blocked > most+s.limits.Rows {
 						t.Fatalf("%d keys are remembered, in flight are at most %d", blocked, s.limits.Rows)
 					}
-					if topics := len(s.loop().dispatch.topics); topics > most {
+					if topics := len(s.loop.dispatch.topics); topics > most {
 						t.Fatalf("%d topics are remembered", topics)
 					}
 					s.wakes <- sourceDoorbell // the loop goes on after this

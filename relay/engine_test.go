@@ -260,7 +260,7 @@ func TestBoundInFlight(t *testing.T) {
 		stop := s.start()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		held := len(s.loop().dispatch.inFlight)
+		held := len(s.loop.dispatch.inFlight)
 		s.wakes <- sourceDoorbell   // the loop goes on after this
 		if held < 28 || held > 37 { // less than a batch is not worth a read
 			t.Errorf("%d rows in flight, want nearly 37", held)

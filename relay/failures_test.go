@@ -44,7 +44,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 						if got, want := len(relayedOf(s, "k2")), 3; got != want || len(s.All()) != n-7 {
 							t.Fatalf("%d rows of the key were relayed, want %d; in all %d of %d", got, want, len(s.All()), n)
 						}
-						if held := s.loop().metrics.snapshot(); held.blocked != 1 || held.held[s.destinations[0]][causeBehindFailed] != 1 {
+						if held := s.loop.metrics.snapshot(); held.blocked != 1 || held.held[s.destinations[0]][causeBehindFailed] != 1 {
 							t.Errorf("%d keys are blocked, held: %v", held.blocked, held.held)
 						}
 						stop()
@@ -61,7 +61,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					synctest.Wait()
-					if left := remembered(s.loop().dispatch); left != "" {
+					if left := remembered(s.loop.dispatch); left != "" {
 						t.Errorf("still remembered: %s", left)
 					}
 				})

@@ -29,7 +29,7 @@ func TestManyTopicsAreToldInFewLines(t *testing.T) {
 				s.log = &log
 				stop := s.start()
 				time.Sleep(30 * time.Second)
-				note := s.loop().metrics.snapshot().topics[s.destinations[0]]
+				note := s.loop.metrics.snapshot().topics[s.destinations[0]]
 				if !strings.Contains(note, fmt.Sprintf("and %d others", topics-1)) {
 					t.Errorf("the note is %q", note)
 				}

@@ -32,7 +32,7 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 		s.log = &log
 		stop := s.start()
 		time.Sleep(time.Minute)
-		note := s.loop().metrics.snapshot().topics[s.destinations[0]]
+		note := s.loop.metrics.snapshot().topics[s.destinations[0]]
 		if want := `rows of topic "t" are held: `; !strings.HasPrefix(note, want) || !strings.Contains(note, "partition 3 has no leader") {
 			t.Errorf("the note is %q", note)
 		}
@@ -41,7 +41,7 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 		}
 		s.table.drained(t, 5*time.Second)
 		time.Sleep(2 * partialOver)
-		if note := s.loop().metrics.snapshot().topics[s.destinations[0]]; note != "" {
+		if note := s.loop.metrics.snapshot().topics[s.destinations[0]]; note != "" {
 			t.Errorf("afterwards the note is %q", note)
 		}
 		stop()

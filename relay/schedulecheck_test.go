@@ -14,7 +14,7 @@ func (c *schedule) forgotten() {
 	var left string
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		synctest.Wait()
-		left = remembered(c.loop().dispatch)
+		left = remembered(c.latest.Load().dispatch)
 		c.wakes <- sourceDoorbell // the loop goes on after this
 		if left == "" {
 			return

@@ -28,7 +28,8 @@ type sim struct {
 	interval     time.Duration
 	owner        *simOwner
 	turns        atomic.Int64         // of the loops that run
-	latest       atomic.Pointer[loop] // the one that was started last
+	loop         *loop                // the one that was started last
+	latest       atomic.Pointer[loop] // the same, or the one that has opened the table again for it
 	wakes        chan string          // of that one
 	log          io.Writer            // of the loops
 	meter        metric.Meter         // of the loops
@@ -74,6 +75,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	l := e.loop()
+	s.loop = l
 	s.latest.Store(l)
 	go func() {
 		defer close(ended)
@@ -91,9 +93,6 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	}()
 	return cancel, ended
 }
-
-// loop returns the loop that was started last.
-func (s *sim) loop() *loop { return s.latest.Load() }
 
 // simulate runs f in a bubble of time.
 func simulate(t *testing.T, f func(*testing.T, *sim)) {
