@@ -104,13 +104,13 @@ func (a ack) answer(m *publisher.Message) error {
 }
 
 // meaning returns what the code means. A code that is not known is judged by its status: a server
-// that is busy or not able to serve has not looked at the message.
+// that is busy, or has failed, says nothing about the message.
 func (e *apiError) meaning() meaning {
 	if known, ok := meanings[e.ErrCode]; ok {
 		return known
 	}
-	switch e.Code {
-	case 429, 503:
+	switch {
+	case e.Code == 429, e.Code >= 500 && e.Code <= 599:
 		return meaning{publisher.Unavailable, publisher.ScopeTopic, "JetStream unavailable", ""}
 	default:
 		return meaning{publisher.Refused, 0, "refused", ""}
@@ -119,7 +119,7 @@ func (e *apiError) meaning() meaning {
 
 // noStream is the answer for messages to a subject on which nobody listens.
 func noStream(subject string) error {
-	return publisher.TopologyError("no stream", "no stream takes the subject %.128q: create one, or add the subject to one", subject)
+	return publisher.TopologyError("no stream", "no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see that it can be reached", subject)
 }
 
 // unheard is the answer for a message to a subject on which nobody listens: without a stream, or with one that

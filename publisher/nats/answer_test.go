@@ -65,9 +65,13 @@ func TestMeanings(t *testing.T) {
 	unknown := pinned[0]
 	unknown.name, unknown.code, unknown.class = "JSStreamWrongLastSequenceErrF", 400, refused
 	pinned[10071] = unknown
-	unknown.name, unknown.code, unknown.class = "unknown, server error", 500, refused
+	unknown.name, unknown.code, unknown.class = "unknown, bad request", 499, refused
+	pinned[99995] = unknown
+	unknown.name, unknown.code, unknown.class, unknown.scope = "unknown, server error", 500, unavailable, topic
+	pinned[99996] = unknown
+	unknown.name, unknown.code = "unknown, another server error", 599
 	pinned[99997] = unknown
-	unknown.name, unknown.code, unknown.class, unknown.scope = "unknown, not able to serve", 503, unavailable, topic
+	unknown.name, unknown.code = "unknown, not able to serve", 503
 	pinned[99998] = unknown
 	unknown.name, unknown.code = "unknown, too many requests", 429
 	pinned[99999] = unknown

@@ -113,7 +113,7 @@ func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig)
 
 func (h harness) Illegal() []string {
 	return []string{"", ".", "a..b", ".a", "a.", "a b", "a\tb", "a\r\nb", "a\x00b", "a.*", "a.>", "*", ">",
-		"$JS.API.INFO", "$SYS.REQ", strings.Repeat("long.", 1000) + "er"}
+		"$JS.API.INFO", "$SYS.REQ", "_INBOX.abc.def", strings.Repeat("long.", 1000) + "er"}
 }
 
 func (h harness) TooLarge() int { return 2 << 20 } // max_payload is 1 MiB by default

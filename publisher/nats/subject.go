@@ -3,6 +3,7 @@ package nats
 import (
 	"strings"
 
+	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -24,6 +25,8 @@ func checkSubject(subject string) error {
 		return illegal("it is too long for a NATS server")
 	case subject[0] == '$':
 		return illegal("subjects that begin with $ belong to the NATS server")
+	case strings.HasPrefix(subject, nats.InboxPrefix):
+		return illegal("subjects below " + nats.InboxPrefix + " are for answers, and clients take what arrives there for one")
 	}
 	for i := range len(subject) {
 		if c := subject[i]; c <= ' ' || c == 0x7f {
