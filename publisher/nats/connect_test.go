@@ -111,9 +111,15 @@ func TestPingWithoutJetStream(t *testing.T) {
 		publish func(c *fakeConn, subject, reply, body string)
 		fails   bool
 	}{
-		"off": {func(c *fakeConn, _, reply, _ string) { c.nobody(reply) }, true},
+		"off": {func(c *fakeConn, _, reply, _ string) { c.nobody(reply) }, false},
 		"off for the account": {func(c *fakeConn, _, reply, _ string) {
 			c.answer(reply, `{"error":{"code":503,"err_code":10039,"description":"JetStream not enabled for account"}}`)
+		}, false},
+		"off in the server": {func(c *fakeConn, _, reply, _ string) {
+			c.answer(reply, `{"error":{"code":503,"err_code":10076,"description":"JetStream not enabled"}}`)
+		}, false},
+		"without a leader": {func(c *fakeConn, _, reply, _ string) {
+			c.answer(reply, `{"error":{"code":503,"err_code":10008,"description":"JetStream system temporarily unavailable"}}`)
 		}, true},
 		"not to be asked": {func(c *fakeConn, subject, _, _ string) {
 			c.say("-ERR 'Permissions Violation for Publish to %q'", subject)

@@ -117,6 +117,11 @@ func (e *examination) account(ctx context.Context) bool {
 		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at", "grant publish on "+infoSubject)
 		return true
 	}
+	if withoutJetStream(m) {
+		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot be looked at from here",
+			"enable JetStream in the server and for the account, or see in the relay's /readyz?verbose whether rows are held")
+		return false
+	}
 	if err := e.link.readInfo(m); err != nil {
 		e.Fail(checkJetStream, "", err.Error(), "enable JetStream in the server and for the account")
 		return false

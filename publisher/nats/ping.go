@@ -12,7 +12,8 @@ import (
 const infoSubject = "$JS.API.INFO"
 
 // Ping implements [publisher.Publisher]. It asks JetStream for the account's information. A user who
-// may not ask for that is answered too, by a violation, which shows that the server is there.
+// may not ask for that is answered too, by a violation, which shows that the server is there. So does an account without
+// JetStream: its messages may go to streams of another account through an import, or of another server through a leaf node.
 func (p *Publisher) Ping(ctx context.Context) error {
 	link, err := p.reconnected(ctx)
 	if err != nil {
@@ -38,6 +39,8 @@ func (l *link) ask(ctx context.Context) error {
 		l.mu.Lock()
 		l.blind = true
 		l.mu.Unlock()
+		return nil
+	case withoutJetStream(m):
 		return nil
 	default:
 		return l.readInfo(m)
@@ -75,12 +78,20 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (an
 	}
 }
 
+// withoutJetStream reports whether the server answers that the account has no JetStream of its own.
+func withoutJetStream(m *nats.Msg) bool {
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // nobody is there to ask
+		return true
+	}
+	const offForAccount, offInServer = 10039, 10076
+	var answer struct {
+		Error apiError `json:"error"`
+	}
+	return json.Unmarshal(m.Data, &answer) == nil && (answer.Error.ErrCode == offForAccount || answer.Error.ErrCode == offInServer)
+}
+
 // readInfo reads the account's information as far as to see that JetStream serves it.
 func (l *link) readInfo(m *nats.Msg) error {
-	if len(m.Data) == 0 && m.Header.Get("Status") == "503" {
-		return publisher.UnavailableError(publisher.ScopeDestination, "no JetStream",
-			"NATS server %s has no JetStream for this account: turn it on in the server and for the account", l.server.address)
-	}
 	var info struct {
 		Error *apiError `json:"error"`
 	}

@@ -17,16 +17,28 @@ import (
 // A process is a nats-server of a test's own, which can be stopped, started again and told to read its
 // configuration again.
 type process struct {
-	dir     string
-	address string // host:port
-	cmd     *exec.Cmd
+	dir       string
+	address   string // host:port
+	jetStream bool   // on, with its files in dir
+	cmd       *exec.Cmd
 }
 
 // startServer starts a server with JetStream and the given settings in addition. Names in dir may be
 // used without a path.
 func startServer(t *testing.T, dir, settings string) *process {
 	t.Helper()
-	p := &process{dir: dir, address: "127.0.0.1:-1"}
+	return (&process{dir: dir, jetStream: true}).run(t, settings)
+}
+
+// startNode starts a server without JetStream, unless the settings turn it on.
+func startNode(t *testing.T, dir, settings string) *process {
+	t.Helper()
+	return (&process{dir: dir}).run(t, settings)
+}
+
+func (p *process) run(t *testing.T, settings string) *process {
+	t.Helper()
+	p.address = "127.0.0.1:-1"
 	p.configure(t, settings)
 	p.start(t)
 	t.Cleanup(p.stop)
@@ -35,7 +47,10 @@ func startServer(t *testing.T, dir, settings string) *process {
 
 func (p *process) configure(t *testing.T, settings string) {
 	t.Helper()
-	config := fmt.Sprintf("listen: %q\nports_file_dir: %q\njetstream { store_dir: %q }\n%s\n", p.address, p.dir, p.dir, settings)
+	if p.jetStream {
+		settings = fmt.Sprintf("jetstream { store_dir: %q }\n%s", p.dir, settings)
+	}
+	config := fmt.Sprintf("listen: %q\nports_file_dir: %q\n%s\n", p.address, p.dir, settings)
 	write(t, p.dir, "nats.conf", []byte(config))
 }
 
