@@ -2,6 +2,7 @@ package nats
 
 import (
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,21 +22,24 @@ const (
 type conn struct {
 	net.Conn
 	failed atomic.Pointer[error] // of the write that ended the connection
-	heard  atomic.Bool           // the other side has sent something
+	heard  atomic.Int64          // when the other side sent something last, in nanoseconds since 1970; 0 before it has
+
+	mu    sync.Mutex // while a write's deadline is set
+	until time.Time  // by when a write had to end that was under way at the last interrupt
 }
 
 func (c *conn) Read(b []byte) (int, error) {
 	n, err := c.Conn.Read(b)
-	if n > 0 && !c.heard.Load() {
-		c.heard.Store(true)
+	if n > 0 {
+		c.heard.Store(time.Now().UnixNano())
 	}
 	return n, err
 }
 
 func (c *conn) Write(b []byte) (int, error) {
-	written := 0
+	written, began := 0, time.Now()
 	for written < len(b) {
-		_ = c.SetWriteDeadline(time.Now().Add(stallTimeout)) // fails only when closed, as Write then does
+		c.limit(began)
 		n, err := c.Conn.Write(b[written:min(written+chunk, len(b))])
 		written += n
 		if err != nil {
@@ -47,7 +51,25 @@ func (c *conn) Write(b []byte) (int, error) {
 	return written, nil
 }
 
-// interrupt makes a write that is stuck at this moment fail soon, and with it the connection.
-func (c *conn) interrupt() {
-	_ = c.SetWriteDeadline(time.Now().Add(interruptGrace))
+// limit sets the deadline of the next chunk of a write.
+func (c *conn) limit(began time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	deadline := time.Now().Add(stallTimeout)
+	if c.until.After(began) && c.until.Before(deadline) {
+		deadline = c.until
+	}
+	_ = c.SetWriteDeadline(deadline) // fails only when closed, as Write then does
 }
+
+// interrupt makes a write that is under way at this moment, or begins within interruptGrace, fail unless it ends soon, also one
+// that gets on slowly. The connection fails with it.
+func (c *conn) interrupt() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.until = time.Now().Add(interruptGrace)
+	_ = c.SetWriteDeadline(c.until)
+}
+
+// quiet reports whether the other side has sent nothing for some time.
+func (c *conn) quiet(d time.Duration) bool { return time.Since(time.Unix(0, c.heard.Load())) >= d }

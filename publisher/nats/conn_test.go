@@ -91,3 +91,38 @@ func TestConnForgetsInterrupts(t *testing.T) {
 		}
 	})
 }
+
+// A write that gets on, but slowly, does not go on for long after an interrupt, be it before the write or during it.
+func TestConnInterruptsSlowWrites(t *testing.T) {
+	for name, after := range map[string]time.Duration{"before": 0, "at once": time.Millisecond, "in the middle": 3 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				near, far := net.Pipe()
+				c := &conn{Conn: near}
+				done := make(chan struct{})
+				defer func() { <-done }()
+				go func() { // a chunk takes 160 ms
+					defer close(done)
+					part := make([]byte, chunk/16)
+					for {
+						time.Sleep(10 * time.Millisecond)
+						if _, err := io.ReadFull(far, part); err != nil {
+							return
+						}
+					}
+				}()
+				if after == 0 {
+					c.interrupt()
+					time.Sleep(time.Millisecond)
+				} else {
+					time.AfterFunc(after, c.interrupt)
+				}
+				start := time.Now()
+				n, err := c.Write(make([]byte, 100*chunk))
+				if took := time.Since(start); !errors.Is(err, os.ErrDeadlineExceeded) || took > after+interruptGrace {
+					t.Errorf("wrote %d bytes within %v: %v", n, took, err)
+				}
+			})
+		})
+	}
+}

@@ -116,11 +116,17 @@ func (p *Publisher) run(ctx context.Context) {
 func (p *Publisher) hold(ctx context.Context, l *link) []server {
 	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
 	p.report(l, nil)
-	select {
-	case <-l.closed:
-	case <-ctx.Done():
-		l.close()
-		<-l.closed
+	for open := true; open; {
+		select {
+		case <-l.closed:
+			open = false
+		case <-l.doubted:
+			l.check(ctx)
+		case <-ctx.Done():
+			l.close()
+			<-l.closed
+			open = false
+		}
 	}
 	err := l.lost()
 	if ctx.Err() == nil {

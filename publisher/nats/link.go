@@ -1,10 +1,12 @@
 package nats
 
 import (
+	"context"
 	"errors"
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/nats-io/nats.go"
 )
@@ -18,6 +20,7 @@ type link struct {
 	core           bool          // without JetStream
 	expect         string        // the only stream that may take messages, or ""
 	hot, hotSynced int           // see the constants
+	doubted        chan struct{} // holds a wish to see whether the server is there
 	closed         chan struct{} // closed when the connection has ended and all that was read is in the lanes
 
 	streams streams
@@ -120,6 +123,40 @@ func (l *link) lost() error {
 		err = *failed
 	}
 	return connectionLost(l.server, err)
+}
+
+const (
+	// quietBefore is how long nothing has come from a server that is doubted.
+	quietBefore = 500 * time.Millisecond
+	// quietAfter is how long it may take then to send anything.
+	quietAfter = time.Second
+)
+
+// doubt has the link checked soon, after an answer stayed away, if nothing else has come from the server either.
+func (l *link) doubt() {
+	if !l.conn.quiet(quietBefore) {
+		return
+	}
+	select {
+	case l.doubted <- struct{}{}:
+	default: // it is about to be
+	}
+}
+
+var errSilent = errors.New("the server sends nothing, not even an answer to a ping")
+
+// check ends the link if its server sends nothing at all when it is asked to. A firewall that has forgotten a connection swallows what
+// is sent over it, while a new connection works; the connection's own pings notice that after half a minute only.
+func (l *link) check(ctx context.Context) {
+	asked := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, quietAfter)
+	defer cancel()
+	defer context.AfterFunc(ctx, l.conn.interrupt)()
+	if err := l.nc.FlushWithContext(ctx); err != nil && l.conn.quiet(time.Since(asked)) {
+		silent := errSilent
+		l.conn.failed.CompareAndSwap(nil, &silent)
+		l.close()
+	}
 }
 
 // close ends the connection at once; closed is closed soon after.

@@ -34,7 +34,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		closed: make(chan struct{}), busy: map[*lane]struct{}{},
+		closed: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
 		inbox: nats.InboxPrefix + rand.Text()[:12] + ".",
 	}
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
@@ -61,7 +61,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 			err = refused
 		}
 		if try.dialled = l.conn != nil; try.dialled {
-			try.heard = l.conn.heard.Load()
+			try.heard = l.conn.heard.Load() != 0
 		}
 		return nil, try.explain(err).answer()
 	}

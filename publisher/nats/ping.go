@@ -20,7 +20,11 @@ func (p *Publisher) Ping(ctx context.Context) error {
 		return err
 	}
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
-	return link.ask(ctx)
+	err = link.ask(ctx)
+	if ctx.Err() != nil {
+		link.doubt()
+	}
+	return err
 }
 
 // ask makes one round trip through JetStream.

@@ -127,6 +127,9 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	} else {
 		link.give(lane, lane.publish(ctx, messages, errs))
 	}
+	if ctx.Err() != nil {
+		link.doubt()
+	}
 	return errs
 }
 

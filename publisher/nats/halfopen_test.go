@@ -1,0 +1,126 @@
+package nats_test
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// A firewall forgets connections: what is sent over them is swallowed. New ones work.
+type firewall struct {
+	mu    sync.Mutex
+	conns []*guarded
+}
+
+type guarded struct {
+	net.Conn
+	forgotten atomic.Bool
+}
+
+func (g *guarded) Write(b []byte) (int, error) {
+	if g.forgotten.Load() {
+		return len(b), nil
+	}
+	return g.Conn.Write(b)
+}
+
+func (f *firewall) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	c, err := new(net.Dialer).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	g := &guarded{Conn: c}
+	f.conns = append(f.conns, g)
+	return g, nil
+}
+
+func (f *firewall) forget() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for _, c := range f.conns {
+		c.forgotten.Store(true)
+	}
+}
+
+// Whoever meets the dead connection first, it is given up soon after: the connection's own pings would take half a minute.
+func TestForgottenConnection(t *testing.T) {
+	t.Parallel()
+	const publishTimeout, soon = time.Second, 12 * time.Second
+	topic := harness{}.Unknown(t)
+	stream(t, broker(t), jetstream.StreamConfig{Subjects: []string{topic}, AllowAtomicPublish: true})
+	publish := func(n int) func(context.Context, *nats.Publisher) error {
+		return func(ctx context.Context, p *nats.Publisher) error {
+			for _, err := range p.Publish(ctx, hotRows(topic, n, 3)) {
+				if publisher.ClassOf(err) != publisher.Accepted {
+					return err
+				}
+			}
+			return nil
+		}
+	}
+	ping := func(ctx context.Context, p *nats.Publisher) error { return p.Ping(ctx) }
+	for name, test := range map[string]struct {
+		core bool
+		call func(context.Context, *nats.Publisher) error
+	}{
+		"one row": {false, publish(1)}, "many rows": {false, publish(1000)}, "ping": {false, ping},
+		"one row, core": {true, publish(1)}, "ping, core": {true, ping},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var f firewall
+			p := open(t, nats.Config{Dial: f.dial, Core: test.core})
+			if err := test.call(timely(t), p); err != nil {
+				t.Fatal(err)
+			}
+			f.forget()
+			forgotten, calls := time.Now(), 0
+			for ctx := timely(t); ; calls++ {
+				call, cancel := context.WithTimeout(ctx, publishTimeout)
+				err := test.call(call, p)
+				<-call.Done()
+				cancel()
+				if err == nil {
+					break
+				}
+				if ctx.Err() != nil {
+					t.Fatal(err)
+				}
+			}
+			if took := time.Since(forgotten); took > soon {
+				t.Errorf("the connection was given up %v after it was forgotten, after %d calls of %v", took, calls, publishTimeout)
+			}
+		})
+	}
+}
+
+// A stream that does not answer says nothing about the connection.
+func TestSilentStreamKeepsTheConnection(t *testing.T) {
+	t.Parallel()
+	im := newImpostor(t)
+	var log publishertest.Log
+	p := open(t, nats.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	for range 3 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		expect(t, p.Publish(ctx, im.messages(1, 1)), publisher.Ambiguous)
+		cancel()
+	}
+	if err := p.Ping(timely(t)); err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Contains(text, "lost") {
+		t.Errorf("the connection was given up:\n%s", text)
+	}
+}
