@@ -90,15 +90,19 @@ func (p *Publisher) start() {
 // run keeps one link up until ctx ends.
 func (p *Publisher) run(ctx context.Context) {
 	defer close(p.stopped)
-	known, pause := p.servers, firstPause
+	known, pause, down := p.servers, firstPause, time.Now()
 	for ctx.Err() == nil {
-		link, err := p.dial(ctx, known)
+		link, err := p.dial(ctx, p.worth(known, down))
 		if err != nil {
 			p.logger.Debug("cannot connect to NATS", "error", err) // whoever asks says so
 			p.report(nil, err)
 		} else {
 			since := time.Now()
 			known = p.hold(ctx, link)
+			down = time.Now()
+			if len(p.answered) > rememberAddresses {
+				clear(p.answered)
+			}
 			if time.Since(since) > lastPause { // else the server takes us and throws us out again
 				pause = firstPause
 			}
@@ -154,26 +158,4 @@ func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
 	case <-p.hurry:
 	case <-ctx.Done():
 	}
-}
-
-// dial tries the servers, those of the configuration first, and returns a link to the first that
-// takes us, or else the answer of the last.
-func (p *Publisher) dial(ctx context.Context, known []server) (*link, error) {
-	configured := len(p.servers)
-	order := rand.Perm(configured)
-	for _, i := range rand.Perm(len(known) - configured) {
-		order = append(order, configured+i)
-	}
-	var failed error
-	for _, i := range order {
-		link, err := p.open(ctx, known[i])
-		if err == nil {
-			return link, nil
-		}
-		failed = err
-		if ctx.Err() != nil {
-			break
-		}
-	}
-	return nil, failed
 }

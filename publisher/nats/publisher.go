@@ -73,6 +73,8 @@ type Publisher struct {
 	cancel  context.CancelFunc // ends the connecting goroutine; nil until it runs
 	stopped chan struct{}      // closed when the connecting goroutine has ended
 	hurry   chan struct{}      // holds a wish to connect without waiting
+
+	answered map[string]bool // whether an address of the cluster has ever answered; only the connecting goroutine has it
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
@@ -101,7 +103,7 @@ func New(config Config) (*Publisher, error) {
 		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
 		tried:   make(chan struct{}),
 		stopped: make(chan struct{}),
-		hurry:   make(chan struct{}, 1),
+		hurry:   make(chan struct{}, 1), answered: map[string]bool{},
 	}, nil
 }
 

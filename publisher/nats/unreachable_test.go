@@ -1,0 +1,60 @@
+package nats_test
+
+import (
+	"context"
+	"net"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+)
+
+// The configured address is away for a moment, and the cluster's others, addresses of a network of its own, swallow what is sent there. The
+// configured one is tried beside them, and they are left alone the next time.
+func TestUnreachableClusterAddresses(t *testing.T) {
+	t.Parallel()
+	f := (&fake{publish: stores, cluster: []string{"10.1.1.1:4222", "10.1.1.2:4222", "10.1.1.3:4222"}}).start(t)
+	var away atomic.Bool
+	swallowed := make(chan string, 100)
+	p := open(t, nats.Config{Servers: []string{f.address}, Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+		if address != f.address {
+			swallowed <- address
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		if away.Load() {
+			return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+		}
+		return new(net.Dialer).DialContext(ctx, network, address)
+	}})
+	p.GiveUpAfter(2 * patience)
+	blink := func() {
+		away.Store(true)
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		for c := range f.conns {
+			_ = c.Close()
+		}
+		clear(f.conns)
+	}
+	persist(t, p)
+	blink()
+	tried := map[string]bool{}
+	for len(tried) < 3 {
+		tried[<-swallowed] = true
+	}
+	away.Store(false)
+	persist(t, p) // while all of those wait
+	for range 3 {
+		blink()
+		if p.Ping(timely(t)) == nil {
+			t.Fatal("connected although nothing answers")
+		}
+		away.Store(false)
+		persist(t, p)
+	}
+	if again := len(swallowed); again > 0 {
+		t.Errorf("addresses that had their chance were dialled %d times more", again)
+	}
+}
