@@ -137,7 +137,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	}
 	if note != s.told {
 		if s.told = note; note != "" {
-			s.Logger.Warn("stands by: " + note)
+			s.Logger.Warn("this replica stands by", "reason", note)
 		}
 	}
 	var surplus Set
