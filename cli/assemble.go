@@ -65,12 +65,13 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 	if err != nil {
 		return a, err
 	}
-	pool, err := newPool(ctx, c.Database, certificates, witness)
+	links := &outbox.Links{Patience: min(c.OwnerTTL/2, mostPatience), Logger: logger}
+	pool, err := newPool(ctx, c.Database, certificates, witness, links)
 	if err != nil {
 		return a, err
 	}
 	a.closers = append(a.closers, func() error { pool.Close(); return nil })
-	connect, err := newConnect(c.Database, certificates)
+	connect, err := newConnect(c.Database, certificates, 2*links.Patience)
 	if err != nil {
 		return a, err
 	}
@@ -79,7 +80,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		return a, fmt.Errorf("OUTBOX_TABLE: %w", err)
 	}
 	settings := relay.Config{
-		Pool: pool, Connect: connect, Witness: witness,
+		Pool: pool, Links: links, Connect: connect, Witness: witness,
 		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Headers: c.Table.Headers(),
 			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},

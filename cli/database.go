@@ -15,6 +15,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/doctor"
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
 )
 
@@ -23,10 +24,12 @@ const (
 	hostTimeout    = 2 * time.Second  // for each of several, so that a dead one leaves time for the next
 	workIdle       = 10 * time.Second // then a connection that is not used is closed
 	workMost       = 4
+	mostPatience   = 5 * time.Second // with a connection that does not answer, where it may be silent for longer
 )
 
 // prepare sets what every connection of the relay has in common.
-func prepare(c *pgx.ConnConfig, certificates *doctor.Certificates) {
+func prepare(c *pgx.ConnConfig, certificates *doctor.Certificates, silence time.Duration) {
+	c.DialFunc = outbox.Dialer(silence).DialContext
 	certificates.NoteDatabase(c.TLSConfig)
 	for _, other := range c.Fallbacks {
 		certificates.NoteDatabase(other.TLSConfig)
@@ -75,15 +78,26 @@ func errURL(variable string) error {
 
 // newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
 // With a witness it uses only connections to the server that the witness tells of.
-func newPool(ctx context.Context, d config.Database, certificates *doctor.Certificates, witness *owner.Witness) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, d config.Database, certificates *doctor.Certificates, witness *owner.Witness, links *outbox.Links) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(d.URL.Loaded())
 	if err != nil {
 		return nil, errURL("OUTBOX_DATABASE_URL")
 	}
-	prepare(c.ConnConfig, certificates)
+	prepare(c.ConnConfig, certificates, 2*links.Patience)
+	c.ConnConfig.DialFunc = links.Dial
+	links.Connect = func(ctx context.Context) (*pgx.Conn, error) {
+		c := c.ConnConfig.Copy()
+		if err := refresh(c, d.URL); err != nil {
+			return nil, err
+		}
+		return pgx.ConnectConfig(ctx, c)
+	}
 	if d.DirectURL.Loaded() == d.URL.Loaded() { // else there may be a transaction pooler in between
 		c.ConnConfig.DefaultQueryExecMode = pgx.QueryExecModeCacheStatement
+	} else {
+		links.Pooler = true
 	}
+	c.AfterConnect = links.Note
 	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
 	if witness != nil {
@@ -123,12 +137,12 @@ func hosts(c *pgx.ConnConfig) map[string]bool {
 }
 
 // newConnect returns how to open a direct connection.
-func newConnect(d config.Database, certificates *doctor.Certificates) (func(context.Context) (*pgx.Conn, error), error) {
+func newConnect(d config.Database, certificates *doctor.Certificates, silence time.Duration) (func(context.Context) (*pgx.Conn, error), error) {
 	c, err := pgx.ParseConfig(d.DirectURL.Loaded())
 	if err != nil {
 		return nil, errURL("OUTBOX_DATABASE_DIRECT_URL")
 	}
-	prepare(c, certificates)
+	prepare(c, certificates, silence)
 	return func(ctx context.Context) (*pgx.Conn, error) {
 		c := c.Copy()
 		if err := refresh(c, d.DirectURL); err != nil {

@@ -38,6 +38,9 @@ type Owner struct {
 	// another replica can, and gives its own back when that has been so for three times the time to live. It must
 	// not block; nil for a replica that always can.
 	Unable func() error
+	// Silent is called when the control connection is given up because nothing answered on it in time: other connections to the
+	// server may be of no use either. It must not block; may be nil.
+	Silent func()
 	// Witness is told of each session, so that other connections can check that they reach the same server; may be nil.
 	Witness *Witness
 	// Channel is notified when shards are given back, so that others look at once; empty for none.

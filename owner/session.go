@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"hash/fnv"
 	"math/rand/v2"
+	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -44,6 +45,9 @@ func (o *Owner) session(ctx context.Context) error {
 	for {
 		pause, err := s.turn(ctx)
 		if err != nil {
+			if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() && s.Silent != nil {
+				s.Silent()
+			}
 			return err
 		}
 		if err := s.wait(ctx, min(pause, o.TTL/5)); err != nil {

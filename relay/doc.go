@@ -81,6 +81,9 @@ The parts, each in a file of its own:
     yet are published again with the same id, at most as many as may be in flight.
   - A connection to the database dies: reads begin again after a pause; accepted rows are known in memory
     and are marked as soon as the database answers, not published again.
+  - A firewall forgets connections, so that what is sent on them is lost without a word: the control connection's is noticed within
+    the time to live, and all others are closed with it. One of the pool that waits for half of that time is examined over a new
+    connection: it is closed unless the server works for it (outbox.Links). The listener's has to answer as often.
   - This replica alone cannot publish (its password, its network): it says so in its membership, the others count
     it no longer, and after three times the time to live it gives them its shards as on a clean stop.
   - An application keeps rows locked: their marks and refusals wait, in memory, and only theirs. A mark waits for

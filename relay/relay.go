@@ -22,6 +22,7 @@ import (
 // Config is what a Relay needs. Nothing in it is changed or closed by the Relay.
 type Config struct {
 	Pool          *pgxpool.Pool                            // for reading and settling
+	Links         *outbox.Links                            // the pool's connections; may be nil
 	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
 	Witness       *owner.Witness                           // with which the pool checks its connections; nil for one host
 	Outbox        outbox.Config                            // but for its Shards
@@ -84,7 +85,10 @@ func New(config Config) (*Relay, error) {
 	}
 	r.owner = &owner.Owner{Connect: config.Connect, Unable: r.unable, Witness: config.Witness, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
 	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
-		Wake: r.notified}
+		Wake: r.notified, Pulse: config.OwnerTTL / 2}
+	if config.Links != nil {
+		r.owner.Silent = config.Links.Reset
+	}
 	r.bell = newBell(config.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) })
 	if err := r.gauges(config.Meter); err != nil {
 		return nil, err
@@ -131,6 +135,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	group.Go(func() { r.tick(ctx) })
 	group.Go(func() { r.bell.run(ctx) })
+	if r.config.Links != nil {
+		group.Go(func() { r.config.Links.Run(ctx) })
+	}
 	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
 		r.found(table, err)

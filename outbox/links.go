@@ -1,0 +1,148 @@
+package outbox
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Links are the connections of a pool. They find those that are half open: a firewall has forgotten them, so that what is sent on
+// them is lost without a word, while new ones work. Nothing but time tells a lost answer from one that takes long. So the server is
+// asked, over a new connection, what it makes of the session: one that works on a statement is left alone, however long that takes.
+//
+// Dial and Note go into the pool's configuration. Its exported fields are the configuration of Links.
+type Links struct {
+	Connect  func(context.Context) (*pgx.Conn, error) // as the pool does
+	Patience time.Duration                            // how long an answer may take before the server is asked
+	Pooler   bool                                     // in between, so that the server's sessions are not known and it is never asked
+	Logger   *slog.Logger
+
+	mu   sync.Mutex
+	open map[*link]struct{}
+}
+
+// Dial connects as [Dialer] does, and watches the connection.
+func (l *Links) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := Dialer(2*l.Patience).DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &link{Conn: conn, links: l}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.open == nil {
+		l.open = map[*link]struct{}{}
+	}
+	l.open[c] = struct{}{}
+	return c, nil
+}
+
+// Note notes that a connection can be used, and which session it leads to.
+func (l *Links) Note(_ context.Context, conn *pgx.Conn) error {
+	if c := linkOf(conn.PgConn().Conn()); c != nil {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		if c.ready = true; !l.Pooler {
+			c.pid = conn.PgConn().PID()
+		}
+	}
+	return nil
+}
+
+// Reset closes all connections, with what runs on them.
+func (l *Links) Reset() {
+	for _, c := range l.all() {
+		_ = c.Close() // what runs on it fails
+	}
+}
+
+func (l *Links) all() []*link {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	links := make([]*link, 0, len(l.open))
+	for c := range l.open {
+		links = append(links, c)
+	}
+	return links
+}
+
+// Run closes connections that are half open until ctx ends.
+func (l *Links) Run(ctx context.Context) {
+	ticker := time.NewTicker(l.Patience / 4)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			l.examine(ctx, time.Now())
+		}
+	}
+}
+
+// examine asks the server about the connections that wait for it too long. One that the server does not work for has to be found
+// so twice: its answer may have been on the way.
+func (l *Links) examine(ctx context.Context, now time.Time) {
+	var waiting []*link
+	var pids []int64
+	for _, c := range l.all() {
+		if c.stalled(now, 2*l.Patience) {
+			l.Logger.Warn("the database does not answer while a connection is made; it is closed")
+			_ = c.Close()
+			continue
+		}
+		if pid := c.overdue(now, l.Patience); pid != 0 {
+			waiting, pids = append(waiting, c), append(pids, int64(pid))
+		}
+	}
+	if len(waiting) == 0 {
+		return
+	}
+	busy, err := l.busy(ctx, pids)
+	if err != nil {
+		return // the server cannot be asked, and new connections are of no use either
+	}
+	for _, c := range waiting {
+		if since, dead := c.judge(now, busy[int64(c.pid)]); dead {
+			l.Logger.Warn("a connection to the database does not answer although the server does not work for it; it is closed", "silent", time.Since(since).Round(time.Millisecond))
+			_ = c.Close()
+			// Those that were silent since then too are probably lost as well. They have nothing to lose but the time to open another.
+			for _, other := range l.all() {
+				if other.idleSince(since) {
+					_ = other.Close()
+				}
+			}
+		}
+	}
+}
+
+// busy returns the sessions that the server works for.
+func (l *Links) busy(ctx context.Context, pids []int64) (map[int64]bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, l.Patience)
+	defer cancel()
+	conn, err := l.Connect(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("connect to database: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // it holds nothing
+	rows, err := conn.Query(ctx, sql.Text("busy.sql", nil), pgx.QueryExecModeExec, pids)
+	if err != nil {
+		return nil, fmt.Errorf("look at sessions: %w", err)
+	}
+	found, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	if err != nil {
+		return nil, fmt.Errorf("look at sessions: %w", err)
+	}
+	busy := map[int64]bool{}
+	for _, pid := range found {
+		busy[pid] = true
+	}
+	return busy, nil
+}

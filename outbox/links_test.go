@@ -1,0 +1,128 @@
+package outbox
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"net"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// linked makes a pool whose connections are watched.
+func linked(t *testing.T, address string, patience time.Duration) (*Links, *pgxpool.Pool) {
+	t.Helper()
+	config, err := pgxpool.ParseConfig(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	links := &Links{Patience: patience, Logger: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, address) }}
+	config.ConnConfig.DialFunc, config.AfterConnect = links.Dial, links.Note
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { links.Run(ctx) })
+	t.Cleanup(func() { cancel(); running.Wait() })
+	return links, pool
+}
+
+// A statement that takes many times the patience is left alone, whether the server computes, sleeps or waits for a lock; so is a
+// connection that is kept for long without a statement.
+func TestLinksLeaveSlowStatementsAlone(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	_, pool := linked(t, s.URL, 100*time.Millisecond)
+	s.Exec(t, "create table locked ()")
+	tx, err := s.Pool.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "lock table locked"); err != nil {
+		t.Fatal(err)
+	}
+	release := time.AfterFunc(2*time.Second, func() { _ = tx.Rollback(context.Background()) })
+	defer release.Stop()
+	var statements sync.WaitGroup
+	for _, statement := range []string{"select pg_sleep(2)", "select from locked", "select count(*) from generate_series(1, 5000000)"} {
+		statements.Go(func() {
+			if _, err := pool.Exec(t.Context(), statement); err != nil {
+				t.Errorf("%s: %v", statement, err)
+			}
+		})
+	}
+	kept, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer kept.Release()
+	statements.Wait()
+	if err := kept.Ping(t.Context()); err != nil {
+		t.Errorf("the connection without a statement: %v", err)
+	}
+}
+
+// A statement whose connection is lost fails soon, whichever way it is lost, and the next one finds a connection that works.
+func TestLinksFindLostConnections(t *testing.T) {
+	t.Parallel()
+	for name, lost := range map[string]struct{ toServer, fromServer bool }{"both ways": {true, true}, "to the server": {true, false}, "from the server": {false, true}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			firewall, through := pgtest.NewFirewall(t, s.URL)
+			_, pool := linked(t, through, 100*time.Millisecond)
+			began := make(chan struct{})
+			conns := make([]*pgxpool.Conn, 4)
+			for i := range conns {
+				var err error
+				if conns[i], err = pool.Acquire(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, conn := range conns[1:] {
+				conn.Release()
+			}
+			failed := make(chan error)
+			go func() {
+				defer conns[0].Release()
+				close(began)
+				_, err := conns[0].Exec(t.Context(), "select pg_sleep(0.5)")
+				failed <- err
+			}()
+			<-began
+			if n := firewall.Forget(math.MaxInt, lost.toServer, lost.fromServer); n < 4 {
+				t.Fatalf("%d connections", n)
+			}
+			if err := <-failed; err == nil {
+				t.Error("the statement has succeeded")
+			}
+			eventually(t, "the next statement succeeds", func() bool { return pool.Ping(t.Context()) == nil })
+		})
+	}
+}
+
+// A server that takes connections and says nothing keeps nobody waiting for ever.
+func TestLinksEndLoginsThatStall(t *testing.T) {
+	t.Parallel()
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, pool := linked(t, "postgres://nobody@"+listener.Addr().String()+"/none?sslmode=disable", 100*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	if err := pool.Ping(ctx); err == nil || ctx.Err() != nil {
+		t.Errorf("ended with %v", err)
+	}
+}
