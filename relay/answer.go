@@ -2,7 +2,6 @@ package relay
 
 import (
 	"errors"
-	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -93,7 +92,7 @@ func (a *answers) accepted(r *row) {
 	if h := a.topics[topicOf(r)]; h.active() {
 		a.release(h)
 		a.repeats.relent(topicOf(r))
-		a.tell(slog.LevelInfo, "topic is back", topicOf(r), "", nil, a.now)
+		a.tell(topicBack, topicOf(r), "", nil, a.now)
 	}
 	if a.member(r) {
 		b := r.block

@@ -64,6 +64,7 @@ type feed struct {
 	sweepSpent  time.Duration
 	sweepFound  int
 	inVain      int // sweeps in a row that found nothing
+	strays      strays
 	sinceSweep  int // reads since the last page of the sweep
 
 	average int64 // bytes of a row, about
@@ -252,11 +253,12 @@ func (f *feed) sweepTurn(now time.Time) bool {
 func (f *feed) sweeps() bool { return f.table.Ordinal() && !f.table.Ranked() }
 
 // swept takes note of what was new in a page of the sweep. After the last one the next sweep waits, the longer the less there is to find:
-// where a transaction that stays open keeps the server from cleaning up, each sweep reads all that was relayed since.
-func (f *feed) swept(fresh int, more bool, now time.Time) {
+// where a transaction that stays open keeps the server from cleaning up, each sweep reads all that was relayed since. It reports
+// whether the walk begins anew because of what sweeps have found.
+func (f *feed) swept(fresh int, more bool, now time.Time) (anew bool) {
 	f.sweepFound += fresh
 	if more {
-		return
+		return false
 	}
 	f.sweeping = false
 	if f.sweepFound > 0 || f.table.Delays() { // its rows become due at any time
@@ -264,6 +266,10 @@ func (f *feed) swept(fresh int, more bool, now time.Time) {
 	}
 	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep), restShare*f.sweepSpent))
 	f.inVain = min(f.inVain+1, mostInVain)
+	if anew = f.strays.swept(); anew {
+		f.again()
+	}
+	return anew
 }
 
 func (f *feed) sweepPause() time.Duration {

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"log/slog"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -119,7 +118,7 @@ func (a *answers) holdFor(r *row, scope publisher.Scope, c cause, err error) *ho
 			h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(name, a.now)))
 		}
 		if a.blocks.probes.set(h); began || before != c { // a better answer than the first
-			a.tell(slog.LevelWarn, "topic is held", name, c, err, a.now)
+			a.tell(topicHeld, name, c, err, a.now)
 		}
 	}
 	return h

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"context"
 	"log/slog"
 	"time"
 )
@@ -12,11 +11,20 @@ type notices map[notice]*told
 
 // notice is what is said of a topic but for its name: there are few.
 type notice struct {
-	level       slog.Level
-	text        string
+	news        news
 	destination string
 	reason      cause
 }
+
+// news is what has changed.
+type news uint8
+
+const (
+	topicHeld news = iota
+	topicBack
+	partHeld // rows of the topic
+	partBack
+)
 
 type told struct {
 	since  time.Time
@@ -61,10 +69,16 @@ func (n notices) others(logger *slog.Logger, now time.Time) {
 	}
 }
 
-func (what notice) log(logger *slog.Logger, topic string, err error, more ...any) {
-	args := []any{"destination", what.destination, "topic", topic}
-	if err != nil {
-		args = append(args, "reason", what.reason, "error", err)
+func (n notice) log(logger *slog.Logger, topic string, err error, more ...any) {
+	args := append([]any{"destination", n.destination, "topic", topic}, more...)
+	switch n.news {
+	case topicHeld:
+		logger.Warn("topic is held", append(args, "reason", n.reason, "error", err)...)
+	case topicBack:
+		logger.Info("topic is back", args...)
+	case partHeld:
+		logger.Warn("rows of a topic are held", append(args, "reason", n.reason, "error", err)...)
+	case partBack:
+		logger.Info("rows of a topic are held no longer", args...)
 	}
-	logger.Log(context.Background(), what.level, what.text, append(args, more...)...)
 }

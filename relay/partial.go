@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"log/slog"
 	"time"
 )
 
@@ -34,7 +33,7 @@ func (a *answers) holdPart(r *row, c cause, err error, next time.Time) {
 	p.err, p.next = err, next
 	if !p.told && a.now.Sub(p.since) >= partialAfter {
 		p.told = true
-		a.tell(slog.LevelWarn, "rows of a topic are held", name, c, err, a.now)
+		a.tell(partHeld, name, c, err, a.now)
 	}
 }
 
@@ -51,14 +50,14 @@ func (d *dispatch) endPartials(now time.Time) {
 		}
 		delete(d.partials, name)
 		if p.told {
-			d.tell(slog.LevelInfo, "rows of a topic are held no longer", name, "", nil, now)
+			d.tell(partBack, name, "", nil, now)
 		}
 	}
 }
 
 // tell says something of a topic in the log.
-func (d *dispatch) tell(level slog.Level, text string, name topic, c cause, err error, now time.Time) {
-	d.notices.tell(d.logger, notice{level, text, name.destination.Name, c}, name.name, err, now)
+func (d *dispatch) tell(news news, name topic, c cause, err error, now time.Time) {
+	d.notices.tell(d.logger, notice{news, name.destination.Name, c}, name.name, err, now)
 }
 
 // heldTopics says of each destination which topics are held: one of them with the reason, and how many others.

@@ -232,7 +232,12 @@ func (l *loop) take(r response) {
 		l.feed.pace(fresh, r.ended, l.doorbell.Up())
 		l.doorbell.Sleep(l.feed.idle(r.ended))
 	case readSweep:
-		l.feed.swept(fresh, r.page.More, r.ended)
+		if low, ok := l.feed.low(); ok && !l.feed.table.Delays() && l.dispatch.tookBefore(r.page.Rows, low.highest) {
+			l.feed.strays.found = true
+		}
+		if l.feed.swept(fresh, r.page.More, r.ended) {
+			l.dispatch.latest = latest{} // what it knows may be of another order
+		}
 	}
 	if fresh > 0 {
 		l.metrics.wakeup(sourcePoll)

@@ -1,0 +1,72 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// When the order of the table begins anew, rows are soon read at once again, and not by the sweep alone.
+func TestOrderBeginsAnew(t *testing.T) {
+	for name, ordinals := range map[string]struct{ before, after int64 }{
+		"sequence reset":    {1_000_000, 1},
+		"one far too large": {1 << 60, 2000},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				n := s.fill(10, 100, "t")
+				stop := s.start()
+				defer stop()
+				s.table.drained(t, 10*time.Second)
+				s.table.insert(ordinals.before, "far", "", "t")
+				s.table.drained(t, time.Minute)
+				time.Sleep(2 * sweepEvery)
+				insert := func(i int) string {
+					id := fmt.Sprintf("anew-%d", i)
+					s.table.insert(ordinals.after+int64(i), id, "anew", "t")
+					n++
+					return id
+				}
+				const learning = 20
+				for i := range learning {
+					insert(i)
+					time.Sleep(time.Second)
+				}
+				s.table.drained(t, 2*sweepEvery)
+				for i := learning; i < 2*learning; i++ {
+					id := insert(i)
+					time.Sleep(300 * time.Millisecond)
+					if !s.table.row(id).relayed {
+						t.Errorf("%s is not relayed at once", id)
+					}
+				}
+				checkOrder(t, s.Received("t"))
+				if got := len(s.All()); got != n+1 {
+					t.Errorf("%d deliveries of %d rows", got, n+1)
+				}
+			})
+		})
+	}
+}
+
+// Where rows come in no order at all, sweeps find some all the time. The walk begins anew because of that more and more seldom.
+func TestStraysAllTheTime(t *testing.T) {
+	var s strays
+	anew := 0
+	for range 1000 {
+		s.found = true
+		if s.swept() {
+			anew++
+		}
+	}
+	if anew < 10 || anew > 30 {
+		t.Errorf("1000 sweeps that found rows let the walk begin anew %d times", anew)
+	}
+	s.swept() // finds none
+	if s.found = true; s.swept() {
+		t.Error("a single sweep lets it begin anew")
+	}
+	if s.found = true; !s.swept() {
+		t.Error("the second one does not")
+	}
+}
