@@ -1,26 +1,45 @@
 package relay
 
-import "sync"
+import (
+	"sync"
 
-// A complaint is what was last said in the log about a destination, by its probe or by those who publish
-// to it, so that one outage is told once whoever meets it first.
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A complaint is what the log was told of a destination's outage, by its probe or by those who publish to it, so that
+// each cause of it is told once whoever meets it first. The texts do not matter: with several hosts they name now the one and now
+// the other.
 type complaint struct {
-	mu   sync.Mutex
-	text string
+	mu     sync.Mutex
+	causes map[trouble]bool
 }
 
-// told notes the error, and reports whether the log has it already.
+// A trouble is what an error says without its text.
+type trouble struct {
+	class publisher.Class
+	short string
+}
+
+func troubleOf(err error) trouble { return trouble{publisher.ClassOf(err), publisher.ShortOf(err)} }
+
+// told notes the error, and reports whether the log has its cause already.
 func (c *complaint) told(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	before := c.text
-	c.text = err.Error()
-	return before == c.text
+	cause := troubleOf(err)
+	if c.causes[cause] {
+		return true
+	}
+	if c.causes == nil {
+		c.causes = map[trouble]bool{}
+	}
+	c.causes[cause] = true
+	return false
 }
 
-// over forgets the error: the destination can be used again.
+// over forgets the outage: the destination can be used again.
 func (c *complaint) over() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.text = ""
+	clear(c.causes)
 }

@@ -59,7 +59,7 @@ func (p *probe) set(err error) {
 	case err == nil && before != nil:
 		p.destination.complaint.over()
 		p.logger.Info("destination can be reached", "destination", p.destination.Name)
-	case err != nil && (before == nil || errors.Is(before, errNotProbed) || before.Error() != err.Error()):
+	case err != nil && (before == nil || errors.Is(before, errNotProbed) || troubleOf(before) != troubleOf(err)):
 		if !p.destination.complaint.told(err) {
 			p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
 		}

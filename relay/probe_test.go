@@ -1,0 +1,66 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// hosts is a broker of several hosts, of which each ping meets another.
+type hosts struct {
+	publisher.Publisher
+	pings  int
+	causes []string // of each host's error, none when the broker is back
+}
+
+func (h *hosts) Ping(context.Context) error {
+	if len(h.causes) == 0 {
+		return nil
+	}
+	host := h.pings % len(h.causes)
+	h.pings++
+	return publisher.UnavailableError(publisher.ScopeDestination, h.causes[host], "dial host-%d: %s", host, h.causes[host])
+}
+
+// However many hosts are away, each for a reason of its own, an outage has one line for each reason and one at its end.
+func TestOutageOfSeveralHostsIsToldOnce(t *testing.T) {
+	t.Parallel()
+	for lines, causes := range map[int][]string{1: {"no connection", "no connection", "no connection"}, 2: {"no connection", "login refused", "no connection"}} {
+		t.Run(fmt.Sprint(lines, " causes"), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var log publishertest.Log
+				broker := &hosts{}
+				p := &probe{destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {}, err: errNotProbed}
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				for range 2 {
+					broker.causes = causes
+					go p.run(ctx)
+					<-time.After(10 * time.Minute)
+					cancel()
+					synctest.Wait()
+					broker.causes = nil
+					ctx, cancel = context.WithCancel(t.Context())
+					go p.run(ctx)
+					<-time.After(time.Minute)
+					cancel()
+					synctest.Wait()
+					ctx, cancel = context.WithCancel(t.Context())
+				}
+				cancel()
+				text := log.String()
+				if told, ended := strings.Count(text, "cannot be reached"), strings.Count(text, "can be reached"); told != 2*lines || ended != 2 {
+					t.Errorf("two outages are told %d times, their ends %d times:\n%.2000s", told, ended, text)
+				}
+			})
+		})
+	}
+}
