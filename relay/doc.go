@@ -73,7 +73,7 @@ The parts, each in a file of its own:
     with its key, which is read again by key. What is dropped from memory otherwise makes the walk begin anew, from the very
     beginning and with nothing left out (dispatch.rewind).
  10. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
-    their rows are not kept.
+    in bytes, and their rows are not kept. Keys beyond that are passed over until the walk begins anew.
 
 # What happens at each failure
 

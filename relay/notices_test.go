@@ -23,7 +23,7 @@ func TestManyTopicsAreToldInFewLines(t *testing.T) {
 				s.destinations[0].Publisher = p
 				for i := range topics {
 					key := fmt.Sprint(stuckKey, i)
-					s.table.insert(int64(i+1), key+"-1", key, "topic "+key)
+					s.table.insert(int64(i+1), key+"-1", key, "topic-"+key)
 				}
 				var log bytes.Buffer
 				s.log = &log
