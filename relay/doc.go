@@ -103,6 +103,9 @@ The parts, each in a file of its own:
   - The outcome of a publish is unknown: the same messages go first when the broker is back. A row that
     leaves the outcome unknown again and again is tried alone; if others are accepted meanwhile, it is the
     culprit, and it is refused.
+  - A broker takes a row for a message that it holds already, by its id: after a publish without an answer, and for rows that the last
+    owner may have sent, that is an acceptance. Of any other row it means that two rows have the same id, and one is lost: it
+    is marked, counted and told (duplicate).
   - A row commits late, behind rows that were relayed already: the next read of recent rows finds it, or the
     sweep. If a younger row of its key has been relayed, the order cannot be mended; it is delivered
     at once and counted.
