@@ -61,14 +61,17 @@ func (b *broker) discard(c *conn) {
 	_ = c.net.Close()
 }
 
-// reset drops the idle connections: one has just died, and the broker with it perhaps.
-func (b *broker) reset() {
+// reset drops the idle connections that nothing has come from since: one has just died, and the broker with it perhaps.
+func (b *broker) reset(since time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, c := range b.idle {
+	b.idle = slices.DeleteFunc(b.idle, func(c *conn) bool {
+		if c.used.After(since) {
+			return false
+		}
 		b.discard(c)
-	}
-	b.idle = b.idle[:0]
+		return true
+	})
 }
 
 // away reports whether the last dial failed, or the last request was not answered.
@@ -97,6 +100,7 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 			b.give(c, true)
 			return nil, fmt.Errorf("%s: %w", request.ApiKey(), kafkago.UnsupportedVersion)
 		}
+		asked := time.Now()
 		response, err := c.roundTrip(ctx, request, within(ctx, askTimeout))
 		b.give(c, err == nil)
 		if err == nil {
@@ -105,7 +109,7 @@ func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) 
 		if over(ctx) {
 			return nil, err
 		}
-		b.reset()
+		b.reset(asked)
 		if !reused {
 			if b.publisher.config.SASL == nil && network.Ended(err) {
 				err = b.publisher.explain(b.address, stepRequest, err)

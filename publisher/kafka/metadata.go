@@ -168,7 +168,7 @@ func (c *cluster) forgetBrokers() {
 			named = named || node == b
 		}
 		if !named {
-			b.reset()
+			b.reset(time.Now())
 			delete(c.brokers, address)
 		}
 	}

@@ -227,11 +227,10 @@ func (c *call) request(ctx context.Context, r *round, leader *broker, jobs []*jo
 	done(err == nil)
 	if err != nil {
 		leader.give(connection, false)
-		leader.reset()
-		waited := time.Since(asked)
-		silent := network.TimedOut(err) && waited >= max(wait, patience/4) // with less time every broker is
+		leader.reset(asked)
+		silent := network.TimedOut(err) && time.Since(asked) >= max(wait, patience/4) // with less time every broker is
 		if silent {
-			leader.unanswered(waited)
+			leader.unanswered(asked)
 		}
 		for _, j := range jobs {
 			if silent {

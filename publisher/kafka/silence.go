@@ -26,6 +26,7 @@ const (
 type silence struct {
 	requests int // without an answer, in a row; 0 is no silence
 	asked    bool
+	noted    time.Time
 	until    time.Time // nobody asks before it
 	logged   bool
 }
@@ -120,17 +121,25 @@ func (b *broker) answers() {
 	b.silence = silence{asked: b.silence.asked}
 }
 
-// unanswered notes that no answer came for so long. The first time that may have been the connection's fault,
-// so the next call asks at once.
-func (b *broker) unanswered(waited time.Duration) {
+// unanswered notes that a request sent at this time was waited for in vain. The first time that may have been the
+// connection's fault, and the next call asks at once, on another one. Requests that were under way beside it say no
+// more.
+func (b *broker) unanswered(asked time.Time) {
 	alone := b.publisher.cluster.unreachable()
+	now := time.Now()
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s := &b.silence
-	if s.requests++; s.requests == 1 {
+	if s.requests > 0 && asked.Before(s.noted) {
 		return
 	}
-	s.until = time.Now().Add(min(10*waited, maxSilence))
+	s.requests, s.noted = s.requests+1, now
+	b.failed = &linkError{short: "no answer", address: b.address, found: "it takes requests and does not answer them", remedy: "look at its log and its disks"}
+	b.redial()
+	if s.requests == 1 {
+		return
+	}
+	s.until = now.Add(min(10*now.Sub(asked), maxSilence))
 	if !s.logged && !alone {
 		s.logged = true
 		b.publisher.log.Warn("kafka broker does not answer: its partitions wait", "broker", b.address)

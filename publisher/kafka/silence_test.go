@@ -3,6 +3,10 @@ package kafka
 import (
 	"context"
 	"fmt"
+	"net"
+	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,6 +26,19 @@ func silentBrokers(f *fakeCluster, from int32) (asked chan *fakeBatch, over chan
 		}
 	})
 	return asked, over
+}
+
+// awaitConnection waits until the brokers from the given one on have been dialled anew.
+func awaitConnection(t *testing.T, p *Publisher, from int32) {
+	t.Helper()
+	eventually(t, func() bool {
+		for id, b := range p.cluster.nodes {
+			if id >= from && !b.connected() {
+				return false
+			}
+		}
+		return true
+	})
 }
 
 // Brokers that take requests and do not answer delay nobody. The call that meets the silence hands back the
@@ -76,6 +93,7 @@ func TestSilentBrokersDelayNobody(t *testing.T) {
 			patient, cancel := context.WithCancel(t.Context())
 			waiting := make(chan []error, 1)
 			if test.silent > 0 {
+				awaitConnection(t, p, first)
 				go func() { waiting <- p.Publish(patient, lost) }()
 				if b := <-asked; b.sequence != 0 || b.epoch != 0 {
 					t.Errorf("another batch is sent than the one without an answer: %+v", b)
@@ -120,11 +138,15 @@ func TestWholeClusterIsSilent(t *testing.T) {
 	p := f.open()
 	t.Cleanup(func() { _ = p.Close() })
 	for range 2 {
+		if len(p.cluster.nodes) > 0 {
+			awaitConnection(t, p, 0)
+		}
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		expect(t, "a call that waits", []publisher.Class{publisher.ClassOf(p.Publish(ctx, rows("t", 0, 2, "a"))[0])}, unsure)
 		cancel()
 		<-asked
 	}
+	awaitConnection(t, p, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan []error, 1)
 	go func() { done <- p.Publish(ctx, rows("t", 0, 2, "a")) }()
@@ -159,5 +181,77 @@ func TestLateAnswersAreNotGivenUpInTurn(t *testing.T) {
 	done(false)
 	if len(r.late) != 0 {
 		t.Error("a request that is over counts as late")
+	}
+}
+
+// forgotten are connections that something between has forgotten: what is written vanishes, and nothing comes. New ones
+// work.
+type forgotten struct {
+	net.Conn
+	after *atomic.Int64 // connections up to this number are forgotten
+	own   int64
+}
+
+func (c *forgotten) Write(b []byte) (int, error) {
+	if c.own <= c.after.Load() {
+		return len(b), nil
+	}
+	return c.Conn.Write(b)
+}
+
+// After the first call that finds its connections forgotten everything goes on with new ones, also where many
+// calls found it out at the same time: that is no silence of the brokers.
+func TestForgottenConnections(t *testing.T) {
+	t.Parallel()
+	for _, brokers := range []int32{1, 3} {
+		f := newFakeCluster(t, int(brokers))
+		var leaders []int32
+		for i := range 6 {
+			leaders = append(leaders, int32(i)%brokers)
+		}
+		f.topic("t", leaders...)
+		var made, after atomic.Int64
+		p := f.open(func(c *Config) {
+			c.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
+				var d net.Dialer
+				conn, err := d.DialContext(ctx, network, address)
+				if err != nil {
+					return nil, err
+				}
+				return &forgotten{conn, &after, made.Add(1)}, nil
+			}
+		})
+		rounds := 0
+		calls := func() (answers [][]error) {
+			rounds++
+			answers = make([][]error, 6)
+			var running sync.WaitGroup
+			for i := range answers {
+				messages := rows("t", i, 6, fmt.Sprint(i, "-", rounds))
+				running.Go(func() {
+					ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+					defer cancel()
+					answers[i] = p.Publish(ctx, messages)
+				})
+			}
+			running.Wait()
+			return answers
+		}
+		well := func() bool {
+			return !slices.ContainsFunc(calls(), func(errs []error) bool { return errs[0] != nil })
+		}
+		if !well() {
+			t.Fatal("not accepted at first")
+		}
+		after.Store(made.Load())
+		if !slices.ContainsFunc(calls(), func(errs []error) bool { return publisher.ClassOf(errs[0]) == unsure }) {
+			t.Error("every call had a connection of its own")
+		}
+		for _, b := range p.cluster.nodes {
+			if !b.silence.until.IsZero() {
+				t.Errorf("a broker is left alone until %v because its connections were forgotten", b.silence.until)
+			}
+		}
+		eventually(t, well)
 	}
 }
