@@ -70,7 +70,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 	if err != nil {
 		return a, err
 	}
-	a.closers = append(a.closers, func() error { pool.Close(); return nil })
+	a.closers = append(a.closers, func() error { links.ClosePool(pool); return nil })
 	connect, err := newConnect(c.Database, certificates, 2*links.Patience)
 	if err != nil {
 		return a, err

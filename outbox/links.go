@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -60,6 +61,26 @@ func (l *Links) Note(_ context.Context, conn *pgx.Conn) error {
 func (l *Links) Reset() {
 	for _, c := range l.all() {
 		_ = c.Close() // what runs on it fails
+	}
+}
+
+// closePatience is how long the connections of a pool that is closed have to end politely.
+const closePatience = time.Second
+
+// ClosePool closes the pool and waits for its connections, and resets those that do not end in a moment: one that was cut off in the
+// midst of a statement waits for what the server may still say.
+func (l *Links) ClosePool(pool *pgxpool.Pool) {
+	closed := make(chan struct{})
+	go func() { defer close(closed); pool.Close() }()
+	ticker := time.NewTicker(closePatience)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-closed:
+			return
+		case <-ticker.C:
+			l.Reset()
+		}
 	}
 }
 

@@ -29,7 +29,7 @@ func linked(t *testing.T, address string, patience time.Duration) (*Links, *pgxp
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(pool.Close)
+	t.Cleanup(func() { links.ClosePool(pool) })
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() { links.Run(ctx) })
@@ -124,5 +124,29 @@ func TestLinksEndLoginsThatStall(t *testing.T) {
 	defer cancel()
 	if err := pool.Ping(ctx); err == nil || ctx.Err() != nil {
 		t.Errorf("ended with %v", err)
+	}
+}
+
+// A statement that was cut off on a connection that is lost does not keep a pool from being closed.
+func TestLinksCloseAPool(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	firewall, through := pgtest.NewFirewall(t, s.URL)
+	links, pool := linked(t, through, time.Hour)
+	conn, err := pool.Acquire(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	firewall.Forget(math.MaxInt, true, true)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := conn.Exec(ctx, "select 1"); err == nil {
+		t.Error("the statement has succeeded")
+	}
+	conn.Release()
+	began := time.Now()
+	links.ClosePool(pool)
+	if took := time.Since(began); took > 10*time.Second {
+		t.Errorf("closed after %v", took)
 	}
 }

@@ -40,7 +40,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 		if c.Pool, err = pgxpool.NewWithConfig(t.Context(), config); err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(c.Pool.Close)
+		t.Cleanup(func() { links.ClosePool(c.Pool) })
 		c.Links = links
 	})
 	r.listener.Connect = connect(listenURL)
