@@ -16,6 +16,13 @@ import (
 // key-number).
 func checkOrder(t testing.TB, messages []publisher.Message) {
 	t.Helper()
+	for _, problem := range disorder(messages) {
+		t.Error(problem)
+	}
+}
+
+// disorder returns where they are not.
+func disorder(messages []publisher.Message) (problems []string) {
 	last := map[string]int{}
 	first, _ := firsts(messages)
 	for _, m := range first {
@@ -24,13 +31,14 @@ func checkOrder(t testing.TB, messages []publisher.Message) {
 		}
 		var n int
 		if _, err := fmt.Sscanf(m.ID[len(m.Key)+1:], "%d", &n); err != nil {
-			t.Fatal(err)
+			return append(problems, fmt.Sprintf("the id %q: %v", m.ID, err))
 		}
 		if before, ok := last[string(m.Key)]; ok && before > n {
-			t.Errorf("key %s: %d arrived after %d", m.Key, n, before)
+			problems = append(problems, fmt.Sprintf("key %s: %d arrived after %d", m.Key, n, before))
 		}
 		last[string(m.Key)] = n
 	}
+	return problems
 }
 
 // fill inserts rows round robin over keys and returns how many.

@@ -10,6 +10,14 @@ import (
 )
 
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	return t.readAs(ctx, q, (*simRow).sharded)
+}
+
+// sharded returns the row's shard as most replicas understand the table.
+func (r *simRow) sharded() int { return r.shard }
+
+// readAs reads for a replica with a mapping of its own.
+func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRow) int) (outbox.Page, error) {
 	t.mu.Lock()
 	t.reads++
 	page := outbox.Page{Snapshot: t.snapshot()}
@@ -32,7 +40,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			q.Keys != nil && (r.message.Key == nil || !keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From),
 			q.Recent != nil && r.ordinal < *q.Recent,
 			q.Since != nil && before(r.writer, *q.Since),
-			q.Shards != nil && !slices.Contains(q.Shards, r.shard),
+			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
 			!q.After.IsZero() && !q.After.Before(position):
 			continue
 		}
@@ -40,7 +48,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 			break
 		}
 		page.End = position
-		row := outbox.Row{Message: r.message, Shard: r.shard, Position: position, Attempt: r.attempt}
+		row := outbox.Row{Message: r.message, Shard: shard(r), Position: position, Attempt: r.attempt}
 		writers = append(writers, r.writer)
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
@@ -117,11 +125,15 @@ func (t *simTable) from(q outbox.Query) int {
 }
 
 func (t *simTable) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	return t.failedAs(ctx, q, (*simRow).sharded)
+}
+
+func (t *simTable) failedAs(ctx context.Context, q outbox.Query, shard func(*simRow) int) (outbox.FailedPage, error) {
 	t.mu.Lock()
 	var page outbox.FailedPage
 	var failed []*simRow
 	for _, r := range t.rows {
-		if r.failed && r.message.Key != nil && (q.Shards == nil || slices.Contains(q.Shards, r.shard)) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
+		if r.failed && r.message.Key != nil && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
 			failed = append(failed, r)
 		}
 	}
