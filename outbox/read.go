@@ -90,6 +90,9 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 			return Page{}, fmt.Errorf("find the last pending row: %w", p.failed(errors.Join(err, p.results.Close())))
 		}
 	}
+	if result != nil && t.altered(result.FieldDescriptions()) {
+		return Page{}, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
+	}
 	var a arena
 	var writers []uint32 // of the rows, if that matters
 	taken, over, upto := 0, false, q.upto()

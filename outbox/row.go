@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -77,6 +79,17 @@ func (t *Table) formats() []int16 {
 		formats[atPayload] = 1
 	}
 	return formats
+}
+
+// altered reports whether columns have other types than when the table was opened, so that their values mean something else.
+func (t *Table) altered(fields []pgconn.FieldDescription) bool {
+	m := t.mapping
+	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted} {
+		if c != nil && c.oid != oidXML && fields[i].DataTypeOID != c.oid {
+			return true
+		}
+	}
+	return false
 }
 
 // decode fills row from the values of one result row, which it copies.

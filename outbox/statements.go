@@ -81,9 +81,16 @@ func (t *Table) prepare(table sql.Table) {
 		t.settleHere = sql.Text(settle+"_here.sql", names)
 	}
 	t.unsettled = sql.Text("unsettled.sql", names)
+	names["lock"], names["wait"] = "no key update", "skip locked"
+	if m.delete {
+		names["lock"] = "update"
+	}
+	t.lockFree = sql.Text("lock.sql", names)
+	names["wait"] = "nowait"
+	t.lockAll = sql.Text("lock.sql", names)
 	names["refusal"], names["unchanged"] = t.refusal()
 	if names["refusal"] != "" {
-		t.refuse = sql.Text("refuse.sql", names)
+		t.refuse, t.unrefused = sql.Text("refuse.sql", names), sql.Text("unrefused.sql", names)
 	}
 	if m.pendingIndex {
 		t.countPending = sql.Text("count_pending.sql", names)

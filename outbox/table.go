@@ -17,29 +17,32 @@ import (
 // A Table is the outbox as it was found. Its methods are safe for concurrent use and take a
 // connection of the pool for as long as they run.
 type Table struct {
-	pool    *pgxpool.Pool
-	mapping *mapping
-	name    sql.Table // with its schema
-	oid     string
-	config  Config
-	role    string // that reads and writes it
-	source  string // [publisher.Message.Source] of every row
-	prefix  string // of a message's dedup id, for ids that are not unique everywhere
-	idOID   uint32 // of the elements of an array of ids
-	rowOID  uint32 // of the elements of an array of identities
+	pool     *pgxpool.Pool
+	mapping  *mapping
+	name     sql.Table // with its schema
+	oid      string
+	config   Config
+	role     string // that reads and writes it
+	policies bool   // row security may hide rows from the role
+	source   string // [publisher.Message.Source] of every row
+	prefix   string // of a message's dedup id, for ids that are not unique everywhere
+	idOID    uint32 // of the elements of an array of ids
+	rowOID   uint32 // of the elements of an array of identities
 
 	lacks    []publisher.Finding
 	prepares bool // statements stay prepared on their connections
 
-	all, some                                         walks // reads of all shards, and of some
-	failedAll, failedSome                             string
-	readKeys, readIDs                                 string
-	settle, settleHere, settleFree, unsettled, refuse string
-	countPending, countScheduled                      string // empty where no index makes it cheap, as those that follow
-	countFailed, oldestPending                        string
-	drainEnd, drainLeft                               string
-	limits, snapshot, horizon                         string
-	sampleTopics                                      string // empty where no index makes it cheap
+	all, some                                 walks // reads of all shards, and of some
+	failedAll, failedSome                     string
+	readKeys, readIDs                         string
+	settle, settleHere, settleFree, unsettled string
+	lockFree, lockAll                         string // of rows to settle: those that nobody locks, or none
+	refuse, unrefused                         string
+	countPending, countScheduled              string // empty where no index makes it cheap, as those that follow
+	countFailed, oldestPending                string
+	drainEnd, drainLeft                       string
+	limits, snapshot, horizon                 string
+	sampleTopics                              string // empty where no index makes it cheap
 }
 
 // Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError].
@@ -81,7 +84,7 @@ func (t *Table) Current(ctx context.Context) (bool, error) {
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *Table {
 	m.shards = max(shards, 1)
-	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, role: relation.role, idOID: m.id.oid}
+	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, role: relation.role, policies: relation.policies, idOID: m.id.oid}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText

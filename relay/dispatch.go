@@ -48,9 +48,8 @@ type dispatch struct {
 	notices      notices
 	crowded      time.Time // until it is not told again that more keys wait than are remembered
 
-	rejected    []*row // accepted, and the database would not mark them
-	rejectedDue time.Time
-	locked      locked
+	rejected rejected
+	locked   locked
 
 	settle []*row    // accepted, to be marked
 	refuse []refusal // to be written

@@ -84,12 +84,13 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(l.stopTimeout, abandon) })()
+	l.ending = func() { time.AfterFunc(l.stopTimeout, abandon) } // when the table has changed, too
 
 	var group sync.WaitGroup
 	group.Go(func() { l.read(ctx) })
 	for range settlers {
 		group.Go(func() {
-			s := settler{table: l.table, database: l.database, metrics: l.metrics}
+			s := settler{table: l.table, database: l.database, metrics: l.metrics, limit: statementTimeout}
 			s.run(work, l.outcomes, l.settled)
 		})
 	}

@@ -89,10 +89,14 @@ const (
 )
 
 func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
-	f := &feed{leftOut: newLeftOut(), table: table, batch: limits.Batch, least: max(1, min(limits.Batch, limits.Rows/2)), interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
+	f := &feed{leftOut: newLeftOut(), table: table, batch: limits.Batch, interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
+	f.fit(limits.Rows)
 	f.sweepDue, f.restarted = now.Add(f.sweepPause()), now
 	return f
 }
+
+// fit takes note of how many rows there can be room for: fewer than the limit while some stay in flight that cannot be written.
+func (f *feed) fit(rows int) { f.least = max(1, min(f.batch, rows/2)) }
 
 // next returns the read to make now, if any, given the room there is.
 func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, bool) {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
 )
 
@@ -24,13 +25,17 @@ type loop struct {
 	reading     bool
 	walkNext    bool // the walk has the next turn, if it has anything to read
 	patience    patiences
-	settling    int // statements under way
+	settling    int       // outcomes that are being written
+	retrying    bool      // one of them could not be written before
+	unwritable  time.Time // when the log last told of refusals that cannot be written
 	publishing  int
 	unchecked   *response // a page that is taken when the failed rows have been read
 	retryRead   time.Time
 	failedReads int
-	changed     error // why the loop ends by itself
-	abandoned   bool  // nothing can be written any more
+	changed     error  // why the loop ends by itself
+	abandoned   bool   // nothing can be written any more
+	ending      func() // bounds what is under way from now on
+	full        bool   // the log has told that nothing is read for what cannot be written
 	observed    time.Time
 }
 
@@ -46,6 +51,7 @@ func (l *loop) turn(ctx context.Context) error {
 		if done == nil || l.changed != nil {
 			if !l.dispatch.stopping {
 				l.dispatch.stop()
+				l.ending()
 			}
 			if !l.abandoned {
 				l.settleMore(now)
@@ -73,6 +79,9 @@ func (l *loop) turn(ctx context.Context) error {
 		case o := <-l.settled:
 			l.settling--
 			if o.err != nil {
+				if outbox.Outdated(o.err) {
+					l.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again", "rows", len(o.accepted)+len(o.refused), "error", o.err)
+				}
 				l.changed, l.abandoned = o.err, true
 				continue
 			}
@@ -129,31 +138,56 @@ func (l *loop) publishMore(now time.Time) {
 }
 
 // settleMore lets a settler write what has gathered while all were busy. Beside one that is writing, another begins
-// only with two batches: small statements cost the database more a row.
+// only with two batches: small statements cost the database more a row. What could not be written before is tried on its own, by one
+// settler at most.
 func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
-	d.retryRejected(now)
-	d.retryLocked(now)
 	d.failedLog.flush(now)
-	n := len(d.settle) + len(d.refuse)
-	if n == 0 || l.settling == settlers || l.settling > 0 && n < 2*l.limits.Batch {
+	if !l.retrying && l.settling < settlers {
+		o, ok := d.locked.retry(now)
+		if !ok {
+			o, ok = d.rejected.retry(now)
+		}
+		if ok {
+			l.retrying = true
+			l.settle(o)
+		}
+	}
+	n, busy := len(d.settle)+len(d.refuse), l.settling
+	if l.retrying {
+		busy--
+	}
+	if n == 0 || l.settling == settlers || busy > 0 && n < 2*l.limits.Batch {
 		return
 	}
-	o := outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)}
+	l.settle(outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)})
 	d.settle, d.refuse = nil, nil
+}
+
+func (l *loop) settle(o outcome) {
 	l.settling++
 	l.outcomes <- o
 }
 
 func (l *loop) written(o outcome) {
 	now := time.Now()
-	if o.why != nil {
-		l.logger.Error("rows cannot be written: a constraint or trigger of the table is in the way; they are tried again",
-			"relayed", len(o.rejected), "refused", len(o.unwritable), "error", o.why)
+	if o.slow > 0 {
+		l.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
+	}
+	if len(o.unwritable) > 0 && now.Sub(l.unwritable) > time.Minute {
+		l.unwritable = now
+		l.logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again", "rows", len(o.unwritable), "error", o.why)
 	}
 	l.dispatch.keepLocked(&o, now)
 	l.metrics.relayed(l.dispatch.settled(o, now), now)
 	l.dispatch.refusedWritten(o, now)
+	switch o.again {
+	case againLocked:
+		l.dispatch.retriedLocked()
+	case againRejected:
+		l.dispatch.retriedRejected(len(o.rejected) == 0, now)
+	}
+	l.retrying = l.retrying && o.again == fresh
 }
 
 // sleep returns how long there is nothing to do but wait for others.
@@ -168,10 +202,10 @@ func (l *loop) sleep(now time.Time) time.Duration {
 	if d.stopping {
 		return until.Sub(now)
 	}
-	if len(d.rejected) > 0 {
-		earlier(d.rejectedDue)
+	if len(d.rejected.rows) > 0 && !l.retrying {
+		earlier(d.rejected.due)
 	}
-	if d.locked.any() {
+	if d.locked.any() && !l.retrying {
 		earlier(d.locked.due)
 	}
 	if due, ok := d.nextProbe(); ok && now.Before(l.ownership.Trusted()) {
@@ -209,6 +243,17 @@ func (l *loop) observe(now time.Time) {
 	for _, to := range l.dispatch.destinations {
 		if to.hold.active() {
 			s.down[to.Destination] = to.hold.err
+		}
+	}
+	if s.stuck, s.full = l.dispatch.stuck(), l.dispatch.clogged(); len(l.dispatch.rejected.rows)+l.dispatch.rejected.trying > 0 {
+		s.why = l.dispatch.rejected.why
+	}
+	if s.full != l.full {
+		l.full = s.full
+		if l.full {
+			l.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published and cannot be written", "rows", s.stuck, "error", s.why)
+		} else {
+			l.logger.Info("rows are read again")
 		}
 	}
 	l.metrics.observe(s)

@@ -38,6 +38,9 @@ type labels struct {
 // snapshot is the state that gauges show.
 type snapshot struct {
 	inFlight, blocked int
+	stuck             int   // rows in flight that cannot be written now
+	full              bool  // and leave no room for others
+	why               error // the last answer of the database to that
 	held              map[*Destination]map[cause]int64
 	down              map[*Destination]error
 	topics            map[*Destination]string // what is held of those that are not down

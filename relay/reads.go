@@ -68,6 +68,7 @@ func (l *loop) walk(now time.Time) bool {
 		return false
 	}
 	rows, bytes := l.dispatch.room()
+	l.feed.fit(l.limits.Rows - l.dispatch.stuck())
 	query, kind, ok := l.feed.next(now, rows, bytes)
 	if ok {
 		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)

@@ -62,6 +62,16 @@ func (r *Relay) Ready() []Check {
 		}
 		checks = append(checks, c)
 	}
+	if now.stuck > 0 {
+		c := Check{Name: "marks", Note: fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.stuck)}
+		if now.why != nil {
+			c.Note += "; " + now.why.Error()
+		}
+		if now.full {
+			c.Note, c.Err = "", fmt.Errorf("no more rows are read, since there is no room beside these: %s", c.Note)
+		}
+		checks = append(checks, c)
+	}
 	if r.config.ListenChannel != "" && state.Holds() && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}

@@ -38,7 +38,7 @@ func remembered(d *dispatch) string {
 	add("due", len(d.blocks.due))
 	add("topics", len(d.topics))
 	add("lanes", len(d.lanes))
-	add("to settle", len(d.settle)+len(d.refuse)+len(d.rejected)+len(d.locked.accepted)+len(d.locked.refused))
+	add("to settle", len(d.settle)+len(d.refuse)+d.stuck())
 	for _, to := range d.destinations {
 		add("blocks of the hold", len(to.hold.blocks))
 		add("failures", to.hold.failures)

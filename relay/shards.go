@@ -94,7 +94,7 @@ func (d *dispatch) left(leaving owner.Set, now time.Time) owner.Set {
 // somebody keeps locked. They are pending in the table, and the next owner publishes them again.
 func (d *dispatch) letGo(leaving, late owner.Set) {
 	before := len(d.inFlight)
-	d.rejected = slices.DeleteFunc(d.rejected, func(r *row) bool {
+	d.rejected.rows = slices.DeleteFunc(d.rejected.rows, func(r *row) bool {
 		if leaving.Has(r.Shard) {
 			d.forget(r)
 		}

@@ -12,8 +12,8 @@ import (
 func (d *dispatch) settled(o outcome, now time.Time) []*row {
 	rows := o.accepted
 	if len(o.rejected) > 0 {
-		d.rejected, d.rejectedDue = append(d.rejected, o.rejected...), now.Add(rejectedPause)
-		rows = slices.DeleteFunc(rows, func(r *row) bool { return slices.Contains(o.rejected, r) })
+		rows = slices.DeleteFunc(slices.Clone(rows), func(r *row) bool { return o.rejected[r.Identity()] })
+		d.keepRejected(&o, now)
 	}
 	for _, r := range rows {
 		if d.reading {
@@ -22,16 +22,6 @@ func (d *dispatch) settled(o outcome, now time.Time) []*row {
 		d.forget(r)
 	}
 	return rows
-}
-
-// rejectedPause is how long a row waits that the database would not mark.
-const rejectedPause = 10 * time.Second
-
-// retryRejected lets the rows that could not be marked be tried again.
-func (d *dispatch) retryRejected(now time.Time) {
-	if len(d.rejected) > 0 && !now.Before(d.rejectedDue) {
-		d.settle, d.rejected = append(d.settle, d.rejected...), nil
-	}
 }
 
 // refusedWritten notes that refusals were written; the rows that were not as read any more are read again.

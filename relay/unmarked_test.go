@@ -1,0 +1,105 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// without are ways in which a database changes nothing when a row of the topic bad is marked or deleted, and gives no error.
+var without = map[string]string{
+	"row security": `alter table outbox_messages enable row level security; create policy see on outbox_messages for select using (true);
+		create policy change on outbox_messages for update using (topic <> 'bad'); create policy remove on outbox_messages for delete using (topic <> 'bad')`,
+	"trigger": `create function keep() returns trigger language plpgsql as $$ begin return null; end $$;
+		create trigger keep before update or delete on outbox_messages for each row when (old.topic = 'bad') execute function keep()`,
+	"rule": `create rule keep_changed as on update to outbox_messages where old.topic = 'bad' do instead nothing;
+		create rule keep_deleted as on delete to outbox_messages where old.topic = 'bad' do instead nothing`,
+}
+
+// restricted returns a change of the configuration to a role that may do everything with the table and is subject to row security.
+func restricted(t *testing.T, s *pgtest.Schema, change func(*Config)) func(*Config) {
+	role := s.NewRole(t)
+	s.Exec(t, strings.NewReplacer("SCHEMA", s.Name, "ROLE", role).Replace("grant usage on schema SCHEMA to ROLE; grant select, update, delete on outbox_messages to ROLE"), pgx.QueryExecModeSimpleProtocol)
+	pool := s.PoolAs(t, role)
+	return func(c *Config) {
+		c.Pool = pool
+		if change != nil {
+			change(c)
+		}
+	}
+}
+
+// A row whose mark has no effect is published once, is told, and stops nothing else.
+func TestMarksWithoutEffect(t *testing.T) {
+	t.Parallel()
+	const rows = 300
+	for name, ddl := range without {
+		for _, bad := range []int{1, 100, rows} {
+			for _, settle := range []string{"mark", "delete"} {
+				t.Run(fmt.Sprintf("%s/%d/%s", name, bad, settle), func(t *testing.T) {
+					t.Parallel()
+					s, b := pgtest.New(t), publishertest.NewBroker()
+					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+					s.Exec(t, ddl, pgx.QueryExecModeSimpleProtocol)
+					r := replica(t, s, b, restricted(t, s, func(c *Config) { c.Outbox.Delete = settle == "delete" }))
+					start(t, r)
+					s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i <= $2::int then 'bad' else 't' end, 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`, rows, bad)
+					pending := func() int {
+						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null")
+					}
+					settled := func() bool { return pending() == bad && r.metrics.snapshot().stuck == bad }
+					eventually(t, "the others are settled", settled)
+					for range 3 { // polls that come by the bad ones
+						s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 20) i`)
+						eventually(t, "more are settled", settled)
+					}
+					if got := len(b.All()); got != rows+60 {
+						t.Errorf("%d deliveries of %d rows", got, rows+60)
+					}
+					if why := r.metrics.snapshot().why; why == nil || !strings.Contains(why.Error(), "no effect") {
+						t.Errorf("told: %v", why)
+					}
+				})
+			}
+		}
+	}
+}
+
+// A refusal that has no effect keeps its key waiting; it is not tried again and again.
+func TestRefusalsWithoutEffect(t *testing.T) {
+	t.Parallel()
+	for name, ddl := range without {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, b := pgtest.New(t), publishertest.NewBroker()
+			s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+			s.Exec(t, ddl, pgx.QueryExecModeSimpleProtocol)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload, headers) select case when i % 3 = 0 then 'bad' else 't' end, 'k' || i, '1', case when i % 3 < 2 then '[1]' else '{}' end::jsonb from generate_series(1, 300) i`)
+			r := replica(t, s, b, restricted(t, s, func(c *Config) { c.Destinations[0].BackoffMax = time.Hour }))
+			start(t, r)
+			failed := 100
+			if name == "rule" { // through which the server lets no refusal go, whatever its condition
+				failed = 0
+			}
+			eventually(t, "the others are relayed or have failed", func() bool {
+				return pgtest.Value[bool](t, s, "select count(relayed_at) = 100 and count(failed_at) = $1 from outbox_messages", failed)
+			})
+			waiting := func() bool {
+				return r.metrics.snapshot().held[r.config.Destinations[0]][causeFailed] == int64(200-failed)
+			}
+			eventually(t, "the keys wait", waiting)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'other' || i, '1' from generate_series(1, 20) i`)
+			b.Await(t, 120)
+			if !waiting() {
+				t.Error("the keys do not wait")
+			}
+		})
+	}
+}
