@@ -96,7 +96,10 @@ func (a *answers) accepted(r *row) {
 	}
 	if a.member(r) {
 		b := r.block
-		b.failures = 0
+		if b.part != nil {
+			a.partGoes(b.part)
+		}
+		b.failures, b.part = 0, nil
 		if b.trying--; b.trying == 0 && b.phase == trying {
 			b.want = min(2*b.want, wantAll)
 			a.finish(b)

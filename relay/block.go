@@ -19,7 +19,8 @@ type block struct {
 	shard       int
 	destination *destination
 	cause       cause
-	hold        *hold // waits for this hold to end, or is its probe
+	hold        *hold    // waits for this hold to end, or is its probe
+	part        *partial // waits by itself, with other keys of a topic
 	phase       phase
 	due         time.Time // when waiting without a hold
 	index       int       // in the heap of waiting blocks, -1 outside
@@ -72,7 +73,7 @@ func (bs *blocks) block(k key, d *destination, c cause, ordinal int64) *block {
 		bs.bytes += len(k.text)
 	}
 	bs.leave(b)
-	b.destination, b.cause, b.phase = d, c, waiting
+	b.destination, b.cause, b.part, b.phase = d, c, nil, waiting
 	b.generation++
 	b.trying, b.closed = 0, false
 	b.head = min(b.head, ordinal)

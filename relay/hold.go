@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -58,6 +59,12 @@ type topic struct {
 // topicOf returns the topic that a row is published to.
 func topicOf(r *row) topic { return topic{r.destination, r.Message.Exchange, r.Message.Topic} }
 
+// kept returns the topic with texts of its own: those of a row lie among the bytes of others, which they would keep alive.
+func (t topic) kept() topic {
+	t.exchange, t.name = strings.Clone(t.exchange), strings.Clone(t.name)
+	return t
+}
+
 // held lets the row's key wait for its destination or topic, or for a moment.
 func (a *answers) held(r *row, c cause, err error) {
 	scope := publisher.ScopeOf(err)
@@ -83,7 +90,7 @@ func (a *answers) held(r *row, c cause, err error) {
 		b := a.block(r, c)
 		b.failures++
 		due := a.now.Add(pauseAmong(a.causes(), b.failures))
-		a.holdPart(r, c, err, due)
+		b.part = a.holdPart(r, c, err, due)
 		a.blocks.waitUntil(b, due)
 	}
 	a.drop(r)
@@ -108,6 +115,7 @@ func (a *answers) holdFor(r *row, scope publisher.Scope, c cause, err error) *ho
 		if a.blocks.byKey[r.key] == nil && a.full() {
 			return nil
 		}
+		name = name.kept()
 		h = &hold{topic: name, index: -1}
 		a.topics[name] = h
 	}

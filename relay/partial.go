@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"container/heap"
 	"fmt"
+	"math/rand/v2"
 	"time"
 )
 
@@ -13,6 +15,7 @@ type partial struct {
 	since time.Time
 	next  time.Time // when the last row of it that was held is tried again
 	told  bool
+	back  time.Time // when a row of it was last accepted that had been held
 }
 
 const (
@@ -23,10 +26,11 @@ const (
 )
 
 // holdPart notes that a row of a topic was held until the next try, and that others may go.
-func (a *answers) holdPart(r *row, c cause, err error, next time.Time) {
+func (a *answers) holdPart(r *row, c cause, err error, next time.Time) *partial {
 	name := topicOf(r)
 	p := a.partials[name]
 	if p == nil {
+		name = name.kept()
 		p = &partial{since: a.now}
 		a.partials[name] = p
 	}
@@ -35,6 +39,22 @@ func (a *answers) holdPart(r *row, c cause, err error, next time.Time) {
 		p.told = true
 		a.tell(partHeld, name, c, err, a.now)
 	}
+	return p
+}
+
+// partGoes lets the other keys of a topic be tried soon when one that was held goes on: the same partition may hold thousands of them,
+// whose pauses are long.
+func (a *answers) partGoes(p *partial) {
+	if a.now.Sub(p.back) < shortestHold {
+		return
+	}
+	p.back = a.now
+	for _, b := range a.blocks.due {
+		if soon := a.now.Add(rand.N(shortestHold)); b.part == p && soon.Before(b.due) {
+			b.due = soon
+		}
+	}
+	heap.Init(&a.blocks.due)
 }
 
 // endPartials forgets the topics of which no row was held lately.

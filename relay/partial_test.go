@@ -2,6 +2,8 @@ package relay
 
 import (
 	"bytes"
+	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -65,5 +67,28 @@ func TestAnotherReasonIsTold(t *testing.T) {
 		if log := log.String(); strings.Count(log, "topic is held") != 2 || strings.Count(log, "topic is back") != 1 {
 			t.Errorf("the log is\n%s", log)
 		}
+	})
+}
+
+// A partition that has its leader again may hold thousands of keys, each of which waits by itself. When one of them goes on the others do
+// not wait for the end of their pauses, which are long where there are many.
+func TestKeysOfAPartitionGoOnTogether(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		const keys = 2000
+		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
+			return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
+		}}
+		s.destinations[0].Publisher = p
+		for i := range 3 * keys {
+			key := stuckKey + strconv.Itoa(i%keys)
+			s.table.insert(int64(i+1), fmt.Sprintf("%s-%d", key, i/keys), key, "t")
+		}
+		stop := s.start()
+		defer stop()
+		time.Sleep(time.Minute)
+		p.freed.Store(true)
+		s.table.drained(t, 3*time.Second)
+		checkOrder(t, s.All())
 	})
 }
