@@ -105,7 +105,7 @@ func (e *examination) storage() {
 	}
 	if e.relation.policies {
 		e.warn(checkRights, "give the relay's role a policy that lets it see and update every row, or the attribute bypassrls",
-			"row security is active for role %s: rows that its policies hide are never relayed", e.relation.role)
+			"row security is active for role %s: rows that its policies hide are never relayed, and rows that they let it see but not change are published and cannot be marked", e.relation.role)
 	}
 }
 
