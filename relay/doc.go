@@ -94,6 +94,10 @@ The parts, each in a file of its own:
     never own side by side (package owner). Each looks at the catalogue now and then, and opens a table that has changed anew (follow).
   - A read needs longer than it may: it rests in proportion, the other reads go first, and it comes again with twice
     the time (patience). A sweep or a re-read, which the others wait for, has little time at first.
+  - The database will not mark rows, with an error or by doing nothing: they stay in flight, and some of them are tried again every
+    ten seconds (rejected). What a statement cannot write in its time is written in smaller ones (settler.divide).
+  - The table changes so that marks and refusals can never be written as they are phrased: it is opened again, and their rows
+    are published again.
   - The database fails over: all sessions end, and with them the ownership. The next control connection is made to
     the new primary, and rows are read only over connections that reach the same server (owner.Witness).
   - The owner is cut off or paused: it stops trusting its locks before the server gives them away, and
