@@ -95,7 +95,7 @@ func flowBeside(t *testing.T, keys int, byKey bool, answer func(*publisher.Messa
 		rows = 24_000
 	}
 	if raceDetector {
-		rows, keys = rows/4, keys/4
+		rows, keys = rows/4, (keys+3)/4
 	}
 	simulate(t, func(t *testing.T, s *sim) {
 		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
