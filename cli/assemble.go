@@ -31,7 +31,7 @@ type assembly struct {
 // assemble makes a relay from the configuration. It reaches neither the database nor a broker; an error is
 // one of configuration.
 func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (*assembly, error) {
-	limitMemory(c.MaxInFlightBytes)
+	limitMemory(max(c.MaxInFlightBytes, c.MaxRowBytes))
 	a, err := gather(ctx, c, out, logger, nil)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 	settings := relay.Config{
 		Pool: pool, Links: links, Connect: connect, Witness: witness,
 		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Headers: c.Table.Headers(),
-			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete},
+			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
 		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
 		StopTimeout: c.ShutdownTimeout, Logger: logger,

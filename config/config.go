@@ -26,6 +26,7 @@ type Config struct {
 	BatchSize        int           `envconfig:"BATCH_SIZE" default:"1000" min:"1" max:"100000" desc:"rows per read and per publish"`
 	MaxInFlight      int           `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000" desc:"rows read and not yet settled, over all destinations; also the bound on duplicates after a crash"`
 	MaxInFlightBytes int64         `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB" desc:"the same bound in payload bytes"`
+	MaxRowBytes      int64         `envconfig:"MAX_ROW_BYTES" unset:"64MiB, or the bytes in flight if more" min:"1KiB" desc:"a row with a larger payload fails without being read; a row below it goes alone if it must"`
 	PollInterval     time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms" desc:"the longest that an idle owner sleeps"`
 	ListenChannel    string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true" desc:"wake-up channel for LISTEN; empty turns it off"`
 	Settle           string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete" desc:"mark sets relayed_at on acknowledged rows, delete deletes them"`
@@ -38,6 +39,9 @@ type Config struct {
 
 	values []Value
 }
+
+// defaultMaxRowBytes is the least of [Config.MaxRowBytes] where it is not given.
+const defaultMaxRowBytes = 64 << 20
 
 // Values of [Config.Settle].
 const (

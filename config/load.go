@@ -47,6 +47,9 @@ func parse(environ []string, connects bool) (*Config, error) {
 		cfg.Database.DirectURL = cfg.Database.URL
 		global.copyOrigin("DATABASE_DIRECT_URL", "DATABASE_URL")
 	}
+	if cfg.MaxRowBytes == 0 {
+		cfg.MaxRowBytes = max(defaultMaxRowBytes, cfg.MaxInFlightBytes)
+	}
 	if err := l.err(); err != nil {
 		return nil, err
 	}

@@ -20,8 +20,13 @@ type Config struct {
 	Delete    bool     // acknowledged rows are deleted instead of marked
 	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
 	BlockFailed bool
-	Shards      int // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
+	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A row that takes more comes without them, and is [Row.Invalid].
+	MaxRow int64
+	Shards int // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
 }
+
+// DefaultMaxRow is [Config.MaxRow] where it is not given.
+const DefaultMaxRow = 64 << 20
 
 // A Key says where the ordering key of a row comes from.
 type Key struct {

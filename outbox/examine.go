@@ -34,7 +34,7 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	if len(problems) > 0 {
 		return nil, findings(problems), nil
 	}
-	t := newTable(pool, r, m, config.Shards)
+	t := newTable(pool, r, m, config)
 	e := examination{relation: r, mapping: m, config: config, table: sql.Table{Schema: r.schema, Name: r.name}}
 	e.storage()
 	e.columns()

@@ -29,7 +29,7 @@ func TestPlans(t *testing.T) {
 				select 't', '{}', now() - i * interval '1 second', now() from generate_series(1, 5000) i`)
 			s.Exec(t, "analyze outbox_messages")
 			table := open(t, s, Config{})
-			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'").Replace(table.all.after)
+			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'", "$4", "65536").Replace(table.all.after)
 			plan := explain(t, s, statement)
 			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, ">  Sort  (") {
 				t.Errorf("plan:\n%s", plan)

@@ -42,7 +42,8 @@ type Query struct {
 	Shards []int
 
 	Limit int   // rows
-	Bytes int64 // stop taking rows after this many bytes of messages; the first is always taken
+	Bytes int64 // stop taking rows after this many bytes of messages
+	First int64 // the first row may take so many, if that is more
 }
 
 // A Page is the answer to a Query, in table order.
@@ -56,10 +57,23 @@ type Page struct {
 	Ended    Snapshot // just after that, if the query asked for it or is [Query.Within]; else the same
 	Horizon  *Horizon // at the same time, if the query asked for it
 	Beyond   int      // how many of the rows are [Row.Beyond]
+
+	// Wants is not 0 when there is no row because the first takes so many bytes, more than were to be read. Then nothing else is set.
+	Wants int64
 }
 
-// Read reads pending rows that are due. It locks nothing.
+// Read reads pending rows that are due. It locks nothing. Large rows are read one by one after the others of their page: what of it was settled
+// meanwhile is left out.
 func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
+	page, err := t.page(ctx, q)
+	if err == nil {
+		err = t.complete(ctx, &q, &page)
+	}
+	return page, err
+}
+
+// page reads a page without what its large rows hold.
+func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 	statement, parameters, formats := t.statement(q)
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
@@ -95,32 +109,42 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	}
 	var a arena
 	var writers []uint32 // of the rows, if that matters
-	taken, over, upto := 0, false, q.upto()
+	taken, over, full, upto, most := 0, false, false, q.upto(), t.inPage(q)
 	for result != nil && result.NextRow() {
 		taken++
 		if over {
 			continue
 		}
-		if page.Bytes >= q.Bytes && len(page.Rows) > 0 {
-			page.More = true
-			continue // the server sends the rest anyway
+		if full = full || page.Bytes >= q.Bytes && len(page.Rows) > 0; full {
+			continue // the server sends the rest anyway, which is not much
 		}
 		if len(page.Rows) == fewRows { // an idle relay's reads find none or a few
 			page.Rows = slices.Grow(page.Rows, max(0, min(q.Limit, 1000)-fewRows))
 		}
 		page.Rows = append(page.Rows, Row{})
 		row := &page.Rows[len(page.Rows)-1]
-		t.decode(row, result.Values(), &a)
+		t.decode(row, result.Values(), most, &a)
 		over = !row.Position.Unordered() && row.Position.Ordinal > upto
 		if over {
 			page.Rows = page.Rows[:len(page.Rows)-1]
 			continue
 		}
+		size := int64(row.Message.Size())
+		if row.size > 0 && !t.refuses(row) {
+			size = row.size
+		}
+		if row.size > 0 && page.Bytes+size > q.Bytes && (page.Bytes > 0 || size > q.First) {
+			if page.Rows = page.Rows[:len(page.Rows)-1]; len(page.Rows) == 0 {
+				page.Wants = size
+			}
+			full = true
+			continue
+		}
 		page.End = row.Position
 		if q.Within != nil {
-			writers = append(writers, writer(result.Values()))
+			writers = append(writers, row.writer)
 		}
-		page.Bytes += int64(row.Message.Size())
+		page.Bytes += size
 	}
 	page.Ended = page.Snapshot
 	if ended && result != nil {
@@ -133,7 +157,10 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("read rows: %w", p.failed(err))
 	}
 	q.LeaveOut(&page, writers)
-	page.More = !over && (page.More || taken == q.Limit)
+	if page.Wants > 0 {
+		return Page{Wants: page.Wants}, nil
+	}
+	page.More = !over && (full || taken == q.Limit)
 	if !page.More && (statement == t.all.nulls || statement == t.some.nulls) && statement != "" {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
@@ -224,6 +251,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 			parameters = append(parameters, []byte(q.After.rank))
 		}
 	}
+	parameters = append(parameters, number(t.inPage(q)))
 	if q.Shards != nil && q.Keys == nil && q.IDs == nil {
 		parameters = append(parameters, shardArray(q.Shards))
 	}

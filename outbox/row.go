@@ -29,6 +29,8 @@ type Row struct {
 	Nulls  uint64   // bit i is set when Extra[i] is NULL
 	place  [6]byte  // the binary ctid, zero where the table has none that leads to the row
 	apart  string   // the identity where that is not the id
+	writer uint32   // the number of the transaction that wrote it last
+	size   int64    // of what did not come with the page and is to be read whole, 0 when all came
 
 	// Invalid is not nil when the row cannot be made into a message.
 	Invalid error
@@ -65,6 +67,7 @@ const (
 	atWriter
 	atPlace
 	atIdentity
+	atSize
 	atExtra
 )
 
@@ -72,7 +75,7 @@ const (
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace, atSize} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == oidBytea {
@@ -85,15 +88,16 @@ func (t *Table) formats() []int16 {
 func (t *Table) altered(fields []pgconn.FieldDescription) bool {
 	m := t.mapping
 	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted} {
-		if c != nil && c.oid != oidXML && fields[i].DataTypeOID != c.oid {
+		if c != nil && c.oid != oidXML && c.oid != oidJSONB && fields[i].DataTypeOID != c.oid { // these are sent as text
 			return true
 		}
 	}
 	return false
 }
 
-// decode fills row from the values of one result row, which it copies.
-func (t *Table) decode(row *Row, values [][]byte, a *arena) {
+// decode fills row from the values of one result row, which it copies. most are the bytes that a row was to take: what takes more
+// comes without its contents.
+func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	m := t.mapping
 	row.Position.id = a.text(values[atID])
 	row.Position.nulls = values[atOrder] == nil
@@ -114,23 +118,7 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	if values[atID] == nil {
 		row.Invalid = errNullID
 	}
-	if values[atPayload] != nil {
-		message.Payload = a.bytes(values[atPayload])
-	}
-	switch m.payload.oid {
-	case oidJSON, oidJSONB:
-		message.Type = "application/json"
-	case oidBytea:
-		message.Type = "application/octet-stream"
-	case oidXML:
-		message.Type = "application/xml"
-	default:
-		message.Type = "text/plain"
-	}
-	if err := t.headers(message, values, a); err != nil {
-		row.Invalid = err
-	}
-	if values[atKey] != nil {
+	if values[atKey] != nil && !cut(values[atKey], most) {
 		message.Key = a.bytes(values[atKey])
 	}
 	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
@@ -150,7 +138,30 @@ func (t *Table) decode(row *Row, values [][]byte, a *arena) {
 	}
 	row.Shard = int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])
-	row.apart = a.text(values[atIdentity])
+	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
+	if row.size = t.missing(values, most); row.size > 0 {
+		row.Extra = make([]string, len(m.extra))
+		if row.Invalid != nil {
+			row.size = 0 // it is of no use
+		}
+		return
+	}
+	if values[atPayload] != nil {
+		message.Payload = a.bytes(values[atPayload])
+	}
+	switch m.payload.oid {
+	case oidJSON, oidJSONB:
+		message.Type = "application/json"
+	case oidBytea:
+		message.Type = "application/octet-stream"
+	case oidXML:
+		message.Type = "application/xml"
+	default:
+		message.Type = "text/plain"
+	}
+	if err := t.headers(message, values, a); err != nil {
+		row.Invalid = err
+	}
 	t.extras(row, values[atExtra:], a)
 }
 

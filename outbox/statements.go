@@ -21,7 +21,7 @@ func (t *Table) prepare(table sql.Table) {
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := map[string]string{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
-		"columns": t.columns(), "pending": pending, "due": due, "scheduled": scheduled, "not_null": "", "failed": "false",
+		"pending": pending, "due": due, "scheduled": scheduled, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.inserted), "writer": m.writer,
@@ -60,7 +60,16 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	t.all = t.walks(names, func(int) string { return "" })
 	t.some = t.walks(names, t.owned)
-	t.readKeys, t.readIDs = sql.Text("read_keys.sql", names), sql.Text("read_ids.sql", names)
+	names["columns"] = t.columns(t.limited(3))
+	t.readIDs = sql.Text("read_ids.sql", names)
+	names["columns"] = t.columns(t.whole(3))
+	t.readWhole = sql.Text("read_ids.sql", names)
+	keys := 2 // parameters
+	if t.Ordinal() {
+		keys++
+	}
+	names["columns"] = t.columns(t.limited(keys + 1))
+	t.readKeys = sql.Text("read_keys.sql", names)
 	names["ordering_back"], names["nulls_last"] = names["order"]+" desc", ""
 	if !m.order.notNull {
 		names["nulls_last"] = " nulls last" // which no usual index gives
@@ -160,11 +169,11 @@ func (t *Table) owned(parameter int) string {
 // walks are the reads in table order.
 type walks struct{ first, after, recent, nulls string }
 
-// walks makes the reads in table order; owned gives the condition on the shards, which are the parameter with
-// the given number.
+// walks makes the reads in table order. Behind their own parameters comes what a row may take, and then the shards, for
+// which owned gives the condition.
 func (t *Table) walks(names map[string]string, owned func(parameter int) string) walks {
 	text := func(file string, parameters int) string {
-		names["owned"] = owned(parameters + 1)
+		names["columns"], names["owned"] = t.columns(t.limited(parameters+1)), owned(parameters+2)
 		return sql.Text(file, names)
 	}
 	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(names["position_parameters"], ","))}
@@ -177,8 +186,8 @@ func (t *Table) walks(names map[string]string, owned func(parameter int) string)
 	return w
 }
 
-// columns is what every read selects, in the order that decode expects.
-func (t *Table) columns() string {
+// columns is what every read selects, in the order that decode expects, with bounds on what it takes.
+func (t *Table) columns(b bounds) string {
 	m := t.mapping
 	or := func(c *column, absent string, expression func(string) string) string {
 		if c == nil {
@@ -201,15 +210,10 @@ func (t *Table) columns() string {
 		sql.Quote(m.id.name),
 		sql.Quote(m.order.name),
 		or(m.rank, "null::bigint", func(string) string { return rank(m) }),
-		text(sql.Quote(m.topic.name)),
-		or(m.payload, "", func(name string) string {
-			if m.payload.oid == oidXML {
-				return name + "::text"
-			}
-			return name
-		}),
-		or(m.headers, "null::text", plain),
-		m.key,
+		b.text(text(sql.Quote(m.topic.name))),
+		b.value(m.payload),
+		b.value(m.headers),
+		b.text(m.key),
 		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
 		or(m.inserted, "null::timestamptz", plain),
 		or(m.available, "null::timestamptz", plain),
@@ -218,10 +222,13 @@ func (t *Table) columns() string {
 		m.writer,
 		m.place,
 		identity,
+		b.size(m.payload, m.headers),
 	}
-	columns = append(columns, m.extra...)
+	for _, expression := range m.extra {
+		columns = append(columns, b.text(expression))
+	}
 	for _, p := range m.placed {
-		columns = append(columns, p.expression)
+		columns = append(columns, b.text(p.expression))
 	}
 	return strings.Join(columns, ", ")
 }

@@ -28,13 +28,14 @@ type Table struct {
 	prefix   string // of a message's dedup id, for ids that are not unique everywhere
 	idOID    uint32 // of the elements of an array of ids
 	rowOID   uint32 // of the elements of an array of identities
+	maxRow   int64  // bytes of a row that are read
 
 	lacks    []publisher.Finding
 	prepares bool // statements stay prepared on their connections
 
 	all, some                                 walks // reads of all shards, and of some
 	failedAll, failedSome                     string
-	readKeys, readIDs                         string
+	readKeys, readIDs, readWhole              string
 	settle, settleHere, settleFree, unsettled string
 	lockFree, lockAll                         string // of rows to settle: those that nobody locks, or none
 	refuse, unrefused                         string
@@ -66,8 +67,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if len(problems) > 0 {
 		return nil, problems[0]
 	}
-	t := newTable(pool, relation, m, config.Shards)
-	t.config = config
+	t := newTable(pool, relation, m, config)
 	t.lacks = lacks(relation, m, config)
 	return t, nil
 }
@@ -82,9 +82,13 @@ func (t *Table) Current(ctx context.Context) (bool, error) {
 	return found.oid == t.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping), nil
 }
 
-func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, shards int) *Table {
-	m.shards = max(shards, 1)
-	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, role: relation.role, policies: relation.policies, idOID: m.id.oid}
+func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config) *Table {
+	m.shards = max(config.Shards, 1)
+	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, config: config, role: relation.role,
+		policies: relation.policies, idOID: m.id.oid, maxRow: config.MaxRow}
+	if t.maxRow == 0 {
+		t.maxRow = DefaultMaxRow
+	}
 	t.prepares = pool.Config().ConnConfig.DefaultQueryExecMode == pgx.QueryExecModeCacheStatement
 	if m.id.oid == oidVarchar {
 		t.idOID = oidText

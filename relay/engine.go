@@ -71,7 +71,7 @@ func (e *engine) run(ctx context.Context) (left int, err error) { return e.loop(
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
 	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
-		feed:     newFeed(e.table, e.limits, e.interval, time.Now()),
+		feed: newFeed(e.table, e.limits, e.interval, time.Now()), room: room{limits: e.limits, most: e.limits.Bytes},
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
 	l.feed.leftOut = l.dispatch.leftOut

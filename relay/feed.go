@@ -103,7 +103,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	if bytes <= 0 || rows < f.least {
 		return outbox.Query{}, readWalk, false
 	}
-	q := outbox.Query{Limit: int(min(int64(f.batch), int64(rows), max(1, bytes/f.average))), Bytes: bytes}
+	q := outbox.Query{Limit: min(rows, f.rows(bytes)), Bytes: bytes}
 	if f.sweepTurn(now) {
 		highest := f.highest
 		q.After, q.Upto = f.sweepAt, &highest // what lies behind is the walk's, in order
@@ -144,6 +144,12 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	}
 	return q, readWalk, true
 }
+
+// rows returns how many rows are read at once into so many bytes.
+func (f *feed) rows(bytes int64) int { return int(min(int64(f.batch), max(1, bytes/f.average))) }
+
+// tooLong takes note of a read that took too long: its rows may have been as large as there was room for.
+func (f *feed) tooLong(q outbox.Query) { f.average = max(f.average, q.Bytes/int64(q.Limit)) }
 
 // read takes note of a page. It reports whether the rows may be taken; if not, they are read again at once.
 func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {

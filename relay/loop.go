@@ -22,6 +22,7 @@ type loop struct {
 	batches   [][]chan []*row // by destination and worker
 	answers   chan answered
 
+	room        room
 	reading     bool
 	walkNext    bool // the walk has the next turn, if it has anything to read
 	patience    patiences
@@ -215,10 +216,11 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		if due, ok := d.failures.wait(); ok {
 			earlier(maxTime(maxTime(due, l.patience.failed.rest), l.retryRead))
 		}
-		if due, ok := d.nextReread(); ok && !l.feed.lowered && len(d.inFlight) < l.limits.Rows && d.bytes < l.limits.Bytes {
+		rows, bytes := l.room.left(d)
+		if due, ok := d.nextReread(); ok && !l.feed.lowered && rows > 0 && bytes > 0 {
 			earlier(maxTime(maxTime(due, l.patience.reread.rest), l.retryRead))
 		}
-		if rows, bytes := d.room(); d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
+		if d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(l.feed.wait(now), l.patience.walk.rest), l.retryRead))
 		}
 	}

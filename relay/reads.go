@@ -67,10 +67,11 @@ func (l *loop) walk(now time.Time) bool {
 	if l.patience.walk.resting(now) {
 		return false
 	}
-	rows, bytes := l.dispatch.room()
+	rows, bytes := l.room.left(l.dispatch)
 	l.feed.fit(l.limits.Rows - l.dispatch.stuck())
-	query, kind, ok := l.feed.next(now, rows, bytes)
+	query, kind, ok := l.feed.next(now, rows, min(bytes, l.room.most))
 	if ok {
+		l.room.bound(&query, bytes)
 		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
 		l.walkNext = false
 		l.begin(request{query: query, kind: kind})
@@ -80,7 +81,7 @@ func (l *loop) walk(now time.Time) bool {
 
 // reread returns the read of blocked keys whose time has come.
 func (l *loop) reread(now time.Time) (request, bool) {
-	rows, bytes := l.limits.Rows-len(l.dispatch.inFlight), l.limits.Bytes-l.dispatch.bytes
+	rows, bytes := l.room.left(l.dispatch)
 	if rows <= 0 || bytes <= 0 || l.feed.lowered { // the walk may find older rows of the keys
 		return request{}, false
 	}
@@ -94,7 +95,8 @@ func (l *loop) reread(now time.Time) (request, bool) {
 	for _, b := range blocks {
 		want += b.want
 	}
-	q := outbox.Query{Limit: min(rows, l.limits.Batch, want), Bytes: bytes, Ended: l.feed.open()}
+	q := outbox.Query{Limit: min(rows, want, l.feed.rows(min(bytes, l.room.most))), Ended: l.feed.open()}
+	l.room.bound(&q, bytes)
 	if blocks[0].key.keyless {
 		for _, b := range blocks {
 			q.IDs = append(q.IDs, b.key.text)
@@ -149,17 +151,26 @@ func (l *loop) taken(r response) {
 	if !r.cancelled {
 		l.database.read(r.err)
 	}
+	var wants bool
+	if r.kind != readFailed {
+		limit := l.patience.of(r.request).limit
+		if wants = l.room.read(&r.query, &r.page, r.err, took, limit); tooLong(r.err, took, limit) {
+			l.feed.tooLong(r.query)
+		}
+	}
 	if r.err != nil {
 		l.failedRead(r, took)
 		return
 	}
 	l.patience.of(r.request).ended(took)
-	if r.kind != readFailed && l.dispatch.stopping {
+	if r.kind != readFailed && (wants || l.dispatch.stopping) {
 		l.dispatch.failed(r.reread)
 	}
 	l.failedReads = 0
 	switch {
 	case l.dispatch.stopping:
+	case wants:
+		l.feed.nudge()
 	case r.kind == readFailed:
 		l.takenFailed(r)
 	case l.dispatch.failures.check(r.page, r.ended):

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
@@ -70,11 +72,18 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	}
 	t.stepped += stepped
 	took := t.took + time.Duration(stepped)*t.perRow
+	if t.bytesPerSecond > 0 {
+		took += time.Duration(page.Bytes) * time.Second / time.Duration(t.bytesPerSecond)
+	}
 	t.mu.Unlock()
 	if trouble != inTime {
 		return outbox.Page{}, trouble.until(ctx)
 	}
-	time.Sleep(took)
+	select {
+	case <-time.After(took):
+	case <-ctx.Done():
+		return outbox.Page{}, &pgconn.PgError{Code: "57014"}
+	}
 	if down {
 		return outbox.Page{}, errSimDown
 	}

@@ -16,23 +16,24 @@ import (
 // simTable is an outbox in memory. Reads and writes take a little of the bubble's time, and a read sees the
 // table as it was when it began, as in PostgreSQL.
 type simTable struct {
-	mu       sync.Mutex
-	rows     map[string]*simRow
-	open     []*simRow // neither relayed nor failed, in table order
-	took     time.Duration
-	perRow   time.Duration // that a read takes for each row that it steps over
-	stepped  int           // rows that reads have stepped over
-	byKey    bool          // there is an index by key
-	down     bool
-	held     chan struct{} // settling waits until it is closed
-	lossy    int           // writes that succeed and are answered with an error
-	guarded  string        // a trigger lets nobody write this row
-	locked   map[string]bool
-	settles  int // calls that marked something
-	reads    int
-	returned int  // rows, by reads
-	gaps     bool // the snapshots of a read are taken at other times than its rows
-	trouble  simTrouble
+	mu             sync.Mutex
+	rows           map[string]*simRow
+	open           []*simRow // neither relayed nor failed, in table order
+	took           time.Duration
+	perRow         time.Duration // that a read takes for each row that it steps over
+	stepped        int           // rows that reads have stepped over
+	bytesPerSecond int           // of the line, if it is slow
+	byKey          bool          // there is an index by key
+	down           bool
+	held           chan struct{} // settling waits until it is closed
+	lossy          int           // writes that succeed and are answered with an error
+	guarded        string        // a trigger lets nobody write this row
+	locked         map[string]bool
+	settles        int // calls that marked something
+	reads          int
+	returned       int  // rows, by reads
+	gaps           bool // the snapshots of a read are taken at other times than its rows
+	trouble        simTrouble
 	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
@@ -69,6 +70,13 @@ func newSimTable() *simTable {
 // insert commits a row.
 func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.commit(t.begin(), func() { t.add(ordinal, id, key, topic) })
+}
+
+// grow gives an open row a payload of so many bytes.
+func (t *simTable) grow(id string, size int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.rows[id].message.Payload = make([]byte, size)
 }
 
 // change lets somebody else change an open row, which keeps its place.

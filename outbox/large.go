@@ -1,0 +1,121 @@
+package outbox
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// refuses reports whether a row takes more than is read of any, and then lets it be invalid.
+func (t *Table) refuses(row *Row) bool {
+	if row.size <= t.maxRow {
+		return false
+	}
+	row.refuse(publisher.PermanentError("row too large", "the row takes at least %d bytes, and OUTBOX_MAX_ROW_BYTES lets %d be read: raise that, "+
+		"or keep the data elsewhere and send where", row.size, t.maxRow))
+	return true
+}
+
+// refuse lets a row be invalid, without its contents.
+func (r *Row) refuse(err error) {
+	r.Invalid, r.size = err, 0
+	r.Message.Payload, r.Message.Headers = nil, nil
+}
+
+// complete reads what the page's large rows hold, together, or each for itself when that fails because of one of them. It leaves out those that are
+// not pending any more.
+func (t *Table) complete(ctx context.Context, q *Query, page *Page) error {
+	missing := map[string]*Row{}
+	for i := range page.Rows {
+		if r := &page.Rows[i]; r.size > 0 {
+			missing[r.Identity()] = r
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	ids := make([]string, 0, len(missing))
+	for _, r := range missing {
+		ids = append(ids, r.ID())
+	}
+	err := t.readLarge(ctx, q, ids, missing)
+	if unreadable(err) {
+		err = t.readOneByOne(ctx, q, missing)
+	}
+	if err != nil {
+		return err
+	}
+	page.Rows = slices.DeleteFunc(page.Rows, func(r Row) bool { return r.size > 0 })
+	page.Bytes, page.Beyond = 0, 0
+	for i := range page.Rows {
+		page.Bytes += int64(page.Rows[i].Message.Size())
+		if page.Rows[i].Beyond {
+			page.Beyond++
+		}
+	}
+	return nil
+}
+
+// readOneByOne reads rows whole, and lets those be invalid that cannot be read.
+func (t *Table) readOneByOne(ctx context.Context, q *Query, missing map[string]*Row) error {
+	for _, r := range missing {
+		if r.size == 0 {
+			continue
+		}
+		switch err := t.readLarge(ctx, q, []string{r.ID()}, missing); {
+		case unreadable(err):
+			r.refuse(publisher.PermanentError("row unreadable", "the database cannot give the row out: %w", err))
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// readLarge reads rows whole. One that was changed since its page was read is left to the next walk, with what is behind it.
+func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing map[string]*Row) error {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	p := t.begin(ctx, conn.Conn(), limits{})
+	p.add(t.readWhole, [][]byte{number(int64(2 * len(ids))), array(t.idOID, ids), number(t.maxRow)}, binaryFormats(3), t.formats())
+	p.send(ctx)
+	p.line()
+	result := p.next()
+	for result != nil && result.NextRow() {
+		var row Row
+		t.decode(&row, result.Values(), t.maxRow, &arena{})
+		r := missing[row.Identity()]
+		if r == nil || r.Position != row.Position || r.size == 0 { // another row of that id, or it has moved
+			continue
+		}
+		row.Beyond = r.Beyond || row.writer != r.writer && q.Keys == nil && q.IDs == nil
+		if size := int64(row.Message.Size()); size > t.maxRow {
+			row.size = size
+		}
+		if row.size > 0 { // it is larger than it seemed
+			row.size = max(row.size, t.maxRow+1)
+			t.refuses(&row)
+		}
+		*r = row
+	}
+	if err := p.results.Close(); err != nil {
+		return fmt.Errorf("read large rows: %w", p.failed(err))
+	}
+	return nil
+}
+
+// unreadable reports whether a row is in the way of a read: written out it takes more than a gigabyte, say, or it is damaged where it is stored.
+func unreadable(err error) bool {
+	const limitExceeded, outOfMemory, internalError = "54", "53200", "XX"
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (strings.HasPrefix(e.Code, limitExceeded) || e.Code == outOfMemory || strings.HasPrefix(e.Code, internalError))
+}

@@ -1,0 +1,54 @@
+package relay
+
+import (
+	"math"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// room says how much may be read: what the rows in flight leave of the limits. A row that is too large for that waits until there is room for
+// it, or next to nothing is in flight, and everything behind it waits with it. What could not be read in its time is
+// read in smaller parts, down to a single row.
+//
+// Only the loop touches it.
+type room struct {
+	limits Limits
+	wants  int64 // bytes that the next row takes
+	most   int64 // bytes of one read
+}
+
+// left returns the rows and bytes that may be read now.
+func (r *room) left(d *dispatch) (rows int, bytes int64) {
+	rows, bytes = d.room()
+	if bytes < min(r.wants, r.almostAll()) {
+		return rows, 0
+	}
+	return rows, bytes
+}
+
+// almostAll is so much of the bytes that a row of any size may be taken.
+func (r *room) almostAll() int64 { return r.limits.Bytes - r.limits.Bytes/4 }
+
+// bound lets a query read no more than there is room for.
+func (r *room) bound(q *outbox.Query, bytes int64) {
+	q.Bytes, q.First = min(bytes, r.most), bytes
+	if bytes >= r.almostAll() {
+		q.First = math.MaxInt64
+	}
+}
+
+// read takes note of how a read went that had so much time, and reports whether there was no room for its first row.
+func (r *room) read(q *outbox.Query, page *outbox.Page, err error, took, limit time.Duration) (wants bool) {
+	switch {
+	case tooLong(err, took, limit):
+		r.most = max(q.Bytes/4, 1)
+	case err == nil && took < limit/4:
+		r.most = min(2*r.most, r.limits.Bytes)
+	}
+	r.wants = page.Wants
+	return r.wants > 0
+}
+
+// tooLong reports whether a read has failed because there was too much to read. The server ends it a little before its time is over.
+func tooLong(err error, took, limit time.Duration) bool { return err != nil && took >= limit/4*3 }
