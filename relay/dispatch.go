@@ -128,10 +128,14 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 	}
 	var rows []*row
 	var bytes int64
-	for q.len() > 0 && len(rows) < d.limits.Batch && (len(rows) == 0 || bytes < d.limits.Bytes/2) {
+	p := probing{active: d.single() && to.hold.active()}
+	for q.len() > 0 && len(rows) < d.limits.Batch && (len(rows) == 0 || bytes < d.limits.Bytes/2) && !p.full() {
 		r := q.pop()
 		if d.isVoid(r) {
 			d.drop(r)
+			continue
+		}
+		if p.leaves(r) {
 			continue
 		}
 		if h := d.holdOf(r); h != nil && (r.block == nil || r.block.hold != h) {
@@ -158,6 +162,7 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 		rows = append(rows, r)
 		bytes += r.size
 	}
+	q.unpop(p.left)
 	if len(rows) > 0 {
 		to.busy[worker] = true
 		if d.single() {
