@@ -30,6 +30,7 @@ type schedule struct {
 	two       bool // destinations
 	block     bool // a failed row blocks its key
 	alters    bool // the table may be altered
+	deadens   bool // writes of rows may have no effect
 	events    int
 	pause     time.Duration // the longest between two of them
 
@@ -60,8 +61,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // else there is no telling what is late
-	c.alters = r.IntN(3) == 0
-	s.table.gaps = r.IntN(2) == 0
+	c.alters, c.deadens = r.IntN(3) == 0, r.IntN(4) == 0
+	c.alters = c.alters && (c.ambiguous || !c.deadens) // who opens a table anew publishes again what could not be written
+	s.table.gaps, s.table.marksOnly = r.IntN(2) == 0, !c.ambiguous
 	if r.IntN(4) == 0 {
 		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
 	}
@@ -111,6 +113,10 @@ func (c *schedule) event() {
 			}
 			c.table.troubles(c.overdue(), writes)
 		}
+	case 22:
+		if c.deadens {
+			c.table.deaden(func(string) bool { return c.r.IntN(6) == 0 })
+		}
 	case 21:
 		if c.alters {
 			c.table.alter()
@@ -153,6 +159,9 @@ func (c *schedule) event() {
 			c.table.lock(func(string) bool { return c.r.IntN(4) == 0 })
 		}
 	case 15: // a rolling restart
+		if c.deadens && !c.ambiguous {
+			return // what cannot be written would be published again
+		}
 		if !c.ambiguous { // or what was acknowledged cannot be written in time
 			c.table.setDown(false)
 			c.table.lock(func(string) bool { return false })
@@ -299,6 +308,7 @@ func (c *schedule) heal() {
 	c.Up()
 	c.table.setDown(false)
 	c.table.troubles(nil, nil)
+	c.table.deaden(func(string) bool { return false })
 	c.table.lock(func(string) bool { return false })
 	c.release()
 	c.auditDown.Store(false)

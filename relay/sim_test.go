@@ -13,7 +13,6 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -82,7 +81,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		for {
 			_, err := l.run(ctx) // what it leaves undone is seen in the table
 			link, ok := table.(*session)
-			if !ok || !outbox.Changed(err) || ctx.Err() != nil {
+			if !ok || err == nil || ctx.Err() != nil {
 				return
 			}
 			link.open()

@@ -22,18 +22,20 @@ type simTable struct {
 	took           time.Duration
 	perRow         time.Duration // that a read takes for each row that it steps over
 	stepped        int           // rows that reads have stepped over
-	bytesPerSecond int           // of the line, if it is slow
 	byKey          bool          // there is an index by key
 	down           bool
 	held           chan struct{} // settling waits until it is closed
 	lossy          int           // writes that succeed and are answered with an error
 	guarded        string        // a trigger lets nobody write this row
 	locked         map[string]bool
-	settles        int // calls that marked something
+	inert          map[string]bool // a trigger makes nothing of what is written to these
+	marksOnly      bool            // of marks, that is, and not of refusals
+	settles        int             // calls that marked something
 	reads          int
 	returned       int  // rows, by reads
 	gaps           bool // the snapshots of a read are taken at other times than its rows
 	trouble        simTrouble
+	bytesPerSecond int // of the line, if it is slow
 	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool

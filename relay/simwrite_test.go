@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -58,13 +59,45 @@ func (t *simTable) mark(ids []string) error {
 	}
 	t.settles++
 	t.end(t.start())
+	ids, inert := t.effective(ids)
 	for _, id := range ids {
 		t.rows[id].relayed = true
 		t.rows[id].relays++
 		t.rows[id].marked = time.Now()
 	}
 	t.close()
-	return t.lost()
+	return cmp.Or(t.lost(), noEffect(inert))
+}
+
+// effective tells the rows that can be written from those on which it would have no effect. The caller holds mu.
+func (t *simTable) effective(ids []string) (effective, inert []string) {
+	for _, id := range ids {
+		if r := t.rows[id]; t.inert[id] && !r.relayed && !r.failed {
+			inert = append(inert, id)
+		} else {
+			effective = append(effective, id)
+		}
+	}
+	return effective, inert
+}
+
+func noEffect(ids []string) error {
+	if len(ids) == 0 {
+		return nil
+	}
+	return &outbox.NoEffectError{Identities: ids}
+}
+
+// deaden lets writes of those open rows have no effect for which choose says so, and of no others.
+func (t *simTable) deaden(choose func(id string) bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.inert = map[string]bool{}
+	for _, r := range t.open {
+		if choose(r.id) {
+			t.inert[r.id] = true
+		}
+	}
 }
 
 func idsOf(rows []*outbox.Row) (ids []string) {
@@ -89,6 +122,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 			return nil, nil, errSimRejected
 		}
 	}
+	var inert []string
 	for _, x := range refusals {
 		r := t.rows[x.ID]
 		if t.locked[x.ID] {
@@ -96,6 +130,10 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 			continue
 		}
 		if r.relayed || r.failed || r.attempt != x.Attempt {
+			continue
+		}
+		if t.inert[x.ID] && !t.marksOnly {
+			inert = append(inert, x.ID)
 			continue
 		}
 		if t.keepsAttempts {
@@ -112,7 +150,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 	if err := t.answer(ctx, trouble, t.lost()); err != nil {
 		return nil, nil, err
 	}
-	return written, locked, nil
+	return written, locked, noEffect(inert)
 }
 
 // lock lets an application keep those rows locked for which choose says so, and no others.
