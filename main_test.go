@@ -2,11 +2,9 @@ package main
 
 import (
 	"bufio"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 )
@@ -51,7 +49,7 @@ func TestSignalStopsCleanly(t *testing.T) {
 	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, signal := range []os.Signal{syscall.SIGTERM, os.Interrupt, syscall.SIGHUP} {
+	for _, signal := range stopping() { // without SIGHUP where this test itself was started with nohup
 		cmd := start(t, binary)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

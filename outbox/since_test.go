@@ -18,6 +18,7 @@ func TestSince(t *testing.T) {
 			s.Exec(t, "create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at timestamptz"+extra+")")
 			table := open(t, s, Config{})
 			s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('a', 1, 't'), ('b', 2, 't'), ('c', 3, 't')")
+			awaitOlder(t, s)
 			ctx := t.Context()
 			running, err := s.Pool.Begin(ctx)
 			if err != nil {
@@ -57,12 +58,22 @@ func TestSince(t *testing.T) {
 			if page := read(t, table, Query{Recent: &from, Since: &first.Snapshot.Oldest}); ids(page) != want {
 				t.Errorf("then: %s, want %s", ids(page), want)
 			}
+			awaitOlder(t, s)
 			next := read(t, table, Query{Recent: &from})
 			if page := read(t, table, Query{Recent: &from, Since: &next.Snapshot.Oldest}); extra == "" && ids(page) != "" {
 				t.Errorf("when nothing is new: %s", ids(page))
 			}
 		})
 	}
+}
+
+// awaitOlder waits until all transactions of the server have ended that began before now, those of other tests too.
+func awaitOlder(t *testing.T, s *pgtest.Schema) {
+	t.Helper()
+	now := pgtest.Value[string](t, s, "select pg_current_xact_id()::text")
+	eventually(t, "older transactions have ended", func() bool {
+		return pgtest.Value[bool](t, s, "select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8", now)
+	})
 }
 
 // Who may not see which transaction wrote a row is given all.
