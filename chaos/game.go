@@ -213,6 +213,7 @@ func (g *game) replica(i int) error {
 	}, g.broker.Environment()...)
 	g.replicas[i] = &replica.Replica{Name: name, Binary: g.relay, Environment: append(environment, g.plan.Settings.Environment()...),
 		Log: filepath.Join(g.dir, strings.ReplaceAll(name, " ", "-")+".log"), StopTime: shutdown + overtime,
+		MayLeave: !g.clean,
 		Ended: func(how string) {
 			g.say("!", "%s %s", name, how)
 			g.mu.Lock()

@@ -39,10 +39,10 @@ func TestRefusalsAreTheHeadsAlone(t *testing.T) {
 		stop := s.start()
 		defer stop()
 		s.table.drained(t, 10*time.Minute)
-		// Each is also given to the broker behind the rows before it, which is not attempted.
-		for id, tries := range map[string]int{"k-0": 5, "k-1": 4 + 4, "k-2": 4 + 3 + 5} {
-			if r := s.table.row(id); s.Tries(id) != tries || r.failed != (id == "k-2") {
-				t.Errorf("%s: %d tries, want %d; failed %v", id, s.Tries(id), tries, r.failed)
+		// Each may also be given to the broker behind the rows before it, which is not attempted.
+		for id, tries := range map[string]struct{ least, most int }{"k-0": {5, 5}, "k-1": {4, 4 + 4}, "k-2": {5, 4 + 3 + 5}} {
+			if r := s.table.row(id); s.Tries(id) < tries.least || s.Tries(id) > tries.most || r.failed != (id == "k-2") {
+				t.Errorf("%s: %d tries, want %d to %d; failed %v", id, s.Tries(id), tries.least, tries.most, r.failed)
 			}
 		}
 	})

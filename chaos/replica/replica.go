@@ -23,6 +23,7 @@ type Replica struct {
 	Environment []string
 	Log         string        // path of the file to which all its processes write
 	StopTime    time.Duration // in which a process must end after SIGTERM
+	MayLeave    bool          // rows unsettled at a stop, since a fault may have taken their answers
 	// Ended is called when a process ends that nobody told to.
 	Ended func(how string)
 
@@ -113,6 +114,9 @@ func (r *Replica) Kill() {
 	}
 }
 
+// unsettled is the status of a relay that had to leave rows which it will publish again.
+const unsettled = 3
+
 // Stop asks the process to end and waits for it. One that does not end in time, or not well, is reported to Ended.
 func (r *Replica) Stop() {
 	p := r.tell()
@@ -122,7 +126,7 @@ func (r *Replica) Stop() {
 	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
 	select {
 	case <-p.exited:
-		if code := p.cmd.ProcessState.ExitCode(); code != 0 {
+		if code := p.cmd.ProcessState.ExitCode(); code != 0 && (code != unsettled || !r.MayLeave) {
 			r.Ended(fmt.Sprintf("ended with status %d after SIGTERM", code))
 		}
 	case <-time.After(r.StopTime):
