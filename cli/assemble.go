@@ -12,6 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/doctor"
 	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay"
 	"github.com/outbox-relay/outbox-relay/sql"
 	"github.com/outbox-relay/outbox-relay/telemetry"
@@ -104,10 +105,11 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 			}
 			d.Exchange, settings.Outbox.Extra = &exchange, extra
 		}
-		if d.Publisher, err = newPublisher(configured, out, logger, certificates); err != nil {
+		d.Reopen = func() (publisher.Publisher, error) { return newPublisher(configured, out, logger, certificates) }
+		if d.Publisher, err = d.Reopen(); err != nil {
 			return a, err
 		}
-		a.closers = append(a.closers, d.Publisher.Close)
+		a.closers = append(a.closers, d.Close)
 		settings.Destinations = append(settings.Destinations, d)
 	}
 	a.config = settings

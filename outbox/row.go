@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -96,7 +97,7 @@ func (t *Table) altered(fields []pgconn.FieldDescription) bool {
 }
 
 // decode fills row from the values of one result row, which it copies. most are the bytes that a row was to take: what takes more
-// comes without its contents.
+// comes without its contents. A panic is an error of this row: what tells where it is and whether it has changed comes first.
 func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	m := t.mapping
 	row.Position.id = a.text(values[atID])
@@ -108,20 +109,28 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	row.Position.Ordinal = ordinal(values[atOrder])
 	row.Position.rank = a.text(values[atRank])
+	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
+	row.Shard = int(ordinal(values[atShard]))
+	copy(row.place[:], values[atPlace])
+	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
 	message := &row.Message
+	message.Topic = a.text(values[atTopic])
+	if values[atKey] != nil && !cut(values[atKey], most) {
+		message.Key = a.bytes(values[atKey])
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			row.refuse(publisher.PermanentError("panic", "the row cannot be made into a message: %w", panics.Caught(value)))
+		}
+	}()
 	message.ID = t.idText(values[atID], a)
 	message.Source = t.source
-	message.Topic = a.text(values[atTopic])
 	if values[atTopic] == nil {
 		row.Invalid = errNullTopic
 	}
 	if values[atID] == nil {
 		row.Invalid = errNullID
 	}
-	if values[atKey] != nil && !cut(values[atKey], most) {
-		message.Key = a.bytes(values[atKey])
-	}
-	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
 	if v := values[atInserted]; v != nil {
 		message.Inserted = timeOf(v)
 		row.Due = message.Inserted
@@ -136,9 +145,6 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		row.Retried = true
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
-	row.Shard = int(ordinal(values[atShard]))
-	copy(row.place[:], values[atPlace])
-	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
 	if row.size = t.missing(values, most); row.size > 0 {
 		row.Extra = make([]string, len(m.extra))
 		if row.Invalid != nil {

@@ -1,8 +1,10 @@
 package relay
 
 import (
+	"errors"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
@@ -75,13 +77,10 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
 	if d.overtakes(r, reread, now) {
 		return waits
 	}
-	if shape := r.destination.Profile; shape != nil && r.Invalid == nil {
-		r.Invalid = shape(&r.Message, r.attempt)
+	r.destination.render(r.Row, r.attempt, d.single())
+	if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
+		r.destination.panicked(d.logger, "the row fails that was being made into a message", caught)
 	}
-	if err := r.destination.address(r.Row); err != nil {
-		r.Invalid = err
-	}
-	r.destination.identify(&r.Message, d.single())
 	if b != nil && b.blamed == r.ID() {
 		r.unknown = b.unknown
 		if !d.keepAttempts {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -13,9 +14,11 @@ import (
 type Destination struct {
 	Name      string
 	Publisher publisher.Publisher
-	Topics    []string  // patterns of the rows' topics, see takesTopic; none takes every row
-	Topic     Template  // of the topic on the broker
-	Exchange  *Template // of the AMQP exchange; nil leaves it to the publisher
+	// Reopen makes another publisher, for after a panic in the last one. Without it that stays in use.
+	Reopen   func() (publisher.Publisher, error)
+	Topics   []string  // patterns of the rows' topics, see takesTopic; none takes every row
+	Topic    Template  // of the topic on the broker
+	Exchange *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
 	// the row's own topic, and the number of the coming try.
 	Profile func(m *publisher.Message, attempt int64) error
@@ -27,6 +30,7 @@ type Destination struct {
 	PublishTimeout time.Duration
 	BlockFailed    bool // a row that failed blocks its key until it is retried or discarded
 
+	client     client
 	complaint  complaint
 	duplicated map[string]struct{} // streams whose unexpected duplicates were told; only the dispatch touches it
 }
@@ -112,6 +116,23 @@ func (t *Template) flush(fixed *strings.Builder) {
 // Fixed reports whether the template gives the same text for every row.
 func (t Template) Fixed() bool {
 	return len(t.parts) == 1 && t.parts[0].column == literal
+}
+
+// render gives a row's message the form that it has on the broker. What a profile or a template makes of a row is that row's alone:
+// a panic makes it invalid.
+func (d *Destination) render(row *outbox.Row, attempt int64, single bool) {
+	defer func() {
+		if value := recover(); value != nil {
+			row.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", panics.Caught(value))
+		}
+	}()
+	if d.Profile != nil && row.Invalid == nil {
+		row.Invalid = d.Profile(&row.Message, attempt)
+	}
+	if err := d.address(row); err != nil && row.Invalid == nil {
+		row.Invalid = err
+	}
+	d.identify(&row.Message, single)
 }
 
 // address writes into a row's message where it goes on the broker.

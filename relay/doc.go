@@ -107,6 +107,9 @@ The parts, each in a file of its own:
   - The outcome of a publish is unknown: the same messages go first when the broker is back. A row that
     leaves the outcome unknown again and again is tried alone; if others are accepted meanwhile, it is the
     culprit, and it is refused.
+  - A panic: while a row is made into a message it is that row's error, and the row fails. In a publisher the outcome of what it was given
+    is unknown, as above, and another publisher takes its place, so that the row that does it is found and refused (client). What
+    panics in a goroutine of a publisher's own still ends the process.
   - A broker takes a row for a message that it holds already, by its id: after a publish without an answer, and for rows that the last
     owner may have sent, that is an acceptance. Of any other row it means that two rows have the same id, and one is lost: it
     is marked, counted and told (duplicate).

@@ -97,7 +97,7 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 	for _, to := range l.dispatch.destinations {
 		var lanes []chan []*row
 		for i := range l.workers {
-			w := &worker{destination: to, index: i, trusted: l.ownership.Trusted, tracer: l.tracer}
+			w := &worker{destination: to, index: i, trusted: l.ownership.Trusted, tracer: l.tracer, logger: l.logger}
 			batches := make(chan []*row)
 			group.Go(func() { w.run(work, batches, l.answers) })
 			lanes = append(lanes, batches)

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -30,7 +31,7 @@ var errNotProbed = errors.New("not reached yet")
 func (p *probe) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		limited, cancel := context.WithTimeout(ctx, probeTimeout)
-		err := p.destination.Publisher.Ping(limited)
+		err := p.ping(limited)
 		cancel()
 		if ctx.Err() != nil {
 			return
@@ -45,6 +46,23 @@ func (p *probe) run(ctx context.Context) {
 		case <-time.After(wait):
 		}
 	}
+}
+
+// ping asks the broker once. After a panic nothing is known of the broker; the publisher stays in use, since it would be worse to end
+// what is under way in it.
+func (p *probe) ping(ctx context.Context) (err error) {
+	broker, err := p.destination.open()
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			caught := panics.Caught(value)
+			p.destination.panicked(p.logger, "the destination seems to be out of reach", caught)
+			err = publisher.UnavailableError(publisher.ScopeDestination, "panic", "the publisher cannot tell whether the broker can be reached: %w", caught)
+		}
+	}()
+	return broker.Ping(ctx)
 }
 
 func (p *probe) set(err error) {

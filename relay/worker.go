@@ -2,6 +2,8 @@ package relay
 
 import (
 	"context"
+	"log/slog"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -9,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -19,6 +22,7 @@ type worker struct {
 	index       int
 	trusted     func() time.Time // nothing is written to the broker after this time
 	tracer      trace.Tracer
+	logger      *slog.Logger
 	messages    []publisher.Message
 }
 
@@ -57,16 +61,36 @@ func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []erro
 	for _, r := range rows {
 		w.messages = append(w.messages, r.Message)
 	}
+	errs := w.handOver(ctx)
+	clear(w.messages) // the rows' bytes are theirs
+	return errs
+}
+
+// handOver publishes the messages. A panic says nothing of what became of them.
+func (w *worker) handOver(ctx context.Context) (errs []error) {
+	every := func(err error) []error { return slices.Repeat([]error{err}, len(w.messages)) }
+	broker, err := w.destination.open()
+	if err != nil {
+		return every(err)
+	}
+	defer func() {
+		if value := recover(); value != nil {
+			caught := panics.Caught(value)
+			w.destination.panicked(w.logger, "the publisher is opened again, and what it was given is published again", caught)
+			w.destination.giveUp(broker)
+			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
+			w.messages = nil // it may still look at them
+		}
+	}()
 	ctx, span := w.span(ctx)
-	errs := w.destination.Publisher.Publish(ctx, w.messages)
+	defer span.End()
+	errs = broker.Publish(ctx, w.messages)
 	for _, err := range errs {
 		if publisher.ClassOf(err) != publisher.Accepted {
 			span.SetStatus(codes.Error, publisher.ShortOf(err))
 			break
 		}
 	}
-	span.End()
-	clear(w.messages) // the rows' bytes are theirs
 	return errs
 }
 

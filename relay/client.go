@@ -1,0 +1,97 @@
+package relay
+
+import (
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/panics"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// client is what of a destination changes after a panic in its publisher: nobody knows what state that left, so another one takes
+// its place.
+type client struct {
+	mu     sync.Mutex
+	fresh  publisher.Publisher // in place of Destination.Publisher, nil for that one
+	lost   bool                // the one in use has been given up, and no other is open yet
+	closed bool
+	panics panics.Places
+}
+
+// closeTimeout is how long a publisher that has panicked may take to close. It may never end: what it has locked stays so.
+const closeTimeout = 2 * time.Second
+
+// open returns the publisher to use now, and opens one if the last was given up.
+func (d *Destination) open() (publisher.Publisher, error) {
+	c := &d.client
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	switch {
+	case !c.lost:
+		return c.inUse(d), nil
+	case c.closed:
+		return nil, publisher.ErrClosed
+	}
+	fresh, err := d.Reopen()
+	if err != nil {
+		return nil, publisher.UnavailableError(publisher.ScopeDestination, "publisher not opened", "open the publisher after a panic: %w", err)
+	}
+	c.fresh, c.lost = fresh, false
+	return fresh, nil
+}
+
+// inUse returns the publisher that was opened last. The caller holds mu.
+func (c *client) inUse(d *Destination) publisher.Publisher {
+	if c.fresh == nil {
+		return d.Publisher
+	}
+	return c.fresh
+}
+
+// giveUp closes a publisher that has panicked, unless somebody has done so. Another one is opened when it is needed.
+func (d *Destination) giveUp(broken publisher.Publisher) {
+	c := &d.client
+	c.mu.Lock()
+	ours := d.Reopen != nil && !c.lost && !c.closed && c.inUse(d) == broken
+	c.lost = c.lost || ours
+	c.mu.Unlock()
+	if !ours {
+		return
+	}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		defer func() { _ = recover() }() // it is broken
+		_ = broken.Close()               // and what it says at its end is of no use
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTimeout):
+	}
+}
+
+// panicked tells of a panic that was caught, once for each place.
+func (d *Destination) panicked(logger *slog.Logger, consequence string, caught *panics.Error) {
+	if d.client.panics.First(caught) {
+		logger.Error("panic: please report it, with the stack", "destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
+	}
+}
+
+// Close closes the publisher that is in use. Nothing is published to the destination afterwards.
+func (d *Destination) Close() error {
+	c := &d.client
+	c.mu.Lock()
+	open := !c.lost && !c.closed
+	c.closed = true
+	last := c.inUse(d)
+	c.mu.Unlock()
+	if !open {
+		return nil
+	}
+	if err := last.Close(); err != nil {
+		return fmt.Errorf("close publisher of destination %s: %w", d.Name, err)
+	}
+	return nil
+}

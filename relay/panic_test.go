@@ -1,0 +1,259 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// A profile that panics fails the rows for which it does, one or many, and no others.
+func TestProfilePanics(t *testing.T) {
+	for _, test := range []struct{ rows, every int }{{200, 200}, {10_000, 100}, {300, 1}} {
+		t.Run(fmt.Sprintf("each %dth of %d", test.every, test.rows), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				var log publishertest.Log
+				s.log, s.limits = &log, Limits{Batch: 1000, Rows: 4000, Bytes: 8 << 20}
+				s.fill(test.rows/10, 10, "t")
+				var bad []string
+				for i := 0; i < test.rows; i += test.every {
+					bad = append(bad, fmt.Sprintf("k%d-%d", i%(test.rows/10), i/(test.rows/10)))
+				}
+				slices.Sort(bad)
+				s.destinations[0].Profile = func(m *publisher.Message, _ int64) error {
+					if _, found := slices.BinarySearch(bad, m.ID); found {
+						m.Payload = m.Payload[:len(m.Payload):0]
+					}
+					return nil
+				}
+				stop := s.start()
+				s.table.drained(t, time.Minute)
+				stop()
+				if failed := s.table.failedRows(); !slices.Equal(failed, bad) {
+					t.Errorf("%d rows failed, want %d: %.200q", len(failed), len(bad), failed)
+				}
+				if got := len(s.All()); got != test.rows-len(bad) {
+					t.Errorf("%d rows delivered, want %d", got, test.rows-len(bad))
+				}
+				checkOrder(t, s.All())
+				if r := s.table.row(bad[0]); r.attempt != 2 || s.Tries(bad[0]) > 0 || !strings.Contains(r.lastError, "relay/panic_test.go:") {
+					t.Errorf("%+v after %d tries", r, s.Tries(bad[0]))
+				}
+				if told := log.String(); strings.Count(told, "level=ERROR") != 1 || !strings.Contains(told, ".TestProfilePanics") {
+					t.Errorf("the log says\n%.3000s", told)
+				}
+			})
+		})
+	}
+}
+
+// panicking is the publisher of a destination that panics, after it has published what comes before, when it sees certain messages.
+// Those who closed it and opened another are counted.
+type panicking struct {
+	mu      sync.Mutex
+	broker  *publishertest.Broker
+	on      func(m *publisher.Message) bool
+	refuses int // so often no other can be opened
+	opened  int
+	open    int
+}
+
+func (p *panicking) reopen() (publisher.Publisher, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.opened > 0 && p.refuses > 0 {
+		p.refuses--
+		return nil, errors.New("not now")
+	}
+	p.opened++
+	p.open++
+	return &panickingPublisher{Publisher: p.broker.Publisher(), client: p}, nil
+}
+
+func (p *panicking) set(t *testing.T, d *Destination) {
+	d.Reopen = p.reopen
+	var err error
+	if d.Publisher, err = p.reopen(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+type panickingPublisher struct {
+	publisher.Publisher
+	client *panicking
+	broken bool
+}
+
+func (p *panickingPublisher) Publish(ctx context.Context, messages []publisher.Message) []error {
+	p.client.mu.Lock()
+	on, broken := p.client.on, p.broken
+	at := slices.IndexFunc(messages, func(m publisher.Message) bool { return on != nil && on(&m) })
+	p.broken = broken || at >= 0
+	p.client.mu.Unlock()
+	if broken || at >= 0 {
+		p.Publisher.Publish(ctx, messages[:max(at, 0)])
+		panic("out of sense")
+	}
+	return p.Publisher.Publish(ctx, messages)
+}
+
+func (p *panickingPublisher) Close() error {
+	p.client.mu.Lock()
+	p.client.open--
+	p.client.mu.Unlock()
+	if err := p.Publisher.Close(); err != nil {
+		return err
+	}
+	if p.broken {
+		panic("and even now")
+	}
+	return nil
+}
+
+// A publisher that panics when it sees one of many messages is opened again each time, until it is known which one that is. That row
+// fails, and all others are delivered in order.
+func TestPublisherPanicsOnOneMessage(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		var log publishertest.Log
+		s.log = &log
+		n := s.fill(20, 20, "t")
+		p := panicking{broker: s.Broker, on: func(m *publisher.Message) bool { return m.ID == "k3-3" }}
+		p.set(t, s.destinations[0])
+		stop := s.start()
+		for i := 0; !s.table.row("k3-3").failed && i < 600; i++ { // other rows show that it is not the broker
+			s.table.insert(int64(1000+i), "other"+strconv.Itoa(i), "", "t")
+			n++
+			time.Sleep(time.Second)
+		}
+		s.table.drained(t, time.Second)
+		stop()
+		if failed := s.table.failedRows(); !slices.Equal(failed, []string{"k3-3"}) || !strings.Contains(s.table.row("k3-3").lastError, "relay/panic_test.go:") {
+			t.Errorf("failed: %q, %s", failed, s.table.row("k3-3").lastError)
+		}
+		if first, duplicates := firsts(s.All()); len(first) != n-1 || duplicates > s.limits.Rows {
+			t.Errorf("%d of %d rows delivered, %d duplicates", len(first), n-1, duplicates)
+		}
+		checkOrder(t, s.All())
+		for _, id := range []string{"k1-1", "k3-2", "k3-4"} {
+			if r := s.table.row(id); r.attempt != 1 || r.failed {
+				t.Errorf("%s: %+v", id, r)
+			}
+		}
+		if overlaps := s.Overlaps(); len(overlaps) > 0 {
+			t.Errorf("keys in two calls at once: %q", overlaps)
+		}
+		if p.opened < aloneAfter || p.open != 1 {
+			t.Errorf("%d publishers were opened, %d are open", p.opened, p.open)
+		}
+		if told := log.String(); strings.Count(told, "the publisher is opened again") != 1 || !strings.Contains(told, "panickingPublisher") {
+			t.Errorf("the log says\n%.3000s", told)
+		}
+		if err := s.destinations[0].Close(); p.open != 0 || err != nil {
+			t.Errorf("%d publishers are open after all are closed: %v", p.open, err)
+		}
+	})
+}
+
+// A publisher that panics whatever it sees holds its destination and costs the rows nothing, also while no other can be opened.
+func TestPublisherAlwaysPanics(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		var log publishertest.Log
+		s.log = &log
+		n := s.fill(20, 20, "t")
+		p := panicking{broker: s.Broker, refuses: 5, on: func(*publisher.Message) bool { return true }}
+		p.set(t, s.destinations[0])
+		defer s.start()()
+		time.Sleep(5 * time.Minute)
+		synctest.Wait()
+		if down := s.loop.metrics.snapshot().down[s.destinations[0]]; down == nil {
+			t.Error("the destination is not held")
+		}
+		p.mu.Lock()
+		p.on = nil
+		if p.opened < 2 || p.open > 1 {
+			t.Errorf("%d publishers were opened, %d are open", p.opened, p.open)
+		}
+		p.mu.Unlock()
+		s.table.drained(t, 2*time.Minute)
+		for _, id := range []string{"k0-0", "k19-19"} {
+			if r := s.table.row(id); r.attempt != 1 || !r.relayed || r.lastError != "" {
+				t.Errorf("%s: %+v", id, r)
+			}
+		}
+		if got := len(s.All()); got != n {
+			t.Errorf("%d deliveries of %d rows", got, n)
+		}
+		checkOrder(t, s.All())
+		if told := log.String(); strings.Count(told, "level=ERROR") != 1 || strings.Count(told, "\n") > 10 {
+			t.Errorf("the log says\n%.3000s", told)
+		}
+	})
+}
+
+// speechless panics when it is asked.
+type speechless struct {
+	publisher.Publisher
+	panics atomic.Bool
+}
+
+func (s *speechless) Ping(context.Context) error {
+	if s.panics.Load() {
+		panic("no words")
+	}
+	return nil
+}
+
+// A panic in a ping is an outage, which ends.
+func TestPingPanics(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log publishertest.Log
+		broker := &speechless{}
+		broker.panics.Store(true)
+		p := &probe{destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {}, err: errNotProbed}
+		ctx, cancel := context.WithCancel(t.Context())
+		go p.run(ctx)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if err := p.state(); err == nil || !strings.Contains(err.Error(), "no words") {
+			t.Errorf("the broker is thought to be %v", err)
+		}
+		broker.panics.Store(false)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		if err := p.state(); err != nil {
+			t.Error(err)
+		}
+		cancel()
+		synctest.Wait()
+		if told := log.String(); strings.Count(told, "level=ERROR") != 1 || strings.Count(told, "\n") != 3 {
+			t.Errorf("the log says\n%s", told)
+		}
+	})
+}
+
+// What was wrong with a row when it was read is what its last_error says, whatever the template makes of what is left of it.
+func TestFirstErrorOfARowStays(t *testing.T) {
+	t.Parallel()
+	template, _, err := ParseTemplate("{tenant}.{topic}", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tooLarge := publisher.PermanentError("row too large", "too large")
+	row := outbox.Row{Message: publisher.Message{Topic: "t"}, Extra: []string{""}, Nulls: 1, Invalid: tooLarge}
+	d := Destination{Topic: template, Profile: func(*publisher.Message, int64) error { return errors.New("not a document") }}
+	if d.render(&row, 1, true); !errors.Is(row.Invalid, tooLarge) {
+		t.Errorf("the row is told to be %v", row.Invalid)
+	}
+}
