@@ -109,6 +109,9 @@ func TestSidecarInApplicationChart(t *testing.T) {
 	if relay.StartupProbe == nil {
 		t.Error("without a startup probe the application does not wait for the relay's process")
 	}
+	for _, own := range pod.Containers {
+		checkRestricted(t, own.SecurityContext)
+	}
 }
 
 // A sidecar without files has no volume, and one under an alias is rendered from its own values.
@@ -168,6 +171,9 @@ func TestRefusedValues(t *testing.T) {
 	for name, test := range map[string]struct{ set, want string }{ // set comes on top of minimal-values.yaml
 		"in settings and files": {"settings.OUTBOX_DATABASE_URL=x", "is both in files and in settings"},
 		"address as setting":    {"settings.OUTBOX_HTTP_ADDR=:1", "http.port"},
+		"address in env":        {"env[0].name=OUTBOX_HTTP_ADDR,env[0].value=:1", "http.port"},
+		"address's file in env": {"env[0].name=OUTBOX_HTTP_ADDR_FILE,env[0].value=/x", "http.port"},
+		"address as file":       {"files.OUTBOX_HTTP_ADDR.key=x,files.OUTBOX_HTTP_ADDR.secret=y", "http.port"},
 		"unknown value":         {"replica=3", "replica"},
 		"unknown mode":          {"mode=daemonset", "mode"},
 		"misspelt setting":      {"settings.outbox_table=x", "outbox_table"},
@@ -175,12 +181,31 @@ func TestRefusedValues(t *testing.T) {
 		"file named by _FILE":   {"files.OUTBOX_TLS_CA_FILE.key=x,files.OUTBOX_TLS_CA_FILE.secret=y", "OUTBOX_TLS_CA_FILE"},
 		"digest cut short":      {"image.digest=sha256:12", "digest"},
 		"privileged port":       {"http.port=80", "port"},
+		"two monitors":          {"podMonitor.enabled=true,serviceMonitor.enabled=true", "enable one of them"},
 		"monitor of no pods":    {"mode=sidecar,podMonitor.enabled=true", "podMonitor.selector is missing"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			wantRefused(t, test.want, "--values", "outbox-relay/ci/minimal-values.yaml", "--set", test.set)
 		})
+	}
+}
+
+// What is printed after an installation counts the replicas, which share the rows.
+func TestNotes(t *testing.T) {
+	t.Parallel()
+	for replicas, want := range map[string]string{
+		"1": "One relay is being deployed, and relays all rows.",
+		"2": "2 relays are being deployed, which share the rows.",
+	} {
+		printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml", "--set", "replicas="+replicas)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, notes, _ := strings.Cut(printed, "NOTES:\n")
+		if !strings.HasPrefix(notes, want) {
+			t.Errorf("%s: %q, want it to begin with %q", replicas, notes, want)
+		}
 	}
 }
 

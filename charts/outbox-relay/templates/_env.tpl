@@ -37,14 +37,16 @@ last one wins and keeps the first one's place: a server-side apply refuses an en
 {{- if not (kindIs "invalid" $value) -}}{{- $_ := set $given $name true -}}{{- end -}}
 {{- end -}}
 {{- range .Values.env -}}{{- $_ := set $given .name true -}}{{- end -}}
-{{- if hasKey .Values.settings "OUTBOX_HTTP_ADDR" -}}
-{{- fail "outbox-relay: set http.port instead of settings.OUTBOX_HTTP_ADDR, the probes need it" -}}
-{{- end -}}
 {{- range $name, $source := .Values.files -}}
 {{- if hasKey $given $name -}}
 {{- fail (printf "outbox-relay: %s is both in files and in settings or env, the relay takes only one of them" $name) -}}
 {{- end -}}
 {{- $_ := set $given $name true -}}
+{{- end -}}
+{{- range list "OUTBOX_HTTP_ADDR" "OUTBOX_HTTP_ADDR_FILE" -}}
+{{- if hasKey $given . -}}
+{{- fail (printf "outbox-relay: set http.port instead of %s, the probes need it" .) -}}
+{{- end -}}
 {{- end -}}
 {{- range list "OUTBOX_DATABASE_URL" "OUTBOX_PUBLISH_URL" -}}
 {{- $destinations := and (eq . "OUTBOX_PUBLISH_URL") (hasKey $given "OUTBOX_DESTINATIONS") -}}
