@@ -11,6 +11,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/health"
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
 func runCommand() *cobra.Command {
@@ -72,6 +73,9 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 func checks(a *assembly) []health.Check {
 	var all []health.Check
 	for _, check := range a.Ready() {
+		if check.Err != nil {
+			check.Err = errors.New(errtext.Line(check.Err))
+		}
 		all = append(all, health.Check(check))
 	}
 	return all

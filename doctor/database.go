@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -157,7 +158,7 @@ func transactions(ctx context.Context, conn *pgx.Conn) []publisher.Finding {
 	var open, behind, prepared, slots int64
 	err := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec).Scan(&open, &behind, &prepared, &slots)
 	if err != nil {
-		return []publisher.Finding{warning(check, "", "look at the server's log for the same message", "cannot be examined: %s", oneLine(err))}
+		return []publisher.Finding{warning(check, "", "look at the server's log for the same message", "cannot be examined: %s", errtext.Line(err))}
 	}
 	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
 	var found []publisher.Finding

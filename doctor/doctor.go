@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay"
@@ -93,7 +94,7 @@ func examine(ctx context.Context, p publisher.Publisher, addresses []publisher.A
 		return e.Examine(ctx, addresses)
 	}
 	if err := p.Ping(ctx); err != nil {
-		return []publisher.Finding{failure("reach", "", "correct what the message says; the URL is in OUTBOX_PUBLISH_URL", "%s", oneLine(err))}
+		return []publisher.Finding{failure("reach", "", "correct what the message says; the URL is in OUTBOX_PUBLISH_URL", "%s", errtext.Line(err))}
 	}
 	return []publisher.Finding{ok("reach", "", "takes messages")}
 }

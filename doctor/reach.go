@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -32,7 +33,7 @@ func unreachable(variable string, err error) publisher.Finding {
 	case errors.As(err, &network):
 		remedy = "start the server, or correct host and port in " + variable + "; check firewalls and network policies"
 	}
-	return failure(check, variable, remedy, "%s", oneLine(err))
+	return failure(check, variable, remedy, "%s", errtext.Line(err))
 }
 
 // refused tells from PostgreSQL's error code (its manual, appendix A) what is wrong.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -104,17 +103,4 @@ func warning(check, subject, remedy, format string, args ...any) publisher.Findi
 
 func failure(check, subject, remedy, format string, args ...any) publisher.Finding {
 	return publisher.Finding{Severity: publisher.SeverityError, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
-}
-
-// oneLine returns an error's text on one line. Several attempts at a connection, with and without TLS or
-// to several addresses, are several lines, often the same.
-func oneLine(err error) string {
-	var lines []string
-	for line := range strings.Lines(err.Error()) {
-		if line = strings.TrimSpace(line); line != "" && !slices.Contains(lines, line) {
-			lines = append(lines, line)
-		}
-	}
-	text := strings.Join(lines, "; ")
-	return strings.ReplaceAll(text, ":; ", ": ")
 }

@@ -56,11 +56,3 @@ func TestCount(t *testing.T) {
 		t.Errorf("%d errors, %d warnings, %d ok", e, w, fine)
 	}
 }
-
-func TestOneLine(t *testing.T) {
-	t.Parallel()
-	err := errors.New("failed to connect to `user=u`:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused\n\t[::1]:1: refused")
-	if got, want := oneLine(err), "failed to connect to `user=u`: 127.0.0.1:1: refused; [::1]:1: refused"; got != want {
-		t.Errorf("got %q", got)
-	}
-}

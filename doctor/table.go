@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -58,7 +59,7 @@ func unreadable(check string, err error) publisher.Finding {
 	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
 		return failure(check, "", setup.Remedy, "%s", setup.Problem)
 	}
-	return failure(check, "", "look at the server's log for the same message", "%s", oneLine(err))
+	return failure(check, "", "look at the server's log for the same message", "%s", errtext.Line(err))
 }
 
 // backlog looks at the rows that wait and those that have failed.

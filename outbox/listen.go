@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -83,7 +84,7 @@ func (l *Listener) Run(ctx context.Context) {
 		if time.Since(started) > listenCheck {
 			n = 0
 		}
-		if text := err.Error(); text != last {
+		if text := errtext.Line(err); text != last {
 			l.Logger.Warn("not listening, polling goes on", "error", err)
 			last = text
 		}

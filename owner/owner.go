@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
 // Owner takes part in the ownership of one outbox. Its exported fields are its configuration.
@@ -169,7 +171,7 @@ func (o *Owner) Run(ctx context.Context) {
 		if time.Since(started) > o.TTL {
 			attempt, last = 0, ""
 		}
-		if text := err.Error(); text != last {
+		if text := errtext.Line(err); text != last {
 			o.Logger.Warn("nothing is owned", "error", err)
 			last = text
 		}

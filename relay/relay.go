@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -183,7 +184,7 @@ func (r *Relay) found(table *outbox.Table, err error) {
 		r.config.Logger.Info("found the outbox", append([]any{"table", table.Name()}, table.Describe()...)...)
 		r.tellLacks(table.Lacks())
 		r.database.read(nil)
-	case before == nil || before.Error() != err.Error():
+	case before == nil || errtext.Line(before) != errtext.Line(err):
 		r.config.Logger.Warn("the outbox cannot be used yet", "error", err)
 	}
 }

@@ -1,0 +1,73 @@
+package errtext
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestLine(t *testing.T) {
+	t.Parallel()
+	reset := func(port int) error {
+		return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")}
+	}
+	for _, c := range []struct {
+		err  error
+		want string
+	}{
+		{io.EOF, "EOF"},
+		{errors.New("failed to connect to `user=u`:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused\n\t[::1]:1: refused"),
+			"failed to connect to `user=u`: 127.0.0.1:1: refused; [::1]:1: refused"},
+		{fmt.Errorf("connect:\n%w", errors.Join(reset(40001), reset(40002))), "connect: read tcp :5432: reset"},
+		{&net.DNSError{Name: "db", Server: "10.0.0.10:53", Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", IsTimeout: true},
+			"lookup db on 10.0.0.10:53: timeout"},
+		{&net.DNSError{Name: "db", Err: "no such host", IsNotFound: true}, "lookup db: no such host"},
+	} {
+		if got := Line(c.err); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+}
+
+// A proxy without a server behind it takes a connection and ends it at once. The library tries with and without TLS, over new ports
+// each time.
+func TestLineOfConnectionsThatAreReset(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = conn.Read(make([]byte, 4))
+			_ = conn.(*net.TCPConn).SetLinger(0)
+			conn.Close()
+		}
+	}()
+	texts := map[string]bool{}
+	for range 5 {
+		_, err := pgx.Connect(context.WithoutCancel(t.Context()), "postgres://u@"+listener.Addr().String()+"/db")
+		if err == nil {
+			t.Fatal("connected")
+		}
+		line := Line(fmt.Errorf("connect to database: %w", err))
+		if strings.Contains(line, "\n") {
+			t.Errorf("several lines: %s", line)
+		}
+		texts[line] = true
+	}
+	if len(texts) != 1 {
+		t.Errorf("texts differ: %v", texts)
+	}
+}
