@@ -67,10 +67,10 @@ func (b bounds) value(c *column) string {
 	case !isJSON(c):
 		return fmt.Sprintf("case when octet_length(%[1]s) <= %[2]s then %[1]s end", asText(c), b.most)
 	case b.whole: // it is written as text once
-		return fmt.Sprintf("(select case when octet_length(v) > %s then '' else v end from (select %s::text as v offset 0) written)", b.most, name)
+		return fmt.Sprintf("(select case when octet_length(v) > %s then '' else v end from (select %s as v offset 0) written)", b.most, written(c))
 	case c.oid == oidJSONB:
-		return fmt.Sprintf("case when pg_column_size(%[1]s) <= least(%[2]s, %[3]d) and pg_column_compression(%[1]s) is null then %[1]s::text when %[1]s is not null then '' end",
-			name, b.most, mostJSONB)
+		return fmt.Sprintf("case when pg_column_size(%[1]s) <= least(%[2]s, %[3]d) and pg_column_compression(%[1]s) is null then %[4]s when %[1]s is not null then '' end",
+			name, b.most, mostJSONB, written(c))
 	default:
 		return fmt.Sprintf("case when pg_column_size(%[1]s) <= %[2]s and (pg_column_compression(%[1]s) is null or pg_column_size(%[1]s) <= %[2]s / %[3]d) then %[1]s end",
 			name, b.most, compressed)
@@ -130,7 +130,14 @@ func isJSON(c *column) bool { return c.oid == oidJSON || c.oid == oidJSONB }
 // asText is the column as a type of which PostgreSQL tells the length.
 func asText(c *column) string {
 	if c.oid == oidXML {
-		return sql.Quote(c.name) + "::text"
+		return written(c)
 	}
 	return sql.Quote(c.name)
+}
+
+// written is JSON or XML as text. The functions are those of the column's type: when it has got another, which would be written
+// differently, the statement fails, and the table is opened again. A cast to text would take any type.
+func written(c *column) string {
+	function := map[uint32]string{oidJSON: "json_out", oidJSONB: "jsonb_out", oidXML: "xml_out"}[c.oid]
+	return function + "(" + sql.Quote(c.name) + ")::text"
 }

@@ -90,6 +90,9 @@ func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing m
 	p.send(ctx)
 	p.line()
 	result := p.next()
+	if result != nil && t.altered(result.FieldDescriptions(), true) {
+		return fmt.Errorf("read large rows: %w", errors.Join(errAltered, p.results.Close()))
+	}
 	for result != nil && result.NextRow() {
 		var row Row
 		t.decode(&row, result.Values(), t.maxRow, &arena{})

@@ -104,7 +104,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 			return Page{}, fmt.Errorf("find the last pending row: %w", p.failed(errors.Join(err, p.results.Close())))
 		}
 	}
-	if result != nil && t.altered(result.FieldDescriptions()) {
+	if result != nil && t.altered(result.FieldDescriptions(), false) {
 		return Page{}, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
 	}
 	var a arena

@@ -1,0 +1,63 @@
+package outbox
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// When a column has got another type its values are not taken for those of the old one: the rows are read when the table has been
+// opened again, small ones and large ones.
+func TestColumnOfAnotherType(t *testing.T) {
+	t.Parallel()
+	types := map[string]string{"jsonb": "%s::text::jsonb", "json": "%s::text::json", "xml": "%s::text::xml", "text": "%s::text", "bytea": "convert_to(%s::text, 'UTF8')"}
+	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
+		for from := range types {
+			for to := range types {
+				if from == to || from == "bytea" || (from == "xml") != (to == "xml") && to != "text" && to != "bytea" {
+					continue
+				}
+				for _, altered := range []string{"payload", "headers"} {
+					if altered == "headers" && from != "json" && from != "jsonb" {
+						continue
+					}
+					t.Run(fmt.Sprintf("%s, %s to %s, %v", altered, from, to, mode), func(t *testing.T) {
+						t.Parallel()
+						s := pgtest.New(t)
+						payload, headers, document := from, "json", `{"h": "%s"}`
+						switch {
+						case altered == "headers":
+							payload, headers = "text", from
+						case from == "xml":
+							document = "<a>%s</a>"
+						}
+						s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null default 't', payload `+payload+`, headers `+headers+`, relayed_at timestamptz)`)
+						for id, size := range []int{1, mostInPage * 2} {
+							s.Exec(t, `insert into outbox_messages (id, payload, headers) values ($1, $2::text::`+payload+`, '{"h": "v"}')`, id, fmt.Sprintf(document, strings.Repeat("x", size)))
+						}
+						table, err := Open(t.Context(), s.PoolWith(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }), Config{Table: messages})
+						if err != nil {
+							t.Fatal(err)
+						}
+						before := read(t, table, Query{})
+						s.Exec(t, `alter table outbox_messages alter column `+altered+` type `+to+` using `+fmt.Sprintf(types[to], altered))
+						page, err := table.Read(t.Context(), Query{Limit: 100, Bytes: 1 << 30})
+						if err != nil && !Changed(err) {
+							t.Errorf("the table is not opened again for %v", err)
+						}
+						for i, r := range page.Rows {
+							if got, want := string(r.Message.Payload), string(before.Rows[i].Message.Payload); got != want || r.Invalid != nil {
+								t.Errorf("%.100q, %v, before it was %.100q", got, r.Invalid, want)
+							}
+						}
+					})
+				}
+			}
+		}
+	}
+}
