@@ -42,13 +42,10 @@ func (a *answers) newHere(r *row) bool {
 // memory before they are published again, and recent ones that were accepted, which somebody may want to be sent again.
 type sent struct {
 	unknown, older map[uint64]struct{} // the last of them, and some more
-	accepted       []uint64            // at the place that the hash names
+	accepted       crowd
 }
 
-const (
-	sentUnknown  = 1 << 15
-	sentAccepted = 1 << 15
-)
+const sentUnknown = 1 << 15
 
 func sentHash(r *row) uint64 { return maphash.String(seed, r.Identity()) }
 
@@ -59,17 +56,51 @@ func (s *sent) noteUnknown(r *row) {
 	s.unknown[sentHash(r)] = struct{}{}
 }
 
-func (s *sent) noteAccepted(r *row) {
-	if s.accepted == nil {
-		s.accepted = make([]uint64, sentAccepted)
-	}
-	hash := sentHash(r)
-	s.accepted[hash%sentAccepted] = hash
-}
+func (s *sent) noteAccepted(r *row) { s.accepted.add(sentHash(r)) }
 
 func (s *sent) has(r *row) bool {
 	hash := sentHash(r)
 	_, unknown := s.unknown[hash]
 	_, older := s.older[hash]
-	return unknown || older || s.accepted != nil && s.accepted[hash%sentAccepted] == hash
+	return unknown || older || s.accepted.has(hash)
 }
+
+// crowd is a Bloom filter of the last crowdMost hashes at least, and at most twice as many. It forgets none of them, and takes
+// fewer than one in 500 others for one of them.
+type crowd struct {
+	recent, older []uint64
+	n             int // in recent
+}
+
+const (
+	crowdMost = 1 << 17
+	crowdBits = 16 * crowdMost
+	crowdEach = 6 // bits of a hash
+)
+
+func (c *crowd) add(hash uint64) {
+	if c.recent == nil || c.n == crowdMost {
+		c.recent, c.older, c.n = make([]uint64, crowdBits/64), c.recent, 0
+	}
+	c.n++
+	for i := range uint64(crowdEach) {
+		at := crowdBit(hash, i)
+		c.recent[at/64] |= 1 << (at % 64)
+	}
+}
+
+func (c *crowd) has(hash uint64) bool { return among(c.recent, hash) || among(c.older, hash) }
+
+func among(bits []uint64, hash uint64) bool {
+	if bits == nil {
+		return false
+	}
+	for i := range uint64(crowdEach) {
+		if at := crowdBit(hash, i); bits[at/64]&(1<<(at%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func crowdBit(hash, i uint64) uint64 { return (hash + i*(hash>>32|1)) % crowdBits }

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"fmt"
+	"hash/maphash"
 	"strings"
 	"testing"
 	"time"
@@ -150,23 +151,50 @@ func TestDuplicateOfWhatWasSent(t *testing.T) {
 			c.expect(0, 0)
 		})
 	})
-	t.Run("and relayed, and made pending again", func(t *testing.T) {
-		simulate(t, func(t *testing.T, s *sim) {
-			c := count(s)
-			stop := s.start()
-			defer stop()
-			time.Sleep(time.Second)
-			for i := range 100 {
-				id := fmt.Sprint("k-", i)
-				s.Answer(id, nil, duplicateOf("A"))
-				s.table.insert(int64(i+1), id, "k", "t")
-			}
-			s.table.drained(t, time.Minute)
-			replay(s.table)
-			s.table.drained(t, time.Minute)
-			c.expect(0, 0)
+	for _, n := range []int{1, 100, 10_000} {
+		t.Run(fmt.Sprintf("and relayed, and made pending again, %d rows", n), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				c := count(s)
+				stop := s.start()
+				defer stop()
+				time.Sleep(time.Second)
+				for i := range n {
+					id := fmt.Sprintf("k%d-%d", i%50, i/50)
+					s.Answer(id, nil, duplicateOf("A"))
+					s.table.insert(int64(i+1), id, fmt.Sprint("k", i%50), "t")
+				}
+				s.table.drained(t, time.Minute)
+				replay(s.table)
+				s.table.drained(t, time.Minute)
+				c.expect(0, 0)
+			})
 		})
-	})
+	}
+}
+
+// However many rows were accepted before, the last ones are known, and hardly any others.
+func TestCrowd(t *testing.T) {
+	t.Parallel()
+	var c crowd
+	hash := func(i int) uint64 { return maphash.Comparable(seed, i) }
+	const rounds = 5
+	for i := range rounds * crowdMost {
+		c.add(hash(i))
+	}
+	for i := range crowdMost {
+		if !c.has(hash((rounds-1)*crowdMost + i)) {
+			t.Fatalf("number %d of the last ones is forgotten", i)
+		}
+	}
+	strangers := 0
+	for i := range crowdMost {
+		if c.has(hash(-1 - i)) {
+			strangers++
+		}
+	}
+	if strangers > crowdMost/200 {
+		t.Errorf("%d of %d others are taken for known", strangers, crowdMost)
+	}
 }
 
 // A column of times that is hours ahead of the clock says nothing about when its rows were inserted.
