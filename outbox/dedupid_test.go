@@ -32,15 +32,16 @@ func origin(t *testing.T, s *pgtest.Schema) string {
 func TestDedupID(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ columns, row, want string }{
-		"number":         {"id bigint primary key, inserted_at timestamptz", "(7, '2026-01-02 03:04:05.678901+00')", "%s/7@1767323045678901"},
-		"without zone":   {"id int primary key, inserted_at timestamp", "(7, '2026-01-02 03:04:05.678901')", "%s/7@1767323045678901"},
-		"whole seconds":  {"id smallint primary key, inserted_at timestamp(0)", "(-7, '1969-12-31 23:59:59')", "%s/-7@-1000000"},
-		"text":           {"id text primary key, inserted_at timestamptz", "('a/b@c', '2026-01-02 03:04:05Z')", "%s/a/b@c@1767323045000000"},
-		"no time":        {"id bigint primary key, inserted_at timestamptz", "(7, null)", "%s/7"},
-		"end of time":    {"id bigint primary key, inserted_at timestamptz", "(7, 'infinity')", "%s/7"},
-		"no such column": {"id bigint primary key, other int", "(7, 1)", "%s/7"},
-		"uuid":           {"id uuid primary key, inserted_at timestamptz", "('123e4567-e89b-12d3-a456-426614174000', now())", "123e4567-e89b-12d3-a456-426614174000"},
-		"uuid as a text": {"id varchar(36) primary key, other int", "('123e4567-e89b-12d3-a456-426614174000', 1)", "%s/123e4567-e89b-12d3-a456-426614174000"},
+		"number":          {"id bigint primary key, inserted_at timestamptz", "(7, '2026-01-02 03:04:05.678901+00')", "%s/7@1767323045678901"},
+		"without zone":    {"id int primary key, inserted_at timestamp", "(7, '2026-01-02 03:04:05.678901')", "%s/7@1767323045678901"},
+		"whole seconds":   {"id smallint primary key, inserted_at timestamp(0)", "(-7, '1969-12-31 23:59:59')", "%s/-7@-1000000"},
+		"text":            {"id text primary key, inserted_at timestamptz", "('a/b@c', '2026-01-02 03:04:05Z')", "%s/a/b@c@1767323045000000"},
+		"no time":         {"id bigint primary key, inserted_at timestamptz", "(7, null)", "%s/7"},
+		"end of time":     {"id bigint primary key, inserted_at timestamptz", "(7, 'infinity')", "%s/7"},
+		"end of calendar": {"id bigint primary key, inserted_at timestamptz", "(7, '294276-12-31 23:59:59Z')", "%s/7"},
+		"no such column":  {"id bigint primary key, other int", "(7, 1)", "%s/7"},
+		"uuid":            {"id uuid primary key, inserted_at timestamptz", "('123e4567-e89b-12d3-a456-426614174000', now())", "123e4567-e89b-12d3-a456-426614174000"},
+		"uuid as a text":  {"id varchar(36) primary key, other int", "('123e4567-e89b-12d3-a456-426614174000', 1)", "%s/123e4567-e89b-12d3-a456-426614174000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -3,6 +3,7 @@ package outbox
 import (
 	"encoding/binary"
 	"encoding/hex"
+	"math"
 	"strconv"
 	"time"
 
@@ -253,10 +254,11 @@ func ordinal(value []byte) int64 {
 	return 0
 }
 
-// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time.
+// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time, as does the end of
+// PostgreSQL's calendar, from the year 294247 on, which would be a time of the distant past in microseconds since 1970.
 func timeOf(value []byte) time.Time {
 	micros := ordinal(value)
-	if micros == 1<<63-1 || micros == -1<<63 {
+	if micros > math.MaxInt64-epoch.UnixMicro() || micros == math.MinInt64 {
 		return time.Time{}
 	}
 	return time.UnixMicro(epoch.UnixMicro() + micros).UTC()
