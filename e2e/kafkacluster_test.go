@@ -16,7 +16,7 @@ type kafkaCluster struct {
 	nodes []*node // node 1 is nodes[0]
 }
 
-func newKafkaCluster(t testing.TB) *kafkaCluster {
+func newKafkaCluster(t testing.TB, more ...string) *kafkaCluster {
 	t.Helper()
 	program, storage := installed(t, "kafka", "kafka-server"), installed(t, "kafka", "kafka-storage")
 	const nodes = 3
@@ -31,7 +31,7 @@ func newKafkaCluster(t testing.TB) *kafkaCluster {
 		if i == 0 {
 			roles, listeners = "broker,controller", "PLAINTEXT://"+address+",CONTROLLER://"+controller
 		}
-		properties := n.write("server.properties", strings.Join([]string{
+		properties := n.write("server.properties", strings.Join(append([]string{
 			"process.roles=" + roles, fmt.Sprint("node.id=", id),
 			"controller.quorum.voters=1@" + controller,
 			"controller.listener.names=CONTROLLER",
@@ -41,7 +41,7 @@ func newKafkaCluster(t testing.TB) *kafkaCluster {
 			"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
 			// While a leader is new it waits for its followers for as long as these say, which is not what is measured.
 			"replica.fetch.wait.max.ms=50", "replica.fetch.backoff.ms=50",
-		}, "\n"))
+		}, more...), "\n"))
 		n.command = []string{"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, storage, program, properties}
 		n.env = []string{"KAFKA_JVM_OPTIONS=-Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 		n.start()

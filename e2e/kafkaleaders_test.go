@@ -8,7 +8,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// TestKafkaCluster moves, stops and kills the leaders of three brokers under a relay that drains, until
+// TestKafkaCluster moves, stops, freezes and kills the leaders of three brokers under a relay that drains, until
 // too few of them are left: nothing is lost, nothing is out of order and nothing arrives twice, no attempt
 // is spent, and each partition is written to again soon after it has a leader.
 func TestKafkaCluster(t *testing.T) {
@@ -21,6 +21,10 @@ func TestKafkaCluster(t *testing.T) {
 	d.strike("leaders moved", 0, func() { c.move(topic) })
 	d.strike("leader stopped", 2, c.nodes[1].stop)
 	d.recover(2)
+	d.strike("leader frozen", 3, c.nodes[2].freeze)
+	c.nodes[2].thaw()
+	d.recover()
+	c.move(topic) // so that node 3 leads some again
 	d.strike("leader killed", 3, c.nodes[2].kill)
 	d.tooFew(2)
 	d.recover(2, 3)

@@ -107,6 +107,18 @@ func (n *node) kill() {
 	<-n.gone
 }
 
+// freeze stops the server in its tracks: its connections stay open, and nothing comes from them until thaw.
+func (n *node) freeze() { n.signal(syscall.SIGSTOP) }
+
+func (n *node) thaw() { n.signal(syscall.SIGCONT) }
+
+func (n *node) signal(s syscall.Signal) {
+	n.t.Helper()
+	if err := syscall.Kill(-n.cmd.Process.Pid, s); err != nil {
+		n.t.Fatalf("signal %s: %v", n.name, err)
+	}
+}
+
 // stop asks the server to end and waits for it.
 func (n *node) stop() {
 	n.t.Helper()

@@ -37,6 +37,7 @@ type broker struct {
 	dialling  bool      // in the background
 	throttled time.Time // the broker reads no produce request before it
 	overQuota time.Time // last asked for a long pause; zero when that is over
+	heard     time.Time // last answer to a produce request
 	silence   silence
 }
 

@@ -49,6 +49,7 @@ type fault struct {
 	append bool          // although code says otherwise
 	drop   bool          // the connection, instead of answering; the batch is appended if append
 	until  chan struct{} // the answer waits for it
+	behind bool          // a replica does not follow, and the leader waits for it as long as the request says
 }
 
 // produce answers one request, or returns nil to drop the connection.
@@ -72,6 +73,15 @@ func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Messag
 			if bent.until != nil {
 				f.mu.Unlock()
 				<-bent.until
+				f.mu.Lock()
+			}
+			if bent.behind {
+				bent.code, bent.append = kafkago.RequestTimedOut, true
+				f.mu.Unlock()
+				select {
+				case <-time.After(time.Duration(r.Timeout) * time.Millisecond):
+				case <-f.closed:
+				}
 				f.mu.Lock()
 			}
 			code := bent.code

@@ -3,6 +3,7 @@ package kafka
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
 
@@ -45,6 +46,10 @@ func (j *job) prepare() bool {
 	if p.batch != nil && p.batch.kept && j.call.publisher.recall.expired(p.batch, j.call.now) {
 		j.drop()
 	}
+	if p.batch != nil && p.batch.kept && time.Now().Before(p.behind) {
+		j.fail(publisher.UnavailableError(publisher.ScopeMessage, "not replicated yet", "topic %q partition %d: a replica has stopped following the leader: look at its broker", p.topic, p.index))
+		return false
+	}
 	if p.batch != nil {
 		return true
 	}
@@ -84,6 +89,11 @@ func (j *job) prepare() bool {
 		return j.prepare()
 	}
 	return true
+}
+
+// resends reports whether the job has a batch to send that was sent in an earlier call.
+func (j *job) resends() bool {
+	return !j.done && !j.moved && j.partition.batch != nil && j.partition.batch.kept
 }
 
 // compact takes out of the queue what must not be sent: messages behind a failed one of their key, and
@@ -148,7 +158,13 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		}
 		j.again, j.moved = true, true
 	case keep:
-		j.unanswered = err
+		// A second time it is known to be the replicas' fault: messages whose outcome is unknown again and again would be
+		// suspected themselves.
+		if !p.batch.kept {
+			j.unanswered = err
+		} else {
+			p.behind = time.Now().Add(againPause)
+		}
 		j.fail(publisher.UnavailableError(v.scope, v.short, "%w", err))
 	default:
 		j.fail(v.answer(err))

@@ -39,6 +39,7 @@ type partition struct {
 	limited  time.Time
 	maxAge   time.Duration // of records, as far as the topic has refused older ones
 	aged     time.Time     // when that was learned; zero is never
+	behind   time.Time     // the batch, which its replicas have not got yet, is not sent again before
 	dead     bool          // the topic was deleted; another partition stands for this one if it is made again
 }
 

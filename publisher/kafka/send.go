@@ -22,6 +22,10 @@ const (
 	// maxReplication is how long a broker waits for the replicas before it answers REQUEST_TIMED_OUT
 	// for a partition, which holds back the answers for all partitions of the request.
 	maxReplication = 5 * time.Second
+	// againReplication is how long for batches that were sent before, whose replicas have had that time and more.
+	againReplication = 100 * time.Millisecond
+	// againPause is how long such a batch is left alone when its replicas have not followed yet.
+	againPause = time.Second
 	// answerSlack is how much longer an answer is waited for.
 	answerSlack = 5 * time.Second
 )
@@ -109,7 +113,7 @@ func (c *call) drive(ctx context.Context, jobs []*job) {
 				int(min(max(a.partition.index-b.partition.index, -1), 1))
 		})
 		var wait sync.WaitGroup
-		r := &round{running: 1, late: map[*broker]context.CancelFunc{}}
+		r := &round{answers: (*broker).othersAnswer, running: 1, late: map[*broker]context.CancelFunc{}}
 		for i := range jobs[1:] {
 			if jobs[i].leader != jobs[i+1].leader {
 				r.running++
@@ -176,14 +180,19 @@ func (c *call) lead(ctx context.Context, r *round, jobs []*job) {
 	for {
 		sending = sending[:0]
 		size := 0
+		// Batches that were sent before go by themselves: one whose replicas do not follow delays all answers to its request.
+		resent := slices.ContainsFunc(jobs, (*job).resends)
 		for _, j := range jobs {
-			if j.moved || size > maxRequestBytes || !j.prepare() {
+			if j.moved || size > maxRequestBytes || !j.prepare() || j.resends() != resent {
 				continue
 			}
 			size += len(j.partition.batch.bytes)
 			sending = append(sending, j)
 		}
 		if len(sending) == 0 {
+			if resent {
+				continue // they are to be sent no more
+			}
 			return
 		}
 		c.request(ctx, r, leader, sending, size)
@@ -214,6 +223,9 @@ func (c *call) request(ctx context.Context, r *round, leader *broker, jobs []*jo
 	}
 	replication := max(within(ctx, maxReplication), time.Millisecond)
 	timeout := replication + answerSlack
+	if jobs[0].partition.batch.kept {
+		replication = min(replication, againReplication)
+	}
 	wait, before := leader.bound(ctx, size)
 	if before && !c.publisher.cluster.unreachable() {
 		timeout = wait

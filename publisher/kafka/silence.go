@@ -108,10 +108,11 @@ func (b *broker) bound(ctx context.Context, size int) (wait time.Duration, silen
 	return within(ctx, wait), b.silence.requests > 0
 }
 
-// answers ends the silence.
+// answers notes an answer, which ends the silence.
 func (b *broker) answers() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	b.heard = time.Now()
 	if b.silence.requests == 0 {
 		return
 	}
@@ -146,9 +147,29 @@ func (b *broker) unanswered(asked time.Time) {
 	}
 }
 
+// othersAnswer reports whether other brokers have answered requests, of whatever call, that were sent at this time or later.
+func (b *broker) othersAnswer(since time.Time) bool {
+	c := b.publisher.cluster
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, other := range c.nodes {
+		if other != b && other.answeredSince(since) {
+			return true
+		}
+	}
+	return false
+}
+
+func (b *broker) answeredSince(since time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.heard.After(since)
+}
+
 // A round is the leaders that a call waits for at the same time. Once somebody has answered, those that are
 // late are given up as soon as there are no others.
 type round struct {
+	answers  func(*broker, time.Time) bool // whether others answer other calls since
 	mu       sync.Mutex
 	running  int // leaders that the call still sends to
 	answered bool
@@ -160,19 +181,26 @@ type round struct {
 func (r *round) request(ctx context.Context, leader *broker, wait time.Duration) (context.Context, func(answered bool)) {
 	ctx, cancel := context.WithCancel(ctx)
 	over := false
-	timer := time.AfterFunc(wait, func() {
+	var timer *time.Timer
+	sent := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	timer = time.AfterFunc(wait, func() {
+		elsewhere := r.answers(leader, sent)
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		if !over {
 			r.late[leader] = cancel
+			r.answered = r.answered || elsewhere
 			r.check()
+			timer.Reset(patience / 4)
 		}
 	})
 	return ctx, func(answered bool) {
-		timer.Stop()
 		cancel()
 		r.mu.Lock()
 		defer r.mu.Unlock()
+		timer.Stop()
 		over = true
 		delete(r.late, leader)
 		r.answered = r.answered || answered

@@ -107,6 +107,62 @@ func TestSilentBrokersDelayNobody(t *testing.T) {
 	}
 }
 
+// A call that is sent to a silent broker alone does not keep its caller from the others either, while these answer to other calls.
+func TestSilenceIsNoticedBesideOtherCalls(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1)
+	asked, over := silentBrokers(f, 1)
+	p := f.open()
+	t.Cleanup(func() { close(over); _ = p.Close() })
+	started, done := time.Now(), make(chan []error, 1)
+	go func() { done <- p.Publish(t.Context(), rows("t", 1, 2, "silent")) }()
+	<-asked
+	for number := 0; ; number++ {
+		select {
+		case answers := <-done:
+			if publisher.ClassOf(answers[0]) != unsure {
+				t.Errorf("answered %v", answers[0])
+			}
+			if took := time.Since(started); took >= maxReplication+answerSlack {
+				t.Errorf("the call took %v, beside %d others that were answered at once", took, number)
+			}
+			return
+		default:
+			expect(t, "beside it", publish(t, p, rows("t", 0, 2, fmt.Sprint(number))), ok)
+		}
+	}
+}
+
+// A leader whose follower of one partition has stopped answers for all partitions of a request only after the time that the
+// replicas are given. It is not silent: its other partitions go on, and the rows of this one are not to blame.
+func TestLaggingReplicaHoldsItsPartitionAlone(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1, 1)
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault { return fault{behind: b.partition == 1} }
+	})
+	p := f.open()
+	lagging := rows("t", 1, 3, "lagging")
+	call := func(id string) []publisher.Class {
+		var got []publisher.Class
+		for _, err := range answered(t, p, slices.Concat(rows("t", 0, 3, id), lagging, rows("t", 2, 3, id))) {
+			got = append(got, publisher.ClassOf(err))
+		}
+		return got
+	}
+	expect(t, "at first", call("first"), ok, unsure, unsure)
+	number := 0
+	eventually(t, func() bool {
+		number++
+		return slices.Equal(call(fmt.Sprint("next", number)), []publisher.Class{ok, down, ok})
+	})
+	f.set(func() { f.bend = nil })
+	eventually(t, func() bool { return slices.Equal(call("last"), []publisher.Class{ok, ok, ok}) })
+	expect(t, "log", f.log("t", 1), "lagging")
+}
+
 // When the broker answers again all is as before, and what was sent to it meanwhile is in the log once.
 func TestSilenceEnds(t *testing.T) {
 	t.Parallel()
@@ -162,7 +218,7 @@ func TestWholeClusterIsSilent(t *testing.T) {
 // A broker whose answers are merely slow is never taken for a silent one while it is the only one asked.
 func TestLateAnswersAreNotGivenUpInTurn(t *testing.T) {
 	t.Parallel()
-	r := &round{running: 2, late: map[*broker]context.CancelFunc{}}
+	r := &round{answers: func(*broker, time.Time) bool { return false }, running: 2, late: map[*broker]context.CancelFunc{}}
 	slow, healthy := &broker{address: "slow"}, &broker{address: "healthy"}
 	waiting, done := r.request(t.Context(), slow, time.Nanosecond)
 	eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.late) == 1 })
