@@ -178,7 +178,9 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 				f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
 				return false
 			}
-			f.seen = page.Snapshot
+			if !f.abandons(page) {
+				f.seen = page.Snapshot
+			}
 		}
 		if f.opening {
 			f.waited = 0
@@ -188,8 +190,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		f.see(page.Rows, ended)
 		f.cursor, f.caughtUp = page.End, !page.More
 		if f.sweeps() {
-			f.turn(page, started)
-			if f.caughtUp {
+			if abandoned := f.abandons(page); f.turn(page, started) && !abandoned {
 				f.walked, f.lowered = f.began, false
 			}
 			if !page.More {
@@ -215,13 +216,16 @@ func (f *feed) see(rows []outbox.Row, now time.Time) {
 	}
 }
 
-// turn sets where the walk ends, after its first page, and notes that it has ended there. A first page of which it was not
-// expected that more follow is a walk of its own.
-func (f *feed) turn(page outbox.Page, started time.Time) {
+// abandons reports whether the walk goes no further than its first page, of which it was not expected that more follow: where it would
+// have to end was not asked for. Its rows are taken, but it has not come to its end, and the next walk begins where it began.
+func (f *feed) abandons(page outbox.Page) bool { return f.opening && page.More && page.Horizon == nil }
+
+// turn sets where the walk ends, after its first page, and notes and reports that it has ended there.
+func (f *feed) turn(page outbox.Page, started time.Time) bool {
 	if !f.opening {
 		f.cut = f.caughtUp
 		f.found += page.Beyond
-		return
+		return f.caughtUp
 	}
 	f.opening, f.began, f.found, f.cut = false, started, page.Beyond, false
 	f.within = page.Horizon
@@ -236,6 +240,7 @@ func (f *feed) turn(page outbox.Page, started time.Time) {
 			f.mark(started, *page.Horizon.Highest)
 		}
 	}
+	return f.caughtUp
 }
 
 // again walks once more from the beginning; what is in flight is not taken twice. Sweeps begin anew too, since
