@@ -3,9 +3,8 @@ package relay
 import "github.com/outbox-relay/outbox-relay/outbox"
 
 // strays tells when the order of the table has begun anew below what has been walked: the table was emptied and its sequence
-// with it, the sequence was set back, or one row had a value far beyond all others. The sweep alone finds rows then. When several sweeps in a
-// row have found some, the walk forgets how far it has been. If that does not help, rows have such values all the time, and it
-// is done more seldom.
+// with it, the sequence was set back, or one row had a value far beyond all others. The sweep alone finds rows then. When it has, the walk
+// forgets how far it has been. If the next sweeps find some all the same, rows have such values all the time, and it is done more rarely.
 type strays struct {
 	found  bool // by the present sweep
 	sweeps int  // in a row that found some
@@ -13,7 +12,7 @@ type strays struct {
 }
 
 const (
-	fewStrays  = 2
+	fewStrays  = 1
 	mostStrays = 64
 )
 
