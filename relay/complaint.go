@@ -7,11 +7,12 @@ import (
 )
 
 // A complaint is what the log was told of a destination's outage, by its probe or by those who publish to it, so that
-// each cause of it is told once whoever meets it first. The texts do not matter: with several hosts they name now the one and now
-// the other.
+// each cause of it is told once whoever meets it first. Texts do not tell causes apart: with several hosts they name now the one and now
+// the other. But the same text is the same cause, whatever a ping and a publish make of it.
 type complaint struct {
 	mu     sync.Mutex
 	causes map[trouble]bool
+	last   string
 }
 
 // A trouble is what an error says without its text.
@@ -26,15 +27,13 @@ func troubleOf(err error) trouble { return trouble{publisher.ClassOf(err), publi
 func (c *complaint) told(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	cause := troubleOf(err)
-	if c.causes[cause] {
-		return true
-	}
+	cause, text := troubleOf(err), err.Error()
+	known := c.causes[cause] || c.last == text
 	if c.causes == nil {
 		c.causes = map[trouble]bool{}
 	}
-	c.causes[cause] = true
-	return false
+	c.causes[cause], c.last = true, text
+	return known
 }
 
 // over forgets the outage: the destination can be used again.
@@ -42,4 +41,5 @@ func (c *complaint) over() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.causes)
+	c.last = ""
 }
