@@ -63,7 +63,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	c.late = c.late && s.table.ordinal // else there is no telling what is late
 	c.alters, c.deadens = r.IntN(3) == 0, r.IntN(4) == 0
 	c.alters = c.alters && (c.ambiguous || !c.deadens) // who opens a table anew publishes again what could not be written
-	s.table.gaps, s.table.marksOnly = r.IntN(2) == 0, !c.ambiguous
+	s.table.gaps = r.IntN(2) == 0
 	if r.IntN(4) == 0 {
 		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
 	}

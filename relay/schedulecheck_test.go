@@ -144,9 +144,9 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 	case row.failed && !unlucky && refused < 5:
 		c.t.Errorf("%s failed after %d refusals: %s", row.id, refused, row.lastError)
 	case row.failures != nil && !row.failed: // its attempts began anew
-	case c.table.keepsAttempts && !c.ambiguous && row.attempt != 1+refused:
-		c.t.Errorf("%s: attempt %d after %d refusals", row.id, row.attempt, refused)
-	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused > 5:
+	case c.table.keepsAttempts && !c.ambiguous && row.attempt != 1+refused-row.vain:
+		c.t.Errorf("%s: attempt %d after %d refusals, %d of which could not be written", row.id, row.attempt, refused, row.vain)
+	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused-row.vain > 5:
 		c.t.Errorf("%s: %d refusals", row.id, refused)
 	}
 }

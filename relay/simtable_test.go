@@ -29,7 +29,6 @@ type simTable struct {
 	guarded        string        // a trigger lets nobody write this row
 	locked         map[string]bool
 	inert          map[string]bool // a trigger makes nothing of what is written to these
-	marksOnly      bool            // of marks, that is, and not of refusals
 	settles        int             // calls that marked something
 	reads          int
 	returned       int  // rows, by reads
@@ -53,7 +52,8 @@ type simRow struct {
 	discarded   bool
 	lastError   string
 	updated     time.Time
-	relays      int // times that it was marked
+	relays      int   // times that it was marked
+	vain        int64 // refusals that could not be written
 	marked      time.Time
 	seen        time.Time // when a read returned it first
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed

@@ -132,7 +132,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 		if r.relayed || r.failed || r.attempt != x.Attempt {
 			continue
 		}
-		if t.inert[x.ID] && !t.marksOnly {
+		if t.inert[x.ID] {
 			inert = append(inert, x.ID)
 			continue
 		}
@@ -149,6 +149,9 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 	t.close()
 	if err := t.answer(ctx, trouble, t.lost()); err != nil {
 		return nil, nil, err
+	}
+	for _, id := range inert {
+		t.rows[id].vain++
 	}
 	return written, locked, noEffect(inert)
 }
