@@ -19,7 +19,7 @@ const (
 	repeatLeast  = 250 * time.Millisecond // doubled before the first probe already
 	repeatMost   = time.Minute
 	repeatForget = 5 * time.Minute // after the last failure
-	mostRepeats  = 1000            // topics; beyond, those without a failure for long are forgotten
+	mostRepeats  = maxBlocked      // topics; beyond, those without a failure for long are forgotten, or any
 )
 
 // pause returns how long the topic is left alone after a failure, with jitter: twice as long as after the one before.
@@ -27,11 +27,7 @@ func (r repeats) pause(name topic, now time.Time) time.Duration {
 	e := r[name]
 	if e == nil || now.Sub(e.last) > repeatForget {
 		if len(r) >= mostRepeats {
-			for other, x := range r {
-				if now.Sub(x.last) > repeatForget {
-					delete(r, other)
-				}
-			}
+			r.shrink(now)
 		}
 		e = &repeated{}
 		r[name] = e
@@ -39,6 +35,21 @@ func (r repeats) pause(name topic, now time.Time) time.Duration {
 	e.level, e.last = min(e.level+1, 16), now
 	most := bound(repeatLeast, repeatMost, int64(e.level))
 	return most/2 + rand.N(most/2)
+}
+
+// shrink makes room for some topics.
+func (r repeats) shrink(now time.Time) {
+	for name, e := range r {
+		if now.Sub(e.last) > repeatForget {
+			delete(r, name)
+		}
+	}
+	for name := range r {
+		if len(r) <= mostRepeats*9/10 {
+			break
+		}
+		delete(r, name)
+	}
 }
 
 // relent notes that a row of the topic was accepted where others had failed: the next pause is no longer than the last.

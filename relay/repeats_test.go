@@ -99,3 +99,18 @@ func sumOf(t *testing.T, reader sdk.Reader, name string) int64 {
 	t.Fatalf("no metric %s", name)
 	return 0
 }
+
+// However many topics repeat, a bounded number of them is remembered.
+func TestRepeatsAreBounded(t *testing.T) {
+	r, now := repeats{}, time.Now()
+	for i := range 2 * mostRepeats {
+		r.pause(topic{name: fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Millisecond))
+		if len(r) > mostRepeats {
+			t.Fatalf("%d topics of %d are remembered", len(r), i)
+		}
+	}
+	last := topic{name: fmt.Sprint("t", 2*mostRepeats-1)}
+	if e := r[last]; e == nil || e.level != 1 {
+		t.Errorf("of the last topic is known: %v", e)
+	}
+}
