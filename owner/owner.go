@@ -162,13 +162,14 @@ func (o *Owner) Run(ctx context.Context) {
 		started := time.Now()
 		err := o.session(ctx)
 		o.mu.Lock()
+		joined := o.state.Replicas > 0
 		o.left = Set{}
 		o.mu.Unlock()
 		o.update(func(s *State) { *s = State{Term: s.Term, Err: err} })
 		if ctx.Err() != nil {
 			return
 		}
-		if time.Since(started) > o.TTL {
+		if joined && time.Since(started) > o.TTL { // an attempt to connect may take as long
 			attempt, last = 0, ""
 		}
 		if text := errtext.Line(err); text != last {

@@ -141,6 +141,9 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
+		if err != nil && ctx.Err() != nil {
+			break // the stop has cut it off
+		}
 		r.found(table, err)
 		if err == nil {
 			began := time.Now()

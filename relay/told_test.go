@@ -2,11 +2,18 @@ package relay
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"log/slog"
 	"net"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric/noop"
+
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // While the table cannot be looked for, the log has each reason once: that a connection was another one is none.
@@ -23,5 +30,41 @@ func TestTableThatIsAwayIsToldOnce(t *testing.T) {
 	r.found(nil, errors.New("another reason"))
 	if !strings.Contains(log.String(), "another reason") {
 		t.Error("another reason is not told")
+	}
+}
+
+// A stop while the database does not answer is none of the database's troubles.
+func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
+	t.Parallel()
+	config, err := pgxpool.ParseConfig("postgres://u@192.0.2.1/db")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dialling := make(chan struct{}, 100)
+	config.ConnConfig.DialFunc = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		dialling <- struct{}{}
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	pool, err := pgxpool.NewWithConfig(t.Context(), config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var log publishertest.Log
+	r, err := New(Config{Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Run(ctx) }()
+	<-dialling
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+	if text := log.String(); strings.Contains(text, "cannot be used") {
+		t.Errorf("told:\n%s", text)
 	}
 }
