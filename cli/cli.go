@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
 // Exit statuses of the program, besides 0 for done.
@@ -48,7 +50,11 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if err == nil {
 		return 0
 	}
-	fmt.Fprintf(stderr, "outbox-relay: %v\n", err)
+	text := err.Error()
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+		text = errtext.Line(err)
+	}
+	fmt.Fprintf(stderr, "outbox-relay: %s\n", text)
 	if exit, ok := errors.AsType[*ExitError](err); ok {
 		return exit.Status
 	}

@@ -72,4 +72,7 @@ func TestDrainWithoutDatabase(t *testing.T) {
 	if !strings.Contains(problems, "connection refused") || strings.Contains(problems, "hunter2") {
 		t.Errorf("it says %s", problems)
 	}
+	if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; strings.Count(last, "connection refused") != 1 || !strings.HasPrefix(last, "outbox-relay: ") {
+		t.Errorf("it ends with %q", last)
+	}
 }
