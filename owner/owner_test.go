@@ -127,9 +127,15 @@ func TestDifferentNumbersOfShards(t *testing.T) {
 	await(t, first, "first owns", owns(16))
 	second, _ := start(t, s.URL, s.Name, 4, 5*time.Second, nil)
 	state := await(t, second, "says why it waits", func(s State) bool { return s.Note != "" })
-	if state.Holds() || state.Err != nil {
+	if state.Holds() || state.Err != nil || state.Unowned != 0 {
 		t.Errorf("%+v", state)
 	}
+	third, leave := start(t, s.URL, s.Name, 32, 5*time.Second, nil)
+	state = await(t, third, "waits too", func(s State) bool { return s.Note != "" })
+	if state.Holds() || state.Err != nil || state.Unowned != 0 { // no row is without an owner, in however many shards one counts
+		t.Errorf("%+v", state)
+	}
+	leave()
 	await(t, first, "first still owns everything", owns(16))
 	stop()
 	await(t, second, "second takes over", owns(4))

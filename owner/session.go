@@ -158,7 +158,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		}
 		// What is leaving goes, even if it would be due to this replica again: then it is taken anew.
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
-		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, s.Shards-l.taken.Len(), note, nil
+		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
 		state.Others, state.Unable = l.strangers(), l.apart()
 	})
 	if contested {

@@ -68,6 +68,14 @@ func (l locks) strangers() int {
 	return n
 }
 
+// unowned returns how many shards nobody holds, of those into which the replicas divide the rows that own any.
+func (l locks) unowned(shards int) int {
+	if l.foreign != nil {
+		shards = l.foreign.shards
+	}
+	return max(shards-l.taken.Len(), 0)
+}
+
 // apart reports whether this replica cannot publish while another one can.
 func (l locks) apart() bool { return !l.able && l.fit > 0 }
 
