@@ -89,8 +89,8 @@ func testShape(t *testing.T, b broker, ddl, shape string) {
 		if b.name() == "nats" {
 			wanted["Nats-Msg-Id"] = ids[i]
 			if shape == "C" { // an id that is not unique everywhere gets the database's and the table's, and the time of the insert
-				wanted["Nats-Msg-Id"] = pgtest.Value[string](t, outbox.Schema, `select system_identifier || '.' || oid || '/' || $1 || '.outbox_messages/' || id || '@' ||
-					(extract(epoch from inserted_at) * 1000000)::bigint from pg_control_system(), pg_database, outbox_messages where datname = current_database() and id = $2::bigint`, outbox.Name, ids[i])
+				wanted["Nats-Msg-Id"] = outbox.identity() + "/" + outbox.Name + ".outbox_messages/" + pgtest.Value[string](t, outbox.Schema,
+					"select id || '@' || (extract(epoch from inserted_at) * 1000000)::bigint from outbox_messages where id = $1::bigint", ids[i])
 			}
 		}
 		if !maps.Equal(d.headers, wanted) {
