@@ -77,6 +77,9 @@ func (l *Listener) Run(ctx context.Context) {
 	for n := 0; ; n++ {
 		started := time.Now()
 		err := l.session(ctx)
+		if l.Up() {
+			last = "" // what was wrong before is over
+		}
 		l.set(false)
 		if ctx.Err() != nil {
 			return

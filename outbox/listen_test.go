@@ -3,6 +3,8 @@ package outbox
 import (
 	"context"
 	"log/slog"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -55,6 +57,36 @@ func noticesThatItIsDeaf(t *testing.T, check, pulse time.Duration) {
 		if payload == "hello" {
 			break
 		}
+	}
+}
+
+// Each time that notifications end is told, also for the same reason as the last time.
+func TestListenerTellsEachEnd(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log publishertest.Log
+	var pid atomic.Uint32
+	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) {
+			conn, err := pgx.ConnectConfig(ctx, config.Copy())
+			if err == nil {
+				pid.Store(conn.PgConn().PID())
+			}
+			return conn, err
+		},
+		Wake: func(string) {}}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); l.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	for n := 1; n <= 3; n++ {
+		eventually(t, "listening", l.Up)
+		s.Exec(t, "select pg_terminate_backend($1)", int(pid.Load()))
+		eventually(t, "told", func() bool { return strings.Count(log.String(), "not listening") == n })
 	}
 }
 
