@@ -1,0 +1,41 @@
+package e2e
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// TestForgottenBrokerConnections has a firewall forget the connections to the broker, under load: rows are relayed on new ones soon
+// after the publish timeout, and none twice beyond the bound. (A Kafka broker is found by the address that it advertises, which leads
+// around the firewall.)
+func TestForgottenBrokerConnections(t *testing.T) {
+	t.Parallel()
+	for _, b := range []broker{newNATS(t, endpoint(t, "TEST_NATS_URL")), newRabbit(t, endpoint(t, "TEST_AMQP_URL"))} {
+		t.Run(b.name(), func(t *testing.T) {
+			t.Parallel()
+			firewall, through := pgtest.NewFirewall(t, b.url())
+			topic, outbox := b.topic(t), newTable(t)
+			r := startRelay(t, outbox.env(through, "OUTBOX_PUBLISH_TIMEOUT=3s"))
+			outbox.insert(topic, 0, manyRows, manyKeys)
+			outbox.awaitRelayed(manyRows / 10)
+			if firewall.Forget(1000, true, true) == 0 {
+				t.Fatal("no connection goes through the firewall")
+			}
+			outbox.insert(topic, manyRows, 100, manyKeys)
+			var longest time.Duration // without a row that is relayed
+			for left, since := outbox.count(isPending), time.Now(); left > 0; left, since = outbox.count(isPending), time.Now() {
+				await(t, "further rows are relayed", func() bool { return outbox.count(isPending) < left })
+				longest = max(longest, time.Since(since))
+			}
+			t.Logf("rows flowed again after %v", longest.Round(time.Millisecond))
+			if longest > 10*time.Second {
+				t.Error("that is too long")
+			}
+			checkBounded(t, outbox, b.received(t, topic), 1)
+			outbox.checkUnspent(everyRow)
+			r.stop()
+		})
+	}
+}
