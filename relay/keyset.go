@@ -4,16 +4,20 @@ package relay
 // that were not added. nil is the empty set.
 type keySet []uint64
 
-// keySetBits is 1 MiB of bits: with a million keys one other key in nine is taken for one of them, and waits
-// with them.
-const keySetBits = 1 << 23
+// Each key sets some bits of 1 MiB: with 100,000 keys one other key in 200,000 is taken for one of them, and waits with them for as long as
+// they do. With a million keys it is one in fifty.
+const (
+	keySetBits   = 1 << 23
+	keySetHashes = 4
+)
 
 func (s *keySet) add(k key) {
 	if *s == nil {
 		*s = make(keySet, keySetBits/64)
 	}
-	bit := k.hash() % keySetBits
-	(*s)[bit/64] |= 1 << (bit % 64)
+	for bit, step, i := bitsOf(k); i > 0; bit, i = (bit+step)%keySetBits, i-1 {
+		(*s)[bit/64] |= 1 << (bit % 64)
+	}
 }
 
 // merge adds the keys of another set that is not empty.
@@ -40,6 +44,16 @@ func (s keySet) has(k key) bool {
 	if s == nil {
 		return false
 	}
-	bit := k.hash() % keySetBits
-	return s[bit/64]&(1<<(bit%64)) != 0
+	for bit, step, i := bitsOf(k); i > 0; bit, i = (bit+step)%keySetBits, i-1 {
+		if s[bit/64]&(1<<(bit%64)) == 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// bitsOf returns a key's first bit, how far it is to the next one, and how many there are.
+func bitsOf(k key) (first, step uint64, n int) {
+	hash := k.hash()
+	return hash % keySetBits, hash>>32 | 1, keySetHashes
 }
