@@ -53,7 +53,7 @@ The parts, each in a file of its own:
     last owner may still write a refusal, pending rows are taken only when the failed rows have been read after them.
  5. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and
     failed_at are as they were read. A refusal is written before its key goes on.
- 6. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it.
+ 6. What costs no attempt writes nothing. While a destination is held, one real batch at a time tries it: the first rows of a few keys.
  7. Rows of a shard are taken only from reads that began when it was ours, and while it has been ours ever
     since (shards.reading). A shard is given back only when nothing of it is in flight: what waited in
     queues is dropped, what was on the wire is answered, what was accepted is marked. Only what cannot be written is
@@ -106,7 +106,7 @@ The parts, each in a file of its own:
     their keys are blocked, so that the others have room.
   - The outcome of a publish is unknown: the same messages go first when the broker is back. A row that
     leaves the outcome unknown again and again is tried alone; if others are accepted meanwhile, it is the
-    culprit, and it is refused.
+    culprit, and it is refused. While nothing is accepted, its topic waits, so that the rows of others are tried.
   - A panic: while a row is made into a message it is that row's error, and the row fails. In a publisher the outcome of what it was given
     is unknown, as above, and another publisher takes its place, so that the row that does it is found and refused (client). What
     panics in a goroutine of a publisher's own still ends the process.
