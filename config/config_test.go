@@ -232,3 +232,11 @@ func TestDefaultsDecode(t *testing.T) {
 		}
 	}
 }
+
+func TestMaxRowBytesByDefault(t *testing.T) {
+	for inFlight, want := range map[string]int64{"1MiB": 64 << 20, "64MiB": 64 << 20, "100MiB": 100 << 20} {
+		if got := load(t, "OUTBOX_MAX_IN_FLIGHT_BYTES="+inFlight).MaxRowBytes; got != want {
+			t.Errorf("with %s in flight: %d, want %d", inFlight, got, want)
+		}
+	}
+}
