@@ -146,7 +146,12 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 			case d.blocks.byKey[r.key] == nil && d.full():
 				d.pass(r, h, now)
 			default:
-				d.blocks.waitFor(d.block(r, h.cause), h)
+				b := d.block(r, h.cause)
+				if r.unknown > 0 { // how often it was tried is known again when it is read again
+					d.blocks.blame(b, r)
+					b.unknown, b.accepted = r.unknown, to.accepted
+				}
+				d.blocks.waitFor(b, h)
 			}
 			d.drop(r)
 			continue
