@@ -96,19 +96,8 @@ func TestKafkaFaults(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	const workers, batches, size, keys = 4, 40, 100, 12
-	stop, faults := make(chan struct{}), sync.WaitGroup{}
-	faults.Go(func() {
-		tick := time.NewTicker(5 * time.Millisecond)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				fault(cluster, random)
-			case <-stop:
-				return
-			}
-		}
-	})
+	// As many faults as batches: a fault waits for a request that it befalls, and with each of some kinds a partition rests.
+	var faults sync.Mutex
 	var publishing sync.WaitGroup
 	for w := range workers {
 		publishing.Go(func() {
@@ -118,13 +107,14 @@ func TestKafkaFaults(t *testing.T) {
 					n := b*size + i
 					messages[i] = publisher.Message{ID: fmt.Sprintf("%d-%06d", w, n), Topic: fakeTopic, Key: fmt.Appendf(nil, "%d-%d", w, n%keys), Payload: []byte("{}")}
 				}
+				faults.Lock()
+				fault(cluster, random)
+				faults.Unlock()
 				publishAll(t, p, messages)
 			}
 		})
 	}
 	publishing.Wait()
-	close(stop)
-	faults.Wait()
 	expectOnce(t, cluster, workers*batches*size)
 }
 

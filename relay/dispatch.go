@@ -61,6 +61,7 @@ type destination struct {
 	index    int
 	queues   []queue
 	busy     []bool
+	turn     int // the worker that is asked first: what tries a held destination must not always be of the same one
 	hold     hold
 	accepted uint64
 }

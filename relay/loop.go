@@ -129,8 +129,10 @@ func (l *loop) publishMore(now time.Time) {
 		return
 	}
 	for _, to := range l.dispatch.destinations {
-		for i := range l.workers {
+		for n := range l.workers {
+			i := (to.turn + n) % l.workers
 			if rows := l.dispatch.batch(to, i, now); rows != nil {
+				to.turn = i + 1
 				l.publishing++
 				l.batches[to.index][i] <- rows
 			}

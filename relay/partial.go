@@ -4,7 +4,10 @@ import (
 	"container/heap"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A partial is a topic of which some rows cannot be published now, those of a partition without a leader for
@@ -14,7 +17,7 @@ type partial struct {
 	err   error
 	since time.Time
 	next  time.Time // when the last row of it that was held is tried again
-	told  bool
+	told  []string  // what it was told to be held for, in short
 	back  time.Time // when a row of it was last accepted that had been held
 }
 
@@ -35,8 +38,8 @@ func (a *answers) holdPart(r *row, c cause, err error, next time.Time) *partial 
 		a.partials[name] = p
 	}
 	p.err, p.next = err, next
-	if !p.told && a.now.Sub(p.since) >= partialAfter {
-		p.told = true
+	if short := publisher.ShortOf(err); a.now.Sub(p.since) >= partialAfter && !slices.Contains(p.told, short) {
+		p.told = append(p.told, short)
 		a.tell(partHeld, name, c, err, a.now)
 	}
 	return p
@@ -69,7 +72,7 @@ func (d *dispatch) endPartials(now time.Time) {
 			continue
 		}
 		delete(d.partials, name)
-		if p.told {
+		if len(p.told) > 0 {
 			d.tell(partBack, name, "", nil, now)
 		}
 	}
@@ -101,7 +104,7 @@ func (d *dispatch) heldTopics() map[*Destination]string {
 		}
 	}
 	for name, p := range d.partials {
-		if h := d.topics[name]; p.told && !h.active() {
+		if h := d.topics[name]; len(p.told) > 0 && !h.active() {
 			note(name, p.err)
 		}
 	}
