@@ -142,7 +142,7 @@ func (d *dispatch) behind(b *block, r *row) {
 // wait reports whether the row must wait, and then lets its key wait.
 func (d *dispatch) wait(r *row, b *block, now time.Time) bool {
 	var due time.Time
-	h := d.holdOf(r, b)
+	h := d.holdOf(r)
 	failed := d.failures.blocks(r.key)
 	rest := restOf(r, b)
 	switch {
@@ -215,11 +215,10 @@ const (
 	crowdedFor = time.Minute
 )
 
-// holdOf returns the active hold that the row would run into. b is its key's block, if it has one: what tries the destination may run into
-// its topic's.
-func (d *dispatch) holdOf(r *row, b *block) *hold {
-	if h := &r.destination.hold; h.active() && !d.single() && (b == nil || b.hold != h) {
-		return h
+// holdOf returns the active hold that the row would run into.
+func (d *dispatch) holdOf(r *row) *hold {
+	if r.destination.hold.active() && !d.single() {
+		return &r.destination.hold
 	}
 	if len(d.topics) > 0 {
 		if h := d.topics[topicOf(r)]; h.active() {

@@ -143,9 +143,7 @@ func (a *answers) requeue(r *row) {
 
 // isolated deals with a row that was alone on the wire, and again without an answer. If other rows of the
 // destination have been accepted since its last try, it is the one that breaks the connection, and it is
-// refused. Otherwise they go first. While nothing at all is accepted, they are those of other topics: what is behind this one, a queue
-// without the majority of its nodes for example, may be all that is silent, and each row of it that is tried takes its time. But what has
-// tried the topic may be the one: then the topic's others go first.
+// refused. Otherwise they go first.
 func (a *answers) isolated(r *row, err error) {
 	b := a.blocks.byKey[r.key]
 	if b != nil && b.blamed == r.ID() && r.unknown >= refuseAfter && a.to.accepted > b.accepted {
@@ -153,17 +151,12 @@ func (a *answers) isolated(r *row, err error) {
 		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
 		return
 	}
-	tried := b != nil && b.hold != nil && b.hold == a.topics[topicOf(r)]
 	b = a.block(r, causeUnavailable)
 	a.blocks.blame(b, r)
 	b.unknown, b.accepted = r.unknown, a.to.accepted
 	b.failures++
 	a.silent = err
-	if a.to.hold.active() && !tried {
-		a.blocks.waitFor(b, a.holdFor(r, publisher.ScopeTopic, causeUnavailable, err))
-	} else {
-		a.blocks.waitUntil(b, a.now.Add(pauseAmong(a.causes(), b.failures)))
-	}
+	a.blocks.waitUntil(b, a.now.Add(pauseAmong(a.causes(), b.failures)))
 	a.drop(r)
 }
 

@@ -139,7 +139,7 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 		if p.leaves(r) {
 			continue
 		}
-		if h := d.holdOf(r, r.block); h != nil && (r.block == nil || r.block.hold != h) {
+		if h := d.holdOf(r); h != nil && (r.block == nil || r.block.hold != h) {
 			// Queued before the hold began.
 			switch {
 			case r.key.keyless && r.block == nil && len(h.blocks) > 0:

@@ -123,7 +123,7 @@ func (a *answers) holdFor(r *row, scope publisher.Scope, c cause, err error) *ho
 		before := h.cause
 		began := h.fail(c, err, a.causes(), a.now)
 		if h.repeats = repeats; repeats {
-			h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(h.topic, a.now)))
+			h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(name, a.now)))
 		}
 		if a.blocks.probes.set(h); began || before != c { // a better answer than the first
 			a.tell(topicHeld, name, c, err, a.now)
@@ -163,11 +163,6 @@ func (d *dispatch) probe(now time.Time) {
 	d.endPartials(now)
 	for h, ok := d.blocks.probes.past(now); ok; h, ok = d.blocks.probes.past(now) {
 		d.blocks.probes.cancel(h)
-		if to := h.topic.destination; to != nil && to.hold.active() && !d.single() { // its keys would wait for that
-			h.until = now.Add(shortestHold)
-			d.blocks.probes.set(h)
-			continue
-		}
 		for b := range h.blocks {
 			h.probing = true
 			d.blocks.makeReady(b)
