@@ -32,8 +32,7 @@ type answers struct {
 	again  []*row // published again, in order, before everything else
 	down   error  // the last answer that says nothing can be published to the destination
 	reason cause
-	silent error // the answer of a row that was alone, and left its outcome unknown again
-	alive  bool  // an answer shows that the broker answers
+	alive  bool // an answer shows that the broker answers
 
 	unexpected int // duplicates of rows that were not sent before
 }
@@ -155,7 +154,6 @@ func (a *answers) isolated(r *row, err error) {
 	a.blocks.blame(b, r)
 	b.unknown, b.accepted = r.unknown, a.to.accepted
 	b.failures++
-	a.silent = err
 	a.blocks.waitUntil(b, a.now.Add(pauseAmong(a.causes(), b.failures)))
 	a.drop(r)
 }
@@ -182,9 +180,6 @@ func (a *answers) settleHold() {
 		if began && !a.to.complaint.told(a.down) {
 			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", a.reason, "error", a.down)
 		}
-	case a.silent != nil && h.active(): // whoever is to blame, nothing has shown that the broker answers
-		h.fail(causeUnavailable, a.silent, 0, a.now)
-		a.probeLater(h)
 	default: // nothing was attempted
 		h.probing = false
 		if h.active() {
