@@ -116,7 +116,7 @@ func (d *leaderFaults) compare() {
 			slowest = max(slowest, first[partition])
 		}
 		d.t.Logf("%s: all %d partitions were written to within %v of their having a leader", s.fault, len(s.partitions), slowest.Round(time.Millisecond))
-		if slowest > 5*time.Second {
+		if slowest > 20*time.Second {
 			d.t.Errorf("%s: a partition was written to only %v after it had a leader", s.fault, slowest)
 		}
 	}
