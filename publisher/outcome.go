@@ -49,7 +49,7 @@ func (c Class) String() string {
 	}
 }
 
-// A Scope says how far a Topology or Unavailable answer reaches.
+// A Scope says how far a Topology, Unavailable or Ambiguous answer reaches.
 type Scope uint8
 
 const (
@@ -57,15 +57,32 @@ const (
 	ScopeDestination Scope = iota
 	// ScopeTopic: nothing can be published to the message's topic now.
 	ScopeTopic
-	// ScopeMessage: just this message and its key, for example those of one leaderless partition.
+	// ScopeMessage: just this message and its key, and what else has its Fate, for example the messages of one
+	// leaderless partition.
 	ScopeMessage
 )
 
 // An Error is a publisher's answer for one message that was not accepted. Many messages may share
 // one Error; it is never changed after it was returned.
+//
+// Class says what the answer means, Scope how far it reaches, and Fate what is in trouble:
+//
+//	class        scope        fate
+//	Topology,    destination  none: the destination
+//	Unavailable  topic        a topic, stream, exchange or queue; none: the topic of the message
+//	             message      a partition, one broker of several, a topic, stream, exchange or queue, when the topic of the
+//	                          message does not say who shares the trouble; none: only this message and its key
+//	Ambiguous    destination  none: nothing has answered the call
+//	             topic,       what stayed silent while the broker answered for other messages, as above
+//	             message
+//	others                    none: the answer concerns the message itself
+//
+// [FateOf] reads the table.
 type Error struct {
 	Class Class
-	Scope Scope // for Topology and Unavailable
+	Scope Scope // for Topology, Unavailable and Ambiguous
+	// Fate names what is in trouble; zero leaves it to the Scope.
+	Fate Fate
 	// Repeats, for Topology and Unavailable: the broker was sent the message and may have taken it in part, for one of several
 	// queues say. Each further try may leave another copy, so tries grow rare, and each counts as published again.
 	Repeats bool
