@@ -20,16 +20,17 @@ type Broker struct {
 	changed  chan struct{} // closed and replaced when anything changes
 	received []publisher.Message
 	script
-	tries    map[string]int // by message id
-	waiting  int            // calls that wait for Release
-	inFlight map[string]int // calls by ordering key
-	overlaps []string
+	partitions map[string]int // how many, by topic; 0 is a topic without partitions
+	tries      map[string]int // by message id
+	waiting    int            // calls that wait for Release or Speak
+	inFlight   map[string]int // calls by ordering key
+	overlaps   []string
 }
 
 // NewBroker returns a broker that accepts everything.
 func NewBroker() *Broker {
 	return &Broker{
-		changed: make(chan struct{}), script: newScript(), tries: map[string]int{}, inFlight: map[string]int{},
+		changed: make(chan struct{}), script: newScript(), partitions: map[string]int{}, tries: map[string]int{}, inFlight: map[string]int{},
 	}
 }
 
@@ -73,7 +74,7 @@ func (b *Broker) AwaitTries(t testing.TB, id string, n int) {
 	b.await(t, "tries of "+id, n, func() int { return b.tries[id] })
 }
 
-// AwaitHeld waits until at least n calls wait for Release. It fails the test after a minute.
+// AwaitHeld waits until at least n calls wait for Release or Speak. It fails the test after a minute.
 func (b *Broker) AwaitHeld(t testing.TB, n int) {
 	t.Helper()
 	b.await(t, "held calls", n, func() int { return b.waiting })
@@ -116,21 +117,7 @@ func (b *Broker) take(ctx context.Context, messages []publisher.Message) []error
 	if slices.ContainsFunc(messages, func(m publisher.Message) bool { return b.crashes[m.ID] }) {
 		return fill(answers, publisher.AmbiguousError("connection lost", "the connection ended before the broker answered"))
 	}
-	blocked := map[string]bool{}
-	for i := range messages {
-		m := &messages[i]
-		if m.Key != nil && blocked[string(m.Key)] {
-			answers[i] = publisher.ErrNotAttempted
-			continue
-		}
-		stored, err := b.judge(m)
-		if stored {
-			b.received = append(b.received, clone(messages[i:i+1])...)
-		}
-		if answers[i] = err; m.Key != nil && publisher.ClassOf(err) != publisher.Accepted {
-			blocked[string(m.Key)] = true
-		}
-	}
+	b.answer(ctx, messages, answers)
 	b.wake()
 	return answers
 }
@@ -150,7 +137,14 @@ func (b *Broker) pause(ctx context.Context) bool {
 		}
 		b.mu.Lock()
 	}
-	for b.held && ctx.Err() == nil {
+	b.waitWhile(ctx, func() bool { return b.held })
+	return ctx.Err() == nil
+}
+
+// waitWhile waits until the condition, which is asked with b.mu held, has passed or ctx has ended; b.mu is held, but not
+// meanwhile.
+func (b *Broker) waitWhile(ctx context.Context, condition func() bool) {
+	for condition() && ctx.Err() == nil {
 		changed := b.changed
 		b.mu.Unlock()
 		select {
@@ -159,7 +153,6 @@ func (b *Broker) pause(ctx context.Context) bool {
 		}
 		b.mu.Lock()
 	}
-	return ctx.Err() == nil
 }
 
 // enter notes the ordering keys of a call, and leave that it has ended.

@@ -1,6 +1,7 @@
 package publishertest
 
 import (
+	"fmt"
 	"strings"
 	"time"
 
@@ -11,9 +12,11 @@ import (
 type script struct {
 	held, down bool
 	delay      time.Duration
-	limit      int                 // bytes of payload; 0 is none
-	missing    map[string]bool     // topics
-	stopped    map[string]bool     // topics
+	limit      int             // bytes of payload; 0 is none
+	missing    map[string]bool // topics
+	stopped    map[string]bool // topics
+	silent     map[string]bool // topics
+	leaderless map[part]bool
 	poison     map[string]bool     // message ids
 	crashes    map[string]bool     // message ids
 	answers    map[string][]answer // by message id, for its next tries
@@ -27,8 +30,8 @@ type answer struct {
 
 func newScript() script {
 	return script{
-		missing: map[string]bool{}, stopped: map[string]bool{}, poison: map[string]bool{},
-		crashes: map[string]bool{}, answers: map[string][]answer{},
+		missing: map[string]bool{}, stopped: map[string]bool{}, silent: map[string]bool{}, leaderless: map[part]bool{},
+		poison: map[string]bool{}, crashes: map[string]bool{}, answers: map[string][]answer{},
 	}
 }
 
@@ -84,6 +87,13 @@ func (b *Broker) DownTopic(topic string) { b.change(func() { b.stopped[topic] = 
 // UpTopic ends DownTopic.
 func (b *Broker) UpTopic(topic string) { b.change(func() { delete(b.stopped, topic) }) }
 
+// Silence has messages of the topic wait for an answer until their call ends or Speak. A message whose call ends is
+// Ambiguous and not stored, and its answer names the topic. The others of the call arrive before the wait.
+func (b *Broker) Silence(topic string) { b.change(func() { b.silent[topic] = true }) }
+
+// Speak ends Silence.
+func (b *Broker) Speak(topic string) { b.change(func() { delete(b.silent, topic) }) }
+
 // Down makes the whole broker Unavailable, Ping included.
 func (b *Broker) Down() { b.change(func() { b.down = true }) }
 
@@ -128,13 +138,20 @@ func (b *Broker) judge(m *publisher.Message) (stored bool, err error) {
 	}
 	switch {
 	case b.missing[m.Topic]:
-		return false, publisher.TopologyError("unknown topic", "the topic %q does not exist", m.Topic)
+		return false, publisher.WithFate(publisher.TopologyError("unknown topic", "the topic %q does not exist", m.Topic), topicFate(m.Topic))
 	case b.stopped[m.Topic]:
-		return false, publisher.UnavailableError(publisher.ScopeTopic, "topic down", "the topic %q is down", m.Topic)
+		return false, publisher.WithFate(
+			publisher.UnavailableError(publisher.ScopeTopic, "topic down", "the topic %q is down", m.Topic), topicFate(m.Topic))
+	case b.silent[m.Topic]:
+		return false, &publisher.Error{Class: publisher.Ambiguous, Scope: publisher.ScopeTopic, Fate: topicFate(m.Topic), Short: "no answer",
+			Err: fmt.Errorf("the topic %q gave no answer before the call ended", m.Topic)}
 	case b.limit > 0 && len(m.Payload) > b.limit:
 		return false, publisher.PermanentError("too large", "the payload has %d bytes, more than %d", len(m.Payload), b.limit)
 	case b.poison[m.ID]:
 		return false, publisher.PermanentError("poison", "the broker never takes message %s", m.ID)
+	}
+	if err := b.leader(m); err != nil {
+		return false, err
 	}
 	if planned := b.answers[m.ID]; len(planned) > 0 {
 		b.answers[m.ID] = planned[1:]
@@ -149,4 +166,8 @@ func check(m *publisher.Message) error {
 		return publisher.PermanentError("illegal topic", "the topic %.40q is empty, longer than 200 bytes or has a space in it", m.Topic)
 	}
 	return m.CheckHeaders()
+}
+
+func topicFate(topic string) publisher.Fate {
+	return publisher.Fate{Kind: publisher.FateTopic, Name: strings.Clone(topic)}
 }

@@ -1,0 +1,54 @@
+package publishertest
+
+import (
+	"context"
+	"slices"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// answer answers for the messages of a call that has arrived, those of silent topics, and of the keys behind them, last.
+// b.mu is held, but not while a topic is silent.
+func (b *Broker) answer(ctx context.Context, messages []publisher.Message, answers []error) {
+	blocked, behind := map[string]bool{}, map[string]bool{} // by key: behind a failed message, behind an unanswered one
+	var unanswered []int
+	for i := range messages {
+		m := &messages[i]
+		keyed := m.Key != nil
+		switch {
+		case keyed && blocked[string(m.Key)], !b.silent[m.Topic] && !(keyed && behind[string(m.Key)]):
+			answers[i] = b.try(m, blocked)
+			continue
+		case keyed:
+			behind[string(m.Key)] = true
+		}
+		unanswered = append(unanswered, i)
+	}
+	if len(unanswered) == 0 {
+		return
+	}
+	b.waiting++
+	b.wake()
+	b.waitWhile(ctx, func() bool {
+		return slices.ContainsFunc(unanswered, func(i int) bool { return b.silent[messages[i].Topic] })
+	})
+	b.waiting--
+	for _, i := range unanswered {
+		answers[i] = b.try(&messages[i], blocked)
+	}
+}
+
+// try answers for one message and blocks its key if it fails; b.mu is held.
+func (b *Broker) try(m *publisher.Message, blocked map[string]bool) error {
+	if m.Key != nil && blocked[string(m.Key)] {
+		return publisher.ErrNotAttempted
+	}
+	stored, err := b.judge(m)
+	if stored {
+		b.received = append(b.received, clone([]publisher.Message{*m})...)
+	}
+	if m.Key != nil && publisher.ClassOf(err) != publisher.Accepted {
+		blocked[string(m.Key)] = true
+	}
+	return err
+}
