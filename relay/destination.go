@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -16,7 +17,7 @@ type Destination struct {
 	Publisher publisher.Publisher
 	// Reopen makes another publisher, for after a panic in the last one. Without it that stays in use.
 	Reopen   func() (publisher.Publisher, error)
-	Topics   []string  // patterns of the rows' topics, see takesTopic; none takes every row
+	Topics   []string  // patterns of the rows' topics, see [pattern.Takes]; none takes every row
 	Topic    Template  // of the topic on the broker
 	Exchange *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
@@ -36,7 +37,7 @@ type Destination struct {
 }
 
 // takes reports whether a row of this topic goes to d.
-func (d *Destination) takes(topic string) bool { return takesTopic(d.Topics, topic) }
+func (d *Destination) takes(topic string) bool { return pattern.Takes(d.Topics, topic) }
 
 // A Template makes a row's topic or exchange on the broker from its columns. The zero Template is the
 // row's own topic.

@@ -1,10 +1,12 @@
-package relay
+// Package pattern is the meaning of a destination's patterns of topics, in Go and in SQL. In a pattern * stands for any text, none
+// included, and all else for itself; what begins with ! leaves topics out.
+package pattern
 
 import "strings"
 
-// takesTopic reports whether patterns take a topic: one of them fits and none that begins with ! does. No pattern, or
+// Takes reports whether patterns take a topic: one of them fits and none that begins with ! does. No pattern, or
 // only such as begin with !, take every other topic.
-func takesTopic(patterns []string, topic string) bool {
+func Takes(patterns []string, topic string) bool {
 	taken, only := false, true // only exclusions so far
 	for _, pattern := range patterns {
 		if excluded, is := strings.CutPrefix(pattern, "!"); is {

@@ -1,4 +1,4 @@
-package relay
+package pattern
 
 import (
 	"regexp"
@@ -26,14 +26,13 @@ func TestPatterns(t *testing.T) {
 		if c.patterns != "" {
 			patterns = strings.Split(c.patterns, ",")
 		}
-		d := &Destination{Topics: patterns}
 		for _, topic := range strings.Fields(c.takes) {
-			if !d.takes(topic) {
+			if !Takes(patterns, topic) {
 				t.Errorf("%q does not take %s", c.patterns, topic)
 			}
 		}
 		for _, topic := range strings.Fields(c.leaves) {
-			if d.takes(topic) {
+			if Takes(patterns, topic) {
 				t.Errorf("%q takes %s", c.patterns, topic)
 			}
 		}
