@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -12,12 +13,17 @@ import (
 func (t *Table) prepare(table sql.Table) {
 	m := t.mapping
 	pending, _ := m.pending()
+	filtered := ""
+	if condition := t.filter.condition(m.topic); condition != pattern.Always {
+		filtered = " and " + condition
+	}
 	due, scheduled := pending, ""
 	if m.available != nil {
 		available := sql.Quote(m.available.name)
 		due += " and (" + available + " is null or " + available + " <= " + now(m.available) + ")"
-		scheduled = pending + " and " + available + " > " + now(m.available)
+		scheduled = pending + " and " + available + " > " + now(m.available) + filtered
 	}
+	pending, due = pending+filtered, due+filtered
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := map[string]string{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
@@ -56,7 +62,7 @@ func (t *Table) prepare(table sql.Table) {
 		names["inserted_at"] = sql.Quote(m.inserted.name)
 	}
 	if m.failed != nil {
-		names["failed"] = sql.Quote(m.failed.name) + " is not null"
+		names["failed"] = sql.Quote(m.failed.name) + " is not null" + filtered
 	}
 	t.all = t.walks(names, func(int) string { return "" })
 	t.some = t.walks(names, t.owned)

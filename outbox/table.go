@@ -22,6 +22,7 @@ type Table struct {
 	name     sql.Table // with its schema
 	oid      string
 	config   Config
+	filter   Filter
 	role     string // that reads and writes it
 	policies bool   // row security may hide rows from the role
 	source   string // [publisher.Message.Source] of every row

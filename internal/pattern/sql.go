@@ -1,0 +1,98 @@
+package pattern
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// SQL returns the condition that [Takes] is, [Always] if that takes every topic. The topic is an SQL expression of type text that is never
+// null and compares byte by byte: see [Text].
+//
+// The condition holds constants only, so that it can stand in an index's predicate, and the same patterns give the same condition in
+// whatever order they come, so that such an index goes on to fit.
+func SQL(topic string, patterns []string) string {
+	var taken, excluded []string
+	for _, pattern := range patterns {
+		if left, is := strings.CutPrefix(pattern, "!"); is {
+			excluded = append(excluded, left)
+		} else {
+			taken = append(taken, pattern)
+		}
+	}
+	condition := Always
+	if len(taken) > 0 {
+		condition = anyFits(topic, taken)
+	}
+	return And(condition, Not(anyFits(topic, excluded)))
+}
+
+// Conditions that hold always, and never.
+const (
+	Always = "true"
+	Never  = "false"
+)
+
+// And returns the condition that two hold.
+func And(a, b string) string {
+	switch {
+	case a == Always || b == Never:
+		return b
+	case b == Always || a == Never:
+		return a
+	}
+	return a + " and " + b
+}
+
+// Not returns the opposite of a condition.
+func Not(condition string) string {
+	switch condition {
+	case Always:
+		return Never
+	case Never:
+		return Always
+	}
+	return "not (" + condition + ")"
+}
+
+// Text returns the expression for a topic column as [SQL] needs it. NULL is the empty text, of which patterns may say what they like. The
+// column's own collation may find texts equal that are not, and may not be able to search for parts.
+func Text(column string) string {
+	return "(coalesce(" + column + `::text, '') collate "C")`
+}
+
+// anyFits returns the condition that one of the patterns fits, in parentheses where it has several parts.
+func anyFits(topic string, patterns []string) string {
+	patterns = slices.Clone(patterns)
+	slices.Sort(patterns)
+	var whole, parts []string
+	for _, pattern := range slices.Compact(patterns) {
+		switch {
+		case pattern != "" && strings.Trim(pattern, "*") == "":
+			return Always
+		case !utf8.ValidString(pattern) || strings.Contains(pattern, "\x00"):
+			// The server would refuse the statement, and no text that it holds is such.
+		case strings.Contains(pattern, "*"):
+			parts = append(parts, topic+" like "+constant(like.Replace(pattern)))
+		default:
+			whole = append(whole, constant(pattern))
+		}
+	}
+	if len(whole) > 0 {
+		parts = append([]string{topic + " in (" + strings.Join(whole, ", ") + ")"}, parts...)
+	}
+	switch len(parts) {
+	case 0:
+		return Never
+	case 1:
+		return parts[0]
+	}
+	return "(" + strings.Join(parts, " or ") + ")"
+}
+
+// like makes a pattern one of SQL's like, of which a backslash takes the meaning of the next character.
+var like = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
+
+func constant(text string) string { return strings.TrimSpace(sql.Literal(text)) }

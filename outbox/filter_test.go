@@ -1,0 +1,264 @@
+package outbox
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// statements returns the texts of a table's statements by their names.
+func statements(t *Table) map[string]string {
+	found := map[string]string{}
+	var gather func(prefix string, v reflect.Value)
+	gather = func(prefix string, v reflect.Value) {
+		for i := range v.NumField() {
+			name := prefix + v.Type().Field(i).Name
+			switch field := v.Field(i); {
+			case field.Type() == reflect.TypeFor[walks]():
+				gather(name+".", field)
+			case field.Kind() == reflect.String && name != "oid" && name != "role" && name != "source" && name != "prefix":
+				found[name] = field.String()
+			}
+		}
+	}
+	gather("", reflect.ValueOf(t).Elem())
+	return found
+}
+
+// A filter that takes everything changes no statement, so that no plan and no cost does. Another one changes those that
+// find rows, and none of those that are told which.
+func TestStatementsOfAFilter(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, "alter table outbox_messages add available_at timestamptz, alter seq drop identity, alter seq drop not null")
+	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
+		table := open(t, s, config)
+		base := statements(table)
+		for statement, text := range base {
+			if text == "" && (statement != "settleHere" || name != "mark") || strings.Contains(text, "collate") {
+				t.Errorf("%s, %s: %q", name, statement, text)
+			}
+		}
+		for _, f := range []Filter{{}, {Topics: []string{"*"}}, {Topics: []string{"a", "*"}, Before: [][]string{{"!*"}, {"a", "!*"}}}} {
+			if view := statements(table.For(f)); !maps.Equal(view, base) {
+				t.Errorf("%s: %v changes statements:\n%v\n%v", name, f, view, base)
+			}
+		}
+		var changed []string
+		view := table.For(Filter{Topics: []string{"a*"}})
+		for statement, text := range statements(view) {
+			if text != base[statement] {
+				changed = append(changed, statement)
+			}
+		}
+		slices.Sort(changed)
+		const want = "all.after all.first all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll failedSome horizon oldestPending " +
+			"readIDs readKeys readWhole sampleTopics some.after some.first some.nulls some.recent"
+		if got := strings.Join(changed, " "); got != want {
+			t.Errorf("%s: a filter changes %s", name, got)
+		}
+		if again := statements(view.For(Filter{})); !maps.Equal(again, base) {
+			t.Errorf("%s: a view of a view is not of the table", name)
+		}
+	}
+}
+
+// Two destinations and one that has the rest divide the rows: each row is found by one of them, in every way of reading.
+func TestFilterDividesRows(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id integer primary key, seq bigint, key text, topic text, payload text, relayed_at timestamptz, failed_at timestamptz,
+		inserted_at timestamptz not null default now() - interval '1 minute', available_at timestamptz)`)
+	s.Exec(t, "create index on outbox_messages (seq) where relayed_at is null and failed_at is null")
+	s.Exec(t, "create index on outbox_messages (failed_at) where failed_at is not null")
+	s.Exec(t, `insert into outbox_messages (id, seq, key, topic, payload) select i, case when i % 7 > 0 then i end, case when i % 5 > 0 then 'k' || i % 11 end,
+		(array['order.created', 'order.internal.x', 'audit.x', '', null, 'order.%', 'x'])[1 + i % 13 % 7], 'p' from generate_series(1, 400) i`)
+	s.Exec(t, "update outbox_messages set failed_at = now() - id * interval '1 second' where id % 4 = 0")
+	s.Exec(t, "update outbox_messages set available_at = now() + interval '1 hour' where id % 4 = 1")
+	table := open(t, s, Config{Shards: 4, BlockFailed: true})
+	patterns := [][]string{{"order.*", "!order.internal.*"}, {"*.x", "order.created"}, nil}
+	filters := make([]Filter, len(patterns))
+	for i := range filters {
+		filters[i] = Filter{Topics: patterns[i], Before: patterns[:i]}
+	}
+	walk := func(t *testing.T, table *Table, q Query) (found []int) {
+		t.Helper()
+		for {
+			page := read(t, table, q)
+			for _, row := range page.Rows {
+				var id int
+				if _, err := fmt.Sscan(row.Message.ID, &id); err != nil {
+					t.Fatal(err)
+				}
+				found = append(found, id)
+			}
+			if !page.More {
+				return found
+			}
+			q.After = page.End
+		}
+	}
+	every := func(first, last int) (ids []string) {
+		for id := first; id <= last; id++ {
+			ids = append(ids, string([]byte{0, 0, byte(id >> 8), byte(id)}))
+		}
+		return ids
+	}
+	recent, from := int64(50), int64(100)
+	for name, q := range map[string]Query{
+		"first and after": {Limit: 7}, "all at once": {Limit: 1000}, "shards": {Limit: 7, Shards: []int{0, 2}},
+		"recent": {Recent: &recent}, "recent in shards": {Recent: &recent, Shards: []int{1, 3}},
+		"ids": {IDs: every(30, 300)}, "keys": {Keys: []string{"k1", "k2", "k9"}}, "keys from": {Keys: []string{"k1", "k2", "k9"}, From: &from},
+	} {
+		all := walk(t, table, q)
+		if len(all) < 20 {
+			t.Errorf("%s: the table has only %v", name, all)
+		}
+		var shared []int
+		for _, f := range filters {
+			found := walk(t, table.For(f), q)
+			if len(found) == 0 || len(found) == len(all) {
+				t.Errorf("%s: %v finds %d rows of %d", name, f, len(found), len(all))
+			}
+			want := slices.DeleteFunc(slices.Clone(all), func(id int) bool {
+				return !f.Takes(pgtest.Value[string](t, s, "select coalesce(topic, '') from outbox_messages where id = $1", id))
+			})
+			if !slices.Equal(found, want) {
+				t.Errorf("%s: %v finds %v, want %v", name, f, found, want)
+			}
+			shared = append(shared, found...)
+		}
+		slices.Sort(shared)
+		slices.Sort(all)
+		if !slices.Equal(shared, all) {
+			t.Errorf("%s: the destinations find %v of %v", name, shared, all)
+		}
+	}
+	for _, shards := range [][]int{nil, {0, 1}} {
+		failed := func(table *Table) (found []int64) {
+			for q := (Query{Limit: 5, Shards: shards}); ; {
+				page, err := table.Failed(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, row := range page.Rows {
+					found = append(found, row.Ordinal)
+				}
+				if q.After = page.End; !page.More {
+					return found
+				}
+			}
+		}
+		var shared []int64
+		for _, f := range filters {
+			shared = append(shared, failed(table.For(f))...)
+		}
+		all := failed(table)
+		slices.Sort(all)
+		slices.Sort(shared)
+		if len(all) == 0 || !slices.Equal(shared, all) {
+			t.Errorf("failed: the destinations find %v of %v", shared, all)
+		}
+	}
+	for i, f := range filters {
+		view := table.For(f)
+		counts, err := view.Count(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		number := func(state string) int64 {
+			var n int64
+			for topic, rows := range pgtest.Value[map[string]int64](t, s, `select jsonb_object_agg(topic, n) from (
+				select coalesce(topic, '') as topic, count(*) as n from outbox_messages where `+state+` group by 1) topics`) {
+				if f.Takes(topic) {
+					n += rows
+				}
+			}
+			return n
+		}
+		pending, scheduled, failed := number("failed_at is null and available_at is null"), number("available_at is not null"), number("failed_at is not null")
+		if counts.Pending == nil || *counts.Pending != pending || counts.Scheduled == nil || *counts.Scheduled != scheduled || counts.Failed == nil || *counts.Failed != failed {
+			t.Errorf("%v: %d pending, %d scheduled and %d failed, counted as %+v", f, pending, scheduled, failed, counts)
+		}
+		if counts.Oldest == nil || *counts.Oldest < 50 {
+			t.Errorf("%v: oldest %v", f, counts.Oldest)
+		}
+		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", walk(t, view, Query{}))
+		if counts, err = view.Count(t.Context()); err != nil || *counts.Pending != 0 || *counts.Oldest != 0 {
+			t.Errorf("%v: after its rows were relayed: %+v, %v", f, counts, err)
+		}
+		if page := read(t, view, Query{Horizon: true}); len(page.Rows) > 0 || page.Horizon.Highest != nil {
+			t.Errorf("%v: after its rows were relayed %+v", f, page)
+		}
+		for _, other := range filters[i+1:] {
+			if page := read(t, table.For(other), Query{Horizon: true}); page.Horizon.Highest == nil {
+				t.Errorf("%v is without rows after those of %v were relayed", other, f)
+			}
+		}
+	}
+}
+
+// The horizon is that of the filter's rows, and a read within it ends there.
+func TestHorizonOfAFilter(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id integer primary key, topic text not null, payload text, relayed_at timestamptz)")
+	s.Exec(t, "insert into outbox_messages select i, case when i <= 10 then 'a' else 'b' end, '' from generate_series(1, 20) i")
+	table := open(t, s, Config{})
+	for topic, want := range map[string]int64{"a": 10, "b": 20} {
+		view := table.For(Filter{Topics: []string{topic}})
+		first := read(t, view, Query{Limit: 4, Horizon: true})
+		if first.Horizon.Highest == nil || *first.Horizon.Highest != want || len(first.Rows) != 4 {
+			t.Fatalf("%s: horizon %v, %d rows", topic, first.Horizon, len(first.Rows))
+		}
+		s.Exec(t, "insert into outbox_messages values ($1, $2, '')", 100+want, topic)
+		if rest := read(t, view, Query{After: first.End, Within: first.Horizon}); len(rest.Rows) != 6 || rest.More {
+			t.Errorf("%s: %d more rows within the horizon, more %v", topic, len(rest.Rows), rest.More)
+		}
+	}
+}
+
+// Topics may be of any type. What the filter takes is what the reader of a row would.
+func TestFilterOfColumnTypes(t *testing.T) {
+	t.Parallel()
+	for name, column := range map[string]string{
+		"text": "text", "varchar": "varchar(255)", "bpchar": "char(20)", "name": "name", "enum": "topics", "domain": "topic_text",
+		"collation": "text collate same_letters", "varchar with a collation": "varchar(255) collate same_letters",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, "create type topics as enum ('order.a', 'ORDER.A', 'order.b', 'a_b', 'axb', 'a%')")
+			s.Exec(t, "create domain topic_text as varchar(100) collate \"POSIX\"")
+			s.Exec(t, "create collation same_letters (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
+			s.Exec(t, "create table outbox_messages (id integer primary key, topic "+column+", payload text, relayed_at timestamptz)")
+			s.Exec(t, "insert into outbox_messages select n, topic::topics::text::"+strings.Fields(column)[0]+`, '' from unnest(enum_range(null::topics)) with ordinality t (topic, n)`)
+			s.Exec(t, "insert into outbox_messages values (7, null, '')")
+			table := open(t, s, Config{})
+			for patterns, want := range map[string]string{
+				"order.a": "1", "order.*": "13", "ORDER.*": "2", "*.a": "1", "a_*": "4", "a_b": "4", "a%": "6", "!order.*": "24567", "a*,!a%": "45", "!*.*,!a*": "7", "order.* ": "",
+			} {
+				f := Filter{Topics: strings.Split(patterns, ",")}
+				if got := ids(read(t, table.For(f), Query{})); got != want {
+					t.Errorf("%s: %q, want %q", patterns, got, want)
+				}
+				var taken string
+				for _, row := range read(t, table, Query{}).Rows {
+					if f.Takes(row.Message.Topic) {
+						taken += row.Message.ID
+					}
+				}
+				if taken != want {
+					t.Errorf("%s in Go: %q, want %q", patterns, taken, want)
+				}
+			}
+		})
+	}
+}
