@@ -19,6 +19,7 @@ type mapping struct {
 	placed                              []placed // columns that are sent as headers
 	ignored                             []string // columns with a name of ours whose type does not fit
 	pendingIndex, keyIndex, failedIndex bool
+	idIndex                             bool // of all rows, by id
 	inOrder                             bool // the index of pending rows gives them in table order
 	relayedFirst                        bool // and begins with relayed_at
 	delete                              bool
@@ -140,11 +141,27 @@ func (m *mapping) pending() (condition string, printed []string) {
 	return strings.TrimPrefix(condition, " and "), printed
 }
 
+// pendingByID is the condition of pending where ids are given, by which the rows are to be found if an index allows it.
+func (m *mapping) pendingByID() string {
+	if !m.idIndex {
+		condition, _ := m.pending()
+		return condition
+	}
+	conditions := []string{"true"}
+	for _, c := range []*column{m.relayed, m.failed} {
+		if c != nil {
+			conditions = append(conditions, isNull(sql.Quote(c.name)))
+		}
+	}
+	return strings.Join(conditions, " and ")
+}
+
 // chooseIndexes finds which reads an index makes cheap.
 func (m *mapping) chooseIndexes(indexes []index) {
 	_, pending := m.pending()
 	orderFirst := false
 	for _, i := range indexes {
+		m.idIndex = m.idIndex || i.starts(m.id.name) && i.usableFor()
 		if !i.usableFor(pending...) {
 			if m.failed != nil && (i.usableFor(sql.Quote(m.failed.name)+" IS NOT NULL", m.failed.name+" IS NOT NULL") && len(i.conjuncts) > 0) {
 				m.failedIndex = true

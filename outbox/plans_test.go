@@ -129,6 +129,48 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	}
 }
 
+// Nor a read by id: the row that is tried again and again must not cost a walk through the backlog each time.
+func TestReadsByIDFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, schema)
+			s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
+			const fill = `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at)
+				select 't', to_json(repeat('x', $1)), now(), now(), %s from generate_series(1, 20000)`
+			s.Exec(t, fmt.Sprintf(fill, "now()"), 1)
+			s.Exec(t, "analyze outbox_messages")
+			s.Exec(t, fmt.Sprintf(fill, "null"), 1)
+			s.Exec(t, "update outbox_messages set payload = to_json(repeat('x', 100000)) where id = (select max(id::text)::uuid from outbox_messages where relayed_at is null)")
+			large := pgtest.Value[[16]byte](t, s, "select max(id::text)::uuid from outbox_messages where relayed_at is null")
+			plans := &planLog{}
+			table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages})
+			if err != nil {
+				t.Fatal(err)
+			}
+			plans.take()
+			if page := read(t, table, Query{IDs: []string{string(large[:])}}); len(page.Rows) != 1 || len(page.Rows[0].Message.Payload) < 100000 {
+				t.Fatalf("%d rows", len(page.Rows))
+			}
+			found := 0
+			for _, plan := range plans.take() {
+				if !strings.Contains(plan, "outbox_messages") {
+					continue
+				}
+				found++
+				if !strings.Contains(plan, "outbox_messages_pkey") {
+					t.Errorf("plan:\n%s", plan)
+				}
+			}
+			if found != 2 { // with the page, and whole
+				t.Errorf("%d plans", found)
+			}
+		})
+	}
+}
+
 // planLog gathers the plans of a pool's statements, which auto_explain sends as notices.
 type planLog struct {
 	mu    sync.Mutex

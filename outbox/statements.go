@@ -17,13 +17,13 @@ func (t *Table) prepare(table sql.Table) {
 	if condition := t.filter.condition(m.topic); condition != pattern.Always {
 		filtered = " and " + condition
 	}
-	due, scheduled := pending, ""
+	arrived, scheduled := filtered, ""
 	if m.available != nil {
 		available := sql.Quote(m.available.name)
-		due += " and (" + available + " is null or " + available + " <= " + now(m.available) + ")"
+		arrived = " and (" + available + " is null or " + available + " <= " + now(m.available) + ")" + filtered
 		scheduled = pending + " and " + available + " > " + now(m.available) + filtered
 	}
-	pending, due = pending+filtered, due+filtered
+	pending, due := pending+filtered, pending+arrived
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := map[string]string{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
@@ -66,10 +66,11 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	t.all = t.walks(names, func(int) string { return "" })
 	t.some = t.walks(names, t.owned)
-	names["columns"] = t.columns(t.limited(3))
+	names["columns"], names["due"] = t.columns(t.limited(3)), m.pendingByID()+arrived
 	t.readIDs = sql.Text("read_ids.sql", names)
 	names["columns"] = t.columns(t.whole(3))
 	t.readWhole = sql.Text("read_ids.sql", names)
+	names["due"] = due
 	keys := 2 // parameters
 	if t.Ordinal() {
 		keys++
