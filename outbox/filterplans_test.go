@@ -1,0 +1,94 @@
+package outbox
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Reads for one destination still walk an index in its order, whether it has nearly all of the pending rows, few or none, and
+// whether statistics know that or are from before.
+func TestPlansOfAFilter(t *testing.T) {
+	t.Parallel()
+	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, schema)
+			s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
+			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at)
+				select 'most', '{}', now(), now(), now() from generate_series(1, 20000)`)
+			s.Exec(t, "analyze outbox_messages")
+			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at)
+				select case when i % 1000 = 0 then 'few.' || i else 'most' end, '{}', now(), now() from generate_series(1, 20000) i`)
+			plans := &planLog{}
+			table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, analyzed := range []bool{false, true} {
+				if analyzed {
+					s.Exec(t, "analyze outbox_messages")
+				}
+				first := read(t, table, Query{Limit: 100})
+				middle := first.Rows[50]
+				for _, f := range []Filter{{}, {Topics: []string{"most"}}, {Topics: []string{"few.*"}}, {Topics: []string{"none"}},
+					{Topics: []string{"!most"}, Before: [][]string{{"few.*", "!few.1*"}}}} {
+					view := table.For(f)
+					plans.take()
+					read(t, view, Query{Limit: 100, Horizon: true})
+					read(t, view, Query{Limit: 100, After: first.End})
+					read(t, view, Query{Limit: 100, After: first.End, Shards: []int{0}})
+					read(t, view, Query{Limit: 100, Recent: &middle.Position.Ordinal})
+					read(t, view, Query{Limit: 100, IDs: []string{middle.ID()}})
+					if _, err := view.Count(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					found := 0
+					for _, plan := range plans.take() {
+						if !strings.Contains(plan, "outbox_messages") || strings.Contains(plan, "pg_catalog") {
+							continue
+						}
+						found++
+						byID := strings.Contains(plan, "outbox_messages_pkey") // sorts its few rows
+						if !strings.Contains(plan, "Index ") || strings.Contains(plan, "Seq Scan") ||
+							!byID && (strings.Contains(plan, "Bitmap") || strings.Contains(plan, ">  Sort  (")) {
+							t.Errorf("%v, analyzed %v:\n%s", f, analyzed, plan)
+						}
+					}
+					if found < 9 { // a horizon, five reads, three gauges
+						t.Errorf("%v: %d plans", f, found)
+					}
+				}
+			}
+		})
+	}
+}
+
+// An index whose predicate holds a filter serves the reads of that filter, and they step over no rows of others.
+func TestIndexOfAFilter(t *testing.T) {
+	t.Parallel()
+	for name, topic := range map[string]string{"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)", "collation": `text collate "und-x-icu"`} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, "create table outbox_messages (id bigint primary key, topic "+topic+" not null, payload text, relayed_at timestamptz)")
+			s.Exec(t, `insert into outbox_messages select i, case when i % 1000 = 0 then 'o_rd''er\' || i else 'most' end, '' from generate_series(1, 20000) i`)
+			s.Exec(t, "analyze outbox_messages")
+			f := Filter{Topics: []string{`o_rd'er\*`, "other", "!*.internal", `!x\`}, Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}}}
+			table := open(t, s, Config{})
+			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.topic))
+			// The same patterns in another order are the same filter.
+			f = Filter{Topics: []string{`!x\`, "other", `o_rd'er\*`, "!*.internal"}, Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}}}
+			plan := explain(t, s, strings.NewReplacer("$1", "100", "$2", "65536").Replace(table.For(f).all.first))
+			if !strings.Contains(plan, "only_these") {
+				t.Errorf("plan:\n%s", plan)
+			}
+			if n := len(read(t, table.For(f), Query{}).Rows); n != 20 {
+				t.Errorf("%d rows, want 20", n)
+			}
+		})
+	}
+}
