@@ -67,6 +67,33 @@ func TestPlansOfAFilter(t *testing.T) {
 	}
 }
 
+// A page for one destination starts no parallel workers, which would read far more than the page to gather it.
+func TestNoParallelWorkersForAFilter(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(messages))
+	s.Exec(t, "insert into outbox_messages (topic, payload) select 'order.' || i, '{}' from generate_series(1, 5000) i")
+	s.Exec(t, "vacuum analyze outbox_messages")
+	plans := &planLog{}
+	pool := plans.poolWith(t, s, map[string]string{"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "min_parallel_table_scan_size": "0",
+		"min_parallel_index_scan_size": "0", "max_parallel_workers_per_gather": "2"})
+	table, err := Open(t.Context(), pool, Config{Table: messages})
+	if err != nil {
+		t.Fatal(err)
+	}
+	view := table.For(Filter{Topics: []string{"order.*"}})
+	plans.take()
+	page := read(t, view, Query{Limit: 100, Horizon: true})
+	read(t, view, Query{Limit: 100, After: page.End})
+	if _, err := view.Count(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	found := strings.Join(plans.take(), "\n")
+	if strings.Contains(found, "Gather") || strings.Count(found, "outbox_messages_pending_idx") < 5 { // with two gauges
+		t.Errorf("plans:\n%s", found)
+	}
+}
+
 // An index whose predicate holds a filter serves the reads of that filter, and they step over no rows of others.
 func TestIndexOfAFilter(t *testing.T) {
 	t.Parallel()
@@ -75,9 +102,11 @@ func TestIndexOfAFilter(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, "create table outbox_messages (id bigint primary key, topic "+topic+" not null, payload text, relayed_at timestamptz)")
-			s.Exec(t, `insert into outbox_messages select i, case when i % 1000 = 0 then 'o_rd''er\' || i else 'most' end, '' from generate_series(1, 20000) i`)
+			s.Exec(t, `insert into outbox_messages select i, case when i % 1000 = 0 then 'o_rd''er\' || i else 'most' end, ''
+				from generate_series(1, 20000) i`)
 			s.Exec(t, "analyze outbox_messages")
-			f := Filter{Topics: []string{`o_rd'er\*`, "other", "!*.internal", `!x\`}, Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}}}
+			f := Filter{Topics: []string{`o_rd'er\*`, "other", "!*.internal", `!x\`},
+				Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}}}
 			table := open(t, s, Config{})
 			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.topic))
 			// The same patterns in another order are the same filter.

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -177,8 +178,12 @@ type planLog struct {
 	plans []string
 }
 
-func (l *planLog) pool(t *testing.T, s *pgtest.Schema) *pgxpool.Pool {
+func (l *planLog) pool(t *testing.T, s *pgtest.Schema) *pgxpool.Pool { return l.poolWith(t, s, nil) }
+
+// poolWith returns a pool whose sessions also have these settings.
+func (l *planLog) poolWith(t *testing.T, s *pgtest.Schema, settings map[string]string) *pgxpool.Pool {
 	return s.PoolWith(t, func(c *pgxpool.Config) {
+		maps.Copy(c.ConnConfig.RuntimeParams, settings)
 		for name, value := range map[string]string{"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_level": "notice"} {
 			c.ConnConfig.RuntimeParams[name] = value
 		}
