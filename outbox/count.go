@@ -4,9 +4,15 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
+	"maps"
+	"strconv"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Counts are the table-level gauges. A nil field was not measured, because no index makes it cheap.
+// Counts are the table-level gauges. A nil field was not measured, because no index makes it cheap, or because so many rows of other
+// destinations are in the way ([Table.For]) that it would not be.
 type Counts struct {
 	Pending, Scheduled, Failed *int64   // rows that are due, those due later, and those that failed; capped at CountCap
 	Oldest                     *float64 // for how many seconds the first pending row has been due; 0 without one
@@ -39,10 +45,14 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 	}
 	results, err := t.send(ctx, b)
 	for i, result := range results {
-		*values[i] = new(int64)
-		if len(result.Rows) > 0 && result.Rows[0][0] != nil {
-			**values[i] = int64(binary.BigEndian.Uint64(result.Rows[0][0]))
+		value, none := new(int64), len(result.Rows) == 0
+		switch {
+		case !none && result.Rows[0][0] != nil:
+			*value = int64(binary.BigEndian.Uint64(result.Rows[0][0]))
+		case values[i] != &oldest, none && counts.Pending == nil:
+			continue // there are more rows than were looked at
 		}
+		*values[i] = value
 	}
 	if oldest != nil {
 		seconds := float64(*oldest) / 1e6
@@ -52,4 +62,49 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 		return counts, fmt.Errorf("measure: %w", err)
 	}
 	return counts, nil
+}
+
+// gauges makes the statements that measure the table.
+func (t *Table) gauges(names map[string]string) {
+	m := t.mapping
+	if m.pendingIndex {
+		t.countPending = sql.Text("count_pending.sql", names)
+		if m.available != nil {
+			t.countScheduled = sql.Text("count_scheduled.sql", names)
+		}
+		if m.inserted != nil {
+			names["due_at"] = dueAt(m)
+			t.oldestPending = sql.Text("oldest_pending.sql", names)
+		}
+	}
+	if m.failed != nil && m.failedIndex {
+		t.countFailed = sql.Text("count_failed.sql", names)
+	}
+}
+
+// lookedAt is how many rows a gauge of one destination looks at, whoever takes them.
+const lookedAt = 10 * CountCap
+
+// gaugesTaken makes the statements that measure the rows of one destination. Its condition is taken from that on the state of the rows: it
+// bounds no walk through an index.
+func (t *Table) gaugesTaken(names map[string]string, filtered string) {
+	m, own := t.mapping, maps.Clone(names)
+	own["taken"], own["looked"] = strings.TrimPrefix(filtered, " and "), strconv.Itoa(lookedAt)
+	count := func(state string) string {
+		own["state"] = strings.TrimSuffix(names[state], filtered)
+		return sql.Text("count_taken.sql", own)
+	}
+	if m.pendingIndex {
+		t.countPending = count("due")
+		if m.available != nil {
+			t.countScheduled = count("scheduled")
+		}
+		if m.inserted != nil {
+			own["due"], own["due_at"] = strings.TrimSuffix(names["due"], filtered), dueAt(m)
+			t.oldestPending = sql.Text("oldest_taken.sql", own)
+		}
+	}
+	if m.failed != nil && m.failedIndex {
+		t.countFailed = count("failed")
+	}
 }

@@ -205,6 +205,36 @@ func TestFilterDividesRows(t *testing.T) {
 	}
 }
 
+// Measuring the rows of one destination costs the same however many rows another has. What it then cannot know it does not say.
+func TestCountsOfAFilterBesideABacklog(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, relayed_at timestamptz, failed_at timestamptz,
+		inserted_at timestamptz not null default now() - interval '1 minute')`)
+	s.Exec(t, "create index on outbox_messages (inserted_at, id) where relayed_at is null and failed_at is null")
+	s.Exec(t, "insert into outbox_messages (id, topic) select i, 'other' from generate_series(1, $1::integer) i", lookedAt)
+	table := open(t, s, Config{})
+	mine, other := table.For(Filter{Topics: []string{"mine"}}), table.For(Filter{Topics: []string{"!mine"}})
+	check := func(what string, table *Table, pending, oldest bool, n int64) {
+		t.Helper()
+		counts, err := table.Count(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (counts.Pending != nil) != pending || pending && *counts.Pending != n || (counts.Oldest != nil) != oldest {
+			t.Errorf("%s: %+v", what, counts)
+		}
+	}
+	check("others alone", mine, false, false, 0)
+	check("the others", other, true, true, CountCap)
+	s.Exec(t, "insert into outbox_messages (id, topic, inserted_at) values (0, 'mine', now() - interval '1 hour')")
+	check("one before the others", mine, false, true, 0)
+	s.Exec(t, "update outbox_messages set relayed_at = now() where id in (1, 2)")
+	check("all are looked at", mine, true, true, 1)
+	s.Exec(t, "update outbox_messages set relayed_at = now() where id = 0")
+	check("none", mine, true, true, 0)
+}
+
 // The horizon is that of the filter's rows, and a read within it ends there.
 func TestHorizonOfAFilter(t *testing.T) {
 	t.Parallel()

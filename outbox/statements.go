@@ -109,19 +109,13 @@ func (t *Table) prepare(table sql.Table) {
 		t.refuse, t.unrefused = sql.Text("refuse.sql", names), sql.Text("unrefused.sql", names)
 	}
 	if m.pendingIndex {
-		t.countPending = sql.Text("count_pending.sql", names)
 		names["sampled"], names["grouped"], names["groups"] = m.sampled()
-		if scheduled != "" {
-			t.countScheduled = sql.Text("count_scheduled.sql", names)
-		}
 		t.sampleTopics = sql.Text("sample_topics.sql", names)
-		if m.inserted != nil {
-			names["due_at"] = dueAt(m)
-			t.oldestPending = sql.Text("oldest_pending.sql", names)
-		}
 	}
-	if m.failed != nil && m.failedIndex {
-		t.countFailed = sql.Text("count_failed.sql", names)
+	if filtered == "" {
+		t.gauges(names)
+	} else {
+		t.gaugesTaken(names, filtered)
 	}
 	if m.failed != nil {
 		names["failed_at"], names["failed_type"] = sql.Quote(m.failed.name), orderTypes[m.failed.oid]
