@@ -35,6 +35,7 @@ type verdict struct {
 	scope  publisher.Scope
 	short  string
 	unsure bool // although refused, the batch may be in the log
+	quota  bool // a quota of the broker, which it keeps for all partitions that it leads
 
 	examined bool // each record was looked at for itself: those that are refused alone say nothing of the broker
 }
@@ -155,7 +156,9 @@ func classify(code kafkago.Error) verdict {
 	case
 		// A quota that is used up. (Most quotas are not refusals but pauses, see broker.throttle.)
 		kafkago.ThrottlingQuotaExceeded:
-		return hold(refuse, publisher.ScopeMessage, "throttled")
+		v := hold(refuse, publisher.ScopeMessage, "throttled")
+		v.quota = true
+		return v
 	case kafkago.UnsupportedVersion, kafkago.InvalidRequest, kafkago.InvalidRequiredAcks:
 		return hold(refuse, publisher.ScopeDestination, "request not understood")
 
@@ -164,9 +167,4 @@ func classify(code kafkago.Error) verdict {
 		// broker, so it is looked for, but no attempt is spent: it may as well be the broker.
 		return unsure(divide, publisher.Unavailable, "broker error")
 	}
-}
-
-// answer makes the error for a verdict's messages.
-func (v verdict) answer(err error) error {
-	return &publisher.Error{Class: v.class, Scope: v.scope, Short: v.short, Err: err}
 }

@@ -22,11 +22,12 @@ type job struct {
 	ends      []int32 // messages before which a batch must end, the nearest last: a divided batch
 	done      bool    // the turn was given back
 
-	again      bool  // may not be sent again by itself: one resend or relocation is used up
-	renewed    bool  // began a new sequence since something was accepted
-	moved      bool  // needs to learn its leader
-	unanswered error // why the batch, sent in this call, was not answered
-	strikes    int   // single records refused for a reason that may be the broker's
+	again      bool      // may not be sent again by itself: one resend or relocation is used up
+	renewed    bool      // began a new sequence since something was accepted
+	moved      bool      // needs to learn its leader
+	unanswered error     // why the batch, sent in this call, was not answered
+	asked      time.Time // when the batch was first sent in this call
+	strikes    int       // single records refused for a reason that may be the broker's
 }
 
 // maxStrikes is how many records of a job may be refused alone for a reason that is perhaps not theirs.
@@ -47,7 +48,7 @@ func (j *job) prepare() bool {
 		j.drop()
 	}
 	if p.batch != nil && p.batch.kept && time.Now().Before(p.behind) {
-		j.fail(publisher.UnavailableError(publisher.ScopeMessage, "not replicated yet", "topic %q partition %d: a replica has stopped following the leader: look at its broker", p.topic, p.index))
+		j.fail(p.unavailable("not replicated yet", "a replica has stopped following the leader: look at its broker"))
 		return false
 	}
 	if p.batch != nil {
@@ -59,7 +60,7 @@ func (j *job) prepare() bool {
 	}
 	if p.producer.id == unknownProducer {
 		if id := j.call.publisher.identity.known.Load(); id != j.call.producer {
-			j.fail(publisher.UnavailableError(publisher.ScopeMessage, "sequence refused", "topic %q partition %d: the producer id has no epochs left", p.topic, p.index))
+			j.fail(p.unavailable("sequence refused", "the producer id has no epochs left"))
 			return false
 		}
 		p.producer = j.call.publisher.identity.first(j.call.producer)
@@ -139,21 +140,21 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		j.divide(v, err)
 	case retime:
 		if !j.retime() {
-			j.fail(v.answer(fmt.Errorf("%w: it refuses the time of now as well: compare this host's clock with the brokers'", err)))
+			j.fail(j.answer(v, fmt.Errorf("%w: it refuses the time of now as well: compare this host's clock with the brokers'", err)))
 		}
 	case renew:
 		p.batch.unsure = true // so that dropping it begins a new epoch
 		if j.drop(); p.producer.id == noProducer || j.renewed {
 			j.call.publisher.identity.retire(p.producer.id)
 			p.producer.id = unknownProducer
-			j.fail(v.answer(err))
+			j.fail(j.answer(v, err))
 			return
 		}
 		j.renewed = true
 		j.call.publisher.log.Info("kafka partition begins a new epoch", "topic", p.topic, "partition", p.index, "error", code)
 	case relocate:
 		if j.again {
-			j.fail(v.answer(err))
+			j.fail(j.answer(v, err))
 			return
 		}
 		j.again, j.moved = true, true
@@ -165,9 +166,10 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		} else {
 			p.behind = time.Now().Add(againPause)
 		}
-		j.fail(publisher.UnavailableError(v.scope, v.short, "%w", err))
+		v.class = publisher.Unavailable // for those that were not sent
+		j.fail(j.answer(v, err))
 	default:
-		j.fail(v.answer(err))
+		j.fail(j.answer(v, err))
 	}
 }
 
@@ -182,8 +184,9 @@ func (j *job) accepted() {
 		j.call.publisher.recall.accept(b, j.call.now)
 	}
 	p.advance(b.count)
+	p.avoided.Store(0)
 	j.release()
-	j.again, j.renewed = false, false
+	j.again, j.renewed, j.asked = false, false, time.Time{}
 }
 
 // divide gives up a batch that was refused as a whole: a single record is answered, more are halved.
@@ -199,13 +202,14 @@ func (j *job) divide(v verdict, err error) {
 	if sent != 1 {
 		return
 	}
-	j.refuse(j.queue[j.next], v.answer(err))
+	j.refuse(j.queue[j.next], j.answer(v, err))
 	j.next++
 	if v.class == publisher.Permanent || v.examined {
 		return
 	}
 	if j.strikes++; j.strikes == maxStrikes {
-		j.fail(publisher.UnavailableError(publisher.ScopeMessage, v.short, "several messages were refused: %w", err))
+		j.fail(publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, v.short, "several messages were refused: %w", err),
+			partitionFate(p.topic, p.index)))
 	}
 }
 
@@ -223,7 +227,7 @@ func (j *job) gone(err error) {
 func (j *job) lost(err error) {
 	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
 	if j.again || j.partition.producer.id == noProducer {
-		j.fail(unavailable(err))
+		j.fail(j.leader.unavailable(j.call.publisher.cluster.unreachable(), shortOf(err), "%w", err))
 		return
 	}
 	j.again, j.moved = true, true
@@ -242,15 +246,16 @@ func (j *job) unsent(err error) {
 // batch is kept; err is for the others.
 func (j *job) fail(err error) {
 	c, b := j.call, j.partition.batch
-	var ambiguous error
+	var ambiguous outcome
 	if j.unanswered != nil {
-		ambiguous = publisher.AmbiguousError("no answer", "sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index, j.unanswered)
+		ambiguous = c.outcome(j.partition, j.ambiguous(err))
 	}
+	others := c.outcome(j.partition, err)
 	for at, i := range j.queue[j.next:] {
-		if ambiguous != nil && (at < j.sent || b.kept && c.publisher.recall.holds(b, &c.messages[i])) {
-			c.fail(i, ambiguous)
+		if j.unanswered != nil && (at < j.sent || b.kept && c.publisher.recall.holds(b, &c.messages[i])) {
+			c.fail(i, ambiguous.of(c, i))
 		} else {
-			j.refuse(i, err)
+			j.refuse(i, others.of(c, i))
 		}
 	}
 	if b != nil && !b.kept {

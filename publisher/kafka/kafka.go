@@ -36,7 +36,7 @@ type Config struct {
 	// no authentication. Its errors are logged and must not show secrets.
 	SASL func() (sasl.Mechanism, error)
 	// Partitioner is for messages with a key; nil is [Murmur2]. Those without go to one partition per
-	// call, the next one each time.
+	// call, each time the next one that has no known trouble.
 	Partitioner Partitioner
 	// PartitionHeader names a header of the messages that holds the number of their partition; messages
 	// without it, and all if it is empty, go where the partitioner sends them.

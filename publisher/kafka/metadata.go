@@ -48,7 +48,7 @@ type topic struct {
 	partitions []*partition
 	learned    time.Time
 	expires    time.Time
-	spread     *atomic.Uint32 // calls so far: keyless messages go to one partition per call
+	spread     *atomic.Uint32 // calls so far: free messages go to one partition per call
 }
 
 // newCluster knows the addresses of the configuration.
@@ -260,9 +260,4 @@ func (c *cluster) unreachable() bool {
 // unavailable is the answer when no broker could be asked.
 func unavailable(err error) error {
 	return publisher.UnavailableError(publisher.ScopeDestination, shortOf(err), "%w", err)
-}
-
-// leaderless is the answer for a partition that nobody leads.
-func leaderless(name string, index int32) error {
-	return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition %d has no leader", name, index)
 }

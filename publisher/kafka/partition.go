@@ -1,6 +1,9 @@
 package kafka
 
-import "time"
+import (
+	"sync/atomic"
+	"time"
+)
 
 // maxSequence is the last sequence number; 0 follows. (The negative numbers that an int32 would go on
 // with are refused.)
@@ -29,6 +32,8 @@ type partition struct {
 	topic string
 	index int32
 	turn  chan struct{} // holds a token while nobody has the turn
+
+	avoided atomic.Int64 // time in nanoseconds until which free messages avoid the partition; 0 when it has no trouble
 
 	// The rest belongs to whoever has the turn.
 

@@ -148,6 +148,13 @@ func (r *recall) expired(b *batch, now time.Time) bool {
 	return now.Sub(b.given) > recallFor || now.Sub(b.since) > maxKept
 }
 
+// age is how long a batch has been kept.
+func (r *recall) age(b *batch, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return now.Sub(b.since)
+}
+
 // reported removes a message whose caller has now been told that it is accepted.
 func (r *recall) reported(id string) {
 	if r.size.Load() == 0 {

@@ -10,7 +10,8 @@ import (
 type use struct {
 	topic  *topic
 	err    error
-	sticky int32   // the partition for keyless messages in this call
+	sticky int32   // the partition for free messages in this call
+	tried  bool    // no free message of this call is sent to a partition that the others avoid
 	jobs   []int32 // by partition: index in call.jobs + 1
 }
 
@@ -56,20 +57,10 @@ func (c *call) findTopics(ctx context.Context) bool {
 	}
 	for i := range c.topics {
 		if u := &c.topics[i]; u.err == nil {
-			u.prepare()
+			u.prepare(c.now)
 		}
 	}
 	return true
-}
-
-// prepare chooses the call's partition for keyless messages: the next one that has a leader.
-func (u *use) prepare() {
-	t := u.topic
-	u.jobs = append(u.jobs[:0], make([]int32, len(t.partitions))...)
-	turn := t.spread.Add(1) - 1
-	if u.sticky = int32(turn % uint32(len(t.partitions))); len(t.available) > 0 {
-		u.sticky = t.available[turn%uint32(len(t.available))]
-	}
 }
 
 // routeAll checks the messages in order and gives each its partition and its wave. A key whose
@@ -133,7 +124,7 @@ func (c *call) target(i int32) (target, error) {
 	switch count := len(u.topic.partitions); {
 	case accepted:
 		return target{use: -1}, nil
-	case b != nil && int(b.partition.index) < count:
+	case b != nil && int(b.partition.index) < count && !c.leaves(i, b, u):
 		to.partition = b.partition.index
 	case given && int(partition) >= count:
 		return target{}, c.beyond(u.topic, partition)
@@ -142,10 +133,11 @@ func (c *call) target(i int32) (target, error) {
 	case m.Key != nil:
 		to.partition = partitionOf(c.keys.hashes[i], count)
 	default:
-		to.partition = u.sticky
+		to.partition = u.forFree(c.now)
 	}
 	if u.topic.leaders[to.partition] == nil {
-		return target{}, leaderless(m.Topic, to.partition)
+		p := u.topic.partitions[to.partition]
+		return target{}, c.outcome(p, p.unavailable("no leader", "it has no leader")).of(c, i)
 	}
 	return to, nil
 }

@@ -66,7 +66,7 @@ func (c *call) awaitTurn(ctx context.Context, jobs []*job, answered <-chan time.
 			continue
 		case <-answered:
 			for _, j := range jobs {
-				c.refuseAll(j, publisher.UnavailableError(publisher.ScopeMessage, "partition busy",
+				c.refuseAll(j, j.leader.unavailable(false, "partition busy",
 					"topic %q partition %d: an earlier call still waits for its leader's answer", j.partition.topic, j.partition.index))
 			}
 		case <-ctx.Done():
@@ -161,7 +161,7 @@ func (c *call) relocate(ctx context.Context, jobs []*job) {
 		case refused[name] != nil:
 			j.gone(refused[name])
 		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
-			j.fail(leaderless(name, j.partition.index))
+			j.fail(j.partition.unavailable("no leader", "it has no leader"))
 		default:
 			j.leader = known.leaders[index]
 			if err := c.mayAsk(j.leader); err != nil {
@@ -234,6 +234,11 @@ func (c *call) request(ctx context.Context, r *round, leader *broker, jobs []*jo
 		wait = timeout // what is given up would be in the log twice
 	}
 	asked := time.Now()
+	for _, j := range jobs {
+		if j.asked.IsZero() {
+			j.asked = asked
+		}
+	}
 	waiting, done := r.request(ctx, leader, wait)
 	m, err := connection.roundTrip(waiting, newRequest(jobs, replication), timeout)
 	done(err == nil)
@@ -273,7 +278,7 @@ func (c *call) await(ctx context.Context, leader *broker) error {
 		return nil
 	}
 	if pause > within(ctx, maxThrottle) {
-		return publisher.UnavailableError(publisher.ScopeMessage, "throttled", "broker %s asks for a pause of %s: the client's quota is used up", leader.address, pause.Round(time.Millisecond))
+		return leader.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up", leader.address, pause.Round(time.Millisecond))
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
@@ -292,11 +297,7 @@ func (c *call) unsent(ctx context.Context, j *job, err error) {
 		j.fail(c.ended())
 		return
 	}
-	scope := publisher.ScopeMessage // other brokers lead other partitions
-	if c.publisher.cluster.unreachable() {
-		scope = publisher.ScopeDestination
-	}
-	j.unsent(publisher.UnavailableError(scope, shortOf(err), "%w", err))
+	j.unsent(j.leader.unavailable(c.publisher.cluster.unreachable(), shortOf(err), "%w", err))
 }
 
 // lost answers for a job whose batch was sent without an answer.

@@ -5,8 +5,6 @@ import (
 	"slices"
 	"sync"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 const (
@@ -57,11 +55,7 @@ func (b *broker) silent() bool {
 
 // silent is the answer for messages that are not sent to a silent broker. Alone is that no other broker is there.
 func silent(b *broker, alone bool) error {
-	scope := publisher.ScopeMessage // other brokers lead other partitions
-	if alone {
-		scope = publisher.ScopeDestination
-	}
-	return publisher.UnavailableError(scope, "no answer", "kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
+	return b.unavailable(alone, "no answer", "kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
 }
 
 // dismiss lets other calls ask.
@@ -93,8 +87,9 @@ func (c *call) withoutSilent(jobs []*job) []*job {
 
 // refuseAll answers for a job that has not had its turn.
 func (c *call) refuseAll(j *job, err error) {
+	answer := c.outcome(j.partition, err)
 	for _, i := range j.queue {
-		j.refuse(i, err)
+		j.refuse(i, answer.of(c, i))
 	}
 }
 

@@ -1,0 +1,130 @@
+package kafka
+
+import (
+	"errors"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A message is free when neither a key nor a header of the row chooses its partition. It neither waits for a partition in
+// trouble nor finds out about it, as far as another one of its topic takes messages.
+
+const (
+	// avoidance is how long free messages avoid a partition after it has failed, before one of them tries it. Where messages
+	// with a key are sent to it, one of those mostly ends the avoidance.
+	avoidance = 5 * time.Second
+	// loyalty is how long a free message whose outcome is unknown stays with its partition in trouble: usually another
+	// broker leads the partition by then, and recognises the batch. Later it is sent elsewhere, perhaps a second time.
+	loyalty = 10 * time.Second
+)
+
+// free reports whether the message may go to another partition another time.
+func (c *call) free(i int32) bool {
+	if c.keys.of[i] != keyless {
+		return false
+	}
+	_, given, _ := chosen(&c.messages[i], c.publisher.config.PartitionHeader)
+	return !given
+}
+
+// prepare chooses the call's partition for free messages: the next one that takes messages, as far as is known.
+func (u *use) prepare(now time.Time) {
+	t := u.topic
+	u.jobs = append(u.jobs[:0], make([]int32, len(t.partitions))...)
+	u.tried = false
+	turn := t.spread.Add(1) - 1
+	if u.sticky = int32(turn % uint32(len(t.partitions))); len(t.available) > 0 {
+		u.sticky = t.available[turn%uint32(len(t.available))]
+	}
+	for n := range uint32(len(t.available)) {
+		if at := t.available[(turn+n)%uint32(len(t.available))]; t.takes(at, now) {
+			u.sticky = at
+			return
+		}
+	}
+	u.tried = true // all of them are
+}
+
+// forFree returns the partition of a free message: for the first of the call perhaps one that the others avoid.
+func (u *use) forFree(now time.Time) int32 {
+	if u.tried {
+		return u.sticky
+	}
+	u.tried = true
+	for i, p := range u.topic.partitions {
+		leader, due := u.topic.leaders[i], p.avoided.Load()
+		if leader == nil || due > now.UnixNano() || u.topic.takes(int32(i), now) || !leader.mayTry(now) {
+			continue
+		}
+		if p.avoided.CompareAndSwap(due, now.Add(avoidance).UnixNano()) {
+			return int32(i)
+		}
+	}
+	return u.sticky
+}
+
+// takes reports whether free messages may be sent to the partition, as far as is known.
+func (t *topic) takes(index int32, now time.Time) bool {
+	leader := t.leaders[index]
+	return leader != nil && t.partitions[index].avoided.Load() == 0 && leader.takes(now)
+}
+
+// takes reports whether the broker can be reached, answers, and does not ask for a pause, as far as is known.
+func (b *broker) takes(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.failed == nil && b.silence.requests == 0 && b.throttled.Sub(now) <= maxThrottle
+}
+
+// mayTry reports whether a request may be sent to a broker that free messages avoid. One that could not be reached is dialled
+// in the background.
+func (b *broker) mayTry(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.failed != nil && !now.Before(b.retry) {
+		b.redial()
+	}
+	return b.failed == nil && !b.silence.asked && !now.Before(b.silence.until) && b.throttled.Sub(now) <= maxThrottle
+}
+
+// leaves reports whether the message, whose outcome in an earlier call is unknown, is sent to another partition than then.
+func (c *call) leaves(i int32, b *batch, u *use) bool {
+	return c.publisher.recall.age(b, c.now) > loyalty && c.free(i) &&
+		!u.topic.takes(b.partition.index, c.now) && u.topic.takes(u.sticky, c.now)
+}
+
+// An outcome is the answers for messages of one partition.
+type outcome struct {
+	bound error // for those that belong to it, and for all if free is nil
+	free  error
+}
+
+// outcome notes the trouble that err names. Free messages are told of it only if no partition of their topic takes messages:
+// then the topic is in trouble.
+func (c *call) outcome(p *partition, err error) outcome {
+	e, ok := errors.AsType[*publisher.Error](err)
+	if !ok || e.Fate.Kind != publisher.FatePartition && e.Fate.Kind != publisher.FateBroker {
+		return outcome{bound: err}
+	}
+	p.avoided.Store(c.now.Add(avoidance).UnixNano())
+	free := *e
+	free.Scope, free.Fate = publisher.ScopeTopic, publisher.Fate{Kind: publisher.FateTopic, Name: p.topic}
+	if known, _ := c.publisher.cluster.cached(p.topic, c.now); known != nil {
+		for _, at := range known.available {
+			if known.takes(at, c.now) {
+				free.Scope, free.Fate = publisher.ScopeMessage, publisher.Fate{}
+				break
+			}
+		}
+	}
+	return outcome{err, &free}
+}
+
+// of returns the answer for the message.
+func (o outcome) of(c *call, i int32) error {
+	if o.free != nil && c.free(i) {
+		return o.free
+	}
+	return o.bound
+}
