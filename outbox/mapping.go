@@ -13,11 +13,12 @@ type mapping struct {
 	attempt, relayed, failed, lastError *column
 	inserted, updated, available, rank  *column
 	order                               *column
-	key                                 string   // an SQL expression of type text
-	keyColumn                           string   // the column it is, if it is one
-	extra                               []string // SQL expressions of type text
-	placed                              []placed // columns that are sent as headers
-	ignored                             []string // columns with a name of ours whose type does not fit
+	key, topicText                      string          // SQL expressions of type text
+	keyColumn                           string          // the column it is, if it is one
+	extra                               []string        // SQL expressions of type text
+	placed                              []placed        // columns that are sent as headers
+	texts                               map[string]bool // of these expressions those that are a column of type text or varchar
+	ignored                             []string        // columns with a name of ours whose type does not fit
 	pendingIndex, keyIndex, failedIndex bool
 	idIndex                             bool // of all rows, by id
 	inOrder                             bool // the index of pending rows gives them in table order
@@ -45,7 +46,7 @@ const rowWriter = "xmin"
 // mapColumns finds the part of each column, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid"}
+	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{}}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = "'2'::xid", noPlace
 	}
@@ -71,6 +72,9 @@ func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	m.rank = p.optional("priority", intTypes)
 	m.order = p.order()
 	p.key(config.Key)
+	if m.topic != nil {
+		m.topicText = p.text(m.topic)
+	}
 	p.extra(config.Extra)
 	p.place(config.Headers)
 	p.rights()

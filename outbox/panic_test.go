@@ -19,7 +19,7 @@ func TestPanicWhileARowIsRead(t *testing.T) {
 		values[atID] = fmt.Append(nil, "an id of so many bytes")[:16]
 		values[atOrder], values[atTopic], values[atPayload], values[atKey] = number(int64(i)), []byte("t"), []byte("payload"), []byte("key")
 		values[atAttempt], values[atShard], values[atWriter], values[atPlace] = number(3), []byte{0, 0, 0, 7}, []byte{0, 0, 0, 9}, []byte{0, 0, 0, 1, 0, 1}
-		values[atIdentity], values[atSize] = []byte("apart"), number(7)
+		values[atIdentity] = []byte("apart")
 		bad := i%100 == 50
 		if bad {
 			values[atID] = values[atID][:3:3] // which is not a uuid

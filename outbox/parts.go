@@ -86,6 +86,13 @@ func (p *parts) readable(c *column) *column {
 	return c
 }
 
+// text is the expression of a column as text, and notes whether it is the text that is stored.
+func (p *parts) text(c *column) string {
+	expression := sql.Quote(c.name) + "::text"
+	p.texts[expression] = slices.Contains(textTypes[:2], c.oid)
+	return expression
+}
+
 // order returns the column whose values give the table its order: order or seq, else inserted_at,
 // else the id.
 func (p *parts) order() *column {
@@ -120,9 +127,10 @@ func (p *parts) key(key Key) {
 	p.mapping.key = noKey
 	byColumn := func(c *column) {
 		p.readable(c)
-		p.mapping.key, p.keyColumn = sql.Quote(c.name)+"::text", c.name
+		p.mapping.key, p.keyColumn = p.text(c), c.name
 		if slices.Contains(textTypes[:2], c.oid) {
 			p.mapping.key = sql.Quote(c.name)
+			p.texts[p.mapping.key] = true
 		}
 	}
 	switch key.Kind {
@@ -155,7 +163,7 @@ func (p *parts) key(key Key) {
 		p.mapping.key = jsonText(p.payload, "#>> array["+strings.Join(path, ", ")+"]")
 	case KeyTopic:
 		if p.topic != nil {
-			p.mapping.key, p.keyColumn = sql.Quote(p.topic.name)+"::text", p.topic.name
+			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.name
 		}
 	case KeyNone:
 	}
@@ -169,7 +177,7 @@ func (p *parts) extra(names []string) {
 			return
 		}
 		p.readable(c)
-		p.mapping.extra = append(p.mapping.extra, sql.Quote(name)+"::text")
+		p.mapping.extra = append(p.mapping.extra, p.text(c))
 	}
 }
 
@@ -185,7 +193,7 @@ func (p *parts) place(headers map[string]string) {
 			return
 		}
 		p.readable(c)
-		p.placed = append(p.placed, placed{header, sql.Quote(name) + "::text"})
+		p.placed = append(p.placed, placed{header, p.text(c)})
 	}
 }
 

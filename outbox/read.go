@@ -44,6 +44,8 @@ type Query struct {
 	Limit int   // rows
 	Bytes int64 // stop taking rows after this many bytes of messages
 	First int64 // the first row may take so many, if that is more
+
+	apart bool // next to nothing of the bodies comes with the page
 }
 
 // A Page is the answer to a Query, in table order.
@@ -66,6 +68,10 @@ type Page struct {
 // meanwhile is left out.
 func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	page, err := t.page(ctx, q)
+	if unreadable(err) {
+		q.apart = true // one row cannot be written out: each body is read by itself
+		page, err = t.page(ctx, q)
+	}
 	if err == nil {
 		err = t.complete(ctx, &q, &page)
 	}

@@ -69,7 +69,8 @@ const (
 	atWriter
 	atPlace
 	atIdentity
-	atSize
+	atPayloadRest // in place of the payload ([bounds.rest]), and of the headers
+	atHeadersRest
 	atExtra
 )
 
@@ -77,7 +78,7 @@ const (
 // where the bytes that PostgreSQL prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
-	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace, atSize} {
+	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
 		formats[i] = 1
 	}
 	if t.mapping.payload.oid == oidBytea {
@@ -87,11 +88,11 @@ func (t *Table) formats() []int16 {
 }
 
 // altered reports whether columns have other types than when the table was opened, so that their values mean something else. Those that
-// are sent as text fail by themselves ([written]): XML, jsonb, and in rows that are read whole also json.
+// are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
 	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted} {
-		if c != nil && c.oid != oidXML && c.oid != oidJSONB && (c.oid != oidJSON || !whole) && fields[i].DataTypeOID != c.oid {
+		if c != nil && c.oid != oidXML && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
 			return true
 		}
 	}
@@ -154,8 +155,8 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		}
 		return
 	}
-	if values[atPayload] != nil {
-		message.Payload = a.bytes(values[atPayload])
+	if payload := either(values[atPayload], values[atPayloadRest]); payload != nil {
+		message.Payload = a.bytes(payload)
 	}
 	switch m.payload.oid {
 	case oidJSON, oidJSONB:
@@ -193,7 +194,8 @@ func (t *Table) extras(row *Row, values [][]byte, a *arena) {
 // headers fills in the row's own headers and behind them the columns that are sent as headers. Of two
 // with the same name the row's own stays.
 func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) error {
-	if values[atHeaders] == nil && len(t.mapping.placed) == 0 {
+	object := either(values[atHeaders], values[atHeadersRest])
+	if object == nil && len(t.mapping.placed) == 0 {
 		return nil
 	}
 	if cap(a.headers)-len(a.headers) < 8+len(t.mapping.placed) {
@@ -201,8 +203,8 @@ func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) e
 	}
 	start := len(a.headers)
 	var err error
-	if values[atHeaders] != nil {
-		a.headers, err = parseHeaders(a.headers, values[atHeaders], a)
+	if object != nil {
+		a.headers, err = parseHeaders(a.headers, object, a)
 	}
 	message.Headers = a.headers[start:]
 	for i, p := range t.mapping.placed {
@@ -213,6 +215,14 @@ func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) e
 	}
 	message.Headers = a.headers[start:len(a.headers):len(a.headers)]
 	return err
+}
+
+// either is what came of a value in one of its two columns.
+func either(value, rest []byte) []byte {
+	if value == nil {
+		return rest
+	}
+	return value
 }
 
 // longest is, in microseconds, what a wait is taken for that is longer: a Duration holds no more than 292 years.

@@ -197,7 +197,7 @@ func (t *Table) columns(b bounds) string {
 		return expression(sql.Quote(c.name))
 	}
 	plain := func(name string) string { return name }
-	text := func(name string) string { return name + "::text" }
+	bounded := func(expression string) string { return b.text(expression, m.texts[expression]) }
 	waited := "null::bigint"
 	if m.lastError != nil && m.updated != nil {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
@@ -211,10 +211,10 @@ func (t *Table) columns(b bounds) string {
 		sql.Quote(m.id.name),
 		sql.Quote(m.order.name),
 		or(m.rank, "null::bigint", func(string) string { return rank(m) }),
-		b.text(text(sql.Quote(m.topic.name))),
+		bounded(m.topicText),
 		b.value(m.payload),
 		b.value(m.headers),
-		b.text(m.key),
+		bounded(m.key),
 		or(m.attempt, "1::bigint", func(name string) string { return "coalesce(" + name + ", 1)::bigint" }),
 		or(m.inserted, "null::timestamptz", plain),
 		or(m.available, "null::timestamptz", plain),
@@ -223,13 +223,14 @@ func (t *Table) columns(b bounds) string {
 		m.writer,
 		m.place,
 		identity,
-		b.size(m.payload, m.headers),
+		b.rest(m.payload),
+		b.rest(m.headers),
 	}
 	for _, expression := range m.extra {
-		columns = append(columns, b.text(expression))
+		columns = append(columns, bounded(expression))
 	}
 	for _, p := range m.placed {
-		columns = append(columns, b.text(p.expression))
+		columns = append(columns, bounded(p.expression))
 	}
 	return strings.Join(columns, ", ")
 }

@@ -1,0 +1,113 @@
+package outbox
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const boundsTable = `create table outbox_messages (id bigint generated always as identity primary key, topic text not null default 't', key text, payload %s, headers %s,
+	relayed_at timestamptz, failed_at timestamptz)`
+
+// Rows of usual sizes come with their page in one statement, compressed or not. What is larger is told with about its size, and is
+// read afterwards. Either way each value arrives as it is.
+func TestRowsThatComeWithTheirPage(t *testing.T) {
+	t.Parallel()
+	object := func(size int) string {
+		return fmt.Sprintf(`{"data": "%s", "text": "%s"}`, strings.Repeat("x", size/2), strings.Repeat("0123456789abcdef", size/32))
+	}
+	small, usual, large := object(100), object(6<<10), object(1<<20)
+	for kind, expression := range map[string]string{"jsonb": "$1::text::jsonb", "json": "$1::text::json", "text": "$1::text", "varchar": "$1::varchar", "bytea": "convert_to($1, 'UTF8')"} {
+		for storage, compressed := range map[string]bool{"external": false, "extended": true} {
+			t.Run(kind+", "+storage, func(t *testing.T) {
+				t.Parallel()
+				s := pgtest.New(t)
+				s.Exec(t, fmt.Sprintf(boundsTable, kind, "jsonb"))
+				s.Exec(t, "alter table outbox_messages alter column payload set storage "+storage+", alter column headers set storage "+storage)
+				payloads, headers := []string{small, usual, large, "", small}, []string{`{"h": "v"}`, `{"h": "v"}`, "", usual, large}
+				for i := range payloads {
+					s.Exec(t, `insert into outbox_messages (payload, headers) values (case when $1 <> '' then `+expression+` end, nullif($2, '')::jsonb)`, payloads[i], headers[i])
+				}
+				if got := pgtest.Value[int](t, s, "select count(*) from outbox_messages where pg_column_compression(payload) is not null"); compressed != (got > 0) {
+					t.Fatalf("%d payloads are compressed", got)
+				}
+				table := open(t, s, Config{Table: messages})
+				q := Query{Limit: 100, Bytes: 64 << 20}
+				page, err := table.page(t.Context(), q)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i, row := range page.Rows {
+					if apart := i == 2 || i == 4; (row.size > 0) != apart || apart && row.size <= mostInPage {
+						t.Errorf("row %d: %d bytes are still to be read", i, row.size)
+					}
+				}
+				if page, err = table.Read(t.Context(), q); err != nil || len(page.Rows) != len(payloads) {
+					t.Fatalf("%d rows, %v", len(page.Rows), err)
+				}
+				for i, row := range page.Rows {
+					text, has := row.Message.Header("text")
+					switch {
+					case row.Invalid != nil:
+						t.Errorf("row %d: %v", i, row.Invalid)
+					case string(row.Message.Payload) != payloads[i], (row.Message.Payload == nil) != (payloads[i] == ""):
+						t.Errorf("row %d: %d bytes of payload, not %d", i, len(row.Message.Payload), len(payloads[i]))
+					case has != (i >= 3), !strings.Contains(headers[i], text):
+						t.Errorf("row %d: headers %.100v", i, row.Message.Headers)
+					}
+				}
+			})
+		}
+	}
+}
+
+// Texts come whole up to their bound, whether they are stored or made of another column, and are seen to be longer.
+func TestTextsThatComeWithTheirPage(t *testing.T) {
+	t.Parallel()
+	for name, config := range map[string]Config{"column": {}, "expression": {Key: Key{Kind: KeyHeader, Name: "k"}}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, fmt.Sprintf(boundsTable, "text", "jsonb"))
+			lengths := []int{1, shortText - 1, shortText, shortText + 1, 5000, 100_000}
+			for _, n := range lengths {
+				s.Exec(t, `insert into outbox_messages (topic, key, headers, payload) values (repeat('ä', $1::int), repeat('k', $1::int), jsonb_build_object('k', repeat('k', $1::int)), '')`, n)
+			}
+			config.Table, config.MaxRow = messages, 64<<10
+			table := open(t, s, config)
+			for i, row := range read(t, table, Query{}).Rows {
+				key, _ := row.Key()
+				whole := row.Message.Topic == strings.Repeat("ä", lengths[i]) && key == strings.Repeat("k", lengths[i])
+				if tooLarge := publisher.ClassOf(row.Invalid) == publisher.Permanent; tooLarge == whole || tooLarge != (lengths[i] == 100_000) {
+					t.Errorf("%d characters: %v, %d bytes of topic, %d of key", lengths[i], row.Invalid, len(row.Message.Topic), len(key))
+				}
+			}
+		})
+	}
+}
+
+// A row that the server cannot write out, since it would take more than a gigabyte, is alone in that, though it takes two kilobytes where it is stored.
+func TestPageWithARowThatCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
+	s.Exec(t, `insert into outbox_messages (key, payload) select 'key', case when i = 2 then ('[' || repeat('1e131000,', 9000) || '1]')::jsonb else '{}' end from generate_series(1, 3) i`)
+	if size := pgtest.Value[int](t, s, "select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
+		t.Fatalf("it takes %d bytes, too many to come with its page", size)
+	}
+	page, err := open(t, s, Config{Table: messages}).Read(t.Context(), Query{Limit: 10, Bytes: 64 << 20})
+	if err != nil || len(page.Rows) != 3 {
+		t.Fatalf("%d rows, %v", len(page.Rows), err)
+	}
+	for i, row := range page.Rows {
+		if want := i == 1; (publisher.ClassOf(row.Invalid) == publisher.Permanent) != want || !want && string(row.Message.Payload) != "{}" {
+			t.Errorf("row %d: %v", i, row.Invalid)
+		}
+		if key, _ := row.Key(); key != "key" || row.Message.Topic != "t" {
+			t.Errorf("row %d has the key %q and the topic %q", i, key, row.Message.Topic)
+		}
+	}
+}
