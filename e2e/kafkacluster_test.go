@@ -9,7 +9,7 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// kafkaCluster is three brokers of a test's own. The first is the controller as well.
+// kafkaCluster is some brokers, usually three, of a test's own. The first is the controller as well.
 type kafkaCluster struct {
 	*kafkaBroker
 	t     testing.TB
@@ -18,8 +18,13 @@ type kafkaCluster struct {
 
 func newKafkaCluster(t testing.TB, more ...string) *kafkaCluster {
 	t.Helper()
+	return newKafkaNodes(t, 3, func(address string) string { return address }, more...)
+}
+
+// newKafkaNodes starts a cluster of so many brokers. advertise returns the address by which clients find a broker.
+func newKafkaNodes(t testing.TB, nodes int, advertise func(address string) string, more ...string) *kafkaCluster {
+	t.Helper()
 	program, storage := installed(t, "kafka", "kafka-server"), installed(t, "kafka", "kafka-storage")
-	const nodes = 3
 	ports := freePorts(t, nodes+1)
 	controller := fmt.Sprint("127.0.0.1:", ports[nodes])
 	c := &kafkaCluster{t: t}
@@ -35,7 +40,7 @@ func newKafkaCluster(t testing.TB, more ...string) *kafkaCluster {
 			"process.roles=" + roles, fmt.Sprint("node.id=", id),
 			"controller.quorum.voters=1@" + controller,
 			"controller.listener.names=CONTROLLER",
-			"listeners=" + listeners, "advertised.listeners=PLAINTEXT://" + address,
+			"listeners=" + listeners, "advertised.listeners=PLAINTEXT://" + advertise(address),
 			"log.dirs=" + n.dir + "/data", "auto.create.topics.enable=false", "auto.leader.rebalance.enable=false",
 			// A killed broker is noticed soon.
 			"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
