@@ -12,7 +12,8 @@ type ack struct {
 	unheard   bool      // nobody listens on the subject, so no stream does
 	refusal   *apiError // the stream did not take the message
 	duplicate bool      // the stream had it already
-	stream    string    // of a duplicate: the stream that says so
+	stream    string    // of a duplicate or a refusal: the stream that says so
+	by        []byte    // of an acceptance: the stream that has the message
 	batch     string    // of a commit: the atomic batch that was stored
 	count     int       // and how many messages it has
 }
@@ -31,8 +32,8 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 		return ack{unheard: unheard}, unheard
 	}
 	if stream, duplicate, ok := plainAck(m.Data); ok {
-		if duplicate {
-			a = ack{duplicate: true, stream: string(stream)}
+		if a.by = stream; duplicate {
+			a.duplicate, a.stream = true, string(stream)
 		}
 		return a, true
 	}
@@ -95,7 +96,7 @@ func parseAck(data []byte) (a ack, ok bool) {
 		return ack{}, false
 	}
 	if answer.Error != nil {
-		return ack{refusal: answer.Error}, true
+		return ack{refusal: answer.Error, stream: answer.Stream}, true
 	}
-	return ack{duplicate: answer.Duplicate, stream: answer.Stream, batch: answer.Batch, count: answer.Count}, answer.Stream != ""
+	return ack{duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream), batch: answer.Batch, count: answer.Count}, answer.Stream != ""
 }

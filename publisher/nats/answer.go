@@ -18,7 +18,7 @@ type meaning struct {
 
 // meanings are the error codes that may answer a publish, as nats-server's errors.json names them;
 // most are sent by its stream.go and jetstream_cluster.go. Limits and failures have the scope of one
-// topic, also where they reach further: another subject may belong to another stream, account tier,
+// topic and the fate of its stream, also where they reach further: another stream may have another account tier,
 // storage type or leader, and finds that out for itself.
 var meanings = map[int]meaning{
 	// Another row may fit: these are about the message alone.
@@ -64,9 +64,9 @@ var meanings = map[int]meaning{
 
 	// The leader's log and its store disagree, and the stream is built anew from the log, where the
 	// message is.
-	10063: {publisher.Ambiguous, 0, "stream resetting", ""},
+	10063: {publisher.Ambiguous, publisher.ScopeTopic, "stream resetting", ""},
 	// An earlier copy with the same id is being replicated: whether it will be stored is open.
-	10158: {publisher.Ambiguous, 0, "duplicate in progress", "an earlier copy is not stored yet"},
+	10158: {publisher.Ambiguous, publisher.ScopeMessage, "duplicate in progress", "an earlier copy is not stored yet"},
 }
 
 // recordLimit is what a file store holds at most, headers included (rlBadThresh in filestore.go);
@@ -91,7 +91,7 @@ func (a ack) answer(m *publisher.Message) error {
 		return nil
 	}
 	meaning := a.refusal.meaning()
-	if a.refusal.ErrCode == 10077 && m.Size() > recordLimit {
+	if a.refusal.ErrCode == errStoreFailed && m.Size() > recordLimit {
 		meaning = meanings[10054]
 		meaning.hint = "a stream on disk takes 32 MiB at most"
 	}
@@ -130,8 +130,9 @@ func (l *lane) unheard(subject string) error {
 	if !l.link.streams.silent(time.Now()) && (s == nil || s.name == "" && !s.away) {
 		return noStream(subject)
 	}
-	return publisher.UnavailableError(publisher.ScopeTopic, "no leader",
+	err := publisher.UnavailableError(publisher.ScopeTopic, "no leader",
 		"nobody answers for the subject %.128q, although JetStream does not say that no stream takes it: most of the servers of its stream are away", subject)
+	return publisher.WithFate(err, s.fate())
 }
 
 // notPermitted is the answer for messages to a subject that the server does not let the user publish to.
@@ -145,11 +146,10 @@ func callEnded(ctx context.Context) error {
 		Err: fmt.Errorf("not attempted: %w", context.Cause(ctx))}
 }
 
-// ambiguous is the answer for messages that were sent in vain, and why.
-func (b *batch) ambiguous(s server, why error) error {
+// unanswered says why messages that were sent have no acknowledgement.
+func (b *batch) unanswered(s server, why error) error {
 	if b.stranger {
-		return publisher.AmbiguousError("no acknowledgement",
-			"sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)", why)
+		return fmt.Errorf("sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)", why)
 	}
-	return publisher.AmbiguousError("no acknowledgement", "sent to NATS server %s, not acknowledged: %w", s.address, why)
+	return fmt.Errorf("sent to NATS server %s, not acknowledged: %w", s.address, why)
 }

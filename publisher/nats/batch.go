@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -19,6 +20,7 @@ type batch struct {
 	cursor   int                // messages from here on have not had their turn
 	waiting  int                // messages sent and not answered
 	stranger bool               // something that is no stream has answered
+	late     time.Time          // when the server was asked to send something, since acknowledgements were late; zero before
 	resent   map[int32]struct{} // messages that this call has sent before, in a run of which the outcome is open
 
 	seed maphash.Seed
@@ -41,7 +43,7 @@ const (
 func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
 	b.state, b.next, b.rest, b.due = b.state[:0], b.next[:0], b.rest[:0], b.due[:0]
-	b.cursor, b.waiting, b.stranger = 0, 0, false
+	b.cursor, b.waiting, b.stranger, b.late = 0, 0, false, time.Time{}
 	clear(b.resent)
 	for i := range messages {
 		b.next, b.rest = append(b.next, -1), append(b.rest, 1)
@@ -130,13 +132,13 @@ func (b *batch) deny(subjects map[string]struct{}) {
 }
 
 // finish answers what has no answer yet, and lets go of the caller's memory.
-func (b *batch) finish(unsent, unanswered error) {
+func (b *batch) finish(unsent error, unanswered func(subject string) error) {
 	for i := range b.state {
 		switch b.state[i] {
 		case head:
 			b.errs[i] = unsent
 		case sent, staged:
-			b.errs[i] = unanswered
+			b.errs[i] = unanswered(b.messages[i].Topic)
 		case behind:
 			b.errs[i] = publisher.ErrNotAttempted
 		}
@@ -150,7 +152,7 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	b := &l.batch
 	b.begin(messages, errs)
 	l.run.clear()
-	unsent, unanswered := l.exchange(ctx, b)
+	unanswered, unsent := l.exchange(ctx, b)
 	settled := b.waiting == 0
 	b.finish(unsent, unanswered)
 	l.wire.forget()
@@ -159,8 +161,10 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 }
 
 // exchange sends what may be sent and takes answers until there is nothing left to do. Otherwise it
-// returns the answers for the messages that were not sent and for those that were in vain.
-func (l *lane) exchange(ctx context.Context, b *batch) (unsent, unanswered error) {
+// returns the answers for the messages that were sent in vain and for those that were not sent.
+func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject string) error, unsent error) {
+	l.patience.Reset(answerTime)
+	defer l.patience.Stop()
 	for {
 		more, gone := l.sendAll(ctx, b)
 		if gone {
@@ -180,7 +184,9 @@ func (l *lane) exchange(ctx context.Context, b *batch) (unsent, unanswered error
 			return l.cutOff(b)
 		case <-ctx.Done():
 			l.drain(b)
-			return callEnded(ctx), b.ambiguous(l.link.server, context.Cause(ctx))
+			return l.silence(b, context.Cause(ctx)), callEnded(ctx)
+		case b.late = <-l.patience.C:
+			l.echo()
 		}
 	}
 }
@@ -221,6 +227,9 @@ func (l *lane) deny(b *batch) {
 	if forbidden(subjects) {
 		l.link.streams.close()
 	}
+	if _, denied := subjects[l.prefix+echoToken]; denied {
+		l.link.mute.Store(true)
+	}
 	if l.run.has(b, subjects) {
 		b.again(l.run.messages)
 		l.undo(b)
@@ -228,11 +237,12 @@ func (l *lane) deny(b *batch) {
 	b.deny(subjects)
 }
 
-// cutOff takes the answers that came before the link's end, and returns those for the others.
-func (l *lane) cutOff(b *batch) (unsent, unanswered error) {
+// cutOff takes the answers that came before the link's end, and returns those for the others, as exchange does.
+func (l *lane) cutOff(b *batch) (unanswered func(subject string) error, unsent error) {
 	l.drain(b)
 	lost := l.link.lost()
-	return lost, b.ambiguous(l.link.server, lost)
+	b.late = time.Time{}
+	return l.silence(b, lost), lost
 }
 
 // drain takes the answers that have arrived.

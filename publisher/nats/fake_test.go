@@ -114,6 +114,10 @@ func (f *fake) serve(c *fakeConn) {
 			if _, err := io.ReadFull(in, body); err != nil {
 				return
 			}
+			if dot := strings.LastIndexByte(words[1], '.'); dot > 0 && c.lanes[words[1][:dot]+".*"] != "" {
+				c.nobody(words[2]) // an echo, which no client gets itself
+				continue
+			}
 			if f.publish != nil {
 				reply := ""
 				if sizes := strings.Count(words[0], "H") + 1; len(words) > 2+sizes {

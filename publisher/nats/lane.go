@@ -5,6 +5,7 @@ import (
 	"hash/maphash"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -27,6 +28,9 @@ type lane struct {
 	acks   chan *nats.Msg
 	calls  uint64
 
+	patience *time.Timer         // of a call that waits for answers
+	met      map[string]struct{} // streams that have acknowledged a message, and are known or were asked for
+
 	warned chan struct{}       // that something was added to denied
 	denied map[string]struct{} // subjects that may not be published to; guarded by link.mu
 
@@ -40,14 +44,18 @@ type lane struct {
 }
 
 func newLane(l *link, prefix string) *lane {
+	patience := time.NewTimer(time.Hour)
+	patience.Stop()
 	return &lane{
-		link:   l,
-		prefix: prefix,
-		acks:   make(chan *nats.Msg, window+strays),
-		warned: make(chan struct{}, 1),
-		denied: map[string]struct{}{},
-		batch:  batch{seed: maphash.MakeSeed(), tail: map[uint64]int32{}},
-		wire:   wire{header: nats.Header{}, stream: l.expect},
+		patience: patience,
+		link:     l,
+		prefix:   prefix,
+		acks:     make(chan *nats.Msg, window+strays),
+		warned:   make(chan struct{}, 1),
+		met:      map[string]struct{}{},
+		denied:   map[string]struct{}{},
+		batch:    batch{seed: maphash.MakeSeed(), tail: map[uint64]int32{}},
+		wire:     wire{header: nats.Header{}, stream: l.expect},
 	}
 }
 
@@ -115,7 +123,8 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 		b.stranger = true
 		return
 	}
-	err := ack.answer(&b.messages[i])
+	l.meet(ack, b.messages[i].Topic)
+	err := l.fate(ack, ack.answer(&b.messages[i]))
 	if ack.unheard {
 		err = l.unheard(b.messages[i].Topic)
 	}

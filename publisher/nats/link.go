@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -24,6 +25,7 @@ type link struct {
 	closed         chan struct{} // closed when the connection has ended and all that was read is in the lanes
 
 	streams streams
+	mute    atomic.Bool // the user may not publish to the inbox
 
 	mu    sync.Mutex
 	busy  map[*lane]struct{} // lanes that serve a call

@@ -13,6 +13,8 @@ const (
 	streamSubject = "$JS.API.STREAM.INFO."
 	// lookupToken ends the reply subjects of questions, where publishes have a number.
 	lookupToken = "streams"
+	// echoToken is that of echoes.
+	echoToken = "echo"
 )
 
 // streamOf returns the stream that takes the subject, as far as it is known. Otherwise it asks, and the
@@ -25,7 +27,7 @@ func (l *lane) ask(subject string, fresh time.Duration) *stream {
 	if !ask {
 		return found
 	}
-	l.subject = subject
+	l.subject = strings.Clone(subject)
 	if l.link.expect != "" {
 		l.askFor(l.link.expect)
 		return found
@@ -33,6 +35,35 @@ func (l *lane) ask(subject string, fresh time.Duration) *stream {
 	question, _ := json.Marshal(map[string]string{"subject": subject})      // strings can always be encoded
 	_ = l.link.nc.PublishRequest(namesSubject, l.lookupAddress(), question) // fails only when the connection has ended
 	return found
+}
+
+// meet asks once for a stream that it does not know: it is to be known when it gives no answers any more.
+func (l *lane) meet(a ack, subject string) {
+	name := a.by
+	if a.refusal != nil {
+		name = []byte(a.stream)
+	}
+	if _, met := l.met[string(name)]; met || len(name) == 0 {
+		return
+	}
+	if !l.link.streams.knows(string(name)) {
+		if !l.link.streams.mayAsk(time.Now()) {
+			return
+		}
+		l.subject = strings.Clone(subject)
+		l.askFor(string(name))
+	}
+	if len(l.met) >= rememberStreams {
+		clear(l.met)
+	}
+	l.met[string(name)] = struct{}{}
+}
+
+// echo asks the server to send something: it says that nobody listens, or that the user may not publish there.
+func (l *lane) echo() {
+	if address := l.prefix + echoToken; !l.link.mute.Load() {
+		_ = l.link.nc.PublishRequest(address, address, nil) // fails only when the connection has ended
+	}
 }
 
 func (l *lane) askFor(name string) {
@@ -55,6 +86,7 @@ func (l *lane) learn(m *nats.Msg) {
 			Atomic   bool     `json:"allow_atomic"`
 			Storage  string   `json:"storage"`
 			Replicas int      `json:"num_replicas"`
+			Discard  bool     `json:"discard_new_per_subject"`
 		} `json:"config"`
 	}
 	if json.Unmarshal(m.Data, &answer) != nil {
@@ -69,9 +101,11 @@ func (l *lane) learn(m *nats.Msg) {
 		l.askFor(answer.Streams[0])
 	case answer.Config.Name == "":
 		away := answer.Error != nil && answer.Error.Code == 503
-		l.link.streams.learn(&stream{away: away, subjects: []string{l.subject}, learned: time.Now()})
+		if !away || !l.link.streams.lose(l.subject, time.Now()) {
+			l.link.streams.learn(&stream{away: away, subjects: []string{l.subject}, learned: time.Now()})
+		}
 	default:
-		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, learned: time.Now()}
+		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, whole: !answer.Config.Discard, configured: true, learned: time.Now()}
 		if len(found.subjects) == 0 { // the stream's name is its subject then
 			found.subjects = []string{found.name}
 		}

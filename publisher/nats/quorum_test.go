@@ -66,8 +66,11 @@ func TestNoQuorum(t *testing.T) {
 			t.Fatalf("without a quorum the answers are %v", seen)
 		}
 		call, cancel := context.WithTimeout(ctx, time.Second)
-		for _, err := range p.Publish(call, hotRows("a.b", 1, 1)) {
+		for _, err := range p.Publish(call, hotRows("a.other", 1, 1)) {
 			seen[publisher.ClassOf(err)]++
+			if fate, ok := publisher.FateOf(err, "a.other"); ok && fate != (publisher.Fate{Kind: publisher.FateStream, Name: "A"}) {
+				t.Errorf("%v names %v", err, fate)
+			}
 			if class := publisher.ClassOf(err); err != nil && class != publisher.Unavailable && class != publisher.Ambiguous && class != publisher.Topology {
 				t.Fatalf("without a quorum an attempt is spent: %v", err)
 			}

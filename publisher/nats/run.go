@@ -3,6 +3,7 @@ package nats
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strconv"
 	"strings"
 
@@ -186,7 +187,8 @@ func (l *lane) committed(b *batch, a ack) {
 		// The stream did not know what a batch is, and the others of it were stored or not.
 		l.link.streams.shrink(r.stream, 0)
 		l.end(b)
-		why := publisher.AmbiguousError("no batch", "the stream %s has not taken the messages as one batch", r.stream.name)
+		why := &publisher.Error{Class: publisher.Ambiguous, Scope: publisher.ScopeMessage, Short: "no batch",
+			Err: fmt.Errorf("the stream %s has not taken the messages as one batch", r.stream.name)}
 		for _, i := range r.messages {
 			b.answer(i, why)
 		}

@@ -48,6 +48,8 @@ func TestStream(t *testing.T) {
 		if scope := publisher.ScopeOf(answers[3]); scope != publisher.ScopeTopic {
 			t.Errorf("the scope is %d, not ScopeTopic", scope)
 		}
+		name := s.CachedInfo().Config.Name
+		awaitFate(t, p, all[3], publisher.Fate{Kind: publisher.FateStream, Name: name})
 		if err := s.Purge(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -70,6 +72,7 @@ func TestStream(t *testing.T) {
 			t.Errorf("%d messages were accepted, want 1", accepted)
 		}
 		expect(t, answers[2:], publisher.Accepted)
+		awaitFate(t, p, row(subject+".full", "a", 1), publisher.Fate{Kind: publisher.FateTopic, Name: subject + ".full"})
 	})
 
 	t.Run("fails a message that is too large for the stream", func(t *testing.T) {
@@ -99,6 +102,7 @@ func TestStream(t *testing.T) {
 			t.Fatal(err)
 		}
 		expect(t, publish(t, row(subject, "a", 10)), publisher.Topology)
+		awaitFate(t, p, row(subject, "a", 10), publisher.Fate{Kind: publisher.FateStream, Name: config.Name})
 	})
 
 	t.Run("holds the subject that another stream takes", func(t *testing.T) {
@@ -127,6 +131,7 @@ func TestStream(t *testing.T) {
 			if publisher.ScopeOf(answers[10]) != publisher.ScopeTopic {
 				t.Errorf("%v reaches further than its topic", answers[10])
 			}
+			awaitFate(t, p, all[10], publisher.Fate{Kind: publisher.FateTopic, Name: subject + ".b"})
 		}
 		if got := read(t, expected, 20); len(got) != 20 {
 			t.Errorf("the stream holds %d messages", len(got))

@@ -30,6 +30,9 @@ type stream struct {
 	limit    int      // messages in one atomic batch; 0 when it takes none
 	worth    int      // messages of one key that make an atomic batch worth while
 	learned  time.Time
+
+	configured bool // the configuration is known
+	whole      bool // its limits are for all subjects together
 }
 
 // streams is what a link knows of the account's streams. It only ever makes publishing faster: when it is wrong,
@@ -47,20 +50,33 @@ type streams struct {
 func (s *streams) of(subject string, now time.Time, fresh time.Duration) (found *stream, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	found = s.taker(subject)
+	if found != nil && now.Sub(found.learned) < fresh {
+		return found, false
+	}
+	return found, s.ask(now)
+}
+
+// taker returns the known stream that takes the subject, or nil; s.mu is held.
+func (s *streams) taker(subject string) *stream {
 	for _, known := range s.known {
 		if known.takes(subject) {
-			found = known
-			break
+			return known
 		}
 	}
-	if found != nil && now.Sub(found.learned) < fresh || s.blind || now.Sub(s.asked) < askAgain {
-		return found, false
+	return nil
+}
+
+// ask reports whether a question may be asked now, which then is; s.mu is held.
+func (s *streams) ask(now time.Time) bool {
+	if s.blind || now.Sub(s.asked) < askAgain {
+		return false
 	}
 	s.asked = now
 	if s.since.IsZero() {
 		s.since = now
 	}
-	return found, true
+	return true
 }
 
 // knows reports whether the stream of that name is known.
@@ -68,6 +84,47 @@ func (s *streams) knows(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.ContainsFunc(s.known, func(known *stream) bool { return known.name == name })
+}
+
+// find returns what is known of the stream that takes the subject, or nil.
+func (s *streams) find(subject string) *stream {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.taker(subject)
+}
+
+// fillsAsWhole reports whether a stream that is full is so for all its subjects, if that is known.
+func (s *streams) fillsAsWhole(name string) (whole, known bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, known := range s.known {
+		if known.name == name && known.configured {
+			return known.whole, true
+		}
+	}
+	return false, false
+}
+
+// lose notes that too few servers are there of the stream that takes the subject. It reports false when the stream is not known.
+func (s *streams) lose(subject string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i := slices.Index(s.known, s.taker(subject))
+	if i < 0 || s.known[i].name == "" {
+		return false
+	}
+	lost := *s.known[i]
+	lost.away, lost.learned = true, now
+	s.known[i] = &lost
+	s.asked, s.since = time.Time{}, time.Time{}
+	return true
+}
+
+// mayAsk reports whether a question may be asked now, which then is.
+func (s *streams) mayAsk(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.ask(now)
 }
 
 // learn replaces what was known of a stream, or of a subject that has none.

@@ -1,0 +1,61 @@
+package nats
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	errStoreFailed = 10077 // of a stream at one of its limits, or with a disk that failed
+	errNoStream    = 10059
+	errWrongStream = 10060 // the stream that answers is not the one that the subject should belong to
+)
+
+// fate returns the answer with the stream that gave it named, where all subjects of the stream are in trouble.
+func (l *lane) fate(a ack, err error) error {
+	if a.refusal == nil || a.stream == "" || publisher.ScopeOf(err) != publisher.ScopeTopic {
+		return err
+	}
+	switch a.refusal.ErrCode {
+	case errNoStream, errWrongStream:
+		return err
+	case errStoreFailed:
+		// The code does not tell whether the stream is full, or only the subject, where the stream limits each.
+		if whole, known := l.link.streams.fillsAsWhole(a.stream); !known || !whole {
+			return err
+		}
+	}
+	return publisher.WithFate(err, publisher.Fate{Kind: publisher.FateStream, Name: a.stream})
+}
+
+// silence returns the answers for messages that were sent and not acknowledged, by subject. When the server has sent something since
+// it was asked to, their streams are what does not answer.
+func (l *lane) silence(b *batch, why error) func(subject string) error {
+	whole := &publisher.Error{Class: publisher.Ambiguous, Short: "no acknowledgement", Err: b.unanswered(l.link.server, why)}
+	if b.late.IsZero() || l.link.conn.quiet(time.Since(b.late)) {
+		return func(string) error { return whole }
+	}
+	answers := map[string]error{}
+	return func(subject string) error {
+		answer, ok := answers[subject]
+		if !ok {
+			part := *whole
+			part.Scope = publisher.ScopeTopic
+			if !b.stranger {
+				part.Fate = l.link.streams.find(subject).fate()
+			}
+			answer = &part
+			answers[subject] = answer
+		}
+		return answer
+	}
+}
+
+// fate names the stream; it is none when its name is not known.
+func (s *stream) fate() publisher.Fate {
+	if s == nil || s.name == "" {
+		return publisher.Fate{}
+	}
+	return publisher.Fate{Kind: publisher.FateStream, Name: s.name}
+}
