@@ -3,6 +3,7 @@ package amqp
 import (
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -14,19 +15,35 @@ func topology(scope publisher.Scope, short, format string, args ...any) error {
 	return &publisher.Error{Class: publisher.Topology, Scope: scope, Short: short, Err: fmt.Errorf(format, args...)}
 }
 
+// fate names a route as what is in trouble. On the default exchange that is the queue. Behind another one some queue is: which
+// queues a routing key leads to, and whether the key matters, is not told to those who publish.
+func (r route) fate() publisher.Fate {
+	if r.exchange == "" {
+		return publisher.Fate{Kind: publisher.FateQueue, Name: strings.Clone(r.topic)}
+	}
+	return publisher.Fate{Kind: publisher.FateTopic, Name: r.exchange + "/" + r.topic}
+}
+
+// exchangeFate names an exchange that messages name themselves. The configured one is the destination.
+func exchangeFate(name string) publisher.Fate {
+	return publisher.Fate{Kind: publisher.FateExchange, Name: strings.Clone(name)}
+}
+
 // returned is the answer for a mandatory message that the broker gave back. It is confirmed as well,
 // since the broker has done with it what it could. An exchange of type x-delayed-message gives back what it keeps to deliver it later.
 func returned(r *amqp091.Return) error {
+	fate := route{r.Exchange, r.RoutingKey}.fate()
 	if r.Exchange == "" {
-		return publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText)
+		return publisher.WithFate(
+			publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 	}
 	if _, delayed := r.Headers["x-delay"]; delayed {
-		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Repeats: true, Short: "no route", Err: fmt.Errorf(
+		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route", Err: fmt.Errorf(
 			"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
 				"the header x-delay and delivers it all the same: bind one, or use an exchange of another type", r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)}
 	}
-	return publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
-		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)
+	return publisher.WithFate(publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
+		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 }
 
 // nacked is the answer for a negative confirm. RabbitMQ gives it for the state of a queue, never
@@ -34,22 +51,23 @@ func returned(r *amqp091.Return) error {
 // several queues is enough for it, and the others keep the message.
 func nacked(to route) error {
 	if to.exchange == "" {
-		return publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
-			"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", to.topic)
+		return publisher.WithFate(publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
+			"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", to.topic), to.fate())
 	}
-	return repeats("queue rejects", "RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority of its nodes; "+
+	return repeats(to, "queue rejects", "RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority of its nodes; "+
 		"each try adds a copy to the other queues that are bound", to.topic, to.exchange)
 }
 
 // unconfirmed is the answer for a message on a route that confirms nothing while others do.
 func unconfirmed(to route) error {
-	return repeats("no answer", "RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
+	return repeats(to, "no answer", "RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
 		"each try may add a copy", to.topic, to.exchange)
 }
 
 // repeats is the answer for a message that some queue may have taken, although the topic cannot be published to now.
-func repeats(short, format string, args ...any) error {
-	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Repeats: true, Short: short, Err: fmt.Errorf(format, args...)}
+func repeats(to route, short, format string, args ...any) error {
+	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Repeats: true, Short: short,
+		Err: fmt.Errorf(format, args...)}
 }
 
 // unsent returns the answer for the other messages of a route, which are not sent.
@@ -70,19 +88,26 @@ func unanswered(err error) error {
 	return publisher.AmbiguousError("no answer", "the message was sent and not confirmed: %w", err)
 }
 
+// late is the answer for a message that was sent before the call ended, while RabbitMQ has confirmed messages on other routes.
+func late(to route) error {
+	return &publisher.Error{Class: publisher.Ambiguous, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
+		Err: fmt.Errorf("RabbitMQ did not confirm the message for %q on exchange %q in time", to.topic, to.exchange)}
+}
+
 // guilty is the answer for a message that was alone on a channel when the broker closed it. What closes
 // the whole connection, whatever its code, says nothing of one message: it is [unanswered].
 func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 	switch cause.Code {
 	case amqp091.NotFound:
-		scope := publisher.ScopeDestination
+		scope, fate := publisher.ScopeDestination, publisher.Fate{}
 		if m.Exchange != "" {
-			scope = publisher.ScopeTopic
+			scope, fate = publisher.ScopeTopic, exchangeFate(exchange)
 		}
-		return topology(scope, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause)
+		return publisher.WithFate(topology(scope, "no exchange", "RabbitMQ does not find the exchange %q: declare it: %w", exchange, cause), fate)
 	case amqp091.AccessRefused:
-		return publisher.TopologyError("access refused", "RabbitMQ refuses publishing to %q on exchange %q: grant the right to write, or renew the token: %w",
-			m.Topic, exchange, cause)
+		return publisher.WithFate(publisher.TopologyError("access refused",
+			"RabbitMQ refuses publishing to %q on exchange %q: grant the right to write, or renew the token: %w",
+			m.Topic, exchange, cause), route{exchange, m.Topic}.fate())
 	case amqp091.PreconditionFailed, amqp091.ContentTooLarge:
 		return publisher.PermanentError("message refused", "RabbitMQ refused the message of %d bytes: %w", m.Size(), cause)
 	default:

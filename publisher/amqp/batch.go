@@ -127,7 +127,7 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 		}
 		err := conn.checkExchange(ctx, name, publisher.ScopeTopic)
 		if publisher.ClassOf(err) == publisher.Topology {
-			b.exchanges[name] = err
+			b.exchanges[name] = publisher.WithFate(err, exchangeFate(name))
 		} else if err != nil {
 			return err
 		}

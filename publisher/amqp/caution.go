@@ -136,9 +136,12 @@ func (b *batch) overdue() {
 		known, _ := b.caution.known(to)
 		silent := known.silent || !took[to] && f.confirm.DeliveryTag < b.latest
 		b.caution.begin(to, silent)
-		if silent {
+		switch {
+		case silent:
 			b.answer(f.message, unconfirmed(to))
-		} else {
+		case !took[to] && b.latest > 0:
+			b.answer(f.message, late(to))
+		default:
 			b.answer(f.message, unanswered(publisher.ErrNotAttempted))
 		}
 	}
