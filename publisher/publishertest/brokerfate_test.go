@@ -10,17 +10,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// fates returns the fate of each answer, with "" for none.
-func fates(messages []publisher.Message, answers []error) []string {
-	texts := make([]string, len(answers))
-	for i, err := range answers {
-		if f, ok := publisher.FateOf(err, messages[i].Topic); ok {
-			texts[i] = f.String()
-		}
-	}
-	return texts
-}
-
 func expectFates(t *testing.T, messages []publisher.Message, answers []error, want ...string) {
 	t.Helper()
 	if got := fates(messages, answers); fmt.Sprintf("%q", got) != fmt.Sprintf("%q", want) {

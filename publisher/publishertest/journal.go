@@ -63,6 +63,7 @@ func (j *journal) publish(ctx context.Context, messages []publisher.Message) []e
 		return slices.Repeat([]error{publisher.ErrNotAttempted}, len(messages))
 	}
 	j.checkPrefix(messages, answers)
+	j.checkFates(messages, answers)
 	j.record(messages, answers)
 	return answers
 }

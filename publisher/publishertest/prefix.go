@@ -36,6 +36,7 @@ var sizeTrials = []trial{{"a message that is too large stops its own key only", 
 var topologyTrials = []trial{
 	{"an unknown topic stops its own keys only", unknownTopic},
 	{"an unknown topic is used once it exists", topicCreatedLater},
+	{"unknown topics have fates of their own", unknownFates},
 }
 
 // poisoned returns messages of four keys and none, of which the third is about to be spoiled.

@@ -23,6 +23,7 @@ type frame struct {
 type wireAnswer struct {
 	Class publisher.Class
 	Scope publisher.Scope
+	Fate  publisher.Fate
 	Short string
 	Text  string
 }
@@ -84,7 +85,7 @@ func (s *server) answer(c net.Conn) {
 		for _, err := range s.broker.take(context.Background(), request.Messages) {
 			var a wireAnswer
 			if e, ok := errors.AsType[*publisher.Error](err); ok {
-				a = wireAnswer{e.Class, e.Scope, e.Short, e.Err.Error()}
+				a = wireAnswer{e.Class, e.Scope, e.Fate, e.Short, e.Err.Error()}
 			}
 			response.Answers = append(response.Answers, a)
 		}
@@ -126,7 +127,7 @@ func (w *wire) exchange(ctx context.Context, messages []publisher.Message) []err
 	}
 	for i, a := range response.Answers {
 		if a.Class != publisher.Accepted {
-			answers[i] = &publisher.Error{Class: a.Class, Scope: a.Scope, Short: a.Short, Err: errors.New(a.Text)}
+			answers[i] = &publisher.Error{Class: a.Class, Scope: a.Scope, Fate: a.Fate, Short: a.Short, Err: errors.New(a.Text)}
 		}
 	}
 	return answers
