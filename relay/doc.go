@@ -74,6 +74,7 @@ The parts, each in a file of its own:
     beginning and with nothing left out (dispatch.rewind).
  10. Memory is bounded: rows and bytes in flight stop the reads, blocked keys are bounded in number and
     in bytes, and their rows are not kept. Keys beyond that are passed over until the walk begins anew.
+    A row larger than the room that is left is read, and goes, when next to nothing else is in flight; one above OUTBOX_MAX_ROW_BYTES fails without being read.
 
 # What happens at each failure
 
