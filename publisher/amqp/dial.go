@@ -12,6 +12,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -67,7 +68,7 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 	case errors.Is(err, publisher.ErrClosed), errors.Is(err, publisher.ErrNotAttempted):
 		return nil, err
 	}
-	if p.failed == nil || p.failed.Error() != err.Error() {
+	if p.failed == nil || errtext.Line(p.failed) != errtext.Line(err) {
 		p.log.Debug("rabbitmq cannot be reached", "error", err) // whoever asked says so
 	}
 	p.fail(err)

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -36,8 +37,8 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	if err != nil {
 		p.renewAt = time.Now().Add(renewPause)
 		quiet := errors.Is(err, publisher.ErrNotAttempted) || errors.Is(err, publisher.ErrClosed)
-		if !quiet && err.Error() != p.unrenewed {
-			p.unrenewed = err.Error()
+		if why := errtext.Line(err); !quiet && why != p.unrenewed {
+			p.unrenewed = why
 			p.log.Warn("rabbitmq cannot be logged in to again, so the connection from before stays", "address", live.address, "error", err)
 		}
 		return live

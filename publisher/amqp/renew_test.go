@@ -1,10 +1,14 @@
 package amqp_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"net"
+	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,4 +177,42 @@ func TestRefusedForLong(t *testing.T) {
 			t.Errorf("%d logins before a minute, %d after it, %d in two hours", first, soon, late)
 		}
 	})
+}
+
+// numberedPort returns what a lost connection failed with, from a port that no other one has.
+func numberedPort() func() error {
+	port := 0
+	return func() error {
+		port++
+		return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: port}, Addr: &net.TCPAddr{Port: 443}, Err: syscall.ECONNRESET}
+	}
+}
+
+// What goes wrong again and again is logged once, though each connection has a port of its own.
+func TestSameTroubleIsLoggedOnce(t *testing.T) {
+	t.Parallel()
+	for _, connected := range []bool{true, false} {
+		t.Run(fmt.Sprint("connected ", connected), func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				network, trouble, lost := newPipes(), numberedPort(), !connected
+				newFake(t, network, func(m *sent) { m.closeChannel(403, "ACCESS_REFUSED - no") })
+				var logged bytes.Buffer
+				p := amqp.New(amqp.Config{Dial: network.Dial, Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})), URL: func() (string, error) {
+					if lost {
+						return "", trouble()
+					}
+					return "amqp://relay:secret@broker", nil
+				}})
+				t.Cleanup(func() { _ = p.Close() })
+				for begun := time.Now(); time.Since(begun) < 5*time.Minute; <-time.After(5 * time.Second) {
+					p.Publish(within(t, 10*time.Second), numbered(1, 0, "q")) // refused
+					lost = !connected || time.Since(begun) > 30*time.Second
+				}
+				if n := strings.Count(logged.String(), "cannot be "); n != 1 {
+					t.Errorf("logged %d times:\n%s", n, logged.String())
+				}
+			})
+		})
+	}
 }
