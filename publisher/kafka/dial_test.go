@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"net"
 	"os"
 	"slices"
@@ -80,65 +79,34 @@ func answered(t *testing.T, p *Publisher, messages []publisher.Message) []error 
 // one. The others' partitions go on, and those of the lost ones when they are back.
 func TestBlackholedBrokersDelayNobody(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name             string
-		away, partitions int // brokers, of three; partitions of each broker
-	}{{"control", 0, 4}, {"one of three", 1, 1}, {"one of three, many partitions", 1, 8}, {"two of three", 2, 4}} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeCluster(t, 3)
-			var leaders []int32
-			for range test.partitions {
-				leaders = append(leaders, 0, 1, 2)
-			}
-			f.topic("t", leaders...)
-			h := &holes{end: make(chan struct{})}
-			for _, b := range f.brokers[3-test.away:] {
-				h.addresses = append(h.addresses, b.listener.Addr().String())
-			}
-			p := f.open(func(c *Config) { c.Dial = h.dial })
-			close(h.end) // the first dials end at once
-			number := 0
-			call := func() {
-				var messages []publisher.Message
-				for partition := range leaders {
-					number++
-					messages = append(messages, rows("t", partition, len(leaders), fmt.Sprint(number))...)
-				}
-				for i, err := range answered(t, p, messages) {
-					away := int(leaders[i]) >= 3-test.away
-					switch {
-					case !away && err != nil:
-						t.Fatalf("partition %d of a healthy broker: %v", i, err)
-					case away && (publisher.ClassOf(err) != down || publisher.ScopeOf(err) != publisher.ScopeMessage):
-						t.Fatalf("partition %d of a broker that is away: %v", i, err)
-					}
-				}
-			}
+	eachSpread(t, func(t *testing.T, s *spread) {
+		h := &holes{end: make(chan struct{})}
+		for _, b := range s.brokers[s.first:] {
+			h.addresses = append(h.addresses, b.listener.Addr().String())
+		}
+		p := s.open(func(c *Config) { c.Dial = h.dial })
+		close(h.end) // the first dials end at once
+		call := func() { s.check(t, "a call", answered(t, p, s.messages()), down) }
+		call()
+		h.set(func() { h.end, h.deaf = make(chan struct{}), true })
+		before, _ := h.count()
+		eventually(t, func() bool {
 			call()
-			h.set(func() { h.end, h.deaf = make(chan struct{}), true })
-			before, _ := h.count()
-			eventually(t, func() bool {
-				call()
-				dials, ended := h.count()
-				if ended > before+test.away { // those of the first call may still end
-					t.Fatal("a dial has ended that nobody ends")
-				}
-				return dials-ended == test.away
-			})
-			for range 20 { // while the dials hang
-				call()
+			dials, ended := h.count()
+			if ended > before+s.troubled { // those of the first call may still end
+				t.Fatal("a dial has ended that nobody ends")
 			}
-			if dials, ended := h.count(); dials-ended != test.away {
-				t.Errorf("%d dials hang, want one for each of %d brokers", dials-ended, test.away)
-			}
-			h.set(func() { close(h.end); h.addresses = nil })
-			eventually(t, func() bool {
-				number++
-				return answersOf(t, p, rows("t", 2, len(leaders), fmt.Sprint(number)))[0] == nil
-			})
+			return dials-ended == s.troubled
 		})
-	}
+		for range 20 { // while the dials hang
+			call()
+		}
+		if dials, ended := h.count(); dials-ended != s.troubled {
+			t.Errorf("%d dials hang, want one for each of %d brokers", dials-ended, s.troubled)
+		}
+		h.set(func() { close(h.end); h.addresses = nil })
+		eventually(t, func() bool { return answersOf(t, p, s.messages()[2:3])[0] == nil })
+	})
 }
 
 // A dial that was given the rest of a deadline says nothing of the broker: it goes on for as long as it takes, and

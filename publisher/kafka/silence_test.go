@@ -46,65 +46,32 @@ func awaitConnection(t *testing.T, p *Publisher, from int32) {
 // broker, with the same batch, and the messages of all others come back at once.
 func TestSilentBrokersDelayNobody(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct {
-		name               string
-		silent, partitions int // brokers, of three; partitions of each broker
-	}{{"control", 0, 4}, {"one of three", 1, 1}, {"one of three, many partitions", 1, 8}, {"two of three", 2, 4}} {
-		t.Run(test.name, func(t *testing.T) {
-			t.Parallel()
-			f := newFakeCluster(t, 3)
-			var leaders []int32
-			for range test.partitions {
-				leaders = append(leaders, 0, 1, 2)
+	eachSpread(t, func(t *testing.T, s *spread) {
+		asked, over := silentBrokers(s.fakeCluster, s.first)
+		t.Cleanup(func() { close(over) })
+		p := s.open()
+		t.Cleanup(func() { _ = p.Close() })
+		lost := s.messages()
+		s.check(t, "the first call", answered(t, p, lost), unsure)
+		for n := range len(asked) {
+			if b := <-asked; b.sequence != 0 {
+				t.Errorf("batch %d of a silent broker has sequence %d", n, b.sequence)
 			}
-			f.topic("t", leaders...)
-			first := int32(3 - test.silent)
-			asked, over := silentBrokers(f, first)
-			t.Cleanup(func() { close(over) })
-			p := f.open()
-			t.Cleanup(func() { _ = p.Close() })
-			number := 0
-			messages := func() (all []publisher.Message) {
-				for partition := range leaders {
-					number++
-					all = append(all, rows("t", partition, len(leaders), fmt.Sprint(number))...)
-				}
-				return all
+		}
+		patient, cancel := context.WithCancel(t.Context())
+		waiting := make(chan []error, 1)
+		if s.troubled > 0 {
+			awaitConnection(t, p, s.first)
+			go func() { waiting <- p.Publish(patient, lost) }()
+			if b := <-asked; b.sequence != 0 || b.epoch != 0 {
+				t.Errorf("another batch is sent than the one without an answer: %+v", b)
 			}
-			check := func(what string, answers []error, want publisher.Class) {
-				t.Helper()
-				for i, err := range answers {
-					switch {
-					case leaders[i] < first && err != nil:
-						t.Fatalf("%s: partition %d of a healthy broker: %v", what, i, err)
-					case leaders[i] < first:
-					case publisher.ClassOf(err) != want || want == down && publisher.ScopeOf(err) != publisher.ScopeMessage:
-						t.Fatalf("%s: partition %d of a silent broker: %v", what, i, err)
-					}
-				}
-			}
-			lost := messages()
-			check("the first call", answered(t, p, lost), unsure)
-			for n := range len(asked) {
-				if b := <-asked; b.sequence != 0 {
-					t.Errorf("batch %d of a silent broker has sequence %d", n, b.sequence)
-				}
-			}
-			patient, cancel := context.WithCancel(t.Context())
-			waiting := make(chan []error, 1)
-			if test.silent > 0 {
-				awaitConnection(t, p, first)
-				go func() { waiting <- p.Publish(patient, lost) }()
-				if b := <-asked; b.sequence != 0 || b.epoch != 0 {
-					t.Errorf("another batch is sent than the one without an answer: %+v", b)
-				}
-			}
-			for range 20 { // while the other one waits
-				check("beside a call that waits", answered(t, p, messages()), down)
-			}
-			cancel()
-		})
-	}
+		}
+		for range 20 { // while the other one waits
+			s.check(t, "beside a call that waits", answered(t, p, s.messages()), down)
+		}
+		cancel()
+	})
 }
 
 // A call that is sent to a silent broker alone does not keep its caller from the others either, while these answer to other calls.
