@@ -18,7 +18,9 @@ import (
 // requireURLs notes which of the settings without which nothing can be relayed are missing.
 func requireURLs(cfg *Config, global *scope, scopes []*scope) {
 	if o := global.origins["DATABASE_URL"]; !o.given {
-		global.loader.add(Problem{Variable: o.variable, Text: "is required; give a PostgreSQL URL such as postgres://user:password@host:5432/database, or its file as " + o.variable + fileSuffix})
+		global.loader.add(Problem{Variable: o.variable,
+			Text: "is required; give a PostgreSQL URL such as postgres://user:password@host:5432/database, or its file as " + o.variable +
+				fileSuffix})
 	}
 	for i, s := range scopes {
 		o := s.origins["PUBLISH_URL"]

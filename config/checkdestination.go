@@ -51,7 +51,8 @@ func (s *scope) sortUse(d *Destination, b Broker, unused map[string]Problem, use
 		case setting.scheme == string(b.Family), setting.scheme == "tls" && (b.TLS || d.managementTLS()):
 			used[o.variable] = true
 		case setting.scheme == "tls" && b.Family != FamilyStdout:
-			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.Family.secureScheme())}
+			unused[o.variable] = Problem{Variable: o.variable,
+				Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.Family.secureScheme())}
 		default:
 			kind := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}[setting.scheme]
 			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("is for %s, but %s is not; remove one of them", kind, url)}
@@ -77,7 +78,8 @@ func checkPublishing(d *Destination, s *scope) {
 		}
 	}
 	if b, err := ParseBroker(d.PublishURL.value); err == nil && d.AMQPMechanism == "EXTERNAL" && (!b.TLS || !s.origins["TLS_CERT"].given) {
-		s.bad("AMQP_SASL_MECHANISM", "needs a client certificate; give %s and %s, usually as files, with an amqps:// URL", s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
+		s.bad("AMQP_SASL_MECHANISM", "needs a client certificate; give %s and %s, usually as files, with an amqps:// URL",
+			s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
 	}
 	if err := checkManagement(d.AMQPManagement.value); err != nil {
 		s.bad("AMQP_MANAGEMENT_URL", "%s", err)
@@ -150,7 +152,8 @@ func checkTLS(d *Destination, s *scope) {
 		s.bad("TLS_KEY", "needs its certificate; give %s, usually as %s", cert.variable, cert.variable+fileSuffix)
 	case cert.given && !cert.broken && !key.broken:
 		if _, err := tls.X509KeyPair([]byte(d.TLS.Cert.value), []byte(d.TLS.Key.value)); err != nil {
-			s.bad("TLS_CERT", "and %s are no pair of PEM texts; to name files use %s and %s", key.variable, cert.variable+fileSuffix, key.variable+fileSuffix)
+			s.bad("TLS_CERT", "and %s are no pair of PEM texts; to name files use %s and %s", key.variable, cert.variable+fileSuffix,
+				key.variable+fileSuffix)
 		}
 	}
 }

@@ -57,14 +57,16 @@ func checkKafkaToken(d *Destination, s *scope) {
 		s.bad("KAFKA_SASL_MECHANISM", "needs a token; give %s, or %s with %s and %s",
 			token.variable+fileSuffix, endpoint.variable, id.variable, secret.variable)
 	case !id.given || !secret.given:
-		s.bad("KAFKA_OAUTH_TOKEN_URL", "needs client credentials; give %s and %s, usually as %s", id.variable, secret.variable, secret.variable+fileSuffix)
+		s.bad("KAFKA_OAUTH_TOKEN_URL", "needs client credentials; give %s and %s, usually as %s", id.variable, secret.variable,
+			secret.variable+fileSuffix)
 	}
 	for _, extension := range d.Kafka.OAuth.Extensions {
 		if !extensionPattern.MatchString(extension) {
 			s.bad("KAFKA_OAUTH_EXTENSIONS", "holds %q, which is no extension; write name=value, the name of letters", extension)
 		}
 	}
-	if u, err := url.Parse(d.Kafka.OAuth.TokenURL); endpoint.given && (err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
+	if u, err := url.Parse(d.Kafka.OAuth.TokenURL); endpoint.given &&
+		(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
 		s.bad("KAFKA_OAUTH_TOKEN_URL", "is no URL of a token endpoint; write https://host/path, without a user")
 	}
 }

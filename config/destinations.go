@@ -24,7 +24,8 @@ func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
 		prefix := Prefix + "DESTINATION_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_"
 		switch {
 		case !destinationName.MatchString(name):
-			global.bad("DESTINATIONS", "holds a name that cannot be used, %q; write lower-case letters, digits and single - or _, starting with a letter", name)
+			global.bad("DESTINATIONS",
+				"holds a name that cannot be used, %q; write lower-case letters, digits and single - or _, starting with a letter", name)
 			continue
 		case prefixes[prefix] != "":
 			global.bad("DESTINATIONS", "holds %s and %s, whose variables would have the same names", prefixes[prefix], name)

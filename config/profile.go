@@ -24,7 +24,8 @@ func applyProfile(d *Destination, s *scope) {
 		}
 	}
 	if source := d.CloudEventsSource; source != "" {
-		if _, err := url.Parse(source); err != nil || strings.ContainsFunc(source, func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }) {
+		if _, err := url.Parse(source); err != nil || strings.ContainsFunc(source,
+			func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }) {
 			s.bad("CLOUDEVENTS_SOURCE", "is no URI; write one without blanks, such as /shop/orders or https://shop.example/orders")
 		}
 	}

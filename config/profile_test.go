@@ -11,14 +11,16 @@ func TestProfileDefaults(t *testing.T) {
 		env                     []string
 		topic, exchange, source string
 	}{
-		"plain":             {nil, "{topic}", "", ""},
-		"debezium":          {[]string{"OUTBOX_PROFILE=debezium"}, "outbox.event.{topic}", "", ""},
-		"debezium, topic":   {[]string{"OUTBOX_PROFILE=debezium", "OUTBOX_TOPIC={topic}"}, "{topic}", "", ""},
-		"phoenix on kafka":  {[]string{"OUTBOX_PROFILE=phoenix_micro"}, "{topic}", "", ""},
-		"phoenix on amqp":   {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h"}, "{topic}", "phoenix_micro", ""},
-		"phoenix, exchange": {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_EXCHANGE="}, "{topic}", "", ""},
-		"cloudevents":       {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_TABLE=shop.out box"}, "{topic}", "", ""},
-		"source":            {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_CLOUDEVENTS_SOURCE=https://shop/orders"}, "{topic}", "", "https://shop/orders"},
+		"plain":            {nil, "{topic}", "", ""},
+		"debezium":         {[]string{"OUTBOX_PROFILE=debezium"}, "outbox.event.{topic}", "", ""},
+		"debezium, topic":  {[]string{"OUTBOX_PROFILE=debezium", "OUTBOX_TOPIC={topic}"}, "{topic}", "", ""},
+		"phoenix on kafka": {[]string{"OUTBOX_PROFILE=phoenix_micro"}, "{topic}", "", ""},
+		"phoenix on amqp":  {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h"}, "{topic}", "phoenix_micro", ""},
+		"phoenix, exchange": {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_EXCHANGE="},
+			"{topic}", "", ""},
+		"cloudevents": {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_TABLE=shop.out box"}, "{topic}", "", ""},
+		"source": {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_CLOUDEVENTS_SOURCE=https://shop/orders"}, "{topic}", "",
+			"https://shop/orders"},
 	} {
 		cfg, err := parse(append(append([]string{}, minimal...), c.env...), true)
 		if err != nil {
@@ -37,7 +39,8 @@ func TestProfilePerDestination(t *testing.T) {
 	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_PROFILE=debezium", "OUTBOX_DESTINATION_B_PROFILE=cloudevents",
 		"OUTBOX_CLOUDEVENTS_SOURCE=/shop", "OUTBOX_COLUMNS=header.eventType:type,order:seq")
 	a, b := cfg.Destinations[0], cfg.Destinations[1]
-	if a.Profile != ProfileDebezium || a.Topic != "outbox.event.{topic}" || b.Profile != ProfileCloudEvents || b.Topic != "{topic}" || b.CloudEventsSource != "/shop" {
+	if a.Profile != ProfileDebezium || a.Topic != "outbox.event.{topic}" || b.Profile != ProfileCloudEvents || b.Topic != "{topic}" ||
+		b.CloudEventsSource != "/shop" {
 		t.Errorf("%+v\n%+v", a, b)
 	}
 	if got := cfg.Preferred(); !maps.Equal(got, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {

@@ -18,7 +18,8 @@ func TestRedaction(t *testing.T) {
 	for _, c := range []struct{ kind, text, want string }{
 		{"true", "hush", "[redacted]"},
 		{"true", "postgres://u:p@h", "[redacted]"},
-		{"database", "postgres://u:hush@h:1,h2:2/d?sslmode=require&password=hush&sslpassword=hush", "postgres://u:xxxxx@h:1,h2:2/d?sslmode=require&password=xxxxx&sslpassword=xxxxx"},
+		{"database", "postgres://u:hush@h:1,h2:2/d?sslmode=require&password=hush&sslpassword=hush",
+			"postgres://u:xxxxx@h:1,h2:2/d?sslmode=require&password=xxxxx&sslpassword=xxxxx"},
 		{"database", "postgres://u:hush@sh@h/d", "postgres://u:xxxxx@h/d"},
 		{"database", "postgres://u:hu/sh@h/d", "[redacted]"},
 		{"database", "postgres://u:1?hush@h/d", "[redacted]"},
@@ -59,7 +60,8 @@ func TestSecretsAreNotPrinted(t *testing.T) {
 	var log bytes.Buffer
 	slog.New(slog.NewJSONHandler(&log, nil)).Info("x", "config", cfg, "secret", cfg.Database.DirectURL)
 	slog.New(slog.NewTextHandler(&log, nil)).Info("x", "config", cfg, "secret", cfg.Database.DirectURL)
-	all := string(out) + log.String() + fmt.Sprintf("%v %+v %#v %s %q", cfg.Database, cfg.Destinations, cfg.Destinations, cfg.Database.DirectURL, cfg.Database.DirectURL)
+	all := string(out) + log.String() + fmt.Sprintf("%v %+v %#v %s %q", cfg.Database, cfg.Destinations, cfg.Destinations,
+		cfg.Database.DirectURL, cfg.Database.DirectURL)
 	for _, v := range cfg.Values() {
 		all += v.Text
 	}
@@ -118,7 +120,8 @@ func TestSecretIsReadAgain(t *testing.T) {
 // The settings for TLS are of use where only RabbitMQ's management interface has it.
 func TestManagementTLS(t *testing.T) {
 	t.Parallel()
-	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_MANAGEMENT_URL=https://u:hush@h:15671/prefix", "OUTBOX_TLS_SERVER_NAME=n"); problems != nil {
+	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_MANAGEMENT_URL=https://u:hush@h:15671/prefix",
+		"OUTBOX_TLS_SERVER_NAME=n"); problems != nil {
 		t.Error(problems)
 	}
 }
@@ -126,7 +129,8 @@ func TestManagementTLS(t *testing.T) {
 // Doubled braces stand for braces.
 func TestBracesInTemplates(t *testing.T) {
 	t.Parallel()
-	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_TOPIC={{{a}}}{{b", "OUTBOX_AMQP_EXCHANGE=}}{topic}{{"); problems != nil {
+	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_TOPIC={{{a}}}{{b",
+		"OUTBOX_AMQP_EXCHANGE=}}{topic}{{"); problems != nil {
 		t.Error(problems)
 	}
 }
@@ -134,12 +138,13 @@ func TestBracesInTemplates(t *testing.T) {
 func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{
-		"stdout:":                            {Family: FamilyStdout},
-		"kafka://a:1,b":                      {Family: FamilyKafka, Hosts: []string{"a:1", "b"}},
-		"KAFKA+TLS://[::1]:9092,a":           {Family: FamilyKafka, TLS: true, Hosts: []string{"[::1]:9092", "a"}},
-		"nats://tok%40en@h/":                 {Family: FamilyNATS, Hosts: []string{"h"}, User: "tok@en", HasUser: true},
-		"nats+tls://u:@h":                    {Family: FamilyNATS, TLS: true, Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
-		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Family: FamilyAMQP, TLS: true, Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true, HasPass: true},
+		"stdout:":                  {Family: FamilyStdout},
+		"kafka://a:1,b":            {Family: FamilyKafka, Hosts: []string{"a:1", "b"}},
+		"KAFKA+TLS://[::1]:9092,a": {Family: FamilyKafka, TLS: true, Hosts: []string{"[::1]:9092", "a"}},
+		"nats://tok%40en@h/":       {Family: FamilyNATS, Hosts: []string{"h"}, User: "tok@en", HasUser: true},
+		"nats+tls://u:@h":          {Family: FamilyNATS, TLS: true, Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
+		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Family: FamilyAMQP, TLS: true, Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true,
+			HasPass: true},
 	} {
 		if got, err := ParseBroker(text); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, %v", text, got, err)

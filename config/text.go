@@ -128,7 +128,8 @@ func (c *columns) UnmarshalText(text []byte) error {
 			return errors.New("is not a list of pairs; write our name, a colon and yours: key:aggregate_id,order:seq")
 		}
 		if header, is := strings.CutPrefix(ours, headerPrefix); (!is || header == "") && !slices.Contains(ourColumns, ours) {
-			return fmt.Errorf("maps %q, which is no name of ours; the left side is one of %s, or %sNAME", ours, strings.Join(ourColumns, ", "), headerPrefix)
+			return fmt.Errorf("maps %q, which is no name of ours; the left side is one of %s, or %sNAME", ours, strings.Join(ourColumns, ", "),
+				headerPrefix)
 		}
 		if _, twice := mapped[ours]; twice {
 			return fmt.Errorf("maps %s twice", ours)

@@ -40,7 +40,8 @@ func TestBadRows(t *testing.T) {
 		}
 		outbox.insert(topic, 0, 500, 10)
 		for name, row := range rows {
-			outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, 'k1', $2, $3)", row.topic, row.payload, row.headers)
+			outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, 'k1', $2, $3)", row.topic, row.payload,
+				row.headers)
 			t.Log("bad row:", name)
 		}
 		outbox.insert(topic, 500, 500, 10)
@@ -128,7 +129,8 @@ func badRow(t *testing.T, b broker, badTopic, payload, ends string) {
 		case when i = $1 / 2 then $4::jsonb else jsonb_build_object('n', i) end from generate_series(0, $1) i order by i`, rows, badTopic, topic, payload)
 	outbox.awaitRelayed(rows)
 	const others = "where relayed_at is not null"
-	if spread := pgtest.Value[float64](t, outbox.Schema, "select extract(epoch from max(relayed_at) - min(relayed_at))::float8 from outbox_messages "+others); spread > 1 {
+	if spread := pgtest.Value[float64](t, outbox.Schema,
+		"select extract(epoch from max(relayed_at) - min(relayed_at))::float8 from outbox_messages "+others); spread > 1 {
 		t.Errorf("the last of the others was relayed %.1f s after the first", spread)
 	}
 	outbox.checkUnspent(isRelayed)

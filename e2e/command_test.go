@@ -35,7 +35,8 @@ func TestConfig(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, problems)
 	}
-	if !containsAll(out, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL", "broker:5672", "OUTBOX_BATCH_SIZE", "500", "OUTBOX_OWNER_TTL", "10s"}) {
+	if !containsAll(out, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL", "broker:5672", "OUTBOX_BATCH_SIZE", "500",
+		"OUTBOX_OWNER_TTL", "10s"}) {
 		t.Errorf("something is missing:\n%s", out)
 	}
 	if strings.Contains(out+problems, "hunter2") {

@@ -25,7 +25,8 @@ func TestKafkaCompression(t *testing.T) {
 			outbox.insert(topic, 0, rows, 20)
 			startRelay(t, outbox.env(k.url(), "OUTBOX_KAFKA_COMPRESSION="+name))
 			outbox.awaitDrained()
-			want := pgtest.Value[[]string](t, outbox.Schema, "select array_agg(id::text || ' ' || key || ' ' || payload::text order by id) from outbox_messages")
+			want := pgtest.Value[[]string](t, outbox.Schema,
+				"select array_agg(id::text || ' ' || key || ' ' || payload::text order by id) from outbox_messages")
 			var got []string
 			for _, r := range k.consume(t, topic, rows) {
 				if int(r.Attrs.CompressionType()) != codec {

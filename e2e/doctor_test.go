@@ -71,10 +71,12 @@ func TestDoctorWell(t *testing.T) {
 		outbox.insert(topic, 0, 10, 2)
 		outbox.Exec(t, "create table copy as select * from outbox_messages")
 		d := doctor(t, outbox.env(b.url()))
-		if d.Errors > 0 || !d.says("ok", "backlog", "pending rows: 10") || !d.says("ok", "replicas", "no replica") || !d.says("ok", "pooler") || !d.says("ok", "topic", topic) {
+		if d.Errors > 0 || !d.says("ok", "backlog", "pending rows: 10") || !d.says("ok", "replicas", "no replica") || !d.says("ok", "pooler") ||
+			!d.says("ok", "topic", topic) {
 			t.Errorf("%+v", d)
 		}
-		if changed := outbox.count("true") - int(pgtest.Value[int64](t, outbox.Schema, "select count(*) from (select * from outbox_messages intersect select * from copy) same")); changed != 0 {
+		if changed := outbox.count("true") - int(pgtest.Value[int64](t, outbox.Schema,
+			"select count(*) from (select * from outbox_messages intersect select * from copy) same")); changed != 0 {
 			t.Errorf("%d rows have changed", changed)
 		}
 		if got := b.received(t, topic); len(got) > 0 {
@@ -97,7 +99,10 @@ func TestDoctorBroker(t *testing.T) {
 		outbox.insert(there, 0, 5, 1)
 		outbox.insert(missing, 5, 5, 1)
 		d := doctor(t, outbox.env(b.url()))
-		if !slices.ContainsFunc(d.errors(), func(f finding) bool { return f.Area == "destination" && strings.Contains(f.Subject+f.Found, missing) }) {
+		if !slices.ContainsFunc(d.errors(), func(f finding) bool {
+			return f.Area == "destination" &&
+				strings.Contains(f.Subject+f.Found, missing)
+		}) {
 			t.Errorf("the missing topic: %+v", d.Findings)
 		}
 		if slices.ContainsFunc(d.errors(), func(f finding) bool { return strings.Contains(f.Subject+f.Found, there) }) {
@@ -108,7 +113,8 @@ func TestDoctorBroker(t *testing.T) {
 			t.Fatal(err)
 		}
 		u.Host = nobody
-		if d := doctor(t, outbox.env(u.String())); d.Errors != 1 || d.errors()[0].Area != "destination" || !containsAll(d.errors()[0].Subject+d.errors()[0].Found, []string{nobody}) {
+		if d := doctor(t, outbox.env(u.String())); d.Errors != 1 || d.errors()[0].Area != "destination" ||
+			!containsAll(d.errors()[0].Subject+d.errors()[0].Found, []string{nobody}) {
 			t.Errorf("away: %+v", d.errors())
 		}
 	})
@@ -124,9 +130,11 @@ func TestDoctorDestinations(t *testing.T) {
 	for _, topic := range []string{ours + "-k", ours + "-n", ours + "-lost"} {
 		outbox.insert(topic, 0, 1, 1)
 	}
-	d := doctor(t, outbox.env(k.url(), "OUTBOX_DESTINATIONS=k,n", "OUTBOX_DESTINATION_K_TOPICS="+ours+"-k", "OUTBOX_DESTINATION_N_TOPICS="+ours+"-n",
+	d := doctor(t, outbox.env(k.url(), "OUTBOX_DESTINATIONS=k,n", "OUTBOX_DESTINATION_K_TOPICS="+ours+"-k",
+		"OUTBOX_DESTINATION_N_TOPICS="+ours+"-n",
 		"OUTBOX_DESTINATION_N_PUBLISH_URL="+n.url(), "OUTBOX_DESTINATION_K_TOPIC={topic}.x"))
-	if d.Errors != 1 || !slices.ContainsFunc(d.errors(), func(f finding) bool { return f.Destination == "n" && strings.Contains(f.Subject+f.Found, ours+"-n") }) {
+	if d.Errors != 1 || !slices.ContainsFunc(d.errors(),
+		func(f finding) bool { return f.Destination == "n" && strings.Contains(f.Subject+f.Found, ours+"-n") }) {
 		t.Errorf("%+v", d.errors())
 	}
 	if !d.says("ok", "topic", ours+"-k.x") || !d.says("warning", "topic", ours+"-lost", "no destination takes this topic") {
@@ -149,7 +157,8 @@ func TestDoctorTimes(t *testing.T) {
 	}
 	outbox.Exec(t, "update outbox_messages set inserted_at = now() - interval '2 hours'")
 	d = doctor(t, outbox.env(k.url()))
-	if !d.says("warning", "message_time", strict, "get the time of now") || !d.says("warning", "message_time", brief, "acknowledged and soon gone") {
+	if !d.says("warning", "message_time", strict, "get the time of now") ||
+		!d.says("warning", "message_time", brief, "acknowledged and soon gone") {
 		t.Errorf("rows of two hours ago: %+v", d.Findings)
 	}
 	outbox.Exec(t, "update outbox_messages set inserted_at = now() + interval '8 hours 30 seconds' where topic = $1", brief)
@@ -163,7 +172,8 @@ func TestDoctorText(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	code, out, problems := runCommand(t, outbox.env("nats://"+nobody), "doctor")
-	if code != 1 || !containsAll(out, []string{"database\n", "  ok       reach OUTBOX_DATABASE_URL: PostgreSQL ", "destination default\n", "  error    ", "           -> ", "\n1 error, "}) ||
+	if code != 1 || !containsAll(out, []string{"database\n", "  ok       reach OUTBOX_DATABASE_URL: PostgreSQL ", "destination default\n",
+		"  error    ", "           -> ", "\n1 error, "}) ||
 		!strings.Contains(problems, "doctor found errors: 1") {
 		t.Errorf("status %d:\n%s%s", code, out, problems)
 	}
@@ -176,8 +186,10 @@ func TestDoctorText(t *testing.T) {
 func TestDoctorSettings(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
-	d := doctor(t, outbox.env("stdout:", "OUTBOX_MAX_IN_FLIGHT=10", "OUTBOX_PUBLISH_TIMEOUT=1m", "OUTBOX_LISTEN_CHANNEL=", "OUTBOX_POLL_INTERVAL=10s"))
-	if d.Errors > 0 || !d.says("warning", "settings", "OUTBOX_MAX_IN_FLIGHT", "no batch is ever full") || !d.says("warning", "settings", "OUTBOX_PUBLISH_TIMEOUT") ||
+	d := doctor(t, outbox.env("stdout:", "OUTBOX_MAX_IN_FLIGHT=10", "OUTBOX_PUBLISH_TIMEOUT=1m", "OUTBOX_LISTEN_CHANNEL=",
+		"OUTBOX_POLL_INTERVAL=10s"))
+	if d.Errors > 0 || !d.says("warning", "settings", "OUTBOX_MAX_IN_FLIGHT", "no batch is ever full") ||
+		!d.says("warning", "settings", "OUTBOX_PUBLISH_TIMEOUT") ||
 		!d.says("warning", "settings", "OUTBOX_POLL_INTERVAL") {
 		t.Errorf("%+v", d.worse())
 	}

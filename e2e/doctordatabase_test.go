@@ -17,11 +17,14 @@ func TestDoctorDatabase(t *testing.T) {
 		check string
 		says  []string
 	}{
-		"away":           {databaseURL(t, func(u *url.URL) { u.Host = nobody }), "reach", []string{"connection refused", "start the server"}},
-		"no such host":   {databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach", []string{"nowhere.invalid", "correct the host"}},
-		"wrong password": {databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication", []string{"password authentication failed", "correct user and password"}},
-		"no database":    {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), "reach", []string{"missing", "correct the database's name"}},
-		"no role":        {databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication", []string{"stranger", "create the role"}},
+		"away": {databaseURL(t, func(u *url.URL) { u.Host = nobody }), "reach", []string{"connection refused", "start the server"}},
+		"no such host": {databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach",
+			[]string{"nowhere.invalid", "correct the host"}},
+		"wrong password": {databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication",
+			[]string{"password authentication failed", "correct user and password"}},
+		"no database": {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), "reach", []string{"missing", "correct the database's name"}},
+		"no role": {databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication",
+			[]string{"stranger", "create the role"}},
 		"a broker there": {databaseURL(t, func(u *url.URL) { u.Host = hostOf(t, "TEST_NATS_URL") }), "reach", []string{"no PostgreSQL server"}},
 		"silence":        {databaseURL(t, func(u *url.URL) { u.Host = silent(t) }), "reach", []string{"nothing answers in time"}},
 	} {
@@ -50,13 +53,18 @@ func TestDoctorTable(t *testing.T) {
 		says     []string
 		mend     bool // the remedy is a statement
 	}{
-		"missing":       {"", nil, "error", "table", []string{"does not exist", "outbox-relay schema"}, false},
-		"column":        {strings.Replace(pgtest.ShapeB, "topic varchar", "subject varchar", 1), nil, "error", "columns", []string{"no column topic", "OUTBOX_COLUMNS=topic:NAME"}, false},
-		"template":      {pgtest.ShapeB, settings{"OUTBOX_TOPIC=shop.{tenant}"}, "error", "columns", []string{"tenant", "template"}, false},
-		"header column": {pgtest.ShapeB, settings{"OUTBOX_COLUMNS=header.kind:type"}, "error", "columns", []string{"no column type", "header kind"}, false},
-		"pending index": {pgtest.ShapeC + "create index on outbox_messages (failed_at)", nil, "warning", "index", []string{"each poll reads the table"}, true},
-		"failed index":  {pgtest.ShapeC + "create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null", nil, "warning", "index", []string{"failed_rows"}, true},
-		"random order":  {debeziumLayout, settings{"OUTBOX_PROFILE=debezium", "OUTBOX_TABLE=outbox", "OUTBOX_SETTLE=delete"}, "warning", "order", []string{"id uuid", "does not grow with time"}, false},
+		"missing": {"", nil, "error", "table", []string{"does not exist", "outbox-relay schema"}, false},
+		"column": {strings.Replace(pgtest.ShapeB, "topic varchar", "subject varchar", 1), nil, "error", "columns",
+			[]string{"no column topic", "OUTBOX_COLUMNS=topic:NAME"}, false},
+		"template": {pgtest.ShapeB, settings{"OUTBOX_TOPIC=shop.{tenant}"}, "error", "columns", []string{"tenant", "template"}, false},
+		"header column": {pgtest.ShapeB, settings{"OUTBOX_COLUMNS=header.kind:type"}, "error", "columns",
+			[]string{"no column type", "header kind"}, false},
+		"pending index": {pgtest.ShapeC + "create index on outbox_messages (failed_at)", nil, "warning", "index",
+			[]string{"each poll reads the table"}, true},
+		"failed index": {pgtest.ShapeC + "create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null", nil,
+			"warning", "index", []string{"failed_rows"}, true},
+		"random order": {debeziumLayout, settings{"OUTBOX_PROFILE=debezium", "OUTBOX_TABLE=outbox", "OUTBOX_SETTLE=delete"}, "warning", "order",
+			[]string{"id uuid", "does not grow with time"}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -86,7 +94,8 @@ func TestDoctorRights(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	role := outbox.NewRole(t)
-	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
 	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", role, "outbox-relay grants --role "+role) {
 		t.Errorf("%+v", d.errors())
 	}
@@ -118,7 +127,8 @@ func TestDoctorPooler(t *testing.T) {
 		t.Fatal(err)
 	}
 	elsewhere.Path = "/postgres"
-	if d := doctor(t, append(env, "OUTBOX_DATABASE_DIRECT_URL="+elsewhere.String())); d.Errors != 1 || !d.says("error", "reach", "another server or database") {
+	if d := doctor(t, append(env, "OUTBOX_DATABASE_DIRECT_URL="+elsewhere.String())); d.Errors != 1 ||
+		!d.says("error", "reach", "another server or database") {
 		t.Errorf("with another database: %+v", d.errors())
 	}
 }

@@ -30,7 +30,8 @@ func TestDrain(t *testing.T) {
 		if code != 3 {
 			t.Errorf("with a missing topic: status %d", code)
 		}
-		if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; !strings.Contains(last, "topology") || !strings.Contains(last, "left") {
+		if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; !strings.Contains(last, "topology") ||
+			!strings.Contains(last, "left") {
 			t.Errorf("the end of the drain says %q", last)
 		} else {
 			t.Log(strings.TrimSpace(last))
@@ -72,7 +73,8 @@ func TestDrainWithoutDatabase(t *testing.T) {
 	if !strings.Contains(problems, "connection refused") || strings.Contains(problems, "hunter2") {
 		t.Errorf("it says %s", problems)
 	}
-	if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; strings.Count(last, "connection refused") != 1 || !strings.HasPrefix(last, "outbox-relay: ") {
+	if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; strings.Count(last, "connection refused") != 1 ||
+		!strings.HasPrefix(last, "outbox-relay: ") {
 		t.Errorf("it ends with %q", last)
 	}
 }

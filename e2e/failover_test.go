@@ -90,7 +90,8 @@ func postgresBin(t testing.TB) string {
 func (s *server) start(more ...string) {
 	s.t.Helper()
 	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
-	args := []string{"-D", s.data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c", "shared_buffers=64MB"}
+	args := []string{"-D", s.data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c",
+		"shared_buffers=64MB"}
 	for _, setting := range more {
 		args = append(args, "-c", setting)
 	}
@@ -167,7 +168,8 @@ func TestFailover(t *testing.T) {
 	outbox.insert(topic, 0, manyRows, manyKeys)
 
 	// The relay looks for the primary by itself.
-	env := settings{"OUTBOX_DATABASE_URL=" + strings.TrimSuffix(outbox.URL, "&target_session_attrs=read-write"), "OUTBOX_PUBLISH_URL=" + b.url()}
+	env := settings{"OUTBOX_DATABASE_URL=" + strings.TrimSuffix(outbox.URL, "&target_session_attrs=read-write"),
+		"OUTBOX_PUBLISH_URL=" + b.url()}
 	replicas := []*relay{startRelay(t, env), startRelay(t, env)}
 	outbox.awaitRelayed(manyRows / 4)
 	primary.kill()

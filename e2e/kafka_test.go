@@ -23,8 +23,9 @@ type kafkaBroker struct {
 func newKafka(t testing.TB, url string) *kafkaBroker {
 	transport := &kafka.Transport{}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &kafkaBroker{address: url, replicas: 1, client: &kafka.Client{Addr: kafka.TCP(strings.Split(strings.TrimPrefix(url, "kafka://"), ",")...),
-		Transport: transport, Timeout: 20 * time.Second}}
+	return &kafkaBroker{address: url, replicas: 1,
+		client: &kafka.Client{Addr: kafka.TCP(strings.Split(strings.TrimPrefix(url, "kafka://"), ",")...),
+			Transport: transport, Timeout: 20 * time.Second}}
 }
 
 func (*kafkaBroker) name() string  { return "kafka" }
@@ -69,7 +70,8 @@ func (b *kafkaBroker) try(t testing.TB, topic string) error {
 	transport := &kafka.Transport{}
 	defer transport.CloseIdleConnections()
 	client := &kafka.Client{Addr: b.client.Addr, Transport: transport}
-	response, err := client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll, Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes(nil)})})
+	response, err := client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, RequiredAcks: kafka.RequireAll,
+		Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes(nil)})})
 	if err != nil {
 		return err
 	}

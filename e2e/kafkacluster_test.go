@@ -47,7 +47,8 @@ func newKafkaNodes(t testing.TB, nodes int, advertise func(address string) strin
 			// While a leader is new it waits for its followers for as long as these say, which is not what is measured.
 			"replica.fetch.wait.max.ms=50", "replica.fetch.backoff.ms=50",
 		}, more...), "\n"))
-		n.command = []string{"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, storage, program, properties}
+		n.command = []string{"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, storage, program,
+			properties}
 		n.env = []string{"KAFKA_JVM_OPTIONS=-Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 		n.start()
 		c.nodes, addresses = append(c.nodes, n), append(addresses, address)

@@ -70,7 +70,8 @@ func (d *leaderFaults) strike(fault string, node int, happen func()) {
 	d.backlog(10000)
 	happen()
 	d.flow(fault+": every partition has a leader", func() bool {
-		return !slices.ContainsFunc(d.cluster.partitions(d.topic), func(p kafka.Partition) bool { return p.Leader.ID <= 0 || p.Leader.ID == node })
+		return !slices.ContainsFunc(d.cluster.partitions(d.topic),
+			func(p kafka.Partition) bool { return p.Leader.ID <= 0 || p.Leader.ID == node })
 	})
 	d.struck = append(d.struck, struckLeaders{fault, partitions, time.Now()})
 	later := d.rows
@@ -115,7 +116,8 @@ func (d *leaderFaults) compare() {
 		for _, partition := range s.partitions {
 			slowest = max(slowest, first[partition])
 		}
-		d.t.Logf("%s: all %d partitions were written to within %v of their having a leader", s.fault, len(s.partitions), slowest.Round(time.Millisecond))
+		d.t.Logf("%s: all %d partitions were written to within %v of their having a leader", s.fault, len(s.partitions),
+			slowest.Round(time.Millisecond))
 		if slowest > 20*time.Second {
 			d.t.Errorf("%s: a partition was written to only %v after it had a leader", s.fault, slowest)
 		}

@@ -46,7 +46,8 @@ func (k *secureKafka) rotations(t *testing.T) {
 	t.Run("token", func(t *testing.T) {
 		topic, outbox := k.topic(t), newTable(t)
 		path := k.renewToken(t)
-		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path))
+		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER",
+			"OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path))
 		rows := 0
 		for began := time.Now(); time.Since(began) < 7*time.Second; rows += 10 {
 			outbox.insert(topic, rows, 10, 5)
@@ -127,7 +128,8 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		return settings{ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert), "OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key)}
 	}
 	login := func(mechanism, user, password string) settings {
-		return settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user, "OUTBOX_KAFKA_SASL_PASSWORD=" + password}
+		return settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user,
+			"OUTBOX_KAFKA_SASL_PASSWORD=" + password}
 	}
 	host := func(variable string) string {
 		u, err := url.Parse(endpoint(t, variable))
@@ -143,21 +145,33 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		env     settings
 		says    []string
 	}{
-		"wrong password":             {"kafka+tls://" + k.secure, login("PLAIN", "relay", "wrong-hunter2"), []string{"refuses the login", "check the credentials in OUTBOX_KAFKA_SASL"}},
-		"wrong user":                 {"kafka+tls://" + k.secure, login("PLAIN", "nobody", "old-hunter2"), []string{"refuses the login"}},
-		"wrong password, SCRAM":      {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"), []string{"refuses the login"}},
+		"wrong password": {"kafka+tls://" + k.secure, login("PLAIN", "relay", "wrong-hunter2"),
+			[]string{"refuses the login", "check the credentials in OUTBOX_KAFKA_SASL"}},
+		"wrong user": {"kafka+tls://" + k.secure, login("PLAIN", "nobody", "old-hunter2"), []string{"refuses the login"}},
+		"wrong password, SCRAM": {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"),
+			[]string{"refuses the login"}},
 		"wrong user, SCRAM":          {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "nobody", "old-hunter2"), []string{"refuses the login"}},
 		"wrong password without TLS": {"kafka://" + k.clear, login("PLAIN", "relay", "wrong-hunter2")[1:], []string{"refuses the login"}},
-		"unknown mechanism":          {"kafka+tls://" + k.secure, login("SCRAM-SHA-512", "relay", "old-hunter2"), []string{"SCRAM-SHA-512", "OUTBOX_KAFKA_SASL_MECHANISM", "PLAIN"}},
-		"expired token": {"kafka+tls://" + k.secure, settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN=" + token("relay", -time.Minute)},
+		"unknown mechanism": {"kafka+tls://" + k.secure, login("SCRAM-SHA-512", "relay", "old-hunter2"),
+			[]string{"SCRAM-SHA-512", "OUTBOX_KAFKA_SASL_MECHANISM", "PLAIN"}},
+		"expired token": {"kafka+tls://" + k.secure, settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER",
+			"OUTBOX_KAFKA_OAUTH_TOKEN=" + token("relay", -time.Minute)},
 			[]string{"refuses the login", "OUTBOX_KAFKA_OAUTH", "invalid_token"}},
-		"no token endpoint": {"kafka+tls://" + k.secure, settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_URL=http://" + nobody,
-			"OUTBOX_KAFKA_OAUTH_CLIENT_ID=relay", "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hunter2"}, []string{"token endpoint", "OUTBOX_KAFKA_OAUTH_TOKEN_URL"}},
-		"no login":              {"kafka+tls://" + k.secure, settings{ca}, []string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
-		"no login without TLS":  {"kafka://" + k.clear, nil, []string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
-		"login where none is":   {"kafka://" + plain, login("PLAIN", "relay", "old-hunter2")[1:], []string{"takes no SASL", "remove OUTBOX_KAFKA_SASL_MECHANISM"}},
-		"wrong CA":              {"kafka+tls://" + k.secure, append(login("PLAIN", "relay", "old-hunter2")[1:], "OUTBOX_TLS_CA_FILE="+path("other.pem", stranger.PEM)), []string{"unknown authority", "OUTBOX_TLS_CA_FILE"}},
-		"another name":          {"kafka+tls://" + strings.Replace(k.secure, "localhost", "127.0.0.1", 1), login("PLAIN", "relay", "old-hunter2"), []string{"for another name", "OUTBOX_TLS_SERVER_NAME"}},
+		"no token endpoint": {"kafka+tls://" + k.secure,
+			settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_URL=http://" + nobody,
+				"OUTBOX_KAFKA_OAUTH_CLIENT_ID=relay", "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hunter2"},
+			[]string{"token endpoint", "OUTBOX_KAFKA_OAUTH_TOKEN_URL"}},
+		"no login": {"kafka+tls://" + k.secure, settings{ca},
+			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
+		"no login without TLS": {"kafka://" + k.clear, nil,
+			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
+		"login where none is": {"kafka://" + plain, login("PLAIN", "relay", "old-hunter2")[1:],
+			[]string{"takes no SASL", "remove OUTBOX_KAFKA_SASL_MECHANISM"}},
+		"wrong CA": {"kafka+tls://" + k.secure,
+			append(login("PLAIN", "relay", "old-hunter2")[1:], "OUTBOX_TLS_CA_FILE="+path("other.pem", stranger.PEM)),
+			[]string{"unknown authority", "OUTBOX_TLS_CA_FILE"}},
+		"another name": {"kafka+tls://" + strings.Replace(k.secure, "localhost", "127.0.0.1", 1), login("PLAIN", "relay", "old-hunter2"),
+			[]string{"for another name", "OUTBOX_TLS_SERVER_NAME"}},
 		"expired certificate":   {"kafka+tls://" + serveTLS(t, expired), settings{ca}, []string{"has expired", "renew it"}},
 		"no client certificate": {"kafka+tls://" + k.mutual, settings{ca}, []string{"client certificate", "OUTBOX_TLS_CERT"}},
 		"expired client":        {"kafka+tls://" + k.mutual, pair("expired", expired), []string{"client certificate", "OUTBOX_TLS_CERT"}},

@@ -69,7 +69,8 @@ func TestKafkaLeaderMoves(t *testing.T) {
 	batch := func(round int) []publisher.Message {
 		var messages []publisher.Message
 		for i := range 60 {
-			messages = append(messages, publisher.Message{ID: fmt.Sprint(round, "-", i), Topic: fakeTopic, Key: fmt.Appendf(nil, "k%d", i), Payload: []byte("{}")})
+			messages = append(messages, publisher.Message{ID: fmt.Sprint(round, "-", i), Topic: fakeTopic, Key: fmt.Appendf(nil, "k%d", i),
+				Payload: []byte("{}")})
 		}
 		return messages
 	}
@@ -105,7 +106,8 @@ func TestKafkaFaults(t *testing.T) {
 				messages := make([]publisher.Message, size)
 				for i := range messages {
 					n := b*size + i
-					messages[i] = publisher.Message{ID: fmt.Sprintf("%d-%06d", w, n), Topic: fakeTopic, Key: fmt.Appendf(nil, "%d-%d", w, n%keys), Payload: []byte("{}")}
+					messages[i] = publisher.Message{ID: fmt.Sprintf("%d-%06d", w, n), Topic: fakeTopic, Key: fmt.Appendf(nil, "%d-%d", w, n%keys),
+						Payload: []byte("{}")}
 				}
 				faults.Lock()
 				fault(cluster, random)

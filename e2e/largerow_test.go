@@ -40,20 +40,24 @@ func TestHugeRows(t *testing.T) {
 				some()
 				for i, row := range bad {
 					outbox.Exec(t, "alter table outbox_messages alter payload set storage "+row.storage)
-					outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, $2, "+row.payload+", "+row.headers+")", topic, fmt.Sprint("huge", i), huge)
+					outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, $2, "+row.payload+", "+row.headers+")", topic,
+						fmt.Sprint("huge", i), huge)
 					outbox.Exec(t, "insert into outbox_messages (topic, key, payload, headers) values ($1, $2, '{}', '{}')", topic, fmt.Sprint("huge", i))
 				}
 				some()
 				r := startRelay(t, outbox.env(b.url()))
 				if failedAt {
 					outbox.awaitRelayed(2*rows + len(bad))
-					await(t, "the rows have failed", func() bool { return outbox.count(isFailed+" and last_error like '%OUTBOX_MAX_ROW_BYTES%'") == len(bad) })
+					await(t, "the rows have failed",
+						func() bool { return outbox.count(isFailed+" and last_error like '%OUTBOX_MAX_ROW_BYTES%'") == len(bad) })
 				} else {
 					outbox.awaitRelayed(2 * rows)
 					await(t, "the rows are held", func() bool { return r.metric("blocked_keys") == strconv.Itoa(len(bad)) })
 					some()
 					outbox.awaitRelayed(3 * rows)
-					if last := pgtest.Value[string](t, outbox.Schema, "select string_agg(last_error, '; ') from outbox_messages where relayed_at is null"); strings.Count(last, "OUTBOX_MAX_ROW_BYTES") != len(bad) {
+					if last := pgtest.Value[string](t, outbox.Schema,
+						"select string_agg(last_error, '; ') from outbox_messages where relayed_at is null"); strings.Count(last,
+						"OUTBOX_MAX_ROW_BYTES") != len(bad) {
 						t.Errorf("the reasons are %q", last)
 					}
 				}

@@ -20,7 +20,8 @@ func TestDatabaseManners(t *testing.T) {
 	for outbox.count(isPending) > 0 {
 		looks++
 		sessions := pgtest.Value[int64](t, outbox.Schema, "select count(*) from pg_stat_activity where application_name = $1", outbox.Name)
-		idle += pgtest.Value[int64](t, outbox.Schema, "select count(*) from pg_stat_activity where application_name = $1 and state like 'idle in transaction%'", outbox.Name)
+		idle += pgtest.Value[int64](t, outbox.Schema,
+			"select count(*) from pg_stat_activity where application_name = $1 and state like 'idle in transaction%'", outbox.Name)
 		age := pgtest.Value[float64](t, outbox.Schema, `select coalesce(max(extract(epoch from clock_timestamp() - xact_start)), 0)::float8
 			from pg_stat_activity where application_name = $1`, outbox.Name)
 		most, longest = max(most, sessions), max(longest, age)
@@ -51,7 +52,8 @@ func TestEachConnectionLost(t *testing.T) {
 	for i := range faults {
 		outbox.awaitRelayed(manyRows * (i + 1) / (faults + 2))
 		await(t, "a session is there", func() bool {
-			return pgtest.Value[int64](t, outbox.Schema, "select count(*) from (select pg_terminate_backend(pid) "+victims+" order by random() limit 1) one", outbox.Name) == 1
+			return pgtest.Value[int64](t, outbox.Schema,
+				"select count(*) from (select pg_terminate_backend(pid) "+victims+" order by random() limit 1) one", outbox.Name) == 1
 		})
 	}
 	outbox.awaitDrained()

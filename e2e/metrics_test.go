@@ -13,7 +13,8 @@ var update = flag.Bool("update", false, "write the golden files")
 
 // contract are the names that dashboards and alerts are built on.
 var contract = []string{"rows_relayed_total", "publish_errors_total", "rows_failed_total", "rows_held", "relay_latency_seconds_count",
-	"stage_duration_seconds_count", "batch_rows_count", "in_flight_rows", "pending_rows", "scheduled_rows", "oldest_pending_age_seconds", "failed_rows",
+	"stage_duration_seconds_count", "batch_rows_count", "in_flight_rows", "pending_rows", "scheduled_rows", "oldest_pending_age_seconds",
+	"failed_rows",
 	"blocked_keys", "order_violations_total", "republished_total", "shards_owned", "shards_unowned", "replicas", "takeovers_total",
 	"wakeups_total", "database_up", "destination_up", "listener_up", "build_info", "unexpected_duplicates_total"}
 

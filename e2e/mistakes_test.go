@@ -32,7 +32,8 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	awaitRetries(t, r)
 	// Of a silent server a second line may say more than the first, which knows only that no answer has come.
 	warnings := r.records("WARN")
-	if len(warnings) > 2 || len(warnings) == 2 && !containsAll(warnings[1].Error, says) || len(warnings) == 2 && warnings[0].Error == warnings[1].Error {
+	if len(warnings) > 2 || len(warnings) == 2 && !containsAll(warnings[1].Error, says) ||
+		len(warnings) == 2 && warnings[0].Error == warnings[1].Error {
 		t.Errorf("%d lines instead of one: %v", len(warnings), warnings)
 	}
 	_, body := r.get("/readyz?verbose")
@@ -110,13 +111,14 @@ func TestNATSMistakes(t *testing.T) {
 	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
 	const right = "relay:old-hunter2@"
 	checkMistakes(t, map[string]mistake{
-		"wrong password":      {"nats+tls://relay:wrong-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
-		"wrong user":          {"nats+tls://nobody:old-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
-		"wrong token":         {"nats+tls://" + secure, settings{ca, "OUTBOX_NATS_TOKEN=hunter2"}, []string{"refuses the login", "_TOKEN"}},
-		"no login":            {"nats+tls://" + secure, settings{ca}, []string{"refuses the login"}},
-		"wrong CA":            {"nats+tls://" + right + secure, settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
-		"no CA":               {"nats+tls://" + right + secure, nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
-		"another name":        {"nats+tls://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1), settings{ca}, []string{"OUTBOX_TLS_SERVER_NAME"}},
+		"wrong password": {"nats+tls://relay:wrong-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
+		"wrong user":     {"nats+tls://nobody:old-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
+		"wrong token":    {"nats+tls://" + secure, settings{ca, "OUTBOX_NATS_TOKEN=hunter2"}, []string{"refuses the login", "_TOKEN"}},
+		"no login":       {"nats+tls://" + secure, settings{ca}, []string{"refuses the login"}},
+		"wrong CA":       {"nats+tls://" + right + secure, settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"no CA":          {"nats+tls://" + right + secure, nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
+		"another name": {"nats+tls://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1), settings{ca},
+			[]string{"OUTBOX_TLS_SERVER_NAME"}},
 		"expired certificate": {"nats+tls://" + serveNATS(t, expired), settings{ca}, []string{"expired"}},
 		"TLS on a plain port": {"nats+tls://" + hostOf(t, "TEST_NATS_URL"), settings{ca}, []string{"TLS", "nats://"}},
 		"plain on a TLS port": {"nats://" + right + secure, nil, []string{"TLS"}},

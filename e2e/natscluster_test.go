@@ -80,7 +80,8 @@ func (c *natsCluster) awaitInSync(t testing.TB, topic string) {
 	t.Helper()
 	await(t, "all servers follow", func() bool {
 		s, err := c.js.Stream(t.Context(), streamOf(topic))
-		return err == nil && !slices.ContainsFunc(s.CachedInfo().Cluster.Replicas, func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
+		return err == nil && !slices.ContainsFunc(s.CachedInfo().Cluster.Replicas,
+			func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
 	})
 }
 
@@ -111,7 +112,8 @@ func TestNATSCluster(t *testing.T) {
 	led := time.Now()
 	await(t, "rows flow to another leader", func() bool { return f.relayedFrom(later) > 0 })
 	f.awaitDrained()
-	t.Logf("another leader after %v, all relayed within %v of that", led.Sub(killed).Round(time.Millisecond), time.Since(led).Round(time.Millisecond))
+	t.Logf("another leader after %v, all relayed within %v of that", led.Sub(killed).Round(time.Millisecond),
+		time.Since(led).Round(time.Millisecond))
 	leader.start()
 	c.awaitInSync(t, topic)
 
@@ -129,7 +131,8 @@ func TestNATSCluster(t *testing.T) {
 	await(t, "rows flow", func() bool { return f.relayedFrom(later) > 0 })
 	took := time.Since(led)
 	f.awaitDrained()
-	t.Logf("rows flowed %v after the stream had a leader again, all within %v", took.Round(time.Millisecond), time.Since(led).Round(time.Millisecond))
+	t.Logf("rows flowed %v after the stream had a leader again, all within %v", took.Round(time.Millisecond),
+		time.Since(led).Round(time.Millisecond))
 	if took > 5*time.Second {
 		t.Errorf("rows flowed only %v after the stream had a leader", took)
 	}

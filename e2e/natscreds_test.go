@@ -23,7 +23,8 @@ func newNATSOperator(t *testing.T) *natsOperator {
 	operator, account := newKeys(t, nkeys.CreateOperator), newKeys(t, nkeys.CreateAccount)
 	o := &natsOperator{account: account}
 	claims := jwt.NewAccountClaims(public(t, account))
-	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: jwt.NoLimit, MemoryStorage: jwt.NoLimit, Streams: jwt.NoLimit, Consumer: jwt.NoLimit}
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: jwt.NoLimit, MemoryStorage: jwt.NoLimit, Streams: jwt.NoLimit,
+		Consumer: jwt.NoLimit}
 	system := newKeys(t, nkeys.CreateAccount)
 	trusted := jwt.NewOperatorClaims(public(t, operator))
 	trusted.SystemAccount = public(t, system)
@@ -144,6 +145,7 @@ func TestNATSCredentials(t *testing.T) {
 		"expired": {o.url(), creds("expired.creds", o.creds(t, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Hour).Unix() })),
 			[]string{refused, "have expired", "OUTBOX_NATS_CREDS_FILE"}},
 		"no file of credentials": {o.url(), creds("broken.creds", []byte("hunter2")), []string{"credentials", ".creds"}},
-		"without the inbox":      {o.url(), creds("narrow.creds", o.creds(t, func(c *jwt.UserClaims) { c.Sub.Allow.Add("orders") })), []string{"_INBOX.>", "grant"}},
+		"without the inbox": {o.url(), creds("narrow.creds", o.creds(t, func(c *jwt.UserClaims) { c.Sub.Allow.Add("orders") })),
+			[]string{"_INBOX.>", "grant"}},
 	})
 }

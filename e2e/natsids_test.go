@@ -40,7 +40,8 @@ func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	want := uint64(0)
 	publish := func(s *pgtest.Schema, subject, prefix string) {
 		t.Helper()
-		s.Exec(t, "insert into outbox_messages (topic, key, payload) select $1, 'k' || i % 3, '{}' from generate_series(1, $2::int) i", subject, rows)
+		s.Exec(t, "insert into outbox_messages (topic, key, payload) select $1, 'k' || i % 3, '{}' from generate_series(1, $2::int) i",
+			subject, rows)
 		drain(t, (&table{Schema: s, t: t}).env(nats.url(), "OUTBOX_NATS_MSG_ID_PREFIX="+prefix))
 		want += rows
 		info, err := stream.Info(t.Context())

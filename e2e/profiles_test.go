@@ -161,7 +161,8 @@ func TestProfileOfDestination(t *testing.T) {
 	events, audit, outbox := b.topic(t), b.topic(t), newTable(t)
 	outbox.insert(events, 0, 10, 2)
 	outbox.insert(audit, 10, 10, 2)
-	env := outbox.env(b.url(), "OUTBOX_DESTINATIONS=events,audit", "OUTBOX_DESTINATION_EVENTS_TOPICS="+events, "OUTBOX_DESTINATION_EVENTS_PROFILE=cloudevents")
+	env := outbox.env(b.url(), "OUTBOX_DESTINATIONS=events,audit", "OUTBOX_DESTINATION_EVENTS_TOPICS="+events,
+		"OUTBOX_DESTINATION_EVENTS_PROFILE=cloudevents")
 	if code, _, problems := runCommand(t, env, "drain"); code != 0 {
 		t.Fatalf("drain: status %d: %s", code, problems)
 	}

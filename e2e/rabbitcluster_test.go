@@ -19,7 +19,8 @@ type rabbitCluster struct {
 
 func newRabbitCluster(t testing.TB) *rabbitCluster {
 	t.Helper()
-	program, ctl, mapper := installed(t, "rabbitmq", "rabbitmq-server"), installed(t, "rabbitmq", "rabbitmqctl"), installed(t, "rabbitmq", "epmd")
+	program, ctl, mapper := installed(t, "rabbitmq", "rabbitmq-server"), installed(t, "rabbitmq", "rabbitmqctl"),
+		installed(t, "rabbitmq", "epmd")
 	const nodes = 3
 	ports := freePorts(t, 2*nodes+1)
 	epmd := newNode(t, "epmd") // Erlang's port mapper; nodes would start one that stays
@@ -42,7 +43,8 @@ func newRabbitCluster(t testing.TB) *rabbitCluster {
 				"disk_free_limit.absolute = 100MB",
 			}, "\n")),
 			// Without a shell in between that would outlive it.
-			"RABBITMQ_ALLOW_INPUT=true", "RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
+			"RABBITMQ_ALLOW_INPUT=true",
+			"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
 		}
 		host := fmt.Sprint("127.0.0.1:", ports[i])
 		c.nodes, hosts = append(c.nodes, n), append(hosts, host)

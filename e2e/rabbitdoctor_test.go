@@ -68,7 +68,8 @@ func TestDoctorQueues(t *testing.T) {
 	}
 
 	wrong := strings.Replace(management, "://guest:guest@", "://guest:hunter2@", 1)
-	d = doctor(t, outbox.env(b.url(), "OUTBOX_DESTINATIONS=shop", "OUTBOX_DESTINATION_SHOP_AMQP_EXCHANGE="+exchange, "OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL="+wrong))
+	d = doctor(t, outbox.env(b.url(), "OUTBOX_DESTINATIONS=shop", "OUTBOX_DESTINATION_SHOP_AMQP_EXCHANGE="+exchange,
+		"OUTBOX_DESTINATION_SHOP_AMQP_MANAGEMENT_URL="+wrong))
 	if d.Errors > 0 || !d.says("warning", "management", `"guest" see nothing`, "correct user and password") {
 		t.Errorf("with a wrong password: %+v", d.worse())
 	}

@@ -135,7 +135,8 @@ func (b *rabbitBroker) received(t testing.TB, topic string) []delivery {
 }
 
 func rabbitDelivery(m amqp091.Delivery) delivery {
-	d := delivery{topic: m.RoutingKey, id: m.MessageId, body: string(m.Body), timestamp: m.Timestamp, headers: map[string]string{}, keyless: true}
+	d := delivery{topic: m.RoutingKey, id: m.MessageId, body: string(m.Body), timestamp: m.Timestamp, headers: map[string]string{},
+		keyless: true}
 	for name, value := range m.Headers {
 		switch name {
 		case "message-key":

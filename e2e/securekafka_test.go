@@ -82,8 +82,9 @@ func (k *secureKafka) setPassword(password string) {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	response, err := k.client.AlterUserScramCredentials(k.t.Context(), &kafka.AlterUserScramCredentialsRequest{Upsertions: []kafka.UserScramCredentialsUpsertion{
-		{Name: "relay", Mechanism: kafka.ScramMechanismSha256, Iterations: iterations, Salt: salt, SaltedPassword: salted}}})
+	response, err := k.client.AlterUserScramCredentials(k.t.Context(),
+		&kafka.AlterUserScramCredentialsRequest{Upsertions: []kafka.UserScramCredentialsUpsertion{
+			{Name: "relay", Mechanism: kafka.ScramMechanismSha256, Iterations: iterations, Salt: salt, SaltedPassword: salted}}})
 	if err == nil && len(response.Results) == 1 {
 		err = response.Results[0].Error
 	}
@@ -96,7 +97,8 @@ func (k *secureKafka) setPassword(password string) {
 func token(subject string, life time.Duration) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	now := time.Now().Unix()
-	return encode([]byte(`{"alg":"none"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":%q,"iat":%d,"exp":%d}`, subject, now-60, now+int64(life.Seconds()))) + "."
+	return encode([]byte(`{"alg":"none"}`)) + "." + encode(fmt.Appendf(nil, `{"sub":%q,"iat":%d,"exp":%d}`, subject, now-60,
+		now+int64(life.Seconds()))) + "."
 }
 
 // freeLocal returns a port of localhost that nobody listens on.

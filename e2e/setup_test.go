@@ -16,15 +16,20 @@ func TestRefusedSettings(t *testing.T) {
 		env  settings
 		says []string
 	}{
-		"nothing":         {nil, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL"}},
-		"scheme":          {settings{good, "OUTBOX_PUBLISH_URL=http://broker:9092"}, []string{"OUTBOX_PUBLISH_URL", "kafka://"}},
-		"no host":         {settings{good, "OUTBOX_PUBLISH_URL=kafka://"}, []string{"OUTBOX_PUBLISH_URL"}},
-		"database":        {settings{"OUTBOX_DATABASE_URL=mysql://u:hunter2@h/db", "OUTBOX_PUBLISH_URL=stdout:"}, []string{"OUTBOX_DATABASE_URL", "postgres://"}},
-		"conflict":        {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_PUBLISH_URL_FILE=/dev/null"}, []string{"OUTBOX_PUBLISH_URL_FILE"}},
-		"key twice":       {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_KEY=topic", "OUTBOX_COLUMNS=key:k"}, []string{"OUTBOX_KEY", "OUTBOX_COLUMNS"}},
-		"unknown":         {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABEL=t"}, []string{"OUTBOX_TABEL"}},
-		"other broker's":  {settings{good, "OUTBOX_PUBLISH_URL=nats://h", "OUTBOX_KAFKA_SASL_USERNAME=hunter2"}, []string{"OUTBOX_KAFKA_SASL_USERNAME"}},
-		"several at once": {settings{good, "OUTBOX_PUBLISH_URL=ftp://h", "OUTBOX_BATCH_SIZE=0", "OUTBOX_OWNER_TTL=soon"}, []string{"OUTBOX_PUBLISH_URL", "OUTBOX_BATCH_SIZE", "OUTBOX_OWNER_TTL"}},
+		"nothing": {nil, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL"}},
+		"scheme":  {settings{good, "OUTBOX_PUBLISH_URL=http://broker:9092"}, []string{"OUTBOX_PUBLISH_URL", "kafka://"}},
+		"no host": {settings{good, "OUTBOX_PUBLISH_URL=kafka://"}, []string{"OUTBOX_PUBLISH_URL"}},
+		"database": {settings{"OUTBOX_DATABASE_URL=mysql://u:hunter2@h/db", "OUTBOX_PUBLISH_URL=stdout:"},
+			[]string{"OUTBOX_DATABASE_URL", "postgres://"}},
+		"conflict": {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_PUBLISH_URL_FILE=/dev/null"},
+			[]string{"OUTBOX_PUBLISH_URL_FILE"}},
+		"key twice": {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_KEY=topic", "OUTBOX_COLUMNS=key:k"},
+			[]string{"OUTBOX_KEY", "OUTBOX_COLUMNS"}},
+		"unknown": {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABEL=t"}, []string{"OUTBOX_TABEL"}},
+		"other broker's": {settings{good, "OUTBOX_PUBLISH_URL=nats://h", "OUTBOX_KAFKA_SASL_USERNAME=hunter2"},
+			[]string{"OUTBOX_KAFKA_SASL_USERNAME"}},
+		"several at once": {settings{good, "OUTBOX_PUBLISH_URL=ftp://h", "OUTBOX_BATCH_SIZE=0", "OUTBOX_OWNER_TTL=soon"},
+			[]string{"OUTBOX_PUBLISH_URL", "OUTBOX_BATCH_SIZE", "OUTBOX_OWNER_TTL"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -174,7 +179,8 @@ func TestMissingRight(t *testing.T) {
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 100, 10)
 	role := outbox.NewRole(t)
-	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
 	r := startRelay(t, env)
 	r.awaitNotReady(role, "outbox-relay grants --role "+role)
 	t.Log(r.get("/readyz"))

@@ -111,7 +111,8 @@ func testShape(t *testing.T, b broker, ddl, shape string) {
 	if shape != "recommended" {
 		now = "now() at time zone 'UTC'"
 	}
-	if wrong := outbox.count("abs(extract(epoch from " + now + " - relayed_at)) > 60 or last_error is not null or updated_at > inserted_at"); wrong > 0 {
+	if wrong := outbox.count("abs(extract(epoch from " + now +
+		" - relayed_at)) > 60 or last_error is not null or updated_at > inserted_at"); wrong > 0 {
 		t.Errorf("%d marks are wrong", wrong)
 	}
 }

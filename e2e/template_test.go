@@ -43,7 +43,8 @@ func TestUnusableTemplate(t *testing.T) {
 			t.Errorf("%s: status %d: %s", template, code, problems)
 		}
 	}
-	if d := doctor(t, outbox.env("stdout:", "OUTBOX_TOPIC={{topic}}")); !d.says("warning", "settings", "OUTBOX_TOPIC", "{{topic}}", "single braces") {
+	if d := doctor(t, outbox.env("stdout:", "OUTBOX_TOPIC={{topic}}")); !d.says("warning", "settings", "OUTBOX_TOPIC", "{{topic}}",
+		"single braces") {
 		t.Errorf("for doubled braces doctor says %+v", d.worse())
 	}
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_TOPIC={tenant}.{topic}"))

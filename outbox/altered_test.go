@@ -15,7 +15,8 @@ import (
 // opened again, small ones and large ones.
 func TestColumnOfAnotherType(t *testing.T) {
 	t.Parallel()
-	types := map[string]string{"jsonb": "%s::text::jsonb", "json": "%s::text::json", "xml": "%s::text::xml", "text": "%s::text", "bytea": "convert_to(%s::text, 'UTF8')"}
+	types := map[string]string{"jsonb": "%s::text::jsonb", "json": "%s::text::json", "xml": "%s::text::xml", "text": "%s::text",
+		"bytea": "convert_to(%s::text, 'UTF8')"}
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
 		for from := range types {
 			for to := range types {
@@ -38,9 +39,11 @@ func TestColumnOfAnotherType(t *testing.T) {
 						}
 						s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null default 't', payload `+payload+`, headers `+headers+`, relayed_at timestamptz)`)
 						for id, size := range []int{1, mostInPage * 2} {
-							s.Exec(t, `insert into outbox_messages (id, payload, headers) values ($1, $2::text::`+payload+`, '{"h": "v"}')`, id, fmt.Sprintf(document, strings.Repeat("x", size)))
+							s.Exec(t, `insert into outbox_messages (id, payload, headers) values ($1, $2::text::`+payload+`, '{"h": "v"}')`, id,
+								fmt.Sprintf(document, strings.Repeat("x", size)))
 						}
-						table, err := Open(t.Context(), s.PoolWith(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }), Config{Table: messages})
+						table, err := Open(t.Context(), s.PoolWith(t, func(c *pgxpool.Config) { c.ConnConfig.DefaultQueryExecMode = mode }),
+							Config{Table: messages})
 						if err != nil {
 							t.Fatal(err)
 						}

@@ -20,7 +20,8 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 		return fmt.Sprintf(`{"data": "%s", "text": "%s"}`, strings.Repeat("x", size/2), strings.Repeat("0123456789abcdef", size/32))
 	}
 	small, usual, large := object(100), object(6<<10), object(1<<20)
-	for kind, expression := range map[string]string{"jsonb": "$1::text::jsonb", "json": "$1::text::json", "text": "$1::text", "varchar": "$1::varchar", "bytea": "convert_to($1, 'UTF8')"} {
+	for kind, expression := range map[string]string{"jsonb": "$1::text::jsonb", "json": "$1::text::json", "text": "$1::text",
+		"varchar": "$1::varchar", "bytea": "convert_to($1, 'UTF8')"} {
 		for storage, compressed := range map[string]bool{"external": false, "extended": true} {
 			t.Run(kind+", "+storage, func(t *testing.T) {
 				t.Parallel()
@@ -29,9 +30,11 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 				s.Exec(t, "alter table outbox_messages alter column payload set storage "+storage+", alter column headers set storage "+storage)
 				payloads, headers := []string{small, usual, large, "", small}, []string{`{"h": "v"}`, `{"h": "v"}`, "", usual, large}
 				for i := range payloads {
-					s.Exec(t, `insert into outbox_messages (payload, headers) values (case when $1 <> '' then `+expression+` end, nullif($2, '')::jsonb)`, payloads[i], headers[i])
+					s.Exec(t, `insert into outbox_messages (payload, headers) values (case when $1 <> '' then `+expression+` end, nullif($2, '')::jsonb)`,
+						payloads[i], headers[i])
 				}
-				if got := pgtest.Value[int](t, s, "select count(*) from outbox_messages where pg_column_compression(payload) is not null"); compressed != (got > 0) {
+				if got := pgtest.Value[int](t, s,
+					"select count(*) from outbox_messages where pg_column_compression(payload) is not null"); compressed != (got > 0) {
 					t.Fatalf("%d payloads are compressed", got)
 				}
 				table := open(t, s, Config{Table: messages})
@@ -95,7 +98,8 @@ func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
 	s.Exec(t, `insert into outbox_messages (key, payload) select 'key', case when i = 2 then ('[' || repeat('1e131000,', 9000) || '1]')::jsonb else '{}' end from generate_series(1, 3) i`)
-	if size := pgtest.Value[int](t, s, "select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
+	if size := pgtest.Value[int](t, s,
+		"select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
 		t.Fatalf("it takes %d bytes, too many to come with its page", size)
 	}
 	page, err := open(t, s, Config{Table: messages}).Read(t.Context(), Query{Limit: 10, Bytes: 64 << 20})

@@ -25,7 +25,8 @@ func dedupIDs(t *testing.T, s *pgtest.Schema) (ids []string) {
 // origin is what the server says of itself and the database.
 func origin(t *testing.T, s *pgtest.Schema) string {
 	t.Helper()
-	return pgtest.Value[string](t, s, "select (select system_identifier from pg_control_system()) || '.' || oid from pg_database where datname = current_database()")
+	return pgtest.Value[string](t, s,
+		"select (select system_identifier from pg_control_system()) || '.' || oid from pg_database where datname = current_database()")
 }
 
 // An id that is no uuid says nothing outside its table and its time.
@@ -40,8 +41,10 @@ func TestDedupID(t *testing.T) {
 		"end of time":     {"id bigint primary key, inserted_at timestamptz", "(7, 'infinity')", "%s/7"},
 		"end of calendar": {"id bigint primary key, inserted_at timestamptz", "(7, '294276-12-31 23:59:59Z')", "%s/7"},
 		"no such column":  {"id bigint primary key, other int", "(7, 1)", "%s/7"},
-		"uuid":            {"id uuid primary key, inserted_at timestamptz", "('123e4567-e89b-12d3-a456-426614174000', now())", "123e4567-e89b-12d3-a456-426614174000"},
-		"uuid as a text":  {"id varchar(36) primary key, other int", "('123e4567-e89b-12d3-a456-426614174000', 1)", "%s/123e4567-e89b-12d3-a456-426614174000"},
+		"uuid": {"id uuid primary key, inserted_at timestamptz", "('123e4567-e89b-12d3-a456-426614174000', now())",
+			"123e4567-e89b-12d3-a456-426614174000"},
+		"uuid as a text": {"id varchar(36) primary key, other int", "('123e4567-e89b-12d3-a456-426614174000', 1)",
+			"%s/123e4567-e89b-12d3-a456-426614174000"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -92,26 +92,40 @@ func TestExamineTable(t *testing.T) {
 		says   string // "" for nothing wrong
 		remedy string
 	}{
-		"well":            {recommended(), Config{}, "", "", ""},
-		"unlogged":        {strings.Replace(recommended(), "create table", "create unlogged table", 1), Config{}, "table", "unlogged", "set logged"},
-		"no key":          {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "OUTBOX_KEY"},
-		"no key, and so":  {pgtest.ShapeB, Config{Key: Key{Kind: KeyNone}}, "", "", ""},
-		"ignored":         {recommended() + "alter table outbox_messages add available_at integer", Config{}, "columns", "available_at (integer)", "OUTBOX_COLUMNS"},
-		"no failed_at":    {recommended() + "alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null", Config{}, "columns", "there is no failed_at", "OUTBOX_COLUMNS=failed_at:NAME"},
-		"no attempt":      {recommended() + "alter table outbox_messages drop attempt", Config{}, "columns", "there is no attempt", "OUTBOX_COLUMNS=attempt:NAME"},
-		"random order":    {`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`, Config{Delete: true}, "order", "does not grow with time", "OUTBOX_COLUMNS=order:NAME"},
-		"whole seconds":   {strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"), Config{Key: Key{Kind: KeyNone}}, "order", "whole seconds", "seq bigint"},
-		"ids twice":       {strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)", Config{}, "id", "two rows may have one id", "create unique index concurrently"},
-		"ids may be null": {strings.Replace(recommended(), "uuid primary key", "uuid unique", 1), Config{}, "id", "two rows may have one id", "set not null"},
-		"ids in children": {recommended() + "create table child () inherits (outbox_messages)", Config{}, "id", "two rows may have one id", "in all these tables"},
+		"well": {recommended(), Config{}, "", "", ""},
+		"unlogged": {strings.Replace(recommended(), "create table", "create unlogged table", 1), Config{}, "table", "unlogged",
+			"set logged"},
+		"no key":         {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "OUTBOX_KEY"},
+		"no key, and so": {pgtest.ShapeB, Config{Key: Key{Kind: KeyNone}}, "", "", ""},
+		"ignored": {recommended() + "alter table outbox_messages add available_at integer", Config{}, "columns", "available_at (integer)",
+			"OUTBOX_COLUMNS"},
+		"no failed_at": {recommended() +
+			"alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null", Config{}, "columns",
+			"there is no failed_at", "OUTBOX_COLUMNS=failed_at:NAME"},
+		"no attempt": {recommended() + "alter table outbox_messages drop attempt", Config{}, "columns", "there is no attempt",
+			"OUTBOX_COLUMNS=attempt:NAME"},
+		"random order": {`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`, Config{Delete: true},
+			"order", "does not grow with time", "OUTBOX_COLUMNS=order:NAME"},
+		"whole seconds": {strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"),
+			Config{Key: Key{Kind: KeyNone}}, "order", "whole seconds", "seq bigint"},
+		"ids twice": {strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)",
+			Config{}, "id", "two rows may have one id", "create unique index concurrently"},
+		"ids may be null": {strings.Replace(recommended(), "uuid primary key", "uuid unique", 1), Config{}, "id", "two rows may have one id",
+			"set not null"},
+		"ids in children": {recommended() + "create table child () inherits (outbox_messages)", Config{}, "id", "two rows may have one id",
+			"in all these tables"},
 		"ids by day": {strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary key (id, inserted_at)) partition by range (inserted_at);
 			create table one partition of outbox_messages default; create index on outbox_messages (seq) where relayed_at is null and failed_at is null; create index on outbox_messages (failed_at) where failed_at is not null`,
 			Config{}, "id", "two rows may have one id", "in all partitions"},
-		"cached sequence": {recommended() + "alter table outbox_messages alter seq set cache 32", Config{}, "order", "32 values to each session", "cache 1"},
-		"no vacuum":       {recommended() + "alter table outbox_messages set (autovacuum_enabled = false)", Config{}, "vacuum", "switched off", "reset (autovacuum_enabled)"},
-		"other channel":   {recommended() + sql.Doorbell(messages, "another0"), Config{}, "doorbell", "notifies channel another0, the relay listens on bell", "OUTBOX_LISTEN_CHANNEL=another0"},
-		"same channel":    {recommended() + sql.Doorbell(messages, "bell"), Config{}, "", "", ""},
-		"disabled": {recommended() + sql.Doorbell(messages, "bell") + "alter table outbox_messages disable trigger outbox_relay_doorbell", Config{}, "doorbell", "is disabled",
+		"cached sequence": {recommended() + "alter table outbox_messages alter seq set cache 32", Config{}, "order", "32 values to each session",
+			"cache 1"},
+		"no vacuum": {recommended() + "alter table outbox_messages set (autovacuum_enabled = false)", Config{}, "vacuum", "switched off",
+			"reset (autovacuum_enabled)"},
+		"other channel": {recommended() + sql.Doorbell(messages, "another0"), Config{}, "doorbell",
+			"notifies channel another0, the relay listens on bell", "OUTBOX_LISTEN_CHANNEL=another0"},
+		"same channel": {recommended() + sql.Doorbell(messages, "bell"), Config{}, "", "", ""},
+		"disabled": {recommended() + sql.Doorbell(messages, "bell") + "alter table outbox_messages disable trigger outbox_relay_doorbell",
+			Config{}, "doorbell", "is disabled",
 			"enable trigger"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -126,7 +140,8 @@ func TestExamineTable(t *testing.T) {
 			switch {
 			case c.says == "" && len(bad) > 0:
 				t.Errorf("unexpected: %+v", bad)
-			case c.says != "" && (len(bad) != 1 || bad[0].Check != c.check || !strings.Contains(bad[0].Found, c.says) || !strings.Contains(bad[0].Remedy, c.remedy)):
+			case c.says != "" && (len(bad) != 1 || bad[0].Check != c.check || !strings.Contains(bad[0].Found, c.says) ||
+				!strings.Contains(bad[0].Remedy, c.remedy)):
 				t.Errorf("got %+v", bad)
 			}
 		})
@@ -165,11 +180,14 @@ func TestExamineRights(t *testing.T) {
 	}
 	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
 	table, found := look()
-	if table != nil || len(found) != 1 || found[0].Check != "rights" || !strings.Contains(found[0].Remedy, "outbox-relay grants --role "+role) ||
-		!strings.Contains(found[0].Found, "may not read column payload") || !strings.Contains(found[0].Found, "may not update column relayed_at") {
+	if table != nil || len(found) != 1 || found[0].Check != "rights" ||
+		!strings.Contains(found[0].Remedy, "outbox-relay grants --role "+role) ||
+		!strings.Contains(found[0].Found, "may not read column payload") ||
+		!strings.Contains(found[0].Found, "may not update column relayed_at") {
 		t.Errorf("%+v", found)
 	}
-	s.Exec(t, sql.Grants(sql.Rights{Table: name.Table, Role: role, Updates: []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}}))
+	s.Exec(t, sql.Grants(sql.Rights{Table: name.Table, Role: role,
+		Updates: []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}}))
 	if table, found = look(); table == nil || len(worse(found)) > 0 {
 		t.Errorf("with the grants: %+v", worse(found))
 	}
@@ -204,7 +222,8 @@ func TestSampleTopics(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %d to %d", row.Message.Topic, tenant, second(row.Oldest), second(row.Newest)))
 	}
 	slices.Sort(got)
-	if want := []string{"first null 2 to 2", "first t1 3 to 3", "last null 11998 to 12000", "last t1 11999 to 11999", "most null 4 to 11996", "most t1 5 to 11997"}; !slices.Equal(got, want) {
+	if want := []string{"first null 2 to 2", "first t1 3 to 3", "last null 11998 to 12000", "last t1 11999 to 11999", "most null 4 to 11996",
+		"most t1 5 to 11997"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	bare := pgtest.New(t)

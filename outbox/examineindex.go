@@ -18,17 +18,20 @@ func (e *examination) indexes() {
 	head := e.orderColumns()
 	switch inOrder, relayedFirst := e.inOrder(printed); {
 	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.starts("") }):
-		e.warn(check, e.createIndex("("+rank(m)+", "+head+")"+where), "no index of pending rows by priority: each poll reads and sorts all that is pending")
+		e.warn(check, e.createIndex("("+rank(m)+", "+head+")"+where),
+			"no index of pending rows by priority: each poll reads and sorts all that is pending")
 	case m.rank != nil || inOrder:
 		e.ok(check, "pending rows are read in order from an index")
 	case relayedFirst && m.failed != nil && !e.any(func(i index) bool {
 		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0
 	}):
-		e.warn(check, e.createIndex("("+head+")"+where), "the index of pending rows holds failed ones too: while many rows have failed, each poll steps over all of them")
+		e.warn(check, e.createIndex("("+head+")"+where),
+			"the index of pending rows holds failed ones too: while many rows have failed, each poll steps over all of them")
 	case relayedFirst:
 		e.ok(check, "pending rows are read in order from an index")
 	default:
-		e.warn(check, e.createIndex("("+head+")"+where), "no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
+		e.warn(check, e.createIndex("("+head+")"+where),
+			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
 	}
 	e.unique()
 	if !e.any(func(i index) bool { return i.starts(m.id.name) && i.usableFor() }) {
@@ -40,7 +43,8 @@ func (e *examination) indexes() {
 	}
 	if m.failed != nil && !m.failedIndex {
 		failed := sql.Quote(m.failed.name)
-		e.warn(check, e.createIndex("("+failed+") where "+failed+" is not null"), "no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
+		e.warn(check, e.createIndex("("+failed+") where "+failed+" is not null"),
+			"no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
 	}
 	switch {
 	case m.keyColumn == "" || m.keyColumn == m.topic.name:
@@ -65,13 +69,15 @@ func (e *examination) unique() {
 	case e.relation.children:
 		remedy = "let every writer draw ids that are used once in all these tables, uuids for example; no index can see to it"
 	case !id.notNull:
-		remedy = "alter table " + e.table.Quoted() + " alter " + sql.Quote(id.name) + " set not null, and see to it that a unique index holds this column alone"
+		remedy = "alter table " + e.table.Quoted() + " alter " + sql.Quote(id.name) +
+			" set not null, and see to it that a unique index holds this column alone"
 	default:
 		remedy = "create unique index concurrently on " + e.table.Quoted() + " (" + sql.Quote(id.name) + ");"
 	}
 	meaning := "rows are told apart by their places, a row that is changed while it is relayed is published again, and consumers or JetStream may drop one of two messages with one id"
 	if !e.mapping.apart {
-		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role + " may not read where rows are (it needs the right to select from the whole table)"
+		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role +
+			" may not read where rows are (it needs the right to select from the whole table)"
 	}
 	e.warn(check, remedy, "no unique index holds %s alone, so two rows may have one id: %s", id.name, meaning)
 }

@@ -27,8 +27,10 @@ func TestFailed(t *testing.T) {
 				case when i % 30 = 3 then now() end from generate_series(1, 300) i`)
 			table := open(t, s, Config{BlockFailed: true, Shards: 8})
 			for _, shards := range [][]int{nil, {1, 4}} {
-				want := pgtest.Value[[]string](t, s, "select array_agg(seq || topic || key order by seq) from outbox_messages where failed_at is not null and relayed_at is null and key is not null"+
-					strings.Replace(" and ("+table.mapping.shard()+") = any ($1)", "$1", map[bool]string{true: "'{0,1,2,3,4,5,6,7}'", false: "'{1,4}'"}[shards == nil], 1))
+				want := pgtest.Value[[]string](t, s,
+					"select array_agg(seq || topic || key order by seq) from outbox_messages where failed_at is not null and relayed_at is null and key is not null"+
+						strings.Replace(" and ("+table.mapping.shard()+") = any ($1)", "$1",
+							map[bool]string{true: "'{0,1,2,3,4,5,6,7}'", false: "'{1,4}'"}[shards == nil], 1))
 				var got []string
 				for after := (Position{}); ; {
 					page, err := table.Failed(t.Context(), Query{After: after, Shards: shards, Limit: 7})

@@ -97,7 +97,8 @@ func TestNoParallelWorkersForAFilter(t *testing.T) {
 // An index whose predicate holds a filter serves the reads of that filter, and they step over no rows of others.
 func TestIndexOfAFilter(t *testing.T) {
 	t.Parallel()
-	for name, topic := range map[string]string{"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)", "collation": `text collate "und-x-icu"`} {
+	for name, topic := range map[string]string{"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)",
+		"collation": `text collate "und-x-icu"`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)

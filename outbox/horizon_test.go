@@ -37,7 +37,8 @@ func TestHorizon(t *testing.T) {
 		t.Fatal(err)
 	}
 	var within *Horizon
-	for name, q := range map[string]Query{"first": {Horizon: true, Limit: 1}, "recent": {Horizon: true, Recent: new(int64)}, "shards": {Horizon: true, Shards: []int{}}} {
+	for name, q := range map[string]Query{"first": {Horizon: true, Limit: 1}, "recent": {Horizon: true, Recent: new(int64)},
+		"shards": {Horizon: true, Shards: []int{}}} {
 		page := read(t, table, q)
 		if within = page.Horizon; within == nil || within.Highest == nil || *within.Highest != 7 {
 			t.Errorf("%s: %+v", name, page)
@@ -56,10 +57,12 @@ func TestHorizon(t *testing.T) {
 		}
 		return ids
 	}
-	if page := read(t, table, Query{After: first, Within: within}); ids(page) != "abdc" || beyond(page) != "bd" || page.Beyond != 2 || page.More {
+	if page := read(t, table, Query{After: first, Within: within}); ids(page) != "abdc" || beyond(page) != "bd" || page.Beyond != 2 ||
+		page.More {
 		t.Errorf("within the horizon: rows %s, beyond %s, more %t", ids(page), beyond(page), page.More)
 	}
-	if page := read(t, table, Query{After: first, Within: within, Limit: 3}); ids(page) != "abd" || beyond(page) != "bd" || page.Beyond != 2 || !page.More || page.End.Ordinal != 6 {
+	if page := read(t, table, Query{After: first, Within: within, Limit: 3}); ids(page) != "abd" || beyond(page) != "bd" || page.Beyond != 2 ||
+		!page.More || page.End.Ordinal != 6 {
 		t.Errorf("the first three: rows %s, %+v", ids(page), page)
 	}
 	if page := read(t, table, Query{After: first}); ids(page) != "abdce" {

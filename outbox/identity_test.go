@@ -45,10 +45,12 @@ func TestRowsWithOneIDAreToldApart(t *testing.T) {
 			refusals := []Refusal{{ID: rows["2-1"].Identity(), Attempt: 1, Error: "no"}, {ID: rows["1-2"].Identity(), Attempt: 1, Error: "no"}}
 			written, locked, err := table.Refuse(t.Context(), refusals)
 			slices.Sort(written)
-			if want := []string{refusals[0].ID, refusals[1].ID}; err != nil || len(locked) > 0 || !slices.Equal(written, slices.Sorted(slices.Values(want))) {
+			if want := []string{refusals[0].ID, refusals[1].ID}; err != nil || len(locked) > 0 ||
+				!slices.Equal(written, slices.Sorted(slices.Values(want))) {
 				t.Errorf("refused %q, locked %q, %v", written, locked, err)
 			}
-			if refused := pgtest.Value[string](t, s, "select string_agg(payload, ' ' order by payload) from outbox_messages where attempt = 2 and last_error = 'no'"); refused != "1-2 2-1" {
+			if refused := pgtest.Value[string](t, s,
+				"select string_agg(payload, ' ' order by payload) from outbox_messages where attempt = 2 and last_error = 'no'"); refused != "1-2 2-1" {
 				t.Errorf("refused: %s", refused)
 			}
 			tx, err := s.Pool.Begin(t.Context())
@@ -106,17 +108,22 @@ func TestIdentity(t *testing.T) {
 		ddl   string
 		apart bool
 	}{
-		"recommended":         {recommended(), false},
-		"A":                   {pgtest.ShapeA, false},
-		"unique":              {"create table outbox_messages " + columns + ", unique (id))", false},
-		"with null":           {"create table outbox_messages " + columns + ", unique (id)); alter table outbox_messages alter id drop not null", true},
-		"of some rows":        {"create table outbox_messages " + columns + "); create unique index on outbox_messages (id) where relayed_at is null", true},
-		"with the topic":      {"create table outbox_messages " + columns + ", unique (id, topic))", true},
-		"an expression":       {"create table outbox_messages " + columns + "); create unique index on outbox_messages ((id::text))", true},
-		"plain":               {"create table outbox_messages " + columns + "); create index on outbox_messages (id)", true},
-		"inherited":           {"create table outbox_messages " + columns + ", primary key (id)); create table child () inherits (outbox_messages)", true},
-		"partitioned by id":   {"create table outbox_messages " + columns + ", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)", false},
-		"partitioned by time": {"create table outbox_messages " + columns + ", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default", true},
+		"recommended": {recommended(), false},
+		"A":           {pgtest.ShapeA, false},
+		"unique":      {"create table outbox_messages " + columns + ", unique (id))", false},
+		"with null": {"create table outbox_messages " + columns +
+			", unique (id)); alter table outbox_messages alter id drop not null", true},
+		"of some rows": {"create table outbox_messages " + columns +
+			"); create unique index on outbox_messages (id) where relayed_at is null", true},
+		"with the topic": {"create table outbox_messages " + columns + ", unique (id, topic))", true},
+		"an expression":  {"create table outbox_messages " + columns + "); create unique index on outbox_messages ((id::text))", true},
+		"plain":          {"create table outbox_messages " + columns + "); create index on outbox_messages (id)", true},
+		"inherited": {"create table outbox_messages " + columns +
+			", primary key (id)); create table child () inherits (outbox_messages)", true},
+		"partitioned by id": {"create table outbox_messages " + columns +
+			", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)", false},
+		"partitioned by time": {"create table outbox_messages " + columns +
+			", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -17,8 +17,9 @@ func (t *Table) refuses(row *Row) bool {
 	if row.size <= t.maxRow {
 		return false
 	}
-	row.refuse(publisher.PermanentError("row too large", "the row takes at least %d bytes, and OUTBOX_MAX_ROW_BYTES lets %d be read: raise that, "+
-		"or keep the data elsewhere and send where", row.size, t.maxRow))
+	row.refuse(publisher.PermanentError("row too large",
+		"the row takes at least %d bytes, and OUTBOX_MAX_ROW_BYTES lets %d be read: raise that, "+
+			"or keep the data elsewhere and send where", row.size, t.maxRow))
 	return true
 }
 

@@ -132,7 +132,8 @@ func (l *Links) examine(ctx context.Context, now time.Time) {
 	}
 	for _, c := range waiting {
 		if since, dead := c.judge(now, busy[int64(c.pid)]); dead {
-			l.Logger.Warn("a connection to the database does not answer although the server does not work for it; it is closed", "silent", time.Since(since).Round(time.Millisecond))
+			l.Logger.Warn("a connection to the database does not answer although the server does not work for it; it is closed", "silent",
+				time.Since(since).Round(time.Millisecond))
 			_ = c.Close()
 			// Those that were silent since then too are probably lost as well. They have nothing to lose but the time to open another.
 			for _, other := range l.all() {

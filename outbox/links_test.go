@@ -75,7 +75,8 @@ func TestLinksLeaveSlowStatementsAlone(t *testing.T) {
 // A statement whose connection is lost fails soon, whichever way it is lost, and the next one finds a connection that works.
 func TestLinksFindLostConnections(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]struct{ toServer, fromServer bool }{"both ways": {true, true}, "to the server": {true, false}, "from the server": {false, true}} {
+	for name, lost := range map[string]struct{ toServer, fromServer bool }{"both ways": {true, true}, "to the server": {true, false},
+		"from the server": {false, true}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)

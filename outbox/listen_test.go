@@ -19,7 +19,8 @@ import (
 // not come.
 func TestListenerNoticesThatItIsDeaf(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ check, pulse time.Duration }{"check": {20 * time.Millisecond, 0}, "pulse": {time.Hour, 500 * time.Millisecond}} {
+	for name, test := range map[string]struct{ check, pulse time.Duration }{"check": {20 * time.Millisecond, 0},
+		"pulse": {time.Hour, 500 * time.Millisecond}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			noticesThatItIsDeaf(t, test.check, test.pulse)
@@ -36,7 +37,8 @@ func noticesThatItIsDeaf(t *testing.T, check, pulse time.Duration) {
 	}
 	config.DialFunc = network.Dial
 	heard := make(chan string, 100)
-	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Check: check, Pulse: pulse, Logger: slog.New(slog.DiscardHandler),
+	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Check: check, Pulse: pulse,
+		Logger:  slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
 		Wake:    func(payload string) { heard <- payload }}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -70,7 +72,8 @@ func TestListenerTellsEachEnd(t *testing.T) {
 	}
 	var log publishertest.Log
 	var pid atomic.Uint32
-	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(),
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			conn, err := pgx.ConnectConfig(ctx, config.Copy())
 			if err == nil {

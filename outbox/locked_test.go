@@ -54,7 +54,8 @@ func TestLockedRows(t *testing.T) {
 			if err != nil || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
-			refusals := []Refusal{{ID: ids[1], Attempt: 1, Error: "no"}, {ID: rows[2].ID(), Attempt: 1, Error: "no"}, {ID: rows[3].ID(), Attempt: 7, Error: "no"}}
+			refusals := []Refusal{{ID: ids[1], Attempt: 1, Error: "no"}, {ID: rows[2].ID(), Attempt: 1, Error: "no"},
+				{ID: rows[3].ID(), Attempt: 7, Error: "no"}}
 			written, locked, err := table.Refuse(t.Context(), refusals)
 			if err != nil || !slices.Equal(written, []string{rows[2].ID()}) || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("written %q, locked %q, %v", written, locked, err)
@@ -94,7 +95,8 @@ func TestStatementsAreBoundedByTheServer(t *testing.T) {
 		t.Errorf("settle in a locked table: %v", err)
 	}
 	var timeouts string
-	if err := s.Pool.QueryRow(t.Context(), "select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')", pgx.QueryExecModeExec).Scan(&timeouts); err != nil || timeouts != "0 0" {
+	if err := s.Pool.QueryRow(t.Context(), "select current_setting('statement_timeout') || ' ' || current_setting('lock_timeout')",
+		pgx.QueryExecModeExec).Scan(&timeouts); err != nil || timeouts != "0 0" {
 		t.Errorf("left behind: %s, %v", timeouts, err)
 	}
 }

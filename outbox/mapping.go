@@ -87,8 +87,9 @@ func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	}
 	m.chooseIndexes(r.indexes)
 	if config.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
-		return nil, []*SetupError{problem(checkTable, fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
-			p.table(), sql.Quote(m.failed.name), sql.Quote(m.failed.name)),
+		return nil, []*SetupError{problem(checkTable,
+			fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
+				p.table(), sql.Quote(m.failed.name), sql.Quote(m.failed.name)),
 			"OUTBOX_ON_FAILED=block asks for the failed rows every second, and table %s has no index of them", p.table())}
 	}
 	return m, nil

@@ -16,12 +16,15 @@ func TestOpenProblems(t *testing.T) {
 		config Config
 		want   string
 	}{
-		"missing table":  {"", Config{}, "table outbox_messages does not exist in database"},
-		"view":           {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view"},
-		"missing column": {"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)", Config{}, "has no column payload: add it, or name another column with OUTBOX_COLUMNS=payload:NAME"},
-		"no mark":        {"create table outbox_messages (id uuid, topic text, payload jsonb)", Config{}, "has no column relayed_at"},
-		"unknown id":     {"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)", Config{}, "column id of table"},
-		"boolean mark":   {"create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at boolean)", Config{}, "has type boolean, which the relay cannot use as relayed_at"},
+		"missing table": {"", Config{}, "table outbox_messages does not exist in database"},
+		"view":          {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view"},
+		"missing column": {"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)", Config{},
+			"has no column payload: add it, or name another column with OUTBOX_COLUMNS=payload:NAME"},
+		"no mark": {"create table outbox_messages (id uuid, topic text, payload jsonb)", Config{}, "has no column relayed_at"},
+		"unknown id": {"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)", Config{},
+			"column id of table"},
+		"boolean mark": {"create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at boolean)", Config{},
+			"has type boolean, which the relay cannot use as relayed_at"},
 		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
 			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
 		"key column": {pgtest.ShapeA, Config{Key: Key{Kind: KeyColumn, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},

@@ -46,7 +46,9 @@ func TestStatementsStayPrepared(t *testing.T) {
 	if len(prepared) != 2 || !strings.Contains(prepared[0], "set_config") || !strings.Contains(prepared[1], "outbox_messages") {
 		t.Fatalf("prepared: %q", prepared)
 	}
-	if used := query[int64](t, s, "select custom_plans from pg_prepared_statements where statement like '%outbox_messages%' and generic_plans = 0"); len(used) != 1 || used[0] != 10 {
+	if used := query[int64](t, s,
+		"select custom_plans from pg_prepared_statements where statement like '%outbox_messages%' and generic_plans = 0"); len(used) != 1 ||
+		used[0] != 10 {
 		t.Errorf("planned %d times", used)
 	}
 }

@@ -30,7 +30,8 @@ func TestPlans(t *testing.T) {
 				select 't', '{}', now() - i * interval '1 second', now() from generate_series(1, 5000) i`)
 			s.Exec(t, "analyze outbox_messages")
 			table := open(t, s, Config{})
-			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'", "$4", "65536").Replace(table.all.after)
+			statement := strings.NewReplacer("$1", "100", "$2", "'2020-01-01'", "$3", "'00000000-0000-0000-0000-000000000000'", "$4",
+				"65536").Replace(table.all.after)
 			plan := explain(t, s, statement)
 			if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, ">  Sort  (") {
 				t.Errorf("plan:\n%s", plan)
@@ -70,7 +71,8 @@ func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 			continue
 		}
 		found++
-		if !strings.Contains(plan, "Index ") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Bitmap") || strings.Contains(plan, ">  Sort  (") {
+		if !strings.Contains(plan, "Index ") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Bitmap") ||
+			strings.Contains(plan, ">  Sort  (") {
 			t.Errorf("plan:\n%s", plan)
 		}
 	}
@@ -184,7 +186,8 @@ func (l *planLog) pool(t *testing.T, s *pgtest.Schema) *pgxpool.Pool { return l.
 func (l *planLog) poolWith(t *testing.T, s *pgtest.Schema, settings map[string]string) *pgxpool.Pool {
 	return s.PoolWith(t, func(c *pgxpool.Config) {
 		maps.Copy(c.ConnConfig.RuntimeParams, settings)
-		for name, value := range map[string]string{"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0", "auto_explain.log_level": "notice"} {
+		for name, value := range map[string]string{"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0",
+			"auto_explain.log_level": "notice"} {
 			c.ConnConfig.RuntimeParams[name] = value
 		}
 		c.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {

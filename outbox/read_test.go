@@ -43,14 +43,16 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	page := read(t, open(t, s, Config{}), Query{})
-	want := []publisher.Header{{Name: "n", Value: "1.50", JSON: true}, {Name: "esc", Value: "a\"é\n"}, {Name: "nested", Value: `{"a": [1, "}"]}`, JSON: true}, {Name: "tenant", Value: "t1"}}
+	want := []publisher.Header{{Name: "n", Value: "1.50", JSON: true}, {Name: "esc", Value: "a\"é\n"},
+		{Name: "nested", Value: `{"a": [1, "}"]}`, JSON: true}, {Name: "tenant", Value: "t1"}}
 	if got := page.Rows[0].Message.Headers; !slices.Equal(got, want) {
 		t.Errorf("headers %+v, want %+v", got, want)
 	}
 	if page.Rows[1].Invalid != nil || page.Rows[2].Invalid == nil {
 		t.Errorf("[] is no header, [\"x\"] is invalid: %v, %v", page.Rows[1].Invalid, page.Rows[2].Invalid)
 	}
-	if m := page.Rows[2].Message; m.Payload != nil || !regexp.MustCompile(`^[0-9]+[.][0-9]+/`+s.Name+`[.]outbox_messages/c@[0-9]{16}$`).MatchString(m.DedupID) {
+	if m := page.Rows[2].Message; m.Payload != nil ||
+		!regexp.MustCompile(`^[0-9]+[.][0-9]+/`+s.Name+`[.]outbox_messages/c@[0-9]{16}$`).MatchString(m.DedupID) {
 		t.Errorf("payload %v, dedup id %q", m.Payload, m.DedupID)
 	}
 	byKey := read(t, open(t, s, Config{}), Query{Keys: []string{"1", "42"}, Limit: 1})

@@ -164,7 +164,8 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 		return identities, nil, nil
 	}
 	which, asRead := array(t.rowOID, identities), array(oidInt8, attempts)
-	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, which, asRead, array(oidInt8, next), array(oidText, texts), array(oidBool, failed))
+	rows, err := t.query(ctx, limits{lock: lockPatience}, t.refuse, which, asRead, array(oidInt8, next), array(oidText, texts),
+		array(oidBool, failed))
 	if err != nil {
 		return nil, nil, fmt.Errorf("write refusals: %w", err)
 	}

@@ -86,7 +86,8 @@ func TestSettleMovedRows(t *testing.T) {
 	}{
 		"mark":   {columns, Config{}, true},
 		"delete": {columns, Config{Delete: true}, true},
-		"partitioned": {columns + " partition by hash (id); create table one partition of outbox_messages for values with (modulus 2, remainder 0);" +
+		"partitioned": {columns +
+			" partition by hash (id); create table one partition of outbox_messages for values with (modulus 2, remainder 0);" +
 			"create table two partition of outbox_messages for values with (modulus 2, remainder 1)", Config{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -81,7 +81,8 @@ func (k kind) why(other kind) string {
 	const waits = "this one waits until they are gone"
 	switch {
 	case k.shards != other.shards:
-		return fmt.Sprintf("replicas with OUTBOX_SHARDS=%d relay at present; this one has %d and waits until they are gone", other.shards, k.shards)
+		return fmt.Sprintf("replicas with OUTBOX_SHARDS=%d relay at present; this one has %d and waits until they are gone",
+			other.shards, k.shards)
 	case other.earlier:
 		return "replicas of an earlier version relay at present, which do not tell how they understand the table; " + waits
 	default:

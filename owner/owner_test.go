@@ -24,7 +24,8 @@ func start(t *testing.T, url, table string, shards int, ttl time.Duration, netwo
 }
 
 // startWith is start for a replica that is configured further.
-func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network, configure func(*Owner)) (*Owner, func()) {
+func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network,
+	configure func(*Owner)) (*Owner, func()) {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {

@@ -244,7 +244,8 @@ func (s *session) give(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.TTL)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards(), s.Channel, Given); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards(), s.Channel,
+		Given); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.update(func(state *State) { state.Leaving = state.Leaving.Without(shards) })
@@ -265,7 +266,8 @@ func (s *session) leave(ctx context.Context) error {
 	s.update(func(state *State) { state.Owned, state.Leaving = Set{}, Set{} })
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
-	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given, membership{s.kind, s.able}.number()); err != nil {
+	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given,
+		membership{s.kind, s.able}.number()); err != nil {
 		return fmt.Errorf("give shards back: %w", err)
 	}
 	s.Logger.Info("gave all shards back")

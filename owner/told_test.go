@@ -18,10 +18,11 @@ import (
 func told(t *testing.T, connect func(ctx context.Context, attempt int) error) (attempts, lines int) {
 	t.Helper()
 	var log bytes.Buffer
-	o := &Owner{Table: "t", Shards: 16, TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)), Connect: func(ctx context.Context) (*pgx.Conn, error) {
-		attempts++
-		return nil, connect(ctx, attempts)
-	}}
+	o := &Owner{Table: "t", Shards: 16, TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) {
+			attempts++
+			return nil, connect(ctx, attempts)
+		}}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o.Run(ctx)
@@ -33,7 +34,8 @@ func TestOutageIsToldOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		attempts, lines := told(t, func(_ context.Context, attempt int) error {
-			return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + attempt}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")}
+			return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + attempt}, Addr: &net.TCPAddr{Port: 5432},
+				Err: errors.New("reset")}
 		})
 		if lines != 1 || attempts < 20 {
 			t.Errorf("told %d times after %d attempts", lines, attempts)

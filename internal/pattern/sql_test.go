@@ -17,13 +17,19 @@ import (
 func TestSQLTakesWhatGoTakes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ab.", 100_000)
-	topics := []string{"", " ", "a", "A", "a ", " a", "b", "ab", "abc", "a.b", "a/b", "a.b.c", "a\nb", "a\tb", "!", "!a", "*", "%", "_", `\`, `\\`, "'", "''", `"`, `\'`,
+	topics := []string{"", " ", "a", "A", "a ", " a", "b", "ab", "abc", "a.b", "a/b", "a.b.c", "a\nb", "a\tb", "!", "!a", "*", "%", "_", `\`,
+		`\\`, "'", "''", `"`, `\'`,
 		`a%b`, `a_b`, `a\b`, `a\%b`, `a\_b`, "a'b", `a"b`, "a*b", "a|b", "{a}", "$1", "-- a", "order.created", "order.internal.x", "audit.x",
-		"é", "e\u0301", "ß", "SS", "İ", "ı", "日本語", "日本", "😀", "a😀b", "\u00a0", "\ufeff", "\x01", long, long + "z", "z" + long}
-	sets := [][]string{nil, {""}, {"*"}, {"**"}, {"!"}, {"!*"}, {"!a"}, {"!!a"}, {"*", "!*"}, {"a"}, {"a", "a"}, {"b", "a"}, {"a*"}, {"*a"}, {"*a*"}, {"a*b"}, {"a**b"}, {"*a*b*c*"},
-		{"%"}, {"_"}, {`\`}, {`\*`}, {`*\`}, {`a\*`}, {`*\%*`}, {"a%b"}, {"a_b"}, {"a_*"}, {`a\b`}, {`a\%b`}, {`\\`}, {"'"}, {"*'*"}, {`\'`}, {`*\'*`}, {`"`}, {"a'b", `a"b`},
-		{"order.*", "!order.internal.*"}, {"!order.internal.*", "order.*"}, {"!audit.*"}, {"!audit.*", "!a"}, {"!a*", "*b"}, {"{*}"}, {"$1"}, {"--*"}, {"?", "[a]", "a|b"},
-		{"é"}, {"é*"}, {"ss"}, {"i*"}, {"日*"}, {"*本語"}, {"😀"}, {"*😀*"}, {"\x01"}, {long}, {long + "*"}, {"*z"}, {"z*.", "!*b."}, {strings.Repeat("*b", 500)},
+		"é", "e\u0301", "ß", "SS", "İ", "ı", "日本語", "日本", "😀", "a😀b", "\u00a0", "\ufeff", "\x01", long, long + "z",
+		"z" + long}
+	sets := [][]string{nil, {""}, {"*"}, {"**"}, {"!"}, {"!*"}, {"!a"}, {"!!a"}, {"*", "!*"}, {"a"}, {"a", "a"}, {"b", "a"}, {"a*"}, {"*a"},
+		{"*a*"}, {"a*b"}, {"a**b"}, {"*a*b*c*"},
+		{"%"}, {"_"}, {`\`}, {`\*`}, {`*\`}, {`a\*`}, {`*\%*`}, {"a%b"}, {"a_b"}, {"a_*"}, {`a\b`}, {`a\%b`}, {`\\`}, {"'"}, {"*'*"}, {`\'`},
+		{`*\'*`}, {`"`}, {"a'b", `a"b`},
+		{"order.*", "!order.internal.*"}, {"!order.internal.*", "order.*"}, {"!audit.*"}, {"!audit.*", "!a"}, {"!a*", "*b"}, {"{*}"}, {"$1"},
+		{"--*"}, {"?", "[a]", "a|b"},
+		{"é"}, {"é*"}, {"ss"}, {"i*"}, {"日*"}, {"*本語"}, {"😀"}, {"*😀*"}, {"\x01"}, {long}, {long + "*"}, {"*z"}, {"z*.", "!*b."},
+		{strings.Repeat("*b", 500)},
 		{"a\x00"}, {"\xff*"}, {"!a\x00"}, {"!\xff*"}, {"a\x00", "a"}}
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func(alphabet string) string {
@@ -48,7 +54,8 @@ func TestSQLTakesWhatGoTakes(t *testing.T) {
 		if _, err := pool.Exec(t.Context(), "create table topics (n integer, topic text)"); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := pool.Exec(t.Context(), "insert into topics select n, topic from unnest($1::text[]) with ordinality t (topic, n) union all select 0, null", topics); err != nil {
+		if _, err := pool.Exec(t.Context(),
+			"insert into topics select n, topic from unnest($1::text[]) with ordinality t (topic, n) union all select 0, null", topics); err != nil {
 			t.Fatal(err)
 		}
 		for _, set := range sets {
@@ -102,7 +109,8 @@ func TestSQLText(t *testing.T) {
 
 // FuzzSQL compares PostgreSQL with Go.
 func FuzzSQL(f *testing.F) {
-	for _, seed := range [][3]string{{"a*b", "", "ab"}, {"*", "a*", "a"}, {`a\*`, `a\b`, `a\b`}, {"%", "_", "x"}, {"'", `\'`, "'"}, {"é*", "!", "é"}, {"", "", ""}} {
+	for _, seed := range [][3]string{{"a*b", "", "ab"}, {"*", "a*", "a"}, {`a\*`, `a\b`, `a\b`}, {"%", "_", "x"}, {"'", `\'`, "'"},
+		{"é*", "!", "é"}, {"", "", ""}} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	s := pgtest.New(f)
@@ -111,7 +119,8 @@ func FuzzSQL(f *testing.F) {
 		patterns := []string{taken, "!" + excluded}
 		condition := SQL(Text("topic"), patterns)
 		var got bool
-		if err := s.Pool.QueryRow(t.Context(), "select "+condition+" from (select $1::text as topic) t", pgx.QueryExecModeExec, topic).Scan(&got); err != nil {
+		if err := s.Pool.QueryRow(t.Context(), "select "+condition+" from (select $1::text as topic) t", pgx.QueryExecModeExec,
+			topic).Scan(&got); err != nil {
 			t.Fatalf("%s: %v", condition, err)
 		}
 		if want := Takes(patterns, topic); got != want {

@@ -107,7 +107,8 @@ func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 	for i, err := range p.Publish(within(t, 20*time.Second), messages) {
 		want(t, fmt.Sprint("message ", i, " after the alarm"), err, publisher.Accepted)
 	}
-	want(t, "a message of the one that lost its connection", loser.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0], publisher.Accepted)
+	want(t, "a message of the one that lost its connection", loser.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0],
+		publisher.Accepted)
 	got := h.Received(t, topic, len(messages)+1)
 	if len(got) > len(messages)+1+unknown {
 		t.Errorf("%d messages and one arrived as %d, with %d unknown outcomes", len(messages), len(got), unknown)

@@ -38,9 +38,11 @@ func returned(r *amqp091.Return) error {
 			publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 	}
 	if _, delayed := r.Headers["x-delay"]; delayed {
-		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route", Err: fmt.Errorf(
-			"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
-				"the header x-delay and delivers it all the same: bind one, or use an exchange of another type", r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText)}
+		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
+			Err: fmt.Errorf(
+				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
+					"the header x-delay and delivers it all the same: bind one, or use an exchange of another type", r.Exchange, r.RoutingKey, r.ReplyCode,
+				r.ReplyText)}
 	}
 	return publisher.WithFate(publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
 		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
@@ -54,14 +56,16 @@ func nacked(to route) error {
 		return publisher.WithFate(publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
 			"RabbitMQ did not take the message for %q: a queue is full, has failed, or lacks the majority of its nodes", to.topic), to.fate())
 	}
-	return repeats(to, "queue rejects", "RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority of its nodes; "+
-		"each try adds a copy to the other queues that are bound", to.topic, to.exchange)
+	return repeats(to, "queue rejects",
+		"RabbitMQ did not take the message for %q on exchange %q: a queue is full, has failed, or lacks the majority of its nodes; "+
+			"each try adds a copy to the other queues that are bound", to.topic, to.exchange)
 }
 
 // unconfirmed is the answer for a message on a route that confirms nothing while others do.
 func unconfirmed(to route) error {
-	return repeats(to, "no answer", "RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
-		"each try may add a copy", to.topic, to.exchange)
+	return repeats(to, "no answer",
+		"RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
+			"each try may add a copy", to.topic, to.exchange)
 }
 
 // repeats is the answer for a message that some queue may have taken, although the topic cannot be published to now.

@@ -21,7 +21,8 @@ func (e *examination) askManagement(ctx context.Context, p *Publisher) bool {
 	var self struct{ Name string }
 	err = m.get(ctx, &self, "", "whoami")
 	if refused, is := errors.AsType[*refusal](err); is {
-		e.Warn(checkManagement, m.address, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at", m.name(), oneLine(refused)),
+		e.Warn(checkManagement, m.address, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at", m.name(),
+			oneLine(refused)),
 			"correct user and password, or name another user in OUTBOX_AMQP_MANAGEMENT_URL; it needs the tag monitoring (rabbitmqctl set_user_tags) and access to the vhost")
 		return false
 	}
@@ -63,7 +64,8 @@ func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 	}
 	names := slices.Sorted(maps.Keys(all))
 	if len(names) > mostQueues {
-		e.Warn(checkDurability, "", fmt.Sprintf("only the first %d of %d queues were looked at", mostQueues, len(names)), "look at the others with rabbitmqctl list_queues name type durable")
+		e.Warn(checkDurability, "", fmt.Sprintf("only the first %d of %d queues were looked at", mostQueues, len(names)),
+			"look at the others with rabbitmqctl list_queues name type durable")
 		names = names[:mostQueues]
 	}
 	for _, name := range names {
@@ -78,7 +80,9 @@ func (e *examination) bindings(ctx context.Context, keys map[string][]string) {
 	weak := func(name string) bool { return all[name] != nil && !all[name].lasts() }
 	for _, to := range reached {
 		if !slices.ContainsFunc(by[to], func(name string) bool { return !weak(name) }) {
-			e.Fail(checkDurability, e.subject(to), "none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost", "bind a durable queue for it")
+			e.Fail(checkDurability, e.subject(to),
+				"none of its queues outlives a restart of the broker: rows count as relayed, and their messages may be lost",
+				"bind a durable queue for it")
 		}
 		e.rejecting(to, by[to], all)
 	}
@@ -91,7 +95,8 @@ func (e *examination) rejecting(to route, queues []string, all map[string]*queue
 	}
 	for _, name := range queues {
 		if q := all[name]; q != nil && q.rejects() {
-			e.Warn(checkLimits, e.subject(to), fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try puts a copy into the others", len(queues), name),
+			e.Warn(checkLimits, e.subject(to),
+				fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try puts a copy into the others", len(queues), name),
 				"take the overflow reject-publish from that queue, or have its rows published on a route of its own")
 			return
 		}
@@ -107,14 +112,17 @@ func (e *examination) describeExchange(ctx context.Context, r *routes, name stri
 	}
 	switch {
 	case !found.Durable:
-		e.Warn(checkDurability, name, "this exchange is not durable: after a restart of the broker it is gone, and rows are held", "declare it again as durable")
+		e.Warn(checkDurability, name, "this exchange is not durable: after a restart of the broker it is gone, and rows are held",
+			"declare it again as durable")
 	case found.AutoDelete:
-		e.Warn(checkDurability, name, "this exchange is deleted when its last binding goes (auto-delete), and rows are held", "declare it again without auto-delete")
+		e.Warn(checkDurability, name, "this exchange is deleted when its last binding goes (auto-delete), and rows are held",
+			"declare it again without auto-delete")
 	default:
 		e.Well(checkDurability, name, "this exchange is durable, of type "+found.Type)
 	}
 	if found.Type == "x-delayed-message" {
-		e.Fail(checkExchange, name, "it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never relayed, and each try is another copy",
+		e.Fail(checkExchange, name,
+			"it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never relayed, and each try is another copy",
 			"publish to an exchange of another type, without the header x-delay; rows can wait themselves, with available_at")
 	}
 	if _, err := found.matcher(name); err != nil {
@@ -151,9 +159,11 @@ func (e *examination) destinations(ctx context.Context, r *routes, to route) []s
 func (e *examination) unseen(check, subject string, err error) {
 	switch err := err.(type) { //nolint:errorlint // get and routes return them as they are
 	case *unknownRoute:
-		e.Warn(check, subject, fmt.Sprintf("exchange %s: %s, so which queues take the rows was not looked at", err.exchange, err.reason), "see with rabbitmqctl list_bindings that queues take them; rows that none takes are held")
+		e.Warn(check, subject, fmt.Sprintf("exchange %s: %s, so which queues take the rows was not looked at", err.exchange, err.reason),
+			"see with rabbitmqctl list_bindings that queues take them; rows that none takes are held")
 	case *refusal:
-		e.Warn(check, subject, "the management interface does not show it: "+oneLine(err), "give its user access to the vhost: rabbitmqctl set_permissions")
+		e.Warn(check, subject, "the management interface does not show it: "+oneLine(err),
+			"give its user access to the vhost: rabbitmqctl set_permissions")
 	default:
 		e.Warn(check, subject, "the management interface does not tell of it: "+oneLine(err), "ask again; look at the broker's log")
 	}

@@ -98,7 +98,8 @@ func TestSilentQueue(t *testing.T) {
 					}
 					m.ack()
 				})
-				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: exchange, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: exchange,
+					URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
 				t.Cleanup(func() { _ = p.Close() })
 				publish := func(messages []publisher.Message) {
 					copies.Store(0)

@@ -21,7 +21,8 @@ func (e *examination) cluster(ctx context.Context) {
 	var nodes []nodeInfo
 	err := e.management.get(ctx, &nodes, "name,running,mem_alarm,disk_free_alarm,partitions", "nodes")
 	if _, refused := errors.AsType[*refusal](err); refused {
-		e.Warn(checkCluster, "", fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor partitions were looked for", e.management.name()),
+		e.Warn(checkCluster, "", fmt.Sprintf("user %q may not see the nodes, so neither those that are away nor partitions were looked for",
+			e.management.name()),
 			"give it the tag monitoring: rabbitmqctl set_user_tags")
 		return
 	} else if err != nil {
@@ -32,13 +33,16 @@ func (e *examination) cluster(ctx context.Context) {
 	fail := func(check, node, found, remedy string) { well = false; e.Fail(check, node, found, remedy) }
 	for _, n := range nodes {
 		if n.Memory {
-			fail(checkAlarms, n.Name, "it has an alarm of memory, so the whole cluster blocks publishing", "free memory, or raise vm_memory_high_watermark")
+			fail(checkAlarms, n.Name, "it has an alarm of memory, so the whole cluster blocks publishing",
+				"free memory, or raise vm_memory_high_watermark")
 		}
 		if n.Disk {
-			fail(checkAlarms, n.Name, "it has an alarm of disk space, so the whole cluster blocks publishing", "free disk space, or lower disk_free_limit")
+			fail(checkAlarms, n.Name, "it has an alarm of disk space, so the whole cluster blocks publishing",
+				"free disk space, or lower disk_free_limit")
 		}
 		if len(n.Partitions) > 0 {
-			fail(checkCluster, n.Name, "the network is partitioned: it has lost sight of "+strings.Join(n.Partitions, ", ")+", and what either side confirms may be lost",
+			fail(checkCluster, n.Name, "the network is partitioned: it has lost sight of "+strings.Join(n.Partitions,
+				", ")+", and what either side confirms may be lost",
 				"mend the network, and restart the side to be given up; see cluster_partition_handling")
 		}
 		if !n.Running {

@@ -37,7 +37,8 @@ func (m mistake) check(t *testing.T) {
 	t.Helper()
 	var dials atomic.Int64
 	log := &publishertest.Log{}
-	config := amqp.Config{URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism, Logger: slog.New(slog.NewTextHandler(log, nil))}
+	config := amqp.Config{URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism,
+		Logger: slog.New(slog.NewTextHandler(log, nil))}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
 		return new(net.Dialer).DialContext(ctx, network, address)
@@ -95,10 +96,11 @@ func TestMistakes(t *testing.T) {
 	t.Cleanup(func() { _ = silent.Close() })
 	const user = "nobody:" + password + "@"
 	for name, m := range map[string]mistake{
-		"wrong password":            {url: "amqp://" + user + rabbit + "/", says: `refuses the login of user "nobody": check user and password`},
-		"wrong password, AMQPLAIN":  {url: "amqp://" + user + rabbit, mechanism: "AMQPLAIN", says: "check user and password"},
-		"mechanism in the URL":      {url: "amqp://" + user + rabbit + "?auth_mechanism=amqplain", says: "check user and password"},
-		"mechanism not offered":     {url: "amqp://" + user + rabbit, mechanism: "EXTERNAL", says: "enable its plugin rabbitmq_auth_mechanism_ssl"},
+		"wrong password":           {url: "amqp://" + user + rabbit + "/", says: `refuses the login of user "nobody": check user and password`},
+		"wrong password, AMQPLAIN": {url: "amqp://" + user + rabbit, mechanism: "AMQPLAIN", says: "check user and password"},
+		"mechanism in the URL":     {url: "amqp://" + user + rabbit + "?auth_mechanism=amqplain", says: "check user and password"},
+		"mechanism not offered": {url: "amqp://" + user + rabbit, mechanism: "EXTERNAL",
+			says: "enable its plugin rabbitmq_auth_mechanism_ssl"},
 		"unknown mechanism":         {url: "amqp://" + user + rabbit + "?auth_mechanism=scram", says: `auth_mechanism "scram"`},
 		"unknown vhost":             {url: "amqp://guest:guest@" + rabbit + "/no-such-vhost", says: "no-such-vhost"},
 		"nothing listens":           {url: "amqp://" + user + closed.Addr().String(), says: "nothing listens there: check that it runs"},

@@ -167,7 +167,8 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if len(errs) == 1 {
 		return nil, errs[0].(error)
 	}
-	return nil, unavailable(publisher.ShortOf(errs[0].(error)), "none of the hosts can be used: %w"+strings.Repeat("; %w", len(errs)-1), errs...)
+	return nil, unavailable(publisher.ShortOf(errs[0].(error)),
+		"none of the hosts can be used: %w"+strings.Repeat("; %w", len(errs)-1), errs...)
 }
 
 // dialOne makes the network connection, with TLS if the URL says so, and logs in.
@@ -195,7 +196,8 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		return nil, a.explain(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), typed: p.config.TypedHeaders, log: p.log, running: &p.running,
+	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), typed: p.config.TypedHeaders, log: p.log,
+		running:   &p.running,
 		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
 	link := raw
 	if a.secure {

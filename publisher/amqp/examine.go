@@ -63,7 +63,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	case managed:
 		e.bindings(ctx, there)
 	case p.config.Management == nil && (len(addresses) > 0 || e.exchange != ""):
-		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell", "set OUTBOX_AMQP_MANAGEMENT_URL, or see with rabbitmqctl list_bindings and list_queues name type durable")
+		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell",
+			"set OUTBOX_AMQP_MANAGEMENT_URL, or see with rabbitmqctl list_bindings and list_queues name type durable")
 	}
 	return e.Findings
 }
@@ -130,7 +131,8 @@ func (e *examination) server() {
 	product, version := text("product"), text("version")
 	var major, minor int
 	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); product != "RabbitMQ" || err != nil {
-		e.Warn(checkVersion, e.conn.address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product, version), "use RabbitMQ 3.10 or newer")
+		e.Warn(checkVersion, e.conn.address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product,
+			version), "use RabbitMQ 3.10 or newer")
 	} else if major < 3 || major == 3 && minor < 10 {
 		e.Warn(checkVersion, e.conn.address, "RabbitMQ "+version+" is older than what the relay is tested with", "use RabbitMQ 3.10 or newer")
 	} else {
@@ -151,7 +153,8 @@ func (e *examination) alarms(ctx context.Context) bool {
 	}
 	switch reason := e.conn.blocked.Load(); {
 	case reason != nil:
-		e.Fail(checkAlarms, e.conn.address, fmt.Sprintf("it has blocked publishing (%s)", *reason), "free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
+		e.Fail(checkAlarms, e.conn.address, fmt.Sprintf("it has blocked publishing (%s)", *reason),
+			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
 		return false
 	case err != nil && ctx.Err() == nil:
 		e.Warn(checkAlarms, e.conn.address, "it does not say whether it takes messages: "+oneLine(err), "look at its log")
@@ -215,7 +218,8 @@ func (e *examination) lookForExchange(ctx context.Context, name string) bool {
 func (e *examination) route(ctx context.Context, to route) bool {
 	subject := e.subject(to)
 	if len(to.topic) > maxShortString {
-		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic), maxShortString), "correct the rows' topic, or OUTBOX_TOPIC")
+		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic), maxShortString),
+			"correct the rows' topic, or OUTBOX_TOPIC")
 		return false
 	}
 	if to.exchange == "" && !e.queue(ctx, to.topic, subject) {
@@ -224,7 +228,8 @@ func (e *examination) route(ctx context.Context, to route) bool {
 	err := e.rehearse(ctx, to.exchange, to.topic)
 	switch answer, ok := errors.AsType[*amqp091.Error](err); {
 	case ok && answer.Code == amqp091.AccessRefused:
-		e.Fail(checkPermission, subject, "this user may not publish to it", "grant the right to write to the exchange, and for the routing key if topic permissions are used")
+		e.Fail(checkPermission, subject, "this user may not publish to it",
+			"grant the right to write to the exchange, and for the routing key if topic permissions are used")
 	case err != nil:
 		e.Warn(checkPermission, subject, "whether this user may publish to it is not known: "+oneLine(err), "look at the broker's log")
 	default:
@@ -253,7 +258,8 @@ func (e *examination) queue(ctx context.Context, name, subject string) bool {
 		e.Well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
 		return true
 	case ok && answer.Code == amqp091.NotFound:
-		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are held", "declare it, durable, best as a quorum queue; or set OUTBOX_AMQP_EXCHANGE to an exchange")
+		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are held",
+			"declare it, durable, best as a quorum queue; or set OUTBOX_AMQP_EXCHANGE to an exchange")
 	case ok && answer.Code == amqp091.ResourceLocked:
 		e.Fail(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")
 	default:

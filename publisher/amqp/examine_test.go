@@ -34,7 +34,8 @@ func TestExamine(t *testing.T) {
 	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
 	for _, part := range []string{
 		"ok reach", "ok authentication", "ok version", ": RabbitMQ ", "ok alarms",
-		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic, `error topic "no-such-queue": there is no queue`,
+		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
+		`error topic "no-such-queue": there is no queue`,
 		`it has 256 bytes`, "warning management",
 	} {
 		if !strings.Contains(text, part) {
@@ -65,14 +66,16 @@ func TestExamineExchange(t *testing.T) {
 		test.config.URL = func() (string, error) { return h.url, nil }
 		p := amqp.New(test.config)
 		defer p.Close()
-		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) || strings.Contains(text, "wrong remedy") {
+		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) ||
+			strings.Contains(text, "wrong remedy") {
 			t.Errorf("the findings lack %q:\n%s", test.part, text)
 		}
 	}
 	p := h.open(t, nil)
 	defer p.Close()
 	says(t, shown(p.Examine(within(t, 20*time.Second), []publisher.Address{
-		{Topic: "a", Exchange: strings.Repeat("x", 256)}, {Topic: "b", Exchange: "missing"}, {Topic: "c", Exchange: h.exchange}, {Topic: "d", Exchange: "amq.direct"},
+		{Topic: "a", Exchange: strings.Repeat("x", 256)}, {Topic: "b", Exchange: "missing"}, {Topic: "c", Exchange: h.exchange},
+		{Topic: "d", Exchange: "amq.direct"},
 	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `, `ok permission "d" on exchange amq.direct: `)
 	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text, "warning management") {
 		t.Errorf("without a management interface: %s", text)

@@ -81,14 +81,17 @@ func (a *attempt) reason(err error) *linkError {
 		return &linkError{short: "login refused", found: fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
 			remedy: "check user and password in the publish URL (the user guest may log in from the broker's own machine only)"}
 	case isServer && server.Server && server.Code == amqp091.NotAllowed:
-		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username, a.uri.Vhost, server.Reason),
+		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username,
+			a.uri.Vhost, server.Reason),
 			remedy: "create the vhost, grant access to it, or change the vhost in the publish URL"}
 	case isServer && server.Server:
-		return &linkError{short: "connection refused", found: fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason), remedy: "see the broker's log"}
+		return &linkError{short: "connection refused", found: fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
+			remedy: "see the broker's log"}
 	case dns:
 		return &linkError{short: "unknown host", found: "its host name cannot be resolved", remedy: "check the host in the publish URL"}
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return &linkError{short: "connection refused", absent: true, found: "nothing listens there", remedy: "check that it runs, and host and port in the publish URL"}
+		return &linkError{short: "connection refused", absent: true, found: "nothing listens there",
+			remedy: "check that it runs, and host and port in the publish URL"}
 	case network.TimedOut(err), network.TimedOut(ended):
 		return &linkError{short: "no answer", absent: true, found: "it does not answer",
 			remedy: "check the network, host and port in the publish URL (AMQP is usually on 5672, with TLS on 5671), and whether it should be amqp:// or amqps://"}
@@ -97,9 +100,11 @@ func (a *attempt) reason(err error) *linkError {
 		return &linkError{short: "TLS refused", found: "it ended the TLS session at once",
 			remedy: "give a client certificate that it trusts and that has not expired, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and check that the port is RabbitMQ's"}
 	case errors.Is(err, amqp091.ErrCredentials):
-		return &linkError{short: "login refused", found: fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username), remedy: "check user and password in the publish URL"}
+		return &linkError{short: "login refused", found: fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
+			remedy: "check user and password in the publish URL"}
 	case errors.Is(err, amqp091.ErrVhost):
-		return &linkError{short: "vhost refused", found: fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost), remedy: "check the vhost in the publish URL"}
+		return &linkError{short: "vhost refused", found: fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost),
+			remedy: "check the vhost in the publish URL"}
 	case network.Ended(err), network.Ended(ended), isServer:
 		return &linkError{short: "handshake ended", absent: true, found: "it ended the connection during the handshake", remedy: a.otherScheme()}
 	default:
@@ -129,23 +134,29 @@ func (a *attempt) tls(err error) *linkError {
 	own, isOwn := errors.AsType[*errTLS](err)
 	switch {
 	case isOwn:
-		return &linkError{short: "TLS settings unusable", found: fmt.Sprintf("the TLS settings cannot be used (%v)", own.err), remedy: "correct the file or the setting"}
+		return &linkError{short: "TLS settings unusable", found: fmt.Sprintf("the TLS settings cannot be used (%v)", own.err),
+			remedy: "correct the file or the setting"}
 	case isInvalid && invalid.Reason == x509.Expired:
-		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is valid from %s to %s only", day(invalid.Cert.NotBefore), day(invalid.Cert.NotAfter)),
+		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is valid from %s to %s only", day(invalid.Cert.NotBefore),
+			day(invalid.Cert.NotAfter)),
 			remedy: "renew it, and compare the clocks"}
 	case isHostname:
 		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is for another name than %s", hostname.Host),
 			remedy: "use the certificate's name in the publish URL, or give it as OUTBOX_TLS_SERVER_NAME"}
 	case authority:
-		return &linkError{short: untrusted, found: "its certificate is signed by an unknown authority", remedy: "give that one's certificate as OUTBOX_TLS_CA_FILE"}
+		return &linkError{short: untrusted, found: "its certificate is signed by an unknown authority",
+			remedy: "give that one's certificate as OUTBOX_TLS_CA_FILE"}
 	case verification:
-		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is not accepted (%v)", err), remedy: "check the certificate, OUTBOX_TLS_CA and OUTBOX_TLS_SERVER_NAME"}
+		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is not accepted (%v)", err),
+			remedy: "check the certificate, OUTBOX_TLS_CA and OUTBOX_TLS_SERVER_NAME"}
 	case isPlain && plain.RecordHeader[0] != 'A':
 		return stranger(plain.RecordHeader[:])
 	case isPlain:
-		return &linkError{short: "no TLS", found: "the port does not speak TLS", remedy: "write amqp://, or the port of the TLS listener, usually 5671"}
+		return &linkError{short: "no TLS", found: "the port does not speak TLS",
+			remedy: "write amqp://, or the port of the TLS listener, usually 5671"}
 	default:
-		return &linkError{short: "no connection", found: fmt.Sprintf("it cannot be reached (%v)", stable(err)), remedy: "check that it runs, and the network"}
+		return &linkError{short: "no connection", found: fmt.Sprintf("it cannot be reached (%v)", stable(err)),
+			remedy: "check that it runs, and the network"}
 	}
 }
 
@@ -163,7 +174,8 @@ func stranger(first []byte) *linkError {
 	case strings.HasPrefix(text, "AMQP"):
 		e.found = "what answers there speaks another version of AMQP than 0-9-1"
 	case first[0] == 0x15: // a TLS alert
-		return &linkError{short: "TLS wanted", found: "the port speaks TLS", remedy: "write amqps:// in the publish URL, or the port without TLS, usually 5672"}
+		return &linkError{short: "TLS wanted", found: "the port speaks TLS",
+			remedy: "write amqps:// in the publish URL, or the port without TLS, usually 5672"}
 	default:
 		e.found = "what answers there does not speak AMQP 0-9-1"
 	}

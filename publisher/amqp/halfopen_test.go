@@ -21,18 +21,20 @@ func TestHalfOpenConnection(t *testing.T) {
 		before   func(ctx context.Context, p *amqp.Publisher) // on the healthy connection
 		ping     bool                                         // is what finds it out
 	}{
-		"publish":                 {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
-		"open a channel":          {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Ping(ctx) }},
-		"look for the exchange":   {other: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
-		"ping":                    {ping: true, before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
-		"ping, with the exchange": {ping: true, exchange: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"publish":               {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"open a channel":        {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Ping(ctx) }},
+		"look for the exchange": {other: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"ping":                  {ping: true, before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"ping, with the exchange": {ping: true, exchange: "x",
+			before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				network := newPipes()
 				f := newFake(t, network, func(m *sent) { m.ack() })
-				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: test.exchange, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: test.exchange,
+					URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
 				t.Cleanup(func() { _ = p.Close() })
 				test.before(t.Context(), p)
 				for _, c := range f.connections() {

@@ -22,23 +22,32 @@ func (o *ownBroker) mistakes(t *testing.T) {
 	}
 	nameless := trusted()
 	nameless.ServerName = "rabbit.test"
-	expired := newFake(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{o.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true}).Pair}}), nil)
+	expired := newFake(t,
+		tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{o.authority.Issue(t,
+			publishertest.Leaf{Name: "localhost", Expired: true}).Pair}}), nil)
 	_, port, _ := strings.Cut(expired.listener.Addr().String(), ":")
 	plain := strings.TrimSuffix(strings.TrimPrefix(o.harness.url, "amqp://guest:guest@"), "/")
 	for name, m := range map[string]mistake{
-		"system's authorities":          {url: "amqps://" + user + o.secure, says: "signed by an unknown authority: give that one's certificate as OUTBOX_TLS_CA_FILE"},
-		"wrong authority":               {url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool}, says: "OUTBOX_TLS_CA_FILE"},
-		"wrong name":                    {url: "amqps://" + user + o.secure, tls: nameless, says: "OUTBOX_TLS_SERVER_NAME"},
-		"expired certificate":           {url: "amqps://" + user + "localhost:" + port, tls: trusted(), says: "renew it"},
-		"wrong password over TLS":       {url: "amqps://" + user + o.secure, tls: trusted(), says: "check user and password"},
-		"no TLS to the port with":       {url: "amqp://" + user + o.secure, says: "amqps://"},
-		"TLS to the port without":       {url: "amqps://" + user + plain, tls: trusted(), says: "does not speak TLS"},
-		"EXTERNAL without certificate":  {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
-		"EXTERNAL, no such user":        {url: "amqps://" + o.secure, tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user"},
-		"client of unknown authority":   {url: "amqps://" + o.secure, tls: trusted(other.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
-		"expired client certificate":    {url: "amqps://" + o.secure, tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest", Expired: true}).Pair), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
-		"mechanism AMQPLAIN not there":  {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "AMQPLAIN", says: "OUTBOX_AMQP_SASL_MECHANISM"},
-		"vhost of the certificate user": {url: "amqps://" + o.secure + "/none", tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`},
+		"system's authorities": {url: "amqps://" + user + o.secure,
+			says: "signed by an unknown authority: give that one's certificate as OUTBOX_TLS_CA_FILE"},
+		"wrong authority":              {url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool}, says: "OUTBOX_TLS_CA_FILE"},
+		"wrong name":                   {url: "amqps://" + user + o.secure, tls: nameless, says: "OUTBOX_TLS_SERVER_NAME"},
+		"expired certificate":          {url: "amqps://" + user + "localhost:" + port, tls: trusted(), says: "renew it"},
+		"wrong password over TLS":      {url: "amqps://" + user + o.secure, tls: trusted(), says: "check user and password"},
+		"no TLS to the port with":      {url: "amqp://" + user + o.secure, says: "amqps://"},
+		"TLS to the port without":      {url: "amqps://" + user + plain, tls: trusted(), says: "does not speak TLS"},
+		"EXTERNAL without certificate": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
+		"EXTERNAL, no such user": {url: "amqps://" + o.secure,
+			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user"},
+		"client of unknown authority": {url: "amqps://" + o.secure, tls: trusted(other.Issue(t, publishertest.Leaf{Name: "guest"}).Pair),
+			mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
+		"expired client certificate": {url: "amqps://" + o.secure,
+			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest", Expired: true}).Pair), mechanism: "EXTERNAL",
+			says: "OUTBOX_TLS_CERT"},
+		"mechanism AMQPLAIN not there": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "AMQPLAIN",
+			says: "OUTBOX_AMQP_SASL_MECHANISM"},
+		"vhost of the certificate user": {url: "amqps://" + o.secure + "/none",
+			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -71,22 +71,32 @@ func TestExamineQueues(t *testing.T) {
 		arguments           amqp091.Table
 		says                []string // NAME is the queue's
 	}{
-		"quorum":      {durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"}, says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"}},
-		"stream":      {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000}, says: []string{"warning replication queue NAME: it is a stream queue with one member"}},
-		"classic":     {durable: true, says: []string{"ok durability queue NAME", "warning replication queue NAME: it is a classic queue, on one node"}},
-		"transient":   {says: []string{"warning durability queue NAME: it is not durable", "error durability NAME: none of its queues outlives a restart"}},
-		"auto-delete": {durable: true, autoDelete: true, says: []string{"warning durability queue NAME: it is deleted with what it holds when its last consumer"}},
-		"expires":     {durable: true, arguments: amqp091.Table{"x-expires": 3600000}, says: []string{"warning durability queue NAME: it is deleted with what it holds when nobody has used it for 1h0m0s"}},
+		"quorum": {durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"},
+			says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"}},
+		"stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000},
+			says: []string{"warning replication queue NAME: it is a stream queue with one member"}},
+		"classic": {durable: true, says: []string{"ok durability queue NAME",
+			"warning replication queue NAME: it is a classic queue, on one node"}},
+		"transient": {says: []string{"warning durability queue NAME: it is not durable",
+			"error durability NAME: none of its queues outlives a restart"}},
+		"auto-delete": {durable: true, autoDelete: true,
+			says: []string{"warning durability queue NAME: it is deleted with what it holds when its last consumer"}},
+		"expires": {durable: true, arguments: amqp091.Table{"x-expires": 3600000},
+			says: []string{"warning durability queue NAME: it is deleted with what it holds when nobody has used it for 1h0m0s"}},
 		"drops": {durable: true, arguments: amqp091.Table{"x-max-length": 10},
 			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each new message drops the oldest"}},
-		"drops bytes": {durable: true, arguments: amqp091.Table{"x-max-length-bytes": 5000000}, says: []string{"warning limits queue NAME: it is full with 5000000 bytes"}},
+		"drops bytes": {durable: true, arguments: amqp091.Table{"x-max-length-bytes": 5000000},
+			says: []string{"warning limits queue NAME: it is full with 5000000 bytes"}},
 		"rejects": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"},
 			says: []string{"ok limits queue NAME: it is full with 10 messages, and takes no more then: rows wait"}},
 		"rejects and dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish-dlx"},
 			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each try"}},
-		"dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-message-ttl": 1000, "x-dead-letter-exchange": "amq.fanout"},
-			says: []string{"ok limits queue NAME: it is full with 10 messages, and then the oldest goes", "ok limits queue NAME: messages that nobody has consumed for 1s go"}},
-		"forgets": {durable: true, arguments: amqp091.Table{"x-message-ttl": 60000}, says: []string{"warning limits queue NAME: messages that nobody has consumed for 1m0s are thrown away"}},
+		"dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-message-ttl": 1000,
+			"x-dead-letter-exchange": "amq.fanout"},
+			says: []string{"ok limits queue NAME: it is full with 10 messages, and then the oldest goes",
+				"ok limits queue NAME: messages that nobody has consumed for 1s go"}},
+		"forgets": {durable: true, arguments: amqp091.Table{"x-message-ttl": 60000},
+			says: []string{"warning limits queue NAME: messages that nobody has consumed for 1m0s are thrown away"}},
 	} {
 		queue := fmt.Sprint("amqp test/", name, "?", rand.Text()) // characters that a URL must escape
 		if _, err := ch.QueueDeclare(queue, c.durable, c.autoDelete, false, false, c.arguments); err != nil {
@@ -124,7 +134,8 @@ func TestExamineBindings(t *testing.T) {
 	one, two := h.Unknown(t), h.Unknown(t)
 	h.create(t, one, nil) // bound by its name, too
 	h.create(t, two, nil)
-	fanout, direct, headers := declareExchange(t, h.conn, "fanout"), declareExchange(t, h.conn, "direct"), declareExchange(t, h.conn, "headers")
+	fanout, direct, headers := declareExchange(t, h.conn, "fanout"), declareExchange(t, h.conn, "direct"),
+		declareExchange(t, h.conn, "headers")
 	bind(h.exchange, "order.*", one)
 	bind(h.exchange, "#.placed", two)
 	chain(h.exchange, "chain.#", direct)
@@ -139,19 +150,24 @@ func TestExamineBindings(t *testing.T) {
 	bind(h.exchange, "debug.#", transient.Name)
 	bind(h.exchange, "order.seen", transient.Name)
 
-	text := examined(t, h.managed(t), publishertest.Addresses("order.placed", "order.late", "chain.on", "chain.off", "nowhere", "by.header", "debug.x", "order.seen")...)
+	text := examined(t, h.managed(t), publishertest.Addresses("order.placed", "order.late", "chain.on", "chain.off", "nowhere", "by.header",
+		"debug.x", "order.seen")...)
 	sorted := []string{one, two}
 	slices.Sort(sorted)
 	says(t, text, "ok durability "+h.exchange+": this exchange is durable, of type topic",
-		`ok topic "order.placed": goes to queue `+strings.Join(sorted, ", "), `ok topic "order.late": goes to queue `+one+"\n", `ok topic "chain.on": goes to queue `+two+"\n",
+		`ok topic "order.placed": goes to queue `+strings.Join(sorted, ", "), `ok topic "order.late": goes to queue `+one+"\n",
+		`ok topic "chain.on": goes to queue `+two+"\n",
 		`error topic "chain.off": no queue of exchange `+h.exchange+" takes this routing key", `error topic "nowhere": no queue`,
 		`warning topic "by.header": exchange `+headers+`: it is of type "headers", which does not go by the routing key alone`,
-		`ok durability queue "`+one+`": it is durable`, fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name), `error durability "debug.x": none of its queues outlives`)
+		`ok durability queue "`+one+`": it is durable`, fmt.Sprintf("warning durability queue %q: it is exclusive", transient.Name),
+		`error durability "debug.x": none of its queues outlives`)
 	if strings.Contains(text, `error durability "order.seen"`) {
 		t.Errorf("order.seen has a durable queue, too:\n%s", text)
 	}
-	says(t, examined(t, h.managed(t), publisher.Address{Topic: "order.placed", Exchange: h.exchange}, publisher.Address{Topic: "chain.off", Exchange: direct}, publisher.Address{Topic: "x", Exchange: headers}),
-		`ok topic "order.placed": goes to queue `, `error topic "chain.off" on exchange `+direct+": no queue", `warning topic : exchange `+headers+`: it is of type "headers"`)
+	says(t, examined(t, h.managed(t), publisher.Address{Topic: "order.placed", Exchange: h.exchange},
+		publisher.Address{Topic: "chain.off", Exchange: direct}, publisher.Address{Topic: "x", Exchange: headers}),
+		`ok topic "order.placed": goes to queue `, `error topic "chain.off" on exchange `+direct+": no queue",
+		`warning topic : exchange `+headers+`: it is of type "headers"`)
 	config := h.managed(t)
 	config.Exchange = headers
 	says(t, examined(t, config, publishertest.Addresses("x")...), `warning topic : exchange `+headers+`: it is of type "headers"`)
@@ -203,7 +219,8 @@ func TestExamineAlternate(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = ch.ExchangeDelete(h.exchange, false, false) })
-	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...), `ok topic "x": goes to queue `+queue, "warning durability "+h.exchange+": this exchange is not durable")
+	says(t, examined(t, h.managed(t), publishertest.Addresses("x")...), `ok topic "x": goes to queue `+queue,
+		"warning durability "+h.exchange+": this exchange is not durable")
 }
 
 // Mistakes in the setting are one warning each; the rest is examined all the same.
@@ -221,17 +238,19 @@ func TestExamineManagementMistakes(t *testing.T) {
 		return server.URL
 	}
 	for name, c := range map[string]struct{ url, says string }{
-		"wrong password":  {"http://guest:" + password + "@" + real, `it lets user "guest" see nothing (Login failed)`},
-		"unknown user":    {"http://nobody:" + password + "@" + real, `it lets user "nobody" see nothing`},
-		"nobody":          {"http://" + closed.Addr().String(), "connection refused"},
-		"silence":         {"http://" + silent.Addr().String(), "not looked at: "},
-		"port of AMQP":    {"http://" + hostOf(t, "TEST_AMQP_URL"), "not looked at: "},
-		"no TLS there":    {"https://" + real, "not looked at: "},
-		"another path":    {"http://" + real + "/prefix", "not looked at: "},
-		"another website": {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }), "its answer is not that of RabbitMQ's management interface"},
-		"other JSON":      {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }), "its answer is not that of RabbitMQ's management interface"},
-		"redirect":        {serve(http.RedirectHandler("http://"+real+"/api/whoami", http.StatusFound).ServeHTTP), "302"},
-		"unknown scheme":  {"amqp://" + real, "OUTBOX_AMQP_MANAGEMENT_URL is not of the form"},
+		"wrong password": {"http://guest:" + password + "@" + real, `it lets user "guest" see nothing (Login failed)`},
+		"unknown user":   {"http://nobody:" + password + "@" + real, `it lets user "nobody" see nothing`},
+		"nobody":         {"http://" + closed.Addr().String(), "connection refused"},
+		"silence":        {"http://" + silent.Addr().String(), "not looked at: "},
+		"port of AMQP":   {"http://" + hostOf(t, "TEST_AMQP_URL"), "not looked at: "},
+		"no TLS there":   {"https://" + real, "not looked at: "},
+		"another path":   {"http://" + real + "/prefix", "not looked at: "},
+		"another website": {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }),
+			"its answer is not that of RabbitMQ's management interface"},
+		"other JSON": {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }),
+			"its answer is not that of RabbitMQ's management interface"},
+		"redirect":       {serve(http.RedirectHandler("http://"+real+"/api/whoami", http.StatusFound).ServeHTTP), "302"},
+		"unknown scheme": {"amqp://" + real, "OUTBOX_AMQP_MANAGEMENT_URL is not of the form"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -244,7 +263,8 @@ func TestExamineManagementMistakes(t *testing.T) {
 			}
 		})
 	}
-	says(t, examined(t, h.config(), publishertest.Addresses(topic)...), "warning management : whether queues are bound, durable and replicated was not looked at")
+	says(t, examined(t, h.config(), publishertest.Addresses(topic)...),
+		"warning management : whether queues are bound, durable and replicated was not looked at")
 }
 
 // managedExamined is what needs users of the test's own, and TLS.
@@ -279,7 +299,8 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 	config.TLS = func() (*tls.Config, error) {
 		return &tls.Config{RootCAs: o.authority.Pool, MinVersion: tls.VersionTLS12}, nil
 	}
-	says(t, examined(t, config, publishertest.Addresses(topic)...), `ok management `+o.secureManagement+`: user "guest" may look`, `ok durability queue "`+topic)
+	says(t, examined(t, config, publishertest.Addresses(topic)...), `ok management `+o.secureManagement+`: user "guest" may look`,
+		`ok durability queue "`+topic)
 }
 
 // Under an alarm, the management interface still tells which node has it.
@@ -290,6 +311,7 @@ func (o *ownBroker) alarmExamined(t *testing.T) {
 	defer o.ctl(t, "set_vm_memory_high_watermark", "0.4")
 	await(t, func() bool {
 		text := examined(t, config)
-		return strings.Contains(text, "error alarms outbox@localhost: it has an alarm of memory") && strings.Contains(text, "it has blocked publishing")
+		return strings.Contains(text, "error alarms outbox@localhost: it has an alarm of memory") &&
+			strings.Contains(text, "it has blocked publishing")
 	})
 }

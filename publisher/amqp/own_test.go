@@ -40,7 +40,8 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	port, managementPort := freePort(t), freePort(t)
 	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
 	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
-	ca, cert, key := write(t, dir, "ca.pem", o.authority.PEM), write(t, dir, "server.pem", server.Cert), write(t, dir, "server.key", server.Key)
+	ca, cert, key := write(t, dir, "ca.pem", o.authority.PEM), write(t, dir, "server.pem", server.Cert),
+		write(t, dir, "server.key", server.Key)
 	tokens, public := newTokenKey(t)
 	o.tokens = tokens
 	conf := []string{
@@ -66,7 +67,8 @@ func newOwnBroker(t *testing.T) *ownBroker {
 		fmt.Sprint("max_message_size = ", ownLimit),
 	}
 	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: freeOffset(t), Settings: []string{"SERVICES_MODE=native",
-		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl,rabbitmq_auth_backend_oauth2", "SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n")}}
+		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl,rabbitmq_auth_backend_oauth2",
+		"SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n")}}
 	t.Cleanup(func() {
 		if _, err := o.set.Run(context.Background(), "wipe", "rabbitmq"); err != nil {
 			t.Error(err)

@@ -76,7 +76,8 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	size += headerFrameFixed + 1 + len(p.Expiration)
 	// Bodies are split over frames, headers are not.
 	if w.frameMax > 0 && size > w.frameMax {
-		return p, publisher.PermanentError("headers too large", "headers and key take %d bytes, the connection's frame_max is %d", size, w.frameMax)
+		return p, publisher.PermanentError("headers too large", "headers and key take %d bytes, the connection's frame_max is %d", size,
+			w.frameMax)
 	}
 	return p, nil
 }
@@ -142,7 +143,8 @@ func property(p *amqp091.Publishing, h *publisher.Header) error {
 		if strings.EqualFold(h.Name, "expiration") {
 			// RabbitMQ closes the channel over anything else.
 			if _, err := strconv.ParseUint(h.Value, 10, 32); err != nil {
-				return publisher.PermanentError("illegal expiration", "the row's header expiration is %.40q, RabbitMQ takes milliseconds from 0 to 4294967295", h.Value)
+				return publisher.PermanentError("illegal expiration",
+					"the row's header expiration is %.40q, RabbitMQ takes milliseconds from 0 to 4294967295", h.Value)
 			}
 			p.Expiration = h.Value
 		}

@@ -71,7 +71,8 @@ func (e *examination) durability(q *queueInfo, subject string) {
 		e.Well(checkDurability, subject, "it is durable")
 	}
 	if expires, ok := q.option("expires"); ok {
-		warn("it is deleted with what it holds when nobody has used it for "+milliseconds(expires), "take away expires from its arguments or policy")
+		warn("it is deleted with what it holds when nobody has used it for "+milliseconds(expires),
+			"take away expires from its arguments or policy")
 	}
 }
 
@@ -95,7 +96,8 @@ func (e *examination) replication(q *queueInfo, subject string) {
 		e.Well(checkReplication, subject, "it is a "+q.Type+" queue")
 		return
 	case 2*online <= members:
-		e.Fail(checkReplication, subject, fmt.Sprintf("of its %d members %d are there: it takes no message, and its rows are held", members, online), "bring back the nodes that hold it")
+		e.Fail(checkReplication, subject, fmt.Sprintf("of its %d members %d are there: it takes no message, and its rows are held", members,
+			online), "bring back the nodes that hold it")
 		return
 	case online < members:
 		warn(fmt.Sprintf("of its %d members %d are there", members, online), "bring back the nodes that hold it")
@@ -129,7 +131,8 @@ func (e *examination) limits(q *queueInfo, subject string) {
 	case overflow == "reject-publish":
 		e.Well(checkLimits, subject, full+", and takes no more then: rows wait")
 	case overflow == "reject-publish-dlx":
-		warn(full+", and then each try of a row puts the message into the dead-letter exchange, and refuses it", "set overflow to reject-publish, which only holds rows")
+		warn(full+", and then each try of a row puts the message into the dead-letter exchange, and refuses it",
+			"set overflow to reject-publish, which only holds rows")
 	case deadLetters:
 		e.Well(checkLimits, subject, full+", and then the oldest goes to the dead-letter exchange")
 	default:
@@ -140,7 +143,8 @@ func (e *examination) limits(q *queueInfo, subject string) {
 		if deadLetters {
 			e.Well(checkLimits, subject, "messages that nobody has consumed for "+milliseconds(ttl)+" go to the dead-letter exchange")
 		} else {
-			warn("messages that nobody has consumed for "+milliseconds(ttl)+" are thrown away (message-ttl)", "take away message-ttl from its arguments or policy, or add a dead-letter-exchange")
+			warn("messages that nobody has consumed for "+milliseconds(ttl)+" are thrown away (message-ttl)",
+				"take away message-ttl from its arguments or policy, or add a dead-letter-exchange")
 		}
 	}
 }

@@ -198,7 +198,8 @@ func TestSameTroubleIsLoggedOnce(t *testing.T) {
 				network, trouble, lost := newPipes(), numberedPort(), !connected
 				newFake(t, network, func(m *sent) { m.closeChannel(403, "ACCESS_REFUSED - no") })
 				var logged bytes.Buffer
-				p := amqp.New(amqp.Config{Dial: network.Dial, Logger: slog.New(slog.NewTextHandler(&logged, &slog.HandlerOptions{Level: slog.LevelDebug})), URL: func() (string, error) {
+				p := amqp.New(amqp.Config{Dial: network.Dial, Logger: slog.New(slog.NewTextHandler(&logged,
+					&slog.HandlerOptions{Level: slog.LevelDebug})), URL: func() (string, error) {
 					if lost {
 						return "", trouble()
 					}

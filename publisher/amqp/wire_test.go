@@ -56,7 +56,8 @@ func TestPlainProfile(t *testing.T) {
 		},
 		{
 			name: "the row's content type wins and is not repeated",
-			give: publisher.Message{ID: "id-3", Key: []byte{}, Type: "application/json", Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}},
+			give: publisher.Message{ID: "id-3", Key: []byte{}, Type: "application/json",
+				Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}},
 			want: amqp091.Delivery{MessageId: "id-3", ContentType: "text/csv", Headers: amqp091.Table{"message-key": ""}},
 		},
 		{
@@ -76,7 +77,8 @@ func TestPlainProfile(t *testing.T) {
 		want(t, test.name, p.Publish(within(t, 10*time.Second), []publisher.Message{test.give})[0], publisher.Accepted)
 		d := h.get(t, test.give.Topic)
 		show := func(d amqp091.Delivery) string {
-			return fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Type, d.AppId, d.Priority, d.Expiration, d.Headers)
+			return fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Type, d.AppId, d.Priority,
+				d.Expiration, d.Headers)
 		}
 		got, expected := show(d), show(test.want)
 		if got != expected || d.DeliveryMode != amqp091.Persistent {
@@ -92,7 +94,8 @@ func TestTypedHeaders(t *testing.T) {
 	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, TypedHeaders: true})
 	defer p.Close()
 	m := publisher.Message{ID: "id", Topic: h.Topic(t), Headers: []publisher.Header{
-		{Name: "text", Value: "7"}, {Name: "long", Value: "-9223372036854775808", JSON: true}, {Name: "longer", Value: "9223372036854775808", JSON: true},
+		{Name: "text", Value: "7"}, {Name: "long", Value: "-9223372036854775808", JSON: true},
+		{Name: "longer", Value: "9223372036854775808", JSON: true},
 		{Name: "double", Value: "1.50e2", JSON: true}, {Name: "beyond", Value: "1e400", JSON: true}, {Name: "true", Value: "true", JSON: true},
 		{Name: "false", Value: "false", JSON: true}, {Name: "null", Value: "null", JSON: true},
 		{Name: "object", Value: `{"a": {"b": [1, "x", null, {}]}}`, JSON: true}, {Name: "array", Value: `[]`, JSON: true}}}
@@ -103,8 +106,10 @@ func TestTypedHeaders(t *testing.T) {
 	if got := h.get(t, m.Topic).Headers; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", expected) {
 		t.Errorf("got  %#v\nwant %#v", got, expected)
 	}
-	long := publisher.Message{ID: "id", Topic: m.Topic, Headers: []publisher.Header{{Name: "a", Value: `[{"` + strings.Repeat("x", 256) + `": 1}]`, JSON: true}}}
-	want(t, "a message with a long name within a header", p.Publish(within(t, 10*time.Second), []publisher.Message{long})[0], publisher.Permanent)
+	long := publisher.Message{ID: "id", Topic: m.Topic,
+		Headers: []publisher.Header{{Name: "a", Value: `[{"` + strings.Repeat("x", 256) + `": 1}]`, JSON: true}}}
+	want(t, "a message with a long name within a header", p.Publish(within(t, 10*time.Second), []publisher.Message{long})[0],
+		publisher.Permanent)
 }
 
 // What AMQP cannot carry is refused before it ends the connection, together with good neighbours.
@@ -127,8 +132,9 @@ func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 		"no priority":    {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "high"}}},
 		"expiration":     {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "4294967296"}}},
 		"no expiration":  {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "-1"}}},
-		"large headers":  {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: strings.Repeat("x", 130_000)}, {Name: "b", Value: long + long + long + long + long}}},
-		"large key":      {Topic: topic, Key: make([]byte, 140_000)},
+		"large headers": {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: strings.Repeat("x", 130_000)},
+			{Name: "b", Value: long + long + long + long + long}}},
+		"large key": {Topic: topic, Key: make([]byte, 140_000)},
 	}
 	for name, bad := range unfit {
 		p := h.open(t, nil)

@@ -53,7 +53,8 @@ func newProducer(id int64) producer {
 // produce request holds it, except that it still has to be sealed. It takes the messages that queue
 // names, in order, until the batch would exceed limit bytes, but at least one, and returns how many it
 // took. Their times are those of the clock.
-func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32, times clock) ([]byte, int) {
+func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32,
+	times clock) ([]byte, int) {
 	if from.id == noProducer {
 		sequence = -1
 	}

@@ -89,7 +89,8 @@ func TestAppendBatchStopsAtItsLimit(t *testing.T) {
 			t.Errorf("%d messages take %d bytes, more than %d", n, len(b), limit)
 		}
 		if n < len(messages) {
-			if more, _ := appendBatch(nil, messages[:n+1], queue[:n+1], 1<<20, producer{id: noProducer}, 0, clockAt(time.Now())); len(more) <= limit {
+			if more, _ := appendBatch(nil, messages[:n+1], queue[:n+1], 1<<20, producer{id: noProducer}, 0,
+				clockAt(time.Now())); len(more) <= limit {
 				t.Errorf("limit %d: only %d messages were taken, one more would fit", limit, n)
 			}
 		}

@@ -135,7 +135,8 @@ func (b *broker) throttle(c *conn, pause time.Duration) {
 	case pause > maxThrottle:
 		b.overQuota = now
 		if !told {
-			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address, "pause", pause.Round(time.Millisecond))
+			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address, "pause",
+				pause.Round(time.Millisecond))
 		}
 	case told && now.Sub(b.overQuota) > quotaQuiet:
 		b.overQuota = time.Time{}

@@ -254,7 +254,8 @@ func TestTopicMadeAgain(t *testing.T) {
 		return publisher.ClassOf(answersOf(t, p, messages[40:41])[0]) == publisher.Topology
 	})
 	eventually(t, func() bool {
-		response, err := h.client.CreateTopics(t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: name, NumPartitions: 2, ReplicationFactor: 1}}})
+		response, err := h.client.CreateTopics(t.Context(),
+			&kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{{Topic: name, NumPartitions: 2, ReplicationFactor: 1}}})
 		return err == nil && response.Errors[name] == nil
 	})
 	persist(t, p, messages[20:])

@@ -151,7 +151,8 @@ func classify(code kafkago.Error) verdict {
 		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
 	case
 		// The client as a whole: its rights, its quota, or a proxy that speaks another protocol.
-		kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed, kafkago.IllegalSASLState, kafkago.SecurityDisabled:
+		kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed,
+		kafkago.IllegalSASLState, kafkago.SecurityDisabled:
 		return hold(refuse, publisher.ScopeDestination, "not authorized")
 	case
 		// A quota that is used up. (Most quotas are not refusals but pauses, see broker.throttle.)

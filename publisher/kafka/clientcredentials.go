@@ -98,7 +98,8 @@ func (c *ClientCredentials) request(ctx context.Context) (token string, life tim
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // without the URL, which may hold parameters
 		}
-		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check OUTBOX_KAFKA_OAUTH_TOKEN_URL and the network: %w", request.URL.Host, err)
+		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check OUTBOX_KAFKA_OAUTH_TOKEN_URL and the network: %w",
+			request.URL.Host, err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	var answer struct {

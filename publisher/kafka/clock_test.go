@@ -53,7 +53,8 @@ func TestOldRowsGetTheTimeOfNow(t *testing.T) {
 		expect(t, "log", f.log("t", 0), ids...)
 		for i, at := range f.topics["t"][0].times {
 			was := messages[i].Inserted
-			if own := at.Equal(was.Truncate(time.Millisecond)); begun.Sub(was) < 20*time.Minute && !own || !own && at.Before(begun.Truncate(time.Millisecond)) {
+			if own := at.Equal(was.Truncate(time.Millisecond)); begun.Sub(was) < 20*time.Minute && !own ||
+				!own && at.Before(begun.Truncate(time.Millisecond)) {
 				t.Errorf("row %d of %d, inserted %v ago, has the time of %v ago", i, n, begun.Sub(was), begun.Sub(at))
 			}
 		}

@@ -39,7 +39,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 			names = append(names, address.Topic)
 			e.oldest[address.Topic] = address.Oldest
 		} else {
-			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
+			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
+				"correct the rows' topic, or OUTBOX_TOPIC")
 		}
 	}
 	answer, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}, true)
@@ -104,11 +105,13 @@ func (e *examination) reached(ctx context.Context) {
 	}
 	switch c := p.config; {
 	case c.SASL == nil && c.TLS == nil:
-		e.Warn(checkAuthentication, "", "neither TLS nor a login is configured: anybody on the way can read and change the messages", "write kafka+tls://, where the cluster has a listener for it")
+		e.Warn(checkAuthentication, "", "neither TLS nor a login is configured: anybody on the way can read and change the messages",
+			"write kafka+tls://, where the cluster has a listener for it")
 	case c.SASL == nil:
 		e.Well(checkAuthentication, "", "TLS, without a SASL login")
 	case c.TLS == nil:
-		e.Warn(checkAuthentication, "", "the login succeeds, but without TLS its credentials or the messages can be read on the way", "write kafka+tls://, where the cluster has a listener for it")
+		e.Warn(checkAuthentication, "", "the login succeeds, but without TLS its credentials or the messages can be read on the way",
+			"write kafka+tls://, where the cluster has a listener for it")
 	default:
 		e.Well(checkAuthentication, "", "the login succeeds, over TLS")
 	}
@@ -121,7 +124,8 @@ func (e *examination) idempotence(ctx context.Context) {
 	case err != nil:
 		e.Warn(checkIdempotence, "", "asking for a producer id failed: "+err.Error(), "look at the brokers' logs")
 	case id == noProducer:
-		e.Warn(checkIdempotence, "", "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice", "grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics")
+		e.Warn(checkIdempotence, "", "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice",
+			"grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics")
 	default:
 		e.Well(checkIdempotence, "", "a batch that is sent again is appended once")
 	}
@@ -139,7 +143,8 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 	switch code := kafkago.Error(t.ErrorCode); code {
 	case 0:
 	case kafkago.UnknownTopicOrPartition:
-		e.Fail(checkTopic, t.Name, "does not exist, or this client may not see it, so its rows are held", "create it, or grant DESCRIBE and WRITE on it")
+		e.Fail(checkTopic, t.Name, "does not exist, or this client may not see it, so its rows are held",
+			"create it, or grant DESCRIBE and WRITE on it")
 		return false
 	case kafkago.TopicAuthorizationFailed:
 		e.Fail(checkPermission, t.Name, "this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it")
@@ -158,7 +163,8 @@ func (e *examination) topic(t *metadata.ResponseTopic) bool {
 		}
 	}
 	if leaderless > 0 {
-		e.Fail(checkTopic, t.Name, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless, len(t.Partitions)), "bring back the brokers that hold them")
+		e.Fail(checkTopic, t.Name, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless, len(t.Partitions)),
+			"bring back the brokers that hold them")
 	} else {
 		e.Well(checkTopic, t.Name, fmt.Sprintf("exists, with %d partitions", len(t.Partitions)))
 	}

@@ -42,7 +42,8 @@ func TestExamineBroker(t *testing.T) {
 	p := h.open(t, publishertest.NewNetwork())
 	good := h.topic(t, 3)
 	odd := h.topic(t, 1, kafkago.ConfigEntry{ConfigName: "unclean.leader.election.enable", ConfigValue: "true"},
-		kafkago.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: "5000"}, kafkago.ConfigEntry{ConfigName: "cleanup.policy", ConfigValue: "compact"},
+		kafkago.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: "5000"},
+		kafkago.ConfigEntry{ConfigName: "cleanup.policy", ConfigValue: "compact"},
 		kafkago.ConfigEntry{ConfigName: "min.insync.replicas", ConfigValue: "2"})
 	unknown := h.unknown()
 	list := p.Examine(t.Context(), publishertest.Addresses(good, odd, unknown, "a b"))
@@ -54,7 +55,8 @@ func TestExamineBroker(t *testing.T) {
 		}
 	}
 	want := []string{"ok reach " + address, "warning authentication ", "ok idempotence ", `error topic "a b"`, "error topic " + unknown,
-		"ok topic " + good, "warning replication " + good, "ok unclean_election " + good, "ok message_size " + good, "ok message_time " + good, "ok message_time " + odd,
+		"ok topic " + good, "warning replication " + good, "ok unclean_election " + good, "ok message_size " + good, "ok message_time " + good,
+		"ok message_time " + odd,
 		"ok topic " + odd, "warning topic " + odd, "error replication " + odd, "error unclean_election " + odd, "warning message_size " + odd}
 	slices.Sort(want)
 	expect(t, "findings", findings(list), want...)
@@ -97,15 +99,22 @@ func TestExamineTimes(t *testing.T) {
 		want     string
 		says     string
 	}{
-		"any age":            {map[string]string{timestampBefore: never, timestampDifference: never, retention: "-1"}, 24 * time.Hour, "ok", "any age"},
-		"within all limits":  {map[string]string{timestampBefore: "3600000", retention: "600000"}, time.Minute, "ok", "up to an age of 10m0s"},
-		"nothing waits":      {map[string]string{timestampBefore: "3600000", retention: "600000"}, 0, "ok", "up to an age of 10m0s"},
-		"compacted":          {map[string]string{timestampBefore: "3600000", retention: "600000", "cleanup.policy": "compact"}, 30 * time.Minute, "ok", "up to an age of 1h0m0s"},
-		"refused":            {map[string]string{timestampBefore: "3600000", retention: "600000"}, 2 * time.Hour, "warning", "1h0m0s, and the oldest row that waits is 2h0m"},
-		"refused, before":    {map[string]string{timestampBefore: never, timestampDifference: "3600000"}, 2 * time.Hour, "warning", "get the time of now"},
-		"gone":               {map[string]string{timestampBefore: never, retention: "600000"}, 2 * time.Hour, "warning", "acknowledged and soon gone"},
-		"gone and compacted": {map[string]string{retention: "600000", "cleanup.policy": "compact,delete"}, 2 * time.Hour, "warning", "acknowledged and soon gone"},
-		"time of the append": {map[string]string{timestampType: "LogAppendTime", timestampBefore: "1", retention: "1"}, 2 * time.Hour, "ok", "time of their append"},
+		"any age": {map[string]string{timestampBefore: never, timestampDifference: never, retention: "-1"}, 24 * time.Hour, "ok",
+			"any age"},
+		"within all limits": {map[string]string{timestampBefore: "3600000", retention: "600000"}, time.Minute, "ok", "up to an age of 10m0s"},
+		"nothing waits":     {map[string]string{timestampBefore: "3600000", retention: "600000"}, 0, "ok", "up to an age of 10m0s"},
+		"compacted": {map[string]string{timestampBefore: "3600000", retention: "600000", "cleanup.policy": "compact"}, 30 * time.Minute,
+			"ok", "up to an age of 1h0m0s"},
+		"refused": {map[string]string{timestampBefore: "3600000", retention: "600000"}, 2 * time.Hour, "warning",
+			"1h0m0s, and the oldest row that waits is 2h0m"},
+		"refused, before": {map[string]string{timestampBefore: never, timestampDifference: "3600000"}, 2 * time.Hour, "warning",
+			"get the time of now"},
+		"gone": {map[string]string{timestampBefore: never, retention: "600000"}, 2 * time.Hour, "warning",
+			"acknowledged and soon gone"},
+		"gone and compacted": {map[string]string{retention: "600000", "cleanup.policy": "compact,delete"}, 2 * time.Hour, "warning",
+			"acknowledged and soon gone"},
+		"time of the append": {map[string]string{timestampType: "LogAppendTime", timestampBefore: "1", retention: "1"}, 2 * time.Hour, "ok",
+			"time of their append"},
 	} {
 		f := newFakeCluster(t, 1)
 		f.topic("t", 0)
@@ -134,7 +143,8 @@ func TestExamineTopic(t *testing.T) {
 	f.identities = func() kafkago.Error { return kafkago.ClusterAuthorizationFailed }
 	list := f.open().Examine(t.Context(), publishertest.Addresses("t"))
 	wellFormed(t, list)
-	expect(t, "findings", findings(list, checkTopic, checkPermission, checkIdempotence), "error permission t", "error topic t", "warning idempotence ")
+	expect(t, "findings", findings(list, checkTopic, checkPermission, checkIdempotence), "error permission t", "error topic t",
+		"warning idempotence ")
 	e := &examination{}
 	if e.topic(&metadata.ResponseTopic{Name: "hidden", ErrorCode: int16(kafkago.TopicAuthorizationFailed)}) {
 		t.Error("a topic that may not be seen is looked at")

@@ -25,7 +25,8 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 	}
 	request := &describeconfigs.Request{}
 	for _, t := range topics {
-		request.Resources = append(request.Resources, describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: t.Name, ConfigNames: topicSettings})
+		request.Resources = append(request.Resources, describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: t.Name,
+			ConfigNames: topicSettings})
 	}
 	answer, err := e.publisher.cluster.ask(ctx, request, true)
 	if err != nil {
@@ -45,7 +46,8 @@ func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseT
 				reason = kafkago.Error(r.ErrorCode).Error()
 			}
 			e.replicas(t, 0)
-			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+reason, "grant DESCRIBE_CONFIGS on it")
+			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+reason,
+				"grant DESCRIBE_CONFIGS on it")
 			continue
 		}
 		e.topicSettings(t, r.ConfigEntries)
@@ -60,7 +62,9 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	insync, _ := strconv.Atoi(value["min.insync.replicas"])
 	e.replicas(t, insync)
 	if value["unclean.leader.election.enable"] == "true" {
-		e.Fail(checkElection, t.Name, "unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they are lost", "set it to false")
+		e.Fail(checkElection, t.Name,
+			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they are lost",
+			"set it to false")
 	} else {
 		e.Well(checkElection, t.Name, "only replicas in sync become leader")
 	}
@@ -74,7 +78,8 @@ func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describ
 	}
 	e.times(t.Name, value)
 	if strings.Contains(value["cleanup.policy"], "compact") {
-		e.Warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept", "give each row a key, or set cleanup.policy to delete")
+		e.Warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept",
+			"give each row a key, or set cleanup.policy to delete")
 	}
 }
 
@@ -109,6 +114,7 @@ func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
 		e.Well(checkReplication, t.Name, found)
 	}
 	if behind > 0 {
-		e.Warn(checkReplication, t.Name, fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)), "look after the brokers that are away or slow")
+		e.Warn(checkReplication, t.Name, fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)),
+			"look after the brokers that are away or slow")
 	}
 }

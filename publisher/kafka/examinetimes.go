@@ -33,10 +33,13 @@ func (e *examination) times(topic string, value map[string]string) {
 	}
 	switch {
 	case age > takes:
-		e.Warn(checkTime, topic, fmt.Sprintf("takes no record that is older than %v, and the oldest row that waits is %v old: such rows get the time of now", takes, age),
+		e.Warn(checkTime, topic,
+			fmt.Sprintf("takes no record that is older than %v, and the oldest row that waits is %v old: such rows get the time of now", takes, age),
 			"raise message.timestamp.before.max.ms, if consumers want the time of insert")
 	case age > keeps:
-		e.Warn(checkTime, topic, fmt.Sprintf("deletes records that are older than %v, and the oldest row that waits is %v old: such rows are acknowledged and soon gone", keeps, age),
+		e.Warn(checkTime, topic,
+			fmt.Sprintf("deletes records that are older than %v, and the oldest row that waits is %v old: such rows are acknowledged and soon gone",
+				keeps, age),
 			"raise retention.ms before they are published, until consumers have read them")
 	case takes == math.MaxInt64 && keeps == math.MaxInt64:
 		e.Well(checkTime, topic, "takes and keeps records of any age")

@@ -87,7 +87,8 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	_, mechanism := errors.AsType[*errMechanism](err)
 	switch {
 	case dns && !slices.Contains(p.config.Brokers, address):
-		return link("unknown host", "the cluster names this address, but it cannot be resolved here", "set advertised.listeners of the broker to a name that is known here")
+		return link("unknown host", "the cluster names this address, but it cannot be resolved here",
+			"set advertised.listeners of the broker to a name that is known here")
 	case dns:
 		return link("unknown host", "its host name cannot be resolved", "check the publish URL")
 	case at == stepDial && errors.Is(err, syscall.ECONNREFUSED):
@@ -95,7 +96,8 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	case at == stepTLS:
 		return explainTLS(link, err)
 	case errors.Is(err, errNotKafka):
-		return link("not Kafka", "what answers there does not speak Kafka's protocol", "check host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
+		return link("not Kafka", "what answers there does not speak Kafka's protocol",
+			"check host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
 	case at == stepCredentials:
 		return link("credentials unusable", "the SASL credentials cannot be used", "check OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…")
 	case mechanism:
@@ -107,13 +109,16 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	case network.RefusedTLS(err):
 		return link("TLS refused", "it ended the TLS session", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
 	case network.TimedOut(err):
-		return link("no answer", "it does not answer", "check the network, host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
+		return link("no answer", "it does not answer",
+			"check the network, host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
 	case network.Ended(err) && at == stepRequest:
 		return link("connection ended", "it ended the connection at the first request", "if it wants SASL, give OUTBOX_KAFKA_SASL_MECHANISM")
 	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:
-		return link("connection ended", "it ended the connection at once", "if it wants TLS write kafka+tls://, else check that the port is Kafka's")
+		return link("connection ended", "it ended the connection at once",
+			"if it wants TLS write kafka+tls://, else check that the port is Kafka's")
 	case network.Ended(err) && at == stepVersions:
-		return link("connection ended", "it ended the connection at once", "if it wants a client certificate give OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, else check that the port is Kafka's")
+		return link("connection ended", "it ended the connection at once",
+			"if it wants a client certificate give OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, else check that the port is Kafka's")
 	default:
 		return link("broker unreachable", "it cannot be used", "check that it runs, its address, and the network, TLS and SASL settings")
 	}
@@ -137,7 +142,8 @@ func explainTLS(link func(short, found, remedy string) error, err error) error {
 	case invalid:
 		return link(untrusted, "its certificate is not one for a server", "issue another one")
 	case plain, network.Ended(err):
-		return link("no TLS", "it does not speak TLS there", "write kafka:// or take the port of a listener with TLS, and check that it is Kafka's")
+		return link("no TLS", "it does not speak TLS there",
+			"write kafka:// or take the port of a listener with TLS, and check that it is Kafka's")
 	case network.RefusedTLS(err):
 		return link("TLS refused", "it refuses the TLS handshake", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
 	case network.TimedOut(err):

@@ -177,7 +177,8 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 				{ApiKey: int16(protocol.DescribeConfigs), MaxVersion: 4},
 			}}
 			answer := response.(*apiversions.Response)
-			answer.ApiKeys = slices.DeleteFunc(answer.ApiKeys, func(k apiversions.ApiKeyResponse) bool { return f.unknown != 0 && k.ApiKey == int16(f.unknown) })
+			answer.ApiKeys = slices.DeleteFunc(answer.ApiKeys,
+				func(k apiversions.ApiKeyResponse) bool { return f.unknown != 0 && k.ApiKey == int16(f.unknown) })
 		case *saslhandshake.Request:
 			login.mechanism = r.Mechanism
 			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}}

@@ -91,7 +91,8 @@ func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Messag
 				}
 			}
 			drop = drop || bent.drop
-			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{Partition: batch.partition, ErrorCode: int16(code), ErrorMessage: "fake"})
+			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{Partition: batch.partition, ErrorCode: int16(code),
+				ErrorMessage: "fake"})
 		}
 		response.Topics = append(response.Topics, topic)
 	}

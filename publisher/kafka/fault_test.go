@@ -15,7 +15,8 @@ import (
 
 func TestLeaderMoves(t *testing.T) {
 	t.Parallel()
-	for _, code := range []kafkago.Error{kafkago.NotLeaderForPartition, kafkago.UnknownTopicOrPartition, kafkago.KafkaStorageError, kafkago.NetworkException} {
+	for _, code := range []kafkago.Error{kafkago.NotLeaderForPartition, kafkago.UnknownTopicOrPartition, kafkago.KafkaStorageError,
+		kafkago.NetworkException} {
 		f := newFakeCluster(t, 2)
 		f.topic("t", 0, 0)
 		p := f.open()

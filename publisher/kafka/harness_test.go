@@ -199,7 +199,8 @@ func (h *harness) read(t testing.TB, topic string, partition int, end int64) []p
 	defer tick.Stop()
 	deadline := time.Now().Add(20 * time.Second)
 	for offset := int64(0); offset < end; {
-		response, err := h.client.Fetch(t.Context(), &kafkago.FetchRequest{Topic: topic, Partition: partition, Offset: offset, MinBytes: 1, MaxBytes: 8 << 20, MaxWait: time.Second})
+		response, err := h.client.Fetch(t.Context(), &kafkago.FetchRequest{Topic: topic, Partition: partition, Offset: offset, MinBytes: 1,
+			MaxBytes: 8 << 20, MaxWait: time.Second})
 		if err == nil {
 			err = response.Error
 		}

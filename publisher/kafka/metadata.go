@@ -224,7 +224,8 @@ func topicError(t *metadata.ResponseTopic) error {
 	for i := range t.Partitions {
 		if t.Partitions[i].PartitionIndex < 0 || int(t.Partitions[i].PartitionIndex) >= len(t.Partitions) {
 			// Keys are spread over the number of partitions: a part of them would break the order.
-			return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable", "topic %q: the cluster does not know all partitions yet", t.Name)
+			return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
+				"topic %q: the cluster does not know all partitions yet", t.Name)
 		}
 	}
 	if len(t.Partitions) == 0 {

@@ -85,14 +85,16 @@ func TestClientCredentials(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		requests++
 		id, secret, _ := r.BasicAuth()
-		if err := r.ParseForm(); err != nil || id != "relay%3A1" || secret != "hush%2Fsecret" || r.PostForm.Encode() != form || r.Method != http.MethodPost {
+		if err := r.ParseForm(); err != nil || id != "relay%3A1" || secret != "hush%2Fsecret" || r.PostForm.Encode() != form ||
+			r.Method != http.MethodPost {
 			t.Errorf("the request is %s with %v as %s", r.Method, r.PostForm, id)
 		}
 		w.WriteHeader(status)
 		_, _ = w.Write([]byte(answer))
 	}))
 	defer server.Close()
-	c := &ClientCredentials{URL: server.URL + "/token?hush", Scope: "kafka write", Credentials: func() (string, string, error) { return "relay:1", "hush/secret", nil }}
+	c := &ClientCredentials{URL: server.URL + "/token?hush", Scope: "kafka write",
+		Credentials: func() (string, string, error) { return "relay:1", "hush/secret", nil }}
 	token := func(want string) {
 		t.Helper()
 		if got, err := c.Token(t.Context()); err != nil || got != want {

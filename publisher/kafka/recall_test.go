@@ -33,9 +33,11 @@ func TestRecallForgets(t *testing.T) {
 		t.Error("a kept batch is not found")
 	}
 	for what, change := range map[string]func(*publisher.Message){
-		"of another topic": func(m *publisher.Message) { m.Topic = "other" }, "with another payload": func(m *publisher.Message) { m.Payload = []byte("corrected") },
-		"with another key": func(m *publisher.Message) { m.Key = []byte{} }, "with another header": func(m *publisher.Message) { m.Headers = []publisher.Header{{}} },
-		"without its payload": func(m *publisher.Message) { m.Payload = nil },
+		"of another topic":     func(m *publisher.Message) { m.Topic = "other" },
+		"with another payload": func(m *publisher.Message) { m.Payload = []byte("corrected") },
+		"with another key":     func(m *publisher.Message) { m.Key = []byte{} },
+		"with another header":  func(m *publisher.Message) { m.Headers = []publisher.Header{{}} },
+		"without its payload":  func(m *publisher.Message) { m.Payload = nil },
 	} {
 		m := message("first", 3)
 		if change(m); r.holds(first, m) {

@@ -102,7 +102,8 @@ func (c *call) routeAll() {
 func (c *call) target(i int32) (target, error) {
 	m := &c.messages[i]
 	if !legalTopic(m.Topic) {
-		return target{}, publisher.PermanentError("illegal topic", "topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)
+		return target{}, publisher.PermanentError("illegal topic",
+			"topic %.300q: Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -", m.Topic)
 	}
 	if err := m.CheckHeaders(); err != nil {
 		return target{}, err
@@ -146,9 +147,11 @@ func (c *call) target(i int32) (target, error) {
 // have grown since it was asked for, and may still grow.
 func (c *call) beyond(t *topic, partition int32) error {
 	if c.publisher.cluster.doubt(t, c.now) {
-		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition", "topic %q had no partition %d a while ago", t.name, partition)
+		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition", "topic %q had no partition %d a while ago",
+			t.name, partition)
 	}
-	return publisher.RefusedError("no such partition", "topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
+	return publisher.RefusedError("no such partition",
+		"topic %q has %d partitions, but the header %q names partition %d: correct the row, or add partitions",
 		t.name, len(t.partitions), c.publisher.config.PartitionHeader, partition)
 }
 

@@ -42,7 +42,8 @@ func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 // authenticate runs the SASL exchange on a new connection. It returns how far it came, and how long the
 // broker lets the session live (KIP-368), 0 for ever: a broker closes older connections at their next
 // request, so they are replaced before.
-func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (at step, life time.Duration, err error) {
+func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (at step, life time.Duration,
+	err error) {
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: mechanism.Name()})
 	if err != nil {
 		return stepLogin, 0, fmt.Errorf("SASL handshake: %w", err)

@@ -278,7 +278,8 @@ func (c *call) await(ctx context.Context, leader *broker) error {
 		return nil
 	}
 	if pause > within(ctx, maxThrottle) {
-		return leader.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up", leader.address, pause.Round(time.Millisecond))
+		return leader.unavailable(false, "throttled", "broker %s asks for a pause of %s: the client's quota is used up", leader.address,
+			pause.Round(time.Millisecond))
 	}
 	timer := time.NewTimer(pause)
 	defer timer.Stop()

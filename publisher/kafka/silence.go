@@ -55,7 +55,8 @@ func (b *broker) silent() bool {
 
 // silent is the answer for messages that are not sent to a silent broker. Alone is that no other broker is there.
 func silent(b *broker, alone bool) error {
-	return b.unavailable(alone, "no answer", "kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
+	return b.unavailable(alone, "no answer",
+		"kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
 }
 
 // dismiss lets other calls ask.
@@ -130,7 +131,8 @@ func (b *broker) unanswered(asked time.Time) {
 		return
 	}
 	s.requests, s.noted = s.requests+1, now
-	b.failed = &linkError{short: "no answer", address: b.address, found: "it takes requests and does not answer them", remedy: "look at its log and its disks"}
+	b.failed = &linkError{short: "no answer", address: b.address, found: "it takes requests and does not answer them",
+		remedy: "look at its log and its disks"}
 	b.redial()
 	if s.requests == 1 {
 		return

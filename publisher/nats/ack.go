@@ -98,5 +98,6 @@ func parseAck(data []byte) (a ack, ok bool) {
 	if answer.Error != nil {
 		return ack{refusal: answer.Error, stream: answer.Stream}, true
 	}
-	return ack{duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream), batch: answer.Batch, count: answer.Count}, answer.Stream != ""
+	return ack{duplicate: answer.Duplicate, stream: answer.Stream, by: []byte(answer.Stream), batch: answer.Batch, count: answer.Count},
+		answer.Stream != ""
 }

@@ -19,7 +19,8 @@ func TestReadAck(t *testing.T) {
 		{"stored", nil, `{"stream":"ORDERS","seq":1}`, true, ack{}},
 		{"stored in a domain", nil, `{"stream":"ORDERS","domain":"hub","seq":18446744073709551615}`, true, ack{}},
 		{"duplicate", nil, `{"stream":"ORDERS","seq":42,"duplicate": true}`, true, ack{duplicate: true, stream: "ORDERS"}},
-		{"duplicate in a stream with an odd name", nil, `{"stream":"a\u00e4","seq":42,"duplicate":true}`, true, ack{duplicate: true, stream: "aä"}},
+		{"duplicate in a stream with an odd name", nil, `{"stream":"a\u00e4","seq":42,"duplicate":true}`, true,
+			ack{duplicate: true, stream: "aä"}},
 		{"batch", nil, `{"stream":"ORDERS","seq":42,"batch":"b","count":7}`, true, ack{batch: "b", count: 7}},
 		{"with other fields", nil, ` {"seq": 7, "stream": "ORDERS", "val": "3"}`, true, ack{}},
 		{"refused", nil, `{"error":{"code":400,"err_code":10054,"description":"too large"},"stream":"ORDERS","seq":0}`, true,
@@ -40,7 +41,8 @@ func TestReadAck(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, ok := readAck(&nats.Msg{Header: test.header, Data: []byte(test.body)})
-			if ok != test.ok || got.unheard != test.want.unheard || got.duplicate != test.want.duplicate || test.want.duplicate && got.stream != test.want.stream ||
+			if ok != test.ok || got.unheard != test.want.unheard || got.duplicate != test.want.duplicate ||
+				test.want.duplicate && got.stream != test.want.stream ||
 				got.batch != test.want.batch || got.count != test.want.count || (got.refusal == nil) != (test.want.refusal == nil) {
 				t.Fatalf("read as %+v, %t; want %+v, %t", got, ok, test.want, test.ok)
 			}

@@ -20,8 +20,10 @@ func ownWork(n int, oneByOne bool) func() {
 	messages, acks := make([]publisher.Message, n), make([]*nats.Msg, n)
 	for i := range messages {
 		id := fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i)
-		messages[i] = publisher.Message{ID: id, DedupID: id, Topic: "orders", Key: []byte("customer"), Payload: make([]byte, 512), Type: "application/json",
-			Headers: []publisher.Header{{Name: "source", Value: "orders-service"}, {Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}}
+		messages[i] = publisher.Message{ID: id, DedupID: id, Topic: "orders", Key: []byte("customer"), Payload: make([]byte, 512),
+			Type: "application/json",
+			Headers: []publisher.Header{{Name: "source", Value: "orders-service"},
+				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}}
 		if oneByOne {
 			messages[i].Key = fmt.Append(nil, "customer-", i)
 		}

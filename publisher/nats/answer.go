@@ -119,7 +119,8 @@ func (e *apiError) meaning() meaning {
 
 // noStream is the answer for messages to a subject on which nobody listens.
 func noStream(subject string) error {
-	return publisher.TopologyError("no stream", "no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see that it can be reached", subject)
+	return publisher.TopologyError("no stream",
+		"no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see that it can be reached", subject)
 }
 
 // unheard is the answer for a message to a subject on which nobody listens: without a stream, or with one that

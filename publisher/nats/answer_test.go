@@ -77,7 +77,8 @@ func TestMeanings(t *testing.T) {
 	pinned[99999] = unknown
 
 	for code, want := range pinned {
-		got := ack{refusal: &apiError{Code: want.code, ErrCode: code, Description: "as the server says"}}.answer(&publisher.Message{Topic: "orders"})
+		got := ack{refusal: &apiError{Code: want.code, ErrCode: code,
+			Description: "as the server says"}}.answer(&publisher.Message{Topic: "orders"})
 		answer, ok := errors.AsType[*publisher.Error](got)
 		if !ok {
 			t.Errorf("%s (%d): no answer but %v", want.name, code, got)

@@ -18,7 +18,8 @@ func TestAuth(t *testing.T) {
 	}
 	seed, _ := pair.Seed()
 	public, _ := pair.PublicKey()
-	creds := fmt.Appendf(nil, "-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", seed)
+	creds := fmt.Appendf(nil,
+		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", seed)
 
 	signs := func(t *testing.T, options nats.Options) {
 		t.Helper()
@@ -96,7 +97,8 @@ func TestAuthIsNotPrinted(t *testing.T) {
 
 func TestExpired(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for claims, want := range map[string]bool{`{"exp":999}`: true, `{"exp":1000}`: true, `{"exp":1001}`: false, `{"exp":0}`: false, `{}`: false, `{"exp":"x"}`: false} {
+	for claims, want := range map[string]bool{`{"exp":999}`: true, `{"exp":1000}`: true, `{"exp":1001}`: false, `{"exp":0}`: false,
+		`{}`: false, `{"exp":"x"}`: false} {
 		if got := expired("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".sig", now); got != want {
 			t.Errorf("%s: %v", claims, got)
 		}

@@ -69,7 +69,8 @@ func TestLoginIsReadAgain(t *testing.T) {
 	var unreadable atomic.Bool
 	unreadable.Store(true)
 	var log publishertest.Log
-	p := open(t, nats.Config{Servers: []string{"nats://url:url-secret@" + f.address}, Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	p := open(t, nats.Config{Servers: []string{"nats://url:url-secret@" + f.address},
+		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Auth: func() (nats.Auth, error) {
 			if unreadable.Load() {
 				return nats.Auth{}, errors.New("open nats.password: permission denied")
@@ -149,9 +150,10 @@ func TestPingNamesTheFault(t *testing.T) {
 		fake *fake
 		with string
 	}{
-		"nobody listens":   {nobody, "refused"},
-		"no NATS server":   {(&fake{greeting: "220 mail.example ESMTP"}).start(t), "correct host and port"},
-		"too many clients": {(&fake{login: func(string, string) error { return errors.New("maximum connections exceeded") }}).start(t), "maximum connections"},
+		"nobody listens": {nobody, "refused"},
+		"no NATS server": {(&fake{greeting: "220 mail.example ESMTP"}).start(t), "correct host and port"},
+		"too many clients": {(&fake{login: func(string, string) error { return errors.New("maximum connections exceeded") }}).start(t),
+			"maximum connections"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, nats.Config{Servers: []string{test.fake.address}})

@@ -90,7 +90,8 @@ func (l *lane) flush(ctx context.Context) (denied map[string]struct{}, err error
 			<-l.link.closed
 			why = l.link.lost()
 		}
-		return l.link.denied(l), publisher.AmbiguousError("no answer", "sent to NATS server %s, which has not confirmed that it read it: %w", l.link.server.address, why)
+		return l.link.denied(l), publisher.AmbiguousError("no answer", "sent to NATS server %s, which has not confirmed that it read it: %w",
+			l.link.server.address, why)
 	}
 	// A complaint is noted before the flush is answered, and handed to the lanes a moment later, the last
 	// one last.
@@ -111,7 +112,8 @@ func (l *lane) flush(ctx context.Context) (denied map[string]struct{}, err error
 				denied[subject] = struct{}{}
 			}
 		case <-l.link.closed:
-			return denied, publisher.AmbiguousError("no answer", "sent to NATS server %s, and the connection ended: %w", l.link.server.address, l.link.lost())
+			return denied, publisher.AmbiguousError("no answer", "sent to NATS server %s, and the connection ended: %w", l.link.server.address,
+				l.link.lost())
 		case <-within.Done():
 			return denied, publisher.AmbiguousError("no answer", "sent to NATS server %s: %w", l.link.server.address, context.Cause(within))
 		}

@@ -75,7 +75,8 @@ func TestCoreDenied(t *testing.T) {
 		}
 		all[5].Key = nil
 		answers := p.Publish(timely(t), all)
-		expect(t, answers, publisher.Accepted, publisher.Topology, publisher.NotAttempted, publisher.Topology, publisher.NotAttempted, publisher.Accepted)
+		expect(t, answers, publisher.Accepted, publisher.Topology, publisher.NotAttempted, publisher.Topology, publisher.NotAttempted,
+			publisher.Accepted)
 		if n := published.Load(); n != int64(2*(round+1)) {
 			t.Errorf("%d messages arrived in round %d", n, round)
 		}

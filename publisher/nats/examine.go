@@ -45,7 +45,8 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	e.server()
 	if p.config.Core {
-		e.Warn(checkJetStream, "", "OUTBOX_NATS_MODE is core: a row counts as relayed when a server has read it, nothing stores it", "write jetstream, unless rows may be lost")
+		e.Warn(checkJetStream, "", "OUTBOX_NATS_MODE is core: a row counts as relayed when a server has read it, nothing stores it",
+			"write jetstream, unless rows may be lost")
 	} else if !e.account(ctx) {
 		return e.Findings
 	}
@@ -87,7 +88,8 @@ func (e *examination) server() {
 	e.Well(checkReach, address, "answers")
 	version := nc.ConnectedServerVersion()
 	if major, minor, ok := parseVersion(version); ok && (major < 2 || major == 2 && minor < oldestMinor) {
-		e.Warn(checkVersion, address, "the server's version is "+version+", which is older than the relay is meant for", "upgrade to 2.10 or newer")
+		e.Warn(checkVersion, address, "the server's version is "+version+", which is older than the relay is meant for",
+			"upgrade to 2.10 or newer")
 	} else {
 		e.Well(checkVersion, address, "NATS server "+version)
 	}
@@ -97,11 +99,13 @@ func (e *examination) server() {
 	case login && secure:
 		e.Well(checkAuthentication, address, "the login succeeds, over TLS")
 	case login:
-		e.Warn(checkAuthentication, address, "the login succeeds, but without TLS its credentials or the messages can be read on the way", "turn TLS on in the server, and write nats+tls://")
+		e.Warn(checkAuthentication, address, "the login succeeds, but without TLS its credentials or the messages can be read on the way",
+			"turn TLS on in the server, and write nats+tls://")
 	case secure:
 		e.Well(checkAuthentication, address, "TLS, and the server asks for no login")
 	default:
-		e.Warn(checkAuthentication, address, "neither TLS nor a login: anybody on the way can read and change the messages", "turn both on in the server, and write nats+tls://")
+		e.Warn(checkAuthentication, address, "neither TLS nor a login: anybody on the way can read and change the messages",
+			"turn both on in the server, and write nats+tls://")
 	}
 	e.Well(checkSize, address, fmt.Sprintf("takes messages of up to %d bytes with headers (max_payload); larger rows fail", nc.MaxPayload()))
 }
@@ -114,11 +118,13 @@ func (e *examination) account(ctx context.Context) bool {
 		e.Fail(checkJetStream, "", err.Error(), "look at the server's log")
 		return false
 	case denied:
-		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at", "grant publish on "+infoSubject)
+		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at",
+			"grant publish on "+infoSubject)
 		return true
 	}
 	if withoutJetStream(m) {
-		e.Warn(checkJetStream, "", "the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot be looked at from here",
+		e.Warn(checkJetStream, "",
+			"the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot be looked at from here",
 			"enable JetStream in the server and for the account, or see in the relay's /readyz?verbose whether rows are held")
 		return false
 	}
@@ -158,7 +164,8 @@ func (e *examination) usage(tier string, u usage) {
 		limit int64
 	}{{"disk", u.Storage, u.Limits.Storage}, {"memory", u.Memory, u.Limits.Memory}} {
 		if kind.limit > 0 && nearly(kind.used, kind.limit) {
-			e.Warn(checkJetStream, tier, fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", kind.used, kind.limit, kind.name),
+			e.Warn(checkJetStream, tier, fmt.Sprintf("the account uses %d of %d bytes of JetStream's %s: when it is full, rows are held", kind.used,
+				kind.limit, kind.name),
 				"make room in its streams, or raise the account's limit")
 			return
 		}

@@ -71,7 +71,8 @@ func TestExamine(t *testing.T) {
 			if got := about(findings, s.CachedInfo().Config.Name); !slices.Equal(got, test.want) {
 				t.Errorf("found %q, want %q", got, test.want)
 			}
-			for subject, want := range map[string]string{topic + ".a": "ok topic", topic + ".b": "ok topic", unknown: "error topic", `"a b"`: "error topic"} {
+			for subject, want := range map[string]string{topic + ".a": "ok topic", topic + ".b": "ok topic", unknown: "error topic",
+				`"a b"`: "error topic"} {
 				if got := about(findings, subject); len(got) != 1 || got[0] != want {
 					t.Errorf("about %s found %q, want %q", subject, got, want)
 				}

@@ -51,7 +51,8 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 		e.Fail(checkTopic, subject, err.Error(), "look at the server's log")
 		return
 	case denied:
-		e.Warn(checkPermission, subject, "the user may not ask which stream takes the subject, so it was not looked at", "grant publish on "+namesSubject+" and "+streamSubject+">")
+		e.Warn(checkPermission, subject, "the user may not ask which stream takes the subject, so it was not looked at",
+			"grant publish on "+namesSubject+" and "+streamSubject+">")
 		return
 	}
 	var answer struct {
@@ -61,13 +62,16 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 	expected := e.publisher.config.Stream
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
-		e.Fail(checkTopic, subject, "what answers for JetStream is not JetStream: "+err.Error(), "look for a service that is subscribed to $JS.API.>")
+		e.Fail(checkTopic, subject, "what answers for JetStream is not JetStream: "+err.Error(),
+			"look for a service that is subscribed to $JS.API.>")
 	case answer.Error != nil:
-		e.Fail(checkTopic, subject, fmt.Sprintf("JetStream does not tell its stream: %s (error %d)", answer.Error.Description, answer.Error.ErrCode), "look at the server's log")
+		e.Fail(checkTopic, subject, fmt.Sprintf("JetStream does not tell its stream: %s (error %d)", answer.Error.Description,
+			answer.Error.ErrCode), "look at the server's log")
 	case len(answer.Streams) == 0:
 		e.Fail(checkTopic, subject, "no stream takes the subject: its rows are held", "create a stream, or add the subject to one")
 	case expected != "" && expected != answer.Streams[0]:
-		e.Fail(checkTopic, subject, fmt.Sprintf("the stream %s takes the subject, not %s: its rows are held", answer.Streams[0], expected), "correct OUTBOX_NATS_STREAM, or the streams' subjects")
+		e.Fail(checkTopic, subject, fmt.Sprintf("the stream %s takes the subject, not %s: its rows are held", answer.Streams[0], expected),
+			"correct OUTBOX_NATS_STREAM, or the streams' subjects")
 	default:
 		name := answer.Streams[0]
 		e.Well(checkTopic, subject, "goes to the stream "+name)
@@ -123,7 +127,8 @@ func (e *examination) copies(s *streamInfo) {
 	c := &s.Config
 	switch {
 	case s.Cluster.Name != "" && s.Cluster.Leader == "":
-		e.Fail(checkReplication, c.Name, "it has no leader: most of its servers are away, and its rows are held", "start the servers that hold it")
+		e.Fail(checkReplication, c.Name, "it has no leader: most of its servers are away, and its rows are held",
+			"start the servers that hold it")
 	case c.Replicas < 2:
 		e.Warn(checkReplication, c.Name, "it has one replica: what is acknowledged is lost with its server's disk", "give it three replicas")
 	default:
@@ -134,7 +139,8 @@ func (e *examination) copies(s *streamInfo) {
 			}
 		}
 		if behind > 0 {
-			e.Warn(checkReplication, c.Name, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind), "look at the servers that hold it")
+			e.Warn(checkReplication, c.Name, fmt.Sprintf("of its %d replicas %d are away or behind", c.Replicas, behind),
+				"look at the servers that hold it")
 		} else {
 			e.Well(checkReplication, c.Name, fmt.Sprintf("has %d replicas", c.Replicas))
 		}
@@ -143,9 +149,11 @@ func (e *examination) copies(s *streamInfo) {
 	case c.Storage != "memory":
 		e.Well(checkStorage, c.Name, "is on disk")
 	case c.Replicas < 2:
-		e.Fail(checkStorage, c.Name, "it is in the memory of one server: what is acknowledged is lost when that restarts", "make a stream with storage file")
+		e.Fail(checkStorage, c.Name, "it is in the memory of one server: what is acknowledged is lost when that restarts",
+			"make a stream with storage file")
 	default:
-		e.Warn(checkStorage, c.Name, "it is in memory: what is acknowledged is lost when most of its servers restart at once", "make a stream with storage file")
+		e.Warn(checkStorage, c.Name, "it is in memory: what is acknowledged is lost when most of its servers restart at once",
+			"make a stream with storage file")
 	}
 }
 
@@ -164,7 +172,8 @@ func (e *examination) limits(s *streamInfo) {
 	case full != "" && c.Discard == "new":
 		e.Warn(checkLimits, c.Name, full+": when it is full, rows are held", "make room in the stream or raise its limits")
 	case full != "":
-		e.Warn(checkLimits, c.Name, full+": each new message drops the oldest one, read or not (discard old)", "raise its limits, or choose discard new, which holds rows instead")
+		e.Warn(checkLimits, c.Name, full+": each new message drops the oldest one, read or not (discard old)",
+			"raise its limits, or choose discard new, which holds rows instead")
 	case limited && c.Discard != "new":
 		e.Well(checkLimits, c.Name, "drops its oldest messages at its limits, read or not (discard old)")
 	case limited:
@@ -182,7 +191,8 @@ func (e *examination) window(s *streamInfo) {
 	c := &s.Config
 	text := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose answers were lost, at most OUTBOX_MAX_IN_FLIGHT, may be stored twice", c.Duplicates)
 	if c.Duplicates < shortWindow {
-		e.Warn(checkDuplicates, c.Name, text, "see that no two rows have the same Nats-Msg-Id for as long (message_id), then raise duplicate_window above the longest outage of the server, the database or the relay; it costs the server memory")
+		e.Warn(checkDuplicates, c.Name, text,
+			"see that no two rows have the same Nats-Msg-Id for as long (message_id), then raise duplicate_window above the longest outage of the server, the database or the relay; it costs the server memory")
 	} else {
 		e.Well(checkDuplicates, c.Name, text)
 	}

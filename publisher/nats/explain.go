@@ -79,7 +79,8 @@ func (a attempt) explain(err error) *trouble {
 		return nobody
 	}
 	if local, ok := errors.AsType[*localError](err); ok && local.certificate {
-		return t("certificates unusable", "cannot begin TLS with NATS server %s", "correct OUTBOX_TLS_CA, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, or their files")
+		return t("certificates unusable", "cannot begin TLS with NATS server %s",
+			"correct OUTBOX_TLS_CA, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, or their files")
 	} else if ok {
 		unusable := t("credentials unusable", "cannot log in to NATS server %s", "correct the credentials, or their file")
 		unusable.login = true
@@ -102,7 +103,8 @@ func (a attempt) explain(err error) *trouble {
 	case is(nats.ErrAuthRevoked):
 		return login("NATS server %s refuses the login", "the credentials were revoked: put new ones into OUTBOX_NATS_CREDS_FILE")
 	case is(nats.ErrAuthorization):
-		return login("NATS server %s refuses the login", "correct user and password or token in OUTBOX_PUBLISH_URL, or OUTBOX_NATS_CREDS, _NKEY or _TOKEN, whichever the server knows")
+		return login("NATS server %s refuses the login",
+			"correct user and password or token in OUTBOX_PUBLISH_URL, or OUTBOX_NATS_CREDS, _NKEY or _TOKEN, whichever the server knows")
 	case is(nats.ErrNkeysNotSupported):
 		return login("NATS server %s asks for no nkey or credentials", "log in with user and password or token, as the server is configured")
 	case is(errInboxDenied):
@@ -123,7 +125,8 @@ func (a attempt) explain(err error) *trouble {
 		return t("no NATS server", "what listens at %s sends no greeting of a NATS server",
 			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true")
 	case timeout:
-		return absent("no answer", "NATS server %s does not answer", "check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
+		return absent("no answer", "NATS server %s does not answer",
+			"check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
 	default:
 		return absent("cannot connect", "cannot connect to NATS server %s", "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
 	}
@@ -148,22 +151,29 @@ func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err er
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	switch {
 	case isInvalid && invalid.Reason == x509.Expired:
-		expired := t("certificate expired", "the certificate of NATS server %s is out of its time", "renew the server's certificate, or correct the clock")
+		expired := t("certificate expired", "the certificate of NATS server %s is out of its time",
+			"renew the server's certificate, or correct the clock")
 		// The library's text holds the time of day, so it would be another one at each try.
-		expired.err = fmt.Errorf("it has expired or is not yet valid: from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339), invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
+		expired.err = fmt.Errorf("it has expired or is not yet valid: from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339),
+			invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
 		return expired
 	case authority && !a.tls:
-		return t("certificate untrusted", "NATS server %s wants TLS, and the system does not know who signed its certificate", "write nats+tls:// and give its authority in OUTBOX_TLS_CA_FILE")
+		return t("certificate untrusted", "NATS server %s wants TLS, and the system does not know who signed its certificate",
+			"write nats+tls:// and give its authority in OUTBOX_TLS_CA_FILE")
 	case authority:
-		return t("certificate untrusted", "the certificate of NATS server %s is signed by an authority that is not trusted", "put the certificate of its authority into OUTBOX_TLS_CA_FILE")
+		return t("certificate untrusted", "the certificate of NATS server %s is signed by an authority that is not trusted",
+			"put the certificate of its authority into OUTBOX_TLS_CA_FILE")
 	case name:
-		return t("certificate for another name", "the certificate of NATS server %s is for another name", "write that name into OUTBOX_PUBLISH_URL or OUTBOX_TLS_SERVER_NAME")
+		return t("certificate for another name", "the certificate of NATS server %s is for another name",
+			"write that name into OUTBOX_PUBLISH_URL or OUTBOX_TLS_SERVER_NAME")
 	case isRecord && string(record.RecordHeader[:]) == "INFO ":
 		return t("TLS after the greeting", "NATS server %s greets before TLS begins", "remove OUTBOX_NATS_TLS_FIRST")
 	case isRecord:
-		return t("no TLS", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL, or write nats:// if it is a NATS server without TLS")
+		return t("no TLS", "what listens at %s does not speak TLS",
+			"correct host and port in OUTBOX_PUBLISH_URL, or write nats:// if it is a NATS server without TLS")
 	case network.RefusedTLS(err):
-		return t("TLS refused", "NATS server %s refuses our side of TLS", "give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
+		return t("TLS refused", "NATS server %s refuses our side of TLS",
+			"give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
 	default:
 		// Among others the end of the connection behind the handshake, which may be seen before its alert.
 		return t("TLS refused", "the TLS handshake with NATS server %s failed",

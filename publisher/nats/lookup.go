@@ -105,7 +105,8 @@ func (l *lane) learn(m *nats.Msg) {
 			l.link.streams.learn(&stream{away: away, subjects: []string{l.subject}, learned: time.Now()})
 		}
 	default:
-		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, whole: !answer.Config.Discard, configured: true, learned: time.Now()}
+		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, whole: !answer.Config.Discard, configured: true,
+			learned: time.Now()}
 		if len(found.subjects) == 0 { // the stream's name is its subject then
 			found.subjects = []string{found.name}
 		}

@@ -28,7 +28,8 @@ func startCluster(t *testing.T) []*process {
 	}
 	all := make([]*process, len(routes))
 	for i, listen := range routes {
-		all[i] = startServer(t, t.TempDir(), fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [nats://%s] }", i, listen, strings.Join(routes, ", nats://")))
+		all[i] = startServer(t, t.TempDir(), fmt.Sprintf("server_name: s%d\ncluster { name: c, listen: %q, routes: [nats://%s] }", i, listen,
+			strings.Join(routes, ", nats://")))
 	}
 	return all
 }
@@ -71,7 +72,8 @@ func TestNoQuorum(t *testing.T) {
 			if fate, ok := publisher.FateOf(err, "a.other"); ok && fate != (publisher.Fate{Kind: publisher.FateStream, Name: "A"}) {
 				t.Errorf("%v names %v", err, fate)
 			}
-			if class := publisher.ClassOf(err); err != nil && class != publisher.Unavailable && class != publisher.Ambiguous && class != publisher.Topology {
+			if class := publisher.ClassOf(err); err != nil && class != publisher.Unavailable && class != publisher.Ambiguous &&
+				class != publisher.Topology {
 				t.Fatalf("without a quorum an attempt is spent: %v", err)
 			}
 		}

@@ -67,10 +67,11 @@ func TestPasswordIsRotated(t *testing.T) {
 	createStream(t, "nats://relay:first-secret@"+server.address)
 	write(t, dir, "password", []byte("first-secret"))
 	var log publishertest.Log
-	p := open(t, nats.Config{Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)), Auth: func() (nats.Auth, error) {
-		password, err := os.ReadFile(filepath.Join(dir, "password"))
-		return nats.Auth{User: "relay", Password: string(password)}, err
-	}})
+	p := open(t, nats.Config{Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Auth: func() (nats.Auth, error) {
+			password, err := os.ReadFile(filepath.Join(dir, "password"))
+			return nats.Auth{User: "relay", Password: string(password)}, err
+		}})
 	accepts(t, p, "a.b")
 	server.reload(t, users("second-secret"))
 	awaitDown(t, p)
@@ -148,7 +149,8 @@ func TestCertificatesAreRotated(t *testing.T) {
 				return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool, Certificates: []tls.Certificate{pair}}, err
 			}
 			renew()
-			server := startServer(t, dir, fmt.Sprintf(`tls { cert_file: "127.0.0.1.pem", key_file: "127.0.0.1.key", ca_file: "ca.pem", verify: true, handshake_first: %t }`, first))
+			server := startServer(t, dir,
+				fmt.Sprintf(`tls { cert_file: "127.0.0.1.pem", key_file: "127.0.0.1.key", ca_file: "ca.pem", verify: true, handshake_first: %t }`, first))
 			options := []client.Option{func(o *client.Options) error { o.TLSHandshakeFirst = first; return nil }}
 			secure, err := config()
 			if err != nil {

@@ -202,7 +202,8 @@ func TestRuns(t *testing.T) {
 		s, prefix := atomic(t, jetstream.StreamConfig{MaxMsgs: 130, Discard: jetstream.DiscardNew})
 		all := hotRows(prefix+".a", 200, 1)
 		answers := p.Publish(timely(t), all)
-		for i, class := range map[int]publisher.Class{129: publisher.Accepted, 130: publisher.Unavailable, 131: publisher.NotAttempted, 199: publisher.NotAttempted} {
+		for i, class := range map[int]publisher.Class{129: publisher.Accepted, 130: publisher.Unavailable, 131: publisher.NotAttempted,
+			199: publisher.NotAttempted} {
 			if publisher.ClassOf(answers[i]) != class {
 				t.Errorf("answer %d is %v, want %v", i, answers[i], class)
 			}

@@ -8,7 +8,8 @@ import (
 )
 
 func TestParseServers(t *testing.T) {
-	got, err := parseServers([]string{"nats://a:1234", "b", "tls://c.example:1", "nats://[::1]", "d:42/", "nats://u:p%40ss@e", "nats://token@f"})
+	got, err := parseServers([]string{"nats://a:1234", "b", "tls://c.example:1", "nats://[::1]", "d:42/", "nats://u:p%40ss@e",
+		"nats://token@f"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -17,19 +18,22 @@ func TestParseServers(t *testing.T) {
 		tls     bool
 		auth    Auth
 	}{
-		{"a:1234", false, Auth{}}, {"b:4222", false, Auth{}}, {"c.example:1", true, Auth{}}, {"[::1]:4222", false, Auth{}}, {"d:42", false, Auth{}},
+		{"a:1234", false, Auth{}}, {"b:4222", false, Auth{}}, {"c.example:1", true, Auth{}}, {"[::1]:4222", false, Auth{}},
+		{"d:42", false, Auth{}},
 		{"e:4222", false, Auth{User: "u", Password: "p@ss"}}, {"f:4222", false, Auth{Token: "token"}},
 	}
 	for i, w := range want {
 		g := got[i]
-		if g.address != w.address || g.tls != w.tls || g.auth.User != w.auth.User || g.auth.Password != w.auth.Password || g.auth.Token != w.auth.Token {
+		if g.address != w.address || g.tls != w.tls || g.auth.User != w.auth.User || g.auth.Password != w.auth.Password ||
+			g.auth.Token != w.auth.Token {
 			t.Errorf("server %d is %s (TLS %t), want %s (TLS %t), or its login differs", i, g.address, g.tls, w.address, w.tls)
 		}
 	}
 }
 
 func TestParseServersRefuses(t *testing.T) {
-	for _, urls := range [][]string{nil, {""}, {"kafka://a:1"}, {"nats://"}, {"nats://:1"}, {"nats://a:b"}, {"nats://a/path"}, {"nats://a?x=y"}, {"nats://user:secret@a:port"}} {
+	for _, urls := range [][]string{nil, {""}, {"kafka://a:1"}, {"nats://"}, {"nats://:1"}, {"nats://a:b"}, {"nats://a/path"},
+		{"nats://a?x=y"}, {"nats://user:secret@a:port"}} {
 		_, err := parseServers(urls)
 		if err == nil {
 			t.Errorf("%q is taken", urls)

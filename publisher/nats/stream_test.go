@@ -58,7 +58,8 @@ func TestStream(t *testing.T) {
 
 	t.Run("holds the subject that is full", func(t *testing.T) {
 		subject := harness{}.Unknown(t)
-		stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".*"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew, DiscardNewPerSubject: true})
+		stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".*"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+			DiscardNewPerSubject: true})
 		answers := publish(t, row(subject+".full", "a", 1), row(subject+".full", "b", 1), row(subject+".other", "c", 1))
 		accepted := 0
 		for _, err := range answers[:2] {

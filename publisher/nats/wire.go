@@ -46,10 +46,12 @@ func check(m *publisher.Message) error {
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		if !legalName(h.Name) {
-			return publisher.PermanentError("illegal header", "NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
+			return publisher.PermanentError("illegal header",
+				"NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
 		}
 		if !legalValue(h.Value) {
-			return publisher.PermanentError("illegal header", "NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
+			return publisher.PermanentError("illegal header",
+				"NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
 		}
 	}
 	return nil

@@ -11,7 +11,8 @@ import (
 )
 
 func TestEncode(t *testing.T) {
-	base := publisher.Message{ID: "1", DedupID: "public.outbox/1", Topic: "orders", Key: []byte("k"), Payload: []byte("{}"), Type: "application/json"}
+	base := publisher.Message{ID: "1", DedupID: "public.outbox/1", Topic: "orders", Key: []byte("k"), Payload: []byte("{}"),
+		Type: "application/json"}
 	w := wire{header: nats.Header{}}
 	for _, test := range []struct {
 		name   string
@@ -33,7 +34,8 @@ func TestEncode(t *testing.T) {
 			m.Bare, m.Headers = true, []publisher.Header{{Name: "id", Value: "1"}, {Name: "message-id", Value: "x"}}
 		}, nats.Header{"id": {"1"}, "message-id": {"x"}}, []string{"message-key", "content-type"}},
 		{"with headers", func(m *publisher.Message) {
-			m.Headers = []publisher.Header{{Name: "a", Value: "1"}, {Name: "A", Value: "2"}, {Name: "a", Value: "3"}, {Name: "b", Value: ""}, {Name: "a", Value: "4"}}
+			m.Headers = []publisher.Header{{Name: "a", Value: "1"}, {Name: "A", Value: "2"}, {Name: "a", Value: "3"}, {Name: "b", Value: ""},
+				{Name: "a", Value: "4"}}
 		}, nats.Header{"a": {"1", "3", "4"}, "A": {"2"}, "b": {""}}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
