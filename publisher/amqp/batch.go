@@ -25,7 +25,10 @@ type batch struct {
 	suspects suspects
 
 	exchanges map[string]error // that messages name, with what was found of each; nil if none do
-	routes    map[route]error  // that this call has found unusable
+	routes    map[route]error  // ways that this call has found unusable
+
+	fanouts map[string]struct{}   // exchanges that are known for one at the beginning
+	trouble func(exchange string) // is told of an exchange with a route in trouble
 
 	caution *caution // the publisher's
 	careful bool     // it names routes
@@ -107,6 +110,9 @@ func (b *batch) unusable(i int) error {
 		}
 	}
 	if b.routes != nil {
+		if err := b.routes[b.way(i)]; err != nil {
+			return err
+		}
 		return b.routes[b.route(i)]
 	}
 	return nil
@@ -203,7 +209,7 @@ func (b *batch) sendNext(ch *channel) error {
 		b.answer(i, err)
 		return nil
 	}
-	if !alone && !b.mayGo(b.route(i)) {
+	if !alone && !b.mayGo(b.way(i)) {
 		*from = (*from)[1:]
 		b.aside = append(b.aside, i)
 		return nil
@@ -221,7 +227,7 @@ func (b *batch) sendNext(ch *channel) error {
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
 		b.flights = append(b.flights, flight{message: i, confirm: confirm})
-		b.launched(b.route(i))
+		b.launched(b.way(i))
 		b.suspects.trial = alone
 	case final:
 		b.answer(i, err)
@@ -249,24 +255,24 @@ func (b *batch) settle(ch *channel) {
 	for _, f := range b.flights {
 		m := &b.messages[f.message]
 		if f.answered && b.flying != nil {
-			b.landed(b.route(f.message))
+			b.landed(b.way(f.message))
 		}
 		switch {
 		case !f.answered:
 			open = append(open, f)
 		case f.returned != nil:
-			b.repeatable(f.message, returned(f.returned))
+			b.repeatable(f.message, b.named(f.message, returned(f.returned)))
 		case f.confirm.Acked():
 			ch.conn.accepted(len(m.Payload))
 			if b.latest = max(b.latest, f.confirm.DeliveryTag); b.careful {
-				b.caution.accepted(b.route(f.message))
+				b.caution.accepted(b.way(f.message))
 			}
 			b.answer(f.message, nil)
 			b.acquit(f.message)
 		case ch.closed():
 			open = append(open, f)
 		default:
-			b.repeatable(f.message, nacked(b.route(f.message)))
+			b.repeatable(f.message, b.named(f.message, nacked(b.route(f.message))))
 		}
 	}
 	b.flights = open
@@ -302,7 +308,11 @@ func (b *batch) condemn(i int, err error) {
 		if b.routes == nil {
 			b.routes = map[route]error{}
 		}
-		b.routes[b.route(i)] = unsent(err)
+		at := b.route(i)
+		if fate, _ := publisher.FateOf(err, at.topic); fate.Kind == publisher.FateExchange {
+			at = b.way(i)
+		}
+		b.routes[at] = unsent(err)
 	}
 	b.answer(i, err)
 }

@@ -117,7 +117,7 @@ func (b *batch) callBack() {
 // repeatable answers a message that some queues may have taken although the broker says no.
 func (b *batch) repeatable(i int, err error) {
 	if publisher.Repeats(err) {
-		b.caution.begin(b.route(i), false)
+		b.caution.begin(b.way(i), false)
 	}
 	b.condemn(i, err)
 }
@@ -128,19 +128,19 @@ func (b *batch) overdue() {
 	took := map[route]bool{}
 	for i, open := range b.undecided() {
 		if !open && b.answers[i] == nil {
-			took[b.route(i)] = true
+			took[b.way(i)] = true
 		}
 	}
 	for _, f := range b.flights {
-		to := b.route(f.message)
+		to := b.way(f.message)
 		known, _ := b.caution.known(to)
 		silent := known.silent || !took[to] && f.confirm.DeliveryTag < b.latest
 		b.caution.begin(to, silent)
 		switch {
 		case silent:
-			b.answer(f.message, unconfirmed(to))
+			b.answer(f.message, b.named(f.message, unconfirmed(b.route(f.message))))
 		case !took[to] && b.latest > 0:
-			b.answer(f.message, late(to))
+			b.answer(f.message, b.named(f.message, late(b.route(f.message))))
 		default:
 			b.answer(f.message, unanswered(publisher.ErrNotAttempted))
 		}

@@ -10,7 +10,7 @@
 //
 // Negative confirms come from queues, not from messages: a queue that is full and rejects, a quorum
 // queue that has failed. They are Unavailable for the topic. Behind an exchange, other queues may have taken the
-// message: then fewer go at a time (caution), and the relay tries seldom. A confirm that the library turns false
+// message: then fewer go at a time (caution), and the relay tries seldom; see also fanouts. A confirm that the library turns false
 // because its channel was closed is no answer at all.
 package amqp
 
@@ -45,8 +45,8 @@ type Config struct {
 	// TypedHeaders: header values that are not strings in the row become AMQP fields of their type, not
 	// text.
 	TypedHeaders bool
-	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port, which only
-	// Examine asks; without a user the login is that of URL. nil when there is none.
+	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port, which
+	// Examine asks, and for its type an exchange that is in trouble; without a user the login is that of URL. nil when there is none.
 	Management func() (string, error)
 	// Name is shown by the broker as the connection's name.
 	Name string
@@ -80,6 +80,7 @@ type Publisher struct {
 	trying *attempt           // the last to begin, for its address
 
 	caution caution
+	fanouts fanouts
 
 	running sync.WaitGroup // calls, and what connections do in the background
 }
@@ -99,6 +100,10 @@ func New(config Config) *Publisher {
 // Publish implements [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	b := newBatch(p.config.Exchange, messages, &p.caution)
+	b.trouble = p.askType
+	if known := p.fanouts.known.Load(); known != nil {
+		b.fanouts = *known
+	}
 	if !p.enter() {
 		for i := range b.answers {
 			b.answers[i] = publisher.ErrClosed
@@ -176,6 +181,7 @@ func (p *Publisher) Close() error {
 	if abort != nil {
 		abort()
 	}
+	p.fanouts.stop()
 	p.dialing <- struct{}{}
 	connections := p.retired
 	if live := p.live.Load(); live != nil {
