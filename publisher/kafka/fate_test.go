@@ -329,3 +329,36 @@ func firstError(answers []error) error {
 	}
 	return nil
 }
+
+// The same holds for a call that is cancelled while it waits.
+func TestFateOfCancelledCall(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 2)
+	f.topic("t", 0, 1)
+	p := f.open()
+	expect(t, "before", publish(t, p, slices.Concat(rows("t", 0, 2, "a"), rows("t", 1, 2, "b"))), ok, ok)
+	over := make(chan struct{})
+	t.Cleanup(func() { close(over) })
+	p.cluster.mu.Lock()
+	other := p.cluster.nodes[0]
+	p.cluster.mu.Unlock()
+	messages := slices.Concat(rows("t", 1, 2, "c"), rows("t", 0, 2, "d"))
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan []error, 1)
+	asked := make(chan struct{})
+	f.set(func() {
+		f.bend = func(b *fakeBatch) fault {
+			if b.broker == 1 {
+				close(asked)
+				return fault{until: over}
+			}
+			return fault{until: asked} // this broker answers when the silent one has been sent its batch
+		}
+	})
+	started := time.Now()
+	go func() { done <- p.Publish(ctx, messages) }()
+	<-asked
+	eventually(t, func() bool { return other.answeredSince(started) })
+	cancel()
+	expect(t, "cancelled", fates(f, messages, <-done), "broker 1", "-")
+}
