@@ -59,8 +59,8 @@ func TestStatementsOfAFilter(t *testing.T) {
 			}
 		}
 		slices.Sort(changed)
-		const want = "all.after all.first all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll failedSome horizon oldestPending " +
-			"readIDs readKeys readWhole sampleTopics some.after some.first some.nulls some.recent"
+		const want = "all.after all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll failedSome horizon oldestPending " +
+			"readIDs readKeys readWhole sampleTopics some.after some.first some.glance some.nulls some.recent"
 		if got := strings.Join(changed, " "); got != want {
 			t.Errorf("%s: a filter changes %s", name, got)
 		}

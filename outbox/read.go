@@ -41,6 +41,9 @@ type Query struct {
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
 
+	// Glance asks for nothing but [Page.More]: whether any row is due, of the shards.
+	Glance bool
+
 	Limit int   // rows
 	Bytes int64 // stop taking rows after this many bytes of messages
 	First int64 // the first row may take so many, if that is more
@@ -67,6 +70,9 @@ type Page struct {
 // Read reads pending rows that are due. It locks nothing. Large rows are read one by one after the others of their page: what of it was settled
 // meanwhile is left out.
 func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
+	if q.Glance {
+		return t.glance(ctx, q.Shards)
+	}
 	page, err := t.page(ctx, q)
 	if unreadable(err) {
 		q.apart = true // one row cannot be written out: each body is read by itself
@@ -76,6 +82,25 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		err = t.complete(ctx, &q, &page)
 	}
 	return page, err
+}
+
+// glance asks whether any row is due. Its plan is made each time: the table may have been empty when the last one was.
+func (t *Table) glance(ctx context.Context, shards []int) (Page, error) {
+	conn, err := t.pool.Acquire(ctx)
+	if err != nil {
+		return Page{}, fmt.Errorf("connect to database: %w", err)
+	}
+	defer conn.Release()
+	statement, parameters := t.all.glance, [][]byte(nil)
+	if shards != nil {
+		statement, parameters = t.some.glance, [][]byte{shardArray(shards)}
+	}
+	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, binaryFormats(len(parameters)), nil)
+	more := result.NextRow()
+	if _, err := result.Close(); err != nil {
+		return Page{}, fmt.Errorf("look whether there are rows: %w", t.explain(err))
+	}
+	return Page{More: more}, nil
 }
 
 // page reads a page without what its large rows hold.

@@ -168,7 +168,7 @@ func (t *Table) owned(parameter int) string {
 }
 
 // walks are the reads in table order.
-type walks struct{ first, after, recent, nulls string }
+type walks struct{ first, after, recent, nulls, glance string }
 
 // walks makes the reads in table order. Behind their own parameters comes what a row may take, and then the shards, for
 // which owned gives the condition.
@@ -184,6 +184,8 @@ func (t *Table) walks(names map[string]string, owned func(parameter int) string)
 	if !t.mapping.order.notNull {
 		w.nulls = text("read_nulls.sql", 2)
 	}
+	names["owned"] = owned(1)
+	w.glance = sql.Text("glance.sql", names)
 	return w
 }
 
