@@ -30,6 +30,7 @@ type relation struct {
 	readOnly  bool // the transactions of this role are, though the server is no standby
 	columns   map[string]*column
 	indexes   []index
+	doorbell  doorbell
 }
 
 type column struct {
@@ -82,6 +83,9 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 	}
 	if err := r.readIndexes(ctx, conn); err != nil {
 		return nil, fmt.Errorf("read indexes: %w", err)
+	}
+	if err := r.readDoorbell(ctx, conn); err != nil {
+		return nil, fmt.Errorf("look for the doorbell: %w", err)
 	}
 	if err := r.readCluster(ctx, conn); err != nil {
 		return nil, fmt.Errorf("read the server's system identifier: %w", err)

@@ -21,8 +21,9 @@ type Config struct {
 	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
 	BlockFailed bool
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A row that takes more comes without them, and is [Row.Invalid].
-	MaxRow int64
-	Shards int // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
+	MaxRow  int64
+	Channel string // that a doorbell's trigger has to notify; empty when nobody listens
+	Shards  int    // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
 }
 
 // DefaultMaxRow is [Config.MaxRow] where it is not given.

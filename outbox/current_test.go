@@ -44,7 +44,7 @@ func TestCurrent(t *testing.T) {
 		for _, change := range strings.Split(test.change, ";") {
 			s.Exec(t, change)
 		}
-		current, err := before.Current(t.Context())
+		current, _, err := before.Current(t.Context())
 		if err != nil || current != test.current {
 			t.Errorf("%s: %t, %v", test.change, current, err)
 		}
@@ -52,7 +52,7 @@ func TestCurrent(t *testing.T) {
 		if same := after.Mapping() == before.Mapping(); same != test.mapping {
 			t.Errorf("%s: %q, then %q", test.change, before.Mapping(), after.Mapping())
 		}
-		if current, err := after.Current(t.Context()); err != nil || !current {
+		if current, _, err := after.Current(t.Context()); err != nil || !current {
 			t.Errorf("%s: opened anew: %t, %v", test.change, current, err)
 		}
 	}

@@ -1,7 +1,6 @@
 package outbox
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -39,13 +38,12 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	e.storage()
 	e.columns()
 	e.indexes()
-	for _, look := range []func(context.Context, *pgx.Conn) error{
-		e.order, e.vacuum, func(ctx context.Context, conn *pgx.Conn) error { return e.doorbell(ctx, conn, channel) },
-	} {
+	for _, look := range []func(context.Context, *pgx.Conn) error{e.order, e.vacuum} {
 		if err := look(ctx, conn.Conn()); err != nil {
 			return t, e.found, err
 		}
 	}
+	e.doorbell(channel)
 	return t, e.found, nil
 }
 
@@ -223,31 +221,6 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);", "%d dead rows beside %d live ones", dead, live)
 	default:
 		e.ok("vacuum", "%d dead rows beside %d live ones", dead, live)
-	}
-	return nil
-}
-
-// doorbell looks for the trigger that wakes a sleeping relay.
-func (e *examination) doorbell(ctx context.Context, conn *pgx.Conn, channel string) error {
-	var arguments []byte
-	var enabled string
-	err := conn.QueryRow(ctx, sql.Text("doctor_doorbell.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, e.relation.oid).Scan(&arguments, &enabled)
-	first, _, _ := bytes.Cut(arguments, []byte{0})
-	rung := string(first)
-	switch {
-	case errors.Is(err, pgx.ErrNoRows):
-		e.ok("doorbell", "there is no doorbell trigger; a sleeping relay finds rows at its next poll (`outbox-relay schema --doorbell` prints the trigger)")
-	case err != nil:
-		return fmt.Errorf("look for the doorbell: %w", err)
-	case enabled != "true":
-		e.warn("doorbell", "alter table "+e.table.Quoted()+" enable trigger outbox_relay_doorbell;", "the doorbell trigger is disabled")
-	case channel == "":
-		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+rung+", or drop the trigger", "the doorbell trigger notifies channel %s, and OUTBOX_LISTEN_CHANNEL is empty, so nobody listens", rung)
-	case rung != channel:
-		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+rung+", or apply again what `outbox-relay schema --doorbell` prints",
-			"the doorbell trigger notifies channel %s, the relay listens on %s", rung, channel)
-	default:
-		e.ok("doorbell", "a trigger wakes a sleeping relay through channel %s", rung)
 	}
 	return nil
 }

@@ -35,15 +35,17 @@ type Listener struct {
 
 	mu        sync.Mutex
 	up        bool
-	asleep    bool               // the relay wants the doorbell to ring
+	trusted   bool               // the table has the doorbell's trigger
+	wanted    bool               // the relay wants each writer to ring
+	since     time.Time          // when each writer began to; zero if none need
+	rings     rings              // that have come since
 	interrupt context.CancelFunc // ends the present wait
 }
 
 const (
-	listenCheck   = time.Minute
-	listenAnswer  = 5 * time.Second // how long a notification to oneself may take
-	listenRetry   = 30 * time.Second
-	doorbellLimit = 5 * time.Second
+	listenCheck  = time.Minute
+	listenAnswer = 5 * time.Second // how long a notification to oneself may take
+	listenRetry  = 30 * time.Second
 )
 
 // Missed is the payload with which a [Listener] says that a notification may have been missed.
@@ -58,16 +60,43 @@ func (l *Listener) Up() bool {
 	return l.up
 }
 
-// Sleep tells the doorbell trigger whether the relay sleeps, so that writers notify it only then. The
-// relay is woken once more when it sleeps, for a row that came in between.
-func (l *Listener) Sleep(asleep bool) {
+// Arm tells the doorbell's trigger whether each writer is to ring. When that begins, the relay is woken once more, for a row that came in
+// between. Whatever it wants, writers need not ring for some time when they do so too often: commits that notify wait for one another.
+func (l *Listener) Arm(wanted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.asleep != asleep {
-		l.asleep = asleep
-		if l.interrupt != nil {
-			l.interrupt()
-		}
+	if l.wanted != wanted {
+		l.wanted = wanted
+		l.look()
+	}
+}
+
+// Trust tells whether the table has the doorbell's trigger, as the catalogue says.
+func (l *Listener) Trust(trigger bool) {
+	l.mu.Lock()
+	lost := l.trusted && !trigger
+	l.trusted = trigger
+	l.mu.Unlock()
+	if lost {
+		l.Wake(Missed)
+	}
+}
+
+// Armed returns since when each writer that inserts rings, so that the listener hears of it when the row is committed. It is zero
+// when that is not so, or not known.
+func (l *Listener) Armed() time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.up || !l.trusted {
+		return time.Time{}
+	}
+	return l.since
+}
+
+// look ends the present wait. The caller holds mu.
+func (l *Listener) look() {
+	if l.interrupt != nil {
+		l.interrupt()
 	}
 }
 
@@ -79,8 +108,9 @@ func (l *Listener) Run(ctx context.Context) {
 		err := l.session(ctx)
 		if l.Up() {
 			last = "" // what was wrong before is over
+			l.set(false)
+			l.Wake(Missed) // for a relay that sleeps for long because it would be woken
 		}
-		l.set(false)
 		if ctx.Err() != nil {
 			return
 		}
@@ -105,7 +135,7 @@ func (l *Listener) set(up bool) {
 	if l.up != up && up {
 		l.Logger.Info("listening", "channel", l.Channel)
 	}
-	l.up = up
+	l.up, l.since = up, time.Time{}
 }
 
 func (l *Listener) session(ctx context.Context) error {
@@ -138,6 +168,7 @@ func (l *Listener) session(ctx context.Context) error {
 		case err != nil:
 			return err
 		case notification != nil:
+			l.ring(notification.Payload)
 			l.Wake(notification.Payload)
 		}
 	}
@@ -147,13 +178,19 @@ func (l *Listener) session(ctx context.Context) error {
 // and then that the connection lives.
 func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *time.Time) (*pgconn.Notification, error) {
 	check := cmp.Or(l.Check, listenCheck)
-	waiting, interrupt := context.WithTimeout(ctx, min(check, cmp.Or(l.Pulse, check)))
-	defer interrupt()
+	limit := min(check, cmp.Or(l.Pulse, check))
 	l.mu.Lock()
-	if l.asleep != held {
+	now := time.Now()
+	if l.arms(now) != held {
 		l.mu.Unlock()
 		return nil, nil
 	}
+	quiet := l.wanted && !held && l.rings.quiet.Sub(now) < limit
+	if quiet {
+		limit = l.rings.quiet.Sub(now)
+	}
+	waiting, interrupt := context.WithTimeout(ctx, limit)
+	defer interrupt()
 	l.interrupt = interrupt
 	l.mu.Unlock()
 	notification, err := conn.WaitForNotification(waiting)
@@ -167,7 +204,7 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *
 		return nil, ctx.Err()
 	case conn.IsClosed():
 		return nil, fmt.Errorf("wait for notification: %w", err)
-	case !errors.Is(waiting.Err(), context.DeadlineExceeded): // interrupted
+	case quiet || !errors.Is(waiting.Err(), context.DeadlineExceeded): // or interrupted
 		return nil, nil
 	}
 	if l.Pulse > 0 {
@@ -212,36 +249,6 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 		}
 		l.Wake(notification.Payload)
 	}
-}
-
-// doorbell takes or releases the lock by which the doorbell trigger knows that this relay sleeps.
-func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) error {
-	l.mu.Lock()
-	asleep := l.asleep
-	l.mu.Unlock()
-	if asleep == *held {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, min(doorbellLimit, cmp.Or(l.Pulse, doorbellLimit)))
-	defer cancel()
-	if !asleep {
-		if _, err := conn.Exec(ctx, sql.Text("doorbell_wake.sql", nil), pgx.QueryExecModeExec); err != nil {
-			return fmt.Errorf("give back the doorbell's lock: %w", err)
-		}
-		*held = false
-		return nil
-	}
-	if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, l.Table).Scan(held); err != nil {
-		return fmt.Errorf("take the doorbell's lock: %w", err)
-	}
-	if !*held {
-		// A writer holds the lock for a moment and will notify nobody: look again, polling meanwhile.
-		l.mu.Lock()
-		l.asleep = false
-		l.mu.Unlock()
-	}
-	l.Wake(Missed)
-	return nil
 }
 
 // Notify wakes the relays that listen on a channel, over a connection of the pool.

@@ -33,6 +33,7 @@ type Table struct {
 
 	lacks    []publisher.Finding
 	prepares bool // statements stay prepared on their connections
+	rings    bool // the doorbell does
 
 	all, some                                 walks // reads of all shards, and of some
 	failedAll, failedSome                     string
@@ -74,19 +75,20 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 }
 
 // Current reports whether the table and the meaning of its columns are still as they were found by [Open]. Statements may go
-// on to work when they are not: a new column has a meaning, or an index has come.
-func (t *Table) Current(ctx context.Context) (bool, error) {
+// on to work when they are not: a new column has a meaning, or an index has come. It also tells
+// whether each insert notifies [Config.Channel] while a relay wants that, by the doorbell's trigger.
+func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	found, err := Open(ctx, t.pool, t.config)
 	if err != nil {
-		return false, err
+		return false, false, err
 	}
-	return found.oid == t.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping), nil
+	return found.oid == t.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping), found.rings, nil
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config) *Table {
 	m.shards = max(config.Shards, 1)
 	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, config: config, role: relation.role,
-		policies: relation.policies, idOID: m.id.oid, maxRow: config.MaxRow}
+		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
 	}

@@ -21,7 +21,7 @@ Package relay moves the rows of an outbox to a broker: each at least once, in or
 The parts, each in a file of its own:
 
   - feed decides what to read next: on from a cursor, recent rows again for late commits, and a sweep from
-    the beginning for whatever else was missed (and when: pace).
+    the beginning for whatever else was missed (and when: pace and armed).
   - dispatch owns the state. It takes rows in table order and queues them for the worker of their key
     (admit), and decides from the answers what is settled, blocked, held or published again (answer,
     block, hold), what follows when that is written (written), and which keys are read again (reread).

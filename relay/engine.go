@@ -37,6 +37,7 @@ type engine struct {
 	destinations []*Destination
 	limits       Limits
 	interval     time.Duration // the longest pause between two polls
+	idlePause    time.Duration // the same while nothing has come for a while and each writer would ring
 	workers      int           // for each destination
 	ownership    ownership
 	shards       int           // in all
@@ -57,10 +58,11 @@ type ownership interface {
 	Left(owner.Set)     // nothing of these is in flight any more
 }
 
-// doorbell is told whether the relay sleeps; see [outbox.Listener].
+// doorbell lets writers ring; see [outbox.Listener].
 type doorbell interface {
 	Up() bool
-	Sleep(bool)
+	Arm(bool)         // each writer is to ring, or none need
+	Armed() time.Time // since when each does; zero if that is not so
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
@@ -75,6 +77,10 @@ func (e *engine) loop() *loop {
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
 	l.feed.leftOut = l.dispatch.leftOut
+	l.feed.idlePause = max(e.interval, e.idlePause)
+	if e.table.Delays() { // nobody rings when a row becomes due
+		l.feed.idlePause = max(e.interval, min(e.idlePause, sweepOften))
+	}
 	return l
 }
 

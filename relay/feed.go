@@ -17,6 +17,8 @@ import (
 //   - sweep: from the very beginning up to where the walk has been, a page now and then, so that
 //     nothing can be missed for ever; more seldom where it finds nothing and costs much.
 //
+// While it economizes it only glances at the table instead, whether there is anything to read ([armed]).
+//
 // A walk that takes several pages sees the table at several times. It must not take the younger row of a key from a late page
 // when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
 // inserted, when it began ([leftOut]). The next walk begins at the bound again and comes by both.
@@ -36,6 +38,7 @@ type feed struct {
 
 	highest int64 // ordinal
 	lookback
+	armed
 	leftOut *leftOut // by the present walk
 	since   uint32   // rows of transactions before this one have been read, from the bound on; 0 when nothing is known
 	bound   mark     // where the walk began, the zero mark at the very beginning
@@ -76,6 +79,7 @@ const (
 	readWalk kind = iota // next and recent
 	readSweep
 	readHead   // the first page, during a walk
+	readGlance // whether there is anything to read
 	readFailed // not the feed's, see failures
 )
 
@@ -90,6 +94,7 @@ const (
 
 func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
 	f := &feed{leftOut: newLeftOut(), table: table, batch: limits.Batch, interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
+	f.idlePause = interval
 	f.fit(limits.Rows)
 	f.sweepDue, f.restarted = now.Add(f.sweepPause()), now
 	return f
@@ -112,6 +117,10 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	}
 	if f.caughtUp && !f.nudged && now.Before(f.due) {
 		return q, readWalk, false
+	}
+	if !f.nudged && f.glancing(now) {
+		q.Glance = true
+		return q, readGlance, true
 	}
 	f.nudged = false
 	f.opening = f.caughtUp || f.cursor.IsZero()
@@ -154,6 +163,10 @@ func (f *feed) tooLong(q outbox.Query) { f.average = max(f.average, q.Bytes/int6
 // read takes note of a page. It reports whether the rows may be taken; if not, they are read again at once.
 func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 	took := ended.Sub(started)
+	if k == readGlance {
+		f.glanced(page, took, ended)
+		return true
+	}
 	f.took[f.reads%len(f.took)] = took
 	f.reads++
 	f.date(page.Snapshot)
@@ -252,7 +265,7 @@ func (f *feed) again() {
 }
 
 func (f *feed) sweepTurn(now time.Time) bool {
-	if !f.sweeps() {
+	if !f.sweeps() || f.glancing(now) {
 		return false
 	}
 	if !f.sweeping && !now.Before(f.sweepDue) {

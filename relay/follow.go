@@ -38,8 +38,11 @@ func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()
 		}
 		next.Stop()
 		limited, cancel := context.WithTimeout(ctx, followLimit)
-		current, err := table.Current(limited)
+		current, doorbell, err := table.Current(limited)
 		cancel()
+		if err == nil {
+			r.listener.Trust(doorbell)
+		}
 		// Of an error the statements will tell, if they meet it too: a look must not end what works.
 		if err == nil && !current {
 			r.config.Logger.Info("the table's columns or indexes have changed; it is opened anew", "table", table.Name())

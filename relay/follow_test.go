@@ -158,3 +158,29 @@ func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 		return fmt.Sprint(pgtest.Value[[]string](t, s, "select array_agg(topic) from outbox_messages where relayed_at is not null")) == "[now]"
 	})
 }
+
+// A relay relies on the doorbell's trigger from when it is there until it is not, or disabled.
+func TestFollowsTheDoorbell(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
+	s.Exec(t, sql.Schema(table))
+	r := replica(t, s, publishertest.NewBroker(), func(c *Config) { c.ListenChannel = s.Name })
+	r.looks = 20 * time.Millisecond
+	start(t, r)
+	eventually(t, "listening", r.listener.Up)
+	for _, step := range []struct {
+		change string
+		armed  bool
+	}{
+		{sql.Doorbell(table, s.Name), true},
+		{"alter table outbox_messages disable trigger outbox_relay_doorbell", false},
+		{"alter table outbox_messages enable trigger outbox_relay_doorbell", true},
+		{sql.Doorbell(table, s.Name+"_other"), false},
+		{sql.Doorbell(table, s.Name), true},
+		{"drop trigger outbox_relay_doorbell on outbox_messages", false},
+	} {
+		s.Exec(t, step.change, pgx.QueryExecModeSimpleProtocol)
+		eventually(t, fmt.Sprintf("armed %t after %.60s", step.armed, step.change), func() bool { return !r.listener.Armed().IsZero() == step.armed })
+	}
+}

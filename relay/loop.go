@@ -174,6 +174,7 @@ func (l *loop) settle(o outcome) {
 
 func (l *loop) written(o outcome) {
 	now := time.Now()
+	l.feed.written(len(o.accepted), o.took)
 	if o.slow > 0 {
 		l.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
 	}

@@ -17,29 +17,40 @@ const (
 	longestRest   = time.Second // while rows wait
 )
 
-// pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for
-// a short while after each row they stay short if writers can wake it afterwards, and for a moment longer: a writer that looked just
-// before the relay went to sleep commits without waking it.
+// pace sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for a short while after each row
+// they stay short if writers can wake it afterwards. While each writer rings there is no need for that: a row is looked for when it has rung,
+// and the pauses are as long as they may be.
 func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
-	longest, awake := f.interval, wakeable && !f.idle(ended.Add(-drowsyFor))
-	if awake {
-		longest = min(longest, awakePause)
-	}
+	longest, rung := f.interval, f.rung(ended)
+	awake := wakeable && !rung && !f.idle(ended.Add(-drowsyFor))
 	f.found += fresh
 	if f.found > 0 {
-		f.pause, f.active = shortestPause, ended
-	} else {
+		f.active = ended
+	}
+	switch f.economize(ended); {
+	case f.economical:
+		longest = f.idlePause
+	case awake:
+		longest = min(longest, awakePause)
+	}
+	switch {
+	case rung:
+		f.pause = longest
+	case f.found > 0:
+		f.pause = shortestPause
+	default:
 		f.pause = min(2*f.pause, longest)
 	}
 	// The shortest of the last reads tells what the table costs; a longer one may have met a busy machine.
 	rest := restShare * slices.Min(f.took[:])
-	switch cheap := rest <= restShare*cheapRead; {
-	case cheap && fresh > 0 && fresh <= flowRows:
+	f.cheap = rest <= restShare*cheapRead
+	switch {
+	case f.cheap && fresh > 0 && fresh <= flowRows:
 		rest /= restShare / flowShare
-	case cheap && fresh == 0 && awake:
+	case f.cheap && fresh == 0 && awake:
 		rest = min(rest, awakePause) // nobody wakes the relay meanwhile
 	}
-	f.steady = fresh > flowRows && rest <= f.interval || f.waited > cheapRead
+	f.steady = fresh > flowRows && rest <= f.interval && !rung || f.waited > cheapRead
 	rest = max(rest, f.pause)
 	if f.cut && f.found > 0 {
 		rest, f.cut = 0, false
@@ -82,7 +93,7 @@ func (f *feed) outOfTime(k kind, rest time.Time) {
 	switch k {
 	case readSweep:
 		f.sweepRest, f.sinceSweep = rest, 0
-	case readWalk, readHead:
+	case readWalk, readHead, readGlance:
 		f.retry(rest)
 	}
 }
@@ -93,7 +104,7 @@ func (f *feed) wait(now time.Time) time.Time {
 		return now
 	}
 	switch {
-	case f.sinceSweep == 0 || !f.sweeps():
+	case f.sinceSweep == 0 || !f.sweeps() || f.glancing(now):
 	case f.sweeping && f.sweepRest.Before(f.due):
 		return f.sweepRest
 	case !f.sweeping && f.sweepDue.Before(f.due):

@@ -241,8 +241,9 @@ func (l *loop) take(r response) {
 	switch r.kind {
 	case readWalk:
 		l.feed.passed(waiting, len(r.page.Rows))
+		l.feed.armedSince = l.doorbell.Armed()
 		l.feed.pace(fresh, r.ended, l.doorbell.Up())
-		l.doorbell.Sleep(l.feed.idle(r.ended))
+		l.doorbell.Arm(l.feed.rings(fresh+waiting, r.ended))
 	case readSweep:
 		if low, ok := l.feed.low(); ok && !l.feed.table.Delays() && l.dispatch.tookBefore(r.page.Rows, low.highest) {
 			l.feed.strays.found = true

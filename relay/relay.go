@@ -30,7 +30,8 @@ type Config struct {
 	Destinations  []*Destination                           // a row goes to the first that takes its topic
 	Limits        Limits
 	PollInterval  time.Duration
-	ListenChannel string // empty: no LISTEN
+	IdlePause     time.Duration // instead of PollInterval, if more: of an owner that found nothing for ten seconds, and whose doorbell works
+	ListenChannel string        // empty: no LISTEN
 	OwnerTTL      time.Duration
 	Shards        int           // units of ownership, the same in every replica
 	StopTimeout   time.Duration // bound on a clean stop
@@ -70,7 +71,7 @@ func New(config Config) (*Relay, error) {
 	if len(config.Destinations) > 1 || slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return len(d.Topics) > 0 }) {
 		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
 	}
-	config.Outbox.Shards = config.Shards
+	config.Outbox.Shards, config.Outbox.Channel = config.Shards, config.ListenChannel
 	config.Limits.patience = owner.Patience * config.OwnerTTL
 	config.Outbox.BlockFailed = slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return d.BlockFailed })
 	m, err := newMetrics(config.Meter, config.Destinations)
@@ -270,7 +271,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 	}
 	r.active.Store(true)
 	defer r.active.Store(false)
-	e := engine{table: table, destinations: r.config.Destinations, limits: r.config.Limits, interval: r.config.PollInterval,
+	e := engine{table: table, destinations: r.config.Destinations, limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause,
 		workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes, logger: r.config.Logger, metrics: r.metrics,
 		tracer: r.config.Tracer, database: r.database, beat: &r.beat, doorbell: r.listener, stopTimeout: r.config.StopTimeout}
 	return e.run(ctx)

@@ -35,6 +35,7 @@ type outcome struct {
 	unwritable map[string]bool // of refused
 	why        error
 
+	took    time.Duration   // to write everything, with the commits
 	careful bool            // wait for no row that somebody else keeps locked
 	locked  map[string]bool // such rows, and those for which a trigger or a foreign key meets a lock
 	waits   int             // statements that met such a lock
@@ -55,7 +56,9 @@ const (
 // run writes outcomes until there are no more.
 func (s *settler) run(ctx context.Context, outcomes <-chan outcome, done chan<- outcome) {
 	for o := range outcomes {
+		started := time.Now()
 		o.err = s.write(ctx, &o)
+		o.took = time.Since(started)
 		done <- o
 	}
 }

@@ -25,6 +25,8 @@ type sim struct {
 	destinations []*Destination
 	limits       Limits
 	interval     time.Duration
+	idlePause    time.Duration
+	doorbell     doorbell
 	owner        *simOwner
 	turns        atomic.Int64         // of the loops that run
 	loop         *loop                // the one that was started last
@@ -36,11 +38,12 @@ type sim struct {
 
 type deaf struct{}
 
-func (deaf) Up() bool   { return false }
-func (deaf) Sleep(bool) {}
+func (deaf) Up() bool         { return false }
+func (deaf) Arm(bool)         {}
+func (deaf) Armed() time.Time { return time.Time{} }
 
 func newSim(t testing.TB) *sim {
-	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{}, limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond}
+	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{}, limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{}}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
@@ -68,9 +71,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.limits.patience = 15 * time.Second
 	}
 	s.wakes = make(chan string)
-	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: s.interval, workers: 4,
+	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4,
 		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
-		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: deaf{}, stopTimeout: 25 * time.Second}
+		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: s.doorbell, stopTimeout: 25 * time.Second}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	l := e.loop()

@@ -23,6 +23,11 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	t.mu.Lock()
 	t.reads++
 	page := outbox.Page{Snapshot: t.snapshot()}
+	if q.Glance {
+		t.glances++
+		page = outbox.Page{More: slices.ContainsFunc(t.open, func(r *simRow) bool { return q.Shards == nil || slices.Contains(q.Shards, shard(r)) })}
+		q.IDs = []string{} // no row
+	}
 	t.gap()
 	if q.Horizon {
 		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
@@ -169,6 +174,20 @@ func (t *simTable) readCount() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.reads
+}
+
+// looks returns how many reads there were, and how many of them were glances.
+func (t *simTable) looks() (reads, glances int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.reads, t.glances
+}
+
+// setTook sets how long a read takes.
+func (t *simTable) setTook(took time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.took = took
 }
 
 // work returns how long all reads took.

@@ -31,6 +31,7 @@ type simTable struct {
 	inert          map[string]bool // a trigger makes nothing of what is written to these
 	settles        int             // calls that marked something
 	reads          int
+	glances        int
 	returned       int  // rows, by reads
 	gaps           bool // the snapshots of a read are taken at other times than its rows
 	trouble        simTrouble

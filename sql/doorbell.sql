@@ -1,8 +1,8 @@
 -- The doorbell: an insert wakes a relay that sleeps, so that it need not wait for its next poll.
 --
--- A sleeping relay holds an advisory lock shared: {class} with the table's oid. The trigger's condition tries
--- to take it exclusively: if it can, nobody sleeps and nothing is sent, since a NOTIFY in each transaction would
--- make commits in the whole cluster wait for one another. The lock is the session's and given back at once; held
+-- A relay that sleeps, or relays few rows a second, holds an advisory lock shared: {class} with the table's oid. The
+-- trigger's condition tries to take it exclusively: if it can, no relay holds it and nothing is sent, since a NOTIFY in each
+-- transaction would make commits in the whole cluster wait for one another. The lock is the session's and given back at once; held
 -- to the end of the transaction, writers would take each other for a sleeping relay. The function is called only
 -- if the lock is taken, and tries again, since another writer gives it back within some microseconds.
 --

@@ -1,0 +1,89 @@
+package outbox
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// doorbellLimit bounds a statement about the doorbell's lock.
+const doorbellLimit = 5 * time.Second
+
+// rings is how often writers ring. A notification serialises the commits of the whole cluster, through their sync to disk, which is
+// nothing to worry about at a few hundred a second. The relay knows how many rows it relays, but not how many other replicas do.
+type rings struct {
+	left  float64   // that may come at once
+	at    time.Time // when that was so
+	pause time.Duration
+	quiet time.Time // writers need not ring before then
+}
+
+const (
+	mostRings    = 400 // a second
+	ringsAtOnce  = 100
+	quietAtFirst = 250 * time.Millisecond
+	quietAtMost  = 2 * time.Second
+	quietForLock = 100 * time.Millisecond // while somebody else holds the doorbell's lock
+)
+
+// arms reports whether each writer is to ring. The caller holds mu.
+func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.rings.quiet) }
+
+// ring takes note of a notification. If there are too many, writers need not ring for a while, which is the longer the sooner they are
+// too many again.
+func (l *Listener) ring(payload string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.since.IsZero() || payload != "" {
+		return
+	}
+	now, r := time.Now(), &l.rings
+	r.left = min(r.left+mostRings*now.Sub(r.at).Seconds(), ringsAtOnce) - 1
+	if r.at = now; r.left >= 0 {
+		return
+	}
+	if now.Sub(l.since) >= time.Second {
+		r.pause = 0
+	}
+	r.pause = min(max(2*r.pause, quietAtFirst), quietAtMost)
+	l.since, r.quiet = time.Time{}, now.Add(r.pause)
+}
+
+// doorbell takes or releases the lock by which the doorbell's trigger knows that each writer is to ring.
+func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) error {
+	l.mu.Lock()
+	arms := l.arms(time.Now())
+	if !arms {
+		l.since = time.Time{}
+	}
+	l.mu.Unlock()
+	if arms == *held {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, min(doorbellLimit, cmp.Or(l.Pulse, doorbellLimit)))
+	defer cancel()
+	if !arms {
+		if _, err := conn.Exec(ctx, sql.Text("doorbell_wake.sql", nil), pgx.QueryExecModeExec); err != nil {
+			return fmt.Errorf("give back the doorbell's lock: %w", err)
+		}
+		*held = false
+	} else if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, l.Table).Scan(held); err != nil {
+		return fmt.Errorf("take the doorbell's lock: %w", err)
+	}
+	now := time.Now()
+	l.mu.Lock()
+	switch {
+	case *held:
+		l.since, l.rings.left, l.rings.at = now, ringsAtOnce, now
+	case arms: // a writer holds it for a moment and will notify nobody
+		l.rings.quiet = now.Add(quietForLock)
+	}
+	l.mu.Unlock()
+	l.Wake(Missed) // its pauses are others now
+	return nil
+}
