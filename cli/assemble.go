@@ -85,7 +85,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Headers: c.Table.Headers(),
 			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
-		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
+		PollInterval: c.PollInterval, IdlePause: c.IdlePause, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
 		StopTimeout: c.ShutdownTimeout, Logger: logger,
 	}
 	for _, configured := range c.Destinations {

@@ -97,6 +97,8 @@ func newPool(ctx context.Context, d config.Database, certificates *doctor.Certif
 	} else {
 		links.Pooler = true
 	}
+	// An idle owner uses its connection once a second. Whether one is half open, the links find out.
+	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	c.AfterConnect = links.Note
 	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }

@@ -27,7 +27,7 @@ type Config struct {
 	MaxInFlight      int           `envconfig:"MAX_IN_FLIGHT" default:"4096" min:"1" max:"1000000" desc:"rows read and not yet settled, over all destinations; also the bound on duplicates after a crash"`
 	MaxInFlightBytes int64         `envconfig:"MAX_IN_FLIGHT_BYTES" default:"64MiB" min:"1KiB" desc:"the same bound in payload bytes"`
 	MaxRowBytes      int64         `envconfig:"MAX_ROW_BYTES" unset:"64MiB, or the bytes in flight if more" min:"1KiB" desc:"a row with a larger payload fails without being read; a row below it goes alone if it must"`
-	PollInterval     time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms" desc:"the longest that an idle owner sleeps"`
+	PollInterval     time.Duration `envconfig:"POLL_INTERVAL" default:"50ms" min:"1ms" desc:"the longest that an idle owner sleeps; not set, an owner whose doorbell works and who found nothing for ten seconds sleeps 1s"`
 	ListenChannel    string        `envconfig:"LISTEN_CHANNEL" default:"outbox_messages" empty:"true" desc:"wake-up channel for LISTEN; empty turns it off"`
 	Settle           string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete" desc:"mark sets relayed_at on acknowledged rows, delete deletes them"`
 	Shards           int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024" desc:"units of ownership; 1 makes one replica active and the others standby"`
@@ -37,8 +37,14 @@ type Config struct {
 	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text" desc:"json or text, on standard error"`
 
+	// IdlePause is the longest that an owner sleeps whose doorbell works and who found nothing for ten seconds.
+	IdlePause time.Duration
+
 	values []Value
 }
+
+// defaultIdlePause is [Config.IdlePause] where the poll interval is not given.
+const defaultIdlePause = time.Second
 
 // defaultMaxRowBytes is the least of [Config.MaxRowBytes] where it is not given.
 const defaultMaxRowBytes = 64 << 20

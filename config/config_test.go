@@ -66,9 +66,25 @@ func TestDefaults(t *testing.T) {
 		ShutdownTimeout: 25 * time.Second,
 		LogLevel:        slog.LevelInfo,
 		LogFormat:       "json",
+		IdlePause:       time.Second,
 	}
 	if !reflect.DeepEqual(cfg, want) {
 		t.Errorf("got  %#v\nwant %#v", cfg, want)
+	}
+}
+
+// Whoever sets the poll interval, also to its default, wants no longer pause.
+func TestIdlePause(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "interval")
+	if err := os.WriteFile(path, []byte("70ms\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for setting, want := range map[string]time.Duration{"OUTBOX_POLL_INTERVAL=": time.Second, "OUTBOX_POLL_INTERVAL=50ms": 50 * time.Millisecond,
+		"OUTBOX_POLL_INTERVAL=1h": time.Hour, "OUTBOX_POLL_INTERVAL_FILE=" + path: 70 * time.Millisecond} {
+		if got := load(t, setting).IdlePause; got != want {
+			t.Errorf("%s: %v", setting, got)
+		}
 	}
 }
 

@@ -50,6 +50,9 @@ func parse(environ []string, connects bool) (*Config, error) {
 	if cfg.MaxRowBytes == 0 {
 		cfg.MaxRowBytes = max(defaultMaxRowBytes, cfg.MaxInFlightBytes)
 	}
+	if cfg.IdlePause = cfg.PollInterval; !global.origins["POLL_INTERVAL"].given {
+		cfg.IdlePause = defaultIdlePause
+	}
 	if err := l.err(); err != nil {
 		return nil, err
 	}
