@@ -15,7 +15,7 @@ const all = "all"
 
 // options are the flags.
 type options struct {
-	broker, relay           string
+	broker, relay, only     string
 	rows, rounds, keys, hot int
 }
 

@@ -65,6 +65,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.rounds, "rounds", 0, "runs of each variant; 0 means the study's own number")
 	flags.IntVar(&o.keys, "keys", 1000, "ordering keys")
 	flags.IntVar(&o.hot, "hot", 0, "drain: percentage of the rows on one hot key")
+	flags.StringVar(&o.only, "only", "", "latency: only the rates of which the name contains this text")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: go run . [STUDY] [flags]\n\nSTUDY is all, or one of")
 		for _, s := range studies {
