@@ -14,6 +14,7 @@ const (
 	flowShare     = 4  // or so many times while rows flow, reads are cheap
 	cheapRead     = time.Millisecond
 	flowRows      = 16          // and no more rows than these come at once: large batches cost the database less
+	flowRate      = 2000        // rows a second, up to which many at once have only gathered because it rested
 	longestRest   = time.Second // while rows wait
 )
 
@@ -45,7 +46,7 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 	rest := restShare * slices.Min(f.took[:])
 	f.cheap = rest <= restShare*cheapRead
 	switch {
-	case f.cheap && fresh > 0 && fresh <= flowRows:
+	case f.cheap && fresh > 0 && (fresh <= flowRows || f.rate < flowRate):
 		rest /= restShare / flowShare
 	case f.cheap && fresh == 0 && awake:
 		rest = min(rest, awakePause) // nobody wakes the relay meanwhile

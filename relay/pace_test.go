@@ -108,6 +108,29 @@ func TestRestsAsReadsCost(t *testing.T) {
 	}
 }
 
+// Where rows are not many a second, a number of them has only gathered while the relay rested. It does not rest as long again, or more
+// would gather each time.
+func TestRestsBrieflyBehindRowsThatHaveGathered(t *testing.T) {
+	now := time.Now()
+	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	for _, test := range []struct {
+		rate  float64
+		share time.Duration
+	}{{1000, flowShare}, {10_000, restShare}} {
+		for range f.took {
+			f.nudge()
+			f.next(now, 100, 1<<20)
+			f.read(readWalk, outbox.Page{}, now, now.Add(cheapRead))
+			now = now.Add(cheapRead)
+			f.rate = test.rate
+			f.pace(2*flowRows, now, true)
+		}
+		if rest := f.due.Sub(now); rest != test.share*cheapRead {
+			t.Errorf("at %v rows/s it rests for %v", test.rate, rest)
+		}
+	}
+}
+
 // While rows come for a topic that is missing, they are read for nothing. The relay rests in proportion, hints or not, so that
 // the trouble costs the database little, and stays awake, so that writers need not ring.
 func TestRestsWhileRowsWait(t *testing.T) {
