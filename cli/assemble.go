@@ -67,7 +67,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		return a, err
 	}
 	links := &outbox.Links{Patience: min(c.OwnerTTL/2, mostPatience), Logger: logger}
-	pool, err := newPool(ctx, c.Database, certificates, witness, links)
+	pool, err := newPool(ctx, c.Database, len(c.Destinations), certificates, witness, links)
 	if err != nil {
 		return a, err
 	}

@@ -23,8 +23,9 @@ const (
 	connectTimeout = 10 * time.Second
 	hostTimeout    = 2 * time.Second  // for each of several, so that a dead one leaves time for the next
 	workIdle       = 10 * time.Second // then a connection that is not used is closed
-	workMost       = 4
-	mostPatience   = 5 * time.Second // with a connection that does not answer, where it may be silent for longer
+	workEach       = 3                // connections of a destination: it reads, and writes twice at a time
+	workOther      = 1                // for gauges and looks at the catalogue
+	mostPatience   = 5 * time.Second  // with a connection that does not answer, where it may be silent for longer
 )
 
 // prepare sets what every connection of the relay has in common.
@@ -78,7 +79,8 @@ func errURL(variable string) error {
 
 // newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
 // With a witness it uses only connections to the server that the witness tells of.
-func newPool(ctx context.Context, d config.Database, certificates *doctor.Certificates, witness *owner.Witness, links *outbox.Links) (*pgxpool.Pool, error) {
+func newPool(ctx context.Context, d config.Database, destinations int, certificates *doctor.Certificates, witness *owner.Witness,
+	links *outbox.Links) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(d.URL.Loaded())
 	if err != nil {
 		return nil, errURL("OUTBOX_DATABASE_URL")
@@ -100,7 +102,7 @@ func newPool(ctx context.Context, d config.Database, certificates *doctor.Certif
 	// An idle owner uses its connection once a second. Whether one is half open, the links find out.
 	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	c.AfterConnect = links.Note
-	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, workMost, workIdle, workIdle
+	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, int32(workOther+workEach*destinations), workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
 	if witness != nil {
 		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {

@@ -97,13 +97,10 @@ func (c *kafkaCluster) move(topic string) {
 		request.Assignments = append(request.Assignments, kafka.AlterPartitionReassignmentsRequestAssignment{PartitionID: p.ID, BrokerIDs: nodes})
 		wanted[p.ID], all = nodes[0], append(all, p.ID)
 	}
-	reassigned, err := c.client.AlterPartitionReassignments(c.t.Context(), request)
-	if err == nil {
-		err = reassigned.Error
-	}
-	if err != nil {
-		c.t.Fatalf("reassign %s: %v", topic, err)
-	}
+	await(c.t, "the replicas are reassigned", func() bool { // a controller that has just moved ends connections
+		reassigned, err := c.client.AlterPartitionReassignments(c.t.Context(), request)
+		return err == nil && reassigned.Error == nil
+	})
 	elected, err := c.client.ElectLeaders(c.t.Context(), &kafka.ElectLeadersRequest{Topic: topic, Partitions: all, Timeout: patience})
 	if err == nil {
 		err = elected.Error

@@ -151,6 +151,9 @@ func (t *Table) Ranked() bool { return t.mapping.rank != nil }
 // Delays reports whether rows can become due later than they are inserted.
 func (t *Table) Delays() bool { return t.mapping.available != nil }
 
+// KeyIndexed reports whether an index leads to the pending rows of a key.
+func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
+
 // KeepsFailures reports whether a row can be marked as failed.
 func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }
 

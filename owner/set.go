@@ -43,6 +43,14 @@ func (s Set) Without(t Set) Set {
 	return s
 }
 
+// Or returns the shards that are in either.
+func (s Set) Or(t Set) Set {
+	for i := range s {
+		s[i] |= t[i]
+	}
+	return s
+}
+
 // And returns the shards that are in both.
 func (s Set) And(t Set) Set {
 	for i := range s {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -21,7 +22,7 @@ func Addresses(destinations []*Destination, rows []outbox.Sample) (addresses [][
 		if row.Invalid != nil {
 			continue
 		}
-		to := slices.IndexFunc(destinations, func(d *Destination) bool { return d.takes(row.Message.Topic) })
+		to := slices.IndexFunc(destinations, func(d *Destination) bool { return pattern.Takes(d.Topics, row.Message.Topic) })
 		if to < 0 {
 			lost = addNew(lost, row.Message.Topic)
 		} else if destinations[to].address(&row.Row) == nil {

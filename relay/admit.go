@@ -8,50 +8,64 @@ import (
 	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
-// take takes the rows of a read in table order and returns how many of them are new, and how many must wait. reread are
-// the blocks whose rows were read again, nil for other reads; more says that they may have further rows.
-func (d *dispatch) take(rows []outbox.Row, reread []*block, more bool, now time.Time) (taken, waiting int) {
+// source is what kind of read a row comes from.
+type source uint8
+
+const (
+	fromWalk  source = iota // and from sweeps: only keys that do not wait
+	fromScan                // a catch-up scan: keys that wait for one, too
+	fromTrial               // the heads of keys that wait
+)
+
+// take takes the rows of a read in table order and returns how many of them are new, and how many must wait.
+func (d *dispatch) take(rows []outbox.Row, from source, now time.Time) (taken, waiting int) {
 	backing := make([]row, len(rows))
 	for i := range rows {
 		r := &backing[i]
 		r.Row, r.key, r.attempt = &rows[i], keyOf(&rows[i]), rows[i].Attempt
-		switch d.admit(r, reread != nil, now) {
+		r.hash = r.key.hash()
+		switch d.admit(r, from, now) {
 		case admitted:
 			taken++
-		case waits:
+		case passedOver:
 			waiting++
 		}
 	}
-	for _, b := range reread {
-		if b.phase != reading {
-			continue // it waits again
+	d.ended()
+	d.dropVoid()
+	return taken, waiting
+}
+
+// decline leaves the rows of a read to the next one. What is queued of their keys and younger waits for a scan: it must not go
+// before a row that was seen.
+func (d *dispatch) decline(rows []outbox.Row, now time.Time) {
+	busy := d.underWay()
+	for i := range rows {
+		r := &row{Row: &rows[i], key: keyOf(&rows[i])}
+		r.hash = r.key.hash()
+		if _, is := busy[r.hash]; !is || r.key.keyless || r.Beyond || !d.shards.reading.Has(r.Shard) {
+			continue
 		}
-		b.phase, b.overtime = trying, 0
-		b.dropped = b.dropped || more
-		switch {
-		case b.trying > 0:
-		case more && taken == 0:
-			d.blocks.waitUntil(b, now.Add(pause(0))) // for the rows in front of it to be settled
-		default:
-			d.finish(b)
+		_, here := d.inFlight[r.Identity()]
+		if _, settled := d.gone[r.Identity()]; !here && !settled {
+			d.passKey(r.key, r.hash, r.Shard, low(r), now)
 		}
 	}
-	d.reading = false
-	clear(d.gone)
-	return taken, waiting
+	d.ended()
+	d.dropVoid()
 }
 
 // admission is what becomes of a row that was read.
 type admission uint8
 
 const (
-	known    admission = iota // it is under way or settled, not ours, or the next walk's
-	waits                     // it is forgotten until its key may go on
-	admitted                  // it is queued
+	known      admission = iota // it is under way or settled, not ours, or the next walk's
+	passedOver                  // it is forgotten until its key may go on
+	admitted                    // it is queued
 )
 
 // admit decides what becomes of one row.
-func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
+func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 	if _, here := d.inFlight[r.Identity()]; here {
 		return known
 	}
@@ -61,223 +75,180 @@ func (d *dispatch) admit(r *row, reread bool, now time.Time) admission {
 	if !d.shards.reading.Has(r.Shard) {
 		return known // it came to us or left us while the read was under way
 	}
-	b := d.blocks.byKey[r.key]
-	if b != nil && (!reread || b.phase != reading || b.closed) {
-		d.behind(b, r)
-		return waits
+	if d.failures.meets(r) {
+		return passedOver
 	}
-	if b == nil && d.isPassed(r) {
-		return waits
+	w := d.waits.of(r.hash)
+	if w != nil && !d.mayPass(r, w, from) {
+		return passedOver
 	}
-	if r.Beyond {
-		d.leftOut.add(r)
-		return known
+	if w == nil {
+		switch {
+		case from == fromTrial:
+			return known
+		case r.Beyond:
+			d.leftOut.add(r)
+			return known
+		case d.overtakes(r, now):
+			return passedOver
+		}
 	}
-	r.destination = d.route(r.Message.Topic)
-	if d.overtakes(r, reread, now) {
-		return waits
-	}
-	r.destination.render(r.Row, r.attempt, d.single())
+	r.destination = d.to
+	d.to.render(r.Row, r.attempt, d.single)
 	if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
-		r.destination.panicked(d.logger, "the row fails that was being made into a message", caught)
+		d.to.panicked(d.logger, "the row fails that was being made into a message", caught)
 	}
-	if b != nil && b.blamed == r.ID() {
-		r.unknown = b.unknown
+	if w != nil && w.headID == r.ID() {
+		r.unknown = w.unknown
 		if !d.keepAttempts {
-			r.attempt += b.refusals
+			r.attempt += w.refusals
 		}
 	}
-	if d.wait(r, b, now) {
-		return waits
+	if d.mustWait(r, w, now) {
+		return passedOver
 	}
-	if b != nil {
-		r.block, r.generation = b, b.generation
-		b.trying++
-		if b.trying == 1 {
-			b.head = r.Position.Ordinal
-		}
-		b.last = r.Position.Ordinal
-	}
-	d.enqueue(r)
+	d.enqueue(r, from)
 	return admitted
 }
 
-// overtakes reports whether an older row of the key was left to the next walk. The key is read again then, from there.
-func (d *dispatch) overtakes(r *row, reread bool, now time.Time) bool {
+// mayPass reports whether a row of a key that waits may go on: it is the head that is tried, or brought by a scan, or it goes before
+// everything that is known of the key, because it was committed late: then it does not wait for what the head waits for.
+func (d *dispatch) mayPass(r *row, w *wait, from source) bool {
+	at := low(r)
+	switch {
+	case from == fromTrial:
+		return w.state == asked && w.headID == r.ID()
+	case r.Beyond:
+		if w.stopped = w.stopped || from == fromScan; from == fromWalk {
+			d.leftOut.add(r) // a scan may end before it, and open the key
+		}
+		d.passOver(w, at)
+		return false
+	case w.headID == r.ID() && at == w.head:
+		return false // it is the head
+	case d.catch.covers(w):
+		// What the scan has brought may be on its way, and what was committed late goes before it.
+		if !w.stopped && at <= w.next && (from == fromScan || d.ordinal && d.before(r.Position, d.catch.at)) {
+			return true
+		}
+	case d.ordinal && at < w.head && w.headID != "": // it goes before the head
+		switch {
+		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
+			w.older = true
+		case w.state == trial, w.low < at:
+			w.passed, w.low = true, min(w.low, w.head)
+			d.catchUp(w) // a head that is queued becomes void
+			d.void = true
+			if w.low >= at {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	d.passOver(w, at)
+	return false
+}
+
+// onWire reports whether the row has been handed to its worker.
+func (d *dispatch) onWire(r *row) bool {
+	for _, other := range d.lanes[r.worker].wire {
+		if other == r {
+			return true
+		}
+	}
+	return false
+}
+
+// overtakes reports whether an older row of the key was left to the next walk. Then a scan brings both.
+func (d *dispatch) overtakes(r *row, now time.Time) bool {
 	head, ok := d.leftOut.head(r.key)
-	if !ok || reread || r.key.keyless || r.Position.Ordinal < head {
+	if !ok || r.key.keyless || r.Position.Ordinal < head {
 		return false
 	}
-	if d.full() {
-		d.pass(r, nil, now)
-		return true
-	}
-	b := d.block(r, causeOrder)
-	b.head, b.dropped = min(b.head, head), true
-	d.blocks.makeReady(b)
+	d.passKey(r.key, r.hash, r.Shard, min(head, low(r)), now)
 	return true
 }
 
-// behind lets a row wait for its blocked key. If it goes before the row that the key waits for, because it was
-// committed late, it does not wait for that one's backoff: what was taken of the key becomes void and the key
-// is read again.
-func (d *dispatch) behind(b *block, r *row) {
-	b.dropped = true
-	before := b.head
-	if b.phase == trying {
-		before = b.last
+// passKey closes a key until a scan has come by.
+func (d *dispatch) passKey(k key, hash uint64, shard int, from int64, now time.Time) {
+	if d.waits.byKey[hash] == nil && d.waits.full() {
+		d.tellCrowded(now)
+		d.crowdHash(hash, from, now)
+		return
 	}
-	b.head = min(b.head, r.Position.Ordinal)
-	switch {
-	case !d.ordinal || r.Position.Ordinal >= before:
-	case b.phase == waiting, b.phase == trying:
-		d.void = true
-		d.blocks.makeReady(d.blocks.block(b.key, b.destination, b.cause, b.head))
-		b.dropped = true
-	case b.phase == writing:
-		b.older = true
+	w := d.add(k, hash, shard)
+	d.passOver(w, from)
+	if w.state == resting && w.headID == "" {
+		d.catchUp(w)
 	}
+	d.void = true
 }
 
-// wait reports whether the row must wait, and then lets its key wait.
-func (d *dispatch) wait(r *row, b *block, now time.Time) bool {
-	var due time.Time
-	h := d.holdOf(r)
-	failed := d.failures.blocks(r.key)
-	rest := restOf(r, b)
+// mustWait reports whether the row must wait, and then lets its key wait.
+func (d *dispatch) mustWait(r *row, w *wait, now time.Time) bool {
+	h := d.holds.of(r)
+	rest := restOf(r, w)
+	tries := w != nil && w.state == asked // the head
 	switch {
-	case failed:
-		h = nil
 	case rest > 0:
-		due = now.Add(rest)
-		h = nil
-	case h != nil && (b == nil || b.hold != h):
-	case d.elsewhere(r):
-		h = nil
-	default:
+		if d.waits.byKey[r.hash] == nil && d.waits.full() {
+			d.crowd(r, now)
+			return true
+		}
+		if w = d.lead(r); w.low >= w.head {
+			d.waits.rest(w, causeRetry, now.Add(rest))
+		}
+		return true
+	case h == nil, tries && w.hold == h:
+		return false
+	case h.open && h.probe == nil && r.key.keyless && !d.waits.full():
+		w = d.lead(r)
+		d.waits.enter(w, asked, h.cause)
+		w.hold, h.probe, h.open = h, w, false
+		h.waiting = append(h.waiting, w)
 		return false
 	}
-	if b == nil && (h != nil && r.key.keyless && len(h.blocks) > 0 || d.full()) {
-		d.pass(r, h, now)
-		return true
-	}
-	if b != nil && b.trying > 0 {
-		// Rows before it go first; then the key is read again and begins with this one.
-		b.dropped, b.closed = true, true
-		return true
-	}
-	switch {
-	case failed:
-		d.waitForFailed(d.block(r, causeBehindFailed))
-	case h != nil:
-		d.blocks.waitFor(d.block(r, h.cause), h)
-	case !due.IsZero():
-		d.blocks.waitUntil(d.block(r, causeRetry), due)
-	default:
-		d.block(r, causeOrder) // until its lane is free
-	}
-	d.blocks.byKey[r.key].dropped = true
+	d.join(r, h, now)
 	return true
 }
 
 // restOf returns what is left of the row's backoff. The database's clock may have been set back since the refusal was written: then
 // the backoff is waited for in full, once, by the relay's own clock.
-func restOf(r *row, b *block) time.Duration {
-	if !r.Retried || r.Waited < 0 && b != nil { // its key has waited
+func restOf(r *row, w *wait) time.Duration {
+	if !r.Retried || r.Waited < 0 && w != nil && w.headID == r.ID() { // its key has waited
 		return 0
 	}
 	return backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - max(0, r.Waited)
 }
 
-// pass passes over a row, and over all of its key from now on, until the hold ends: then the walk begins anew.
-func (d *dispatch) pass(r *row, h *hold, now time.Time) {
-	if h == nil {
-		h = &d.overflow
-		if !h.active() {
-			if now.After(d.crowded) {
-				d.logger.Warn("more keys wait than are remembered one by one: the others are tried again every few seconds", "keys", len(d.blocks.byKey))
-			}
-			d.crowded = now.Add(crowdedFor)
-			h.failures, h.until = 1, now.Add(overflowPause)
-		}
-	}
-	h.skipped = true
-	if !r.key.keyless {
-		d.passed.add(r.key)
-		d.void = true // a younger row of the key may be queued
-	}
-}
-
-const (
-	// overflowPause is how long rows are passed over that wait for something other than a topic.
-	overflowPause = 10 * time.Second
-	// crowdedFor is how long none must be before it is told again.
-	crowdedFor = time.Minute
-)
-
-// holdOf returns the active hold that the row would run into.
-func (d *dispatch) holdOf(r *row) *hold {
-	if r.destination.hold.active() && !d.single() {
-		return &r.destination.hold
-	}
-	if len(d.topics) > 0 {
-		if h := d.topics[topicOf(r)]; h.active() {
-			return h
-		}
-	}
-	return nil
-}
-
-// block blocks the row's key.
-func (d *dispatch) block(r *row, c cause) *block {
-	d.void = true
-	if d.ordinal && d.member(r) {
-		r.block.head = r.Position.Ordinal // what was before it in the re-read has been accepted
-	}
-	b := d.blocks.block(r.key, r.destination, c, r.Position.Ordinal)
-	b.shard = r.Shard
-	return b
-}
-
-// elsewhere reports whether the row's key has rows under way to another destination.
-func (d *dispatch) elsewhere(r *row) bool {
-	l := d.lanes[r.key]
-	return l != nil && l.destination != r.destination
-}
-
-func (d *dispatch) route(topic string) *destination {
-	for _, candidate := range d.destinations {
-		if candidate.takes(topic) {
-			return candidate
-		}
-	}
-	return d.destinations[len(d.destinations)-1] // which takes everything
-}
-
-// enqueue puts a row in the queue of its key's worker.
-func (d *dispatch) enqueue(r *row) {
+// enqueue puts a row in the lane of its key's worker; a head that is tried has another.
+func (d *dispatch) enqueue(r *row, from source) {
 	r.size = int64(r.Message.Size()) + rowOverhead
-	r.worker = int(r.key.hash() % uint64(d.workers))
+	r.worker = int(r.hash % uint64(d.workers))
+	w := d.waits.byKey[r.hash]
+	tries := w != nil && w.state == asked && w.headID == r.ID()
+	if tries {
+		r.worker = d.workers
+		if r.unknown > 0 || w.hold != nil && w.hold.other {
+			r.worker++
+		}
+		w.state, w.trial, r.wait = trial, r, w
+	}
 	d.inFlight[r.Identity()] = r
 	d.shards.inFlight[r.Shard]++
 	d.bytes += r.size
-	if d.lanes != nil {
-		l := d.lanes[r.key]
-		if l == nil {
-			l = &lane{destination: r.destination}
-			d.lanes[r.key] = l
-		}
-		l.rows++
-	}
-	q := &r.destination.queues[r.worker]
-	if late := d.ordinal && d.before(r.Position, d.walked); late && r.block == nil && !r.key.keyless {
-		if d.latest.after(r.key.hash(), r.Position.Ordinal) {
+	l := &d.lanes[r.worker]
+	if late := d.ordinal && d.before(r.Position, d.walked); late && !tries && !r.key.keyless {
+		if d.latest.after(r.hash, r.Position.Ordinal) {
 			d.metrics.orderViolations(1)
 		}
-		r.late = true
-		q.insert(r)
+		r.late = from == fromWalk || d.waits.of(r.hash) == nil
+	}
+	if r.late {
+		l.insert(r)
 	} else {
-		q.push(r)
+		l.push(r)
 	}
 	if d.before(d.walked, r.Position) {
 		d.walked = r.Position

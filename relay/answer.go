@@ -8,16 +8,18 @@ import (
 )
 
 // answer takes the broker's answers for a batch.
-func (d *dispatch) answer(to *destination, worker int, rows []*row, errs []error, now time.Time) {
-	to.busy[worker] = false
-	a := answers{dispatch: d, to: to, now: now, counts: map[publisher.Class]int{}}
+func (d *dispatch) answer(index int, rows []*row, errs []error, now time.Time) {
+	l := &d.lanes[index]
+	l.wire = nil
+	a := answers{dispatch: d, now: now, counts: map[publisher.Class]int{}}
 	for i, r := range rows {
 		a.one(r, errs[i], len(rows) == 1)
 	}
-	a.settleHold()
-	to.queues[worker].unpop(a.again)
-	d.metrics.published(to.Destination, len(rows), a.counts)
-	d.metrics.unexpectedDuplicates(to.Destination, a.unexpected)
+	a.settleOutage()
+	l.unpop(a.again)
+	d.dropVoid()
+	d.metrics.published(d.to, len(rows), a.counts)
+	d.metrics.unexpectedDuplicates(d.to, a.unexpected)
 	if d.stopping {
 		d.stop()
 	}
@@ -26,7 +28,6 @@ func (d *dispatch) answer(to *destination, worker int, rows []*row, errs []error
 // answers is the work on one batch's answers.
 type answers struct {
 	*dispatch
-	to     *destination
 	now    time.Time
 	counts map[publisher.Class]int
 	again  []*row // published again, in order, before everything else
@@ -40,7 +41,8 @@ type answers struct {
 func (a *answers) one(r *row, err error, alone bool) {
 	class := publisher.ClassOf(err)
 	a.counts[class]++
-	if b := a.blocks.byKey[r.key]; class != publisher.Accepted && b != nil && b.phase == writing {
+	w := a.waits.byKey[r.hash]
+	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && w.head <= low(r) {
 		a.drop(r) // behind a row that was refused, whatever the publisher says of it
 		return
 	}
@@ -50,147 +52,162 @@ func (a *answers) one(r *row, err error, alone bool) {
 		if d, ok := errors.AsType[*publisher.Duplicate](err); ok {
 			a.duplicate(r, d)
 		}
-		a.accepted(r)
+		a.accept(r, w)
 	case publisher.NotAttempted:
 		a.requeue(r)
 	case publisher.Refused:
 		a.alive = true
-		a.refused(r, err, a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
+		a.refused(r, err, a.keepFailures && r.attempt+1 > a.to.MaxAttempts)
 	case publisher.Permanent:
 		a.alive = a.alive || r.Invalid == nil
 		a.refused(r, err, a.keepFailures)
-	case publisher.Topology:
-		a.held(r, causeTopology, err)
-	case publisher.Unavailable:
-		a.held(r, causeUnavailable, err)
+	case publisher.Topology, publisher.Unavailable:
+		if publisher.ScopeOf(err) == publisher.ScopeDestination {
+			a.down, a.reason = err, classCause(class)
+			a.requeue(r)
+			return
+		}
+		a.alive = true
+		a.put(r, classCause(class), err)
 	default:
 		r.unknown++
 		a.sent.noteUnknown(r)
-		if alone && r.unknown > aloneAfter {
-			a.isolated(r, err)
-			return
+		fate, named := publisher.FateOf(err, r.Message.Topic)
+		switch {
+		case named && fate.Kind != publisher.FateDestination:
+			a.put(r, causeUnavailable, err)
+		case alone && r.unknown > aloneAfter:
+			a.isolated(r, w, err)
+		default:
+			a.down, a.reason = err, causeUnavailable
+			a.requeue(r)
 		}
-		a.down, a.reason = err, causeUnavailable
-		a.requeue(r)
 	}
 }
 
-// member reports whether the row belongs to the present re-read of its blocked key.
-func (d *dispatch) member(r *row) bool {
-	b := d.blocks.byKey[r.key]
-	return b != nil && r.block == b && r.generation == b.generation
+// put lets a row wait for what its answer names.
+func (a *answers) put(r *row, c cause, err error) {
+	if a.lost(r) {
+		return
+	}
+	if w := a.waits.byKey[r.hash]; w != nil && w.trial != r && a.isVoid(r) {
+		a.drop(r)
+		return
+	}
+	a.held(r, c, err, a.now)
+	a.remember(r)
+	a.forget(r)
 }
 
-func (a *answers) accepted(r *row) {
-	a.to.accepted++
+// remember keeps what is known of a head that leaves memory.
+func (d *dispatch) remember(r *row) {
+	if w := d.waits.byKey[r.hash]; w != nil && w.headID == r.ID() {
+		w.unknown, w.accepted = r.unknown, d.accepted
+	}
+}
+
+// lost forgets the row if its shard is no longer ours, and reports whether it is so: its next owner publishes it.
+func (d *dispatch) lost(r *row) bool {
+	if d.shards.active.Has(r.Shard) {
+		return false
+	}
+	if w := d.waits.byKey[r.hash]; w != nil && w.state != writing {
+		d.waits.remove(w)
+	}
+	d.forget(r)
+	return true
+}
+
+func (a *answers) accept(r *row, w *wait) {
+	a.accepted++
 	a.sent.noteAccepted(r)
 	a.settle = append(a.settle, r)
-	a.leaveLane(r)
 	if a.ordinal && !r.key.keyless {
-		a.latest.note(r.key.hash(), r.Position.Ordinal)
+		a.latest.note(r.hash, r.Position.Ordinal)
 	}
-	if h := a.topics[topicOf(r)]; h.active() {
-		a.release(h)
-		a.repeats.relent(topicOf(r))
-		a.tell(topicBack, topicOf(r), "", nil, a.now)
+	if h := a.holds.of(r); h != nil {
+		a.release(h, a.now)
 	}
-	if a.member(r) {
-		b := r.block
-		if b.part != nil {
-			a.partGoes(b.part)
+	if w != nil && w.trial == r {
+		if w.hold != nil {
+			a.release(w.hold, a.now)
 		}
-		b.failures, b.part = 0, nil
-		if b.trying--; b.trying == 0 && b.phase == trying {
-			b.want = min(2*b.want, wantAll)
-			a.finish(b)
+		w.trial = nil
+		if w.older {
+			w.passed = true
 		}
+		a.goOn(w)
 	}
 }
 
 // refused lets the refusal be written; until then the row stays in flight and its key waits.
 func (a *answers) refused(r *row, err error, failed bool) {
-	b := a.block(r, causeRetry)
-	b.phase, b.failures = writing, 0
-	a.blocks.blame(b, r)
-	b.refusals++
-	r.block, r.generation = b, b.generation
-	a.leaveLane(r)
+	if w := a.waits.byKey[r.hash]; w != nil && w.trial == r && w.hold != nil && r.Invalid == nil {
+		a.release(w.hold, a.now) // it was answered
+	}
+	older := false
+	if w := a.waits.byKey[r.hash]; w != nil {
+		older = w.older
+	}
+	w := a.lead(r)
+	w.older = older || w.low < w.head
+	a.waits.enter(w, writing, causeRetry)
+	a.waits.heads(w, r.ID())
+	w.head, w.failures = low(r), 0
+	w.refusals++
 	a.refuse = append(a.refuse, refusal{row: r, err: err, failed: failed})
 }
 
 // requeue publishes the row again, with the same id and before the rows behind it.
 func (a *answers) requeue(r *row) {
-	if !a.shards.active.Has(r.Shard) {
-		a.drop(r) // its next owner publishes it again
-		return
-	}
-	b := a.blocks.byKey[r.key]
-	if b == nil && a.isPassed(r) {
+	switch {
+	case a.lost(r):
+	case a.isVoid(r):
 		a.drop(r)
-		return
-	}
-	if b == nil || a.member(r) {
+	default:
 		a.again = append(a.again, r)
-		return
 	}
-	// Its key was blocked while it was on the wire. What was read of the key since is void.
-	if b.phase != waiting && b.phase != writing {
-		a.blocks.makeReady(a.block(r, b.cause))
-	}
-	a.drop(r)
 }
 
 // isolated deals with a row that was alone on the wire, and again without an answer. If other rows of the
 // destination have been accepted since its last try, it is the one that breaks the connection, and it is
 // refused. Otherwise they go first.
-func (a *answers) isolated(r *row, err error) {
-	b := a.blocks.byKey[r.key]
-	if b != nil && b.blamed == r.ID() && r.unknown >= refuseAfter && a.to.accepted > b.accepted {
-		b.unknown = 0
-		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > r.destination.MaxAttempts)
+func (a *answers) isolated(r *row, w *wait, err error) {
+	if a.lost(r) {
 		return
 	}
-	b = a.block(r, causeUnavailable)
-	a.blocks.blame(b, r)
-	b.unknown, b.accepted = r.unknown, a.to.accepted
-	b.failures++
-	a.blocks.waitUntil(b, a.now.Add(pauseAmong(a.causes(), b.failures)))
-	a.drop(r)
+	if w != nil && w.headID == r.ID() && r.unknown >= refuseAfter && a.accepted > w.accepted {
+		r.unknown = 0
+		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > a.to.MaxAttempts)
+		w.unknown = 0
+		return
+	}
+	if w = a.lead(r); w.low >= w.head {
+		w.failures++
+		a.waits.rest(w, causeUnavailable, a.now.Add(pauseAmong(a.causes(), w.failures)))
+		a.remember(r)
+	}
+	a.forget(r)
 }
 
 // refuseAfter is how many publishes without an answer, the last of them alone, count as a refusal.
 const refuseAfter = 2 * aloneAfter
 
-// settleHold begins, prolongs or ends the hold of the destination.
-func (a *answers) settleHold() {
-	h := &a.to.hold
+// settleOutage begins, prolongs or ends the outage of the destination.
+func (a *answers) settleOutage() {
+	o := &a.outage
 	switch {
 	case a.alive:
-		if !h.active() && len(h.blocks) > 0 { // only some of the batch were answered so
-			a.release(h)
-		}
-		if h.active() {
-			a.release(h)
+		if o.active() {
+			*o = outage{}
 			a.to.complaint.over()
 			a.logger.Info("destination is back", "destination", a.to.Name)
 		}
 	case a.down != nil:
-		began := h.fail(a.reason, a.down, 0, a.now)
-		a.probeLater(h)
-		if began && !a.to.complaint.told(a.down) {
+		if o.fail(a.reason, a.down, a.now) && !a.to.complaint.told(a.down) {
 			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", a.reason, "error", a.down)
 		}
 	default: // nothing was attempted
-		h.probing = false
-		if h.active() {
-			a.probeLater(h)
-		}
-	}
-}
-
-// probeLater lets one of the keys that wait for the destination try it, when its time has come. With one destination its queues do.
-func (a *answers) probeLater(h *hold) {
-	if !a.single() {
-		a.blocks.probes.set(h)
+		o.probing = false
 	}
 }

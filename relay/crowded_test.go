@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"strconv"
 	"strings"
 	"testing"
@@ -37,10 +38,10 @@ func TestBlockedKeysAreBounded(t *testing.T) {
 				for range 60 {
 					time.Sleep(500 * time.Millisecond)
 					synctest.Wait()
-					if blocked := len(s.loop.dispatch.blocks.byKey); blocked > most+s.limits.Rows {
+					if blocked := len(s.loop.dispatch.waits.byKey); blocked > most+s.limits.Rows {
 						t.Fatalf("%d keys are remembered, in flight are at most %d", blocked, s.limits.Rows)
 					}
-					if topics := len(s.loop.dispatch.topics); topics > most {
+					if topics := len(s.loop.dispatch.holds.byFate); topics > most {
 						t.Fatalf("%d topics are remembered", topics)
 					}
 					s.wakes <- sourceDoorbell // the loop goes on after this
@@ -56,29 +57,27 @@ func TestBlockedKeysAreBounded(t *testing.T) {
 	}
 }
 
-// Keys may be long: what is remembered of them is bounded in bytes too.
-func TestRememberedKeysAreBoundedInBytes(t *testing.T) {
+// Ids and keys may be long: what is remembered of them is bounded in bytes too.
+func TestWhatIsRememberedIsBoundedInBytes(t *testing.T) {
 	long := strings.Repeat("x", 1<<20)
 	d, now := testDispatch(t), time.Now()
 	var known failedKeys
-	for i := range 3 * maxBlockedBytes >> 20 {
-		k := key{text: strconv.Itoa(i) + long}
-		known.add(k.text, int64(i))
-		if !d.full() {
-			d.blocks.block(k, d.destinations[0], causeRetry, int64(i))
-		}
-		if !known.has(k) {
+	for i := range 3 * mostWaitBytes >> 20 {
+		text := strconv.Itoa(i) + long
+		known.add(text, int64(i))
+		if !known.has(key{text: text}) {
 			t.Error("a failed key is not known")
 		}
+		r := &row{Row: &outbox.Row{Message: publisher.Message{ID: text}, Position: outbox.At(int64(i), text)}, hash: uint64(i) << 40}
+		d.restAlone(r, causeUnavailable, now)
 	}
-	if d.blocks.bytes > maxBlockedBytes+2*len(long) || known.bytes > maxBlockedBytes {
-		t.Errorf("%d bytes of blocked keys, %d of failed ones", d.blocks.bytes, known.bytes)
+	if d.waits.bytes > mostWaitBytes+2*len(long) || known.bytes > mostFailedBytes {
+		t.Errorf("%d bytes of heads, %d of failed keys", d.waits.bytes, known.bytes)
 	}
-	for _, b := range d.blocks.byKey {
-		d.blocks.waitUntil(b, now)
-		d.blocks.remove(b)
+	for _, w := range d.waits.byKey {
+		d.waits.remove(w)
 	}
-	if d.blocks.bytes != 0 || d.full() {
-		t.Errorf("%d bytes are left", d.blocks.bytes)
+	if d.waits.bytes != 0 || d.waits.full() {
+		t.Errorf("%d bytes are left", d.waits.bytes)
 	}
 }

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -36,8 +35,17 @@ type Destination struct {
 	duplicated map[string]struct{} // streams whose unexpected duplicates were told; only the dispatch touches it
 }
 
-// takes reports whether a row of this topic goes to d.
-func (d *Destination) takes(topic string) bool { return pattern.Takes(d.Topics, topic) }
+// filter returns which rows go to one of the destinations: those that it takes and none before it does.
+func filter(destinations []*Destination, to *Destination) outbox.Filter {
+	f := outbox.Filter{Topics: to.Topics}
+	for _, d := range destinations {
+		if d == to {
+			break
+		}
+		f.Before = append(f.Before, d.Topics)
+	}
+	return f
+}
 
 // A Template makes a row's topic or exchange on the broker from its columns. The zero Template is the
 // row's own topic.

@@ -2,51 +2,55 @@ package relay
 
 import (
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// dispatch owns the state of the relay: the rows in flight, their order, and what is held. It does no
-// work of its own and never waits; one goroutine calls it and carries out what it says.
+// dispatch owns the state of a destination's relay: the rows in flight, their order, and what waits. It does no
+// work of its own and never blocks; one goroutine calls it and carries out what it says.
 type dispatch struct {
 	limits       Limits
-	destinations []*destination
-	workers      int  // for each destination
+	to           *Destination
+	single       bool // it is the only destination
 	ordinal      bool // table order is the order of ordinals
+	byKey        bool // rows can be read by their keys at little cost
 	keepFailures bool
 	keepAttempts bool
 	logger       *slog.Logger
 	metrics      *metrics
 
-	inFlight  map[string]*row // by identity, from being read to being settled or forgotten
-	bytes     int64
-	gone      map[string]struct{} // by identity: settled while a read was under way, which may still return them
-	reading   bool
-	shards    shards
-	blocks    blocks
-	topics    map[topic]*hold
-	repeats   repeats
-	partials  map[topic]*partial
-	failedLog failedLog
-	failures  *failures     // nil where failed rows block nothing
-	lanes     map[key]*lane // where each key's rows are under way, when there are several destinations
-	void      bool          // rows in the queues have become void
-	latest    latest
-	sent      sent
-	before    func(p, q outbox.Position) bool // in table order
-	walked    outbox.Position                 // the last one taken
-	leftOut   *leftOut
-	overflow  hold // for rows passed over although their topic is not held
-	passed    keySet
-	rewind    bool // the walk must begin anew: shards came, or rows were passed over that may go now
-	stopping  bool
-	unknown   int // rows dropped by the stop that may have been published
+	inFlight map[string]*row // by identity, from being read to being settled or forgotten
+	bytes    int64
+	gone     map[string]struct{} // by identity: settled while a read was under way, which may still return them
+	reading  bool
+	shards   shards
+	lanes    []lane // those of the workers, and two in which heads are tried
+	workers  int
+	turn     int  // the lane that is asked first: what tries after an outage must not always be of the same one
+	void     bool // rows in the lanes may have become void
 
-	partialsSeen time.Time // when it was last looked which of them are over
-	notices      notices
-	crowded      time.Time // until it is not told again that more keys wait than are remembered
+	waits    waits
+	holds    holds
+	outage   outage
+	catch    catchup
+	asking   []*wait   // whose heads are to be read
+	failures *failures // nil where failed rows block nothing
+	accepted uint64    // messages, so far
+
+	latest  latest
+	sent    sent
+	before  func(p, q outbox.Position) bool // in table order
+	walked  outbox.Position                 // the last one taken
+	leftOut *leftOut
+	rewind  bool // the walk must begin anew: shards came
+	unknown int  // rows dropped by the stop that may have been published
+
+	stopping  bool
+	notices   notices
+	failedLog failedLog
+	crowded   time.Time // until it is not told again that more keys wait than are remembered
 
 	rejected rejected
 	locked   locked
@@ -55,22 +59,15 @@ type dispatch struct {
 	refuse []refusal // to be written
 }
 
-// destination is a Destination with its state.
-type destination struct {
-	*Destination
-	index    int
-	queues   []queue
-	busy     []bool
-	turn     int // the worker that is asked first: what tries a held destination must not always be of the same one
-	hold     hold
-	accepted uint64
+// lane is the rows of one worker: those that wait, and those on the wire.
+type lane struct {
+	queue
+	wire  []*row
+	since time.Time // when these were handed over
 }
 
-// lane is the destination in which a key has rows under way.
-type lane struct {
-	destination *destination
-	rows        int
-}
+// tryLanes are the lanes in which heads are tried, beside those of the workers: what may stay without an answer has one of its own.
+const tryLanes = 2
 
 type refusal struct {
 	row    *row
@@ -78,60 +75,50 @@ type refusal struct {
 	failed bool
 }
 
-func newDispatch(limits Limits, destinations []*Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
-	d := &dispatch{leftOut: newLeftOut(), limits: limits, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
-		logger: logger, failedLog: failedLog{logger: logger}, metrics: m, inFlight: map[string]*row{}, gone: map[string]struct{}{},
-		blocks: blocks{byKey: map[key]*block{}}, overflow: hold{index: -1}, notices: notices{}, topics: map[topic]*hold{}, partials: map[topic]*partial{}, shards: newShards(total)}
-	d.repeats = repeats{}
-	for i, configured := range destinations {
-		to := &destination{Destination: configured, index: i, queues: make([]queue, workers), busy: make([]bool, workers), hold: hold{index: -1}}
-		for worker := range to.queues {
-			to.queues[worker].before = table.Before
-		}
-		d.destinations = append(d.destinations, to)
+func newDispatch(limits Limits, to *Destination, single bool, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
+	d := &dispatch{limits: limits, to: to, single: single, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
+		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(), logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
+		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), leftOut: newLeftOut(),
+		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}}
+	d.waits = newWaits(limits.remembered(), d.holds.orphaned)
+	for i := range d.lanes {
+		d.lanes[i].before = table.Before
 	}
-	if table.KeepsFailures() && slices.ContainsFunc(destinations, func(to *Destination) bool { return to.BlockFailed }) {
+	if to.BlockFailed && table.KeepsFailures() {
 		d.failures = &failures{}
-	}
-	if len(destinations) > 1 {
-		d.lanes = map[key]*lane{}
 	}
 	return d
 }
+
+// slow reports whether the destination keeps rows waiting.
+func (d *dispatch) slow(now time.Time) bool {
+	for i := range d.lanes {
+		if d.lanes[i].wire != nil && now.Sub(d.lanes[i].since) > slowAfter {
+			return true
+		}
+	}
+	return d.outage.active()
+}
+
+// slowAfter is how long a healthy broker's answer may take.
+const slowAfter = 500 * time.Millisecond
 
 // room returns how many more rows and bytes may be taken.
 func (d *dispatch) room() (rows int, bytes int64) {
 	return d.limits.Rows - len(d.inFlight), d.limits.Bytes - d.bytes
 }
 
-// full reports whether no more keys are remembered one by one as blocked. Those beyond are passed over.
-func (d *dispatch) full() bool {
-	return len(d.blocks.byKey) >= d.limits.blocked() || d.blocks.bytes >= maxBlockedBytes
-}
-
-const (
-	maxBlocked      = 20_000
-	maxBlockedBytes = 16 << 20 // of their texts
-)
-
-// single reports whether there is one destination, which keeps its rows in its queues while it is down.
-// With several, the rows of one that is down make room for the others.
-func (d *dispatch) single() bool { return len(d.destinations) == 1 }
-
-// batch returns the rows that a worker publishes next, none when it has to wait.
-func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
-	q := &to.queues[worker]
-	if to.busy[worker] || q.len() == 0 {
-		return nil
-	}
-	if d.single() && to.hold.active() && (to.hold.probing || now.Before(to.hold.until)) {
+// batch returns the rows that a lane's worker publishes next, none when it has to wait.
+func (d *dispatch) batch(index int, now time.Time) []*row {
+	l := &d.lanes[index]
+	if l.wire != nil || l.len() == 0 || d.outage.waits(now) {
 		return nil
 	}
 	var rows []*row
 	var bytes int64
-	p := probing{active: d.single() && to.hold.active()}
-	for q.len() > 0 && len(rows) < d.limits.Batch && (len(rows) == 0 || bytes < d.limits.Bytes/2) && !p.full() {
-		r := q.pop()
+	p := probing{active: d.outage.active()}
+	for l.len() > 0 && len(rows) < d.limits.Batch && (len(rows) == 0 || bytes < d.limits.Bytes/2) && !p.full() {
+		r := l.pop()
 		if d.isVoid(r) {
 			d.drop(r)
 			continue
@@ -139,27 +126,15 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 		if p.leaves(r) {
 			continue
 		}
-		if h := d.holdOf(r); h != nil && (r.block == nil || r.block.hold != h) {
-			// Queued before the hold began.
-			switch {
-			case r.key.keyless && r.block == nil && len(h.blocks) > 0:
-				h.skipped = true
-			case d.blocks.byKey[r.key] == nil && d.full():
-				d.pass(r, h, now)
-			default:
-				b := d.block(r, h.cause)
-				if r.unknown > 0 { // how often it was tried is known again when it is read again
-					d.blocks.blame(b, r)
-					b.unknown, b.accepted = r.unknown, to.accepted
-				}
-				d.blocks.waitFor(b, h)
-			}
-			d.drop(r)
+		if h := d.holds.of(r); h != nil && r.wait == nil { // queued before the hold began
+			d.join(r, h, now)
+			d.remember(r)
+			d.forget(r)
 			continue
 		}
 		if alone := r.Invalid != nil || r.unknown >= aloneAfter; alone {
 			if len(rows) > 0 {
-				q.unpop([]*row{r})
+				l.unpop([]*row{r})
 				break
 			}
 			rows = append(rows, r)
@@ -168,12 +143,9 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 		rows = append(rows, r)
 		bytes += r.size
 	}
-	q.unpop(p.left)
-	if len(rows) > 0 {
-		to.busy[worker] = true
-		if d.single() {
-			to.hold.probing = to.hold.active()
-		}
+	l.unpop(p.left)
+	if l.wire = rows; len(rows) > 0 {
+		d.outage.probing = d.outage.active()
 	}
 	return rows
 }
@@ -182,15 +154,12 @@ func (d *dispatch) batch(to *destination, worker int, now time.Time) []*row {
 // case it is the one that breaks the connection.
 const aloneAfter = 3
 
-// dropVoid drops the queued rows whose key has been blocked since.
+// dropVoid drops the queued rows whose key waits since.
 func (d *dispatch) dropVoid() {
-	if !d.void {
-		return
-	}
-	d.void = false
-	for _, to := range d.destinations {
-		for i := range to.queues {
-			to.queues[i].filter(func(r *row) bool {
+	for d.void {
+		d.void = false
+		for i := range d.lanes {
+			d.lanes[i].filter(func(r *row) bool {
 				if d.isVoid(r) {
 					d.drop(r)
 					return false
@@ -201,23 +170,34 @@ func (d *dispatch) dropVoid() {
 	}
 }
 
-// isVoid reports whether the row's key has been blocked since the row was taken.
+// isVoid reports whether the row's key waits since the row was taken, and the row must not go before the key does.
 func (d *dispatch) isVoid(r *row) bool {
-	if d.blocks.byKey[r.key] == nil {
-		return d.isPassed(r)
+	w := d.waits.of(r.hash)
+	switch {
+	case w == nil:
+		return r.wait != nil // it was tried for a key that has been forgotten: it is read again
+	case w.trial == r:
+		return false
+	case r.wait != nil:
+		return true
+	case d.catch.covers(w):
+		return low(r) > w.next
+	case w.state == catching:
+		return low(r) > w.low
+	default:
+		return !d.ordinal || low(r) >= w.head
 	}
-	return !d.member(r)
 }
 
-// isPassed reports whether the row's key is passed over at present.
-func (d *dispatch) isPassed(r *row) bool { return !r.key.keyless && d.passed.has(r.key) }
-
-// drop forgets a row that was not published; its blocked key is read again.
+// drop forgets a row that was not published. Its key is read again from there.
 func (d *dispatch) drop(r *row) {
-	if b := d.blocks.byKey[r.key]; b != nil {
-		d.behind(b, r)
+	w := d.waits.of(r.hash)
+	switch {
+	case w != nil:
+		d.passOver(w, low(r))
+	case !d.stopping && d.shards.active.Has(r.Shard):
+		d.catch.wantOthers(low(r)) // it has no key, or was tried for one that is forgotten
 	}
-	d.leaveLane(r)
 	d.forget(r)
 }
 
@@ -228,37 +208,12 @@ func (d *dispatch) forget(r *row) {
 	d.bytes -= r.size
 }
 
-// leaveLane ends a row's part in the order over destinations: it was accepted, or dropped.
-func (d *dispatch) leaveLane(r *row) {
-	l := d.lanes[r.key]
-	if l == nil {
-		return
-	}
-	if l.rows--; l.rows == 0 {
-		delete(d.lanes, r.key)
-		if b := d.blocks.byKey[r.key]; b != nil && b.cause == causeOrder && b.phase == waiting {
-			d.blocks.makeReady(b)
-		}
-	}
-}
-
-// finish ends a blocked key's re-read after all its rows were accepted.
-func (d *dispatch) finish(b *block) {
-	if b.dropped {
-		d.blocks.makeReady(b)
-		return
-	}
-	d.blocks.remove(b)
-}
-
-// rewound reports whether the walk must begin anew, which it does before the next read and after the last one
-// was taken. What other holds passed over is met again then.
+// rewound reports whether the walk must begin anew, which it does before the next read.
 func (d *dispatch) rewound() bool {
 	if !d.rewind {
 		return false
 	}
-	d.dropVoid() // while it is known which keys were passed over
-	d.rewind, d.passed = false, nil
+	d.rewind = false
 	return true
 }
 
@@ -268,15 +223,10 @@ func (d *dispatch) begin() {
 	d.shards.reading = d.shards.active
 }
 
-// failed notes that a read has failed; its blocks are read again.
-func (d *dispatch) failed(reread []*block) {
+// ended notes that a read is over and that no more of it is taken.
+func (d *dispatch) ended() {
 	d.reading = false
 	clear(d.gone)
-	for _, b := range reread {
-		if b.phase == reading {
-			d.blocks.makeReady(b)
-		}
-	}
 }
 
 // unsettled returns, after the stop, how many rows were published, or may have been, and are not settled.
@@ -286,15 +236,47 @@ func (d *dispatch) unsettled() int { return len(d.inFlight) + d.unknown }
 func (d *dispatch) stop() {
 	d.stopping = true
 	d.failedLog.end()
-	for _, to := range d.destinations {
-		for i := range to.queues {
-			to.queues[i].filter(func(r *row) bool {
-				if r.unknown > 0 {
-					d.unknown++
-				}
-				d.drop(r)
-				return false
-			})
+	for i := range d.lanes {
+		d.lanes[i].filter(func(r *row) bool {
+			if r.unknown > 0 {
+				d.unknown++
+			}
+			d.forget(r)
+			return false
+		})
+	}
+}
+
+// heldRows counts the rows that are known to wait, by reason.
+func (d *dispatch) heldRows() map[cause]int64 {
+	counts := map[cause]int64{}
+	for c, n := range d.waits.counts {
+		counts[c] += int64(n)
+	}
+	if d.outage.active() {
+		for i := range d.lanes {
+			counts[d.outage.cause] += int64(d.lanes[i].len())
 		}
 	}
+	if d.failures != nil {
+		counts[causeBehindFailed] += int64(d.failures.waiting)
+	}
+	return counts
+}
+
+// blocked counts the keys that wait, and those that would because they have a failed row.
+func (d *dispatch) blocked() int {
+	n := len(d.waits.byKey)
+	if d.failures != nil {
+		n += len(d.failures.known.heads)
+	}
+	return n
+}
+
+// classCause is what the rows are held for that were answered so.
+func classCause(class publisher.Class) cause {
+	if class == publisher.Topology {
+		return causeTopology
+	}
+	return causeUnavailable
 }

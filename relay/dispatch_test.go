@@ -20,7 +20,7 @@ func testDispatch(t *testing.T) *dispatch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, []*Destination{to}, 1, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
+	d := newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, to, true, 1, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
 	d.own(owner.All(1))
 	d.begin()
 	return d
@@ -36,40 +36,18 @@ func of(topic string, ordinals ...int64) []outbox.Row {
 	return rows
 }
 
-// The rows of a key that is blocked behind its queued ones are dropped before it is read again, or the
-// re-read would begin behind them.
-func TestVoidRowsAreDroppedBeforeTheReread(t *testing.T) {
+// The rows of a key that waits behind its queued ones are dropped before it is tried, or it would go on behind them.
+func TestVoidRowsAreDropped(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	to := d.destinations[0]
-	d.take(of("a", 1, 2), nil, false, now)
-	if rows := d.batch(to, 0, now); len(rows) != 1 {
+	d.take(of("a", 1, 2), fromWalk, now)
+	rows := d.batch(0, now)
+	if len(rows) != 1 {
 		t.Fatalf("%d rows in a batch", len(rows))
 	}
-	h := &hold{index: -1}
-	h.fail(causeTopology, publisher.ErrClosed, 0, now)
-	d.topics[topic{destination: to, name: "b"}] = h
-	d.take(of("b", 3), nil, false, now)
-	d.release(h)
-	blocks := d.rereads(now)
-	if len(blocks) != 1 || blocks[0].head != 2 {
-		t.Fatalf("the key is read from %+v on, want from 2", blocks)
-	}
-	if len(d.inFlight) != 1 {
-		t.Errorf("%d rows in flight, want the one on the wire", len(d.inFlight))
-	}
-}
-
-// The queued rows of a key that is passed over are dropped before the walk begins anew, or one of them would go before those that a
-// worker has dropped already.
-func TestRowsPassedOverAreDroppedBeforeTheWalk(t *testing.T) {
-	d, now := testDispatch(t), time.Now()
-	d.take(of("a", 1, 2), nil, false, now)
-	h := hold{index: -1}
-	h.fail(causeTopology, publisher.ErrClosed, 0, now)
-	d.pass(&row{Row: &of("b", 3)[0], key: key{text: "k"}}, &h, now)
-	d.release(&h)
-	if !d.rewound() || len(d.inFlight) != 0 {
-		t.Errorf("%d rows in flight", len(d.inFlight))
+	d.answer(0, rows, []error{publisher.TopologyError("no topic", "no topic")}, now)
+	w := d.waits.byKey[rows[0].hash]
+	if w == nil || w.head != 1 || !w.passed || w.low != 2 || len(d.inFlight) != 0 {
+		t.Errorf("the key waits as %+v with %d rows in flight", w, len(d.inFlight))
 	}
 }
 
@@ -80,10 +58,10 @@ func TestLateRowWithAnEqualOrderValue(t *testing.T) {
 	row := func(ordinal int64, id string) outbox.Row {
 		return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
 	}
-	d.take([]outbox.Row{row(7, "b"), row(7, "d")}, nil, false, now)
-	d.take([]outbox.Row{row(7, "c"), row(7, "a"), row(7, "e")}, nil, false, now)
+	d.take([]outbox.Row{row(7, "b"), row(7, "d")}, fromWalk, now)
+	d.take([]outbox.Row{row(7, "c"), row(7, "a"), row(7, "e")}, fromWalk, now)
 	var order string
-	for q := &d.destinations[0].queues[0]; q.len() > 0; {
+	for q := &d.lanes[0]; q.len() > 0; {
 		order += q.pop().ID()
 	}
 	if order != "abcde" {
@@ -115,13 +93,12 @@ func TestBatchIsBoundInBytes(t *testing.T) {
 	for i, size := range []int{4000, 4000, 20_000, 10} {
 		rows[i].Message.Payload = make([]byte, size)
 	}
-	d.take(rows, nil, false, now)
-	to := d.destinations[0]
+	d.take(rows, fromWalk, now)
 	for _, want := range []int{2, 1, 1} {
-		if got := len(d.batch(to, 0, now)); got != want {
+		if got := len(d.batch(0, now)); got != want {
 			t.Errorf("%d rows in a batch, want %d", got, want)
 		}
-		to.busy[0] = false
+		d.lanes[0].wire = nil
 	}
 }
 
@@ -131,11 +108,11 @@ func TestReadsFromBeforeTheShardCameBringNothing(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.own(owner.Set{})
 	d.own(owner.All(1))
-	if taken, _ := d.take(of("a", 1), nil, false, now); taken > 0 {
+	if taken, _ := d.take(of("a", 1), fromWalk, now); taken > 0 {
 		t.Error("rows are taken from a read that began before the shard was lost")
 	}
 	d.begin()
-	if taken, _ := d.take(of("a", 1), nil, false, now); taken != 1 {
+	if taken, _ := d.take(of("a", 1), fromWalk, now); taken != 1 {
 		t.Errorf("%d rows are taken from the next read", taken)
 	}
 }

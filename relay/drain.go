@@ -96,11 +96,9 @@ func (r *Relay) reasons() string {
 		return "other replicas relay"
 	}
 	counts := map[cause]int64{}
-	s := r.metrics.snapshot()
-	for _, held := range s.held {
-		for c, n := range held {
-			counts[c] += n
-		}
+	s := r.metrics.all()
+	for c, n := range s.held {
+		counts[c] += n
 	}
 	var reasons []string
 	for _, c := range slices.Sorted(maps.Keys(counts)) {

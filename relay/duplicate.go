@@ -42,7 +42,7 @@ func (a *answers) newHere(r *row) bool {
 // memory before they are published again, and recent ones that were accepted, which somebody may want to be sent again.
 type sent struct {
 	unknown, older map[uint64]struct{} // the last of them, and some more
-	accepted       crowd
+	accepted       recents
 }
 
 const sentUnknown = 1 << 15
@@ -65,42 +65,42 @@ func (s *sent) has(r *row) bool {
 	return unknown || older || s.accepted.has(hash)
 }
 
-// crowd is a Bloom filter of the last crowdMost hashes at least, and at most twice as many. It forgets none of them, and takes
+// recents is a Bloom filter of the last recentMost hashes at least, and at most twice as many. It forgets none of them, and takes
 // fewer than one in 500 others for one of them.
-type crowd struct {
+type recents struct {
 	recent, older []uint64
 	n             int // in recent
 }
 
 const (
-	crowdMost = 1 << 17
-	crowdBits = 16 * crowdMost
-	crowdEach = 6 // bits of a hash
+	recentMost = 1 << 17
+	recentBits = 16 * recentMost
+	recentEach = 6 // bits of a hash
 )
 
-func (c *crowd) add(hash uint64) {
-	if c.recent == nil || c.n == crowdMost {
-		c.recent, c.older, c.n = make([]uint64, crowdBits/64), c.recent, 0
+func (c *recents) add(hash uint64) {
+	if c.recent == nil || c.n == recentMost {
+		c.recent, c.older, c.n = make([]uint64, recentBits/64), c.recent, 0
 	}
 	c.n++
-	for i := range uint64(crowdEach) {
-		at := crowdBit(hash, i)
+	for i := range uint64(recentEach) {
+		at := recentBit(hash, i)
 		c.recent[at/64] |= 1 << (at % 64)
 	}
 }
 
-func (c *crowd) has(hash uint64) bool { return among(c.recent, hash) || among(c.older, hash) }
+func (c *recents) has(hash uint64) bool { return among(c.recent, hash) || among(c.older, hash) }
 
 func among(bits []uint64, hash uint64) bool {
 	if bits == nil {
 		return false
 	}
-	for i := range uint64(crowdEach) {
-		if at := crowdBit(hash, i); bits[at/64]&(1<<(at%64)) == 0 {
+	for i := range uint64(recentEach) {
+		if at := recentBit(hash, i); bits[at/64]&(1<<(at%64)) == 0 {
 			return false
 		}
 	}
 	return true
 }
 
-func crowdBit(hash, i uint64) uint64 { return (hash + i*(hash>>32|1)) % crowdBits }
+func recentBit(hash, i uint64) uint64 { return (hash + i*(hash>>32|1)) % recentBits }

@@ -175,25 +175,25 @@ func TestDuplicateOfWhatWasSent(t *testing.T) {
 // However many rows were accepted before, the last ones are known, and hardly any others.
 func TestCrowd(t *testing.T) {
 	t.Parallel()
-	var c crowd
+	var c recents
 	hash := func(i int) uint64 { return maphash.Comparable(seed, i) }
 	const rounds = 5
-	for i := range rounds * crowdMost {
+	for i := range rounds * recentMost {
 		c.add(hash(i))
 	}
-	for i := range crowdMost {
-		if !c.has(hash((rounds-1)*crowdMost + i)) {
+	for i := range recentMost {
+		if !c.has(hash((rounds-1)*recentMost + i)) {
 			t.Fatalf("number %d of the last ones is forgotten", i)
 		}
 	}
 	strangers := 0
-	for i := range crowdMost {
+	for i := range recentMost {
 		if c.has(hash(-1 - i)) {
 			strangers++
 		}
 	}
-	if strangers > crowdMost/200 {
-		t.Errorf("%d of %d others are taken for known", strangers, crowdMost)
+	if strangers > recentMost/200 {
+		t.Errorf("%d of %d others are taken for known", strangers, recentMost)
 	}
 }
 

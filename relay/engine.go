@@ -18,40 +18,41 @@ type Limits struct {
 	Rows  int   // in flight
 	Bytes int64 // in flight; a larger row goes alone
 
-	keys     int           // remembered as blocked one by one, where it is not the default
+	keys     int           // that wait and are remembered one by one, where it is not the default
 	patience time.Duration // how long a shard that is to be given back waits for rows that somebody keeps locked
 }
 
-func (l Limits) blocked() int {
+// remembered is how many keys that wait are remembered one by one.
+func (l Limits) remembered() int {
 	if l.keys > 0 {
 		return l.keys
 	}
-	return maxBlocked
+	return mostWaits
 }
 
-// engine relays rows for as long as this replica owns the outbox. Its loop is the one goroutine that
+// engine relays the rows of one destination for as long as this replica owns shards of the outbox. Its loop is the one goroutine that
 // touches the feed and the dispatch; a reader, the settlers and the workers do what takes time, one thing
 // each, so that reading, publishing and settling overlap.
 type engine struct {
-	table        Table
-	destinations []*Destination
-	limits       Limits
-	interval     time.Duration // the longest pause between two polls
-	idlePause    time.Duration // the same while nothing has come for a while and each writer would ring
-	workers      int           // for each destination
-	ownership    ownership
-	shards       int           // in all
-	wakes        <-chan string // sources of hints that there are new rows
-	logger       *slog.Logger
-	metrics      *metrics
-	tracer       trace.Tracer
-	database     *database
-	beat         *atomic.Int64 // when the loop turned last
-	doorbell     doorbell
-	stopTimeout  time.Duration
+	table     Table // as this destination sees it
+	to        *Destination
+	single    bool // it is the only destination
+	limits    Limits
+	interval  time.Duration // the longest pause between two polls
+	idlePause time.Duration // the same while nothing has come for a while and each writer would ring
+	workers   int
+	ownership *share
+	shards    int           // in all
+	wakes     <-chan string // sources of hints that there are new rows
+	logger    *slog.Logger
+	metrics   *metrics
+	tracer    trace.Tracer
+	database  *database
+	beat      *atomic.Int64 // when the loop turned last
+	stopTime  time.Duration
 }
 
-// ownership says which shards are ours, and until when. [owner.Owner] is it.
+// ownership says which shards are ours, and until when.
 type ownership interface {
 	State() (owner.State, <-chan struct{})
 	Trusted() time.Time // nothing is written to a broker after this time
@@ -72,7 +73,7 @@ func (e *engine) run(ctx context.Context) (left int, err error) { return e.loop(
 
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
-	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.destinations, e.workers, e.shards, e.table, e.logger, e.metrics),
+	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.single, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed: newFeed(e.table, e.limits, e.interval, time.Now()), room: room{limits: e.limits, most: e.limits.Bytes},
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
@@ -89,8 +90,8 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(l.stopTimeout, abandon) })()
-	l.ending = func() { time.AfterFunc(l.stopTimeout, abandon) } // when the table has changed, too
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(l.stopTime, abandon) })()
+	l.ending = func() { time.AfterFunc(l.stopTime, abandon) } // when the table has changed, too
 
 	var group sync.WaitGroup
 	group.Go(func() { l.read(ctx) })
@@ -100,29 +101,25 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 			s.run(work, l.outcomes, l.settled)
 		})
 	}
-	for _, to := range l.dispatch.destinations {
-		var lanes []chan []*row
-		for i := range l.workers {
-			w := &worker{destination: to, index: i, trusted: l.ownership.Trusted, tracer: l.tracer, logger: l.logger}
-			batches := make(chan []*row)
-			group.Go(func() { w.run(work, batches, l.answers) })
-			lanes = append(lanes, batches)
-		}
-		l.batches = append(l.batches, lanes)
+	for i := range l.dispatch.lanes {
+		w := &worker{destination: l.to, lane: i, trusted: l.ownership.Trusted, tracer: l.tracer, logger: l.logger}
+		batches := make(chan []*row)
+		group.Go(func() { w.run(work, batches, l.answers) })
+		l.batches = append(l.batches, batches)
 	}
 	err = l.turn(ctx)
 	close(l.requests)
 	close(l.outcomes)
-	for _, lanes := range l.batches {
-		for _, batches := range lanes {
-			close(batches)
-		}
+	for _, batches := range l.batches {
+		close(batches)
 	}
 	group.Wait()
-	l.database.stopped()
-	l.metrics.observe(snapshot{})
+	l.publish(snapshot{})
 	if left = l.dispatch.unsettled(); left > 0 {
-		l.logger.Error("stopped before everything was settled: rows will be published again", "rows", left, "error", err)
+		l.logger.Error("stopped before everything was settled: rows will be published again", "destination", l.to.Name, "rows", left, "error", err)
 	}
 	return left, err
 }
+
+// publish tells others what the state is.
+func (l *loop) publish(s snapshot) { l.metrics.observe(l.to, s) }

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"math"
 	"strings"
 	"time"
 
@@ -26,7 +25,8 @@ type failures struct {
 	found   failedKeys // so far
 	since   failedKeys // failed here since it began
 	spent   time.Duration
-	freed   time.Time // when keys came free last
+	freed   time.Time // when keys came free last of which not all could be told
+	waiting int       // keys of which pending rows were passed over
 
 	ended time.Time // the last page
 	due   time.Time // the next one
@@ -116,8 +116,26 @@ func (f *failures) failedHere(r *row, written bool) {
 	}
 }
 
-// blocks reports whether a row of the key has failed.
-func (f *failures) blocks(k key) bool { return f != nil && !k.keyless && f.known.has(k) }
+// meets reports whether a pending row waits because a row of its key has failed, and notes that it was passed over.
+func (f *failures) meets(r *row) bool {
+	if f == nil || r.key.keyless || !f.known.has(r.key) {
+		return false
+	}
+	f.lower(r.key, low(r))
+	return true
+}
+
+// lower notes from where on rows of a key with a failed row were passed over.
+func (f *failures) lower(k key, at int64) {
+	if h, one := f.known.heads[k.text]; one {
+		if !h.waits {
+			f.waiting++
+		}
+		f.known.heads[k.text] = failedHead{min(h.low, at), true}
+	} else {
+		f.known.least = min(f.known.least, at)
+	}
+}
 
 // takeFailed takes a page of failed rows. After the last one the keys that wait and have none any more are read again.
 // It reports whether keys are free now. A row that was retried may be pending anywhere in the table, so the walk begins anew:
@@ -129,9 +147,7 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, en
 	f.spent += took
 	f.ended = ended
 	for _, r := range page.Rows {
-		if d.route(r.Topic).BlockFailed {
-			f.found.add(r.Key, r.Ordinal)
-		}
+		f.found.add(r.Key, r.Ordinal)
 	}
 	if f.after = page.End; page.More {
 		f.due = ended.Add(restShare * took)
@@ -141,14 +157,15 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, en
 		d.logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them", "keys", len(f.found.heads))
 	}
 	f.found.merge(f.since)
-	switch {
-	case !f.found.lacks(f.known):
-	case caughtUp || ended.Sub(f.freed) >= freedRest:
-		d.rewind = true
-		freed, f.freed = true, ended
-	default:
-		f.found.merge(f.known)
+	if f.found.more.lacks(f.known.more) {
+		if caughtUp || ended.Sub(f.freed) >= freedRest {
+			d.rewind = true
+			freed, f.freed = true, ended
+		} else {
+			f.found.mergeMore(f.known)
+		}
 	}
+	d.freeFailed(ended)
 	if f.begun.Without(f.checked) != (owner.Set{}) {
 		f.unsure = ended.Add(unsureFor)
 	}
@@ -158,25 +175,41 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, en
 		pause = failedRarely
 	}
 	f.due = ended.Add(max(pause, restShare*f.spent))
-	for _, b := range d.blocks.byKey {
-		if b.cause == causeBehindFailed && b.phase == waiting && !f.blocks(b.key) {
-			d.blocks.makeReady(b)
-		}
-	}
 	return freed
 }
 
-// waitForFailed lets a key wait until its failed row is retried or discarded. It is then read again from there.
-func (d *dispatch) waitForFailed(b *block) {
-	d.blocks.leave(b)
-	b.cause, b.phase, b.dropped = causeBehindFailed, waiting, true
-	b.head = min(b.head, d.failures.known.head(b.key))
+// freeFailed lets a scan bring the rows of the keys that have no failed row any more, and keeps what is known of the others.
+func (d *dispatch) freeFailed(now time.Time) {
+	f := d.failures
+	for text, h := range f.known.heads {
+		k := key{text: text}
+		switch found, still := f.found.heads[text]; {
+		case still:
+			f.found.heads[text] = failedHead{min(h.low, found.low), h.waits}
+		case f.found.more.has(k.hash()):
+			f.found.least = min(f.found.least, h.low)
+		default:
+			d.passKey(k, k.hash(), noShard, h.low, now)
+		}
+	}
+	f.waiting = 0
+	for _, h := range f.found.heads {
+		if h.waits {
+			f.waiting++
+		}
+	}
+}
+
+// failedHead is what is known of a key with a failed row.
+type failedHead struct {
+	low   int64 // the least ordinal of its failed rows, and of the pending ones that were passed over
+	waits bool  // some were
 }
 
 // failedKeys is a set of keys with failed rows: the first of them one by one, the others in a fixed amount of memory.
 type failedKeys struct {
-	heads map[string]int64 // the smallest ordinal of each key's failed rows
-	bytes int              // of the keys in heads
+	heads map[string]failedHead
+	bytes int // of the keys in heads
 	more  keySet
 	least int64 // the smallest ordinal of those in more
 }
@@ -187,27 +220,32 @@ func (s *failedKeys) add(text string, ordinal int64) {
 	head, known := s.heads[text]
 	switch {
 	case known:
-		s.heads[text] = min(head, ordinal)
-	case len(s.heads) < maxBlocked && s.bytes+len(text) <= maxBlockedBytes:
+		s.heads[text] = failedHead{min(head.low, ordinal), head.waits}
+	case len(s.heads) < mostWaits && s.bytes+len(text) <= mostFailedBytes:
 		if s.heads == nil {
-			s.heads = map[string]int64{}
+			s.heads = map[string]failedHead{}
 		}
-		s.heads[text] = ordinal
+		s.heads[text] = failedHead{low: ordinal}
 		s.bytes += len(text)
 	default:
 		if s.more == nil {
 			s.least = ordinal
 		}
-		s.more.add(key{text: text})
+		s.more.add(key{text: text}.hash())
 		s.least = min(s.least, ordinal)
 	}
 }
 
 // merge adds the keys of another set.
 func (s *failedKeys) merge(other failedKeys) {
-	for text, ordinal := range other.heads {
-		s.add(text, ordinal)
+	for text, head := range other.heads {
+		s.add(text, head.low)
 	}
+	s.mergeMore(other)
+}
+
+// mergeMore adds those of another set that are not known one by one.
+func (s *failedKeys) mergeMore(other failedKeys) {
 	if other.more == nil {
 		return
 	}
@@ -218,28 +256,10 @@ func (s *failedKeys) merge(other failedKeys) {
 	s.least = min(s.least, other.least)
 }
 
-// lacks reports whether a key of the other set is not in this one.
-func (s *failedKeys) lacks(other failedKeys) bool {
-	for text := range other.heads {
-		if !s.has(key{text: text}) {
-			return true
-		}
-	}
-	return s.more.lacks(other.more)
-}
-
 func (s *failedKeys) has(k key) bool {
 	_, known := s.heads[k.text]
-	return known || s.more.has(k)
+	return known || s.more.has(k.hash())
 }
 
-// head returns an ordinal that no failed row of the key is before.
-func (s *failedKeys) head(k key) int64 {
-	if head, known := s.heads[k.text]; known {
-		return head
-	}
-	if s.more.has(k) {
-		return s.least
-	}
-	return math.MaxInt64
-}
+// mostFailedBytes bounds the texts of keys with failed rows that are known one by one.
+const mostFailedBytes = 16 << 20

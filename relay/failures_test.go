@@ -44,7 +44,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 						if got, want := len(relayedOf(s, "k2")), 3; got != want || len(s.All()) != n-7 {
 							t.Fatalf("%d rows of the key were relayed, want %d; in all %d of %d", got, want, len(s.All()), n)
 						}
-						if held := s.loop.metrics.snapshot(); held.blocked != 1 || held.held[s.destinations[0]][causeBehindFailed] != 1 {
+						if held := s.loop.metrics.all(); held.blocked != 1 || held.held[causeBehindFailed] != 1 {
 							t.Errorf("%d keys are blocked, held: %v", held.blocked, held.held)
 						}
 						stop()
@@ -97,8 +97,8 @@ func TestHintFreesKeysAtOnce(t *testing.T) {
 	})
 }
 
-// The rule is the failed row's destination's, and stops the key for all of them.
-func TestFailedRowBlocksItsKeyEverywhere(t *testing.T) {
+// A failed row blocks its key at the destination that says so, and at no other.
+func TestFailedRowBlocksItsKeyAtItsDestination(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		audit := s.destination("audit", s.Broker, "audit")
 		audit.BlockFailed = true
@@ -106,14 +106,15 @@ func TestFailedRowBlocksItsKeyEverywhere(t *testing.T) {
 		s.table.insert(1, "continues", "a", "t")
 		s.table.insert(2, "follows", "a", "audit")
 		s.table.insert(3, "blocks", "b", "audit")
-		s.table.insert(4, "waits", "b", "t")
-		s.table.insert(5, "no key", "", "audit")
+		s.table.insert(4, "elsewhere", "b", "t")
+		s.table.insert(5, "waits", "b", "audit")
+		s.table.insert(6, "no key", "", "audit")
 		for _, id := range []string{"continues", "blocks", "no key"} {
 			s.Answer(id, publisher.PermanentError("no", "no"))
 		}
 		defer s.start()()
 		time.Sleep(time.Minute)
-		if s.table.row("waits").relayed || !s.table.row("follows").relayed {
+		if s.table.row("waits").relayed || !s.table.row("follows").relayed || !s.table.row("elsewhere").relayed {
 			t.Error("the wrong key waits")
 		}
 		s.table.free("blocks", true)
@@ -150,7 +151,7 @@ func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
 	d := testDispatch(t)
 	now := time.Now()
 	d.failures = &failures{}
-	d.destinations[0].BlockFailed = true
+	d.to.BlockFailed = true
 	d.own(owner.All(1))
 	if _, ok := d.failures.next(now); !ok || d.shards.active != (owner.Set{}) {
 		t.Fatal("rows are taken before the failed ones are known")
@@ -158,61 +159,26 @@ func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
 	r := row{Row: &of("t", 4)[0], key: key{text: "k"}}
 	d.failures.failedHere(&r, true)
 	d.takeFailed(outbox.FailedPage{}, true, now, now)
-	if !d.failures.blocks(r.key) || d.failures.known.head(r.key) != 4 {
+	if !d.failures.known.has(r.key) || d.failures.known.heads["k"].low != 4 {
 		t.Error("the key is free")
 	}
 	if _, ok := d.failures.next(now.Add(failedEvery)); !ok {
 		t.Fatal("no second read")
 	}
-	if freed := d.takeFailed(outbox.FailedPage{}, true, now, now); !freed || d.failures.blocks(r.key) {
-		t.Error("the key is not free")
-	}
-}
-
-// Rows that are retried all the time let the walk begin anew so seldom that it comes to its end.
-func TestRetriesDoNotKeepTheWalkFromItsEnd(t *testing.T) {
-	d := testDispatch(t)
-	now := time.Now()
-	d.failures = &failures{}
-	d.destinations[0].BlockFailed = true
-	d.own(owner.All(1))
-	d.rewound()
-	read := func(caughtUp bool, rows ...outbox.FailedRow) (freed bool) {
-		now = now.Add(failedEvery)
-		d.failures.due = now
-		if _, ok := d.failures.next(now); !ok {
-			t.Fatal("failed rows are not read")
-		}
-		freed = d.takeFailed(outbox.FailedPage{Rows: rows}, caughtUp, now, now)
-		if blocked := d.failures.blocks(key{text: "k"}); blocked == freed || d.rewound() != freed {
-			t.Fatalf("with %d failed rows: freed %v, blocked %v", len(rows), freed, blocked)
-		}
-		return freed
-	}
-	failed := outbox.FailedRow{Key: "k", Topic: "t"}
-	anew := 0
-	for range 30 {
-		if read(false, failed); read(false) {
-			anew++
-		}
-	}
-	if most := int(2 * 30 * failedEvery / freedRest); anew != most {
-		t.Errorf("the walk began anew %d times, want %d", anew, most)
-	}
-	read(false, failed)
-	if !read(true) {
-		t.Error("a key stays blocked though the walk has caught up")
+	d.takeFailed(outbox.FailedPage{}, true, now, now)
+	if w := d.waits.byKey[r.key.hash()]; d.failures.known.has(r.key) || w == nil || w.state != catching || w.low != 4 || d.catch.low != 4 {
+		t.Errorf("the key is not free, or its rows are not brought: %+v", w)
 	}
 }
 
 // Beyond a number of keys memory does not grow, and no failed row is forgotten.
 func TestFailedKeysAreBounded(t *testing.T) {
 	var s failedKeys
-	const keys = maxBlocked + 5000
+	const keys = mostWaits + 5000
 	for i := range keys {
 		s.add(strconv.Itoa(i), int64(i))
 	}
-	if len(s.heads) != maxBlocked {
+	if len(s.heads) != mostWaits {
 		t.Errorf("%d keys are remembered one by one", len(s.heads))
 	}
 	var merged failedKeys
@@ -220,8 +186,8 @@ func TestFailedKeysAreBounded(t *testing.T) {
 	for _, set := range []*failedKeys{&s, &merged} {
 		for i := range keys {
 			k := key{text: strconv.Itoa(i)}
-			if !set.has(k) || set.head(k) > int64(i) {
-				t.Fatalf("key %d: known %v, head %d", i, set.has(k), set.head(k))
+			if !set.has(k) || set.heads[k.text].low > int64(i) || set.more != nil && set.least > mostWaits {
+				t.Fatalf("key %d: known %v, head %+v", i, set.has(k), set.heads[k.text])
 			}
 		}
 	}

@@ -80,7 +80,9 @@ const (
 	readSweep
 	readHead   // the first page, during a walk
 	readGlance // whether there is anything to read
-	readFailed // not the feed's, see failures
+	readFailed // not the feed's, as those that follow, see failures,
+	readScan   // scan,
+	readTrial  // and trials
 )
 
 const (

@@ -40,16 +40,16 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return failure
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		s := r.metrics.snapshot()
+		s := r.metrics.all()
 		o.ObserveInt64(inFlight, int64(s.inFlight))
 		o.ObserveInt64(blocked, int64(s.blocked))
 		for d, l := range r.metrics.destinations {
 			for _, c := range causes {
-				o.ObserveInt64(held, s.held[d][c], l.held[c])
+				o.ObserveInt64(held, r.metrics.of(d).held[c], l.held[c])
 			}
 		}
 		for _, p := range r.probes {
-			o.ObserveInt64(destinationUp, one(p.state() == nil && s.down[p.destination] == nil), r.metrics.destinations[p.destination].destination)
+			o.ObserveInt64(destinationUp, one(p.state() == nil && r.metrics.of(p.destination).down == nil), r.metrics.destinations[p.destination].destination)
 		}
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))
 		state, _ := r.owner.State()

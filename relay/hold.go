@@ -1,6 +1,8 @@
 package relay
 
 import (
+	"math/rand/v2"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,212 +17,361 @@ const (
 	causeTopology    cause = "topology"    // the topic, stream, exchange or queue is missing
 	causeUnavailable cause = "unavailable" // the broker, the topic or the partition is down
 	causeFailed      cause = "failed"      // would have failed, but the table cannot say so
-	causeOrder       cause = "order"       // behind a row of the same key that is under way elsewhere
+	causeOrder       cause = "order"       // may go on, after the next catch-up scan has come by
 
 	causeBehindFailed cause = "behind_failed" // behind a failed row of the same key, which is to be retried or discarded
 )
 
 var causes = []cause{causeRetry, causeTopology, causeUnavailable, causeFailed, causeOrder, causeBehindFailed}
 
-// hold is a destination or topic that cannot be published to now. While it is active nothing goes
-// there but one probe at a time, which is a real batch.
+// A hold is something at the broker that is in trouble, a circuit breaker: while it is there, one row tries it now and then, the head of
+// one of the keys that wait, and nothing else that is known to share its fate is read or handed over.
 type hold struct {
-	topic    topic // of a topic's hold
+	fate     publisher.Fate
 	cause    cause
 	err      error
-	failures int // in a row; 0 when nothing is held
-	until    time.Time
-	index    int // among the holds that wait for their next probe, -1 outside
-	probing  bool
-	blocks   map[*block]struct{} // keys that wait for it
-	repeats  bool                // each probe may leave a copy
-	skipped  bool                // rows were passed over; the walk begins anew when the hold ends
-}
+	failures int       // in a row
+	until    time.Time // of the next try
+	since    time.Time
+	told     []string // what the log was told that it is held for, in short
+	index    int      // among the holds that wait for their next try, -1 outside
+	repeats  bool     // each try may leave a copy
 
-func (h *hold) active() bool { return h != nil && h.failures > 0 }
+	topics  []topic // whose rows share its fate; none where the topic does not tell
+	waiting []*wait // keys that wait for it, and some that do no more
+	probe   *wait   // whose head tries next or is trying; nil when the hold is half-open
+	other   bool    // another key is to try next
+	crowded bool    // keys that wait for it are in the crowd
+	low     int64   // from where on rows without a key were passed over, or [nothing]
+	open    bool    // half-open: the next row of it that a scan meets is its probe
+	opened  uint32  // the scan that was under way or last then
+}
 
 func (h *hold) when() time.Time { return h.until }
 func (h *hold) place() *int     { return &h.index }
 
-// fail begins the hold or prolongs it, beside so many others, and reports whether it began.
-func (h *hold) fail(c cause, err error, others int, now time.Time) bool {
-	h.cause, h.err = c, err
-	h.failures++
-	h.until, h.probing = now.Add(pauseAmong(others, h.failures)), false
-	return h.failures == 1
-}
-
 // topic names a topic of a destination; on an AMQP broker, a routing key on an exchange.
-type topic struct {
-	destination    *destination
-	exchange, name string
-}
+type topic struct{ exchange, name string }
 
 // topicOf returns the topic that a row is published to.
-func topicOf(r *row) topic { return topic{r.destination, r.Message.Exchange, r.Message.Topic} }
+func topicOf(r *row) topic { return topic{r.Message.Exchange, r.Message.Topic} }
 
 // kept returns the topic with texts of its own: those of a row lie among the bytes of others, which they would keep alive.
-func (t topic) kept() topic {
-	t.exchange, t.name = strings.Clone(t.exchange), strings.Clone(t.name)
-	return t
+func (t topic) kept() topic { return topic{strings.Clone(t.exchange), strings.Clone(t.name)} }
+
+// holds are all that is known to be in trouble. Only the dispatch touches them.
+type holds struct {
+	byFate  map[publisher.Fate]*hold
+	byTopic map[topic]*hold
+	due     alarms[*hold]
+	repeats repeats
+	soon    map[publisher.FateKind]time.Time // when holds of a kind were last made due because one had ended
 }
 
-// held lets the row's key wait for its destination or topic, or for a moment.
-func (a *answers) held(r *row, c cause, err error) {
-	scope := publisher.ScopeOf(err)
-	if scope == publisher.ScopeDestination {
-		a.down, a.reason = err, c
-		if a.single() {
-			a.requeue(r)
-			return
-		}
-		a.to.hold.cause, a.to.hold.err = c, err
-	} else {
-		a.alive = true
-	}
-	unknown := a.blocks.byKey[r.key] == nil
-	switch h := a.holdFor(r, scope, c, err); {
-	case h != nil && unknown && r.key.keyless && len(h.blocks) > 0:
-		h.skipped = true
-	case unknown && a.full():
-		a.pass(r, h, a.now)
-	case h != nil:
-		a.blocks.waitFor(a.block(r, c), h)
-	default:
-		b := a.block(r, c)
-		b.failures++
-		due := a.now.Add(pauseAmong(a.causes(), b.failures))
-		b.part = a.holdPart(r, c, err, due)
-		a.blocks.waitUntil(b, due)
-	}
-	a.drop(r)
+// mostHolds is how many are remembered. Keys that meet further ones wait for themselves.
+const mostHolds = 10_000
+
+func newHolds() holds {
+	return holds{byFate: map[publisher.Fate]*hold{}, byTopic: map[topic]*hold{}, repeats: repeats{}, soon: map[publisher.FateKind]time.Time{}}
 }
 
-// holdFor returns what the row waits for: its destination, or its topic, which is held now. It is nil where it waits by itself, or where
-// there is no room to remember another topic: without a key that waits for it nobody would try it.
-func (a *answers) holdFor(r *row, scope publisher.Scope, c cause, err error) *hold {
-	switch scope {
-	case publisher.ScopeDestination:
-		return &a.to.hold
-	case publisher.ScopeTopic:
-	default:
+// of returns the hold that a row would run into, as far as its topic tells.
+func (hs *holds) of(r *row) *hold {
+	if len(hs.byTopic) == 0 {
 		return nil
 	}
-	name, repeats := topicOf(r), publisher.Repeats(err)
-	if repeats {
-		a.metrics.republish()
+	return hs.byTopic[topicOf(r)]
+}
+
+// orphaned lets another key try in place of one that has something else to do.
+func (hs *holds) orphaned(h *hold) {
+	h.probe = nil
+	if hs.byFate[h.fate] == h && !h.open {
+		hs.due.set(h)
 	}
-	h := a.topics[name]
+}
+
+// held lets a row wait for what its answer says is in trouble.
+func (d *dispatch) held(r *row, c cause, err error, now time.Time) {
+	fate, named := publisher.FateOf(err, r.Message.Topic)
+	if !named || r.key.keyless && (fate.Kind == publisher.FatePartition || fate.Kind == publisher.FateBroker) {
+		d.restAlone(r, c, now)
+		return
+	}
+	h := d.holds.byFate[fate]
 	if h == nil {
-		if a.blocks.byKey[r.key] == nil && a.full() {
-			return nil
+		if len(d.holds.byFate) >= mostHolds || d.waits.byKey[r.hash] == nil && d.waits.full() {
+			d.restAlone(r, c, now)
+			return
 		}
-		name = name.kept()
-		h = &hold{topic: name, index: -1}
-		a.topics[name] = h
+		h = &hold{fate: fate, index: -1, low: nothing, since: now}
+		d.holds.byFate[fate] = h
 	}
-	if !h.active() || h.until.Before(a.now) || repeats && !h.repeats { // once for all rows of the batch
-		before := h.cause
-		began := h.fail(c, err, a.causes(), a.now)
-		if h.repeats = repeats; repeats {
-			h.until = a.now.Add(max(h.until.Sub(a.now), a.repeats.pause(name, a.now)))
-		}
-		if a.blocks.probes.set(h); began || before != c { // a better answer than the first
-			a.tell(topicHeld, name, c, err, a.now)
-		}
+	if publisher.ScopeOf(err) == publisher.ScopeTopic && d.holds.byTopic[topicOf(r)] != h {
+		name := topicOf(r).kept()
+		d.holds.byTopic[name] = h
+		h.topics = append(h.topics, name)
 	}
-	return h
+	repeats := publisher.Repeats(err)
+	if repeats {
+		d.metrics.republish()
+	}
+	w := d.waits.byKey[r.hash]
+	tried := w != nil && w.trial == r && w.hold == h
+	if h.failures == 0 || tried || !h.until.After(now) && h.probe == nil || repeats && !h.repeats { // once for all rows of a batch
+		d.prolong(h, c, err, now)
+	}
+	if w != nil && w.hold != nil && w.hold != h && w.trial == r {
+		d.release(w.hold, now) // its probe came further than that
+	}
+	d.join(r, h, now)
 }
 
-// causes counts what is tried again by itself: topics that are held, and keys that wait for a time of their own.
-func (d *dispatch) causes() int { return len(d.topics) + len(d.blocks.due) }
-
-// release ends a hold: everything that waited for it is read again.
-func (d *dispatch) release(h *hold) {
-	h.failures, h.err, h.probing = 0, nil, false
-	d.blocks.probes.cancel(h)
-	for b := range h.blocks {
-		delete(h.blocks, b)
-		b.hold = nil
-		if b.phase == waiting {
-			b.want = wantAll
-			d.blocks.makeReady(b)
-		}
+// prolong notes that a hold has begun or that a try has failed.
+func (d *dispatch) prolong(h *hold, c cause, err error, now time.Time) {
+	before := h.cause
+	h.cause, h.err, h.open = c, err, false
+	h.other = publisher.ClassOf(err) == publisher.Ambiguous
+	h.failures++
+	h.until = now.Add(pauseAmong(d.causes(), h.failures))
+	if h.repeats = publisher.Repeats(err); h.repeats {
+		h.until = now.Add(max(h.until.Sub(now), d.holds.repeats.pause(h.fate, now)))
 	}
-	if h.skipped {
-		h.skipped, d.rewind = false, true
-	}
-	if d.topics[h.topic] == h {
-		delete(d.topics, h.topic)
+	d.holds.due.set(h)
+	short := publisher.ShortOf(err)
+	switch {
+	case len(h.topics) > 0 && (h.failures == 1 || before != c): // a better answer than the first
+		h.told = append(h.told, short)
+		d.tell(topicHeld, h, now)
+	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.told, short):
+		h.told = append(h.told, short)
+		d.tell(partHeld, h, now)
 	}
 }
 
-// probe chooses for each hold that is due one of the keys that wait for it.
-func (d *dispatch) probe(now time.Time) {
-	if d.overflow.active() && !now.Before(d.overflow.until) {
-		d.release(&d.overflow)
+// partialAfter is how long part of a topic is held before the log is told: leaders move in less.
+const partialAfter = 2 * time.Second
+
+// causes counts what is tried again by itself: what is in trouble, and keys that wait for a time of their own.
+func (d *dispatch) causes() int { return len(d.holds.byFate) + len(d.waits.due) }
+
+// join lets a row wait for a hold, and try it if no other does.
+func (d *dispatch) join(r *row, h *hold, now time.Time) {
+	w := d.waits.byKey[r.hash]
+	if w == nil && (r.key.keyless && h.probe != nil || d.waits.full()) {
+		if r.key.keyless {
+			h.low = min(h.low, low(r))
+		} else {
+			d.crowd(r, now)
+			h.crowded = true
+		}
+		return
 	}
-	d.endPartials(now)
-	for h, ok := d.blocks.probes.past(now); ok; h, ok = d.blocks.probes.past(now) {
-		d.blocks.probes.cancel(h)
-		for b := range h.blocks {
-			h.probing = true
-			d.blocks.makeReady(b)
+	if w = d.lead(r); w.low < w.head {
+		return
+	}
+	before := w.hold
+	d.waits.enter(w, held, h.cause)
+	if before != h {
+		w.hold = h
+		if before != nil && before.probe == w {
+			d.holds.orphaned(before)
+		}
+		if len(h.waiting) == cap(h.waiting) {
+			h.waiting = slices.DeleteFunc(h.waiting, func(w *wait) bool { return w.hold != h })
+		}
+		h.waiting = append(h.waiting, w)
+	}
+	if h.probe == nil {
+		h.probe, h.open = w, false
+	}
+	if h.probe == w && h.index < 0 { // it may have been on its way to try
+		d.holds.due.set(h)
+	}
+}
+
+// lead makes a row the head of its key, which waits from now on. What is behind it in the lanes becomes void. If something
+// was passed over that goes before it, the key waits for a scan to bring both, and its wait is left as it is then.
+func (d *dispatch) lead(r *row) *wait {
+	w, at := d.add(r.key, r.hash, r.Shard), low(r)
+	switch {
+	case w.state == catching && w.covered != 0:
+		if w.passed = true; d.catch.covers(w) {
+			w.low = min(w.next, at) // what is before it has been brought
+		} else {
+			w.low = min(w.low, at)
+		}
+	case w.headID != "" && w.headID != r.ID():
+		w.passed, w.low = true, min(w.low, w.head)
+	}
+	d.waits.heads(w, r.ID())
+	w.head, w.older, w.covered = at, false, 0
+	if d.void = true; w.low < at {
+		d.catchUp(w)
+	}
+	return w
+}
+
+// restAlone lets a row wait for a moment that shares its fate with nothing that is known.
+func (d *dispatch) restAlone(r *row, c cause, now time.Time) {
+	if d.waits.byKey[r.hash] == nil && d.waits.full() {
+		d.crowd(r, now)
+		return
+	}
+	w := d.lead(r)
+	if w.low < w.head {
+		return
+	}
+	w.failures++
+	d.waits.rest(w, c, now.Add(pauseAmong(d.causes(), w.failures)))
+}
+
+// release ends a hold: what waited for it may go on.
+func (d *dispatch) release(h *hold, now time.Time) {
+	if d.holds.byFate[h.fate] != h {
+		return
+	}
+	delete(d.holds.byFate, h.fate)
+	for _, name := range h.topics {
+		if d.holds.byTopic[name] == h {
+			delete(d.holds.byTopic, name)
+		}
+	}
+	d.holds.due.cancel(h)
+	d.holds.repeats.relent(h.fate)
+	h.probe = nil
+	for _, w := range h.waiting {
+		switch {
+		case w.hold != h:
+		case w.state == held:
+			w.passed, w.low = true, min(w.low, w.head)
+			d.catchUp(w)
+		default:
+			w.hold = nil // it is under way by itself
+		}
+	}
+	if c := d.waits.crowd; h.crowded && c != nil {
+		d.waits.rest(&c.wait, causeOrder, now)
+	}
+	d.catch.wantOthers(h.low)
+	if len(h.told) > 0 {
+		d.tell(h.back(), h, now)
+	}
+	d.tryOthers(h.fate.Kind, now)
+}
+
+// tryOthers lets others of a kind be tried soon when one is back: a broker may have led a thousand partitions.
+func (d *dispatch) tryOthers(kind publisher.FateKind, now time.Time) {
+	if now.Sub(d.holds.soon[kind]) < shortestHold {
+		return
+	}
+	d.holds.soon[kind] = now
+	n := 0
+	for _, h := range d.holds.byFate {
+		if h.fate.Kind != kind || h.index < 0 || h.repeats {
+			continue
+		}
+		if soon := now.Add(rand.N(shortestHold / 4)); soon.Before(h.until) {
+			h.until = soon
+			d.holds.due.set(h)
+		}
+		if n++; n == mostSoon {
 			break
 		}
-		if !h.probing {
-			d.release(h) // its rows are gone
+	}
+}
+
+// mostSoon is how many are tried soon at a time.
+const mostSoon = 100
+
+// probe chooses for each hold that is due the head that tries it.
+func (d *dispatch) probe(now time.Time) {
+	for h, ok := d.holds.due.past(now); ok; h, ok = d.holds.due.past(now) {
+		d.holds.due.cancel(h)
+		if h.choose(); h.probe != nil {
+			d.ask(h.probe)
+			continue
+		}
+		if h.low == nothing {
+			d.release(h, now) // its rows are gone
+			continue
+		}
+		h.open, h.opened = true, d.catch.number
+		d.catch.wantOthers(h.low)
+	}
+}
+
+// choose sets the probe: the present one, unless another is to try.
+func (h *hold) choose() {
+	if h.probe != nil && h.probe.hold == h && h.probe.state == held && !h.other {
+		return
+	}
+	h.probe, h.other = nil, false
+	for range len(h.waiting) {
+		w := h.waiting[0]
+		h.waiting = h.waiting[1:]
+		if w.hold != h || w.state != held {
+			continue
+		}
+		h.waiting = append(h.waiting, w)
+		h.probe = w
+		return
+	}
+}
+
+// closeUnmet ends the holds of which a scan has met no row.
+func (d *dispatch) closeUnmet(now time.Time) {
+	for _, h := range d.holds.byFate {
+		if h.open && h.probe == nil && h.opened < d.catch.number {
+			h.low = nothing
+			d.release(h, now)
 		}
 	}
 }
 
-// nextProbe returns when queued rows may try their destination that is held.
-func (d *dispatch) nextProbe() (time.Time, bool) {
-	var next earliest
-	for _, to := range d.destinations {
-		for i := range to.queues {
-			if d.single() && to.hold.active() && !to.hold.probing && !to.busy[i] && to.queues[i].len() > 0 {
-				next.consider(to.hold.until)
-			}
+// crowd lets a row's key wait with many others, since no more are remembered one by one.
+func (d *dispatch) crowd(r *row, now time.Time) {
+	d.tellCrowded(now)
+	d.crowdHash(r.hash, low(r), now)
+}
+
+func (d *dispatch) crowdHash(hash uint64, from int64, now time.Time) {
+	c := d.waits.crowd
+	if c == nil {
+		c = &crowd{wait: wait{shard: noShard, index: -1, head: everything, low: nothing, next: nothing}}
+		d.waits.crowd = c
+		d.waits.rest(&c.wait, causeOrder, now.Add(crowdRest))
+	}
+	c.keys.add(hash)
+	if c.passed, c.low = true, min(c.low, from); d.waits.former != nil && d.waits.former.keys.has(hash) {
+		former := &d.waits.former.wait // something of the key that was to be brought may not have been
+		if d.catch.covers(former) {
+			c.low = min(c.low, former.next)
+		} else {
+			c.low = min(c.low, former.low)
 		}
 	}
-	return next.time, !next.time.IsZero()
+	d.void = true
 }
 
-// earliest is the earliest of some times.
-type earliest struct{ time time.Time }
-
-func (e *earliest) consider(t time.Time) {
-	if e.time.IsZero() || t.Before(e.time) {
-		e.time = t
+// scatter lets a crowd whose time is over be brought by a scan, unless one still is.
+func (d *dispatch) scatter(now time.Time) {
+	c := d.waits.crowd
+	if d.waits.former != nil {
+		d.waits.rest(&c.wait, causeOrder, now.Add(shortestHold))
+		return
 	}
+	d.waits.crowd, d.waits.former = nil, c
+	d.catchUp(&c.wait)
 }
 
-// held counts the rows that are known to wait, by destination and reason.
-func (d *dispatch) held() map[*Destination]map[cause]int64 {
-	held := map[*Destination]map[cause]int64{}
-	for _, to := range d.destinations {
-		held[to.Destination] = map[cause]int64{}
-		if to.hold.active() {
-			for i := range to.queues {
-				held[to.Destination][to.hold.cause] += int64(to.queues[i].len())
-			}
-		}
+// tellCrowded tells that no more keys are remembered one by one.
+func (d *dispatch) tellCrowded(now time.Time) {
+	if now.After(d.crowded) {
+		d.logger.Warn("more keys wait than are remembered one by one: the others are tried again every few seconds", "keys", len(d.waits.byKey))
 	}
-	for _, b := range d.blocks.byKey {
-		held[b.destination.Destination][b.cause]++
-	}
-	return held
+	d.crowded = now.Add(crowdedFor)
 }
 
-// blocked counts the keys that wait, given what held counted, and those that would because they have a failed row.
-func (d *dispatch) blocked(held map[*Destination]map[cause]int64) int {
-	if d.failures == nil {
-		return len(d.blocks.byKey)
-	}
-	behind := 0
-	for _, counts := range held {
-		behind += int(counts[causeBehindFailed])
-	}
-	return len(d.blocks.byKey) - behind + max(behind, len(d.failures.known.heads))
-}
+// crowdedFor is how long none must be before it is told again.
+const crowdedFor = time.Minute

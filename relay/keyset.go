@@ -11,11 +11,11 @@ const (
 	keySetHashes = 4
 )
 
-func (s *keySet) add(k key) {
+func (s *keySet) add(hash uint64) {
 	if *s == nil {
 		*s = make(keySet, keySetBits/64)
 	}
-	for bit, step, i := bitsOf(k); i > 0; bit, i = (bit+step)%keySetBits, i-1 {
+	for bit, step, i := bitsOf(hash); i > 0; bit, i = (bit+step)%keySetBits, i-1 {
 		(*s)[bit/64] |= 1 << (bit % 64)
 	}
 }
@@ -40,11 +40,11 @@ func (s keySet) lacks(other keySet) bool {
 	return false
 }
 
-func (s keySet) has(k key) bool {
+func (s keySet) has(hash uint64) bool {
 	if s == nil {
 		return false
 	}
-	for bit, step, i := bitsOf(k); i > 0; bit, i = (bit+step)%keySetBits, i-1 {
+	for bit, step, i := bitsOf(hash); i > 0; bit, i = (bit+step)%keySetBits, i-1 {
 		if s[bit/64]&(1<<(bit%64)) == 0 {
 			return false
 		}
@@ -53,7 +53,6 @@ func (s keySet) has(k key) bool {
 }
 
 // bitsOf returns a key's first bit, how far it is to the next one, and how many there are.
-func bitsOf(k key) (first, step uint64, n int) {
-	hash := k.hash()
+func bitsOf(hash uint64) (first, step uint64, n int) {
 	return hash % keySetBits, hash>>32 | 1, keySetHashes
 }

@@ -199,7 +199,7 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	stop := start(t, r)
 	b.Await(t, rows)
 	eventually(t, "the rows are known as locked", func() bool {
-		return r.metrics.snapshot().inFlight == rows
+		return r.metrics.all().inFlight == rows
 	})
 	term := r.owner.Trusted()
 	s.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", s.Name)

@@ -19,12 +19,15 @@ type loop struct {
 	responses chan response
 	outcomes  chan outcome
 	settled   chan outcome
-	batches   [][]chan []*row // by destination and worker
+	batches   []chan []*row // by lane
 	answers   chan answered
 
 	room        room
 	reading     bool
-	walkNext    bool // the walk has the next turn, if it has anything to read
+	turnOf      int  // the kind of read that has the next turn, if it has anything to read
+	looked      bool // the walk has looked for late rows since the last read of heads
+	whole       bool // the walk began at the very beginning
+	scans       scan
 	patience    patiences
 	settling    int       // outcomes that are being written
 	retrying    bool      // one of them could not be written before
@@ -76,7 +79,7 @@ func (l *loop) turn(ctx context.Context) error {
 		case a := <-l.answers:
 			l.publishing--
 			l.metrics.stage(stagePublish, a.took)
-			l.dispatch.answer(a.worker.destination, a.worker.index, a.rows, a.errs, time.Now())
+			l.dispatch.answer(a.worker.lane, a.rows, a.errs, time.Now())
 		case o := <-l.settled:
 			l.settling--
 			if o.err != nil {
@@ -116,6 +119,7 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 // own follows the shards that come to this replica and leave it.
 func (l *loop) own() (moved <-chan struct{}) {
 	state, moved := l.ownership.State()
+	l.ownership.Slow(l.dispatch.slow(time.Now()))
 	l.dispatch.own(state.Owned)
 	if left := l.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
 		l.ownership.Left(left)
@@ -123,19 +127,19 @@ func (l *loop) own() (moved <-chan struct{}) {
 	return moved
 }
 
-// publishMore gives every idle worker its next batch.
+// publishMore gives every idle worker its next batch. After an outage each lane is the first to try in turn.
 func (l *loop) publishMore(now time.Time) {
 	if !now.Before(l.ownership.Trusted()) {
 		return
 	}
-	for _, to := range l.dispatch.destinations {
-		for n := range l.workers {
-			i := (to.turn + n) % l.workers
-			if rows := l.dispatch.batch(to, i, now); rows != nil {
-				to.turn = i + 1
-				l.publishing++
-				l.batches[to.index][i] <- rows
-			}
+	d := l.dispatch
+	for n := range d.lanes {
+		i := (d.turn + n) % len(d.lanes)
+		if rows := d.batch(i, now); rows != nil {
+			d.turn = i + 1
+			d.lanes[i].since = now
+			l.publishing++
+			l.batches[i] <- rows
 		}
 	}
 }
@@ -212,7 +216,7 @@ func (l *loop) sleep(now time.Time) time.Duration {
 	if d.locked.any() && !l.retrying {
 		earlier(d.locked.due)
 	}
-	if due, ok := d.nextProbe(); ok && now.Before(l.ownership.Trusted()) {
+	if due, ok := d.nextTry(); ok && now.Before(l.ownership.Trusted()) {
 		earlier(due)
 	}
 	if !l.reading {
@@ -220,8 +224,11 @@ func (l *loop) sleep(now time.Time) time.Duration {
 			earlier(maxTime(maxTime(due, l.patience.failed.rest), l.retryRead))
 		}
 		rows, bytes := l.room.left(d)
-		if due, ok := d.nextReread(); ok && !l.feed.lowered && rows > 0 && bytes > 0 {
-			earlier(maxTime(maxTime(due, l.patience.reread.rest), l.retryRead))
+		if due, ok := d.nextTrial(); ok && !l.feed.lowered && rows > 0 && bytes > 0 {
+			earlier(maxTime(maxTime(maxTime(due, d.triable()), l.patience.trial.rest), l.retryRead))
+		}
+		if l.scanWanted() && bytes > 0 && rows >= l.feed.least {
+			earlier(maxTime(maxTime(l.scans.rest, l.patience.scan.rest), l.retryRead))
 		}
 		if d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(l.feed.wait(now), l.patience.walk.rest), l.retryRead))
@@ -243,12 +250,11 @@ func (l *loop) observe(now time.Time) {
 		return
 	}
 	l.observed = now
-	held := l.dispatch.held()
-	s := snapshot{inFlight: len(l.dispatch.inFlight), blocked: l.dispatch.blocked(held), held: held, down: map[*Destination]error{}, topics: l.dispatch.heldTopics()}
-	for _, to := range l.dispatch.destinations {
-		if to.hold.active() {
-			s.down[to.Destination] = to.hold.err
-		}
+	d := l.dispatch
+	d.notices.others(l.logger, now)
+	s := snapshot{inFlight: len(d.inFlight), blocked: d.blocked(), held: d.heldRows(), note: d.heldTopics()}
+	if d.outage.active() {
+		s.down = d.outage.err
 	}
 	if s.stuck, s.full = l.dispatch.stuck(), l.dispatch.clogged(); len(l.dispatch.rejected.rows)+l.dispatch.rejected.trying > 0 {
 		s.why = l.dispatch.rejected.why
@@ -261,5 +267,5 @@ func (l *loop) observe(now time.Time) {
 			l.logger.Info("rows are read again")
 		}
 	}
-	l.metrics.observe(s)
+	l.publish(s)
 }

@@ -49,7 +49,10 @@ func TestManyStuckKeysCostOthersLittle(t *testing.T) {
 	for name, answer := range map[string]func(*publisher.Message) error{
 		"refused": func(*publisher.Message) error { return publisher.RefusedError("no", "no") },
 		"no leader": func(*publisher.Message) error {
-			return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
+			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"), publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
+		},
+		"alone": func(*publisher.Message) error {
+			return publisher.UnavailableError(publisher.ScopeMessage, "busy", "busy")
 		},
 		"no topic": func(m *publisher.Message) error {
 			return publisher.TopologyError("no topic", "topic %q is missing", m.Topic)

@@ -24,7 +24,7 @@ type metrics struct {
 	wakeLabels   map[string]metric.MeasurementOption
 
 	mu    sync.Mutex
-	state snapshot
+	state map[*Destination]snapshot
 }
 
 // labels are the prepared label sets of a destination.
@@ -35,15 +35,15 @@ type labels struct {
 	held        map[cause]metric.MeasurementOption
 }
 
-// snapshot is the state that gauges show.
+// snapshot is the state of a destination that gauges show.
 type snapshot struct {
 	inFlight, blocked int
 	stuck             int   // rows in flight that cannot be written now
 	full              bool  // and leave no room for others
 	why               error // the last answer of the database to that
-	held              map[*Destination]map[cause]int64
-	down              map[*Destination]error
-	topics            map[*Destination]string // what is held of those that are not down
+	held              map[cause]int64
+	down              error  // why nothing can be published
+	note              string // what is held of it, if it is not down
 }
 
 const (
@@ -74,7 +74,7 @@ func label(pairs ...string) metric.MeasurementOption {
 
 // newMetrics makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names.
 func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, error) {
-	m := &metrics{destinations: map[*Destination]labels{}, stageLabels: map[string]metric.MeasurementOption{}, wakeLabels: map[string]metric.MeasurementOption{}}
+	m := &metrics{state: map[*Destination]snapshot{}, destinations: map[*Destination]labels{}, stageLabels: map[string]metric.MeasurementOption{}, wakeLabels: map[string]metric.MeasurementOption{}}
 	var failure error
 	counter := func(name, description string) metric.Int64Counter {
 		c, err := meter.Int64Counter(name, metric.WithDescription(description))
@@ -159,8 +159,8 @@ func (m *metrics) republish() { m.republished.Add(context.Background(), 1) }
 func (m *metrics) relayed(rows []*row, now time.Time) {
 	ctx := context.Background()
 	for i := 0; i < len(rows); {
-		d, n := rows[i].destination.Destination, 0
-		for ; i < len(rows) && rows[i].destination.Destination == d; i++ {
+		d, n := rows[i].destination, 0
+		for ; i < len(rows) && rows[i].destination == d; i++ {
 			if due := rows[i].Due; !due.IsZero() {
 				m.latency.Record(ctx, now.Sub(due).Seconds())
 			}
@@ -198,14 +198,35 @@ func (m *metrics) stage(name string, took time.Duration) {
 	m.stages.Record(context.Background(), took.Seconds(), m.stageLabels[name])
 }
 
-func (m *metrics) observe(s snapshot) {
+func (m *metrics) observe(d *Destination, s snapshot) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	m.state = s
+	m.state[d] = s
 }
 
-func (m *metrics) snapshot() snapshot {
+// of returns the state of a destination.
+func (m *metrics) of(d *Destination) snapshot {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.state
+	return m.state[d]
+}
+
+// all returns the state of all destinations together.
+func (m *metrics) all() (s snapshot) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	s.held = map[cause]int64{}
+	for _, one := range m.state {
+		s.inFlight += one.inFlight
+		s.blocked += one.blocked
+		s.stuck += one.stuck
+		s.full = s.full || one.full
+		if one.why != nil {
+			s.why = one.why
+		}
+		for c, n := range one.held {
+			s.held[c] += n
+		}
+	}
+	return s
 }

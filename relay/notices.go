@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"log/slog"
 	"time"
 )
@@ -67,6 +68,54 @@ func (n notices) others(logger *slog.Logger, now time.Time) {
 			t.since, t.others = now, 0
 		}
 	}
+}
+
+// news returns what the log is told when a hold ends.
+func (h *hold) back() news {
+	if len(h.topics) > 0 {
+		return topicBack
+	}
+	return partBack
+}
+
+// tell says something of a hold in the log.
+func (d *dispatch) tell(what news, h *hold, now time.Time) {
+	name := h.fate.String()
+	if len(h.topics) > 0 {
+		name = h.topics[0].name
+	}
+	n := notice{news: what, destination: d.to.Name}
+	if what == topicHeld || what == partHeld {
+		n.reason = h.cause
+	}
+	d.notices.tell(d.logger, n, name, h.err, now)
+}
+
+// heldTopics says what is held: one of it with the reason, and how much else.
+func (d *dispatch) heldTopics() string {
+	var worst *hold
+	var name string
+	n := 0
+	for _, h := range d.holds.byFate {
+		if len(h.told) == 0 {
+			continue
+		}
+		this := h.fate.String()
+		if len(h.topics) > 0 {
+			this = fmt.Sprintf("topic %q", h.topics[0].name)
+		}
+		if n++; worst == nil || this < name { // the same one each time
+			worst, name = h, this
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	more := ""
+	if n > 1 {
+		more = fmt.Sprintf(" (and %d others)", n-1)
+	}
+	return fmt.Sprintf("rows of %s are held%s: %v", name, more, worst.err)
 }
 
 func (n notice) log(logger *slog.Logger, topic string, err error, more ...any) {

@@ -20,8 +20,12 @@ func TestManyTopicsAreToldInFewLines(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
-				p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
-					return publisher.UnavailableError(scope, "no leader", "no leader")
+				p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(m *publisher.Message) error {
+					err := publisher.UnavailableError(scope, "no leader", "no leader")
+					if scope == publisher.ScopeMessage {
+						return publisher.WithFate(err, publisher.Fate{Kind: publisher.FatePartition, Name: m.Topic + "/0"})
+					}
+					return err
 				}}
 				s.destinations[0].Publisher = p
 				for i := range topics {
@@ -32,7 +36,7 @@ func TestManyTopicsAreToldInFewLines(t *testing.T) {
 				s.log = &log
 				stop := s.start()
 				time.Sleep(30 * time.Second)
-				note := s.loop.metrics.snapshot().topics[s.destinations[0]]
+				note := s.loop.metrics.of(s.destinations[0]).note
 				if !strings.Contains(note, fmt.Sprintf("and %d others", topics-1)) {
 					t.Errorf("the note is %q", note)
 				}

@@ -41,7 +41,7 @@ func sweeping(q outbox.Query) bool { return q.Upto != nil }
 func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 	for name, slow := range map[string]func(outbox.Query) bool{
 		"sweeps":   sweeping,
-		"re-reads": func(q outbox.Query) bool { return q.Keys != nil },
+		"re-reads": func(q outbox.Query) bool { return q.IDs != nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -89,8 +89,8 @@ func TestLongReadsEnd(t *testing.T) {
 		within time.Duration
 	}{
 		"sweeps":     {20 * time.Second, sweeping, 20 * time.Minute},
-		"re-reads":   {10 * time.Second, func(q outbox.Query) bool { return q.Keys != nil }, 20 * time.Minute},
-		"first walk": {2 * time.Minute, func(q outbox.Query) bool { return q.After.IsZero() && q.Recent == nil && !sweeping(q) && q.Keys == nil }, 20 * time.Minute},
+		"re-reads":   {10 * time.Second, func(q outbox.Query) bool { return q.IDs != nil }, 20 * time.Minute},
+		"first walk": {2 * time.Minute, func(q outbox.Query) bool { return q.After.IsZero() && q.Recent == nil && !sweeping(q) && q.IDs == nil }, 20 * time.Minute},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {

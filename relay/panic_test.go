@@ -177,7 +177,7 @@ func TestPublisherAlwaysPanics(t *testing.T) {
 		defer s.start()()
 		time.Sleep(5 * time.Minute)
 		synctest.Wait()
-		if down := s.loop.metrics.snapshot().down[s.destinations[0]]; down == nil {
+		if down := s.loop.metrics.of(s.destinations[0]).down; down == nil {
 			t.Error("the destination is not held")
 		}
 		p.mu.Lock()

@@ -14,7 +14,8 @@ import (
 // Rows of one partition that wait for a leader are told once, not key by key, and not when a leader just moves.
 func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		leaderless := publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t")
+		leaderless := publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t"),
+			publisher.Fate{Kind: publisher.FatePartition, Name: "t/3"})
 		var answers []error
 		for range 1000 {
 			answers = append(answers, leaderless)
@@ -22,7 +23,7 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 		for _, id := range []string{"a", "b", "c"} {
 			s.Answer(id, answers...)
 		}
-		s.Answer("moved", leaderless)
+		s.Answer("moved", publisher.WithFate(leaderless, publisher.Fate{Kind: publisher.FatePartition, Name: "u/0"}))
 		for i, id := range []string{"a", "b", "c", "moved", "good"} {
 			topic := "t"
 			if id == "moved" {
@@ -34,20 +35,20 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 		s.log = &log
 		stop := s.start()
 		time.Sleep(time.Minute)
-		note := s.loop.metrics.snapshot().topics[s.destinations[0]]
-		if want := `rows of topic "t" are held: `; !strings.HasPrefix(note, want) || !strings.Contains(note, "partition 3 has no leader") {
+		note := s.loop.metrics.of(s.destinations[0]).note
+		if want := `rows of partition t/3 are held: `; !strings.HasPrefix(note, want) || !strings.Contains(note, "partition 3 has no leader") {
 			t.Errorf("the note is %q", note)
 		}
 		for _, id := range []string{"a", "b", "c"} {
 			s.Heal(id)
 		}
 		s.table.drained(t, 5*time.Second)
-		time.Sleep(2 * partialOver)
-		if note := s.loop.metrics.snapshot().topics[s.destinations[0]]; note != "" {
+		time.Sleep(10 * time.Second)
+		if note := s.loop.metrics.of(s.destinations[0]).note; note != "" {
 			t.Errorf("afterwards the note is %q", note)
 		}
 		stop()
-		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 || strings.Count(log, "held no longer") != 1 || strings.Contains(log, "topic=u") {
+		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 || strings.Count(log, "held no longer") != 1 || strings.Contains(log, "u/0") {
 			t.Errorf("the log is\n%s", log)
 		}
 	})
@@ -70,14 +71,13 @@ func TestAnotherReasonIsTold(t *testing.T) {
 	})
 }
 
-// A partition that has its leader again may hold thousands of keys, each of which waits by itself. When one of them goes on the others do
-// not wait for the end of their pauses, which are long where there are many.
+// A partition that has its leader again may hold thousands of keys. When the one that tries goes on, so do the others.
 func TestKeysOfAPartitionGoOnTogether(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const keys = 2000
 		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
-			return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
+			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"), publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
 		}}
 		s.destinations[0].Publisher = p
 		for i := range 3 * keys {

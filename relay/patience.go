@@ -21,19 +21,21 @@ const (
 )
 
 // patiences are those of all reads.
-type patiences struct{ walk, sweep, reread, failed patience }
+type patiences struct{ walk, sweep, scan, trial, failed patience }
 
 func newPatiences() patiences {
 	short := patience{least: patienceShort, most: statementTimeout, limit: patienceShort}
 	long := patience{least: statementTimeout, most: patienceMost * statementTimeout, limit: statementTimeout}
-	return patiences{walk: long, sweep: short, reread: short, failed: long}
+	return patiences{walk: long, sweep: short, scan: short, trial: short, failed: long}
 }
 
 // of returns the patience for a request.
 func (p *patiences) of(r request) *patience {
 	switch {
-	case r.reread != nil:
-		return &p.reread
+	case r.kind == readTrial:
+		return &p.trial
+	case r.kind == readScan:
+		return &p.scan
 	case r.kind == readSweep:
 		return &p.sweep
 	case r.kind == readFailed:

@@ -91,25 +91,20 @@ func (p *probe) state() error {
 	return p.err
 }
 
-// usable returns why the destination cannot be used, nil when it can: the broker is not reached, or down says that
+// usable returns why the destination cannot be used, nil when it can: the broker is not reached, or its engine says that
 // nothing can be published to it.
-func (p *probe) usable(down map[*Destination]error) error {
+func (r *Relay) usable(p *probe) error {
 	if err := p.state(); err != nil {
 		return err
 	}
-	return down[p.destination]
+	return r.metrics.of(p.destination).down
 }
 
-// unable returns why this replica cannot publish: no destination can be used.
+// unable returns why this replica cannot publish: one of the destinations cannot be used. Other replicas may well be able to.
 func (r *Relay) unable() error {
-	down := r.metrics.snapshot().down
 	var errs []error
 	for _, p := range r.probes {
-		err := p.usable(down)
-		if err == nil {
-			return nil
-		}
-		errs = append(errs, err)
+		errs = append(errs, r.usable(p))
 	}
 	return errors.Join(errs...)
 }

@@ -20,7 +20,6 @@ func TestProbeIsSmall(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, now := testDispatch(t), time.Now()
-			to := d.destinations[0]
 			d.limits = Limits{Batch: 1000, Rows: 4000, Bytes: 1 << 20}
 			var rows []outbox.Row
 			keys := map[string]bool{}
@@ -29,10 +28,10 @@ func TestProbeIsSmall(t *testing.T) {
 				keys[keyOf(i)] = true
 				rows = append(rows, outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte(keyOf(i))}, Position: outbox.At(int64(i), id), Attempt: 1})
 			}
-			d.take(rows, nil, false, now)
-			to.hold.fail(causeUnavailable, publisher.ErrClosed, 0, now)
+			d.take(rows, fromWalk, now)
+			d.outage.fail(causeUnavailable, publisher.ErrClosed, now)
 			now = now.Add(time.Minute)
-			probe := d.batch(to, 0, now)
+			probe := d.batch(0, now)
 			seen := map[string]bool{}
 			for _, r := range probe {
 				seen[r.key.text] = true
@@ -42,17 +41,17 @@ func TestProbeIsSmall(t *testing.T) {
 			}
 			for range 20 {
 				errs := slices.Repeat([]error{publisher.ErrClosed}, len(probe))
-				d.answer(to, 0, probe, errs, now)
+				d.answer(0, probe, errs, now)
 				now = now.Add(time.Minute)
-				probe = d.batch(to, 0, now)
+				probe = d.batch(0, now)
 			}
-			d.answer(to, 0, probe, make([]error, len(probe)), now)
+			d.answer(0, probe, make([]error, len(probe)), now)
 			last := map[string]string{}
 			for _, r := range probe {
 				last[r.key.text] = r.ID()
 			}
 			left := 0
-			for batch := d.batch(to, 0, now); batch != nil; batch = d.batch(to, 0, now) {
+			for batch := d.batch(0, now); batch != nil; batch = d.batch(0, now) {
 				for _, r := range batch {
 					if r.ID() < last[r.key.text] {
 						t.Fatalf("%s goes after %s", r.ID(), last[r.key.text])
@@ -60,7 +59,7 @@ func TestProbeIsSmall(t *testing.T) {
 					last[r.key.text] = r.ID()
 				}
 				left += len(batch)
-				d.answer(to, 0, batch, make([]error, len(batch)), now)
+				d.answer(0, batch, make([]error, len(batch)), now)
 			}
 			if left+len(probe) != len(rows) {
 				t.Errorf("%d rows in the end", left+len(probe))

@@ -10,10 +10,10 @@ import (
 
 // request is a read to make.
 type request struct {
-	query  outbox.Query
-	kind   kind
-	reread []*block
-	limit  time.Duration // it may take
+	query outbox.Query
+	kind  kind
+	waits []*wait       // whose heads are read
+	limit time.Duration // it may take
 }
 
 // response is a request with its page.
@@ -26,7 +26,8 @@ type response struct {
 	started, ended time.Time
 }
 
-// readMore begins the next read, if there is something to read and room for it.
+// readMore begins the next read, if there is something to read and room for it. The walk, the scans and the reads of heads take turns:
+// however many keys wait, other rows flow, and whatever flows, those that wait are tried.
 func (l *loop) readMore(now time.Time) {
 	if l.reading || now.Before(l.retryRead) {
 		return
@@ -43,77 +44,67 @@ func (l *loop) readMore(now time.Time) {
 		return
 	}
 	if l.dispatch.rewound() {
+		l.abandonScan()
 		l.feed.again()
 	}
-	// The walk and the re-reads of blocked keys take turns, and after a re-read there is none for as long as that one took: however
-	// many keys are blocked, and whatever it costs to read them, other rows flow.
-	if l.walkNext && l.walk(now) {
-		return
-	}
-	if !l.patience.reread.resting(now) {
-		if r, ok := l.reread(now); ok {
-			l.walkNext = true
-			l.begin(r)
+	turns := [...]func(time.Time) bool{l.walk, l.scan, l.try}
+	for i := range turns {
+		if next := (l.turnOf + i) % len(turns); turns[next](now) {
+			l.turnOf = next + 1
 			return
 		}
-	}
-	if !l.walkNext {
-		l.walk(now)
 	}
 }
 
 // walk begins the feed's next read, if there is one to make.
 func (l *loop) walk(now time.Time) bool {
-	if l.patience.walk.resting(now) {
+	if l.patience.walk.resting(now) || l.scans.active && l.scans.alone {
 		return false
 	}
 	rows, bytes := l.room.left(l.dispatch)
 	l.feed.fit(l.limits.Rows - l.dispatch.stuck())
 	query, kind, ok := l.feed.next(now, rows, min(bytes, l.room.most))
-	if ok {
-		l.room.bound(&query, bytes)
-		query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
-		l.walkNext = false
-		l.begin(request{query: query, kind: kind})
+	if !ok {
+		return false
 	}
-	return ok
+	if kind == readWalk && query.After.IsZero() && query.Recent == nil {
+		l.abandonScan()
+		l.dispatch.walking()
+		l.whole = true
+	}
+	l.room.bound(&query, bytes)
+	query.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
+	l.looked = l.looked || kind == readWalk
+	l.begin(request{query: query, kind: kind})
+	return true
 }
 
-// reread returns the read of blocked keys whose time has come.
-func (l *loop) reread(now time.Time) (request, bool) {
+// try begins a read of the heads of keys whose time has come. An older row of theirs may have been committed meanwhile: it is the
+// walk's to find, which looks first where it has caught up.
+func (l *loop) try(now time.Time) bool {
 	rows, bytes := l.room.left(l.dispatch)
-	if rows <= 0 || bytes <= 0 || l.feed.lowered { // the walk may find older rows of the keys
-		return request{}, false
+	if rows <= 0 || bytes <= 0 || l.feed.lowered || l.patience.trial.resting(now) || now.Before(l.dispatch.triable()) {
+		return false
 	}
-	blocks := l.dispatch.rereads(now)
-	if len(blocks) == 0 {
-		return request{}, false
+	if rows = min(rows, l.feed.rows(min(bytes, l.room.most))); l.dispatch.outage.active() {
+		rows = min(rows, probeKeys)
 	}
-	// Of keys that may not go yet there is no need to know more than the first row: it lies where it was seen last, so that such a
-	// read ends there, and does not go through everything that is pending.
-	want := 0
-	for _, b := range blocks {
-		want += b.want
+	waits := l.dispatch.trials(rows, now)
+	if len(waits) == 0 {
+		return false
 	}
-	q := outbox.Query{Limit: min(rows, want, l.feed.rows(min(bytes, l.room.most))), Ended: l.feed.open()}
+	if l.feed.caughtUp && !l.looked && !l.patience.walk.resting(now) && !l.scans.alone && rows >= l.feed.least {
+		l.feed.nudge()
+		return l.walk(now)
+	}
+	l.looked = false
+	q := outbox.Query{Limit: 2 * len(waits)}
+	for _, w := range waits {
+		q.IDs = append(q.IDs, w.headID)
+	}
 	l.room.bound(&q, bytes)
-	if blocks[0].key.keyless {
-		for _, b := range blocks {
-			q.IDs = append(q.IDs, b.key.text)
-		}
-		return request{query: q, reread: blocks}, true
-	}
-	from := blocks[0].head
-	for _, b := range blocks {
-		q.Keys = append(q.Keys, b.key.text)
-		from = min(from, b.head)
-	}
-	// An older row of the key may have been committed since the walk came by, up to the bound of its late ones.
-	if low, ok := l.feed.low(); ok && l.dispatch.ordinal {
-		from = min(from, low.highest)
-		q.From = &from
-	}
-	return request{query: q, reread: blocks}, true
+	l.begin(request{query: q, kind: readTrial, waits: waits})
+	return true
 }
 
 func (l *loop) begin(r request) {
@@ -145,13 +136,13 @@ func (l *loop) taken(r response) {
 	l.reading = false
 	took := r.ended.Sub(r.started)
 	l.metrics.stage(stageFetch, took)
-	if r.reread != nil {
-		l.patience.reread.rest = r.ended.Add(took)
-	}
 	if !r.cancelled {
 		l.database.read(r.err)
 	}
 	var wants bool
+	if r.kind == readTrial { // however many keys wait, they leave time to others
+		l.patience.trial.rest = r.ended.Add(trialRest * took)
+	}
 	if r.kind != readFailed {
 		limit := l.patience.of(r.request).limit
 		if wants = l.room.read(&r.query, &r.page, r.err, took, limit); tooLong(r.err, took, limit) {
@@ -163,14 +154,14 @@ func (l *loop) taken(r response) {
 		return
 	}
 	l.patience.of(r.request).ended(took)
-	if r.kind != readFailed && (wants || l.dispatch.stopping) {
-		l.dispatch.failed(r.reread)
-	}
 	l.failedReads = 0
 	switch {
-	case l.dispatch.stopping:
-	case wants:
-		l.feed.nudge()
+	case l.dispatch.stopping, wants:
+		if r.kind != readFailed {
+			l.dispatch.ended()
+			l.dispatch.notRead(r.waits, r.ended)
+			l.feed.nudge()
+		}
 	case r.kind == readFailed:
 		l.takenFailed(r)
 	case l.dispatch.failures.check(r.page, r.ended):
@@ -184,15 +175,16 @@ func (l *loop) taken(r response) {
 // wait for that.
 func (l *loop) failedRead(r response, took time.Duration) {
 	share := time.Duration(1)
-	if r.kind == readSweep || r.kind == readFailed && !l.dispatch.failures.awaited() {
+	if r.kind == readSweep || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !l.dispatch.failures.awaited() {
 		share = restShare
 	}
 	over := l.patience.of(r.request).over(r.err, share, took, r.ended)
 	if r.kind != readFailed {
-		l.dispatch.failed(nil)
-		l.dispatch.putOff(r.reread, over, outbox.Cancelled(r.err), took, r.ended)
+		l.dispatch.ended()
+		l.dispatch.notRead(r.waits, r.ended.Add(shortestHold))
 	}
-	if l.walkNext = true; over {
+	l.scans.alone = false
+	if over {
 		l.feed.outOfTime(r.kind, l.patience.of(r.request).rest)
 		return
 	}
@@ -204,8 +196,8 @@ func (l *loop) failedRead(r response, took time.Duration) {
 	}
 }
 
-// takenFailed takes failed rows, and the page that waits for them. If keys are free now, the row for which they waited may be
-// missing in that page, which is not taken: the walk begins anew.
+// takenFailed takes failed rows, and the page that waits for them. If keys are free now that nobody can name, the row for which they
+// waited may be missing in that page, which is not taken: the walk begins anew.
 func (l *loop) takenFailed(r response) {
 	freed := l.dispatch.takeFailed(r.failed, l.feed.caughtUp, r.started, r.ended)
 	waited := l.unchecked
@@ -214,7 +206,8 @@ func (l *loop) takenFailed(r response) {
 	}
 	l.unchecked = nil
 	if freed {
-		l.dispatch.failed(waited.reread)
+		l.dispatch.ended()
+		l.dispatch.notRead(waited.waits, r.ended)
 		return
 	}
 	l.take(*waited)
@@ -222,28 +215,31 @@ func (l *loop) takenFailed(r response) {
 
 // take takes a page of pending rows.
 func (l *loop) take(r response) {
-	if r.reread != nil {
-		if low, _ := l.feed.low(); l.feed.missed(low, r.page.Ended) {
-			l.feed.nudge()
-			l.dispatch.failed(r.reread)
-			return
-		}
-		if taken, _ := l.dispatch.take(r.page.Rows, r.reread, r.page.More, r.ended); taken > 0 {
+	switch r.kind {
+	case readTrial:
+		if l.dispatch.takeTrials(r.waits, r.page.Rows, r.page.More, r.ended) > 0 {
 			l.metrics.wakeup(sourceRetry)
 		}
 		return
-	}
-	if !l.feed.read(r.kind, r.page, r.started, r.ended) {
-		l.dispatch.failed(nil)
+	case readScan:
+		l.takeScan(r)
 		return
 	}
-	fresh, waiting := l.dispatch.take(r.page.Rows, nil, false, r.ended)
+	if !l.feed.read(r.kind, r.page, r.started, r.ended) {
+		l.dispatch.decline(r.page.Rows, r.ended)
+		return
+	}
+	fresh, waiting := l.dispatch.take(r.page.Rows, fromWalk, r.ended)
 	switch r.kind {
 	case readWalk:
+		if l.whole && l.feed.caughtUp {
+			l.whole = false
+			l.dispatch.closeUnmet(r.ended)
+		}
 		l.feed.passed(waiting, len(r.page.Rows))
-		l.feed.armedSince = l.doorbell.Armed()
-		l.feed.pace(fresh, r.ended, l.doorbell.Up())
-		l.doorbell.Arm(l.feed.rings(fresh+waiting, r.ended))
+		l.feed.armedSince = l.ownership.Armed()
+		l.feed.pace(fresh, r.ended, l.ownership.Up())
+		l.ownership.Arm(l.feed.rings(fresh+waiting, r.ended))
 	case readSweep:
 		if low, ok := l.feed.low(); ok && !l.feed.table.Delays() && l.dispatch.tookBefore(r.page.Rows, low.highest) {
 			l.feed.strays.found = true
@@ -256,3 +252,6 @@ func (l *loop) take(r response) {
 		l.metrics.wakeup(sourcePoll)
 	}
 }
+
+// trialRest is how many times as long as a read of heads took there is none after it.
+const trialRest = 4

@@ -23,8 +23,10 @@ var errStarting = errors.New("starting")
 
 // Live returns an error when the relay's own loop has stopped turning. Database and brokers have no say.
 func (r *Relay) Live() error {
-	if age := time.Since(time.Unix(0, r.beat.Load())); age > Stuck {
-		return fmt.Errorf("the loop has not turned for %v", age.Round(time.Second))
+	for i, d := range r.config.Destinations {
+		if age := time.Since(time.Unix(0, r.beats[i].Load())); age > Stuck {
+			return fmt.Errorf("the loop of destination %s has not turned for %v", d.Name, age.Round(time.Second))
+		}
 	}
 	return nil
 }
@@ -34,7 +36,7 @@ func (r *Relay) Live() error {
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
 	state, _ := r.owner.State()
-	now := r.metrics.snapshot()
+	now := r.metrics.all()
 	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, {Name: "ownership"}}
 	table, ownership := &checks[1], &checks[2]
 	if outbox.Unreachable(setup) {
@@ -56,7 +58,7 @@ func (r *Relay) Ready() []Check {
 		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
 	}
 	for _, p := range r.probes {
-		c := Check{Name: "destination " + p.destination.Name, Err: p.usable(now.down), Note: now.topics[p.destination]}
+		c := Check{Name: "destination " + p.destination.Name, Err: r.usable(p), Note: r.metrics.of(p.destination).note}
 		if c.Err != nil && standby {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}

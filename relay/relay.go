@@ -56,7 +56,7 @@ type Relay struct {
 	probes   []*probe
 	wakes    chan string
 	measured tableGauges
-	beat     atomic.Int64        // when the relay last showed that it turns
+	beats    []*atomic.Int64     // when each destination's engine last showed that it turns
 	active   atomic.Bool         // the engine runs and looks after the beat itself
 	lacks    []publisher.Finding // of the table, as was told; only Run touches it
 	looks    time.Duration       // between two looks at the catalogue, at most
@@ -79,8 +79,10 @@ func New(config Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{config: config, metrics: m, database: &database{logger: config.Logger}, wakes: make(chan string, 1), setup: errStarting, looks: time.Minute}
-	r.beat.Store(time.Now().UnixNano())
 	for _, d := range config.Destinations {
+		beat := new(atomic.Int64)
+		beat.Store(time.Now().UnixNano())
+		r.beats = append(r.beats, beat)
 		if d.Name != nowhereName {
 			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger, changed: r.lookAtOwnership, err: errNotProbed})
 		}
@@ -271,9 +273,10 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 	}
 	r.active.Store(true)
 	defer r.active.Store(false)
-	e := engine{table: table, destinations: r.config.Destinations, limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause,
-		workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes, logger: r.config.Logger, metrics: r.metrics,
-		tracer: r.config.Tracer, database: r.database, beat: &r.beat, doorbell: r.listener, stopTimeout: r.config.StopTimeout}
+	e := engines{view: func(d *Destination) Table { return table.For(filter(r.config.Destinations, d)) }, destinations: r.config.Destinations,
+		limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause, workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes,
+		logger: r.config.Logger, metrics: r.metrics, tracer: r.config.Tracer, database: r.database, beats: r.beats, doorbell: r.listener,
+		stopTime: r.config.StopTimeout}
 	return e.run(ctx)
 }
 
@@ -283,7 +286,9 @@ func (r *Relay) tick(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if !r.active.Load() {
-			r.beat.Store(time.Now().UnixNano())
+			for _, beat := range r.beats {
+				beat.Store(time.Now().UnixNano())
+			}
 		}
 		select {
 		case <-ctx.Done():

@@ -3,12 +3,14 @@ package relay
 import (
 	"math/rand/v2"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // repeats knows the topics where a probe that fails may leave a copy of its row, because one of several queues behind them
 // rejects while the others take. How rare the probes have become outlives a hold, which ends with each row that is accepted: a
 // queue that is full and slowly read takes one now and then.
-type repeats map[topic]*repeated
+type repeats map[publisher.Fate]*repeated
 
 type repeated struct {
 	level int // by which the pause has doubled
@@ -19,11 +21,11 @@ const (
 	repeatLeast  = 250 * time.Millisecond // doubled before the first probe already
 	repeatMost   = time.Minute
 	repeatForget = 5 * time.Minute // after the last failure
-	mostRepeats  = maxBlocked      // topics; beyond, those without a failure for long are forgotten, or any
+	mostRepeats  = 2 * mostHolds   // topics; beyond, those without a failure for long are forgotten, or any
 )
 
 // pause returns how long the topic is left alone after a failure, with jitter: twice as long as after the one before.
-func (r repeats) pause(name topic, now time.Time) time.Duration {
+func (r repeats) pause(name publisher.Fate, now time.Time) time.Duration {
 	e := r[name]
 	if e == nil || now.Sub(e.last) > repeatForget {
 		if len(r) >= mostRepeats {
@@ -53,7 +55,7 @@ func (r repeats) shrink(now time.Time) {
 }
 
 // relent notes that a row of the topic was accepted where others had failed: the next pause is no longer than the last.
-func (r repeats) relent(name topic) {
+func (r repeats) relent(name publisher.Fate) {
 	if e := r[name]; e != nil {
 		if e.level--; e.level <= 0 {
 			delete(r, name)

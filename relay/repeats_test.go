@@ -104,12 +104,12 @@ func sumOf(t *testing.T, reader sdk.Reader, name string) int64 {
 func TestRepeatsAreBounded(t *testing.T) {
 	r, now := repeats{}, time.Now()
 	for i := range 2 * mostRepeats {
-		r.pause(topic{name: fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Millisecond))
+		r.pause(publisher.Fate{Name: fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Millisecond))
 		if len(r) > mostRepeats {
 			t.Fatalf("%d topics of %d are remembered", len(r), i)
 		}
 	}
-	last := topic{name: fmt.Sprint("t", 2*mostRepeats-1)}
+	last := publisher.Fate{Name: fmt.Sprint("t", 2*mostRepeats-1)}
 	if e := r[last]; e == nil || e.level != 1 {
 		t.Errorf("of the last topic is known: %v", e)
 	}

@@ -10,15 +10,12 @@ import (
 // except that a worker reads it while its batch is on the wire.
 type row struct {
 	*outbox.Row
-	destination *destination
-	worker      int
+	destination *Destination
+	worker      int // its lane
 	key         key
+	hash        uint64 // of the key
 	size        int64
-
-	// block is set when the row came from the re-read of its blocked key, and generation is that
-	// re-read's. The row is void once the block has moved on.
-	block      *block
-	generation int
+	wait        *wait // of which it is the head that is tried
 
 	late    bool  // committed after younger rows had been read
 	unknown int   // publishes of this row whose outcome is unknown
@@ -40,4 +37,12 @@ func keyOf(r *outbox.Row) key {
 
 var seed = maphash.MakeSeed()
 
-func (k key) hash() uint64 { return maphash.String(seed, k.text) }
+// hash tells keys apart, and a row without a key from the key that has its id for a name. Two keys that have a hash in common share
+// their fate, which does no harm.
+func (k key) hash() uint64 {
+	h := maphash.String(seed, k.text)
+	if k.keyless {
+		return ^h
+	}
+	return h
+}

@@ -20,6 +20,9 @@ func TestRandomSchedules(t *testing.T) {
 	schedules(t, 2500, func(t *testing.T, s *sim, r *rand.Rand) { newSchedule(t, s, r).run() })
 }
 
+// simPartitions is how many partitions a topic has in half of the schedules.
+const simPartitions = 4
+
 // schedule is one random run.
 type schedule struct {
 	*sim
@@ -30,6 +33,7 @@ type schedule struct {
 	two       bool // destinations
 	block     bool // a failed row blocks its key
 	alters    bool // the table may be altered
+	parts     bool // a topic has partitions
 	deadens   bool // writes of rows may have no effect
 	events    int
 	pause     time.Duration // the longest between two of them
@@ -57,7 +61,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		c.events, c.pause, s.interval = 20+r.IntN(60), 300*time.Millisecond, 50*time.Millisecond
 	}
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
-	s.table.ordinal = r.IntN(5) > 0
+	s.table.ordinal, s.table.byKey = r.IntN(5) > 0, r.IntN(2) == 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // else there is no telling what is late
@@ -66,6 +70,10 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.table.gaps = r.IntN(2) == 0
 	if r.IntN(4) == 0 {
 		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
+	}
+	s.Apart(destinationOf)
+	if c.parts = r.IntN(2) == 0; c.parts {
+		s.Partition("a", simPartitions)
 	}
 	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, keeps failures %v and attempts %v, limits %+v", c.ambiguous, c.late, c.two, c.block,
 		s.table.ordinal, s.table.keepsFailures, s.table.keepsAttempts, s.limits)
@@ -104,7 +112,19 @@ func (c *schedule) run() {
 }
 
 func (c *schedule) event() {
-	switch c.r.IntN(24) {
+	switch c.r.IntN(28) {
+	case 24:
+		if n := c.r.IntN(simPartitions); c.parts {
+			c.DownPartition("a", n)
+		}
+	case 25:
+		c.UpPartition("a", c.r.IntN(simPartitions))
+	case 26:
+		if c.r.IntN(3) == 0 {
+			c.Silence("c")
+		}
+	case 27:
+		c.Speak("c")
 	case 20:
 		if c.r.IntN(3) == 0 {
 			var writes []overdue
@@ -315,4 +335,8 @@ func (c *schedule) heal() {
 	c.Create("b")
 	c.Create("audit.b")
 	c.UpTopic("c")
+	c.Speak("c")
+	for n := range simPartitions {
+		c.UpPartition("a", n)
+	}
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
@@ -14,7 +15,10 @@ func (c *schedule) forgotten() {
 	var left string
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		synctest.Wait()
-		left = remembered(c.latest.Load().dispatch)
+		left = ""
+		for _, l := range *c.latest.Load() {
+			left += remembered(l.dispatch)
+		}
 		c.wakes <- sourceDoorbell // the loop goes on after this
 		if left == "" {
 			return
@@ -34,19 +38,36 @@ func remembered(d *dispatch) string {
 	add("in flight", len(d.inFlight))
 	add("bytes", int(d.bytes))
 	add("gone", len(d.gone))
-	add("blocked", len(d.blocks.byKey))
-	add("due", len(d.blocks.due))
-	add("topics", len(d.topics))
-	add("lanes", len(d.lanes))
-	add("to settle", len(d.settle)+len(d.refuse)+d.stuck())
-	for _, to := range d.destinations {
-		add("blocks of the hold", len(to.hold.blocks))
-		add("failures", to.hold.failures)
-		for i := range to.queues {
-			add("queued", to.queues[i].len())
+	add("waits", len(d.waits.byKey)+len(d.waits.due))
+	for _, w := range d.waits.byKey {
+		left += fmt.Sprintf("%s; ", w)
+	}
+	for _, c := range []*crowd{d.waits.crowd, d.waits.former} {
+		if c != nil {
+			left += fmt.Sprintf("a crowd: %s; ", &c.wait)
 		}
 	}
+	if d.catch.low != nothing {
+		left += fmt.Sprintf("a scan from %d on; ", d.catch.low)
+	}
+	add("holds", len(d.holds.byFate)+len(d.holds.byTopic)+len(d.holds.due))
+	add("to settle", len(d.settle)+len(d.refuse)+d.stuck())
+	add("failures", d.outage.failures)
+	for i := range d.lanes {
+		add("queued", d.lanes[i].len())
+	}
+	for c, n := range d.waits.counts {
+		add("counted as "+string(c), n)
+	}
 	return left
+}
+
+// destinationOf tells the two destinations of a schedule apart.
+func destinationOf(topic string) string {
+	if strings.HasPrefix(topic, "audit.") {
+		return "audit "
+	}
+	return ""
 }
 
 // delivery is the first delivery of a row.
@@ -74,12 +95,14 @@ func (c *schedule) check() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		byKey[string(m.Key)] = append(byKey[string(m.Key)], delivery{c.table.rows[m.ID], time.Unix(0, nanos)})
+		name := destinationOf(m.Topic) + string(m.Key) // destinations do not wait for one another
+		byKey[name] = append(byKey[name], delivery{c.table.rows[m.ID], time.Unix(0, nanos)})
 	}
 	failed := map[string][]*simRow{}
 	for _, row := range c.table.rows {
 		if row.message.Key != nil && row.failures != nil {
-			failed[string(row.message.Key)] = append(failed[string(row.message.Key)], row)
+			name := destinationOf(row.message.Topic) + string(row.message.Key)
+			failed[name] = append(failed[name], row)
 		}
 	}
 	for key, deliveries := range byKey {
@@ -149,4 +172,9 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused-row.vain > 5:
 		c.t.Errorf("%s: %d refusals", row.id, refused)
 	}
+}
+
+func (w *wait) String() string {
+	state := [...]string{"resting", "held", "asked", "trial", "writing", "catching"}[w.state]
+	return fmt.Sprintf("a key that is %s (%s) with the head %q at %d, passed over %v from %d, covered %d, again %v from %d", state, w.cause, w.headID, w.head, w.passed, w.low, w.covered, w.again, w.next)
 }

@@ -162,7 +162,7 @@ func lockedWithin[T any](o *outcome, items []T, identity func(T) string, keyOf f
 		salt := rand.Uint64()
 		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(keyOf(a).hash()^salt, keyOf(b).hash()^salt) })
 	}
-	if o.waits <= mostWaits && slices.ContainsFunc(items, func(item T) bool { return keyOf(item) != keyOf(items[0]) }) {
+	if o.waits <= mostLockWaits && slices.ContainsFunc(items, func(item T) bool { return keyOf(item) != keyOf(items[0]) }) {
 		return false
 	}
 	for _, item := range items {
@@ -171,8 +171,8 @@ func lockedWithin[T any](o *outcome, items []T, identity func(T) string, keyOf f
 	return true
 }
 
-// mostWaits is how many statements of an outcome may wait for a lock that a trigger or a foreign key meets.
-const mostWaits = 32
+// mostLockWaits is how many statements of an outcome may wait for a lock that a trigger or a foreign key meets.
+const mostLockWaits = 32
 
 // divide writes items in statements that end in time. If some of the items are in the way of the others, they are looked for by
 // halves; alone takes those that need no more dividing.

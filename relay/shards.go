@@ -29,7 +29,6 @@ func (d *dispatch) own(set owner.Set) {
 	lost, won := d.shards.active.Without(set), set.Without(d.shards.active)
 	if won != (owner.Set{}) {
 		d.rewind = true
-		d.metrics.tookOver(won.Len())
 		for _, shard := range won.Shards() {
 			d.shards.since[shard] = time.Now()
 		}
@@ -39,24 +38,22 @@ func (d *dispatch) own(set owner.Set) {
 	if lost == (owner.Set{}) {
 		return
 	}
-	for _, to := range d.destinations {
-		for i := range to.queues {
-			to.queues[i].filter(func(r *row) bool {
-				if lost.Has(r.Shard) {
-					d.drop(r)
-				}
-				return !lost.Has(r.Shard)
-			})
-		}
-	}
-	d.unblock(lost)
+	d.leave(lost)
 }
 
-// unblock forgets the blocked keys of shards that are no longer ours.
-func (d *dispatch) unblock(lost owner.Set) {
-	for _, b := range d.blocks.byKey {
-		if lost.Has(b.shard) && b.phase != writing {
-			d.blocks.remove(b)
+// leave forgets what of these shards is neither on the wire nor accepted, and the keys that wait.
+func (d *dispatch) leave(lost owner.Set) {
+	for i := range d.lanes {
+		d.lanes[i].filter(func(r *row) bool {
+			if lost.Has(r.Shard) {
+				d.forget(r)
+			}
+			return !lost.Has(r.Shard)
+		})
+	}
+	for _, w := range d.waits.byKey {
+		if w.shard != noShard && lost.Has(w.shard) && w.state != writing && (w.trial == nil || !d.onWire(w.trial)) {
+			d.waits.remove(w)
 		}
 	}
 }
@@ -80,7 +77,7 @@ func (d *dispatch) left(leaving owner.Set, now time.Time) owner.Set {
 			late.Add(shard)
 		}
 	}
-	d.unblock(leaving)
+	d.leave(leaving)
 	d.letGo(leaving, late)
 	for _, shard := range leaving.Shards() {
 		if d.shards.inFlight[shard] == 0 {
@@ -110,8 +107,8 @@ func (d *dispatch) letGo(leaving, late owner.Set) {
 		if !late.Has(x.row.Shard) {
 			return false
 		}
-		if b := x.row.block; d.blocks.byKey[x.row.key] == b && b.phase == writing {
-			d.blocks.remove(b)
+		if w := d.waits.byKey[x.row.hash]; w != nil && w.state == writing && w.headID == x.row.ID() {
+			d.waits.remove(w)
 		}
 		d.forget(x.row)
 		return true

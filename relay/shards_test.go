@@ -31,11 +31,12 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	}
 	replicas := []*simOwner{s.owner, newSimOwner(0), newSimOwner(0)}
 	var stops []func()
+	var loops []*loop
 	mixed := newMixture(replicas, guarded && r.IntN(2) == 0 || !guarded)
 	for i, replica := range replicas {
 		s.owner = replica
 		cancel, done := s.startOn(mixed.table(s.table, i))
-		stops = append(stops, func() { cancel(); <-done })
+		stops, loops = append(stops, func() { cancel(); <-done }), append(loops, s.loop)
 	}
 	n := 0
 	for i := range 25 {
@@ -88,8 +89,10 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	if pending := s.table.pending(); len(pending) > 0 {
 		problems = append(problems, fmt.Sprintf("%d rows still pending: %.200q", len(pending), pending))
 	}
-	for _, stop := range stops {
-		stop()
+	for i, stop := range stops {
+		if stop(); len(problems) > 0 {
+			problems = append(problems, "a replica remembered: "+remembered(loops[i].dispatch))
+		}
 	}
 	if got := len(s.All()); got != n {
 		problems = append(problems, fmt.Sprintf("%d deliveries of %d rows", got, n))

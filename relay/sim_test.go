@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -28,12 +29,12 @@ type sim struct {
 	idlePause    time.Duration
 	doorbell     doorbell
 	owner        *simOwner
-	turns        atomic.Int64         // of the loops that run
-	loop         *loop                // the one that was started last
-	latest       atomic.Pointer[loop] // the same, or the one that has opened the table again for it
-	wakes        chan string          // of that one
-	log          io.Writer            // of the loops
-	meter        metric.Meter         // of the loops
+	turns        atomic.Int64            // of the loops that run
+	loop         *loop                   // of the first destination, the one that was started last
+	latest       atomic.Pointer[[]*loop] // of all destinations, those that were started last or have opened the table again
+	wakes        chan string             // of that one
+	log          io.Writer               // of the loops
+	meter        metric.Meter            // of the loops
 }
 
 type deaf struct{}
@@ -71,26 +72,31 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.limits.patience = 15 * time.Second
 	}
 	s.wakes = make(chan string)
-	e := &engine{table: table, destinations: s.destinations, limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4,
-		ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{},
-		database: &database{logger: logger}, beat: &atomic.Int64{}, doorbell: s.doorbell, stopTimeout: 25 * time.Second}
+	e := &engines{view: func(d *Destination) Table { return &simView{table, filter(s.destinations, d)} }, destinations: s.destinations,
+		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes,
+		logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger}, doorbell: s.doorbell, stopTime: 25 * time.Second}
+	for range s.destinations {
+		e.beats = append(e.beats, &atomic.Int64{})
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	l := e.loop()
-	s.loop = l
-	s.latest.Store(l)
+	loops, shared := e.loops()
+	s.loop = loops[0]
+	first := &loops
+	s.latest.Store(first)
 	go func() {
 		defer close(ended)
 		for {
-			_, err := l.run(ctx) // what it leaves undone is seen in the table
+			_, err := e.turn(ctx, loops, shared) // what it leaves undone is seen in the table
 			link, ok := table.(*session)
 			if !ok || err == nil || ctx.Err() != nil {
 				return
 			}
 			link.open()
-			again := e.loop()
-			s.latest.CompareAndSwap(l, again)
-			l = again
+			loops, shared = e.loops()
+			again := &loops
+			s.latest.CompareAndSwap(first, again)
+			first = again
 		}
 	}()
 	return cancel, ended
@@ -115,4 +121,26 @@ func firsts(messages []publisher.Message) (first []publisher.Message, duplicates
 		first = append(first, m)
 	}
 	return first, duplicates
+}
+
+// simView is the table as a destination sees it.
+type simView struct {
+	Table
+	filter outbox.Filter
+}
+
+type filterKey struct{}
+
+func (v *simView) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {
+	return v.Table.Read(context.WithValue(ctx, filterKey{}, v.filter), q)
+}
+
+func (v *simView) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	return v.Table.Failed(context.WithValue(ctx, filterKey{}, v.filter), q)
+}
+
+// taken reports whether the reader's destination takes a topic.
+func taken(ctx context.Context, topic string) bool {
+	f, ok := ctx.Value(filterKey{}).(outbox.Filter)
+	return !ok || f.Takes(topic)
 }

@@ -31,9 +31,11 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	t.gap()
 	if q.Horizon {
 		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
-		if len(t.open) > 0 {
-			highest := t.open[len(t.open)-1].ordinal
-			page.Horizon.Highest = &highest
+		for _, r := range slices.Backward(t.open) {
+			if highest := r.ordinal; taken(ctx, r.message.Topic) {
+				page.Horizon.Highest = &highest
+				break
+			}
 		}
 		t.gap()
 	}
@@ -42,6 +44,9 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	for _, r := range t.open[t.from(q):] {
 		position := t.position(r)
 		stepped++
+		if !taken(ctx, r.message.Topic) {
+			continue
+		}
 		switch {
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
 			q.Keys != nil && (r.message.Key == nil || !keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From),
@@ -147,7 +152,7 @@ func (t *simTable) failedAs(ctx context.Context, q outbox.Query, shard func(*sim
 	var page outbox.FailedPage
 	var failed []*simRow
 	for _, r := range t.rows {
-		if r.failed && r.message.Key != nil && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
+		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
 			failed = append(failed, r)
 		}
 	}

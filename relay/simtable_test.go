@@ -193,6 +193,7 @@ func (t *simTable) free(id string, discard bool) {
 func (t *simTable) Ordinal() bool       { return t.ordinal }
 func (t *simTable) Ranked() bool        { return t.ranked }
 func (t *simTable) Delays() bool        { return t.delays }
+func (t *simTable) KeyIndexed() bool    { return t.byKey }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
 

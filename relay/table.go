@@ -19,6 +19,7 @@ type Table interface {
 	Ordinal() bool       // positions have ordinals
 	Ranked() bool        // new rows may come before older ones
 	Delays() bool        // rows can become due later
+	KeyIndexed() bool    // pending rows are found by their keys at little cost
 	KeepsFailures() bool // rows can fail
 	KeepsAttempts() bool // tries are counted
 }

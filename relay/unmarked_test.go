@@ -54,7 +54,7 @@ func TestMarksWithoutEffect(t *testing.T) {
 					pending := func() int {
 						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null")
 					}
-					settled := func() bool { return pending() == bad && r.metrics.snapshot().stuck == bad }
+					settled := func() bool { return pending() == bad && r.metrics.all().stuck == bad }
 					eventually(t, "the others are settled", settled)
 					for range 3 { // polls that come by the bad ones
 						s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 20) i`)
@@ -63,7 +63,7 @@ func TestMarksWithoutEffect(t *testing.T) {
 					if got := len(b.All()); got != rows+60 {
 						t.Errorf("%d deliveries of %d rows", got, rows+60)
 					}
-					if why := r.metrics.snapshot().why; why == nil || !strings.Contains(why.Error(), "no effect") {
+					if why := r.metrics.all().why; why == nil || !strings.Contains(why.Error(), "no effect") {
 						t.Errorf("told: %v", why)
 					}
 				})
@@ -92,7 +92,7 @@ func TestRefusalsWithoutEffect(t *testing.T) {
 				return pgtest.Value[bool](t, s, "select count(relayed_at) = 100 and count(failed_at) = $1 from outbox_messages", failed)
 			})
 			waiting := func() bool {
-				return r.metrics.snapshot().held[r.config.Destinations[0]][causeFailed] == int64(200-failed)
+				return r.metrics.all().held[causeFailed] == int64(200-failed)
 			}
 			eventually(t, "the keys wait", waiting)
 			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'other' || i, '1' from generate_series(1, 20) i`)

@@ -18,8 +18,8 @@ import (
 // worker publishes one batch at a time to one destination. A key always has the same worker, so that its
 // rows are never on the wire twice at once.
 type worker struct {
-	destination *destination
-	index       int
+	destination *Destination
+	lane        int
 	trusted     func() time.Time // nothing is written to the broker after this time
 	tracer      trace.Tracer
 	logger      *slog.Logger

@@ -16,62 +16,64 @@ func (d *dispatch) settled(o outcome, now time.Time) []*row {
 		d.keepRejected(&o, now)
 	}
 	for _, r := range rows {
-		if d.reading {
-			d.gone[r.Identity()] = struct{}{}
-		}
-		d.forget(r)
+		d.done(r)
 	}
 	return rows
 }
 
-// refusedWritten notes that refusals were written; the rows that were not as read any more are read again.
+// done forgets a row that a read which is under way may still return as it was.
+func (d *dispatch) done(r *row) {
+	if d.reading {
+		d.gone[r.Identity()] = struct{}{}
+	}
+	d.forget(r)
+}
+
+// refusedWritten notes that refusals were written; keys whose rows were not as read any more are read again.
 func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 	for _, x := range o.refused {
-		r, b, to := x.row, x.row.block, x.row.destination
-		d.forget(r)
-		if x.failed && o.written[r.Identity()] {
-			d.metrics.failed(to.Destination, publisher.ClassOf(x.err))
+		r := x.row
+		d.done(r)
+		written, unwritable := o.written[r.Identity()], o.unwritable[r.Identity()]
+		if x.failed && written {
+			d.metrics.failed(d.to, publisher.ClassOf(x.err))
 			d.failedLog.row(r, x.err, true, now)
 		}
-		last := x.failed && to.BlockFailed && !r.key.keyless && !o.unwritable[r.Identity()]
+		last := x.failed && d.failures != nil && !r.key.keyless && !unwritable
 		if last {
-			d.failures.failedHere(r, o.written[r.Identity()])
+			d.failures.failedHere(r, written)
 		}
-		if d.blocks.byKey[r.key] != b || b.generation != r.generation {
-			continue
+		if w := d.waits.byKey[r.hash]; w != nil && w.state == writing && w.headID == r.ID() {
+			d.refusalWritten(w, x, written, unwritable, last, now)
 		}
-		if !d.shards.active.Has(r.Shard) {
-			d.blocks.remove(b)
-			continue
-		}
-		b.dropped = true
-		switch {
-		case len(d.blocks.byKey) > d.limits.blocked(), d.blocks.bytes > maxBlockedBytes: // it was blocked to be written
-			d.blocks.remove(b)
-			d.pass(r, nil, now)
-			if d.reading { // a read may return the row as it was before
-				d.gone[r.Identity()] = struct{}{}
-			}
-		case last:
-			b.refusals = 0
-			d.waitForFailed(b)
-		case o.unwritable[r.Identity()]:
-			b.cause = causeFailed
-			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
-		case !o.written[r.Identity()], b.older && !x.failed:
-			d.blocks.makeReady(b)
-		case x.failed:
-			b.refusals = 0
-			d.blocks.makeReady(b)
-		case r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent:
-			// It would have failed, but the table has no column to say so.
-			if r.attempt == to.MaxAttempts || b.refusals == 1 { // once
-				d.failedLog.row(r, x.err, false, now)
-			}
-			b.cause = causeFailed
-			d.blocks.waitUntil(b, now.Add(to.BackoffMax))
-		default:
-			d.blocks.waitUntil(b, now.Add(backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.attempt+1)))
-		}
+	}
+	d.dropVoid()
+}
+
+// refusalWritten goes on with a key after the refusal of its head.
+func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last bool, now time.Time) {
+	r, to := x.row, d.to
+	spent := !x.failed && (r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent)
+	if spent && written && (r.attempt == to.MaxAttempts || w.refusals == 1) { // once
+		d.failedLog.row(r, x.err, false, now)
+	}
+	switch {
+	case !d.shards.active.Has(r.Shard):
+		d.waits.remove(w)
+	case last:
+		d.failures.lower(r.key, min(w.head, w.low))
+		d.waits.remove(w)
+	case x.failed && written:
+		d.goOn(w)
+	case w.older || w.low < w.head || !written && !unwritable:
+		w.passed, w.low = true, min(w.low, w.head)
+		d.catchUp(w)
+	case len(d.waits.byKey) > d.limits.remembered(): // it was remembered to be written
+		d.waits.remove(w)
+		d.crowd(r, now)
+	case unwritable, spent: // it would have failed, but the table cannot say so
+		d.waits.rest(w, causeFailed, now.Add(to.BackoffMax))
+	default:
+		d.waits.rest(w, causeRetry, now.Add(backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.attempt+1)))
 	}
 }

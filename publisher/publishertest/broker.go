@@ -25,12 +25,14 @@ type Broker struct {
 	waiting    int            // calls that wait for Release or Speak
 	inFlight   map[string]int // calls by ordering key
 	overlaps   []string
+	group      func(topic string) string
 }
 
 // NewBroker returns a broker that accepts everything.
 func NewBroker() *Broker {
 	return &Broker{
 		changed: make(chan struct{}), script: newScript(), partitions: map[string]int{}, tries: map[string]int{}, inFlight: map[string]int{},
+		group: func(string) string { return "" },
 	}
 }
 
@@ -155,12 +157,16 @@ func (b *Broker) waitWhile(ctx context.Context, condition func() bool) {
 	}
 }
 
+// Apart has keys be told apart by what group returns for their topics, too: those of several destinations, say, which do not wait
+// for one another. It is called before anything is published.
+func (b *Broker) Apart(group func(topic string) string) { b.group = group }
+
 // enter notes the ordering keys of a call, and leave that it has ended.
 func (b *Broker) enter(messages []publisher.Message) (leave func()) {
 	keys := map[string]bool{}
 	for i := range messages {
 		if messages[i].Key != nil {
-			keys[string(messages[i].Key)] = true
+			keys[b.group(messages[i].Topic)+string(messages[i].Key)] = true
 		}
 	}
 	b.mu.Lock()

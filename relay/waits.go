@@ -1,0 +1,202 @@
+package relay
+
+import (
+	"math"
+	"strings"
+	"time"
+)
+
+// A wait is a key that may not go on: its head was refused, or what it is published to is in trouble, or rows of it were passed over
+// that a catch-up scan has to bring. A row without a key is a key of its own here. What is behind the head is passed over by all reads
+// and not kept in memory: the wait knows that there is something, and from where on.
+//
+//	           due, or chosen as a probe                 accepted, nothing passed over
+//	resting ───────────────────────────▶ asked ──▶ trial ────────────────────────────▶ forgotten
+//	held    ──────────┐                              │ └──accepted───▶ catching ──▶ a scan has come by: forgotten
+//	   ▲ ▲            │ its cause is gone            │                    ▲  │
+//	   │ └────────────┼──────────────────────────────┤ held again         │  │ a row of it is refused or held
+//	   │              └──────────────────────────────┼────────────────────┘  │
+//	   └──────────────────written───── writing ◀─────┴───────────────────────┘
+type wait struct {
+	hash  uint64 // of the key, see row.hash
+	text  string // the key, where its rows can be read by it and it is short
+	shard int
+	state waitState
+	cause cause
+	hold  *hold     // that it waits for, in held, and in asked and trial as its probe
+	due   time.Time // in resting
+	index int       // in the heap of waits that rest, -1 outside
+
+	head   int64  // the ordinal of the row that may not go
+	headID string // empty in catching, and where many keys wait as one
+	trial  *row   // the head, in trial
+
+	passed bool  // something was passed over that lies behind the head
+	low    int64 // its least ordinal, or a lesser one
+	older  bool  // and something of it goes before the head, which is under way
+
+	covered uint32 // in catching: the first scan that brings the key's rows
+	again   bool   // the next scan must come by, too: something was passed over since this one began
+	stopped bool   // this scan brings no more of it
+	next    int64  // the least ordinal of that
+	listed  bool   // among the waits that are or were catching
+
+	failures int    // trials in a row that ended in being held
+	unknown  int    // publishes of the head whose outcome is unknown
+	accepted uint64 // messages that the destination had accepted at the last of them
+	refusals int64  // of the head, where the table does not count them
+}
+
+type waitState uint8
+
+const (
+	resting  waitState = iota // for a time, then its head is read again by its id
+	held                      // until its cause is gone
+	asked                     // its head is being read
+	trial                     // its head is in flight
+	writing                   // its head's refusal is being written
+	catching                  // rows of it are taken from scans alone
+)
+
+func (w *wait) when() time.Time { return w.due }
+func (w *wait) place() *int     { return &w.index }
+
+// nothing is what no row's ordinal is above.
+const nothing = math.MaxInt64
+
+// A crowd is many keys that wait as one. Few others are taken for one of them.
+type crowd struct {
+	wait
+	keys keySet
+}
+
+// waits are the keys that wait. The first of them are remembered one by one; when there is no room, further ones wait in a crowd, in a
+// fixed amount of memory. Only the dispatch touches them.
+type waits struct {
+	byKey    map[uint64]*wait
+	crowd    *crowd // further keys, which wait as one for a time; nil when there are none
+	former   *crowd // those for which it is over, and which wait for a scan
+	most     int    // of byKey
+	due      alarms[*wait]
+	catching []*wait // and some that are not any more
+	counts   map[cause]int
+	bytes    int         // of the ids of heads
+	orphaned func(*hold) // called when the probe of a hold has something else to do
+}
+
+const (
+	// mostWaits is how many keys are remembered one by one. Each takes some 250 bytes with the id of its head.
+	mostWaits     = 1 << 17
+	mostWaitBytes = 16 << 20 // of keys and ids
+	// crowdRest is how long a crowd waits.
+	crowdRest = 10 * time.Second
+)
+
+func newWaits(most int, orphaned func(*hold)) waits {
+	return waits{byKey: map[uint64]*wait{}, most: most, counts: map[cause]int{}, orphaned: orphaned}
+}
+
+// of returns the wait that a key is in, nil if it may go on.
+func (ws *waits) of(hash uint64) *wait {
+	if len(ws.byKey) > 0 {
+		if w := ws.byKey[hash]; w != nil {
+			return w
+		}
+	}
+	return ws.inCrowd(hash)
+}
+
+// inCrowd returns the wait of the crowd that a key is in, if it is in one.
+func (ws *waits) inCrowd(hash uint64) *wait {
+	for _, c := range [...]*crowd{ws.crowd, ws.former} {
+		if c != nil && c.keys.has(hash) {
+			return &c.wait
+		}
+	}
+	return nil
+}
+
+// full reports whether no more keys are remembered one by one.
+func (ws *waits) full() bool { return len(ws.byKey) >= ws.most || ws.bytes >= mostWaitBytes }
+
+// heads sets the id of the head of w, "" for none.
+func (ws *waits) heads(w *wait, id string) {
+	if w.headID != id {
+		ws.bytes += len(id) - len(w.headID)
+		w.headID = strings.Clone(id) // it lies among the bytes of other rows
+		w.unknown, w.accepted, w.refusals, w.failures = 0, 0, 0, 0
+	}
+}
+
+// noShard is the shard of waits that belong to several, or nobody knows to which.
+const noShard = -1
+
+// everything is what every row's ordinal is above.
+const everything = math.MinInt64
+
+// enter lets w go over into another state.
+func (ws *waits) enter(w *wait, s waitState, c cause) {
+	ws.due.cancel(w)
+	if w.cause != c {
+		ws.count(w.cause, -1)
+		ws.count(c, 1)
+	}
+	w.state, w.cause, w.trial = s, c, nil
+	if h := w.hold; h != nil && s != held && s != asked && s != trial {
+		w.hold = nil
+		if h.probe == w {
+			ws.orphaned(h)
+		}
+	}
+}
+
+func (ws *waits) count(c cause, n int) {
+	if c != "" {
+		ws.counts[c] += n
+	}
+}
+
+// rest lets w wait for a time.
+func (ws *waits) rest(w *wait, c cause, due time.Time) {
+	ws.enter(w, resting, c)
+	w.due = due
+	ws.due.set(w)
+}
+
+// low is the ordinal from which a scan has to begin that is to find a row.
+func low(r *row) int64 {
+	if r.Position.Unordered() {
+		return everything
+	}
+	return r.Position.Ordinal
+}
+
+// remove forgets a wait.
+func (ws *waits) remove(w *wait) {
+	ws.enter(w, catching, "")
+	ws.heads(w, "")
+	switch {
+	case ws.byKey[w.hash] == w:
+		delete(ws.byKey, w.hash)
+		ws.bytes -= len(w.text)
+	case ws.former != nil && w == &ws.former.wait:
+		ws.former = nil
+	case ws.crowd != nil && w == &ws.crowd.wait:
+		ws.crowd = nil
+	}
+	w.covered = gone
+}
+
+// gone is the covered of a wait that is forgotten.
+const gone = math.MaxUint32
+
+// free forgets the waits for scans: the walk has begun anew, and comes by all of their rows.
+func (ws *waits) free() {
+	for _, w := range ws.catching {
+		w.listed = false
+		if w.state == catching && w.covered != gone {
+			ws.remove(w)
+		}
+	}
+	ws.catching = nil
+}
