@@ -196,18 +196,19 @@ func (d *dispatch) mustWait(r *row, w *wait, now time.Time) bool {
 			d.crowd(r, now)
 			return true
 		}
-		if w = d.lead(r); w.low >= w.head {
+		if w, ok := d.lead(r); ok {
 			d.waits.rest(w, causeRetry, now.Add(rest))
 		}
 		return true
 	case h == nil, tries && w.hold == h:
 		return false
 	case h.open && h.probe == nil && r.key.keyless && !d.waits.full():
-		w = d.lead(r)
-		d.waits.enter(w, asked, h.cause)
-		w.hold, h.probe, h.open = h, w, false
-		h.waiting = append(h.waiting, w)
-		return false
+		if w, ok := d.lead(r); ok {
+			d.waits.enter(w, asked, h.cause)
+			w.hold, h.probe, h.open = h, w, false
+			h.waiting = append(h.waiting, w)
+			return false
+		}
 	}
 	d.join(r, h, now)
 	return true

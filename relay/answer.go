@@ -149,12 +149,15 @@ func (a *answers) refused(r *row, err error, failed bool) {
 	if w := a.waits.byKey[r.hash]; w != nil {
 		older = w.older
 	}
-	w := a.lead(r)
-	w.older = older || w.low < w.head
-	a.waits.enter(w, writing, causeRetry)
-	a.waits.heads(w, r.ID())
-	w.head, w.failures = low(r), 0
-	w.refusals++
+	w, ok := a.lead(r)
+	if w.state != writing {
+		a.waits.enter(w, writing, causeRetry)
+		a.waits.heads(w, r.ID())
+		w.head, w.failures, w.older = low(r), 0, older || !ok
+		w.refusals++
+	}
+	w.writes++
+	r.wait = w
 	a.refuse = append(a.refuse, refusal{row: r, err: err, failed: failed})
 }
 
@@ -182,7 +185,7 @@ func (a *answers) isolated(r *row, w *wait, err error) {
 		w.unknown = 0
 		return
 	}
-	if w = a.lead(r); w.low >= w.head {
+	if w, ok := a.lead(r); ok {
 		w.failures++
 		a.waits.rest(w, causeUnavailable, a.now.Add(pauseAmong(a.causes(), w.failures)))
 		a.remember(r)

@@ -157,8 +157,7 @@ func (d *dispatch) causes() int { return len(d.holds.byFate) + len(d.waits.due) 
 
 // join lets a row wait for a hold, and try it if no other does.
 func (d *dispatch) join(r *row, h *hold, now time.Time) {
-	w := d.waits.byKey[r.hash]
-	if w == nil && (r.key.keyless && h.probe != nil || d.waits.full()) {
+	if w := d.waits.byKey[r.hash]; w == nil && (r.key.keyless && h.probe != nil || d.waits.full()) {
 		if r.key.keyless {
 			h.low = min(h.low, low(r))
 		} else {
@@ -167,7 +166,8 @@ func (d *dispatch) join(r *row, h *hold, now time.Time) {
 		}
 		return
 	}
-	if w = d.lead(r); w.low < w.head {
+	w, ok := d.lead(r)
+	if !ok {
 		return
 	}
 	before := w.hold
@@ -190,11 +190,15 @@ func (d *dispatch) join(r *row, h *hold, now time.Time) {
 	}
 }
 
-// lead makes a row the head of its key, which waits from now on. What is behind it in the lanes becomes void. If something
-// was passed over that goes before it, the key waits for a scan to bring both, and its wait is left as it is then.
-func (d *dispatch) lead(r *row) *wait {
+// lead makes a row the head of its key, which waits from now on. What is behind it in the lanes becomes void. It reports false if
+// there is no more to do: something was passed over that goes before the row, and a scan brings both, at once or when the refusal has been
+// written that the key waits for.
+func (d *dispatch) lead(r *row) (w *wait, ok bool) {
 	w, at := d.add(r.key, r.hash, r.Shard), low(r)
 	switch {
+	case w.state == writing:
+		w.passed, w.low, w.older = true, min(w.low, at), true
+		return w, false
 	case w.state == catching && w.covered != 0:
 		if w.passed = true; d.catch.covers(w) {
 			w.low = min(w.next, at) // what is before it has been brought
@@ -208,8 +212,9 @@ func (d *dispatch) lead(r *row) *wait {
 	w.head, w.older, w.covered = at, false, 0
 	if d.void = true; w.low < at {
 		d.catchUp(w)
+		return w, false
 	}
-	return w
+	return w, true
 }
 
 // restAlone lets a row wait for a moment that shares its fate with nothing that is known.
@@ -218,8 +223,8 @@ func (d *dispatch) restAlone(r *row, c cause, now time.Time) {
 		d.crowd(r, now)
 		return
 	}
-	w := d.lead(r)
-	if w.low < w.head {
+	w, ok := d.lead(r)
+	if !ok {
 		return
 	}
 	w.failures++

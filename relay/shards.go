@@ -107,7 +107,7 @@ func (d *dispatch) letGo(leaving, late owner.Set) {
 		if !late.Has(x.row.Shard) {
 			return false
 		}
-		if w := d.waits.byKey[x.row.hash]; w != nil && w.state == writing && w.headID == x.row.ID() {
+		if w := x.row.wait; w.covered != gone {
 			d.waits.remove(w)
 		}
 		d.forget(x.row)

@@ -34,6 +34,7 @@ type wait struct {
 	passed bool  // something was passed over that lies behind the head
 	low    int64 // its least ordinal, or a lesser one
 	older  bool  // and something of it goes before the head, which is under way
+	writes int   // refusals of the key that are being written: in writing, and 1 unless a row came that goes before the head
 
 	covered uint32 // in catching: the first scan that brings the key's rows
 	again   bool   // the next scan must come by, too: something was passed over since this one began

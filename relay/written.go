@@ -43,8 +43,10 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		if last {
 			d.failures.failedHere(r, written)
 		}
-		if w := d.waits.byKey[r.hash]; w != nil && w.state == writing && w.headID == r.ID() {
-			d.refusalWritten(w, x, written, unwritable, last, now)
+		if w := r.wait; w.covered != gone {
+			if w.writes--; w.writes == 0 {
+				d.refusalWritten(w, x, written, unwritable, last, now)
+			}
 		}
 	}
 	d.dropVoid()
@@ -63,7 +65,7 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	case last:
 		d.failures.lower(r.key, min(w.head, w.low))
 		d.waits.remove(w)
-	case x.failed && written:
+	case x.failed && written && w.headID == r.ID():
 		d.goOn(w)
 	case w.older || w.low < w.head || !written && !unwritable:
 		w.passed, w.low = true, min(w.low, w.head)
