@@ -66,11 +66,6 @@ type doorbell interface {
 	Armed() time.Time // since when each does; zero if that is not so
 }
 
-// run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
-// until those are written, at most for the stop timeout, and returns. It returns early when the table is no
-// longer what it was. left is how many rows were published, or may have been, and could not be settled: they will be published again.
-func (e *engine) run(ctx context.Context) (left int, err error) { return e.loop().run(ctx) }
-
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
 	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.single, e.workers, e.shards, e.table, e.logger, e.metrics),
@@ -85,7 +80,9 @@ func (e *engine) loop() *loop {
 	return l
 }
 
-// run turns the loop with everything that works for it.
+// run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
+// until those are written, at most for the stop timeout, and returns. It returns early when the table is no
+// longer what it was. left is how many rows were published, or may have been, and could not be settled: they will be published again.
 func (l *loop) run(ctx context.Context) (left int, err error) {
 	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))

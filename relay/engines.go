@@ -33,7 +33,7 @@ type engines struct {
 	stopTime     time.Duration
 }
 
-// run relays until ctx ends, or the table is no longer what it was; see [engine].
+// run relays until ctx ends, or the table is no longer what it was; see loop.run.
 func (e *engines) run(ctx context.Context) (left int, err error) {
 	loops, shared := e.loops()
 	return e.turn(ctx, loops, shared)
