@@ -2,7 +2,6 @@ package relay
 
 import (
 	"fmt"
-	"github.com/outbox-relay/outbox-relay/outbox"
 	"strconv"
 	"strings"
 	"testing"
