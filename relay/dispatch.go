@@ -174,6 +174,8 @@ func (d *dispatch) dropVoid() {
 func (d *dispatch) isVoid(r *row) bool {
 	w := d.waits.of(r.hash)
 	switch {
+	case d.failures.has(r):
+		return true
 	case w == nil:
 		return r.wait != nil // it was tried for a key that has been forgotten: it is read again
 	case w.trial == r:
@@ -193,6 +195,7 @@ func (d *dispatch) isVoid(r *row) bool {
 func (d *dispatch) drop(r *row) {
 	w := d.waits.of(r.hash)
 	switch {
+	case d.failures.meets(r):
 	case w != nil:
 		d.passOver(w, low(r))
 	case !d.stopping && d.shards.active.Has(r.Shard):

@@ -118,12 +118,15 @@ func (f *failures) failedHere(r *row, written bool) {
 
 // meets reports whether a pending row waits because a row of its key has failed, and notes that it was passed over.
 func (f *failures) meets(r *row) bool {
-	if f == nil || r.key.keyless || !f.known.has(r.key) {
+	if !f.has(r) {
 		return false
 	}
 	f.lower(r.key, low(r))
 	return true
 }
+
+// has reports whether a row of the row's key has failed.
+func (f *failures) has(r *row) bool { return f != nil && !r.key.keyless && f.known.has(r.key) }
 
 // lower notes from where on rows of a key with a failed row were passed over.
 func (f *failures) lower(k key, at int64) {

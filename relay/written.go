@@ -65,6 +65,7 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	case last:
 		d.failures.lower(r.key, min(w.head, w.low))
 		d.waits.remove(w)
+		d.void = true
 	case x.failed && written && w.headID == r.ID():
 		d.goOn(w)
 	case w.older || w.low < w.head || !written && !unwritable:
