@@ -187,7 +187,7 @@ func (d *dispatch) isVoid(r *row) bool {
 	case w.state == catching:
 		return low(r) > w.low
 	default:
-		return !d.ordinal || low(r) >= w.head
+		return !d.ordinal || low(r) >= min(w.head, w.low)
 	}
 }
 
