@@ -23,7 +23,8 @@ func (d *dispatch) take(rows []outbox.Row, from source, now time.Time) (taken, w
 	for i := range rows {
 		r := &backing[i]
 		r.Row, r.key, r.attempt = &rows[i], keyOf(&rows[i]), rows[i].Attempt
-		r.hash = r.key.hash()
+		d.taken++
+		r.hash, r.number = r.key.hash(), d.taken
 		switch d.admit(r, from, now) {
 		case admitted:
 			taken++

@@ -28,8 +28,9 @@ type dispatch struct {
 	shards   shards
 	lanes    []lane // those of the workers, and two in which heads are tried
 	workers  int
-	turn     int  // the lane that is asked first: what tries after an outage must not always be of the same one
-	void     bool // rows in the lanes may have become void
+	turn     int    // the lane that is asked first: what tries after an outage must not always be of the same one
+	taken    uint64 // rows, so far
+	void     bool   // rows in the lanes may have become void
 
 	waits    waits
 	holds    holds
@@ -184,10 +185,12 @@ func (d *dispatch) isVoid(r *row) bool {
 		return true
 	case d.catch.covers(w):
 		return low(r) > w.next
+	case !d.ordinal:
+		return w.state != catching && r.number > w.number
 	case w.state == catching:
 		return low(r) > w.low
 	default:
-		return !d.ordinal || low(r) >= min(w.head, w.low)
+		return low(r) >= min(w.head, w.low)
 	}
 }
 

@@ -209,7 +209,7 @@ func (d *dispatch) lead(r *row) (w *wait, ok bool) {
 		w.passed, w.low = true, min(w.low, w.head)
 	}
 	d.waits.heads(w, r.ID())
-	w.head, w.older, w.covered = at, false, 0
+	w.head, w.number, w.older, w.covered = at, r.number, false, 0
 	if d.void = true; w.low < at {
 		d.catchUp(w)
 		return w, false

@@ -15,7 +15,8 @@ type row struct {
 	key         key
 	hash        uint64 // of the key
 	size        int64
-	wait        *wait // of which it is the head that is tried
+	number      uint64 // rows that were read later have larger ones
+	wait        *wait  // of which it is the head that is tried
 
 	late    bool  // committed after younger rows had been read
 	unknown int   // publishes of this row whose outcome is unknown

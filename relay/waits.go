@@ -28,6 +28,7 @@ type wait struct {
 	index int       // in the heap of waits that rest, -1 outside
 
 	head   int64  // the ordinal of the row that may not go
+	number uint64 // the row's, when it was read last
 	headID string // empty in catching, and where many keys wait as one
 	trial  *row   // the head, in trial
 
