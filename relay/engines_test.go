@@ -1,0 +1,64 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// While a destination keeps shards that are to be given back, because it has no answer yet, the others go on relaying their rows of
+// these shards. When it has let go they follow at once.
+func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		slow := publishertest.NewBroker()
+		s.destinations = []*Destination{s.destination("slow", slow, "slow"), s.destination("quick", s.Broker)}
+		heir := newSimOwner(0)
+		slow.Hold()
+		for i := range 50 {
+			s.table.insert(int64(i+1), fmt.Sprint("s", i), fmt.Sprint("k", i), "slow")
+		}
+		defer s.start()()
+		time.Sleep(2 * time.Second) // it has been waiting for an answer for some time
+		for shard := range simShards {
+			s.owner.give(shard, heir)
+		}
+		for i := range 50 {
+			s.table.insert(int64(i+100), fmt.Sprint("q", i), fmt.Sprint("k", i), "t")
+			time.Sleep(20 * time.Millisecond)
+		}
+		if got := len(s.Received("t")); got != 50 {
+			t.Errorf("%d of 50 rows for the quick destination were relayed meanwhile", got)
+		}
+		slow.Release()
+		time.Sleep(time.Second)
+		if state, _ := heir.State(); state.Owned != owner.All(simShards) {
+			t.Errorf("the heir has the shards %v", state.Owned.Shards())
+		}
+	})
+}
+
+// A destination that takes no rows, or that is down, takes nothing from another: neither memory nor time to read.
+func TestDestinationsShareTheLimits(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		down := publishertest.NewBroker()
+		s.destinations = []*Destination{s.destination("down", down, "down"), s.destination("up", s.Broker)}
+		s.limits = Limits{Batch: 10, Rows: 40, Bytes: 1 << 20}
+		down.Down()
+		for i := range 1000 {
+			s.table.insert(int64(i+1), fmt.Sprint("d", i), fmt.Sprint("k", i), "down")
+		}
+		for i := range 200 {
+			s.table.insert(int64(i+2000), fmt.Sprint("u", i), fmt.Sprint("k", i), "t")
+		}
+		defer s.start()()
+		time.Sleep(5 * time.Second)
+		if got := len(s.All()); got != 200 {
+			t.Errorf("%d of 200 rows were relayed beside a destination that is down", got)
+		}
+		down.Up()
+		s.table.drained(t, time.Minute)
+	})
+}
