@@ -266,6 +266,9 @@ func (f *feed) again() {
 	f.since = 0
 }
 
+// anew reports whether nothing is known of what was walked, so that neither sweep nor scan can be ahead of a walk that begins now.
+func (f *feed) anew() bool { return !f.sweeps() || f.highest == math.MinInt64 }
+
 func (f *feed) sweepTurn(now time.Time) bool {
 	if !f.sweeps() || f.glancing(now) {
 		return false

@@ -67,7 +67,7 @@ func (l *loop) walk(now time.Time) bool {
 	if !ok {
 		return false
 	}
-	if kind == readWalk && query.After.IsZero() && query.Recent == nil {
+	if kind == readWalk && query.After.IsZero() && query.Recent == nil && l.feed.anew() { // it brings what scans were to bring
 		l.abandonScan()
 		l.dispatch.walking()
 		l.whole = true
