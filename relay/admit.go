@@ -108,7 +108,7 @@ func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 	if d.mustWait(r, w, now) {
 		return passedOver
 	}
-	d.enqueue(r, from)
+	d.enqueue(r)
 	return admitted
 }
 
@@ -225,7 +225,7 @@ func restOf(r *row, w *wait) time.Duration {
 }
 
 // enqueue puts a row in the lane of its key's worker; a head that is tried has another.
-func (d *dispatch) enqueue(r *row, from source) {
+func (d *dispatch) enqueue(r *row) {
 	r.size = int64(r.Message.Size()) + rowOverhead
 	r.worker = int(r.hash % uint64(d.workers))
 	w := d.waits.byKey[r.hash]
@@ -241,13 +241,10 @@ func (d *dispatch) enqueue(r *row, from source) {
 	d.shards.inFlight[r.Shard]++
 	d.bytes += r.size
 	l := &d.lanes[r.worker]
-	if late := d.ordinal && d.before(r.Position, d.walked); late && !tries && !r.key.keyless {
+	if r.late = d.ordinal && d.before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
 		if d.latest.after(r.hash, r.Position.Ordinal) {
 			d.metrics.orderViolations(1)
 		}
-		r.late = from == fromWalk || d.waits.of(r.hash) == nil
-	}
-	if r.late {
 		l.insert(r)
 	} else {
 		l.push(r)

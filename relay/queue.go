@@ -50,7 +50,7 @@ func (q *queue) unpop(rows []*row) {
 // insert puts a row that was committed late before the first younger row of its key.
 func (q *queue) insert(r *row) {
 	for i := q.head; i < len(q.rows); i++ {
-		if other := q.rows[i]; other.key == r.key && q.before(r.Position, other.Position) {
+		if other := q.rows[i]; other.hash == r.hash && q.before(r.Position, other.Position) {
 			q.rows = append(q.rows, nil)
 			copy(q.rows[i+1:], q.rows[i:])
 			q.rows[i] = r
