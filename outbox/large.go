@@ -29,12 +29,16 @@ func (r *Row) refuse(err error) {
 	r.Message.Payload, r.Message.Headers = nil, nil
 }
 
-// complete reads what the page's large rows hold, together, or each for itself when that fails because of one of them. It leaves out those that are
-// not pending any more.
+// complete reads what the page's large rows hold, together, or each for itself when that fails because of one of them. It leaves out rows
+// that are not pending any more. Rows that are [Row.Beyond] are the next walk's to take, which reads them again: of these the key will do.
 func (t *Table) complete(ctx context.Context, q *Query, page *Page) error {
-	missing := map[string]*Row{}
+	missing, left := map[string]*Row{}, int64(0)
 	for i := range page.Rows {
-		if r := &page.Rows[i]; r.size > 0 {
+		switch r := &page.Rows[i]; {
+		case r.size > 0 && r.Beyond && !r.cutKey:
+			left += r.size
+			r.size = 0
+		case r.size > 0:
 			missing[r.Identity()] = r
 		}
 	}
@@ -53,7 +57,7 @@ func (t *Table) complete(ctx context.Context, q *Query, page *Page) error {
 		return err
 	}
 	page.Rows = slices.DeleteFunc(page.Rows, func(r Row) bool { return r.size > 0 })
-	page.Bytes, page.Beyond = 0, 0
+	page.Bytes, page.Beyond = left, 0
 	for i := range page.Rows {
 		page.Bytes += int64(page.Rows[i].Message.Size())
 		if page.Rows[i].Beyond {

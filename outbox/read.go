@@ -56,7 +56,7 @@ type Page struct {
 	Rows  []Row
 	End   Position // to go on after; set when More
 	More  bool     // there may be further rows
-	Bytes int64    // of the messages
+	Bytes int64    // of the messages, whether they are read or left to the next walk
 
 	Snapshot Snapshot // just before the rows were read
 	Ended    Snapshot // just after that, if the query asked for it or is [Query.Within]; else the same

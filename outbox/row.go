@@ -25,11 +25,13 @@ type Row struct {
 	// since, or the application has written a later time: then it says nothing.
 	Retried bool
 	Waited  time.Duration
-	// Beyond: it was written too late for [Query.Within], or may have been.
+	// Beyond: it was written too late for [Query.Within], or may have been. Then a large row comes with its position and key, without
+	// its contents.
 	Beyond bool
 	Extra  []string // the configured further columns
 	Nulls  uint64   // bit i is set when Extra[i] is NULL
 	place  [6]byte  // the binary ctid, zero where the table has none that leads to the row
+	cutKey bool     // the key did not come
 	apart  string   // the identity where that is not the id
 	writer uint32   // the number of the transaction that wrote it last
 	size   int64    // of what did not come with the page and is to be read whole, 0 when all came
@@ -118,7 +120,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	row.apart, row.writer = a.text(values[atIdentity]), writer(values)
 	message := &row.Message
 	message.Topic = a.text(values[atTopic])
-	if values[atKey] != nil && !cut(values[atKey], most) {
+	if row.cutKey = cut(values[atKey], most); !row.cutKey && values[atKey] != nil {
 		message.Key = a.bytes(values[atKey])
 	}
 	defer func() {
