@@ -1,0 +1,143 @@
+package relay
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+var (
+	errNoTopic  = publisher.TopologyError("no topic", "no topic")
+	errNoLeader = publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"), publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
+)
+
+// keyless takes the keys away from rows.
+func keyless(rows []outbox.Row) []outbox.Row {
+	for i := range rows {
+		rows[i].Message.Key = nil
+	}
+	return rows
+}
+
+// When one row has met a missing topic, what is queued for the topic is not handed over, and what is read of it not taken.
+func TestHoldTakesNothingMore(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(append(rowsOf("a", "t", 1), append(rowsOf("b", "t", 2), keyless(rowsOf("row", "t", 3, 4))...)...), fromWalk, now)
+	published(t, d, errNoTopic, "a-1")
+	published(t, d, nil, "")
+	d.begin()
+	taken, waiting := d.take(append(rowsOf("c", "t", 5), keyless(rowsOf("row", "t", 6))...), fromWalk, now)
+	if taken != 0 || waiting != 2 || len(d.inFlight) != 0 {
+		t.Errorf("%d rows are taken, %d wait, %d are in flight", taken, waiting, len(d.inFlight))
+	}
+}
+
+// A key that waits for a partition is not taken from the walk, although nothing tells what its rows are published to.
+func TestHeadOfAHeldKeyIsNotTaken(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(rowsOf("a", "t", 1), fromWalk, now)
+	published(t, d, errNoLeader, "a-1")
+	d.begin()
+	if taken, _ := d.take(rowsOf("a", "t", 1, 2), fromWalk, now); taken != 0 {
+		t.Errorf("%d rows are taken", taken)
+	}
+}
+
+// try reads the heads that are to be tried at a time and hands them over.
+func try(t *testing.T, d *dispatch, now time.Time, rows []outbox.Row) (onWire []*row) {
+	t.Helper()
+	waits := d.trials(10, now)
+	if len(waits) != 1 {
+		t.Fatalf("%d keys are tried", len(waits))
+	}
+	d.begin()
+	d.takeTrials(waits, rows, false, now)
+	return d.batch(d.workers, now)
+}
+
+// While the head of one key tries what is in trouble, no other key does, whatever joins meanwhile.
+func TestOneKeyTriesAHold(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(append(rowsOf("a", "t", 1), rowsOf("b", "t", 2)...), fromWalk, now)
+	published(t, d, errNoTopic, "a-1")
+	published(t, d, nil, "")
+	now = now.Add(time.Minute)
+	if rows := try(t, d, now, rowsOf("a", "t", 1)); len(rows) != 1 {
+		t.Fatalf("%d rows try", len(rows))
+	}
+	d.begin()
+	d.take(rowsOf("c", "t", 3), fromWalk, now)
+	if waits := d.trials(10, now.Add(time.Hour)); len(waits) != 0 {
+		t.Errorf("%d more keys are tried", len(waits))
+	}
+}
+
+// When a hold ends a scan brings the rows without a key, too, that met it.
+func TestEndOfAHoldBringsRowsWithoutAKey(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(keyless(rowsOf("row", "t", 1, 2, 3)), fromWalk, now)
+	published(t, d, errNoTopic, "row-1")
+	published(t, d, nil, "")
+	now = now.Add(time.Minute)
+	rows := try(t, d, now, keyless(rowsOf("row", "t", 1)))
+	d.answer(d.workers, rows, make([]error, len(rows)), now)
+	if low, _ := d.scanning(); low != 2 {
+		t.Errorf("the scan begins at %d", low)
+	}
+}
+
+// A row without a key neither waits for a partition nor tries it: the next try may be given to another.
+func TestRowWithoutAKeyWaitsForNoPartition(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(keyless(rowsOf("row", "t", 1)), fromWalk, now)
+	published(t, d, errNoLeader, "row-1")
+	if len(d.holds.byFate) != 0 {
+		t.Errorf("%d holds", len(d.holds.byFate))
+	}
+}
+
+// A hold that only rows without a key wait for, and whose probe is gone, lets one of them try that a scan meets. When a scan meets none
+// the hold ends.
+func TestHalfOpenHold(t *testing.T) {
+	for name, rest := range map[string][]int64{"met": {2, 3}, "not met": nil} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.take(keyless(rowsOf("row", "t", 1, 2, 3)), fromWalk, now)
+			published(t, d, errNoTopic, "row-1")
+			published(t, d, nil, "")
+			now = now.Add(time.Minute)
+			try(t, d, now, nil)
+			if waits := d.trials(10, now); len(waits) != 0 {
+				t.Errorf("%d keys are tried", len(waits))
+			}
+			d.scanning()
+			d.begin()
+			if taken, _ := d.take(keyless(rowsOf("row", "t", rest...)), fromScan, now); taken != min(1, len(rest)) {
+				t.Errorf("%d rows of it are taken", taken)
+			}
+			d.scanned(now)
+			if got := len(d.holds.byFate); got != min(1, len(rest)) {
+				t.Errorf("%d holds are left", got)
+			}
+		})
+	}
+}
+
+// While nothing can be published to the destination, heads are read only if nothing is queued that can try it.
+func TestHeadsAreNotReadInVainInAnOutage(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	if !d.triable().IsZero() {
+		t.Error("heads wait without an outage")
+	}
+	d.take(rowsOf("a", "t", 1), fromWalk, now)
+	published(t, d, publisher.UnavailableError(publisher.ScopeDestination, "down", "down"), "a-1")
+	if !d.triable().After(d.outage.until) {
+		t.Error("heads are read although a queued row can try")
+	}
+	d.lanes[0].pop()
+	if d.triable() != d.outage.until {
+		t.Errorf("with nothing queued heads are read from %v on, want %v", d.triable(), d.outage.until)
+	}
+}

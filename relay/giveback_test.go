@@ -1,0 +1,49 @@
+package relay
+
+import "testing"
+
+// A shard is given back when no destination has anything of it in flight. Those that are not kept waiting go on feeding until the slow
+// one has let go. What was let go of before the shard was to stay says nothing of the next time.
+func TestShardIsGivenBackByAllDestinations(t *testing.T) {
+	o, heir := newSimOwner(simShards), newSimOwner(0)
+	s := &shared{ownership: o, changed: make(chan struct{}), parts: make([]member, 2)}
+	fast, slow := &share{s, 0}, &share{s, 1}
+	const shard = 3
+	leave := func() { o.give(shard, heir) }
+	stay := func() {
+		o.update(func() {
+			o.state.Leaving.Remove(shard)
+			o.state.Owned.Add(shard)
+		})
+	}
+	given := func() bool { state, _ := heir.State(); return state.Owned.Has(shard) }
+
+	leave()
+	slow.Slow(true)
+	if state, _ := fast.State(); !state.Owned.Has(shard) || state.Leaving.Has(shard) {
+		t.Error("a destination lets go before the slow one has")
+	}
+	state, _ := slow.State()
+	if state.Owned.Has(shard) || !state.Leaving.Has(shard) {
+		t.Error("the slow destination does not let go")
+	}
+	slow.Left(state.Leaving)
+	if given() {
+		t.Error("the shard is given back while a destination has it")
+	}
+	if state, _ = fast.State(); state.Owned.Has(shard) || !state.Leaving.Has(shard) {
+		t.Error("the other does not let go when the slow one has")
+	}
+
+	stay()
+	fast.State()
+	leave()
+	fast.Left(state.Leaving)
+	if given() {
+		t.Error("the shard is given back although the slow destination has it again")
+	}
+	slow.Left(state.Leaving)
+	if !given() {
+		t.Error("the shard is not given back")
+	}
+}
