@@ -42,7 +42,7 @@ func (a *answers) one(r *row, err error, alone bool) {
 	class := publisher.ClassOf(err)
 	a.counts[class]++
 	w := a.waits.byKey[r.hash]
-	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && min(w.head, w.low) <= low(r) {
+	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && w.bars(low(r)) {
 		a.drop(r) // behind a row that was refused, whatever the publisher says of it
 		return
 	}

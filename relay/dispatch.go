@@ -190,7 +190,7 @@ func (d *dispatch) isVoid(r *row) bool {
 	case w.state == catching:
 		return low(r) > w.low
 	default:
-		return low(r) >= min(w.head, w.low)
+		return w.bars(low(r))
 	}
 }
 

@@ -63,6 +63,10 @@ const (
 func (w *wait) when() time.Time { return w.due }
 func (w *wait) place() *int     { return &w.index }
 
+// bars reports whether a row with this ordinal must not go before the head, or before what was passed over. What was passed over itself may
+// have been read again since, and go.
+func (w *wait) bars(at int64) bool { return at >= w.head || at > w.low }
+
 // nothing is what no row's ordinal is above.
 const nothing = math.MaxInt64
 
