@@ -18,6 +18,7 @@ func (d *dispatch) ask(w *wait) {
 
 // trials returns the keys whose heads are to be read now, at most n. Crowds whose time is over are left to the next scan.
 func (d *dispatch) trials(n int, now time.Time) []*wait {
+	d.asking = slices.DeleteFunc(d.asking, func(w *wait) bool { return w.state != asked }) // before some of them are asked again
 	d.probe(now)
 	for w, ok := d.waits.due.past(now); ok; w, ok = d.waits.due.past(now) {
 		if w.headID == "" {
