@@ -31,6 +31,9 @@ type Table struct {
 	rowOID   uint32 // of the elements of an array of identities
 	maxRow   int64  // bytes of a row that are read
 
+	indexes     []index
+	partitioned bool
+
 	lacks    []publisher.Finding
 	prepares bool // statements stay prepared on their connections
 	rings    bool // the doorbell does
@@ -88,7 +91,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config) *Table {
 	m.shards = max(config.Shards, 1)
 	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, config: config, role: relation.role,
-		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
+		indexes: relation.indexes, partitioned: relation.kind == "p", policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
 	}

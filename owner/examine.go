@@ -1,8 +1,10 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 
@@ -55,4 +57,38 @@ func listLocks(ctx context.Context, conn *pgx.Conn, class int32) ([]lockRow, err
 		return nil, fmt.Errorf("look at the locks: %w", err)
 	}
 	return found, nil
+}
+
+// A Replica is a member of those that share an outbox, as its locks show it.
+type Replica struct {
+	Backend int32 // process id of its control connection at the server
+	Owned   Set   // shards that it holds
+	Of      int   // into how many shards it divides the rows
+	Able    bool  // it can publish, as it says itself
+}
+
+// Replicas returns who shares an outbox at present, without taking part. The connection may go through a pooler.
+func Replicas(ctx context.Context, conn *pgx.Conn, table string) ([]Replica, error) {
+	found, err := listLocks(ctx, conn, classOf(table))
+	if err != nil {
+		return nil, err
+	}
+	var all []Replica
+	at := map[int32]int{}
+	for _, l := range found {
+		if n := int32(l.object); n < 0 {
+			m := memberOf(int(-n))
+			at[l.pid] = len(all)
+			all = append(all, Replica{Backend: l.pid, Of: m.shards, Able: m.able})
+		}
+	}
+	for _, l := range found {
+		if i, member := at[l.pid]; member && l.object < MaxShards {
+			all[i].Owned.Add(int(l.object))
+		}
+	}
+	slices.SortFunc(all, func(a, b Replica) int {
+		return cmp.Or(cmp.Compare(b.Owned.Len(), a.Owned.Len()), cmp.Compare(a.Backend, b.Backend))
+	})
+	return all, nil
 }

@@ -1,0 +1,161 @@
+package operate
+
+import "time"
+
+// A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are stable; fields may be
+// added. It holds neither keys nor payloads.
+//
+// Two sources fill it. The table answers for its rows and its locks, to whoever asks ([Outbox.Report]). What only a running process
+// knows is in the fields named Process, and in Held: these are null in a report that no process had a part in.
+type Report struct {
+	At    time.Time `json:"at"`
+	Table string    `json:"table"` // schema.table
+	// Limit is where counting stops: a count that is equal to it means so many or more.
+	Limit        int64         `json:"limit"`
+	Destinations []Destination `json:"destinations"`
+	Untaken      *Backlog      `json:"untaken"`   // pending rows that no destination takes; null where every row has one
+	Ownership    *Ownership    `json:"ownership"` // null when it could not be read
+	Process      *Process      `json:"process"`   // null when no process was asked or none answered
+	Problems     []string      `json:"problems"`  // what could not be found out, and what to do about it; for people
+	Rows         []Row         `json:"rows,omitempty"`
+}
+
+// A Destination is the part of one destination.
+type Destination struct {
+	Name string `json:"name"`
+	Backlog
+	Held    *int64              `json:"held"` // rows that are known to wait for something other than their turn
+	Process *DestinationProcess `json:"process"`
+}
+
+// A Backlog counts rows that are not relayed. A nil count was not taken: no index makes it cheap, or it took too long.
+type Backlog struct {
+	Due       *int64 `json:"due"`       // neither relayed nor failed, and not scheduled for later
+	Retrying  *int64 `json:"retrying"`  // those of Due that were refused before
+	Scheduled *int64 `json:"scheduled"` // with available_at to come
+	Failed    *int64 `json:"failed"`    // given up, and neither retried nor discarded since
+	// AtLeast names the counts that are lower bounds: counting stopped at Limit, or because so many rows of other destinations are in between.
+	AtLeast []string `json:"at_least"`
+	// OldestAgeSeconds is for how long the oldest due row has been due, among the first in table order; 0 without one, nil if not measured.
+	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
+	Topics           []Topic  `json:"topics"`      // in the order of their failed, then of their due rows, the most first
+	MoreTopics       int      `json:"more_topics"` // how many are left out of Topics
+
+	places map[string]int // in Topics
+}
+
+// A Topic is the part of one topic of a backlog, among the rows that were counted.
+type Topic struct {
+	Topic     string `json:"topic"`
+	Due       int64  `json:"due"`
+	Retrying  int64  `json:"retrying"`
+	Scheduled int64  `json:"scheduled"`
+	Failed    int64  `json:"failed"`
+	// OldestAgeSeconds is that of its due rows, null without one.
+	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
+}
+
+// An Ownership is who relays, from the advisory locks.
+type Ownership struct {
+	Shards   int       `json:"shards"`   // into how many rows are divided by the replicas that own any, else by OUTBOX_SHARDS
+	Owned    int       `json:"owned"`    // shards that some replica holds
+	Unowned  int       `json:"unowned"`  // and those that none holds
+	Replicas []Replica `json:"replicas"` // the one with the most shards first
+}
+
+// A Replica is a process that takes part in the ownership.
+type Replica struct {
+	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
+	Shards     int   `json:"shards"`      // how many shards it holds
+	Of         int   `json:"of"`          // its OUTBOX_SHARDS
+	CanPublish bool  `json:"can_publish"` // as it says itself
+}
+
+// A Process is what the process that answered knows of itself.
+type Process struct {
+	Version   string    `json:"version"`
+	Commit    string    `json:"commit"`
+	StartedAt time.Time `json:"started_at"`
+	Ready     bool      `json:"ready"`
+	Checks    []Check   `json:"checks"`
+	Shards    int       `json:"shards"` // how many it owns
+	InFlight  int64     `json:"in_flight"`
+}
+
+// A Check is one line of /readyz?verbose.
+type Check struct {
+	Name string `json:"name"`
+	OK   bool   `json:"ok"`
+	Text string `json:"text"` // what is wrong, or what there is to know; may be empty
+}
+
+// A DestinationProcess is what the process that answered knows of one destination. Other replicas may see it otherwise.
+type DestinationProcess struct {
+	Up          bool         `json:"up"`     // its broker can be reached and takes messages
+	Paused      bool         `json:"paused"` // by OUTBOX_PAUSE or its own
+	Reason      string       `json:"reason"` // why it is not up; else empty
+	InFlight    int64        `json:"in_flight"`
+	BlockedKeys int64        `json:"blocked_keys"`
+	Holds       []Hold       `json:"holds"`   // what is in trouble, the oldest first, some of them if there are very many
+	History     []Interval   `json:"history"` // of the last hour at most, the oldest first
+	Relayed     int64        `json:"relayed"` // rows since the process started
+	Reasons     []ReasonRows `json:"reasons"` // Held by its reasons
+}
+
+// ReasonRows is one series of the metric rows_held.
+type ReasonRows struct {
+	Reason string `json:"reason"`
+	Rows   int64  `json:"rows"`
+}
+
+// A Hold is something at the broker that is in trouble, and what waits for it.
+type Hold struct {
+	Reason string    `json:"reason"` // as the label of rows_held
+	What   string    `json:"what"`   // the topic, stream, exchange, queue or partition
+	Topics []string  `json:"topics"` // whose rows wait, as far as that is known
+	Error  string    `json:"error"`  // the broker's last answer, and what to do about it
+	Since  time.Time `json:"since"`
+}
+
+// An Interval is what happened in a part of the past.
+type Interval struct {
+	From       time.Time `json:"from"`
+	Seconds    float64   `json:"seconds"`
+	Relayed    int64     `json:"relayed"`
+	Failed     int64     `json:"failed"`
+	LatencyP50 *float64  `json:"latency_p50_seconds"` // from when a row was due to its acknowledgement; null without a row
+	LatencyP99 *float64  `json:"latency_p99_seconds"`
+}
+
+// A Row is where one row is and why (`status --id`).
+type Row struct {
+	ID    string     `json:"id"`
+	Topic string     `json:"topic"`
+	Shard int        `json:"shard"`
+	Owner *int32     `json:"owner"` // [Replica.Backend] of who holds its shard; null when nobody does
+	Fates []Fate     `json:"destinations"`
+	At    *time.Time `json:"inserted_at"`
+}
+
+// States of a row at a destination ([Fate.State]).
+const (
+	StateDue       = "due"
+	StateScheduled = "scheduled"
+	StateRetrying  = "retrying"
+	StateRelayed   = "relayed"
+	StateFailed    = "failed"
+	StateDiscarded = "discarded"
+	StateNotTaken  = "not taken"
+)
+
+// A Fate is where a row is at one destination.
+type Fate struct {
+	Destination string     `json:"destination"`
+	State       string     `json:"state"`
+	Why         string     `json:"why"` // for people
+	Attempt     *int64     `json:"attempt"`
+	LastError   *string    `json:"last_error"`
+	DueAt       *time.Time `json:"due_at"` // when it is due, or was
+	RelayedAt   *time.Time `json:"relayed_at"`
+	FailedAt    *time.Time `json:"failed_at"`
+}
