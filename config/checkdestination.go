@@ -9,6 +9,8 @@ import (
 	"net/url"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/template"
 )
 
 // checkDestinations checks what the tags cannot say about each destination.
@@ -66,7 +68,7 @@ func checkPublishing(d *Destination, s *scope) {
 			s.bad("TOPICS", "holds the empty pattern %q; write topics, with * for any text and ! before those to leave out", pattern)
 		}
 	}
-	if err := checkTemplate(d.Topic); err != nil {
+	if _, err := template.Parse(d.Topic); err != nil {
 		s.bad("TOPIC", "%s", err)
 	}
 	if d.BackoffMin > d.BackoffMax {
@@ -84,7 +86,7 @@ func checkPublishing(d *Destination, s *scope) {
 	if err := checkManagement(d.AMQPManagement.value); err != nil {
 		s.bad("AMQP_MANAGEMENT_URL", "%s", err)
 	}
-	if err := checkTemplate(d.AMQPExchange); err != nil {
+	if _, err := template.Parse(d.AMQPExchange); err != nil {
 		s.bad("AMQP_EXCHANGE", "%s", err)
 	} else if len(d.AMQPExchange) > 255 && !strings.Contains(d.AMQPExchange, "{") {
 		s.bad("AMQP_EXCHANGE", "is too long; AMQP names have at most 255 bytes")
@@ -114,30 +116,6 @@ func checkManagement(text string) error {
 // managementTLS reports whether the management interface is reached with TLS.
 func (d *Destination) managementTLS() bool {
 	return strings.HasPrefix(d.AMQPManagement.value, "https://")
-}
-
-// checkTemplate checks the braces of a template; whether the columns exist is seen at start.
-func checkTemplate(template string) error {
-	for rest := template; ; {
-		open := strings.IndexAny(rest, "{}")
-		if open < 0 {
-			return nil
-		}
-		if strings.HasPrefix(rest[open+1:], rest[open:open+1]) { // a brace itself
-			rest = rest[open+2:]
-			continue
-		}
-		name, behind, closed := strings.Cut(rest[open+1:], "}")
-		switch {
-		case rest[open] == '}':
-			return errors.New("has a } without its {; write {topic} or {COLUMN}, or }} for a brace")
-		case !closed || strings.Contains(name, "{"):
-			return errors.New("has a { without its }; write {topic} or {COLUMN}, or {{ for a brace")
-		case strings.TrimSpace(name) == "":
-			return errors.New("has an empty {}; write {topic} or {COLUMN}")
-		}
-		rest = behind
-	}
 }
 
 func checkTLS(d *Destination, s *scope) {

@@ -120,11 +120,12 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_PUBLISH_URL=amqp://u:hush@h\n",
 			`OUTBOX_PUBLISH_URL contains a blank or a control character; remove it, or percent-encode it in a password`},
 
-		{"OUTBOX_TOPIC={topic", `OUTBOX_TOPIC="{topic" has a { without its }; write {topic} or {COLUMN}, or {{ for a brace`},
-		{"OUTBOX_TOPIC={a{b}}", `OUTBOX_TOPIC="{a{b}}" has a { without its }; write {topic} or {COLUMN}, or {{ for a brace`},
-		{"OUTBOX_TOPIC=topic}", `OUTBOX_TOPIC="topic}" has a } without its {; write {topic} or {COLUMN}, or }} for a brace`},
-		{"OUTBOX_TOPIC={{a}", `OUTBOX_TOPIC="{{a}" has a } without its {; write {topic} or {COLUMN}, or }} for a brace`},
-		{"OUTBOX_TOPIC=a.{}", `OUTBOX_TOPIC="a.{}" has an empty {}; write {topic} or {COLUMN}`},
+		{"OUTBOX_TOPIC={topic", `OUTBOX_TOPIC="{topic" has a { without its }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace`},
+		{"OUTBOX_TOPIC={a{b}}", `OUTBOX_TOPIC="{a{b}}" has a { without its }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace`},
+		{"OUTBOX_TOPIC=topic}", `OUTBOX_TOPIC="topic}" has a } without its {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace`},
+		{"OUTBOX_TOPIC={{a}", `OUTBOX_TOPIC="{{a}" has a } without its {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace`},
+		{"OUTBOX_TOPIC={payload.a..b}", `OUTBOX_TOPIC="{payload.a..b}" has an empty step in the path of {payload.a..b}; write {payload.a} or {payload.a.b}`},
+		{"OUTBOX_TOPIC=a.{}", `OUTBOX_TOPIC="a.{}" has an empty {}; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}`},
 		{"OUTBOX_PROFILE=avro", `OUTBOX_PROFILE="avro" is not one of plain, cloudevents, debezium, phoenix_micro`},
 		{"OUTBOX_CLOUDEVENTS_SOURCE=/x",
 			`OUTBOX_CLOUDEVENTS_SOURCE="/x" has no effect without OUTBOX_PROFILE=cloudevents; set that, or remove the setting`},
@@ -157,7 +158,7 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_TLS_SERVER_NAME=n OUTBOX_AMQP_MANAGEMENT_URL=http://h",
 			`OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with amqps:// or remove the setting`},
 		{"OUTBOX_PUBLISH_URL=amqp://h OUTBOX_AMQP_EXCHANGE=a{b",
-			`OUTBOX_AMQP_EXCHANGE="a{b" has a { without its }; write {topic} or {COLUMN}, or {{ for a brace`},
+			`OUTBOX_AMQP_EXCHANGE="a{b" has a { without its }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace`},
 
 		{"OUTBOX_TLS_SERVER_NAME=k",
 			`OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with kafka+tls:// or remove the setting`},
@@ -270,7 +271,7 @@ func TestAllProblemsAtOnce(t *testing.T) {
   OUTBOX_SHARDS="0" is too small; the least is 1
   OUTBOX_DATABASE_URL is required; give a PostgreSQL URL such as postgres://user:password@host:5432/database, or its file as OUTBOX_DATABASE_URL_FILE
   OUTBOX_PUBLISH_URL is required; ` + brokerForms + `
-  OUTBOX_TOPIC="{" has a { without its }; write {topic} or {COLUMN}, or {{ for a brace
+  OUTBOX_TOPIC="{" has a { without its }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace
   OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)

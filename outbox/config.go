@@ -16,8 +16,8 @@ type Config struct {
 	Preferred map[string]string
 	Headers   map[string]string // names of headers to the columns whose text is sent as them, unless it is NULL
 	Key       Key
-	Extra     []string // further columns whose text each row carries, for templates
-	Delete    bool     // acknowledged rows are deleted instead of marked
+	Extra     []Extra // further texts that each row carries, at most [MostExtra]
+	Delete    bool    // acknowledged rows are deleted instead of marked
 	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
 	BlockFailed bool
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A row that takes more comes without them, and is [Row.Invalid].
@@ -28,6 +28,24 @@ type Config struct {
 
 // DefaultMaxRow is [Config.MaxRow] where it is not given.
 const DefaultMaxRow = 64 << 20
+
+// An Extra is a text of a row beside its message, for templates. It may be NULL.
+type Extra struct {
+	Kind ExtraKind
+	Name string // the column, the header, or the path in the payload with dots between its parts
+}
+
+// An ExtraKind says where the text comes from.
+type ExtraKind uint8
+
+const (
+	ExtraColumn  ExtraKind = iota
+	ExtraHeader            // of the row's headers, or else the column that is sent as this header
+	ExtraPayload           // of a JSON payload
+)
+
+// MostExtra is how many further texts a row carries at most.
+const MostExtra = 64
 
 // A Key says where the ordering key of a row comes from.
 type Key struct {

@@ -14,7 +14,7 @@ func TestCurrent(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeB)
-	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []string{"id", "topic"}, Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"}}
+	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []Extra{{Name: "id"}, {Name: "topic"}}, Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"}}
 	open := func() *Table {
 		t.Helper()
 		table, err := Open(t.Context(), s.Pool, config)

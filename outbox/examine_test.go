@@ -153,7 +153,7 @@ func TestExamineTellsAllProblems(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id numeric, topic text, key text, relayed_at boolean)")
-	table, found := examine(t, s, Config{Extra: []string{"tenant"}, Headers: map[string]string{"type": "kind"}}, "")
+	table, found := examine(t, s, Config{Extra: []Extra{{Name: "tenant"}}, Headers: map[string]string{"type": "kind"}}, "")
 	if table != nil || len(found) != 5 {
 		t.Errorf("%d findings: %+v", len(found), found)
 	}
@@ -207,7 +207,7 @@ func TestSampleTopics(t *testing.T) {
 		  '2026-01-01Z'::timestamptz + i * interval '1 s', case when i = 1 then now() end
 		from generate_series(1, 12000) i`)
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) values ('relayed', '{}', now())")
-	table := open(t, s, Config{Extra: []string{"tenant"}})
+	table := open(t, s, Config{Extra: []Extra{{Name: "tenant"}}})
 	rows, ok, err := table.SampleTopics(t.Context())
 	if err != nil || !ok {
 		t.Fatal(ok, err)

@@ -75,7 +75,7 @@ func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	if m.topic != nil {
 		m.topicText = p.text(m.topic)
 	}
-	p.extra(config.Extra)
+	p.extra(config.Extra, config.Headers)
 	p.place(config.Headers)
 	p.rights()
 	if len(p.problems) > 0 {

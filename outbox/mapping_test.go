@@ -28,7 +28,11 @@ func TestOpenProblems(t *testing.T) {
 		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
 			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
 		"key column": {pgtest.ShapeA, Config{Key: Key{Kind: KeyColumn, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
-		"template":   {pgtest.ShapeA, Config{Extra: []string{"tenant"}}, "has no column tenant, which a template names as {tenant}"},
+		"template":   {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
+		"template of a header": {"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
+			Config{Extra: []Extra{{ExtraHeader, "a"}}}, "a template names {header.a}, which needs a headers column of type jsonb or json"},
+		"template of a payload": {"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
+			Config{Extra: []Extra{{ExtraPayload, "a.b"}}}, "a template names {payload.a.b}, which needs a payload of type jsonb or json"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -150,17 +150,13 @@ func (p *parts) key(key Key) {
 				"OUTBOX_KEY=header:%s needs a headers column of type jsonb or json, and table %s has none", key.Name, p.table())
 			return
 		}
-		p.mapping.key = jsonText(p.headers, "->> "+sql.Literal(key.Name))
+		p.mapping.key = p.inHeaders(key.Name)
 	case KeyPayload:
-		if p.payload == nil || !slices.Contains(jsonTypes, p.payload.oid) {
+		if !p.hasJSON() {
 			p.fail("correct OUTBOX_KEY", "OUTBOX_KEY=payload:%s needs a payload of type jsonb or json", key.Name)
 			return
 		}
-		var path []string
-		for part := range strings.SplitSeq(key.Name, ".") {
-			path = append(path, sql.Literal(part))
-		}
-		p.mapping.key = jsonText(p.payload, "#>> array["+strings.Join(path, ", ")+"]")
+		p.mapping.key = p.inPayload(key.Name)
 	case KeyTopic:
 		if p.topic != nil {
 			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.name
@@ -169,15 +165,45 @@ func (p *parts) key(key Key) {
 	}
 }
 
-func (p *parts) extra(names []string) {
-	for _, name := range names {
-		c := p.columns[name]
-		if c == nil {
-			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), name, name)
-			return
+// inHeaders is the expression of a row's own header as text.
+func (p *parts) inHeaders(name string) string { return jsonText(p.headers, "->> "+sql.Literal(name)) }
+
+// hasJSON reports whether the payload has parts that can be named.
+func (p *parts) hasJSON() bool { return p.payload != nil && isJSON(p.payload) }
+
+// inPayload is the expression of what a JSON payload holds at a path, as text.
+func (p *parts) inPayload(path string) string {
+	var steps []string
+	for step := range strings.SplitSeq(path, ".") {
+		steps = append(steps, sql.Literal(step))
+	}
+	return jsonText(p.payload, "#>> array["+strings.Join(steps, ", ")+"]")
+}
+
+// extra finds the further texts of a row. headers are the columns that are sent as headers.
+func (p *parts) extra(extras []Extra, headers map[string]string) {
+	for _, e := range extras {
+		expression := ""
+		switch column := p.columns[headers[e.Name]]; {
+		case e.Kind == ExtraPayload && p.hasJSON():
+			expression = p.inPayload(e.Name)
+		case e.Kind == ExtraPayload:
+			p.fail("correct the template", "a template names {payload.%s}, which needs a payload of type jsonb or json", e.Name)
+		case e.Kind == ExtraHeader && p.headers != nil && column != nil:
+			expression = "coalesce(" + p.inHeaders(e.Name) + ", " + p.text(column) + ")"
+		case e.Kind == ExtraHeader && p.headers != nil:
+			expression = p.inHeaders(e.Name)
+		case e.Kind == ExtraHeader && column != nil:
+			expression = p.text(column)
+		case e.Kind == ExtraHeader:
+			p.fail("correct the template, or name the column with OUTBOX_COLUMNS=headers:NAME",
+				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none", e.Name, p.table())
+		case p.columns[e.Name] != nil:
+			expression = p.text(p.readable(p.columns[e.Name]))
+		default:
+			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), e.Name, e.Name)
 		}
-		p.readable(c)
-		p.mapping.extra = append(p.mapping.extra, p.text(c))
+		p.mapping.extra = append(p.mapping.extra, expression)
 	}
 }
 

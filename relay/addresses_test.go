@@ -12,7 +12,7 @@ import (
 
 func TestAddresses(t *testing.T) {
 	template := func(text string) *Template {
-		parsed, _, err := ParseTemplate(text, []string{"tenant"})
+		parsed, _, err := ParseTemplate(text, columns("tenant"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"fmt"
 	"strings"
 	"time"
 
@@ -47,86 +46,6 @@ func filter(destinations []*Destination, to *Destination) outbox.Filter {
 	return f
 }
 
-// A Template makes a row's topic or exchange on the broker from its columns. The zero Template is the
-// row's own topic.
-type Template struct {
-	parts []part
-}
-
-type part struct {
-	text   string
-	column int // index into Row.Extra, -1 for the row's topic, literal for text
-}
-
-const (
-	columnTopic = -1
-	literal     = -2
-)
-
-// ParseTemplate reads a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. The
-// columns that it names besides topic are added to extra, if they are not there yet.
-func ParseTemplate(text string, extra []string) (Template, []string, error) {
-	if text == "{topic}" || text == "" {
-		return Template{}, extra, nil
-	}
-	var t Template
-	var fixed strings.Builder
-	for rest := text; rest != ""; {
-		at := strings.IndexAny(rest, "{}")
-		if at < 0 {
-			fixed.WriteString(rest)
-			break
-		}
-		brace := rest[at : at+1]
-		fixed.WriteString(rest[:at])
-		rest = rest[at+1:]
-		if strings.HasPrefix(rest, brace) {
-			fixed.WriteString(brace)
-			rest = rest[1:]
-			continue
-		}
-		if brace == "}" {
-			return t, extra, fmt.Errorf("template %q: a } without its {", text)
-		}
-		name, behind, closed := strings.Cut(rest, "}")
-		if !closed || name == "" || strings.Contains(name, "{") {
-			return t, extra, fmt.Errorf("template %q: write {topic} or {column}", text)
-		}
-		t.flush(&fixed)
-		rest = behind
-		if name == "topic" {
-			t.parts = append(t.parts, part{column: columnTopic})
-			continue
-		}
-		index := -1
-		for i, column := range extra {
-			if column == name {
-				index = i
-			}
-		}
-		if index < 0 {
-			index = len(extra)
-			extra = append(extra, name)
-		}
-		t.parts = append(t.parts, part{text: name, column: index})
-	}
-	t.flush(&fixed)
-	return t, extra, nil
-}
-
-// flush adds the text that was gathered, if any, as a part.
-func (t *Template) flush(fixed *strings.Builder) {
-	if fixed.Len() > 0 {
-		t.parts = append(t.parts, part{text: fixed.String(), column: literal})
-		fixed.Reset()
-	}
-}
-
-// Fixed reports whether the template gives the same text for every row.
-func (t Template) Fixed() bool {
-	return len(t.parts) == 1 && t.parts[0].column == literal
-}
-
 // render gives a row's message the form that it has on the broker. What a profile or a template makes of a row is that row's alone:
 // a panic makes it invalid.
 func (d *Destination) render(row *outbox.Row, attempt int64, single bool) {
@@ -169,26 +88,4 @@ func (d *Destination) identify(m *publisher.Message, single bool) {
 	if !single {
 		m.DedupID += "/" + d.Name
 	}
-}
-
-// render returns the template's text for a row that still has its own topic.
-func (t Template) render(row *outbox.Row) (string, error) {
-	if t.parts == nil {
-		return row.Message.Topic, nil
-	}
-	var b strings.Builder
-	for _, p := range t.parts {
-		switch p.column {
-		case literal:
-			b.WriteString(p.text)
-		case columnTopic:
-			b.WriteString(row.Message.Topic)
-		default:
-			if row.Nulls&(1<<p.column) != 0 {
-				return "", publisher.PermanentError("no topic", "the template of topic or exchange needs column %s, which is NULL in this row", p.text)
-			}
-			b.WriteString(row.Extra[p.column])
-		}
-	}
-	return b.String(), nil
 }

@@ -1,0 +1,114 @@
+// Package template reads the templates that make a row's topic and exchange on the broker.
+package template
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A Kind says what a part of a template stands for.
+type Kind uint8
+
+const (
+	Text    Kind = iota // Name itself
+	Topic               // the row's own topic
+	Column              // the column Name
+	Header              // the row's header Name
+	Payload             // what a JSON payload holds at the path Name, whose steps are separated by dots
+)
+
+// A Part is a stretch of fixed text, or a pair of braces.
+type Part struct {
+	Kind Kind
+	Name string
+}
+
+// String returns the part as it is written in a template.
+func (p Part) String() string {
+	switch p.Kind {
+	case Text:
+		return strings.NewReplacer("{", "{{", "}", "}}").Replace(p.Name)
+	case Topic:
+		return "{" + topic + "}"
+	case Header:
+		return "{" + header + p.Name + "}"
+	case Payload:
+		return "{" + payload + p.Name + "}"
+	default:
+		return "{" + p.Name + "}"
+	}
+}
+
+const (
+	topic   = "topic"
+	header  = "header."
+	payload = "payload."
+	forms   = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
+)
+
+// Parse reads a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Its errors continue a sentence that
+// names the template.
+func Parse(text string) ([]Part, error) {
+	var parts []Part
+	var fixed strings.Builder
+	flush := func() {
+		if fixed.Len() > 0 {
+			parts = append(parts, Part{Text, fixed.String()})
+			fixed.Reset()
+		}
+	}
+	for rest := text; ; {
+		at := strings.IndexAny(rest, "{}")
+		if at < 0 {
+			fixed.WriteString(rest)
+			flush()
+			return parts, nil
+		}
+		brace := rest[at : at+1]
+		fixed.WriteString(rest[:at])
+		rest = rest[at+1:]
+		if strings.HasPrefix(rest, brace) {
+			fixed.WriteString(brace)
+			rest = rest[1:]
+			continue
+		}
+		if brace == "}" {
+			return nil, errors.New("has a } without its {; " + forms + ", or }} for a brace")
+		}
+		name, after, closed := strings.Cut(rest, "}")
+		if !closed || strings.Contains(name, "{") {
+			return nil, errors.New("has a { without its }; " + forms + ", or {{ for a brace")
+		}
+		part, err := placeholder(name)
+		if err != nil {
+			return nil, err
+		}
+		flush()
+		parts, rest = append(parts, part), after
+	}
+}
+
+// placeholder returns what a pair of braces stands for.
+func placeholder(name string) (Part, error) {
+	if strings.TrimSpace(name) == "" {
+		return Part{}, errors.New("has an empty {}; " + forms)
+	}
+	if name == topic {
+		return Part{Kind: Topic}, nil
+	}
+	if of, is := strings.CutPrefix(name, header); is {
+		if of == "" {
+			return Part{}, errors.New("names no header in {header.}; write {header.NAME}")
+		}
+		return Part{Header, of}, nil
+	}
+	if path, is := strings.CutPrefix(name, payload); is {
+		if slices.Contains(strings.Split(path, "."), "") {
+			return Part{}, fmt.Errorf("has an empty step in the path of {%s}; write {payload.a} or {payload.a.b}", name)
+		}
+		return Part{Payload, path}, nil
+	}
+	return Part{Column, name}, nil
+}

@@ -1,0 +1,85 @@
+package outbox
+
+import (
+	"fmt"
+	"slices"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// What a template takes from headers and payload is the text of the value there, with either type of JSON. What is not there, or is
+// null, is NULL.
+func TestExtras(t *testing.T) {
+	t.Parallel()
+	paths := []string{"a", "a.b", "list.1", "list.1.x", "ключ", "it's", "n"}
+	for _, typ := range []string{"jsonb", "json"} {
+		t.Run(typ, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, fmt.Sprintf(`create table outbox_messages (id integer primary key, topic text not null default 't', payload %[1]s, headers %[1]s,
+				tenant text, relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null`, typ))
+			const null = "<null>"
+			type document struct {
+				payload, headers, tenant any
+				want                     []string // h, sent column, number in headers, and the paths
+			}
+			rows := []document{
+				{`{"a": "x", "n": 1}`, `{"h": "v", "tenant": "own", "n": 2.50}`, "column", []string{"v", "own", "2.50", "x", null, null, null, null, null, "1"}},
+				{`{"a": {"b": "é \"q\""}, "n": true}`, `{"H": "v"}`, "column", []string{null, "column", null, `{"b": "é \"q\""}`, `é "q"`, null, null, null, null, "true"}},
+				{`{"list": [1, {"x": 12345678901234567890.10}], "n": null}`, `{"h": null, "n": {"k": []}}`, nil,
+					[]string{null, null, `{"k": []}`, null, null, `{"x": 12345678901234567890.10}`, "12345678901234567890.10", null, null, null}},
+				{`{"ключ": "да", "it's": "", "a": [], "n": false}`, `[]`, "", []string{null, "", null, "[]", null, null, null, "да", "", "false"}},
+				{`"a"`, nil, nil, slices.Repeat([]string{null}, 10)},
+				{nil, nil, "column", append([]string{null, "column"}, slices.Repeat([]string{null}, 8)...)},
+			}
+			for i, row := range rows {
+				s.Exec(t, "insert into outbox_messages (id, payload, headers, tenant) values ($1, $2, $3, $4)", i, row.payload, row.headers, row.tenant)
+			}
+			config := Config{Extra: []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}}, Headers: map[string]string{"tenant": "tenant"}}
+			for _, path := range paths {
+				config.Extra = append(config.Extra, Extra{ExtraPayload, path})
+			}
+			table := open(t, s, config)
+			page := read(t, table, Query{})
+			if len(page.Rows) != len(rows) {
+				t.Fatalf("%d rows, want %d", len(page.Rows), len(rows))
+			}
+			texts := func(row *Row) (texts []string) {
+				for i, text := range row.Extra {
+					if row.Nulls&(1<<i) != 0 {
+						text = null
+					}
+					texts = append(texts, text)
+				}
+				return texts
+			}
+			for i := range page.Rows {
+				if got := texts(&page.Rows[i]); !slices.Equal(got, rows[i].want) {
+					t.Errorf("row %d has %q, want %q", i, got, rows[i].want)
+				}
+			}
+			samples, ok, err := table.SampleTopics(t.Context())
+			if err != nil || !ok || len(samples) != len(rows) {
+				t.Fatalf("%d samples, %v, %v", len(samples), ok, err)
+			}
+			for i := range samples {
+				if got := texts(&samples[i].Row); !slices.ContainsFunc(rows, func(d document) bool { return slices.Equal(d.want, got) }) {
+					t.Errorf("a sample has %q", got)
+				}
+			}
+		})
+	}
+}
+
+// A header that is only a column, sent as this header, needs no headers.
+func TestExtraOfAColumnSentAsHeader(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, `create table outbox_messages (id integer primary key, topic text, payload text, tenant integer, relayed_at timestamptz);
+		insert into outbox_messages values (1, 't', '', 7)`)
+	page := read(t, open(t, s, Config{Extra: []Extra{{ExtraHeader, "x-tenant"}}, Headers: map[string]string{"x-tenant": "tenant"}}), Query{})
+	if len(page.Rows) != 1 || page.Rows[0].Extra[0] != "7" || page.Rows[0].Nulls != 0 {
+		t.Errorf("%+v", page.Rows)
+	}
+}

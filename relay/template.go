@@ -1,0 +1,87 @@
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/template"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Template makes a row's topic or exchange on the broker from the row's texts. The zero Template is the
+// row's own topic.
+type Template struct {
+	parts []part
+}
+
+type part struct {
+	template.Part
+	extra int // index into Row.Extra, for columns, headers and paths
+}
+
+// ParseTemplate reads a template; see [template.Parse]. What it names besides the topic is added to extra, if it is not there yet.
+func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra, error) {
+	parts, err := template.Parse(text)
+	if err != nil {
+		return Template{}, extra, fmt.Errorf("template %q %w", text, err)
+	}
+	if len(parts) == 0 || len(parts) == 1 && parts[0].Kind == template.Topic {
+		return Template{}, extra, nil
+	}
+	kinds := map[template.Kind]outbox.ExtraKind{template.Column: outbox.ExtraColumn, template.Header: outbox.ExtraHeader, template.Payload: outbox.ExtraPayload}
+	var t Template
+	for _, p := range parts {
+		index := -1
+		if kind, named := kinds[p.Kind]; named {
+			one := outbox.Extra{Kind: kind, Name: p.Name}
+			if index = slices.Index(extra, one); index < 0 {
+				index, extra = len(extra), append(extra, one)
+			}
+		}
+		t.parts = append(t.parts, part{p, index})
+	}
+	if len(extra) > outbox.MostExtra {
+		return Template{}, extra, fmt.Errorf("template %q: all templates together name more than %d columns, headers and paths", text, outbox.MostExtra)
+	}
+	return t, extra, nil
+}
+
+// Fixed reports whether the template gives the same text for every row.
+func (t Template) Fixed() bool {
+	return len(t.parts) == 1 && t.parts[0].Kind == template.Text
+}
+
+// render returns the template's text for a row that still has its own topic.
+func (t Template) render(row *outbox.Row) (string, error) {
+	if t.parts == nil {
+		return row.Message.Topic, nil
+	}
+	var b strings.Builder
+	for _, p := range t.parts {
+		switch {
+		case p.Kind == template.Text:
+			b.WriteString(p.Name)
+		case p.Kind == template.Topic:
+			b.WriteString(row.Message.Topic)
+		case row.Nulls&(1<<p.extra) != 0:
+			return "", p.missing()
+		default:
+			b.WriteString(row.Extra[p.extra])
+		}
+	}
+	return b.String(), nil
+}
+
+// missing is the answer for a row that has nothing to put in the place of the part.
+func (p part) missing() error {
+	found := "which is NULL in this row"
+	switch p.Kind {
+	case template.Header:
+		found = "and this row has no such header"
+	case template.Payload:
+		found = "and the payload of this row holds nothing there"
+	}
+	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.Part, found)
+}
