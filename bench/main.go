@@ -35,6 +35,7 @@ var studies = []study{
 	{name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka", run: takeoverStudy},
 	{name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka", run: rollingStudy},
 	{name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2, broker: all, run: outageStudy},
+	{name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1, broker: all, run: troubleStudy},
 	{name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all, run: memoryStudy},
 	{name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all, run: publishStudy},
 }
@@ -65,7 +66,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.rounds, "rounds", 0, "runs of each variant; 0 means the study's own number")
 	flags.IntVar(&o.keys, "keys", 1000, "ordering keys")
 	flags.IntVar(&o.hot, "hot", 0, "drain: percentage of the rows on one hot key")
-	flags.StringVar(&o.only, "only", "", "latency: only the rates of which the name contains this text")
+	flags.StringVar(&o.only, "only", "", "latency, trouble: only the cases of which the name contains this text")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: go run . [STUDY] [flags]\n\nSTUDY is all, or one of")
 		for _, s := range studies {

@@ -54,3 +54,13 @@ func (m metrics) stages(elapsed time.Duration) string {
 	fmt.Fprintf(&b, "%.0f rows published at once", m["batch_rows_sum"]/max(m["batch_rows_count"], 1))
 	return b.String()
 }
+
+// sum adds up a metric over its labels.
+func (m metrics) sum(name string) (total float64) {
+	for series, value := range m {
+		if series == name || strings.HasPrefix(series, name+"{") {
+			total += value
+		}
+	}
+	return total
+}
