@@ -20,8 +20,8 @@ export GOFLAGS += -buildvcs=false
 
 # Every Go module but the pinned tools: the relay itself, then those with servers and peers in them.
 MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod)))
-# Packages that wait for brokers cost little processor time, the race detector much. The tests of e2e mostly wait for other processes.
-GOTEST  := go test -race -p 2 -timeout 15m
+# Packages that wait for brokers cost little processor time, the race detector much.
+GOTEST  := go test -race -p 4 -timeout 15m
 
 SERVICES := dev/services.sh
 
@@ -48,17 +48,25 @@ test: lint ## everything: linters, chart, all tests against real services
 	@$(SERVICES) run -- make test-go
 	@echo "all tests passed"
 
+# The tests of e2e mostly wait for other processes, so that the rest has room beside them.
+BESIDE  := $(filter-out . e2e,$(MODULES))
+
 .PHONY: test-go
 test-go: build bin/helm ## go vet and go test -race of all modules; needs the TEST_ variables
-	@failed=0; for module in $(MODULES); do \
-	  echo "== go test: $$module"; \
-	  flags=; if [ $$module = e2e ]; then flags='-parallel 4'; fi; \
-	  (cd $$module && go vet ./... && $(GOTEST) $$flags ./...) || failed=1; \
-	done; \
-	echo "== random schedules, without the race detector ten times as many"; \
-	go test -count=1 -run 'TestRandom|TestStuckKey' ./relay || failed=1; \
-	make test-other || failed=1; \
+	@failed=0; make test-module-. || failed=1; \
+	make --keep-going --jobs=2 --output-sync=line test-module-e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
+
+.PHONY: $(MODULES:%=test-module-%)
+test-module-e2e: GOTEST += -parallel 4
+$(MODULES:%=test-module-%): test-module-%:
+	@echo "== go test: $*"
+	@cd $* && go vet ./... && $(GOTEST) ./...
+
+.PHONY: test-schedules
+test-schedules: ## random schedules, without the race detector ten times as many; needs the TEST_ variables
+	@echo "== random schedules"
+	@go test -count=1 -run 'TestRandom|TestStuckKey' ./relay
 
 .PHONY: test-other
 test-other: ## what depends on PostgreSQL, with the other major version; needs the TEST_ variables
