@@ -11,7 +11,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/health"
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
 func runCommand() *cobra.Command {
@@ -31,6 +30,9 @@ begins when they come.`,
 				return usageError(err)
 			}
 			logger := newLogger(cmd.ErrOrStderr(), c)
+			if err := health.CheckConfig(c.HTTPConfig); err != nil {
+				return usageError(fmt.Errorf("configuration: OUTBOX_HTTP_CONFIG: %w", err))
+			}
 			a, err := assemble(cmd.Context(), c, cmd.OutOrStdout(), logger)
 			if err != nil {
 				return usageError(err)
@@ -48,35 +50,18 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 	defer stop()
 	// Health and metrics are served until the relay has stopped.
 	serving, close := context.WithCancel(context.WithoutCancel(ctx))
-	server := health.Server{Addr: c.HTTPAddr, Live: a.Live, Ready: func(context.Context) []health.Check { return checks(a) },
-		Metrics: a.telemetry.Handler(), Doorbell: a.Ring, Logger: logger}
 	var failure error
 	var group sync.WaitGroup
-	group.Go(func() {
-		if failure = server.Run(serving); failure != nil {
-			stop()
-		}
-	})
+	group.Go(func() { failure = serve(serving, ports(c, a, logger), stop) })
 	left := a.Run(relaying)
 	close()
 	group.Wait()
 	if failure != nil {
-		return fmt.Errorf("serve HTTP on OUTBOX_HTTP_ADDR=%s: %w", c.HTTPAddr, failure)
+		return failure
 	}
 	if left != nil {
 		return unfinishedError(left)
 	}
 	logger.Info("stopped")
 	return nil
-}
-
-func checks(a *assembly) []health.Check {
-	var all []health.Check
-	for _, check := range a.Ready() {
-		if check.Err != nil {
-			check.Err = errors.New(errtext.Line(check.Err))
-		}
-		all = append(all, health.Check(check))
-	}
-	return all
 }

@@ -48,7 +48,13 @@ func checkConfig(cfg *Config, s *scope) {
 	if len(cfg.ListenChannel) > longest {
 		s.bad("LISTEN_CHANNEL", "is too long for PostgreSQL; a channel's name has at most %d bytes", longest)
 	}
-	checkAddr(s, cfg.HTTPAddr)
+	checkAddr(s, "HTTP_ADDR", cfg.HTTPAddr)
+	checkAddr(s, "METRICS_ADDR", cfg.MetricsAddr)
+	checkPprof(s, cfg.PprofAddr)
+	if strings.Contains(cfg.HTTPConfig, "\n") {
+		s.loader.add(Problem{Variable: s.origins["HTTP_CONFIG"].variable, // the value may hold passwords
+			Text: "is not the path of a file; give the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without " + fileSuffix})
+	}
 }
 
 // checkColumns refuses two meanings for one column that the relay writes.
@@ -69,14 +75,30 @@ func checkColumns(cfg *Config, s *scope) {
 	}
 }
 
-func checkAddr(s *scope, addr string) {
+// checkAddr checks an address to listen on. Empty means that there is none.
+func checkAddr(s *scope, key, addr string) {
+	if addr == "" {
+		return
+	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		s.bad("HTTP_ADDR", "is no address; write host:port, or :9630 for all interfaces")
+		s.bad(key, "is no address; write host:port, or :9630 for all interfaces")
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		s.bad("HTTP_ADDR", "has a port that is no number from 0 to 65535")
+		s.bad(key, "has a port that is no number from 0 to 65535")
+	}
+}
+
+// checkPprof refuses an address that others could reach.
+func checkPprof(s *scope, addr string) {
+	checkAddr(s, "PPROF_ADDR", addr)
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return
+	}
+	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
+		s.bad("PPROF_ADDR", "must be a loopback address, since profiles show what is in memory; write 127.0.0.1:6060 or [::1]:6060")
 	}
 }
 

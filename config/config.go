@@ -33,6 +33,9 @@ type Config struct {
 	Shards           int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024" desc:"units of ownership; 1 makes one replica active and the others standby"`
 	OwnerTTL         time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d" desc:"how long a silent owner keeps its rows"`
 	HTTPAddr         string        `envconfig:"HTTP_ADDR" default:":9630" desc:"address of health checks, metrics and doorbell"`
+	MetricsAddr      string        `envconfig:"METRICS_ADDR" unset:"the same" desc:"an address of its own for /metrics, which OUTBOX_HTTP_ADDR then does not serve"`
+	HTTPConfig       string        `envconfig:"HTTP_CONFIG" unset:"none" desc:"path of a file with TLS and basic auth for both, in the format of exporter-toolkit's web configuration"`
+	PprofAddr        string        `envconfig:"PPROF_ADDR" unset:"off" desc:"address of Go's profiles, a loopback address such as 127.0.0.1:6060"`
 	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms" desc:"bound on a clean stop"`
 	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text" desc:"json or text, on standard error"`

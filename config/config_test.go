@@ -215,14 +215,14 @@ func TestLoadReadsTheProcess(t *testing.T) {
 		t.Errorf("got %v, %v", cfg, err)
 	}
 	t.Setenv("OUTBOX_BATCH_SIZE", "wrong")
-	if addr, err := LoadHTTPAddr(); err != nil || addr != ":1" {
+	if addr, path, err := LoadHTTP(); err != nil || addr != ":1" || path != "" {
 		t.Errorf("the address alone: %q, %v", addr, err)
 	}
 	if _, err := LoadOffline(); err == nil {
 		t.Error("a wrong setting was accepted")
 	}
 	t.Setenv("OUTBOX_HTTP_ADDR", "nonsense")
-	if _, err := LoadHTTPAddr(); err == nil {
+	if _, _, err := LoadHTTP(); err == nil {
 		t.Error("a wrong address was accepted")
 	}
 }

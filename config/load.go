@@ -13,16 +13,19 @@ func Load() (*Config, error) { return parse(os.Environ(), true) }
 // LoadOffline is Load for a command that needs no connection: the URLs may be missing.
 func LoadOffline() (*Config, error) { return parse(os.Environ(), false) }
 
-// LoadHTTPAddr reads OUTBOX_HTTP_ADDR alone, so that a health check does not depend on settings that
-// it does not use.
-func LoadHTTPAddr() (string, error) {
-	field, _ := reflect.TypeFor[Config]().FieldByName("HTTPAddr")
-	var addr string
+// LoadHTTP reads OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG alone, so that a health check does not depend on settings
+// that it does not use.
+func LoadHTTP() (addr, path string, err error) {
 	l := newLoader(os.Environ())
 	s := l.scope("", Prefix)
-	s.load(settingOf(field), reflect.ValueOf(&addr).Elem())
-	checkAddr(s, addr)
-	return addr, l.err()
+	load := func(name string, into *string) {
+		field, _ := reflect.TypeFor[Config]().FieldByName(name)
+		s.load(settingOf(field), reflect.ValueOf(into).Elem())
+	}
+	load("HTTPAddr", &addr)
+	load("HTTPConfig", &path)
+	checkAddr(s, "HTTP_ADDR", addr)
+	return addr, path, l.err()
 }
 
 // parse is Load on an environment given as NAME=value strings.

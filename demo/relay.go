@@ -101,7 +101,7 @@ func (r *relay) ready(ctx context.Context) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		status, text, err := r.ask(ctx, "/readyz")
+		status, text, err := r.ask(ctx, "/readyz?verbose")
 		if status == http.StatusOK {
 			return nil
 		}

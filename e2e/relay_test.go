@@ -227,7 +227,7 @@ func (r *relay) awaitNotReady(words ...string) {
 	}()
 	await(r.t, "/readyz says "+strings.Join(words, ", "), func() bool {
 		r.mustRun()
-		status, body = r.get("/readyz")
+		status, body = r.get("/readyz?verbose")
 		return status == http.StatusServiceUnavailable && containsAll(body, words)
 	})
 	if status, _ := r.get("/livez"); status != http.StatusOK {

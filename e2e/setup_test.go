@@ -162,7 +162,7 @@ func TestUnusableTable(t *testing.T) {
 			r := startRelay(t, outbox.env("stdout:"))
 			r.awaitNotReady(c.says...)
 			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
-			_, body := r.get("/readyz")
+			_, body := r.get("/readyz?verbose")
 			t.Log(body)
 			outbox.Exec(t, c.remedy)
 			outbox.Exec(t, row)
@@ -183,7 +183,7 @@ func TestMissingRight(t *testing.T) {
 		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
 	r := startRelay(t, env)
 	r.awaitNotReady(role, "outbox-relay grants --role "+role)
-	t.Log(r.get("/readyz"))
+	t.Log(r.get("/readyz?verbose"))
 	code, grants, problems := runCommand(t, env, "grants", "--role", role)
 	if code != 0 {
 		t.Fatalf("grants: status %d: %s", code, problems)
@@ -198,7 +198,7 @@ func TestMissingRight(t *testing.T) {
 	}
 	outbox.insert("orders", 100, 100, 10)
 	r.awaitNotReady("permission denied")
-	t.Log(r.get("/readyz"))
+	t.Log(r.get("/readyz?verbose"))
 	outbox.Exec(t, grants)
 	outbox.awaitDrained()
 	r.awaitReady()

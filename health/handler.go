@@ -3,27 +3,31 @@ package health
 import (
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"strings"
 )
 
-func (s *Server) handler() http.Handler {
+// handler serves what the fields of the server give. Liveness and readiness are answered to everybody, since the kubelet has no
+// credentials, but without details.
+func (s *Server) handler(g *guard) http.Handler {
 	mux := http.NewServeMux()
 	if s.Live != nil {
 		mux.HandleFunc("GET /livez", s.live)
 		mux.HandleFunc("GET /healthz", s.live)
 	}
 	if s.Ready != nil {
-		mux.HandleFunc("GET /readyz", s.ready)
+		mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) { s.ready(w, r, g) })
 	}
 	if s.Metrics != nil {
-		mux.Handle("GET /metrics", s.Metrics)
+		mux.Handle("GET /metrics", g.protect(s.Metrics))
 	}
 	if s.Doorbell != nil {
 		mux.HandleFunc("POST /doorbell", s.ring)
 	}
-	return mux
+	if s.Pprof {
+		mux.Handle("/debug/pprof/", profiles())
+	}
+	return g.dress(mux)
 }
 
 func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
@@ -34,23 +38,30 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, "ok\n")
 }
 
-// ready answers in the manner of the Kubernetes API server: the status is for machines, the text for
-// people. What is wrong is always named; what is well only with ?verbose.
-func (s *Server) ready(w http.ResponseWriter, r *http.Request) {
+// ready answers in the manner of the Kubernetes API server: the status is for machines, the text for people. What is wrong is always
+// named; what is well only with ?verbose. Reasons and notes, which name hosts and roles, are for those who ask for them and may know.
+func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	verbose := r.URL.Query().Has("verbose")
+	details := verbose && g.trusts(r)
 	status, text := http.StatusOK, strings.Builder{}
 	for _, check := range s.Ready(r.Context()) {
 		switch {
 		case check.Err != nil:
 			status = http.StatusServiceUnavailable
-			fmt.Fprintf(&text, "[-]%s: %s\n", check.Name, oneLine(check.Err.Error()))
-		case verbose && check.Note != "":
+			reason := "failed; reason withheld"
+			if details {
+				reason = oneLine(check.Err.Error())
+			}
+			fmt.Fprintf(&text, "[-]%s: %s\n", check.Name, reason)
+		case details && check.Note != "":
 			fmt.Fprintf(&text, "[+]%s ok: %s\n", check.Name, oneLine(check.Note))
 		case verbose:
 			fmt.Fprintf(&text, "[+]%s ok\n", check.Name)
 		}
 	}
 	switch {
+	case status != http.StatusOK && !details:
+		text.WriteString("not ready; /readyz?verbose gives the reasons to callers on the same host or with credentials\n")
 	case status != http.StatusOK:
 		text.WriteString("not ready\n")
 	case verbose:
@@ -70,22 +81,6 @@ func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
 	}
 	s.Doorbell()
 	answer(w, http.StatusAccepted, "")
-}
-
-// fromHere reports whether a program in the same pod has sent the request itself. Istio's proxy hands on what comes from outside with
-// the source address 127.0.0.6.
-func fromHere(r *http.Request) bool {
-	host, _, err := net.SplitHostPort(r.RemoteAddr)
-	ip := net.ParseIP(host)
-	if err != nil || ip == nil || !ip.IsLoopback() || ip.Equal(net.IPv4(127, 0, 0, 6)) {
-		return false
-	}
-	for _, name := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto", "X-Envoy-External-Address"} {
-		if r.Header.Get(name) != "" {
-			return false
-		}
-	}
-	return true
 }
 
 func answer(w http.ResponseWriter, status int, text string) {

@@ -15,7 +15,8 @@ import (
 // A Server answers until the context of Run ends. The fields are its configuration; set them before
 // Run and leave them. A nil field other than Logger leaves its path out.
 type Server struct {
-	Addr string // host:port; port 0 takes any free one
+	Addr   string // host:port; port 0 takes any free one
+	Config string // path of a file that says how the port is protected, in the format of exporter-toolkit's web configuration; may be empty
 
 	// Live returns why the relay's loops do not turn any more. It must not depend on the database or
 	// a broker: a restart would not bring them back.
@@ -27,6 +28,8 @@ type Server struct {
 	Metrics http.Handler
 	// Doorbell wakes the relay. It must not block.
 	Doorbell func()
+	// Pprof serves Go's profiles below /debug/pprof/, for callers on this host.
+	Pprof bool
 
 	Logger *slog.Logger
 	// Listening, if set, is called once with the address that the server listens on.
@@ -43,24 +46,43 @@ type Check struct {
 // drain is how long requests under way may take when the server stops.
 const drain = time.Second
 
+const (
+	writeTimeout   = 30 * time.Second // a scrape whose gauges ask a slow database
+	profileTimeout = 10 * time.Minute
+)
+
 // Run listens and serves until ctx ends, then lets requests under way finish for a second. It returns
 // nil after that, else what kept it from listening or serving.
 func (s *Server) Run(ctx context.Context) error {
+	g := &guard{path: s.Config, logger: s.Logger}
+	if err := g.open(); err != nil {
+		return fmt.Errorf("protect the port: %w", err)
+	}
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", s.Addr)
 	if err != nil {
 		return fmt.Errorf("listen for health checks: %w", err)
 	}
 	server := &http.Server{
-		Handler:           s.handler(),
+		Handler:           s.handler(g),
+		TLSConfig:         g.tls(),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second, // a scrape whose gauges ask a slow database
+		WriteTimeout:      writeTimeout,
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    16 << 10,
 		ErrorLog:          slog.NewLogLogger(s.Logger.Handler(), slog.LevelDebug), // clients' broken connections
 	}
+	if s.Pprof {
+		server.WriteTimeout = profileTimeout
+	}
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(listener) }()
+	go func() {
+		if server.TLSConfig != nil {
+			served <- server.ServeTLS(listener, "", "")
+			return
+		}
+		served <- server.Serve(listener)
+	}()
 	if s.Listening != nil {
 		s.Listening(listener.Addr())
 	}

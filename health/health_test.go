@@ -17,10 +17,10 @@ import (
 
 // ask sends a request to the handler as if it came from a remote address.
 func ask(s *Server, method, path, remote string) (status int, body string) {
-	request := httptest.NewRequest(method, path, nil)
+	request := httptest.NewRequest(method, "http://127.0.0.1:9630"+path, nil)
 	request.RemoteAddr = remote
 	answer := httptest.NewRecorder()
-	s.handler().ServeHTTP(answer, request)
+	s.handler(&guard{}).ServeHTTP(answer, request)
 	return answer.Code, answer.Body.String()
 }
 
@@ -49,7 +49,7 @@ func TestAnswers(t *testing.T) {
 		{"ready", "GET", "/readyz", nil, well, 200, "ok\n"},
 		{"ready while stuck", "GET", "/readyz", stuck, well, 200, "ok\n"},
 		{"ready, each check", "GET", "/readyz?verbose", nil, well, 200, "[+]database ok\n[+]destination default ok: standing by: another replica is active\nready\n"},
-		{"not ready", "GET", "/readyz", nil, broken, 503, "[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n"},
+		{"not ready", "GET", "/readyz", nil, broken, 503, "[-]destination default: failed; reason withheld\nnot ready; /readyz?verbose gives the reasons to callers on the same host or with credentials\n"},
 		{"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503, "[+]database ok\n[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n"},
 		{"metrics", "GET", "/metrics", nil, nil, 200, "up 1\n"},
 		{"wrong method", "POST", "/livez", nil, nil, 405, "Method Not Allowed\n"},
@@ -91,23 +91,48 @@ func TestDoorbell(t *testing.T) {
 // A page in a browser on this host, or a proxy that hands on what comes from elsewhere, is no program in the pod.
 func TestDoorbellIsNotForOthers(t *testing.T) {
 	t.Parallel()
-	for _, header := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Envoy-External-Address"} {
+	for _, header := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Client-Cert", "Via", "X-Real-Ip",
+		"X-Envoy-External-Address", "Host"} {
 		s := &Server{Doorbell: func() { t.Errorf("rung with %s", header) }}
-		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/doorbell", nil)
+		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/doorbell", nil)
 		request.RemoteAddr = loopback
-		request.Header.Set(header, "https://elsewhere.example")
+		if header == "Host" {
+			request.Host = "elsewhere.example:9630"
+		} else {
+			request.Header.Set(header, "https://elsewhere.example")
+		}
 		answer := httptest.NewRecorder()
-		s.handler().ServeHTTP(answer, request)
+		s.handler(&guard{}).ServeHTTP(answer, request)
 		if answer.Code != http.StatusForbidden {
 			t.Errorf("%s: %d", header, answer.Code)
 		}
 	}
 }
 
+// Reasons and notes name hosts and roles: others get the same answer without them.
+func TestReadinessWithholdsDetails(t *testing.T) {
+	t.Parallel()
+	checks := []Check{{Name: "ownership", Note: "relays 8 of 16 shards"}, {Name: "database", Err: errors.New("role relay at db:5432: refused")}}
+	s := &Server{Ready: func(context.Context) []Check { return checks }}
+	for _, remote := range []string{"10.0.0.7:40000", "127.0.0.6:40000", loopback} {
+		status, body := ask(s, "GET", "/readyz?verbose", remote)
+		details := strings.Contains(body, "role relay at db:5432") && strings.Contains(body, "8 of 16")
+		if status != 503 || details != (remote == loopback) || !strings.Contains(body, "[+]ownership ok") || !strings.Contains(body, "[-]database") {
+			t.Errorf("from %s: %d %s", remote, status, body)
+		}
+		if !details && strings.Contains(body, "db") {
+			t.Errorf("from %s: %s", remote, body)
+		}
+	}
+	if _, body := ask(s, "GET", "/readyz", loopback); strings.Contains(body, "5432") {
+		t.Errorf("without verbose: %s", body)
+	}
+}
+
 // What was not given is not served.
 func TestAbsentParts(t *testing.T) {
 	t.Parallel()
-	for _, path := range []string{"/livez", "/readyz", "/metrics", "/doorbell"} {
+	for _, path := range []string{"/livez", "/readyz", "/metrics", "/doorbell", "/debug/pprof/"} {
 		if status, _ := ask(&Server{}, "GET", path, loopback); status != 404 {
 			t.Errorf("%s: status %d", path, status)
 		}
@@ -144,21 +169,21 @@ func TestRunAndProbe(t *testing.T) {
 	}})
 	_, port, _ := net.SplitHostPort(addr)
 	for _, wildcard := range []string{":" + port, "0.0.0.0:" + port, "[::]:" + port, "127.0.0.1:" + port} {
-		if err := Probe(t.Context(), wildcard); err == nil || !strings.Contains(err.Error(), "answers 503: stuck in a loop") {
+		if err := (Here{Addr: wildcard}).Probe(t.Context()); err == nil || !strings.Contains(err.Error(), "answers 503: stuck in a loop") {
 			t.Errorf("%s: while stuck: %v", wildcard, err)
 		}
 	}
 	live.Store(true)
-	if err := Probe(t.Context(), ":"+port); err != nil {
+	if err := (Here{Addr: ":" + port}).Probe(t.Context()); err != nil {
 		t.Errorf("while live: %v", err)
 	}
 	if err := stop(); err != nil {
 		t.Errorf("run: %v", err)
 	}
-	if err := Probe(t.Context(), ":"+port); err == nil {
+	if err := (Here{Addr: ":" + port}).Probe(t.Context()); err == nil {
 		t.Error("a server that has stopped is live")
 	}
-	if err := Probe(t.Context(), "nonsense"); err == nil {
+	if err := (Here{Addr: "nonsense"}).Probe(t.Context()); err == nil {
 		t.Error("an address without a port was asked")
 	}
 }
@@ -169,7 +194,7 @@ func TestProbeGivesUp(t *testing.T) {
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Live: func() error { <-release; return nil }})
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
 	defer cancel()
-	if err := Probe(ctx, addr); !errors.Is(err, context.DeadlineExceeded) {
+	if err := (Here{Addr: addr}).Probe(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("got %v", err)
 	}
 	close(release)

@@ -2,6 +2,7 @@ package health
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -10,43 +11,108 @@ import (
 	"strings"
 )
 
-// Probe asks the relay that listens on addr, on this host, whether it is live. A wildcard address is
-// asked on the loopback interface. It waits until ctx ends.
-func Probe(ctx context.Context, addr string) error {
-	host, port, err := net.SplitHostPort(addr)
-	if err != nil {
+// Here is the relay that runs on this host, as its own command-line program asks it.
+type Here struct {
+	Addr   string // that the relay listens on; a wildcard address is asked on the loopback interface
+	Config string // as [Server.Config]
+}
+
+// Probe asks the relay whether it is live. It waits until ctx ends.
+func (h Here) Probe(ctx context.Context) error {
+	if _, err := h.Get(ctx, "/livez"); err != nil {
 		return fmt.Errorf("health check: %w", err)
+	}
+	return nil
+}
+
+// Get returns what the relay answers to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits until ctx ends.
+func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
+	host, port, err := net.SplitHostPort(h.Addr)
+	if err != nil {
+		return nil, err
 	}
 	hosts := []string{host}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 		hosts = []string{"127.0.0.1", "::1"} // a host may have just one of the families
 	}
 	var failed []error
-	for _, host := range hosts {
-		err := probe(ctx, "http://"+net.JoinHostPort(host, port)+"/livez")
-		if err == nil {
-			return nil
+	for _, scheme := range h.schemes() {
+		for _, host := range hosts {
+			body, err := h.ask(ctx, scheme+"://"+net.JoinHostPort(host, port)+path, host)
+			if err == nil {
+				return body, nil
+			}
+			failed = append(failed, err)
 		}
-		failed = append(failed, err)
 	}
-	return fmt.Errorf("health check: %w", errors.Join(failed...))
+	return nil, errors.Join(failed...)
 }
 
-func probe(ctx context.Context, url string) error {
+// schemes returns what the relay speaks. If its file cannot be used at present, the relay serves with what was there before: that
+// must not fail a health check, and both are tried.
+func (h Here) schemes() []string {
+	if h.Config == "" {
+		return []string{"http"}
+	}
+	c, err := readWebConfig(h.Config)
+	switch {
+	case err != nil:
+		return []string{"https", "http"}
+	case c.server != nil:
+		return []string{"https"}
+	default:
+		return []string{"http"}
+	}
+}
+
+const mostAnswer = 16 << 20
+
+func (h Here) ask(ctx context.Context, url, host string) ([]byte, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
-		return err
+		return nil, err
+	}
+	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer cannot come from
+	// elsewhere: to an address of this host the kernel makes no connection over a network.
+	local := ours(host)
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
+		InsecureSkipVerify: local}} //nolint:gosec // see above
+	if h.Config != "" && local {
+		if c, err := readWebConfig(h.Config); err == nil {
+			request.Header.Set("Authorization", bearer+c.local)
+			if c.server != nil { // for a server that asks clients for certificates, the only one there is
+				transport.TLSClientConfig.Certificates = c.server.Certificates
+			}
+		}
 	}
 	// A transport of its own, so that HTTP_PROXY does not send the question elsewhere.
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	client := &http.Client{Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, mostAnswer))
 	if response.StatusCode != http.StatusOK {
-		reason, _ := io.ReadAll(io.LimitReader(response.Body, 1<<10))
-		return fmt.Errorf("%s answers %d: %s", url, response.StatusCode, strings.TrimSpace(string(reason)))
+		return nil, fmt.Errorf("%s answers %d: %s", url, response.StatusCode, strings.TrimSpace(string(body[:min(len(body), 1<<10)])))
 	}
-	return nil
+	return body, err
+}
+
+// ours reports whether host is an address of this host.
+func ours(host string) bool {
+	ip := net.ParseIP(host)
+	if host == "localhost" || ip != nil && ip.IsLoopback() {
+		return true
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil || ip == nil {
+		return false
+	}
+	for _, address := range addresses {
+		if network, is := address.(*net.IPNet); is && network.IP.Equal(ip) {
+			return true
+		}
+	}
+	return false
 }

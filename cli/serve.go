@@ -1,0 +1,62 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/health"
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+)
+
+// port is an address that run serves HTTP on, and the setting that names it.
+type port struct {
+	setting string
+	server  *health.Server
+}
+
+// ports returns what run serves HTTP on.
+func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
+	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live, Ready: func(context.Context) []health.Check { return checks(a) },
+		Doorbell: a.Ring, Logger: logger}
+	all := []port{{"OUTBOX_HTTP_ADDR=" + c.HTTPAddr, main}}
+	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
+		main.Metrics = metrics
+	} else {
+		all = append(all, port{"OUTBOX_METRICS_ADDR=" + c.MetricsAddr, &health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger}})
+	}
+	if c.PprofAddr != "" {
+		all = append(all, port{"OUTBOX_PPROF_ADDR=" + c.PprofAddr, &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger}})
+	}
+	return all
+}
+
+// serve serves HTTP until ctx ends. If one address cannot be served it calls stop. The error says which.
+func serve(ctx context.Context, all []port, stop func()) error {
+	failures := make([]error, len(all))
+	var group sync.WaitGroup
+	for i, p := range all {
+		group.Go(func() {
+			if err := p.server.Run(ctx); err != nil {
+				failures[i] = fmt.Errorf("serve HTTP on %s: %w", p.setting, err)
+				stop()
+			}
+		})
+	}
+	group.Wait()
+	return errors.Join(failures...)
+}
+
+func checks(a *assembly) []health.Check {
+	var all []health.Check
+	for _, check := range a.Ready() {
+		if check.Err != nil {
+			check.Err = errors.New(errtext.Line(check.Err))
+		}
+		all = append(all, health.Check(check))
+	}
+	return all
+}

@@ -1,0 +1,151 @@
+package cli
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// freeAddr returns an address of the loopback interface that nobody listens on.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	return listener.Addr().String()
+}
+
+// running starts run with nothing to reach and returns when it is live, what it has logged, and how it is stopped.
+func running(t *testing.T, env ...string) (logged func() string, stop func() int) {
+	t.Helper()
+	env = append(env, "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:")
+	if status, _, errs := execute(t, env, "config"); status != 0 { // sets the environment
+		t.Fatal(errs)
+	}
+	log, err := os.Create(filepath.Join(t.TempDir(), "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	logged = func() string {
+		text, err := os.ReadFile(log.Name())
+		if err != nil {
+			t.Error(err)
+		}
+		return string(text)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan int, 1)
+	go func() { ended <- Run(ctx, []string{"run"}, strings.NewReader(""), io.Discard, log) }()
+	for {
+		if status := Run(t.Context(), []string{"healthcheck"}, strings.NewReader(""), io.Discard, io.Discard); status == 0 {
+			return logged, func() int { cancel(); return <-ended }
+		}
+		select {
+		case status := <-ended:
+			cancel()
+			t.Fatalf("ended with status %d: %s", status, logged())
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+func fetch(t *testing.T, url string) (status int, body string) {
+	t.Helper()
+	response, err := http.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response.StatusCode, string(content)
+}
+
+// Metrics and profiles have addresses of their own, where nothing else is served, and health checks stay where they are.
+func TestAddresses(t *testing.T) {
+	main, metrics, pprof := freeAddr(t), freeAddr(t), freeAddr(t)
+	_, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_PPROF_ADDR="+pprof)
+	for url, want := range map[string]int{
+		main + "/livez": 200, main + "/readyz": 503, main + "/metrics": 404, main + "/debug/pprof/": 404,
+		metrics + "/metrics": 200, metrics + "/livez": 404, metrics + "/readyz": 404, metrics + "/doorbell": 404, metrics + "/debug/pprof/": 404,
+		pprof + "/debug/pprof/": 200, pprof + "/debug/pprof/heap": 200, pprof + "/metrics": 404, pprof + "/livez": 404,
+	} {
+		if status, _ := fetch(t, "http://"+url); status != want {
+			t.Errorf("%s: %d, want %d", url, status, want)
+		}
+	}
+	if status := stop(); status != 0 {
+		t.Errorf("status %d", status)
+	}
+}
+
+// Without those settings the main address serves the metrics and nobody the profiles.
+func TestOneAddress(t *testing.T) {
+	for _, same := range []bool{false, true} {
+		main := freeAddr(t)
+		env := []string{"OUTBOX_HTTP_ADDR=" + main}
+		if same {
+			env = append(env, "OUTBOX_METRICS_ADDR="+main)
+		}
+		_, stop := running(t, env...)
+		if status, body := fetch(t, "http://"+main+"/metrics"); status != 200 || !strings.Contains(body, "outbox_relay_build_info") {
+			t.Errorf("%d %.200s", status, body)
+		}
+		if status, _ := fetch(t, "http://"+main+"/debug/pprof/"); status != 404 {
+			t.Errorf("profiles: %d", status)
+		}
+		stop()
+	}
+}
+
+// With passwords both addresses ask for one, and healthcheck needs none.
+func TestPasswordsOnBothAddresses(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("hush"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(file, []byte("basic_auth_users:\n  prom: "+string(hash)+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	main, metrics := freeAddr(t), freeAddr(t)
+	logged, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_HTTP_CONFIG="+file)
+	for url, want := range map[string]int{"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200, "http://" + main + "/livez": 200} {
+		if status, _ := fetch(t, url); status != want {
+			t.Errorf("%s: %d, want %d", url, status, want)
+		}
+	}
+	stop()
+	if strings.Contains(logged(), "hush") || strings.Contains(logged(), string(hash)) {
+		t.Error("a secret was logged")
+	}
+}
+
+// An address that is taken, or a file that cannot be used, ends the process with the setting's name.
+func TestAddressTrouble(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	taken := listener.Addr().String()
+	for setting, want := range map[string]int{"OUTBOX_METRICS_ADDR=" + taken: 1, "OUTBOX_PPROF_ADDR=" + taken: 1, "OUTBOX_HTTP_CONFIG=/nowhere/web.yaml": 2} {
+		status, _, errs := execute(t, append([]string{"OUTBOX_HTTP_ADDR=" + freeAddr(t), "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_METRICS_ADDR=",
+			"OUTBOX_PPROF_ADDR=", "OUTBOX_HTTP_CONFIG="}, setting), "run")
+		if name, _, _ := strings.Cut(setting, "="); status != want || !strings.Contains(errs, name) {
+			t.Errorf("%s: status %d: %s", setting, status, errs)
+		}
+	}
+}

@@ -1,0 +1,183 @@
+package health
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"crypto/tls"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// A guard decides who may ask for what, by the file of OUTBOX_HTTP_CONFIG. The file is read again while the server runs, so that renewed
+// certificates and changed passwords need no restart. While it cannot be used, the last one that could be used stays in force.
+type guard struct {
+	path   string // empty: everybody may ask
+	logger *slog.Logger
+
+	mu      sync.Mutex
+	current *webConfig
+	read    time.Time
+	problem string // told last
+	tokens  float64
+	filled  time.Time // when the tokens of the rate limit were counted last
+
+	hashing sync.Mutex            // one comparison at a time: each takes a core for a tenth of a second
+	passed  map[[32]byte]struct{} // what was compared and fits, as a digest
+}
+
+// rereadEvery is how old the guard's knowledge of its file may be.
+const rereadEvery = time.Second
+
+var errNoMoreTLS = errors.New("TLS cannot be switched on or off while the relay runs; restart it")
+
+// open reads the file for the first time.
+func (g *guard) open() (err error) {
+	if g.path != "" {
+		g.current, err = readWebConfig(g.path)
+		g.read = time.Now()
+	}
+	return err
+}
+
+// config returns what is in force now, nil without a file.
+func (g *guard) config() *webConfig {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	now := time.Now()
+	if g.path == "" || now.Sub(g.read) < rereadEvery {
+		return g.current
+	}
+	g.read = now
+	c, err := readWebConfig(g.path)
+	if err == nil && (c.server == nil) != (g.current.server == nil) {
+		err = errNoMoreTLS
+	}
+	if err == nil {
+		g.current, g.problem = c, ""
+		return c
+	}
+	if g.problem != err.Error() {
+		g.problem = err.Error()
+		g.logger.Warn("OUTBOX_HTTP_CONFIG cannot be used, and the last configuration that could be used stays in force", "error", err)
+	}
+	return g.current
+}
+
+// tls returns the server's side of TLS, nil without.
+func (g *guard) tls() *tls.Config {
+	if c := g.config(); c == nil || c.server == nil {
+		return nil
+	}
+	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) { return g.config().server, nil }}
+}
+
+// protect lets only those through who may ask.
+func (g *guard) protect(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := g.config()
+		if c == nil {
+			next.ServeHTTP(w, r)
+			return
+		}
+		switch {
+		case !g.allow(c, time.Now()):
+			answer(w, http.StatusTooManyRequests, "too many requests\n")
+		case len(c.Users) == 0, g.knows(c, r):
+			next.ServeHTTP(w, r)
+		default:
+			w.Header().Set("WWW-Authenticate", `Basic realm="outbox-relay"`)
+			answer(w, http.StatusUnauthorized, "a user name and a password are needed\n")
+		}
+	})
+}
+
+// dress adds the headers of the file to all answers.
+func (g *guard) dress(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if c := g.config(); c != nil {
+			for name, value := range c.HTTP.Headers {
+				w.Header().Set(name, value)
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// trusts reports whether the caller may know hosts and roles: it is on this host, or has shown who it is.
+func (g *guard) trusts(r *http.Request) bool {
+	if fromHere(r) {
+		return true
+	}
+	c := g.config()
+	return c != nil && (g.knows(c, r) || r.TLS != nil && len(r.TLS.VerifiedChains) > 0)
+}
+
+// nobody is the hash that is compared for unknown users, so that the time of the answer does not tell which users there are.
+const nobody = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
+
+// knows reports whether the request carries credentials of the file.
+func (g *guard) knows(c *webConfig, r *http.Request) bool {
+	if token, is := strings.CutPrefix(r.Header.Get("Authorization"), bearer); is {
+		return fromHere(r) && subtle.ConstantTimeCompare([]byte(token), []byte(c.local)) == 1
+	}
+	user, password, given := r.BasicAuth()
+	if !given {
+		return false
+	}
+	hash, known := c.Users[user]
+	if !known {
+		hash = nobody
+	}
+	digest := sha256.Sum256([]byte(user + "\x00" + hash + "\x00" + password))
+	g.mu.Lock()
+	_, passed := g.passed[digest]
+	g.mu.Unlock()
+	if passed {
+		return true
+	}
+	g.hashing.Lock()
+	err := bcrypt.CompareHashAndPassword([]byte(hash), []byte(password))
+	g.hashing.Unlock()
+	if err != nil || !known {
+		return false
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if len(g.passed) >= mostPassed || g.passed == nil {
+		g.passed = map[[32]byte]struct{}{}
+	}
+	g.passed[digest] = struct{}{}
+	return true
+}
+
+const (
+	bearer     = "Bearer "
+	mostPassed = 100
+)
+
+// allow takes a token of the rate limit, if there is one.
+func (g *guard) allow(c *webConfig, now time.Time) bool {
+	if c.RateLimit.Interval == 0 {
+		return true
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	burst := float64(c.RateLimit.Burst)
+	if g.filled.IsZero() {
+		g.tokens = burst
+	} else {
+		g.tokens = min(burst, g.tokens+float64(now.Sub(g.filled))/float64(c.RateLimit.Interval))
+	}
+	g.filled = now
+	if g.tokens < 1 {
+		return false
+	}
+	g.tokens--
+	return true
+}

@@ -1,0 +1,341 @@
+package health
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// certificate makes a certificate for a name that is not the loopback interface's, and returns the PEM text of it and of its key.
+func certificate(t *testing.T, name string) (cert, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(private)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+}
+
+// webFile writes a web configuration, beside server.crt and server.key, and returns its path.
+func webFile(t *testing.T, text string) string {
+	t.Helper()
+	folder := t.TempDir()
+	cert, key := certificate(t, "relay.example")
+	for name, content := range map[string][]byte{"server.crt": cert, "server.key": key, "web.yaml": []byte(text)} {
+		if err := os.WriteFile(filepath.Join(folder, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return filepath.Join(folder, "web.yaml")
+}
+
+func hashed(t *testing.T, password string) string {
+	t.Helper()
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(hash)
+}
+
+const tlsFiles = "tls_server_config:\n  cert_file: server.crt\n  key_file: server.key\n"
+
+func text(s string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
+}
+
+// With TLS and passwords: metrics need a password, liveness and readiness do not, since the kubelet has none, and details do. The
+// command on the same host needs none either: it has the file.
+func TestProtectedPort(t *testing.T) {
+	t.Parallel()
+	path := webFile(t, tlsFiles+"http_server_config:\n  headers:\n    Strict-Transport-Security: max-age=60\nbasic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
+	away := errors.New("role relay at db:5432: refused")
+	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
+		Ready: func(context.Context) []Check { return []Check{{Name: "database", Err: away}} }})
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	get := func(path, user, password, forwarded string) (int, string) {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if user != "" {
+			request.SetBasicAuth(user, password)
+		}
+		if forwarded != "" { // as if it came from elsewhere
+			request.Header.Set("X-Forwarded-For", forwarded)
+		}
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer response.Body.Close()
+		body, _ := io.ReadAll(response.Body)
+		if response.Header.Get("Strict-Transport-Security") != "max-age=60" {
+			t.Errorf("%s: without the header of the file", path)
+		}
+		return response.StatusCode, string(body)
+	}
+	for _, c := range []struct {
+		path, user, password string
+		status               int
+		says                 string
+	}{
+		{"/metrics", "", "", 401, "user name"},
+		{"/metrics", "prom", "wrong", 401, ""},
+		{"/metrics", "prom", "", 401, ""},
+		{"/metrics", "other", "hush", 401, ""},
+		{"/metrics", "other", "fakepassword", 401, ""}, // the hash for unknown users is of this
+		{"/metrics", "prom", "hush", 200, "up 1"},
+		{"/metrics", "prom", "hush", 200, "up 1"}, // remembered
+		{"/livez", "", "", 200, "ok"},
+		{"/readyz", "", "", 503, "reason withheld"},
+		{"/readyz?verbose", "", "", 503, "reason withheld"},
+		{"/readyz?verbose", "prom", "wrong", 503, "reason withheld"},
+		{"/readyz?verbose", "prom", "hush", 503, "db:5432"},
+	} {
+		if status, body := get(c.path, c.user, c.password, "10.0.0.7"); status != c.status || !strings.Contains(body, c.says) {
+			t.Errorf("%s as %q with %q: %d %s", c.path, c.user, c.password, status, body)
+		}
+	}
+	if status, _ := get("/metrics", "", "", ""); status != 401 {
+		t.Errorf("metrics, on this host, without a password: %d", status)
+	}
+	here := Here{Addr: addr, Config: path}
+	if err := here.Probe(t.Context()); err != nil {
+		t.Errorf("health check: %v", err)
+	}
+	if body, err := here.Get(t.Context(), "/metrics"); err != nil || string(body) != "up 1\n" {
+		t.Errorf("from here: %q, %v", body, err)
+	}
+	if _, err := (Here{Addr: addr}).Get(t.Context(), "/livez"); err == nil {
+		t.Error("the port answers without TLS")
+	}
+	// Renewed certificates and passwords need no restart, and a broken file changes nothing.
+	if err := os.WriteFile(path, []byte("basic_auth_users: ["), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := here.Probe(t.Context()); err != nil {
+		t.Errorf("health check with a broken file: %v", err)
+	}
+	if err := os.WriteFile(path, []byte(tlsFiles+"basic_auth_users:\n  second: "+hashed(t, "other")+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+// The file is read again: what it says now counts, and while it is broken, what it said last.
+func TestGuardReadsAgain(t *testing.T) {
+	t.Parallel()
+	path := webFile(t, "basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
+	var log strings.Builder
+	g := &guard{path: path, logger: slog.New(slog.NewTextHandler(&log, nil))}
+	if err := g.open(); err != nil {
+		t.Fatal(err)
+	}
+	status := func(user, password string) int {
+		request := httptest.NewRequest(http.MethodGet, "/", nil)
+		request.SetBasicAuth(user, password)
+		answer := httptest.NewRecorder()
+		g.read = time.Time{} // as if a second had gone by
+		g.protect(text("")).ServeHTTP(answer, request)
+		return answer.Code
+	}
+	write := func(text string) {
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if status("prom", "hush") != 200 {
+		t.Error("the password of the file was refused")
+	}
+	for range 3 {
+		for _, broken := range []string{"basic_auth_users: [", tlsFiles} {
+			write(broken)
+			if status("prom", "hush") != 200 || status("prom", "wrong") != 401 {
+				t.Errorf("with %q the last passwords are not in force", broken)
+			}
+		}
+	}
+	if n := strings.Count(log.String(), "level=WARN"); n != 6 || strings.Contains(log.String(), "$2a$") {
+		t.Errorf("%d lines: %s", n, &log)
+	}
+	write("basic_auth_users:\n  prom: " + hashed(t, "new") + "\n")
+	if status("prom", "hush") != 401 || status("prom", "new") != 200 {
+		t.Error("a changed password is not in force")
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if status("prom", "new") != 200 || status("prom", "") != 401 {
+		t.Error("a file that is gone opened or closed the port")
+	}
+}
+
+// What the file grants to callers that hold it, it grants on this host only.
+func TestTokenIsForThisHost(t *testing.T) {
+	t.Parallel()
+	g := &guard{path: webFile(t, "basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")}
+	if err := g.open(); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		remote, token string
+		status        int
+	}{
+		{loopback, g.current.local, 200}, {"10.0.0.7:1", g.current.local, 401}, {"127.0.0.6:1", g.current.local, 401}, {loopback, "", 401}, {loopback, g.current.local + "0", 401},
+	} {
+		request := httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil)
+		request.RemoteAddr = c.remote
+		request.Header.Set("Authorization", "Bearer "+c.token)
+		answer := httptest.NewRecorder()
+		g.protect(text("")).ServeHTTP(answer, request)
+		if answer.Code != c.status {
+			t.Errorf("from %s: %d, want %d", c.remote, answer.Code, c.status)
+		}
+	}
+}
+
+// Clients without the right certificate do not get in. The health check shows the server's own.
+func TestClientCertificates(t *testing.T) {
+	t.Parallel()
+	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: [relay.example]\n  min_version: TLS13\n")
+	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
+	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err != nil {
+		t.Errorf("health check: %v", err)
+	}
+	for name, config := range map[string]*tls.Config{"none": {}, "another's": {Certificates: []tls.Certificate{pair(t, "relay.example")}}} {
+		config.InsecureSkipVerify = true
+		client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: config}}
+		response, err := client.Get("https://" + addr + "/livez")
+		if err == nil {
+			response.Body.Close()
+			t.Errorf("%s: %d", name, response.StatusCode)
+		}
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func pair(t *testing.T, name string) tls.Certificate {
+	t.Helper()
+	cert, key := certificate(t, name)
+	p, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestConfigFile(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"": "", tlsFiles: "",
+		tlsFiles + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: true\n  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n  curve_preferences: [X25519, CurveP256]\n": "",
+		"http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny\nrate_limit:\n  burst: 10\n  interval: 1s\n":                                                                             "",
+		"basic_auth_users:\n  prom: hush\n":                                                         "bcrypt",
+		"basic_auth_user:\n  prom: hush\n":                                                          "not in the format",
+		"basic_auth_users: [hush":                                                                   "not YAML",
+		"basic_auth_users:\n  prom: [hush]\n":                                                       "not in the format",
+		"http_server_config:\n  headers: {Server: x}\n":                                             "cannot be set",
+		"http_server_config:\n  headers: {X-Frame-Options: x}\n":                                    "must be one of",
+		"rate_limit: {burst: -1, interval: 1s}\n":                                                   "negative",
+		"tls_server_config:\n  cert_file: server.crt\n":                                             "needs key or key_file",
+		"tls_server_config:\n  cert_file: none.crt\n  key_file: none\n":                             "cert_file",
+		"tls_server_config:\n  cert_file: web.yaml\n  key_file: server.key\n":                       "certificate and key",
+		tlsFiles + "  client_ca_file: server.crt\n":                                                 "without client_auth_type",
+		tlsFiles + "  client_auth_type: Maybe\n":                                                    "Maybe",
+		tlsFiles + "  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.key\n": "no PEM certificate",
+		tlsFiles + "  min_version: TLS9\n":                                                          "TLS9",
+		tlsFiles + "  cipher_suites: [TLS_RSA_WITH_RC4_128_SHA]\n":                                  "insecure cipher suite",
+		tlsFiles + "  curve_preferences: [P9]\n":                                                    "P9",
+	} {
+		err := CheckConfig(webFile(t, text))
+		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hush")) {
+			t.Errorf("%q: %v, want %q", text, err, want)
+		}
+	}
+	if err := CheckConfig(filepath.Join(t.TempDir(), "none")); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("no file: %v", err)
+	}
+	if err := CheckConfig(""); err != nil {
+		t.Errorf("not set: %v", err)
+	}
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	c := &webConfig{RateLimit: rateSection{Burst: 2, Interval: time.Second}}
+	g, now, allowed := &guard{}, time.Now(), 0
+	for range 5 {
+		if g.allow(c, now) {
+			allowed++
+		}
+	}
+	if allowed != 2 || !g.allow(c, now.Add(time.Second)) || g.allow(c, now.Add(time.Second)) {
+		t.Errorf("%d of 5 at once", allowed)
+	}
+}
+
+// Profiles are for this host.
+func TestPprof(t *testing.T) {
+	t.Parallel()
+	s := &Server{Pprof: true}
+	if status, body := ask(s, "GET", "/debug/pprof/goroutine?debug=1", loopback); status != 200 || !strings.Contains(body, "goroutine profile") {
+		t.Errorf("%d %.100s", status, body)
+	}
+	if status, _ := ask(s, "GET", "/debug/pprof/heap", "10.0.0.7:1"); status != 403 {
+		t.Errorf("from elsewhere: %d", status)
+	}
+}
+
+// An address that only others can be reached at is checked as the rest of the world checks it.
+func TestOurs(t *testing.T) {
+	t.Parallel()
+	for host, want := range map[string]bool{"127.0.0.1": true, "::1": true, "localhost": true, "192.0.2.1": false, "relay.example": false, "": false} {
+		if ours(host) != want {
+			t.Errorf("%q: %v", host, !want)
+		}
+	}
+	addresses, err := net.InterfaceAddrs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range addresses {
+		if network, is := a.(*net.IPNet); is && !ours(network.IP.String()) {
+			t.Errorf("%v is ours", network.IP)
+		}
+	}
+}
