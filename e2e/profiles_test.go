@@ -21,7 +21,7 @@ const debeziumLayout = `create table outbox (
 // JSON null and no payload at all. $1 is the topic.
 const (
 	plainRows = `insert into outbox_messages (id, topic, key, payload, headers, inserted_at) values
-		('00000000-0000-4000-8000-000000000001', $1, 'käse 7', '{"b": 1.50, "a": 12345678901234567890}', '{"traceparent": "` + traceparent + `", "ce_subject": "order/7 100%"}', '2026-03-01 12:00:00.123456Z'),
+		('00000000-0000-4000-8000-000000000001', $1, 'käse 7', '{"b": 1.50, "a": 12345678901234567890}', '{"traceparent": "` + traceparent + `", "tracestate": "shop=a b,c=1", "ce_subject": "order/7 100%"}', '2026-03-01 12:00:00.123456Z'),
 		('00000000-0000-4000-8000-000000000002', $1, null, 'null', '{"retries": 2, "tenant": "Ähre"}', '2026-03-01 12:00:01Z'),
 		('00000000-0000-4000-8000-000000000003', $1, '', '"Grüße"', '{"content-type": "application/vnd.order+json"}', '2026-03-01 12:00:02Z'),
 		('00000000-0000-4000-8000-000000000004', $1, 'k', null, '{}', '2026-03-01 12:00:03Z')`

@@ -1,6 +1,7 @@
 package profile
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -19,7 +20,8 @@ import (
 //
 // id is the row's id, type its topic, source is configured or else where the row is from, time is when the row was inserted, and
 // partitionkey its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute
-// NAME, except for id and specversion. Its other headers travel as they are.
+// NAME, except for id and specversion. Its other headers travel as they are, and traceparent and tracestate become attributes of
+// the same name besides (the extension Distributed Tracing).
 //
 // A row whose content type is application/cloudevents… holds an event already. It goes out as it is, in
 // structured mode.
@@ -32,7 +34,7 @@ func cloudEvents(broker Broker, source string) Profile {
 		prefix = "cloudEvents:"
 	}
 	usual := map[string]string{} // saves a text for each attribute of each message
-	for _, name := range []string{"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType} {
+	for _, name := range []string{"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType, traceParent, traceState} {
 		usual[name] = prefix + name
 	}
 	return func(m *publisher.Message, _ int64) error {
@@ -44,7 +46,7 @@ func cloudEvents(broker Broker, source string) Profile {
 		if source == "" {
 			source = m.Source
 		}
-		e := event{attributes: make([]publisher.Header, 0, 8)}
+		e := event{attributes: make([]publisher.Header, 0, 10)}
 		e.attributes = append(e.attributes, publisher.Header{Name: "specversion", Value: "1.0"}, publisher.Header{Name: "id", Value: m.ID},
 			publisher.Header{Name: "source", Value: source}, publisher.Header{Name: "type", Value: m.Topic})
 		if !m.Inserted.IsZero() {
@@ -82,7 +84,11 @@ func cloudEvents(broker Broker, source string) Profile {
 	}
 }
 
-const dataContentType = "datacontenttype"
+const (
+	dataContentType = "datacontenttype"
+	traceParent     = "traceparent"
+	traceState      = "tracestate"
+)
 
 // structured lets an event in structured mode go as it is, with the one header that says so.
 func structured(m *publisher.Message, broker Broker, contentType string) error {
@@ -114,6 +120,7 @@ func (e *event) take(headers []publisher.Header) error {
 		name, is := attributeName(h.Name)
 		if !is {
 			e.others = append(e.others, h)
+			e.trace(h)
 			continue
 		}
 		if name == "id" || name == "specversion" || name == "data" {
@@ -125,6 +132,16 @@ func (e *event) take(headers []publisher.Header) error {
 		e.set(name, h.Value)
 	}
 	return nil
+}
+
+// trace lets a header that says which trace the row belongs to be an attribute, too, unless the row sets that itself.
+func (e *event) trace(h publisher.Header) {
+	for _, name := range []string{traceParent, traceState} {
+		given := func(a publisher.Header) bool { return a.Name == name }
+		if strings.EqualFold(h.Name, name) && legalAttribute(h.Value) && !slices.ContainsFunc(e.attributes, given) {
+			e.attributes = append(e.attributes, publisher.Header{Name: name, Value: h.Value})
+		}
+	}
 }
 
 func (e *event) set(name, value string) {

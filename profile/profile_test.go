@@ -40,11 +40,11 @@ func TestProfiles(t *testing.T) {
 		kind    string
 	}{
 		{CloudEvents, Kafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id}, {Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
-			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "application/json"}, trace}, "käse 1", ""},
+			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "application/json"}, {Name: "ce_traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
 		{CloudEvents, NATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
-			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"}, {Name: "ce-datacontenttype", Value: "application/json"}, trace}, "käse 1", ""},
+			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"}, {Name: "ce-datacontenttype", Value: "application/json"}, {Name: "ce-traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
 		{CloudEvents, AMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id}, {Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
-			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"}, trace}, "käse 1", "application/json"},
+			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"}, {Name: "cloudEvents:traceparent", Value: "00-1-2-01"}, trace}, "käse 1", "application/json"},
 		{Debezium, Kafka, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{Debezium, NATS, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{Debezium, AMQP, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
@@ -94,6 +94,23 @@ func TestAttributesFromHeaders(t *testing.T) {
 		{Name: "ce_subject", Value: "order/7"}, {Name: "ce_dataschema", Value: "https://shop/schema"}, {Name: "other", Value: "x"}}
 	if !reflect.DeepEqual(got.Headers, want) {
 		t.Errorf("\n got %v\nwant %v", got.Headers, want)
+	}
+}
+
+// The trace of a row is an attribute, unless the row says otherwise or the text can be none.
+func TestTraceAttributes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ headers, want []header }{
+		"both": {[]header{{Name: "TraceParent", Value: "p"}, {Name: "tracestate", Value: "a=1,b= c"}},
+			[]header{{Name: "ce-traceparent", Value: "p"}, {Name: "ce-tracestate", Value: "a=1,b=%20c"}, {Name: "TraceParent", Value: "p"}, {Name: "tracestate", Value: "a=1,b= c"}}},
+		"own before": {[]header{{Name: "ce_traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}, []header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
+		"own after":  {[]header{{Name: "traceparent", Value: "p"}, {Name: "ce_traceparent", Value: "own"}}, []header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
+		"empty":      {[]header{{Name: "traceparent", Value: ""}}, []header{{Name: "traceparent", Value: ""}}},
+	} {
+		got, err := apply(t, CloudEvents, NATS, publisher.Message{ID: "7", Topic: "t", Headers: c.headers})
+		if err != nil || !reflect.DeepEqual(got.Headers[4:], c.want) {
+			t.Errorf("%s: %v, %v, want %v", name, got.Headers, err, c.want)
+		}
 	}
 }
 
