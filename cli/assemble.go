@@ -47,10 +47,24 @@ func assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog
 		return a.telemetry.Shutdown(ctx)
 	}}, a.closers...)
 	a.config.Meter, a.config.Tracer = a.telemetry.Meter(), a.telemetry.Tracer()
+	if c.TraceRows {
+		a.traceRows(logger)
+	}
 	if a.Relay, err = relay.New(a.config); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
 	return a, nil
+}
+
+// traceRows lets each row have a span.
+func (a *assembly) traceRows(logger *slog.Logger) {
+	if !a.telemetry.Traces() {
+		logger.Warn("OUTBOX_TRACE_ROWS has no effect, since no traces are exported: set OTEL_EXPORTER_OTLP_ENDPOINT")
+		return
+	}
+	for _, d := range a.config.Destinations {
+		d.RowSpans = a.config.Tracer
+	}
 }
 
 // gather makes all that a relay is made of, but not the relay. certificates, which may be nil, takes note of

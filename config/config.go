@@ -37,6 +37,7 @@ type Config struct {
 	HTTPConfig       string        `envconfig:"HTTP_CONFIG" unset:"none" desc:"path of a file with TLS and basic auth for both, in the format of exporter-toolkit's web configuration"`
 	PprofAddr        string        `envconfig:"PPROF_ADDR" unset:"off" desc:"address of Go's profiles, a loopback address such as 127.0.0.1:6060"`
 	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms" desc:"bound on a clean stop"`
+	TraceRows        bool          `envconfig:"TRACE_ROWS" default:"false" desc:"true makes a span for each row whose traceparent is sampled, from its insert to its mark, beside the span of each batch"`
 	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text" desc:"json or text, on standard error"`
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"time"
 
+	"go.opentelemetry.io/otel/trace"
+
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -28,6 +30,8 @@ type Destination struct {
 	BackoffMax     time.Duration
 	PublishTimeout time.Duration
 	BlockFailed    bool // a row that failed blocks its key until it is retried or discarded
+	// RowSpans makes a span for each row whose trace is sampled; nil makes none.
+	RowSpans trace.Tracer
 
 	client     client
 	complaint  complaint

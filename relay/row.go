@@ -15,8 +15,9 @@ type row struct {
 	key         key
 	hash        uint64 // of the key
 	size        int64
-	number      uint64 // rows that were read later have larger ones
-	wait        *wait  // of which it is the head that is tried
+	number      uint64   // rows that were read later have larger ones
+	wait        *wait    // of which it is the head that is tried
+	span        *rowSpan // nil for none
 
 	late    bool  // committed after younger rows had been read
 	unknown int   // publishes of this row whose outcome is unknown

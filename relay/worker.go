@@ -8,7 +8,6 @@ import (
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/propagation"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
@@ -104,11 +103,7 @@ func (w *worker) span(ctx context.Context) (context.Context, trace.Span) {
 		return ctx, span
 	}
 	for i := range w.messages {
-		parent, _ := w.messages[i].Header("traceparent")
-		state, _ := w.messages[i].Header("tracestate")
-		carrier := propagation.MapCarrier{"traceparent": parent, "tracestate": state}
-		row := trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
-		if row.IsValid() {
+		if row := traceOf(&w.messages[i]); row.IsValid() {
 			span.AddLink(trace.Link{SpanContext: row})
 		}
 	}

@@ -17,6 +17,7 @@ func (d *dispatch) settled(o outcome, now time.Time) []*row {
 	}
 	for _, r := range rows {
 		d.done(r)
+		d.to.endSpan(r, nil, now)
 	}
 	return rows
 }
@@ -38,6 +39,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		if x.failed && written {
 			d.metrics.failed(d.to, publisher.ClassOf(x.err))
 			d.failedLog.row(r, x.err, true, now)
+			d.to.endSpan(r, x.err, now)
 		}
 		last := x.failed && d.failures != nil && !r.key.keyless && !unwritable
 		if last {

@@ -80,6 +80,9 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 // (_seconds for "s"), and counters _total.
 func (t *Telemetry) Meter() metric.Meter { return t.meters.Meter(scope) }
 
+// Traces reports whether spans are exported: an endpoint for traces is set.
+func (t *Telemetry) Traces() bool { return t.traces.exported }
+
 // Tracer makes spans; it makes none when no endpoint for traces is set.
 func (t *Telemetry) Tracer() trace.Tracer { return t.traces.provider.Tracer(scope) }
 

@@ -18,6 +18,7 @@ import (
 type traces struct {
 	provider trace.TracerProvider
 	shutdown func(context.Context) error
+	exported bool
 }
 
 // newTraces exports spans over OTLP with HTTP if the variables ask for it. Sampler, batches, limits,
@@ -36,7 +37,7 @@ func newTraces(ctx context.Context, described *resource.Resource, logger *slog.L
 		return none, fmt.Errorf("export traces: %w", err)
 	}
 	provider := sdktrace.NewTracerProvider(sdktrace.WithBatcher(exporter), sdktrace.WithResource(described))
-	return traces{provider: provider, shutdown: provider.Shutdown}, nil
+	return traces{provider: provider, shutdown: provider.Shutdown, exported: true}, nil
 }
 
 // tracesWanted reads the standard variables that turn the export on and off. The warning says why an
