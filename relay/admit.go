@@ -173,9 +173,8 @@ func (d *dispatch) overtakes(r *row, now time.Time) bool {
 
 // passKey closes a key until a scan has come by.
 func (d *dispatch) passKey(k key, hash uint64, shard int, from int64, now time.Time) {
-	if d.waits.byKey[hash] == nil && d.waits.full() {
-		d.tellCrowded(now)
-		d.crowdHash(hash, from, now)
+	if d.waits.noRoom(hash) {
+		d.crowd(hash, from, now)
 		return
 	}
 	w := d.add(k, hash, shard)
@@ -193,11 +192,9 @@ func (d *dispatch) mustWait(r *row, w *wait, now time.Time) bool {
 	tries := w != nil && w.state == asked // the head
 	switch {
 	case rest > 0:
-		if d.waits.byKey[r.hash] == nil && d.waits.full() {
-			d.crowd(r, now)
-			return true
-		}
-		if w, ok := d.lead(r); ok {
+		if d.waits.noRoom(r.hash) {
+			d.crowd(r.hash, low(r), now)
+		} else if w, ok := d.lead(r); ok {
 			d.waits.rest(w, causeRetry, now.Add(rest))
 		}
 		return true

@@ -99,13 +99,6 @@ func (a *answers) put(r *row, c cause, err error) {
 	a.forget(r)
 }
 
-// remember keeps what is known of a head that leaves memory.
-func (d *dispatch) remember(r *row) {
-	if w := d.waits.byKey[r.hash]; w != nil && w.headID == r.ID() {
-		w.unknown, w.accepted = r.unknown, d.accepted
-	}
-}
-
 // lost forgets the row if its shard is no longer ours, and reports whether it is so: its next owner publishes it.
 func (d *dispatch) lost(r *row) bool {
 	if d.shards.active.Has(r.Shard) {
@@ -133,9 +126,6 @@ func (a *answers) accept(r *row, w *wait) {
 			a.release(w.hold, a.now)
 		}
 		w.trial = nil
-		if w.older {
-			w.passed = true
-		}
 		a.goOn(w)
 	}
 }
@@ -181,7 +171,8 @@ func (a *answers) isolated(r *row, w *wait, err error) {
 	}
 	if w != nil && w.headID == r.ID() && r.unknown >= refuseAfter && a.accepted > w.accepted {
 		r.unknown = 0
-		a.refused(r, publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err), a.keepFailures && r.attempt+1 > a.to.MaxAttempts)
+		refusal := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
+		a.refused(r, refusal, a.keepFailures && r.attempt+1 > a.to.MaxAttempts)
 		w.unknown = 0
 		return
 	}

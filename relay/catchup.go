@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/outbox"
@@ -49,27 +48,6 @@ func (c *catchup) covers(w *wait) bool {
 	return c.under && w.state == catching && w.covered == c.number
 }
 
-// add returns the wait of a key alone, which is new, and rests for no time, if the key is in none or in a crowd.
-func (d *dispatch) add(k key, hash uint64, shard int) *wait {
-	w := d.waits.byKey[hash]
-	if w != nil {
-		return w
-	}
-	w = &wait{hash: hash, shard: shard, index: -1, head: nothing, low: nothing, next: nothing}
-	if crowd := d.waits.inCrowd(hash); crowd != nil { // something of the key may have been passed over
-		if w.low = crowd.low; d.catch.covers(crowd) {
-			w.low = crowd.next
-		}
-		w.passed = w.low != nothing
-	}
-	if d.byKey && !k.keyless && len(k.text) <= mostKeyText {
-		w.text = strings.Clone(k.text) // it lies among the bytes of other rows
-		d.waits.bytes += len(w.text)
-	}
-	d.waits.byKey[hash] = w
-	return w
-}
-
 // goOn lets a key go on after its head is done.
 func (d *dispatch) goOn(w *wait) {
 	if w.passed {
@@ -78,9 +56,6 @@ func (d *dispatch) goOn(w *wait) {
 	}
 	d.waits.remove(w)
 }
-
-// mostKeyText is how long a key may be for its rows to be read by it.
-const mostKeyText = 200
 
 // wantOthers lets the next scan bring rows that are no waiting key's.
 func (c *catchup) wantOthers(low int64) {

@@ -78,7 +78,8 @@ type refusal struct {
 
 func newDispatch(limits Limits, to *Destination, single bool, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{limits: limits, to: to, single: single, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
-		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(), logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
+		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
+		logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
 		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), leftOut: newLeftOut(),
 		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}}
 	d.waits = newWaits(limits.remembered(), d.holds.orphaned)
@@ -177,9 +178,7 @@ func (d *dispatch) isVoid(r *row) bool {
 	switch {
 	case d.failures.has(r):
 		return true
-	case w == nil:
-		return r.wait != nil // it was tried for a key that has been forgotten: it is read again
-	case w.trial == r:
+	case w == nil, w.trial == r:
 		return false
 	case r.wait != nil:
 		return true
@@ -201,8 +200,6 @@ func (d *dispatch) drop(r *row) {
 	case d.failures.meets(r):
 	case w != nil:
 		d.passOver(w, low(r))
-	case !d.stopping && d.shards.active.Has(r.Shard):
-		d.catch.wantOthers(low(r)) // it has no key, or was tried for one that is forgotten
 	}
 	d.forget(r)
 }

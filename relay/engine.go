@@ -113,7 +113,8 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 	group.Wait()
 	l.publish(snapshot{})
 	if left = l.dispatch.unsettled(); left > 0 {
-		l.logger.Error("stopped before everything was settled: rows will be published again", "destination", l.to.Name, "rows", left, "error", err)
+		l.logger.Error("stopped before everything was settled: rows will be published again",
+			"destination", l.to.Name, "rows", left, "error", err)
 	}
 	return left, err
 }

@@ -41,18 +41,23 @@ func (e *engines) run(ctx context.Context) (left int, err error) {
 
 // loops makes the loops of all engines, which have not begun.
 func (e *engines) loops() ([]*loop, *shared) {
-	s := &shared{ownership: e.ownership, doorbell: e.doorbell, changed: make(chan struct{}), metrics: e.metrics, parts: make([]member, len(e.destinations))}
+	s := &shared{ownership: e.ownership, doorbell: e.doorbell, changed: make(chan struct{}), metrics: e.metrics,
+		parts: make([]member, len(e.destinations))}
 	var loops []*loop
+	configured := len(e.destinations)
+	if e.destinations[configured-1].Name == nowhereName {
+		configured--
+	}
 	for i, d := range e.destinations {
-		limits, interval := e.limits.share(len(e.destinations)-others(e.destinations)), e.interval
+		limits, interval := e.limits.share(configured), e.interval
 		if d.Name == nowhereName {
 			limits, interval = limits.least(), max(interval, nowhereInterval)
 		}
 		wakes := make(chan string, 1)
 		s.parts[i].wakes = wakes
-		one := &engine{table: e.view(d), to: d, single: len(e.destinations) == 1, limits: limits, interval: interval, idlePause: e.idlePause, workers: e.workers,
-			ownership: &share{s, i}, shards: e.shards, wakes: wakes, logger: e.logger, metrics: e.metrics, tracer: e.tracer,
-			database: e.database, beat: e.beats[i], stopTime: e.stopTime}
+		one := &engine{table: e.view(d), to: d, single: len(e.destinations) == 1, limits: limits, interval: interval,
+			idlePause: e.idlePause, workers: e.workers, ownership: &share{s, i}, shards: e.shards, wakes: wakes,
+			logger: e.logger, metrics: e.metrics, tracer: e.tracer, database: e.database, beat: e.beats[i], stopTime: e.stopTime}
 		loops = append(loops, one.loop())
 	}
 	return loops, s
@@ -60,16 +65,6 @@ func (e *engines) loops() ([]*loop, *shared) {
 
 // nowhereInterval is how often it is looked for rows that no destination takes.
 const nowhereInterval = time.Second
-
-// others counts the destinations that are not configured.
-func others(destinations []*Destination) (n int) {
-	for _, d := range destinations {
-		if d.Name == nowhereName {
-			n++
-		}
-	}
-	return n
-}
 
 // share is a destination's part of the limits, of n.
 func (l Limits) share(n int) Limits {

@@ -100,7 +100,7 @@ func (d *dispatch) held(r *row, c cause, err error, now time.Time) {
 	}
 	h := d.holds.byFate[fate]
 	if h == nil {
-		if len(d.holds.byFate) >= mostHolds || d.waits.byKey[r.hash] == nil && d.waits.full() {
+		if len(d.holds.byFate) >= mostHolds || d.waits.noRoom(r.hash) {
 			d.restAlone(r, c, now)
 			return
 		}
@@ -161,7 +161,7 @@ func (d *dispatch) join(r *row, h *hold, now time.Time) {
 		if r.key.keyless {
 			h.low = min(h.low, low(r))
 		} else {
-			d.crowd(r, now)
+			d.crowd(r.hash, low(r), now)
 			h.crowded = true
 		}
 		return
@@ -188,47 +188,6 @@ func (d *dispatch) join(r *row, h *hold, now time.Time) {
 	if h.probe == w && h.index < 0 { // it may have been on its way to try
 		d.holds.due.set(h)
 	}
-}
-
-// lead makes a row the head of its key, which waits from now on. What is behind it in the lanes becomes void. It reports false if
-// there is no more to do: something was passed over that goes before the row, and a scan brings both, at once or when the refusal has been
-// written that the key waits for.
-func (d *dispatch) lead(r *row) (w *wait, ok bool) {
-	w, at := d.add(r.key, r.hash, r.Shard), low(r)
-	switch {
-	case w.state == writing:
-		w.passed, w.low, w.older = true, min(w.low, at), true
-		return w, false
-	case w.state == catching && w.covered != 0:
-		if w.passed = true; d.catch.covers(w) {
-			w.low = min(w.next, at) // what is before it has been brought
-		} else {
-			w.low = min(w.low, at)
-		}
-	case w.headID != "" && w.headID != r.ID():
-		w.passed, w.low = true, min(w.low, w.head)
-	}
-	d.waits.heads(w, r.ID())
-	w.head, w.number, w.older, w.covered = at, r.number, false, 0
-	if d.void = true; w.low < at {
-		d.catchUp(w)
-		return w, false
-	}
-	return w, true
-}
-
-// restAlone lets a row wait for a moment that shares its fate with nothing that is known.
-func (d *dispatch) restAlone(r *row, c cause, now time.Time) {
-	if d.waits.byKey[r.hash] == nil && d.waits.full() {
-		d.crowd(r, now)
-		return
-	}
-	w, ok := d.lead(r)
-	if !ok {
-		return
-	}
-	w.failures++
-	d.waits.rest(w, c, now.Add(pauseAmong(d.causes(), w.failures)))
 }
 
 // release ends a hold: what waited for it may go on.
@@ -333,50 +292,3 @@ func (d *dispatch) closeUnmet(now time.Time) {
 		}
 	}
 }
-
-// crowd lets a row's key wait with many others, since no more are remembered one by one.
-func (d *dispatch) crowd(r *row, now time.Time) {
-	d.tellCrowded(now)
-	d.crowdHash(r.hash, low(r), now)
-}
-
-func (d *dispatch) crowdHash(hash uint64, from int64, now time.Time) {
-	c := d.waits.crowd
-	if c == nil {
-		c = &crowd{wait: wait{shard: noShard, index: -1, head: everything, low: nothing, next: nothing}}
-		d.waits.crowd = c
-		d.waits.rest(&c.wait, causeOrder, now.Add(crowdRest))
-	}
-	c.keys.add(hash)
-	if c.passed, c.low = true, min(c.low, from); d.waits.former != nil && d.waits.former.keys.has(hash) {
-		former := &d.waits.former.wait // something of the key that was to be brought may not have been
-		if d.catch.covers(former) {
-			c.low = min(c.low, former.next)
-		} else {
-			c.low = min(c.low, former.low)
-		}
-	}
-	d.void = true
-}
-
-// scatter lets a crowd whose time is over be brought by a scan, unless one still is.
-func (d *dispatch) scatter(now time.Time) {
-	c := d.waits.crowd
-	if d.waits.former != nil {
-		d.waits.rest(&c.wait, causeOrder, now.Add(shortestHold))
-		return
-	}
-	d.waits.crowd, d.waits.former = nil, c
-	d.catchUp(&c.wait)
-}
-
-// tellCrowded tells that no more keys are remembered one by one.
-func (d *dispatch) tellCrowded(now time.Time) {
-	if now.After(d.crowded) {
-		d.logger.Warn("more keys wait than are remembered one by one: the others are tried again every few seconds", "keys", len(d.waits.byKey))
-	}
-	d.crowded = now.Add(crowdedFor)
-}
-
-// crowdedFor is how long none must be before it is told again.
-const crowdedFor = time.Minute

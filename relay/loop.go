@@ -84,7 +84,8 @@ func (l *loop) turn(ctx context.Context) error {
 			l.settling--
 			if o.err != nil {
 				if outbox.Outdated(o.err) {
-					l.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again", "rows", len(o.accepted)+len(o.refused), "error", o.err)
+					l.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
+						"rows", len(o.accepted)+len(o.refused), "error", o.err)
 				}
 				l.changed, l.abandoned = o.err, true
 				continue
@@ -180,11 +181,13 @@ func (l *loop) written(o outcome) {
 	now := time.Now()
 	l.feed.written(len(o.accepted), o.took)
 	if o.slow > 0 {
-		l.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
+		l.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
+			"Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
 	}
 	if len(o.unwritable) > 0 && now.Sub(l.unwritable) > time.Minute {
 		l.unwritable = now
-		l.logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again", "rows", len(o.unwritable), "error", o.why)
+		l.logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
+			"rows", len(o.unwritable), "error", o.why)
 	}
 	l.dispatch.keepLocked(&o, now)
 	l.metrics.relayed(l.dispatch.settled(o, now), now)
@@ -262,7 +265,8 @@ func (l *loop) observe(now time.Time) {
 	if s.full != l.full {
 		l.full = s.full
 		if l.full {
-			l.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published and cannot be written", "rows", s.stuck, "error", s.why)
+			l.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published "+
+				"and cannot be written", "rows", s.stuck, "error", s.why)
 		} else {
 			l.logger.Info("rows are read again")
 		}

@@ -155,8 +155,8 @@ func reject[T any](o *outcome, items []T, identity func(T) string, rejected map[
 }
 
 // lockedWithin notes items for some of which a trigger or a foreign key meets a lock. It reports false if the halves are to be
-// tried on their own. A key's rows are taken together: what they have in common besides the table is what is locked most often. After a number
-// of statements the rest has to wait as it is; the order is another one each time, so that not the same ones wait always.
+// tried on their own. A key's rows are taken together: what they have in common besides the table is what is locked most often. After
+// a number of statements the rest has to wait as it is; the order is another one each time, so that not the same ones wait always.
 func lockedWithin[T any](o *outcome, items []T, identity func(T) string, keyOf func(T) key) bool {
 	if o.waits++; o.waits == 1 {
 		salt := rand.Uint64()
@@ -176,7 +176,8 @@ const mostLockWaits = 32
 
 // divide writes items in statements that end in time. If some of the items are in the way of the others, they are looked for by
 // halves; alone takes those that need no more dividing.
-func divide[T any](ctx context.Context, s *settler, o *outcome, items []T, write func(context.Context, []T) error, alone func([]T, error) bool) error {
+func divide[T any](ctx context.Context, s *settler, o *outcome, items []T, write func(context.Context, []T) error,
+	alone func([]T, error) bool) error {
 	for len(items) > 0 {
 		n := len(items)
 		if s.most > 0 {

@@ -44,7 +44,8 @@ func (deaf) Arm(bool)         {}
 func (deaf) Armed() time.Time { return time.Time{} }
 
 func newSim(t testing.TB) *sim {
-	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{}, limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{}}
+	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{},
+		limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{}}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
@@ -73,8 +74,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	}
 	s.wakes = make(chan string)
 	e := &engines{view: func(d *Destination) Table { return &simView{table, filter(s.destinations, d)} }, destinations: s.destinations,
-		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns}, shards: simShards, wakes: s.wakes,
-		logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger}, doorbell: s.doorbell, stopTime: 25 * time.Second}
+		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns},
+		shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger},
+		doorbell: s.doorbell, stopTime: 25 * time.Second}
 	for range s.destinations {
 		e.beats = append(e.beats, &atomic.Int64{})
 	}

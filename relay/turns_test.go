@@ -3,6 +3,8 @@ package relay
 import (
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
 // While a long backlog keeps the walk reading all the time, a refused row is tried again when its backoff is over, and a scan brings
@@ -25,4 +27,19 @@ func TestBacklogLeavesTimeToKeysThatWait(t *testing.T) {
 		s.table.drained(t, time.Minute)
 		checkOrder(t, s.All())
 	})
+}
+
+// After a page of a scan that brings little, the reader is left to others in proportion to what the page took in vain.
+func TestScanThatBringsLittleRests(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.take(rowsOf("closed", "t", 1, 2, 3), fromWalk, now)
+	published(t, d, errRefused, "closed-1")
+	d.begin()
+	l := &loop{engine: &engine{metrics: d.metrics}, dispatch: d, scans: scan{active: true}}
+	const took = 100 * time.Millisecond
+	page := outbox.Page{Rows: append(rowsOf("closed", "t", 1, 2, 3), rowsOf("open", "t", 4)...), More: true}
+	l.takeScan(response{request: request{kind: readScan}, page: page, started: now.Add(-took), ended: now})
+	if rest := l.scans.rest.Sub(now); len(d.lanes[0].rows) == 0 || rest < took*3/4 || rest > 5*took {
+		t.Errorf("three of four rows are of no use, and after %v the scans rest for %v", took, rest)
+	}
 }

@@ -70,12 +70,6 @@ func (w *wait) bars(at int64) bool { return at >= w.head || at > w.low }
 // nothing is what no row's ordinal is above.
 const nothing = math.MaxInt64
 
-// A crowd is many keys that wait as one. Few others are taken for one of them.
-type crowd struct {
-	wait
-	keys keySet
-}
-
 // waits are the keys that wait. The first of them are remembered one by one; when there is no room, further ones wait in a crowd, in a
 // fixed amount of memory. Only the dispatch touches them.
 type waits struct {
@@ -112,18 +106,11 @@ func (ws *waits) of(hash uint64) *wait {
 	return ws.inCrowd(hash)
 }
 
-// inCrowd returns the wait of the crowd that a key is in, if it is in one.
-func (ws *waits) inCrowd(hash uint64) *wait {
-	for _, c := range [...]*crowd{ws.crowd, ws.former} {
-		if c != nil && c.keys.has(hash) {
-			return &c.wait
-		}
-	}
-	return nil
-}
-
 // full reports whether no more keys are remembered one by one.
 func (ws *waits) full() bool { return len(ws.byKey) >= ws.most || ws.bytes >= mostWaitBytes }
+
+// noRoom reports whether a key is not remembered and cannot be.
+func (ws *waits) noRoom(hash uint64) bool { return ws.byKey[hash] == nil && ws.full() }
 
 // heads sets the id of the head of w, "" for none.
 func (ws *waits) heads(w *wait, id string) {

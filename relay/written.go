@@ -75,7 +75,7 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 		d.catchUp(w)
 	case len(d.waits.byKey) > d.limits.remembered(): // it was remembered to be written
 		d.waits.remove(w)
-		d.crowd(r, now)
+		d.crowd(r.hash, low(r), now)
 	case unwritable, spent: // it would have failed, but the table cannot say so
 		d.waits.rest(w, causeFailed, now.Add(to.BackoffMax))
 	default:
