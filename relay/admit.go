@@ -179,8 +179,11 @@ func (d *dispatch) passKey(k key, hash uint64, shard int, from int64, now time.T
 	}
 	w := d.add(k, hash, shard)
 	d.passOver(w, from)
-	if w.state == resting && w.headID == "" {
-		d.catchUp(w)
+	switch {
+	case w.state == writing, w.state == trial && d.onWire(w.trial):
+		w.older = w.older || from < w.head
+	case w.state != catching && (w.headID == "" || from < w.head):
+		d.catchUp(w) // a head that is queued becomes void
 	}
 	d.void = true
 }

@@ -151,10 +151,15 @@ func (a *answers) refused(r *row, err error, failed bool) {
 	a.refuse = append(a.refuse, refusal{row: r, err: err, failed: failed})
 }
 
-// requeue publishes the row again, with the same id and before the rows behind it.
+// requeue publishes the row again, with the same id and before the rows behind it. A head before which something was passed over while
+// it was on the wire goes behind that.
 func (a *answers) requeue(r *row) {
+	w := a.waits.byKey[r.hash]
 	switch {
 	case a.lost(r):
+	case w != nil && w.trial == r && w.older:
+		a.catchUp(w)
+		a.drop(r)
 	case a.isVoid(r):
 		a.drop(r)
 	default:

@@ -193,3 +193,43 @@ func TestKeysWithoutNamesComeFree(t *testing.T) {
 		t.Error("the walk goes on")
 	}
 }
+
+// A row of a key that waits is passed over before its head: it was in a page that was not taken, or it has failed before and is free
+// now, or it came while the head was on the wire and could not be published. The head is not tried before a scan has brought that row.
+func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
+	resting := func() *dispatch {
+		d, now := testDispatch(t), time.Now()
+		d.take(rowsOf("k", "t", 10), fromWalk, now)
+		published(t, d, errRefused, "k-10")
+		d.refusedWritten(outcome{refused: d.refuse, written: map[string]bool{d.refuse[0].row.Identity(): true}}, now)
+		d.begin()
+		return d
+	}
+	for name, pass := range map[string]func(*testing.T, *dispatch, time.Time){
+		"declined": func(_ *testing.T, d *dispatch, now time.Time) {
+			d.take(rowsOf("k", "t", 5), fromWalk, now)
+			d.begin()
+			d.decline(rowsOf("k", "t", 3), now)
+		},
+		"failed once": func(_ *testing.T, d *dispatch, now time.Time) {
+			d.failures = &failures{}
+			d.failures.known.add("k", 3)
+			d.takeFailed(outbox.FailedPage{}, true, now, now)
+		},
+		"on the wire": func(t *testing.T, d *dispatch, now time.Time) {
+			rows := try(t, d, now.Add(time.Minute), rowsOf("k", "t", 10))
+			d.begin()
+			d.take(rowsOf("k", "t", 3), fromWalk, now)
+			d.answer(d.workers, rows, []error{publisher.ErrNotAttempted}, now)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, now := resting(), time.Now()
+			pass(t, d, now)
+			if waits := d.trials(10, now.Add(time.Hour)); len(waits) != 0 || d.catch.low != 3 {
+				t.Errorf("%d heads are tried, and a scan begins at %d", len(waits), d.catch.low)
+			}
+			published(t, d, nil, "")
+		})
+	}
+}
