@@ -141,3 +141,20 @@ func TestHeadsAreNotReadInVainInAnOutage(t *testing.T) {
 		t.Errorf("with nothing queued heads are read from %v on, want %v", d.triable(), d.outage.until)
 	}
 }
+
+// A hold that begins and ends with the answers of one batch leaves what is queued behind its head where it is: behind the head.
+func TestHoldOfOneBatch(t *testing.T) {
+	for _, ordinal := range []bool{true, false} {
+		d, now := testDispatch(t), time.Now()
+		d.ordinal, d.limits.Batch = ordinal, 10
+		d.take(append(rowsOf("k", "t", 1), rowsOf("other", "t", 2)...), fromWalk, now)
+		rows := d.batch(0, now)
+		d.begin()
+		d.take(rowsOf("k", "u", 3), fromWalk, now)
+		d.answer(0, rows, []error{errNoTopic, nil}, now)
+		if len(d.holds.byFate) > 0 {
+			t.Fatal("the hold goes on")
+		}
+		published(t, d, nil, "")
+	}
+}

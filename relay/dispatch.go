@@ -185,7 +185,7 @@ func (d *dispatch) isVoid(r *row) bool {
 	case d.catch.covers(w):
 		return low(r) > w.next
 	case !d.ordinal:
-		return w.state != catching && r.number > w.number
+		return r.number > w.number
 	case w.state == catching:
 		return low(r) > w.low
 	default:
