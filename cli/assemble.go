@@ -105,7 +105,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 	for _, configured := range c.Destinations {
 		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
 			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout,
-			BlockFailed: configured.OnFailed == config.OnFailedBlock, DedupPrefix: configured.NATS.MsgIDPrefix}
+			BlockFailed: configured.OnFailed == config.OnFailedBlock, DedupPrefix: configured.NATS.MsgIDPrefix, Columns: configured.Columns}
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}
@@ -126,6 +126,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		a.closers = append(a.closers, d.Close)
 		settings.Destinations = append(settings.Destinations, d)
 	}
+	settings.Outbox.Views = relay.Views(settings.Destinations)
 	a.config = settings
 	return a, nil
 }

@@ -55,6 +55,8 @@ func textForm(t reflect.Type) reflect.Type {
 		return reflect.TypeFor[Duration]()
 	case reflect.TypeFor[[]string]():
 		return reflect.TypeFor[list]()
+	case reflect.TypeFor[StateColumns]():
+		return t
 	case reflect.TypeFor[map[string]string]():
 		return reflect.TypeFor[columns]()
 	case reflect.TypeFor[slog.Level]():

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"reflect"
 	"testing"
 	"time"
@@ -36,6 +37,23 @@ func TestNamedDestinations(t *testing.T) {
 		if !reflect.DeepEqual(pair[0], pair[1]) {
 			t.Errorf("%s: got %v, want %v", name, pair[0], pair[1])
 		}
+	}
+}
+
+// Destinations keep their state where they say, or where the table has it.
+func TestColumnsOfADestination(t *testing.T) {
+	t.Parallel()
+	const all = "relayed_at:sent,attempt:attempt,failed_at:failed_at,last_error:last_error,updated_at:updated_at"
+	cfg := load(t, "OUTBOX_COLUMNS=relayed_at:sent", "OUTBOX_DESTINATIONS=a,b,c,d", "OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x, failed_at:y",
+		"OUTBOX_DESTINATION_C_COLUMNS=failed_at:y,relayed_at:x", "OUTBOX_DESTINATION_D_COLUMNS="+all)
+	want := StateColumns{"relayed_at": "x", "failed_at": "y"}
+	for i, d := range cfg.Destinations {
+		if own := i == 1 || i == 2; own && !maps.Equal(d.Columns, want) || !own && d.Columns != nil {
+			t.Errorf("%s: %v", d.Name, d.Columns)
+		}
+	}
+	if cfg.Table.Column("relayed_at") != "sent" {
+		t.Errorf("the table's columns are %v", cfg.Table.Columns)
 	}
 }
 
@@ -79,7 +97,7 @@ func TestEffectiveValues(t *testing.T) {
 	if _, there := got["OUTBOX_PUBLISH_URL"]; there {
 		t.Error("the fallback is listed beside the destination that has it")
 	}
-	if one := load(t).Values(); len(one) != len(Settings())-1 { // all but TOPICS
+	if one := load(t).Values(); len(one) != len(Settings())-2 { // all but TOPICS and COLUMNS of a destination
 		t.Errorf("the default destination shows %d values", len(one))
 	}
 }

@@ -45,6 +45,7 @@ func parse(environ []string, connects bool) (*Config, error) {
 	}
 	checkConfig(cfg, global)
 	checkDestinations(cfg, scopes)
+	checkStates(cfg, scopes)
 	l.refuseUnknown(named)
 	if !cfg.Database.DirectURL.IsSet() {
 		cfg.Database.DirectURL = cfg.Database.URL
@@ -110,6 +111,9 @@ func (s *scope) loadAll(into reflect.Value) {
 // load fills one setting from the first place that has it. After a problem it holds its default, so
 // that the checks that follow can be made and no second problem is reported for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
+	if setting.named && s.name == "" { // OUTBOX_ and the same key may be another setting
+		return
+	}
 	o := s.find(setting)
 	s.settings = append(s.settings, setting)
 	s.origins[setting.key] = o
@@ -133,8 +137,6 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 func (s *scope) find(setting Setting) origin {
 	prefixes := s.prefixes
 	switch {
-	case setting.named && s.name == "":
-		prefixes = nil
 	case setting.named, setting.exclusive != "" && s.ownCredential(setting.exclusive):
 		prefixes = prefixes[:1]
 	}

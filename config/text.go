@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"regexp"
 	"slices"
@@ -107,6 +108,30 @@ func (l *list) UnmarshalText(text []byte) error {
 		items = append(items, item)
 	}
 	*l = items
+	return nil
+}
+
+// StateColumns map our names of the columns that keep what became of a row at a destination to the table's.
+type StateColumns map[string]string
+
+// UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.
+func (c *StateColumns) UnmarshalText(text []byte) error {
+	var all columns
+	if err := all.UnmarshalText(text); err != nil {
+		return err
+	}
+	for _, ours := range slices.Sorted(maps.Keys(all)) {
+		if !slices.Contains(writtenColumns, ours) {
+			return fmt.Errorf("maps %s, which is the same for all destinations; a destination's own are %s", ours, strings.Join(writtenColumns, ", "))
+		}
+	}
+	if theirs := slices.Sorted(maps.Values(all)); len(slices.Compact(slices.Clone(theirs))) < len(theirs) {
+		return errors.New("takes one column for two parts; each needs a column of its own")
+	}
+	if all["relayed_at"] == "" {
+		return errors.New("lacks relayed_at, without which nothing says which rows are done; write relayed_at:NAME, and the others if there are such columns")
+	}
+	*c = StateColumns(all)
 	return nil
 }
 

@@ -39,7 +39,11 @@ func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 	for _, d := range destinations {
 		name, patterns, _ := strings.Cut(d, " ")
 		topics := strings.Fields(patterns)
-		o.Views = append(o.Views, View{Destination: name, Table: table.For(outbox.Filter{Topics: topics, Before: before})})
+		view, err := table.For(outbox.View{Name: name, Filter: outbox.Filter{Topics: topics, Before: before}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Views = append(o.Views, View{Destination: name, Table: view})
 		before = append(before, topics)
 	}
 	if o.Views == nil {

@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -31,6 +31,7 @@ type relation struct {
 	columns   map[string]*column
 	indexes   []index
 	doorbell  doorbell
+	normal    map[string][]string // conditions to their parts in normal form, as far as was asked ([relation.normalise])
 }
 
 type column struct {
@@ -47,6 +48,7 @@ type column struct {
 // index is a valid b-tree index.
 type index struct {
 	columns   []string // key columns; an expression is ""
+	predicate string   // as the server prints it
 	conjuncts []string // the predicate's parts joined by and, without outer parentheses
 	unique    bool
 }
@@ -149,11 +151,7 @@ func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
 		if err := json.Unmarshal([]byte(columns), &i.columns); err != nil {
 			return err
 		}
-		if predicate != "" {
-			for _, part := range strings.Split(predicate, " AND ") {
-				i.conjuncts = append(i.conjuncts, strings.Trim(part, "()"))
-			}
-		}
+		i.predicate, i.conjuncts = predicate, conjuncts(predicate)
 		r.indexes = append(r.indexes, i)
 	}
 	return rows.Err()
@@ -172,6 +170,11 @@ func (i index) usableFor(conditions ...string) bool {
 		}
 	}
 	return true
+}
+
+// holds reports whether the index's predicate has all of these parts, of which there is one at least.
+func (i index) holds(parts []string) bool {
+	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(i.conjuncts, part) })
 }
 
 // starts reports whether the index's first columns are these.

@@ -24,6 +24,17 @@ type Config struct {
 	MaxRow  int64
 	Channel string // that a doorbell's trigger has to notify; empty when nobody listens
 	Shards  int    // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
+	// Views are those of the destinations, of which some may keep their state in columns of their own. Without any there is one
+	// destination, which takes every row and keeps its state in the columns of the table.
+	Views []View
+}
+
+// views are those of the destinations, one at least.
+func (c *Config) views() []View {
+	if len(c.Views) == 0 {
+		return []View{{}}
+	}
+	return c.Views
 }
 
 // DefaultMaxRow is [Config.MaxRow] where it is not given.

@@ -67,7 +67,7 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 // gauges makes the statements that measure the table.
 func (t *Table) gauges(names map[string]string) {
 	m := t.mapping
-	if m.pendingIndex {
+	if m.pendingIndex && m.filtered { // else it holds any number of rows that the destination never takes
 		t.countPending = sql.Text("count_pending.sql", names)
 		if m.available != nil {
 			t.countScheduled = sql.Text("count_scheduled.sql", names)

@@ -29,12 +29,14 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	} else if err != nil {
 		return nil, nil, err
 	}
-	m, problems := mapColumns(r, config)
-	if len(problems) > 0 {
+	if err := r.normalise(ctx, conn.Conn(), config); err != nil {
+		return nil, nil, fmt.Errorf("read indexes: %w", err)
+	}
+	t, problems := wholeTable(pool, r, config)
+	if t == nil {
 		return nil, findings(problems), nil
 	}
-	t := newTable(pool, r, m, config)
-	e := examination{relation: r, mapping: m, config: config, table: sql.Table{Schema: r.schema, Name: r.name}}
+	e := newExamination(r, t.mapping, config, t.view)
 	e.storage()
 	e.columns()
 	e.indexes()
@@ -44,15 +46,36 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 		}
 	}
 	e.doorbell(channel)
-	return t, e.found, nil
+	return t, append(e.found, views(r, config)...), nil
 }
 
-// lacks are the warnings about columns and indexes, which need no look at the table.
-func lacks(r *relation, m *mapping, config Config) []publisher.Finding {
-	e := examination{relation: r, mapping: m, config: config, table: sql.Table{Schema: r.schema, Name: r.name}}
+// lacks are the warnings about columns and indexes, which need no look at the table, and what keeps single destinations from using it.
+func lacks(r *relation, m *mapping, config Config, view View) []publisher.Finding {
+	e := newExamination(r, m, config, view)
 	e.columns()
 	e.indexes()
-	return slices.DeleteFunc(e.found, func(f publisher.Finding) bool { return f.Severity != publisher.SeverityWarning })
+	return slices.DeleteFunc(append(e.found, views(r, config)...), func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+}
+
+// views are the findings about the columns that single destinations have for themselves.
+func views(r *relation, config Config) (found []publisher.Finding) {
+	for _, v := range config.Views {
+		m, problems := mapColumns(r, config, v)
+		if len(problems) > 0 {
+			found = append(found, findings(problems)...)
+			continue
+		}
+		if v.Columns == nil {
+			continue
+		}
+		e := newExamination(r, m, config, v)
+		e.subject += ", destination " + v.Name
+		e.ownColumns()
+		e.pendingIndex()
+		e.failedIndex()
+		found = append(found, e.found...)
+	}
+	return found
 }
 
 // findings are the problems of a table that cannot be used. Rights that are missing are one finding,
@@ -78,16 +101,23 @@ type examination struct {
 	relation *relation
 	mapping  *mapping
 	config   Config
+	view     View
 	table    sql.Table
+	subject  string
 	found    []publisher.Finding
 }
 
+func newExamination(r *relation, m *mapping, config Config, view View) *examination {
+	table := sql.Table{Schema: r.schema, Name: r.name}
+	return &examination{relation: r, mapping: m, config: config, view: view, table: table, subject: table.String()}
+}
+
 func (e *examination) ok(check, format string, args ...any) {
-	e.found = append(e.found, publisher.Finding{Check: check, Subject: e.table.String(), Found: fmt.Sprintf(format, args...)})
+	e.found = append(e.found, publisher.Finding{Check: check, Subject: e.subject, Found: fmt.Sprintf(format, args...)})
 }
 
 func (e *examination) warn(check, remedy, format string, args ...any) {
-	e.found = append(e.found, publisher.Finding{Severity: publisher.SeverityWarning, Check: check, Subject: e.table.String(),
+	e.found = append(e.found, publisher.Finding{Severity: publisher.SeverityWarning, Check: check, Subject: e.subject,
 		Found: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 
@@ -134,9 +164,26 @@ func (e *examination) columns() {
 		e.warn(checkColumns, "name the column of the ordering key with OUTBOX_COLUMNS=key:NAME, or another source with OUTBOX_KEY; OUTBOX_KEY=none says that none is wanted",
 			"no row has an ordering key, so rows are relayed without any order")
 	}
-	if m.delete {
-		return
+	if !m.delete && e.view.Columns == nil {
+		e.state("OUTBOX_COLUMNS")
 	}
+}
+
+// ownColumns says which columns a destination has for itself.
+func (e *examination) ownColumns() {
+	var parts []string
+	for _, part := range stateColumns {
+		if name, named := e.view.Columns[part]; named {
+			parts = append(parts, part+": "+name)
+		}
+	}
+	e.ok(checkColumns, "%s", strings.Join(parts, ", "))
+	e.state(e.view.variable("COLUMNS"))
+}
+
+// state says what it means when there is no column for a part of a destination's state. Such a column is named in a setting.
+func (e *examination) state(setting string) {
+	m := e.mapping
 	for _, lack := range []struct {
 		column        *column
 		name, without string
@@ -147,7 +194,7 @@ func (e *examination) columns() {
 		{m.updated, "updated_at", "waits between tries begin anew after a restart"},
 	} {
 		if lack.column == nil {
-			e.warn(checkColumns, "add the column, or name another one with OUTBOX_COLUMNS="+lack.name+":NAME", "there is no %s: %s", lack.name, lack.without)
+			e.warn(checkColumns, "add the column, or name another one with "+setting+"="+lack.name+":NAME", "there is no %s: %s", lack.name, lack.without)
 		}
 	}
 }

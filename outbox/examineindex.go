@@ -3,35 +3,17 @@ package outbox
 import (
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
+const checkIndex = "index"
+
 // indexes says what each missing index costs, and how to make it.
 func (e *examination) indexes() {
-	const check = "index"
 	m := e.mapping
-	pending, printed := m.pending()
-	where := ""
-	if pending != "true" {
-		where = " where " + pending
-	}
-	head := e.orderColumns()
-	switch inOrder, relayedFirst := e.inOrder(printed); {
-	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.starts("") }):
-		e.warn(check, e.createIndex("("+rank(m)+", "+head+")"+where),
-			"no index of pending rows by priority: each poll reads and sorts all that is pending")
-	case m.rank != nil || inOrder:
-		e.ok(check, "pending rows are read in order from an index")
-	case relayedFirst && m.failed != nil && !e.any(func(i index) bool {
-		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0
-	}):
-		e.warn(check, e.createIndex("("+head+")"+where),
-			"the index of pending rows holds failed ones too: while many rows have failed, each poll steps over all of them")
-	case relayedFirst:
-		e.ok(check, "pending rows are read in order from an index")
-	default:
-		e.warn(check, e.createIndex("("+head+")"+where),
-			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
+	if e.view.Columns == nil {
+		e.pendingIndex()
 	}
 	e.unique()
 	if !e.any(func(i index) bool { return i.starts(m.id.name) && i.usableFor() }) {
@@ -39,20 +21,63 @@ func (e *examination) indexes() {
 		if m.apart {
 			without = "each try of a row that has no key and was refused or held"
 		}
-		e.warn(check, e.createIndex("("+sql.Quote(m.id.name)+")"), "no index by %s: %s reads the whole table", m.id.name, without)
+		e.warn(checkIndex, e.createIndex("("+sql.Quote(m.id.name)+")"), "no index by %s: %s reads the whole table", m.id.name, without)
 	}
-	if m.failed != nil && !m.failedIndex {
-		failed := sql.Quote(m.failed.name)
-		e.warn(check, e.createIndex("("+failed+") where "+failed+" is not null"),
-			"no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
+	if e.view.Columns != nil {
+		return
 	}
-	switch {
+	e.failedIndex()
+	switch where := e.where(); {
 	case m.keyColumn == "" || m.keyColumn == m.topic.name:
 	case m.keyIndex:
-		e.ok(check, "pending rows of a key are found by an index")
+		e.ok(checkIndex, "pending rows of a key are found by an index")
 	default:
-		e.ok(check, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it costs each insert: %s",
-			e.createIndex("("+sql.Quote(m.keyColumn)+", "+head+")"+where))
+		e.ok(checkIndex, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it costs each insert: %s",
+			e.createIndex("("+sql.Quote(m.keyColumn)+", "+e.orderColumns()+")"+where))
+	}
+}
+
+// where begins the condition of an index of pending rows. It is empty if all rows are.
+func (e *examination) where() string {
+	pending, _ := e.mapping.pending()
+	if pending = pattern.And(pending, e.mapping.filter); pending == pattern.Always {
+		return ""
+	}
+	return " where " + pending
+}
+
+// pendingIndex says what it costs that there is no index of the pending rows, or none that fits.
+func (e *examination) pendingIndex() {
+	m := e.mapping
+	_, printed := m.pending()
+	printed = append(printed, e.relation.normal[m.filter]...)
+	where, head := e.where(), e.orderColumns()
+	switch inOrder, relayedFirst := e.inOrder(printed); {
+	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.starts("") }):
+		e.warn(checkIndex, e.createIndex("("+rank(m)+", "+head+")"+where),
+			"no index of pending rows by priority: each poll reads and sorts all that is pending")
+	case m.rank == nil && !inOrder && !relayedFirst:
+		e.warn(checkIndex, e.createIndex("("+head+")"+where),
+			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
+	case e.view.Columns != nil && !m.filtered:
+		e.warn(checkIndex, e.createIndex("("+head+")"+where),
+			"the index of pending rows also holds those that the destination never takes, for ever: each walk steps over all of them, and pending_rows and oldest_pending_age_seconds are left out")
+	case m.rank == nil && !inOrder && m.failed != nil && !e.any(func(i index) bool {
+		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0
+	}):
+		e.warn(checkIndex, e.createIndex("("+head+")"+where),
+			"the index of pending rows holds failed ones too: while many rows have failed, each poll steps over all of them")
+	default:
+		e.ok(checkIndex, "pending rows are read in order from an index")
+	}
+}
+
+// failedIndex says what it costs that there is no index of the failed rows.
+func (e *examination) failedIndex() {
+	if m := e.mapping; m.failed != nil && !m.failedIndex {
+		failed := sql.Quote(m.failed.name)
+		e.warn(checkIndex, e.createIndex("("+failed+") where "+failed+" is not null"),
+			"no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
 	}
 }
 

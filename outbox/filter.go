@@ -29,13 +29,3 @@ func (f Filter) condition(topic *column) string {
 	}
 	return condition
 }
-
-// For returns the same table as one destination sees it: only rows that the filter takes are read, counted, measured and sampled.
-// Rows are settled and refused by their identity, whichever destination takes them. If t is such a view itself, its filter no longer
-// matters. For asks the database nothing.
-func (t *Table) For(f Filter) *Table {
-	view := *t
-	view.filter = f
-	view.prepare(t.name)
-	return &view
-}

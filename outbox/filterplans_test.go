@@ -36,7 +36,7 @@ func TestPlansOfAFilter(t *testing.T) {
 				middle := first.Rows[50]
 				for _, f := range []Filter{{}, {Topics: []string{"most"}}, {Topics: []string{"few.*"}}, {Topics: []string{"none"}},
 					{Topics: []string{"!most"}, Before: [][]string{{"few.*", "!few.1*"}}}} {
-					view := table.For(f)
+					view := filtered(t, table, f)
 					plans.take()
 					read(t, view, Query{Limit: 100, Horizon: true})
 					read(t, view, Query{Limit: 100, After: first.End})
@@ -81,7 +81,7 @@ func TestNoParallelWorkersForAFilter(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view := table.For(Filter{Topics: []string{"order.*"}})
+	view := filtered(t, table, Filter{Topics: []string{"order.*"}})
 	plans.take()
 	page := read(t, view, Query{Limit: 100, Horizon: true})
 	read(t, view, Query{Limit: 100, After: page.End})
@@ -112,11 +112,11 @@ func TestIndexOfAFilter(t *testing.T) {
 			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.topic))
 			// The same patterns in another order are the same filter.
 			f = Filter{Topics: []string{`!x\`, "other", `o_rd'er\*`, "!*.internal"}, Before: [][]string{{"b", "a", "most*"}, {"!o*", "*"}}}
-			plan := explain(t, s, strings.NewReplacer("$1", "100", "$2", "65536").Replace(table.For(f).all.first))
+			plan := explain(t, s, strings.NewReplacer("$1", "100", "$2", "65536").Replace(filtered(t, table, f).all.first))
 			if !strings.Contains(plan, "only_these") {
 				t.Errorf("plan:\n%s", plan)
 			}
-			if n := len(read(t, table.For(f), Query{}).Rows); n != 20 {
+			if n := len(read(t, filtered(t, table, f), Query{}).Rows); n != 20 {
 				t.Errorf("%d rows, want 20", n)
 			}
 		})

@@ -39,7 +39,7 @@ func TestGlance(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, recommended()+"alter table outbox_messages add available_at timestamptz; "+test.insert, pgx.QueryExecModeSimpleProtocol)
-			table := open(t, s, Config{Shards: 4}).For(test.filter)
+			table := filtered(t, open(t, s, Config{Shards: 4}), test.filter)
 			test.query.Glance = true
 			if page := read(t, table, test.query); page.More != test.more || len(page.Rows) > 0 {
 				t.Errorf("a glance: %+v", page)

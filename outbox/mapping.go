@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -19,7 +20,9 @@ type mapping struct {
 	placed                              []placed        // columns that are sent as headers
 	texts                               map[string]bool // of these expressions those that are a column of type text or varchar
 	ignored                             []string        // columns with a name of ours whose type does not fit
+	filter                              string          // the SQL condition of the rows that the view takes, of those in any state
 	pendingIndex, keyIndex, failedIndex bool
+	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
 	idIndex                             bool // of all rows, by id
 	inOrder                             bool // the index of pending rows gives them in table order
 	relayedFirst                        bool // and begins with relayed_at
@@ -43,17 +46,17 @@ var (
 // rowWriter is the system column with the transaction that wrote a row.
 const rowWriter = "xmin"
 
-// mapColumns finds the part of each column, and checks types and rights. With any problem there is no
+// mapColumns finds the part of each column for a view, and checks types and rights. With any problem there is no
 // mapping.
-func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{}}
+func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
+	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{}, shards: max(config.Shards, 1)}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = "'2'::xid", noPlace
 	}
 	if r.kind == "p" { // each partition has the same places
 		m.place = noPlace
 	}
-	p := parts{relation: r, names: config.Columns, preferred: config.Preferred, mapping: m}
+	p := parts{relation: r, view: view, names: config.Columns, preferred: config.Preferred, mapping: m}
 	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
 	m.topic = p.required("topic", nil, "")
 	m.payload = p.required("payload", payloadTypes, "jsonb, json, text, varchar, xml or bytea")
@@ -85,8 +88,9 @@ func mapColumns(r *relation, config Config) (*mapping, []*SetupError) {
 	if m.apart {
 		m.place = noPlace // it is in the identity
 	}
-	m.chooseIndexes(r.indexes)
-	if config.BlockFailed && m.failed != nil && m.key != noKey && !m.failedIndex {
+	m.filter = view.condition(m.topic)
+	m.chooseIndexes(r)
+	if (config.BlockFailed || view.BlockFailed) && m.failed != nil && m.key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable,
 			fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
 				p.table(), sql.Quote(m.failed.name), sql.Quote(m.failed.name)),
@@ -162,10 +166,13 @@ func (m *mapping) pendingByID() string {
 }
 
 // chooseIndexes finds which reads an index makes cheap.
-func (m *mapping) chooseIndexes(indexes []index) {
+func (m *mapping) chooseIndexes(r *relation) {
 	_, pending := m.pending()
+	taken := r.normal[m.filter]
+	pending = append(pending, taken...)
 	orderFirst := false
-	for _, i := range indexes {
+	m.filtered = m.filter == pattern.Always
+	for _, i := range r.indexes {
 		m.idIndex = m.idIndex || i.starts(m.id.name) && i.usableFor()
 		if !i.usableFor(pending...) {
 			if m.failed != nil && (i.usableFor(sql.Quote(m.failed.name)+" IS NOT NULL", m.failed.name+" IS NOT NULL") && len(i.conjuncts) > 0) {
@@ -179,12 +186,14 @@ func (m *mapping) chooseIndexes(indexes []index) {
 			m.failedIndex = true
 		case i.starts(m.order.name) && (partial || m.relayed == nil):
 			m.pendingIndex, orderFirst = true, true
+			m.filtered = m.filtered || i.holds(taken)
 		case m.relayed != nil && i.starts(m.relayed.name, m.order.name):
 			m.pendingIndex, m.relayedFirst = true, true
 		case m.keyColumn != "" && i.starts(m.keyColumn) && partial:
 			m.keyIndex = true
 		case m.relayed != nil && (partial || i.starts(m.relayed.name)):
 			m.pendingIndex = true
+			m.filtered = m.filtered || i.holds(taken)
 		}
 	}
 	m.inOrder = (orderFirst || m.relayedFirst) && m.rank == nil

@@ -80,14 +80,14 @@ func (t *Table) Names() Names {
 	n := Names{Table: t.name.Quoted(), ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
 		Available: columnOf(m.available), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
-		Taken: t.filter.condition(m.topic), Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
+		Taken: m.filter, Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
 		IDIndexed: m.idIndex, UniqueID: !m.apart}
 	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	n.Identity, n.IdentityType, n.Here = m.identity(sql.Quote(m.id.name), n.IDType)
-	for _, i := range t.indexes {
+	for _, i := range t.relation.indexes {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
 	}
-	n.Partitioned = t.partitioned
+	n.Partitioned = t.relation.kind == "p"
 	return n
 }
 

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 type parts struct {
 	*relation
 	*mapping
+	view      View
 	names     map[string]string
 	preferred map[string]string
 	problems  []*SetupError
@@ -29,8 +31,24 @@ func (p *parts) deny(format string, args ...any) {
 
 func (p *parts) table() string { return p.schema + "." + p.relation.name }
 
+// own reports whether a part is played by a column of the view's own, if by any.
+func (p *parts) own(part string) bool {
+	return p.view.Columns != nil && slices.Contains(stateColumns, part)
+}
+
+// setting is the variable that names the column of a part.
+func (p *parts) setting(part string) string {
+	if p.own(part) {
+		return p.view.variable("COLUMNS")
+	}
+	return "OUTBOX_COLUMNS"
+}
+
 // find returns the column that plays a part, and whether the configuration names it.
 func (p *parts) find(part string) (c *column, name string, mapped bool) {
+	if p.own(part) {
+		return p.findOwn(part)
+	}
 	name, mapped = p.names[part]
 	if !mapped {
 		name = part
@@ -45,12 +63,22 @@ func (p *parts) find(part string) (c *column, name string, mapped bool) {
 	return c, name, mapped
 }
 
+// findOwn is find for a part that a column of the view's own plays, or none.
+func (p *parts) findOwn(part string) (c *column, name string, mapped bool) {
+	name, mapped = p.view.Columns[part]
+	if c = p.columns[name]; c == nil && mapped {
+		p.fail(fmt.Sprintf("let its owner run what `outbox-relay schema --destination %s` prints, or correct %s", p.view.Name, p.setting(part)),
+			"table %s has no column %s, which %s names as %s for destination %s", p.table(), name, p.setting(part), part, p.view.Name)
+	}
+	return c, name, mapped
+}
+
 func (p *parts) required(part string, types []uint32, readable string) *column {
 	c, name, mapped := p.find(part)
 	switch {
 	case c == nil && !mapped:
-		remedy := "add it, or name another column with OUTBOX_COLUMNS=" + part + ":NAME"
-		if part == "relayed_at" {
+		remedy := "add it, or name another column with " + p.setting(part) + "=" + part + ":NAME"
+		if part == "relayed_at" && !p.own(part) {
 			remedy += ", or set OUTBOX_SETTLE=delete to do without"
 		}
 		if other := p.preferred[part]; other != "" {
@@ -58,7 +86,7 @@ func (p *parts) required(part string, types []uint32, readable string) *column {
 		}
 		p.fail(remedy, "table %s has no column %s", p.table(), name)
 	case c != nil && types != nil && !slices.Contains(types, c.oid):
-		p.fail("map another column with OUTBOX_COLUMNS="+part+":NAME, or change its type to "+readable,
+		p.fail("map another column with "+p.setting(part)+"="+part+":NAME, or change its type to "+readable,
 			"column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
 	}
 	return p.readable(c)
@@ -71,7 +99,7 @@ func (p *parts) optional(part string, types []uint32) *column {
 	}
 	if !slices.Contains(types, c.oid) {
 		if mapped {
-			p.fail("correct OUTBOX_COLUMNS", "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
+			p.fail("correct "+p.setting(part), "column %s of table %s has type %s, which the relay cannot use as %s", name, p.table(), c.typ, part)
 		}
 		p.ignored = append(p.ignored, name+" ("+c.typ+")")
 		return nil

@@ -14,8 +14,8 @@ func (t *Table) prepare(table sql.Table) {
 	m := t.mapping
 	pending, _ := m.pending()
 	filtered := ""
-	if condition := t.filter.condition(m.topic); condition != pattern.Always {
-		filtered = " and " + condition
+	if m.filter != pattern.Always {
+		filtered = " and " + m.filter
 	}
 	arrived, scheduled := filtered, ""
 	if m.available != nil {
@@ -112,7 +112,7 @@ func (t *Table) prepare(table sql.Table) {
 		names["sampled"], names["grouped"], names["groups"] = m.sampled()
 		t.sampleTopics = sql.Text("sample_topics.sql", names)
 	}
-	if filtered == "" {
+	if m.filtered || t.view.Columns != nil {
 		t.gauges(names)
 	} else {
 		t.gaugesTaken(names, filtered)

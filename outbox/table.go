@@ -1,11 +1,13 @@
 package outbox
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"net/url"
 	"reflect"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -18,11 +20,11 @@ import (
 // connection of the pool for as long as they run.
 type Table struct {
 	pool     *pgxpool.Pool
+	relation *relation // as [Open] found it
 	mapping  *mapping
 	name     sql.Table // with its schema
-	oid      string
 	config   Config
-	filter   Filter
+	view     View
 	role     string // that reads and writes it
 	policies bool   // row security may hide rows from the role
 	source   string // [publisher.Message.Source] of every row
@@ -31,13 +33,15 @@ type Table struct {
 	rowOID   uint32 // of the elements of an array of identities
 	maxRow   int64  // bytes of a row that are read
 
-	indexes     []index
-	partitioned bool
-
 	lacks    []publisher.Finding
 	prepares bool // statements stay prepared on their connections
 	rings    bool // the doorbell does
 
+	queries
+}
+
+// queries are the statements of one view.
+type queries struct {
 	all, some                                 walks // reads of all shards, and of some
 	failedAll, failedSome                     string
 	readKeys, readIDs, readWhole              string
@@ -51,7 +55,8 @@ type Table struct {
 	sampleTopics                              string // empty where no index makes it cheap
 }
 
-// Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError].
+// Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError]. If that is a column of one of several views,
+// only [Table.For] returns it, since the other destinations need not wait for that one.
 // Statements stay prepared on the pool's connections if its own do ([pgx.QueryExecModeCacheStatement], the default): not
 // through a pooler that hands out the server's connections for a transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
@@ -68,13 +73,34 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has set it for want of space takes it away itself when there is some",
 			"transactions are read-only for role %s, so nothing can be marked as relayed", relation.role)
 	}
-	m, problems := mapColumns(relation, config)
-	if len(problems) > 0 {
+	if err := relation.normalise(ctx, conn.Conn(), config); err != nil {
+		return nil, fmt.Errorf("read indexes: %w", err)
+	}
+	t, problems := wholeTable(pool, relation, config)
+	if t == nil {
 		return nil, problems[0]
 	}
-	t := newTable(pool, relation, m, config)
-	t.lacks = lacks(relation, m, config)
+	t.lacks = lacks(relation, t.mapping, config, t.view)
 	return t, nil
+}
+
+// wholeTable is the table with all of its rows, in the state that the columns of the table say, or those of a destination if there is none that
+// uses these. Without it, it returns what is in the way.
+func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (*Table, []*SetupError) {
+	views := slices.Clone(config.views())
+	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
+	var first []*SetupError
+	for _, v := range views {
+		whole := View{Name: v.Name, Columns: v.Columns}
+		m, problems := mapColumns(r, config, whole)
+		if len(problems) == 0 {
+			return newTable(pool, r, m, config, whole), nil
+		}
+		if first == nil {
+			first = problems
+		}
+	}
+	return nil, first
 }
 
 // Current reports whether the table and the meaning of its columns are still as they were found by [Open]. Statements may go
@@ -85,13 +111,18 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	if err != nil {
 		return false, false, err
 	}
-	return found.oid == t.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping), found.rings, nil
+	same := found.relation.oid == t.relation.oid && found.name == t.name && reflect.DeepEqual(found.mapping, t.mapping)
+	for _, v := range t.config.views() {
+		now, problems := mapColumns(found.relation, t.config, v)
+		then, before := mapColumns(t.relation, t.config, v)
+		same = same && reflect.DeepEqual(now, then) && reflect.DeepEqual(problems, before)
+	}
+	return same, found.rings, nil
 }
 
-func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config) *Table {
-	m.shards = max(config.Shards, 1)
-	t := &Table{pool: pool, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, oid: relation.oid, config: config, role: relation.role,
-		indexes: relation.indexes, partitioned: relation.kind == "p", policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
+func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
+	t := &Table{pool: pool, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config, view: view, role: relation.role,
+		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
 	}

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -14,19 +13,26 @@ const mostAddresses = 100
 
 // Addresses returns where on each destination's broker rows go, sorted, without doubles and at most
 // 100 of each, and the rows' topics that no destination takes. Rows without a topic, or of which a template needs a column that is
-// NULL, have none. It writes the addresses into the rows.
+// NULL, have none.
 func Addresses(destinations []*Destination, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
-	addresses = make([][]publisher.Address, len(destinations))
+	addresses, views := make([][]publisher.Address, len(destinations)), Views(destinations)
 	for i := range rows {
 		row := &rows[i]
 		if row.Invalid != nil {
 			continue
 		}
-		to := slices.IndexFunc(destinations, func(d *Destination) bool { return pattern.Takes(d.Topics, row.Message.Topic) })
-		if to < 0 {
+		taken := false
+		for to, d := range destinations {
+			if !views[to].Takes(row.Message.Topic) {
+				continue
+			}
+			taken = true
+			if one := row.Row; d.address(&one) == nil {
+				addresses[to] = addAddress(addresses[to], publisher.Address{Topic: one.Message.Topic, Exchange: one.Message.Exchange, Oldest: row.Oldest})
+			}
+		}
+		if !taken {
 			lost = addNew(lost, row.Message.Topic)
-		} else if destinations[to].address(&row.Row) == nil {
-			addresses[to] = addAddress(addresses[to], publisher.Address{Topic: row.Message.Topic, Exchange: row.Message.Exchange, Oldest: row.Oldest})
 		}
 	}
 	for i := range addresses {

@@ -95,7 +95,7 @@ func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 		}
 	}
 	r.destination, r.span = d.to, d.to.beginSpan(&r.Message, now)
-	d.to.render(r.Row, r.attempt, d.single)
+	d.to.render(r.Row, r.attempt)
 	if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
 		d.to.panicked(d.logger, "the row fails that was being made into a message", caught)
 	}

@@ -16,8 +16,10 @@ type Destination struct {
 	Name      string
 	Publisher publisher.Publisher
 	// Reopen makes another publisher, for after a panic in the last one. Without it that stays in use.
-	Reopen   func() (publisher.Publisher, error)
-	Topics   []string  // patterns of the rows' topics, see [pattern.Takes]; none takes every row
+	Reopen func() (publisher.Publisher, error)
+	Topics []string // patterns of the rows' topics, see [pattern.Takes]; none takes every row
+	// Columns keep the destination's state, as in [outbox.View].
+	Columns  map[string]string
 	Topic    Template  // of the topic on the broker
 	Exchange *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
@@ -38,21 +40,9 @@ type Destination struct {
 	duplicated map[string]struct{} // streams whose unexpected duplicates were told; only the dispatch touches it
 }
 
-// filter returns which rows go to one of the destinations: those that it takes and none before it does.
-func filter(destinations []*Destination, to *Destination) outbox.Filter {
-	f := outbox.Filter{Topics: to.Topics}
-	for _, d := range destinations {
-		if d == to {
-			break
-		}
-		f.Before = append(f.Before, d.Topics)
-	}
-	return f
-}
-
 // render gives a row's message the form that it has on the broker. What a profile or a template makes of a row is that row's alone:
 // a panic makes it invalid.
-func (d *Destination) render(row *outbox.Row, attempt int64, single bool) {
+func (d *Destination) render(row *outbox.Row, attempt int64) {
 	defer func() {
 		if value := recover(); value != nil {
 			row.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", panics.Caught(value))
@@ -64,7 +54,7 @@ func (d *Destination) render(row *outbox.Row, attempt int64, single bool) {
 	if err := d.address(row); err != nil && row.Invalid == nil {
 		row.Invalid = err
 	}
-	d.identify(&row.Message, single)
+	d.identify(&row.Message)
 }
 
 // address writes into a row's message where it goes on the broker.
@@ -82,14 +72,15 @@ func (d *Destination) address(row *outbox.Row) error {
 	return nil
 }
 
-// identify gives a message the dedup id that it has at this destination. single says that there is no other one.
-func (d *Destination) identify(m *publisher.Message, single bool) {
+// identify gives a message the dedup id that it has at this destination. Destinations with columns of their own may write the same row into
+// one stream, and the name tells its copies apart; of those that divide the rows one alone has it.
+func (d *Destination) identify(m *publisher.Message) {
 	if d.DedupPrefix != "" {
 		if _, rest, found := strings.Cut(m.DedupID, "/"); found { // a uuid has no prefix
 			m.DedupID = d.DedupPrefix + "/" + rest
 		}
 	}
-	if !single {
+	if d.Columns != nil {
 		m.DedupID += "/" + d.Name
 	}
 }

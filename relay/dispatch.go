@@ -13,7 +13,6 @@ import (
 type dispatch struct {
 	limits       Limits
 	to           *Destination
-	single       bool // it is the only destination
 	ordinal      bool // table order is the order of ordinals
 	byKey        bool // rows can be read by their keys at little cost
 	keepFailures bool
@@ -76,8 +75,8 @@ type refusal struct {
 	failed bool
 }
 
-func newDispatch(limits Limits, to *Destination, single bool, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
-	d := &dispatch{limits: limits, to: to, single: single, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
+func newDispatch(limits Limits, to *Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
+	d := &dispatch{limits: limits, to: to, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
 		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
 		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), leftOut: newLeftOut(),

@@ -20,7 +20,7 @@ func testDispatch(t *testing.T) *dispatch {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, to, true, 1, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
+	d := newDispatch(Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, to, 1, 1, newSimTable(), slog.New(slog.DiscardHandler), m)
 	d.own(owner.All(1))
 	d.begin()
 	return d

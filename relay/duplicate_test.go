@@ -214,22 +214,27 @@ func TestDuplicateWithAWrongTime(t *testing.T) {
 	})
 }
 
-// The prefix of a destination takes the place of the database's identity, and a uuid stays as it is.
+// The prefix of a destination takes the place of the database's identity, and a uuid stays as it is. The name of a destination with columns of
+// its own comes last.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		id, prefix string
-		single     bool
+		own        bool // columns
 		want       string
 	}{
-		{"7.5/public.outbox/1@9", "", true, "7.5/public.outbox/1@9"},
-		{"7.5/public.outbox/1@9", "", false, "7.5/public.outbox/1@9/audit"},
-		{"7.5/public.outbox/a/b@9", "shop", true, "shop/public.outbox/a/b@9"},
-		{"5/public.outbox/1", "shop/eu", false, "shop/eu/public.outbox/1/audit"},
-		{"123e4567-e89b-12d3-a456-426614174000", "shop", true, "123e4567-e89b-12d3-a456-426614174000"},
+		{"7.5/public.outbox/1@9", "", false, "7.5/public.outbox/1@9"},
+		{"7.5/public.outbox/1@9", "", true, "7.5/public.outbox/1@9/audit"},
+		{"7.5/public.outbox/a/b@9", "shop", false, "shop/public.outbox/a/b@9"},
+		{"5/public.outbox/1", "shop/eu", true, "shop/eu/public.outbox/1/audit"},
+		{"123e4567-e89b-12d3-a456-426614174000", "shop", false, "123e4567-e89b-12d3-a456-426614174000"},
 	} {
 		m := publisher.Message{DedupID: test.id}
-		(&Destination{Name: "audit", DedupPrefix: test.prefix}).identify(&m, test.single)
+		d := &Destination{Name: "audit", DedupPrefix: test.prefix}
+		if test.own {
+			d.Columns = map[string]string{"relayed_at": "audit_relayed_at"}
+		}
+		d.identify(&m)
 		if m.DedupID != test.want {
 			t.Errorf("%+v: %s", test, m.DedupID)
 		}

@@ -36,7 +36,6 @@ func (l Limits) remembered() int {
 type engine struct {
 	table     Table // as this destination sees it
 	to        *Destination
-	single    bool // it is the only destination
 	limits    Limits
 	interval  time.Duration // the longest pause between two polls
 	idlePause time.Duration // the same while nothing has come for a while and each writer would ring
@@ -68,7 +67,7 @@ type doorbell interface {
 
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
-	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.single, e.workers, e.shards, e.table, e.logger, e.metrics),
+	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed: newFeed(e.table, e.limits, e.interval, time.Now()), room: room{limits: e.limits, most: e.limits.Bytes},
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}

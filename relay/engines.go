@@ -55,7 +55,7 @@ func (e *engines) loops() ([]*loop, *shared) {
 		}
 		wakes := make(chan string, 1)
 		s.parts[i].wakes = wakes
-		one := &engine{table: e.view(d), to: d, single: len(e.destinations) == 1, limits: limits, interval: interval,
+		one := &engine{table: e.view(d), to: d, limits: limits, interval: interval,
 			idlePause: e.idlePause, workers: e.workers, ownership: &share{s, i}, shards: e.shards, wakes: wakes,
 			logger: e.logger, metrics: e.metrics, tracer: e.tracer, database: e.database, beat: e.beats[i], stopTime: e.stopTime}
 		loops = append(loops, one.loop())

@@ -253,7 +253,7 @@ func TestFirstErrorOfARowStays(t *testing.T) {
 	tooLarge := publisher.PermanentError("row too large", "too large")
 	row := outbox.Row{Message: publisher.Message{Topic: "t"}, Extra: []string{""}, Nulls: 1, Invalid: tooLarge}
 	d := Destination{Topic: template, Profile: func(*publisher.Message, int64) error { return errors.New("not a document") }}
-	if d.render(&row, 1, true); !errors.Is(row.Invalid, tooLarge) {
+	if d.render(&row, 1); !errors.Is(row.Invalid, tooLarge) {
 		t.Errorf("the row is told to be %v", row.Invalid)
 	}
 }

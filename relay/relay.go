@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -26,8 +27,8 @@ type Config struct {
 	Links         *outbox.Links                            // the pool's connections; may be nil
 	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
 	Witness       *owner.Witness                           // with which the pool checks its connections; nil for one host
-	Outbox        outbox.Config                            // but for its Shards
-	Destinations  []*Destination                           // a row goes to the first that takes its topic
+	Outbox        outbox.Config                            // but for its Shards and Views
+	Destinations  []*Destination                           // of those with the same columns a row goes to the first that takes its topic
 	Limits        Limits
 	PollInterval  time.Duration
 	IdlePause     time.Duration // instead of PollInterval, if more: of an owner that found nothing for ten seconds, and whose doorbell works
@@ -68,12 +69,10 @@ type Relay struct {
 
 // New makes a Relay without reaching the database or a broker.
 func New(config Config) (*Relay, error) {
-	if len(config.Destinations) > 1 || slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return len(d.Topics) > 0 }) {
-		config.Destinations = append(config.Destinations[:len(config.Destinations):len(config.Destinations)], nowhere())
-	}
+	config.Destinations = withNowhere(config.Destinations)
 	config.Outbox.Shards, config.Outbox.Channel = config.Shards, config.ListenChannel
 	config.Limits.patience = owner.Patience * config.OwnerTTL
-	config.Outbox.BlockFailed = slices.ContainsFunc(config.Destinations, func(d *Destination) bool { return d.BlockFailed })
+	config.Outbox.Views = Views(config.Destinations)
 	m, err := newMetrics(config.Meter, config.Destinations)
 	if err != nil {
 		return nil, err
@@ -273,12 +272,46 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 	}
 	r.active.Store(true)
 	defer r.active.Store(false)
-	e := engines{view: func(d *Destination) Table { return table.For(filter(r.config.Destinations, d)) }, destinations: r.config.Destinations,
+	views := map[*Destination]Table{}
+	e := engines{view: func(d *Destination) Table { return views[d] },
 		limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause, workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes,
-		logger: r.config.Logger, metrics: r.metrics, tracer: r.config.Tracer, database: r.database, beats: r.beats, doorbell: r.listener,
+		logger: r.config.Logger, metrics: r.metrics, tracer: r.config.Tracer, database: r.database, doorbell: r.listener,
 		stopTime: r.config.StopTimeout}
+	var idle []int
+	for i, d := range r.config.Destinations {
+		view, failure := table.For(r.config.Outbox.Views[i])
+		if failure != nil { // the others need not wait for its columns
+			r.metrics.observe(d, snapshot{down: failure})
+			err = cmp.Or(err, failure)
+			idle = append(idle, i)
+			continue
+		}
+		views[d], e.destinations, e.beats = view, append(e.destinations, d), append(e.beats, r.beats[i])
+	}
+	if len(e.destinations) == 0 {
+		return 0, err
+	}
+	group.Go(func() { r.idle(ctx, idle) })
 	return e.run(ctx)
 }
+
+// idle shows that the relay turns for destinations without an engine.
+func (r *Relay) idle(ctx context.Context, destinations []int) {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	for len(destinations) > 0 {
+		for _, i := range destinations {
+			r.beat(i)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (r *Relay) beat(destination int) { r.beats[destination].Store(time.Now().UnixNano()) }
 
 // tick shows that the relay turns while no engine runs.
 func (r *Relay) tick(ctx context.Context) {
@@ -286,8 +319,8 @@ func (r *Relay) tick(ctx context.Context) {
 	defer ticker.Stop()
 	for {
 		if !r.active.Load() {
-			for _, beat := range r.beats {
-				beat.Store(time.Now().UnixNano())
+			for i := range r.beats {
+				r.beat(i)
 			}
 		}
 		select {

@@ -1,0 +1,146 @@
+package outbox
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"iter"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// normalise finds out which indexes hold only rows that a view takes. A predicate is printed as somebody wrote it, so the
+// predicates and the conditions of the views are compared as the planner sees them: it alone decides whether an index serves a read. If
+// each view takes every row nothing is asked.
+func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
+	p := parts{relation: r, names: config.Columns, preferred: config.Preferred}
+	topic, _, _ := p.find("topic")
+	if topic == nil {
+		return nil
+	}
+	r.normal = map[string][]string{}
+	for _, view := range config.views() {
+		filter := view.condition(topic)
+		if filter == pattern.Always || r.normal[filter] != nil {
+			continue
+		}
+		parts, err := r.normalForm(ctx, conn, filter)
+		if err != nil {
+			return err
+		}
+		r.normal[filter] = parts
+	}
+	if len(r.normal) == 0 {
+		return nil
+	}
+	for i := range r.indexes {
+		index := &r.indexes[i]
+		if !slices.ContainsFunc(index.conjuncts, func(part string) bool { return !nullTest.MatchString(part) }) {
+			continue
+		}
+		parts, err := r.normalForm(ctx, conn, index.predicate)
+		if err != nil {
+			return err
+		}
+		if parts != nil {
+			index.conjuncts = parts
+		}
+	}
+	return nil
+}
+
+// nullTest is a part of a predicate that has one form only.
+var nullTest = regexp.MustCompile(`^("([^"]|"")+"|[a-z_][a-z0-9_$]*) IS (NOT )?NULL$`)
+
+// oneRow is the name of the row in the statement that shows a condition, where it stands before each column.
+const oneRow = "one row"
+
+// normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns none when the
+// server does not say, or when no row can meet the condition.
+func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition string) ([]string, error) {
+	table := sql.Table{Schema: r.schema, Name: r.name}
+	statement := sql.Text("normal_form.sql", map[string]string{"table": table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
+	var text []byte
+	err := conn.QueryRow(ctx, statement, pgx.QueryExecModeExec).Scan(&text)
+	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
+		return nil, nil
+	} else if err != nil {
+		return nil, fmt.Errorf("ask for a condition's normal form: %w", err)
+	}
+	var plans []struct {
+		Plan struct{ Filter string }
+	}
+	if err := json.Unmarshal(text, &plans); err != nil || len(plans) != 1 {
+		return nil, fmt.Errorf("ask for a condition's normal form: %w", err)
+	}
+	return conjuncts(strings.ReplaceAll(plans[0].Plan.Filter, sql.Quote(oneRow)+".", "")), nil
+}
+
+// conjuncts cuts a condition, as the server prints it, at the ands that are in no parentheses but those around all of it.
+func conjuncts(condition string) []string {
+	condition = bare(condition)
+	if condition == "" {
+		return nil
+	}
+	const and = " AND "
+	var parts []string
+	start := 0
+	for i := range outside(condition) {
+		if strings.HasPrefix(condition[i:], and) {
+			parts = append(parts, bare(condition[start:i]))
+			start = i + len(and)
+		}
+	}
+	return append(parts, bare(condition[start:]))
+}
+
+// bare takes the parentheses away that are around all of a condition.
+func bare(condition string) string {
+	for strings.HasPrefix(condition, "(") {
+		for i := range outside(condition[1:]) {
+			if condition[1+i] != ')' {
+				continue
+			}
+			if 1+i < len(condition)-1 {
+				return condition
+			}
+			condition = condition[1 : 1+i]
+			break
+		}
+	}
+	return condition
+}
+
+// outside are the places in a text that are in no quotes and in no parentheses. That of a parenthesis that closes none of the text's is
+// one of them.
+func outside(text string) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		depth, quote := 0, byte(0)
+		for i := range len(text) {
+			switch c := text[i]; {
+			case quote != 0:
+				if c == quote {
+					quote = 0
+				}
+			case c == '\'' || c == '"': // one that is written twice ends and begins a quotation
+				quote = c
+			case c == '(' || c == '[':
+				depth++
+			case depth > 0:
+				if c == ')' || c == ']' {
+					depth--
+				}
+			case !yield(i):
+				return
+			}
+		}
+	}
+}

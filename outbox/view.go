@@ -1,0 +1,39 @@
+package outbox
+
+import (
+	"maps"
+	"strings"
+)
+
+// A View is the table as one destination sees it: which rows are its own, and which columns keep what became of them there.
+type View struct {
+	Filter
+	Name string // of the destination
+	// Columns maps our names of the columns that keep the destination's state (relayed_at, attempt, failed_at, last_error, updated_at) to the table's. What it does not name the
+	// destination does without. nil stands for the columns of the table, which all destinations without their own have in common.
+	Columns map[string]string
+	// BlockFailed is [Config.BlockFailed] for this destination.
+	BlockFailed bool
+}
+
+// stateColumns are our names of the columns that keep what became of a row at a destination.
+var stateColumns = []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
+
+// SameColumns reports whether two destinations keep their state in the same columns, so that they divide the rows.
+func (v View) SameColumns(other View) bool { return maps.Equal(v.Columns, other.Columns) }
+
+// variable is the name of a setting of the view's destination.
+func (v View) variable(setting string) string {
+	return "OUTBOX_DESTINATION_" + strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_")) + "_" + setting
+}
+
+// For returns the same table as one destination sees it: only rows that are the destination's are read, counted, measured and sampled,
+// and their state is in its columns. Open has been given the view ([Config.Views]), or it is but a filter of rows whose state is in
+// the columns of the table. The error is a [*SetupError] when the table lacks a column of the view. For asks the database nothing.
+func (t *Table) For(v View) (*Table, error) {
+	m, problems := mapColumns(t.relation, t.config, v)
+	if len(problems) > 0 {
+		return nil, problems[0]
+	}
+	return newTable(t.pool, t.relation, m, t.config, v), nil
+}
