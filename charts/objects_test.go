@@ -8,59 +8,80 @@ import (
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 )
 
 var documents = regexp.MustCompile(`(?m)^---$`)
 
-// decode decodes every object strictly, so that a field that Kubernetes does not know or that is
-// there twice fails, and returns the deployments.
-func decode(t *testing.T, rendered string) []appsv1.Deployment {
-	t.Helper()
-	deployments, _ := decodeAll(t, rendered)
-	return deployments
+// objects are those that a chart renders, by kind.
+type objects struct {
+	deployments []appsv1.Deployment
+	budgets     []policyv1.PodDisruptionBudget
+	pods        []corev1.Pod // which are tests
+	cronJobs    []batchv1.CronJob
+	policies    []networkingv1.NetworkPolicy
+	configMaps  []corev1.ConfigMap
+	rules       []prometheusRule
 }
 
-// decodeAll is decode that returns the pods, which are tests, as well.
-func decodeAll(t *testing.T, rendered string) (deployments []appsv1.Deployment, pods []corev1.Pod) {
+// prometheusRule is what a PrometheusRule of the Prometheus Operator holds, as far as the chart fills it.
+type prometheusRule struct {
+	APIVersion string            `json:"apiVersion"`
+	Kind       string            `json:"kind"`
+	Metadata   metav1.ObjectMeta `json:"metadata"`
+	Spec       ruleFile          `json:"spec"`
+}
+
+// decode decodes every object strictly, so that a field that Kubernetes does not know or that is
+// there twice fails.
+func decode(t *testing.T, rendered string) (all objects) {
 	t.Helper()
 	for _, text := range documents.Split(rendered, -1) {
 		var kind struct{ Kind string }
 		if err := yaml.Unmarshal([]byte(text), &kind); err != nil {
 			t.Fatalf("%v in\n%s", err, text)
 		}
-		var object any
 		switch kind.Kind {
 		case "":
-			continue
 		case "Deployment":
-			object = &appsv1.Deployment{}
+			all.deployments = add(t, text, all.deployments)
 		case "PodDisruptionBudget":
-			object = &policyv1.PodDisruptionBudget{}
+			all.budgets = add(t, text, all.budgets)
 		case "Pod":
-			object = &corev1.Pod{}
+			all.pods = add(t, text, all.pods)
+		case "CronJob":
+			all.cronJobs = add(t, text, all.cronJobs)
+		case "NetworkPolicy":
+			all.policies = add(t, text, all.policies)
+		case "ConfigMap":
+			all.configMaps = add(t, text, all.configMaps)
+		case "PrometheusRule":
+			all.rules = add(t, text, all.rules)
 		case "Service":
-			object = &corev1.Service{}
+			add(t, text, []corev1.Service{})
 		case "ServiceAccount":
-			object = &corev1.ServiceAccount{}
+			add(t, text, []corev1.ServiceAccount{})
 		case "PodMonitor", "ServiceMonitor": // of the Prometheus Operator
-			object = &map[string]any{}
+			add(t, text, []map[string]any{})
 		default:
 			t.Fatalf("the chart renders a %s, which no test knows", kind.Kind)
 		}
-		if err := yaml.UnmarshalStrict([]byte(text), object); err != nil {
-			t.Errorf("%s: %v", kind.Kind, err)
-		}
-		switch object := object.(type) {
-		case *appsv1.Deployment:
-			deployments = append(deployments, *object)
-		case *corev1.Pod:
-			pods = append(pods, *object)
-		}
 	}
-	return deployments, pods
+	return all
+}
+
+func add[T any](t *testing.T, text string, to []T) []T {
+	t.Helper()
+	var object T
+	if err := yaml.UnmarshalStrict([]byte(text), &object); err != nil {
+		t.Errorf("%v in\n%s", err, text)
+	}
+	return append(to, object)
 }
 
 // checkContainer checks what holds for the relay's container in both modes.
@@ -82,7 +103,12 @@ func checkContainer(t *testing.T, c corev1.Container, volumes []corev1.Volume) {
 		t.Errorf("liveness probe is %v, want /livez, which no outage fails", c.LivenessProbe)
 	}
 	checkRestricted(t, c.SecurityContext)
+	checkMounts(t, c, volumes)
+}
 
+// checkMounts checks that what is mounted is there.
+func checkMounts(t *testing.T, c corev1.Container, volumes []corev1.Volume) {
+	t.Helper()
 	present := map[string]bool{}
 	for _, volume := range volumes {
 		present[volume.Name] = true

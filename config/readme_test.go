@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the settings table in README.md")
+var update = flag.Bool("update", false, "rewrite the settings table in README.md and the chart's list of settings")
 
 // The table of settings in the README is made from the struct tags.
 func TestREADME(t *testing.T) {

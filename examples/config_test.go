@@ -67,7 +67,10 @@ func TestEnvironments(t *testing.T) {
 
 // chartValues are the settings in values of the chart.
 type chartValues struct {
-	Mode     string            `json:"mode"`
+	Mode  string `json:"mode"`
+	Image struct {
+		Repository string `json:"repository"`
+	} `json:"image"`
 	Settings map[string]string `json:"settings"`
 	Files    map[string]struct {
 		Secret string `json:"secret"`
@@ -124,6 +127,9 @@ func decode(t *testing.T, text string, into any, strict bool) {
 
 func loadValues(t *testing.T, values chartValues) {
 	t.Helper()
+	if values.Image.Repository == "" {
+		t.Error("no image: the chart requires one")
+	}
 	settings := map[string]string{}
 	for name, value := range values.Settings {
 		settings[name] = value

@@ -1,5 +1,5 @@
 {{/* The container as both modes have it. */}}
-{{- define "outbox-relay.container" -}}
+{{- define "outbox-relay.base" -}}
 name: outbox-relay
 image: {{ include "outbox-relay.image" . | quote }}
 imagePullPolicy: {{ .Values.image.pullPolicy }}
@@ -7,6 +7,10 @@ args:
   {{- toYaml .Values.args | nindent 2 }}
 env:
   {{- include "outbox-relay.env" . | nindent 2 }}
+{{- with .Values.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 ports:
   - name: relay-metrics
     containerPort: {{ .Values.http.port }}
@@ -17,6 +21,10 @@ startupProbe:
 livenessProbe:
   httpGet: {path: /livez, port: relay-metrics}
   {{- toYaml .Values.livenessProbe | nindent 2 }}
+{{- with .Values.lifecycle }}
+lifecycle:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
 resources:
   {{- toYaml .Values.resources | nindent 2 }}
 securityContext:
@@ -24,6 +32,56 @@ securityContext:
 {{- with include "outbox-relay.volumeMounts" . }}
 volumeMounts:
   {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* The container of a command that ends, such as doctor: the relay's settings, and neither port nor probe. */}}
+{{- define "outbox-relay.command" -}}
+image: {{ include "outbox-relay.image" . | quote }}
+imagePullPolicy: {{ .Values.image.pullPolicy }}
+env:
+  {{- include "outbox-relay.env" . | nindent 2 }}
+{{- with .Values.envFrom }}
+envFrom:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+resources:
+  {{- toYaml .Values.resources | nindent 2 }}
+securityContext:
+  {{- toYaml .Values.securityContext | nindent 2 }}
+{{- with include "outbox-relay.volumeMounts" . }}
+volumeMounts:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{/* What the pod of such a command has beside its container. */}}
+{{- define "outbox-relay.commandPod" -}}
+restartPolicy: Never
+{{- if eq .Values.mode "standalone" }}
+serviceAccountName: {{ include "outbox-relay.serviceAccountName" . }}
+{{- end }}
+automountServiceAccountToken: false
+enableServiceLinks: false
+{{- with .Values.imagePullSecrets }}
+imagePullSecrets:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.podSecurityContext }}
+securityContext:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with include "outbox-relay.podVolumes" . }}
+volumes:
+  {{- . | nindent 2 }}
+{{- end }}
+{{- with .Values.nodeSelector }}
+nodeSelector:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- with .Values.tolerations }}
+tolerations:
+  {{- toYaml . | nindent 2 }}
 {{- end }}
 {{- end -}}
 

@@ -1,9 +1,9 @@
 {{/*
-The container's env: the chart's own variables, then settings, files and env. A name is there once, the
+The container's env: the chart's own variables, then settings, files and extraEnv. A name is there once, the
 last one wins and keeps the first one's place: a server-side apply refuses an env with a name twice.
 */}}
 {{- define "outbox-relay.env" -}}
-{{- include "outbox-relay.checkSettings" . -}}
+{{- include "outbox-relay.check" . -}}
 {{- $entries := list (dict "name" "OUTBOX_HTTP_ADDR" "value" (printf ":%d" (int .Values.http.port))) -}}
 {{- with include "outbox-relay.goMemoryLimit" . -}}
 {{- $entries = append $entries (dict "name" "GOMEMLIMIT" "value" .) -}}
@@ -19,7 +19,7 @@ last one wins and keeps the first one's place: a server-side apply refuses an en
 {{- end -}}
 {{- $names := list -}}
 {{- $byName := dict -}}
-{{- range concat $entries .Values.env -}}
+{{- range concat $entries .Values.extraEnv -}}
 {{- $names = append $names .name -}}
 {{- $_ := set $byName .name . -}}
 {{- end -}}
@@ -28,32 +28,6 @@ last one wins and keeps the first one's place: a server-side apply refuses an en
 {{- $merged = append $merged (get $byName .) -}}
 {{- end -}}
 {{- toYaml $merged -}}
-{{- end -}}
-
-{{/* What the relay would refuse at start is refused before anything is deployed. */}}
-{{- define "outbox-relay.checkSettings" -}}
-{{- $given := dict -}}
-{{- range $name, $value := .Values.settings -}}
-{{- if not (kindIs "invalid" $value) -}}{{- $_ := set $given $name true -}}{{- end -}}
-{{- end -}}
-{{- range .Values.env -}}{{- $_ := set $given .name true -}}{{- end -}}
-{{- range $name, $source := .Values.files -}}
-{{- if hasKey $given $name -}}
-{{- fail (printf "outbox-relay: %s is both in files and in settings or env, the relay takes only one of them" $name) -}}
-{{- end -}}
-{{- $_ := set $given $name true -}}
-{{- end -}}
-{{- range list "OUTBOX_HTTP_ADDR" "OUTBOX_HTTP_ADDR_FILE" -}}
-{{- if hasKey $given . -}}
-{{- fail (printf "outbox-relay: set http.port instead of %s, the probes need it" .) -}}
-{{- end -}}
-{{- end -}}
-{{- range list "OUTBOX_DATABASE_URL" "OUTBOX_PUBLISH_URL" -}}
-{{- $destinations := and (eq . "OUTBOX_PUBLISH_URL") (hasKey $given "OUTBOX_DESTINATIONS") -}}
-{{- if not (or (hasKey $given .) (hasKey $given (printf "%s_FILE" .)) $destinations) -}}
-{{- fail (printf "outbox-relay: %s is missing: give it in files (from a Secret), settings or env" .) -}}
-{{- end -}}
-{{- end -}}
 {{- end -}}
 
 {{/* Nine tenths of the memory limit, so that the collector works harder before the kernel kills. */}}

@@ -24,6 +24,17 @@ app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- end -}}
 
+{{/* On every pod that the release makes: the NetworkPolicy selects by it, Services and monitors do not. */}}
+{{- define "outbox-relay.releaseLabel" -}}
+outbox-relay/release: {{ include "outbox-relay.fullname" . }}
+{{- end -}}
+
+{{/* Of pods that are not the relay's own. */}}
+{{- define "outbox-relay.commandLabels" -}}
+{{ include "outbox-relay.releaseLabel" . }}
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- end -}}
+
 {{- define "outbox-relay.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
 {{- default (include "outbox-relay.fullname" .) .Values.serviceAccount.name -}}
@@ -34,6 +45,9 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" | 
 
 {{- define "outbox-relay.image" -}}
 {{- with .Values.image -}}
+{{- if not .repository -}}
+{{- fail "outbox-relay: image.repository is missing: name the registry and repository that you pushed the image to, such as registry.example.com/outbox-relay" -}}
+{{- end -}}
 {{- if .digest -}}
 {{- printf "%s@%s" .repository .digest -}}
 {{- else -}}
