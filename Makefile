@@ -52,7 +52,7 @@ test: lint ## everything: linters, chart, all tests against real services
 BESIDE  := $(filter-out . e2e,$(MODULES))
 
 .PHONY: test-go
-test-go: build bin/helm ## go vet and go test -race of all modules; needs the TEST_ variables
+test-go: build bin/helm bin/promtool ## go vet and go test -race of all modules; needs the TEST_ variables
 	@failed=0; make test-module-. || failed=1; \
 	make --keep-going --jobs=2 --output-sync=line test-module-e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
@@ -75,7 +75,7 @@ test-other: ## what depends on PostgreSQL, with the other major version; needs t
 	$(GOTEST) ./outbox ./owner; cd e2e; $(GOTEST) -run '^(TestStop|TestShapes)$$' .
 
 .PHONY: test-chart
-test-chart: bin/helm ## lint the chart, render it and compare with its golden files
+test-chart: bin/helm bin/promtool ## lint the chart, render it, compare with its golden files, test the alerts
 	@cd charts && go test ./...
 
 .PHONY: lint
@@ -138,3 +138,8 @@ bin/golangci-lint bin/helm bin/nats-server: bin/%: tools/%/go.mod
 	@mkdir -p bin
 	@cd tools/$* && go build -trimpath -ldflags='-s -w' -o ../../bin/ tool
 	@touch $@
+
+# With prometheus, of Debian's package unless they are installed.
+bin/promtool: dev/prometheus.sh
+	@dev/prometheus.sh
+	@touch -h $@
