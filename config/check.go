@@ -15,13 +15,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// requireURLs notes which of the settings without which nothing can be relayed are missing.
-func requireURLs(cfg *Config, global *scope, scopes []*scope) {
+// requireDatabase notes that the database's URL is missing.
+func requireDatabase(_ *Config, global *scope, _ []*scope) {
 	if o := global.origins["DATABASE_URL"]; !o.given {
 		global.loader.add(Problem{Variable: o.variable,
 			Text: "is required; give a PostgreSQL URL such as postgres://user:password@host:5432/database, or its file as " + o.variable +
 				fileSuffix})
 	}
+}
+
+// requireBrokers notes which URLs of brokers are missing.
+func requireBrokers(cfg *Config, _ *scope, scopes []*scope) {
 	for i, s := range scopes {
 		o := s.origins["PUBLISH_URL"]
 		if o.given || cfg.Destinations[i].PublishURL.IsSet() {

@@ -13,6 +13,9 @@ func Load() (*Config, error) { return parse(os.Environ(), true) }
 // LoadOffline is Load for a command that needs no connection: the URLs may be missing.
 func LoadOffline() (*Config, error) { return parse(os.Environ(), false) }
 
+// LoadDatabase is Load for a command that connects to the database only: the URLs of brokers may be missing.
+func LoadDatabase() (*Config, error) { return parseFor(os.Environ(), requireDatabase) }
+
 // LoadHTTP reads OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG alone, so that a health check does not depend on settings
 // that it does not use.
 func LoadHTTP() (addr, path string, err error) {
@@ -30,6 +33,16 @@ func LoadHTTP() (addr, path string, err error) {
 
 // parse is Load on an environment given as NAME=value strings.
 func parse(environ []string, connects bool) (*Config, error) {
+	if connects {
+		return parseFor(environ, requireDatabase, requireBrokers)
+	}
+	return parseFor(environ)
+}
+
+// requirement notes which settings are missing that a command cannot do without.
+type requirement func(cfg *Config, global *scope, scopes []*scope)
+
+func parseFor(environ []string, needs ...requirement) (*Config, error) {
 	l := newLoader(environ)
 	cfg := &Config{}
 	global := l.scope("", Prefix)
@@ -40,8 +53,8 @@ func parse(environ []string, connects bool) (*Config, error) {
 		scopes = []*scope{global}
 	}
 
-	if connects {
-		requireURLs(cfg, global, scopes)
+	for _, require := range needs {
+		require(cfg, global, scopes)
 	}
 	checkConfig(cfg, global)
 	checkDestinations(cfg, scopes)

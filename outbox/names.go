@@ -14,6 +14,7 @@ type Names struct {
 	Relayed, Failed, Attempt, LastError, Updated                    Column
 	Key                                                             string // an expression of type text
 	Shard                                                           string // an expression of type integer
+	Payload, Headers                                                string // expressions of type text, for people
 	IDType                                                          string // of the elements of an array of ids
 	Taken                                                           string // rows that the view takes, in whatever state
 	Pending                                                         string // rows in the view's state columns that are neither relayed nor failed, whoever takes them
@@ -84,6 +85,7 @@ func (t *Table) Names() Names {
 		IDIndexed: m.idIndex, UniqueID: !m.apart}
 	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	n.Identity, n.IdentityType, n.Here = m.identity(sql.Quote(m.id.name), n.IDType)
+	n.Payload, n.Headers = m.payload.shown(), m.headers.shown()
 	for _, i := range t.relation.indexes {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
 	}
@@ -133,4 +135,15 @@ func (n Names) IsFailed() string {
 	default:
 		return n.Failed.Name + " is not null and " + n.Relayed.Name + " is null"
 	}
+}
+
+// Now is the time of the statement as a value of a column of times.
+func (c Column) Now() string { return c.At("now()") }
+
+// shown is a column as text for people.
+func (c *column) shown() string {
+	if c == nil {
+		return "null::text"
+	}
+	return sql.Quote(c.name) + "::text"
 }

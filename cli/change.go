@@ -1,0 +1,110 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// changing are the flags of commands that change rows.
+type changing struct {
+	selection
+	dryRun, yes, json bool
+}
+
+const changingHelp = `
+
+It asks before it touches more than one row, and needs --yes where there is no terminal to ask at. Rows are changed in small transactions. It may
+be stopped at any time and run again: then it exits 3, as it does when another session keeps rows locked.`
+
+func (c *changing) add(cmd *cobra.Command, when string) {
+	c.selection.add(cmd, when)
+	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list what would be changed, and change nothing")
+	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row, for machines")
+}
+
+// changedRow is a line of the output for machines.
+type changedRow struct {
+	ID          string `json:"id"`
+	Topic       string `json:"topic"`
+	Destination string `json:"destination"`
+	Action      string `json:"action"`
+	DryRun      bool   `json:"dry_run,omitempty"`
+}
+
+// errRefused says that a person did not want it.
+var errRefused = errors.New("nothing was changed")
+
+// apply makes a change to the rows that the flags choose.
+func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
+	ctx := cmd.Context()
+	o, err := openOutbox(ctx)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	return o.direct(ctx, func(conn *pgx.Conn) error {
+		choice, err := o.Choose(ctx, conn, change, c.chosen(cmd))
+		if err != nil {
+			return selectionError(err)
+		}
+		if c.dryRun {
+			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, change.Verb()) }); err != nil {
+				return err
+			}
+			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb(), count(choice.Rows(), "row"))
+			return nil
+		}
+		if choice.Rows() > 1 && !c.yes {
+			if !isTerminal(cmd.InOrStdin()) {
+				return usageError(fmt.Errorf("this would %s %d rows, and there is no terminal to ask at: give --yes, or --dry-run to see them", change.Verb(), choice.Rows()))
+			}
+			if !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), fmt.Sprintf("%s %d rows?", change.Verb(), choice.Rows())) {
+				return errRefused
+			}
+		}
+		bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
+		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{Done: bar.show, Row: func(row operate.Chosen, how string) error {
+			if !c.json {
+				return nil
+			}
+			bar.clear()
+			return c.print(cmd, row, how)
+		}})
+		bar.clear()
+		if err != nil {
+			return fmt.Errorf("%w; rows changed before: %d; run it again for the others", err, result.Changed)
+		}
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), count(result.Changed, "row"))
+		switch {
+		case result.Left > 0:
+			return unfinishedError(fmt.Errorf("stopped before %s; run it again for them", count(result.Left, "row")))
+		case result.Locked > 0:
+			return unfinishedError(fmt.Errorf("another session keeps %s locked; run it again for them", count(result.Locked, "row")))
+		}
+		return nil
+	})
+}
+
+func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {
+	out := cmd.OutOrStdout()
+	if c.json {
+		return json.NewEncoder(out).Encode(changedRow{ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action, DryRun: c.dryRun})
+	}
+	_, err := fmt.Fprintf(out, "%s  %s  %s\n", row.ID, row.Destination, row.Topic)
+	return err
+}
+
+// count writes a number with its noun.
+func count(n int64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}

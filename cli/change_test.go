@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// failedRows makes the recommended table with 20 failed rows of each of three topics, and 60 relayed ones.
+func failedRows(t *testing.T) (*pgtest.Schema, []string) {
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, failed_at, relayed_at)
+		select 'topic' || n % 3, 'k', '{"n": 1}', 6, 'too large', case when n % 2 = 0 then now() - make_interval(mins => n) end, case when n % 2 = 1 then now() end
+		from generate_series(1, 120) n`)
+	return s, []string{"OUTBOX_DATABASE_URL=" + s.URL}
+}
+
+// TestFailedCommands looks at failed rows and acts on them, with nothing but the database's settings.
+func TestFailedCommands(t *testing.T) {
+	s, env := failedRows(t)
+	one := pgtest.Value[string](t, s, "select id::text from outbox_messages where failed_at is not null and topic = 'topic2' order by failed_at desc limit 1")
+	failed := func() int64 {
+		return pgtest.Value[int64](t, s, "select count(*) from outbox_messages where failed_at is not null and relayed_at is null")
+	}
+	for _, c := range []struct {
+		args    string
+		status  int
+		out     string // lines of standard output, or a text in it
+		errs    string
+		remains int64
+	}{
+		{"failed list", 0, "61 lines", "", 60},
+		{"failed list --json --topic topic1,topic2", 0, "40 lines", "", 60},
+		{"failed list --since 61m", 0, "31 lines", "", 60},
+		{"failed list --limit 5", 0, "6 lines", "there are more rows than 5: choose fewer, or give --limit 0 for all\n", 60},
+		{"failed show " + one, 0, `{"n": 1}`, "", 60},
+		{"failed show --json --id " + one, 0, `"payload":"{\"n\": 1}"`, "", 60},
+		{"failed retry --dry-run --topic topic1", 0, "20 lines", "would retry 20 rows; nothing was changed\n", 60},
+		{"failed retry", 2, "0 lines", "outbox-relay: this would retry 60 rows, and there is no terminal to ask at: give --yes, or --dry-run to see them\n", 60},
+		{"failed retry " + one, 0, "0 lines", "retried: 1 row\n", 59},
+		{"failed retry --yes --topic topic1 --json", 0, "20 lines", "retried: 20 rows\n", 39},
+		{"failed discard --yes --topic topic0 --keep --reason known", 0, "0 lines", "discarded: 20 rows\n", 19},
+		{"failed discard --yes --json", 0, `"action":"deleted"`, "discarded: 19 rows\n", 0},
+		{"failed discard --id 7", 2, "0 lines", "outbox-relay: --id: an id is not of the type of the table's ids", 0},
+		{"failed list --destination audit", 2, "1 lines", "outbox-relay: --destination: there is no destination \"audit\"; there are default\n", 0},
+	} {
+		status, out, errs := execute(t, env, strings.Fields(c.args)...)
+		if lines := fmt.Sprint(strings.Count(out, "\n"), " lines"); status != c.status || !strings.HasPrefix(errs, c.errs) || lines != c.out && !strings.Contains(out, c.out) {
+			t.Errorf("%s: status %d, %s, not %s:\n%s%s", c.args, status, lines, c.out, out, errs)
+		}
+		if got := failed(); got != c.remains {
+			t.Fatalf("%s: %d failed rows are left, not %d", c.args, got, c.remains)
+		}
+	}
+	if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where failed_at is not null and last_error = 'too large [discarded: known]'"); got != 20 {
+		t.Errorf("%d rows tell why they were discarded, not 20", got)
+	}
+}
+
+// TestReplayCommand lets relayed rows be published again, and warns of JetStream unless no destination can be it.
+func TestReplayCommand(t *testing.T) {
+	s, env := failedRows(t)
+	status, out, errs := execute(t, env, "replay", "--topic", "topic1", "--yes", "--json")
+	if status != 0 || strings.Count(out, `"action":"replayed"`) != 20 || !strings.HasPrefix(errs, "note: a JetStream stream drops") {
+		t.Errorf("status %d:\n%s%s", status, out, errs)
+	}
+	if status, _, errs := execute(t, append(env, "OUTBOX_PUBLISH_URL=kafka://k"), "replay", "--topic", "topic0", "--yes"); status != 0 || errs != "replayed: 20 rows\n" {
+		t.Errorf("to Kafka: status %d: %s", status, errs)
+	}
+	if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and failed_at is null and attempt = 1 and last_error is null"); got != 40 {
+		t.Errorf("%d rows are pending, not 40", got)
+	}
+}

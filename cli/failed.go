@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+func failedCommand() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "failed list|show|retry|discard",
+		Short: "List, show, retry or discard rows that have failed",
+		Long: `Rows that were given up have failed_at, after the last attempt or at once when the broker's answer said that no further one can help. They
+wait for somebody to retry or to discard them. With OUTBOX_ON_FAILED=block their keys wait too.`,
+		Example: `  outbox-relay failed list --since 2h
+  outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
+  outbox-relay failed retry --topic 'order.*' --error 'message too large'
+  outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return errors.New("failed needs one of list, show, retry and discard; see outbox-relay failed --help")
+			}
+			return fmt.Errorf("failed has no command %q; it has list, show, retry and discard", args[0])
+		},
+		RunE: func(*cobra.Command, []string) error { return nil },
+	}
+	cmd.AddCommand(failedListCommand(), failedShowCommand(), failedRetryCommand(), failedDiscardCommand())
+	return cmd
+}
+
+// rowLimit is how many rows are listed unless asked otherwise.
+const rowLimit = 1000
+
+// looking are the flags of commands that list rows.
+type looking struct {
+	selection
+	limit int
+	json  bool
+}
+
+func (l *looking) add(cmd *cobra.Command) {
+	l.selection.add(cmd, "that failed")
+	cmd.Flags().IntVar(&l.limit, "limit", rowLimit, "how many rows at most, 0 for all")
+	cmd.Flags().BoolVar(&l.json, "json", false, "print a line of JSON for each row, for machines")
+}
+
+func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, content bool) error {
+	if l.limit < 0 {
+		return usageError(errors.New("--limit must not be negative"))
+	}
+	o, err := openOutbox(cmd.Context())
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	n := 0
+	err = o.Failed(cmd.Context(), l.chosen(cmd), content, func(row operate.FailedRow) error {
+		if n++; l.limit > 0 && n > l.limit {
+			return operate.ErrEnough
+		}
+		return do(row)
+	})
+	if err != nil {
+		return selectionError(err)
+	}
+	if l.limit > 0 && n > l.limit {
+		fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n", l.limit)
+	}
+	return nil
+}
+
+func failedListCommand() *cobra.Command {
+	var flags looking
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List failed rows, those that failed last first",
+		Long:  "List failed rows, those that failed last first.\n" + selectionHelp,
+		Args:  noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if flags.json {
+				return flags.each(cmd, func(row operate.FailedRow) error { return json.NewEncoder(cmd.OutOrStdout()).Encode(row) }, false)
+			}
+			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
+			err := flags.each(cmd, func(row operate.FailedRow) error {
+				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", row.ID, row.Destination, row.Topic, optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
+				return err
+			}, false)
+			return errors.Join(err, out.Flush())
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func failedShowCommand() *cobra.Command {
+	var flags looking
+	cmd := &cobra.Command{
+		Use:   "show [ID...]",
+		Short: "Show failed rows in full, with headers and payload",
+		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may be given as arguments too.\n" + selectionHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.ids = append(flags.ids, args...)
+			return flags.each(cmd, func(row operate.FailedRow) error {
+				if flags.json {
+					return json.NewEncoder(cmd.OutOrStdout()).Encode(row)
+				}
+				return showFailed(cmd.OutOrStdout(), row)
+			}, true)
+		},
+	}
+	flags.add(cmd)
+	return cmd
+}
+
+func showFailed(w io.Writer, row operate.FailedRow) error {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, value) }
+	line("id", row.ID)
+	line("destination", row.Destination)
+	line("topic", row.Topic)
+	line("key", optional(row.Key))
+	line("attempt", optional(row.Attempt))
+	if row.InsertedAt != nil {
+		line("inserted at", row.InsertedAt.UTC().Format(time.RFC3339Nano))
+	}
+	line("failed at", row.FailedAt.UTC().Format(time.RFC3339Nano))
+	line("last error", optional(row.LastError))
+	line("headers", optional(row.Headers))
+	line("payload", optional(row.Payload))
+	fmt.Fprintln(out)
+	return out.Flush()
+}
+
+func failedRetryCommand() *cobra.Command {
+	var flags changing
+	cmd := &cobra.Command{
+		Use:   "retry [ID...]",
+		Short: "Let failed rows be tried again, with all their attempts",
+		Long: `Let failed rows be tried again, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block, younger rows
+of their keys have been relayed meanwhile, and these come after them. Ids may be given as arguments too.
+` + selectionHelp + changingHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.ids = append(flags.ids, args...)
+			return flags.apply(cmd, operate.Retry())
+		},
+	}
+	flags.add(cmd, "that failed")
+	return cmd
+}
+
+func failedDiscardCommand() *cobra.Command {
+	var flags changing
+	keep, reason := false, ""
+	cmd := &cobra.Command{
+		Use:   "discard [ID...]",
+		Short: "Give up failed rows for good: delete them, or keep them with a reason",
+		Long: `Give up failed rows for good. A row that every other destination has done is deleted. Any other, and with --keep each, stays in the table with
+failed_at and relayed_at set and the reason added to its last error, and counts as failed no more. Ids may be given as arguments too.
+` + selectionHelp + changingHelp,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if keep && strings.TrimSpace(reason) == "" {
+				return usageError(errors.New("--keep needs --reason TEXT, for those who find the row later"))
+			}
+			flags.ids = append(flags.ids, args...)
+			return flags.apply(cmd, operate.Discard(keep, reason))
+		},
+	}
+	flags.add(cmd, "that failed")
+	cmd.Flags().BoolVar(&keep, "keep", false, "leave the rows in the table")
+	cmd.Flags().StringVar(&reason, "reason", "", "why, added to the last error of rows that stay")
+	return cmd
+}
+
+// optional writes a value that may be missing.
+func optional[T any](value *T) string {
+	if value == nil {
+		return "-"
+	}
+	return fmt.Sprint(*value)
+}
+
+// short is a text on one line of a list.
+func short(text *string) string {
+	const most = 100
+	if text == nil {
+		return "-"
+	}
+	line := strings.Join(strings.Fields(*text), " ")
+	if runes := []rune(line); len(runes) > most {
+		return string(runes[:most-1]) + "…"
+	}
+	return line
+}

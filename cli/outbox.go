@@ -1,0 +1,75 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/relay"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// operating is what the commands that look at rows need. It reaches no broker.
+type operating struct {
+	*operate.Outbox
+	config  *config.Config
+	connect func(context.Context) (*pgx.Conn, error) // not through a pooler
+	close   func()
+}
+
+// openOutbox reads the configuration and opens the table as each destination sees it.
+func openOutbox(ctx context.Context) (*operating, error) {
+	c, err := config.LoadDatabase()
+	if err != nil {
+		return nil, usageError(err)
+	}
+	table, err := sql.ParseTable(c.Table.Name)
+	if err != nil {
+		return nil, usageError(fmt.Errorf("OUTBOX_TABLE: %w", err))
+	}
+	links := &outbox.Links{Patience: mostPatience, Logger: slog.New(slog.DiscardHandler)}
+	pool, err := newPool(ctx, c.Database, len(c.Destinations), nil, nil, links)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	o := &operating{config: c, Outbox: &operate.Outbox{Pool: pool, Shards: c.Shards}, close: func() { links.ClosePool(pool) }}
+	if o.connect, err = newConnect(c.Database, nil, 2*links.Patience); err != nil {
+		o.close()
+		return nil, usageError(err)
+	}
+	var destinations []*relay.Destination
+	for _, d := range c.Destinations {
+		destinations = append(destinations, &relay.Destination{Name: d.Name, Topics: d.Topics, Columns: d.Columns})
+	}
+	views := relay.Views(destinations)
+	found, err := outbox.Open(ctx, pool, outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
+		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views})
+	if err != nil {
+		o.close()
+		return nil, err
+	}
+	for _, v := range views {
+		seen, err := found.For(v)
+		if err != nil { // those who change rows must know the state of all destinations
+			o.close()
+			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
+		}
+		o.Views = append(o.Views, operate.View{Destination: v.Name, Table: seen})
+	}
+	return o, nil
+}
+
+// direct runs something with a connection of its own that does not go through a pooler.
+func (o *operating) direct(ctx context.Context, do func(*pgx.Conn) error) error {
+	conn, err := o.connect(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what it had to do is done
+	return do(conn)
+}

@@ -1,0 +1,45 @@
+package cli
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+func replayCommand() *cobra.Command {
+	var flags changing
+	cmd := &cobra.Command{
+		Use:   "replay [ID...]",
+		Short: "Publish relayed rows again",
+		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Rows that were discarded are left alone. The rows of a key
+are published in their order, while the relays are not behind; they come after younger rows that were relayed before. Ids may be given as arguments too.
+
+JetStream drops what it has seen within a stream's duplicate window (two minutes, unless configured otherwise): such a row is marked as relayed
+again, and nothing is stored.
+` + selectionHelp + changingHelp,
+		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --dry-run`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			flags.ids = append(flags.ids, args...)
+			if c, err := config.LoadDatabase(); err == nil && mayDeduplicate(c) {
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops what it has seen within its duplicate window; such rows are marked as relayed again, and not stored again")
+			}
+			return flags.apply(cmd, operate.Replay())
+		},
+	}
+	flags.add(cmd, "that were relayed")
+	return cmd
+}
+
+// mayDeduplicate reports whether a destination publishes to JetStream, or may do so as far as the settings tell.
+func mayDeduplicate(c *config.Config) bool {
+	for _, d := range c.Destinations {
+		broker, err := config.ParseBroker(d.PublishURL.Loaded())
+		if err != nil || broker.Family == config.FamilyNATS && d.NATS.Mode != config.NATSCore {
+			return true
+		}
+	}
+	return false
+}

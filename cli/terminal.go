@@ -1,0 +1,100 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+// isTerminal reports whether a person looks at it or types there.
+func isTerminal(stream any) bool {
+	file, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}
+
+// widthOf returns how many characters a line of a terminal has.
+func widthOf(stream any) int {
+	const usual = 100
+	if file, ok := stream.(*os.File); ok {
+		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
+			return width
+		}
+	}
+	return usual
+}
+
+// paint colours what is written to a terminal. See no-color.org for the variable.
+type paint bool
+
+func paintFor(out io.Writer) paint {
+	return paint(isTerminal(out) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb")
+}
+
+func (p paint) with(code, text string) string {
+	if !p {
+		return text
+	}
+	return "\x1b[" + code + "m" + text + "\x1b[0m"
+}
+
+func (p paint) bold(text string) string  { return p.with("1", text) }
+func (p paint) faint(text string) string { return p.with("2", text) }
+func (p paint) red(text string) string   { return p.with("31", text) }
+func (p paint) green(text string) string { return p.with("32", text) }
+
+// progressBar shows on a terminal how far something has come; on anything else nothing.
+type progressBar struct {
+	out   io.Writer
+	on    bool
+	total int64
+	shown time.Time
+	text  string
+}
+
+func newProgressBar(out io.Writer, total int64) *progressBar {
+	return &progressBar{out: out, on: isTerminal(out), total: total}
+}
+
+// show draws the bar, a few times a second at most.
+func (b *progressBar) show(done int64) {
+	const often = 100 * time.Millisecond
+	if !b.on || time.Since(b.shown) < often && done < b.total {
+		return
+	}
+	b.shown = time.Now()
+	const width = 30
+	full := int(width * min(done, b.total) / max(b.total, 1))
+	b.text = fmt.Sprintf("[%s%s] %d of %d rows", strings.Repeat("#", full), strings.Repeat(".", width-full), done, b.total)
+	fmt.Fprint(b.out, "\r"+b.text)
+}
+
+// clear takes the bar away, so that something else can be written there.
+func (b *progressBar) clear() {
+	if b.text != "" {
+		fmt.Fprint(b.out, "\r"+strings.Repeat(" ", len(b.text))+"\r")
+		b.text = ""
+	}
+}
+
+// ask puts a question to a person, and reports whether the answer is yes. The end of ctx is a no.
+func ask(ctx context.Context, in io.Reader, out io.Writer, question string) bool {
+	fmt.Fprint(out, question+" [y/N] ")
+	answers := make(chan string, 1)
+	go func() { // which the end of the program may leave behind: reading from a terminal cannot be cut off
+		answer, _ := bufio.NewReader(in).ReadString('\n') // without an answer it is no
+		answers <- strings.ToLower(strings.TrimSpace(answer))
+	}()
+	select {
+	case answer := <-answers:
+		return answer == "y" || answer == "yes"
+	case <-ctx.Done():
+		fmt.Fprintln(out)
+		return false
+	}
+}

@@ -1,0 +1,265 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A Choice are rows that were chosen for a [Change]. The server holds the list, in the session of a connection of its own.
+type Choice struct {
+	outbox *Outbox
+	change Change
+	conn   *pgx.Conn
+	parts  []part
+	began  time.Time // the database's
+	rows   int64
+}
+
+// part are the chosen rows whose state is in the same columns.
+type part struct {
+	set    set
+	cursor string
+	rows   int64
+}
+
+// A Chosen row is one of a [Choice].
+type Chosen struct {
+	ID          string
+	Topic       string
+	Destination string // empty when no destination takes it
+	identity    string
+}
+
+const (
+	// chooseTime bounds the one look through the table.
+	chooseTime = time.Hour
+	// changeTime bounds each transaction that changes rows.
+	changeTime = 10 * time.Second
+	// chunkRows is how many rows a transaction changes.
+	chunkRows = 500
+)
+
+// Choose finds the rows that a change is to be made to, without changing any. The connection must not go through a transaction pooler.
+// The choice is to be closed.
+func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, selection Selection) (*Choice, error) {
+	sets, err := o.chosen(selection)
+	if err != nil {
+		return nil, err
+	}
+	c := &Choice{outbox: o, change: change, conn: conn}
+	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
+			return err
+		}
+		if err := tx.QueryRow(ctx, "select now()").Scan(&c.began); err != nil {
+			return err
+		}
+		for i, s := range sets {
+			p := part{set: s, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
+			if err := c.declare(ctx, tx, p, selection); err != nil {
+				return err
+			}
+			c.parts = append(c.parts, p)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("choose rows: %w", err)
+	}
+	for i := range c.parts {
+		p := &c.parts[i]
+		moved, err := conn.Exec(ctx, "move forward all in "+p.cursor)
+		if err != nil {
+			return nil, fmt.Errorf("count rows: %w", err)
+		}
+		p.rows = moved.RowsAffected()
+		c.rows += p.rows
+	}
+	return c, nil
+}
+
+// declare lets the server make a list.
+func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selection) error {
+	n := p.set.names
+	if err := c.change.refuse(n); err != nil {
+		return err
+	}
+	var values parameters
+	state := c.change.state(n)
+	if selection.Destination != "" {
+		state += c.outbox.taken(p.set.views[0])
+	}
+	condition, err := selection.condition(n, c.change.at(n), &values)
+	if err != nil {
+		return err
+	}
+	taker, _ := c.outbox.taker(p.set, "")
+	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name, "topic": n.Topic.Name,
+		"taker": taker, "table": n.Table, "state": state + condition, "order": n.Order.Name}), values...)
+	return err
+}
+
+// Rows returns how many rows were chosen.
+func (c *Choice) Rows() int64 { return c.rows }
+
+// Each calls a function for each row, in table order for each set of destinations.
+func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {
+	for _, p := range c.parts {
+		err := c.chunks(ctx, p, func(rows []Chosen) error {
+			for _, row := range rows {
+				if err := do(row); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// chunks calls a function with the rows of a part, some at a time.
+func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) error {
+	if _, err := c.conn.Exec(ctx, "move absolute 0 in "+p.cursor); err != nil {
+		return fmt.Errorf("list rows: %w", err)
+	}
+	for {
+		rows, err := c.fetch(ctx, p)
+		if err != nil {
+			return fmt.Errorf("list rows: %w", err)
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		if err := do(rows); err != nil {
+			return err
+		}
+	}
+}
+
+func (c *Choice) fetch(ctx context.Context, p part) ([]Chosen, error) {
+	rows, err := c.conn.Query(ctx, fmt.Sprintf("fetch forward %d from %s", chunkRows, p.cursor))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Chosen, error) {
+		var chosen Chosen
+		var topic *string
+		var taker int
+		err := row.Scan(&chosen.identity, &chosen.ID, &topic, &taker)
+		if topic != nil {
+			chosen.Topic = *topic
+		}
+		if taker >= 0 {
+			chosen.Destination = c.outbox.Views[taker].Destination
+		}
+		return chosen, err
+	})
+}
+
+// A Progress is told of each transaction.
+type Progress struct {
+	// Row is called for each row that was changed, after its transaction has been committed.
+	Row func(row Chosen, how string) error
+	// Done is called with how many rows have been looked at.
+	Done func(rows int64)
+}
+
+// A Result says what became of the rows of a choice.
+type Result struct {
+	Changed int64
+	Locked  int64 // another session keeps these locked
+	Left    int64 // it was stopped before these
+}
+
+// Apply makes the change, in small transactions, each of which wakes the relays that listen on a channel, unless that is empty. When ctx
+// ends it stops after the transaction that is under way. Rows that are no longer as they were chosen are left alone.
+func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
+	seen := int64(0)
+	var locked []lockedRows
+	for _, p := range c.parts {
+		err := c.chunks(context.WithoutCancel(ctx), p, func(rows []Chosen) error {
+			if ctx.Err() != nil {
+				return errStopped
+			}
+			left, err := c.applyTo(ctx, p.set, rows, channel, progress, &result)
+			if left > 0 {
+				locked = append(locked, lockedRows{p.set, rows})
+			}
+			seen += int64(len(rows))
+			progress.Done(seen)
+			return err
+		})
+		if errors.Is(err, errStopped) {
+			break
+		}
+		if err != nil {
+			return result, err
+		}
+	}
+	for _, l := range locked { // once more: most locks are short
+		left, err := c.applyTo(ctx, l.set, l.rows, channel, progress, &result)
+		if err != nil {
+			return result, err
+		}
+		result.Locked += left
+	}
+	result.Left = c.rows - seen
+	return result, nil
+}
+
+// errStopped ends a change between two transactions.
+var errStopped = errors.New("stopped")
+
+// lockedRows are rows among which some were locked.
+type lockedRows struct {
+	set  set
+	rows []Chosen
+}
+
+// applyTo changes rows in one transaction, and returns how many of them are locked.
+func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result) (locked int64, err error) {
+	k := &chunk{outbox: c.outbox, set: s, began: c.began}
+	for _, row := range rows {
+		k.identities = append(k.identities, row.identity)
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*changeTime)
+	defer cancel()
+	var changed []Changed
+	err = within(ctx, c.outbox.Pool, limits{statement: changeTime, lock: changeTime / 2}, func(tx pgx.Tx) error {
+		if changed, err = c.change.apply(ctx, tx, k); err != nil {
+			return err
+		}
+		if len(changed) < len(rows) {
+			if err := tx.QueryRow(ctx, sql.Text("operate_unchanged.sql", k.names(c.change.still(s.names))), k.identities, k.began).Scan(&locked); err != nil {
+				return err
+			}
+		}
+		if channel != "" && len(changed) > 0 {
+			_, err = tx.Exec(ctx, sql.Text("notify.sql", nil), channel)
+		}
+		return err
+	})
+	if err != nil {
+		return 0, fmt.Errorf("%s rows: %w", c.change.verb, err)
+	}
+	result.Changed += int64(len(changed))
+	byID := make(map[string]Chosen, len(rows))
+	for _, row := range rows {
+		byID[row.ID] = row
+	}
+	for _, done := range changed {
+		if err := progress.Row(byID[done.ID], done.How); err != nil {
+			return locked, err
+		}
+	}
+	return locked, nil
+}

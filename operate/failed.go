@@ -1,0 +1,100 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A FailedRow is a row that was given up, and neither retried nor discarded since. The names of its JSON fields are stable.
+type FailedRow struct {
+	ID          string     `json:"id"`
+	Destination string     `json:"destination"`
+	Topic       string     `json:"topic"`
+	Key         *string    `json:"key"`
+	Attempt     *int64     `json:"attempt"`
+	InsertedAt  *time.Time `json:"inserted_at"`
+	FailedAt    time.Time  `json:"failed_at"`
+	LastError   *string    `json:"last_error"`
+	Headers     *string    `json:"headers,omitempty"` // as text; only if content was asked for, as Payload
+	Payload     *string    `json:"payload,omitempty"`
+}
+
+// ErrEnough is what a function returns that wants no more rows.
+var ErrEnough = errors.New("enough rows")
+
+// Failed calls a function for each failed row of a selection, those that failed last first, for each set of destinations. With content
+// it reads headers and payloads.
+func (o *Outbox) Failed(ctx context.Context, selection Selection, content bool, do func(FailedRow) error) error {
+	sets, err := o.chosen(selection)
+	if err != nil {
+		return err
+	}
+	for _, s := range sets {
+		if err := o.failedOf(ctx, s, selection, content, do); err != nil {
+			if errors.Is(err, ErrEnough) {
+				return nil
+			}
+			return fmt.Errorf("list failed rows: %w", err)
+		}
+	}
+	return nil
+}
+
+func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, content bool, do func(FailedRow) error) error {
+	n := s.names
+	if err := keepsFailures(n); err != nil {
+		if len(o.sets()) == 1 || selection.Destination != "" {
+			return err
+		}
+		return nil
+	}
+	var values parameters
+	condition, err := selection.condition(n, n.Failed, &values)
+	if err != nil {
+		return err
+	}
+	state := n.IsFailed() + condition
+	if selection.Destination != "" {
+		state += o.taken(s.views[0])
+	}
+	taker, _ := o.taker(s, "")
+	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": taker, "topic": n.Topic.Name, "key": n.Key, "attempt": n.Attempt.Or("null"),
+		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name, "last_error": n.LastError.Or("null"),
+		"headers": "null::text", "payload": "null::text", "state": state}
+	if content {
+		names["payload"] = n.Payload
+		names["headers"] = n.Headers
+	}
+	rows, err := o.Pool.Query(ctx, sql.Text("operate_failed.sql", names), values...)
+	if err != nil {
+		return err
+	}
+	var row FailedRow
+	var taken int
+	var topic *string
+	_, err = pgx.ForEachRow(rows, []any{&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError, &row.Headers, &row.Payload}, func() error {
+		row.Destination, row.Topic = "", ""
+		if taken >= 0 {
+			row.Destination = o.Views[taken].Destination
+		}
+		if topic != nil {
+			row.Topic = *topic
+		}
+		return do(row)
+	})
+	return err
+}
+
+// WrongID reports whether the server could not read an id as one of the table's.
+func WrongID(err error) bool {
+	const invalidText, outOfRange = "22P02", "22003"
+	server, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (server.Code == invalidText || server.Code == outOfRange)
+}
