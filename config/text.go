@@ -139,7 +139,7 @@ type columns map[string]string
 
 // ourColumns are the names that a column can have for us.
 var ourColumns = []string{"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
-	"inserted_at", "updated_at", "key", "order", "available_at", "priority"}
+	"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid"}
 
 // writtenColumns are those of them that the relay writes.
 var writtenColumns = []string{"attempt", "relayed_at", "failed_at", "last_error", "updated_at"}

@@ -93,6 +93,7 @@ const (
 	oidTimestamptz = 1184
 	oidUUID        = 2950
 	oidJSONB       = 3802
+	oidXID8        = 5069
 	oidXML         = 142
 )
 

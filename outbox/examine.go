@@ -46,7 +46,9 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 		}
 	}
 	e.doorbell(channel)
-	return t, append(e.found, views(r, config)...), nil
+	e.found = append(e.found, views(r, config)...)
+	e.txid()
+	return t, e.found, nil
 }
 
 // lacks are the warnings about columns and indexes, which need no look at the table, and what keeps single destinations from using it.
@@ -54,7 +56,23 @@ func lacks(r *relation, m *mapping, config Config, view View) []publisher.Findin
 	e := newExamination(r, m, config, view)
 	e.columns()
 	e.indexes()
-	return slices.DeleteFunc(append(e.found, views(r, config)...), func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+	e.found = append(e.found, views(r, config)...)
+	e.txid()
+	return slices.DeleteFunc(e.found, func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+}
+
+// txid says what it means that no column holds the transaction that inserted a row, where several destinations write into it.
+func (e *examination) txid() {
+	sets := 0
+	for i, v := range e.config.Views {
+		if !slices.ContainsFunc(e.config.Views[:i], v.SameColumns) {
+			sets++
+		}
+	}
+	if sets > 1 && e.mapping.txid == nil {
+		e.warn(checkColumns, "alter table "+e.table.Quoted()+" add column txid xid8 not null default pg_current_xact_id();",
+			"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read them, they look to it as if they had been committed late, and wait")
+	}
 }
 
 // views are the findings about the columns that single destinations have for themselves.

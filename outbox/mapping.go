@@ -13,6 +13,7 @@ type mapping struct {
 	id, topic, payload, headers         *column
 	attempt, relayed, failed, lastError *column
 	inserted, updated, available, rank  *column
+	txid                                *column
 	order                               *column
 	key, topicText                      string          // SQL expressions of type text
 	keyColumn                           string          // the column it is, if it is one
@@ -27,7 +28,8 @@ type mapping struct {
 	inOrder                             bool // the index of pending rows gives them in table order
 	relayedFirst                        bool // and begins with relayed_at
 	delete                              bool
-	writer                              string // an SQL expression: the transaction that wrote a row last
+	writer                              string // an SQL expression: the transaction that inserted a row, or wrote it last
+	written                             bool   // the writer is told
 	place                               string // an SQL expression: where the row is, null where that does not lead to it
 	apart                               bool   // ids are not known to be unique, and rows are told apart by their places too
 	shards                              int
@@ -38,20 +40,32 @@ var (
 	payloadTypes = []uint32{oidJSONB, oidJSON, oidText, oidVarchar, oidBytea, oidXML}
 	textTypes    = []uint32{oidText, oidVarchar, oidBpchar}
 	jsonTypes    = []uint32{oidJSONB, oidJSON}
+	txidTypes    = []uint32{oidXID8}
 	timeTypes    = []uint32{oidTimestamp, oidTimestamptz}
 	intTypes     = []uint32{oidInt2, oidInt4, oidInt8}
 	unordered    = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
 )
 
-// rowWriter is the system column with the transaction that wrote a row.
-const rowWriter = "xmin"
+const (
+	// rowWriter is the system column with the transaction that wrote a row last.
+	rowWriter = "xmin"
+	// longAgo is the number of a transaction that ended before all others.
+	longAgo = "'2'::xid"
+)
+
+// inserter is the expression for the transaction that inserted a row, by the column that holds it: what other destinations write into the row
+// later changes its xmin, and must not let it look as if it had been committed late. A number that is yet to be given is another server's,
+// of rows that were restored from a dump for example.
+func inserter(txid *column, otherwise string) string {
+	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)", sql.Quote(txid.name), otherwise)
+}
 
 // mapColumns finds the part of each column for a view, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, place: "ctid", texts: map[string]bool{}, shards: max(config.Shards, 1)}
+	m := &mapping{delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{}, shards: max(config.Shards, 1)}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
-		m.writer, m.place = "'2'::xid", noPlace
+		m.writer, m.place = longAgo, noPlace
 	}
 	if r.kind == "p" { // each partition has the same places
 		m.place = noPlace
@@ -73,6 +87,9 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	m.inserted = p.optional("inserted_at", timeTypes)
 	m.available = p.optional("available_at", timeTypes)
 	m.rank = p.optional("priority", intTypes)
+	if m.txid = p.optional("txid", txidTypes); m.txid != nil {
+		m.writer, m.written = inserter(m.txid, m.writer), true
+	}
 	m.order = p.order()
 	p.key(config.Key)
 	if m.topic != nil {

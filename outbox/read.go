@@ -291,7 +291,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 
 // since encodes the first transaction whose rows are wanted, nil for all.
 func (t *Table) since(q Query) []byte {
-	if q.Since == nil || t.mapping.writer != rowWriter || t.Delays() {
+	if q.Since == nil || !t.mapping.written || t.Delays() {
 		return nil
 	}
 	return binary.BigEndian.AppendUint32(nil, *q.Since)

@@ -33,7 +33,7 @@ type Row struct {
 	place  [6]byte  // the binary ctid, zero where the table has none that leads to the row
 	cutKey bool     // the key did not come
 	apart  string   // the identity where that is not the id
-	writer uint32   // the number of the transaction that wrote it last
+	writer uint32   // the number of the transaction that inserted it, or wrote it last
 	size   int64    // of what did not come with the page and is to be read whole, 0 when all came
 
 	// Invalid is not nil when the row cannot be made into a message.
@@ -176,7 +176,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	t.extras(row, values[atExtra:], a)
 }
 
-// writer returns the number of the transaction that wrote the row last.
+// writer returns the number of the transaction that inserted the row, or wrote it last.
 func writer(values [][]byte) uint32 { return binary.BigEndian.Uint32(values[atWriter]) }
 
 // extras fills in the further columns.

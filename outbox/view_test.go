@@ -167,6 +167,10 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages select i, 't', 'p' from generate_series(1, 5) i")
 	views := []View{{Name: "a", Columns: map[string]string{"relayed_at": "a"}}, {Name: "b", Columns: map[string]string{"relayed_at": "b"}}}
 	table := open(t, s, Config{Views: views})
+	noTxid := func(f publisher.Finding) bool { return strings.Contains(f.Remedy, "add column txid xid8") }
+	if !slices.ContainsFunc(table.Lacks(), noTxid) || slices.ContainsFunc(open(t, s, Config{Views: views[:1]}).Lacks(), noTxid) {
+		t.Errorf("a table with two destinations lacks %v", table.Lacks())
+	}
 	for _, v := range views {
 		view := viewOf(t, table, v)
 		if err := view.Settle(t.Context(), rowsOf(read(t, view, Query{}))); err != nil {

@@ -13,7 +13,8 @@ create table {table} (
   failed_at   timestamptz,                                -- given up, after the last attempt
   last_error  text,
   inserted_at timestamptz not null default now(),
-  updated_at  timestamptz not null default now()
+  updated_at  timestamptz not null default now(),
+  txid        xid8 not null default pg_current_xact_id()  -- the inserting transaction, whatever is done to the row later
 ) with (
   -- Each relayed row leaves a dead version behind. The default of 20 % of the table would let them pile
   -- up at the head of the pending index, where every read of the relay has to step over them.

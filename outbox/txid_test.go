@@ -1,0 +1,94 @@
+package outbox
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// A row that another destination has marked first is not taken for one that was committed late, where a column holds the
+// inserting transaction, and one that was is, marked or not. Without the column the mark makes it look so.
+func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
+	t.Parallel()
+	for name, column := range map[string]string{"txid": "txid xid8 default pg_current_xact_id(),", "mapped": "inserted_by xid8 default pg_current_xact_id(),", "without": ""} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, "create table outbox_messages (id bigint primary key, "+column+" topic text default 't', payload text, relayed_at timestamptz, b_at timestamptz)")
+			a, b := View{Name: "a"}, View{Name: "b", Columns: map[string]string{"relayed_at": "b_at"}}
+			config := Config{Views: []View{a, b}}
+			if name == "mapped" {
+				config.Columns = map[string]string{"txid": "inserted_by"}
+			}
+			table := open(t, s, config)
+			first, second := viewOf(t, table, a), viewOf(t, table, b)
+			mark := func(from, to int) {
+				t.Helper()
+				var rows []*Row
+				for _, r := range rowsOf(read(t, first, Query{})) {
+					if r.Position.Ordinal >= int64(from) && r.Position.Ordinal <= int64(to) {
+						rows = append(rows, r)
+					}
+				}
+				if err := first.Settle(t.Context(), rows); err != nil || len(rows) == 0 {
+					t.Fatal(len(rows), err)
+				}
+			}
+			s.Exec(t, "insert into outbox_messages (id) select i from generate_series(1, 300) i where i not in (20, 200, 201)")
+			awaitOlder(t, s)
+			late, err := s.Pool.Begin(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = late.Rollback(t.Context()) }() // does nothing after the commit
+			for _, statement := range []string{"insert into outbox_messages (id) values (20)", "savepoint here", "insert into outbox_messages (id) values (200)",
+				"release here", "insert into outbox_messages (id) values (201)"} {
+				if _, err := late.Exec(t.Context(), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			page := read(t, second, Query{Limit: 100, Horizon: true})
+			if len(page.Rows) != 100 || page.Rows[99].Message.ID != "101" || page.Beyond != 0 {
+				t.Fatalf("%d rows at first", len(page.Rows))
+			}
+			mark(1, 250)
+			if err := late.Commit(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			mark(200, 200)
+			rest := read(t, second, Query{After: page.End, Within: page.Horizon})
+			var beyond []string
+			for _, r := range rest.Rows {
+				if r.Beyond {
+					beyond = append(beyond, r.Message.ID)
+				}
+			}
+			if len(rest.Rows) != 199 || column != "" && fmt.Sprint(beyond) != "[200 201]" || column == "" && len(beyond) < 100 {
+				t.Errorf("of %d rows these count as late: %v", len(rest.Rows), beyond)
+			}
+			if column == "" {
+				return
+			}
+			from := int64(1)
+			if again := read(t, second, Query{Recent: &from, Since: &page.Snapshot.Oldest}); ids(again) != "20200201" {
+				t.Errorf("since then: %s", ids(again))
+			}
+		})
+	}
+}
+
+// Numbers that are not this server's, or are none, keep no row from being read, nor from being taken.
+func TestTransactionsOfAnotherServer(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id bigint primary key, txid xid8 default pg_current_xact_id(), topic text default 't', payload text, relayed_at timestamptz)")
+	s.Exec(t, `insert into outbox_messages (id, txid) values (1, null), (2, '3'), (3, '18446744073709551615'), (4, '99999999999')`)
+	s.Exec(t, "insert into outbox_messages (id, txid) select 5, (pg_current_xact_id()::text::bigint + 1000000)::text::xid8")
+	s.Exec(t, "insert into outbox_messages (id) values (6)")
+	table := open(t, s, Config{})
+	page := read(t, table, Query{Limit: 1, Horizon: true})
+	if rest := read(t, table, Query{After: page.End, Within: page.Horizon}); ids(page)+ids(rest) != "123456" || rest.Beyond != 0 {
+		t.Errorf("%s and %s, of which %d seem to be late", ids(page), ids(rest), rest.Beyond)
+	}
+}
