@@ -59,7 +59,7 @@ func openOutbox(ctx context.Context) (*operating, error) {
 			o.close()
 			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
 		}
-		o.Views = append(o.Views, operate.View{Destination: v.Name, Table: seen})
+		o.Views = append(o.Views, operate.View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})
 	}
 	return o, nil
 }

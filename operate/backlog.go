@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -28,14 +29,26 @@ const sharedLimit = 2 * countLimit
 // at ten rows and at ten million. A statement may take as long as patience; what could not be counted is among the problems. The error is
 // about the database: then the report holds what came before it.
 func (o *Outbox) Report(ctx context.Context, patience time.Duration) (Report, error) {
+	return o.ReportOf(ctx, Selection{}, patience)
+}
+
+// ReportOf is Report about the rows of a selection alone, of those that Report looks at.
+func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience time.Duration) (Report, error) {
+	chosen, err := o.chosen(selection)
+	if err != nil {
+		return Report{}, err
+	}
 	r := Report{At: time.Now().UTC(), Table: o.Views[0].Table.Name(), Limit: countLimit, Problems: []string{}}
 	for _, v := range o.Views {
 		r.Destinations = append(r.Destinations, Destination{Name: v.Destination, Backlog: newBacklog()})
 	}
-	for _, set := range o.sets() {
-		if err := o.count(ctx, set, &r, patience); err != nil {
+	for _, set := range chosen {
+		if err := o.count(ctx, set, selection, &r, patience); err != nil {
 			return r, err
 		}
+	}
+	if selection.Destination != "" {
+		r.Destinations = slices.DeleteFunc(r.Destinations, func(d Destination) bool { return d.Name != selection.Destination })
 	}
 	for i := range r.Destinations {
 		r.Destinations[i].finish()
@@ -43,20 +56,21 @@ func (o *Outbox) Report(ctx context.Context, patience time.Duration) (Report, er
 	if r.Untaken != nil {
 		r.Untaken.finish()
 	}
-	var err error
 	r.Ownership, err = o.Ownership(ctx)
 	return r, err
 }
 
 // A set are destinations that keep their state in the same columns and divide the rows.
 type set struct {
-	names outbox.Names // of the first
-	views []int        // indexes of Outbox.Views
+	names   outbox.Names // of the first
+	views   []int        // indexes of Outbox.Views
+	divided bool         // a row may be another one's of these views, or nobody's
 }
 
 // sets groups the views by the columns of their state.
 func (o *Outbox) sets() []set {
 	var sets []set
+	home, everyRow := -1, false
 	for i, v := range o.Views {
 		n := v.Table.Names()
 		at := slices.IndexFunc(sets, func(s set) bool { return s.names.Pending == n.Pending && s.names.Relayed.Name == n.Relayed.Name })
@@ -65,6 +79,14 @@ func (o *Outbox) sets() []set {
 			sets = append(sets, set{names: n})
 		}
 		sets[at].views = append(sets[at].views, i)
+		sets[at].divided = len(sets[at].views) > 1
+		everyRow = everyRow || n.Taken == pattern.Always
+		if v.Shared && home < 0 {
+			home = at
+		}
+	}
+	if !everyRow { // rows that nobody takes are in the columns of the table
+		sets[max(home, 0)].divided = true
 	}
 	return sets
 }
@@ -78,15 +100,24 @@ type counted struct {
 }
 
 // count fills the backlogs of the destinations of a set.
-func (o *Outbox) count(ctx context.Context, s set, r *Report, patience time.Duration) error {
+func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Report, patience time.Duration) error {
 	n := s.names
 	base := map[string]string{"table": n.Table, "topic": n.Topic.Name, "retried": "false", "age": "null::interval", "ordering": n.Ordering}
-	limit := countLimit
-	var pending string
-	base["taker"], pending = o.taker(s, n.Pending)
-	if len(s.views) > 1 {
+	limit, pending := countLimit, n.Pending
+	if base["taker"] = o.taker(s); s.divided {
 		limit = sharedLimit
+	} else {
+		pending += o.taken(s.views[0]) // an index may be for its rows only
 	}
+	values := parameters{0}
+	condition, err := selection.condition(n, n.Inserted, &values)
+	if err != nil {
+		return err
+	}
+	if condition != "" { // the others are looked at, so that a selection does not matter to what the look costs
+		base["taker"] = fmt.Sprintf("case when true%s then %s else %d end", condition, base["taker"], left)
+	}
+	values[0] = limit
 	due := base
 	if n.LastError.Has() {
 		due = maps.Clone(base)
@@ -127,7 +158,7 @@ func (o *Outbox) count(ctx context.Context, s set, r *Report, patience time.Dura
 			}
 			continue
 		}
-		lines, err := o.look(ctx, with(kind.names, "state", kind.state), limit, patience)
+		lines, err := o.look(ctx, with(kind.names, "state", kind.state), values, patience)
 		if timeout(err) {
 			r.Problems = append(r.Problems, fmt.Sprintf("the %s rows were not counted: it took longer than %v", kind.name, patience))
 			continue
@@ -141,7 +172,7 @@ func (o *Outbox) count(ctx context.Context, s set, r *Report, patience time.Dura
 		looked := int64(0)
 		for _, c := range lines {
 			looked += c.rows
-			if c.taker == discarded {
+			if c.taker == left {
 				continue
 			}
 			b := r.backlog(c.taker)
@@ -162,8 +193,8 @@ func (o *Outbox) count(ctx context.Context, s set, r *Report, patience time.Dura
 
 // Takers of rows that no destination has.
 const (
-	untaken   = -1
-	discarded = -2 // failed, and nobody is to care any more
+	untaken = -1
+	left    = -2 // of no interest: discarded, say
 )
 
 // undiscarded leaves out failed rows that were discarded and kept. They are looked at, so that their number does not matter to what the
@@ -172,24 +203,29 @@ func undiscarded(n outbox.Names, taker string) string {
 	if !n.Relayed.Has() {
 		return taker
 	}
-	return fmt.Sprintf("case when %s is null then %s else %d end", n.Relayed.Name, taker, discarded)
+	return fmt.Sprintf("case when %s is null then %s else %d end", n.Relayed.Name, taker, left)
 }
 
-// taker is the expression of the index of the view that takes a row, and the condition of pending rows to look at.
-func (o *Outbox) taker(s set, pending string) (taker, state string) {
-	if len(s.views) == 1 { // an index may be for its rows only
-		return fmt.Sprint(s.views[0]), pending + o.taken(s.views[0])
+// taker is the expression of the index of the view that takes a row.
+func (o *Outbox) taker(s set) string {
+	if !s.divided {
+		return fmt.Sprint(s.views[0])
 	}
 	var cases strings.Builder
 	for _, i := range s.views {
 		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Names().Taken, i)
 	}
-	return fmt.Sprintf("case%s else %d end", cases.String(), untaken), pending
+	for i := range o.Views {
+		if !slices.Contains(s.views, i) { // it has a copy of its own
+			fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Names().Taken, left)
+		}
+	}
+	return fmt.Sprintf("case%s else %d end", cases.String(), untaken)
 }
 
 // taken is the condition that a view takes a row, to be added to others.
 func (o *Outbox) taken(view int) string {
-	if taken := o.Views[view].Table.Names().Taken; taken != "true" {
+	if taken := o.Views[view].Table.Names().Taken; taken != pattern.Always {
 		return " and " + taken
 	}
 	return ""
@@ -201,7 +237,7 @@ func (o *Outbox) failedState(s set) string {
 		return ""
 	}
 	state := s.names.Failed.Name + " is not null"
-	if len(s.views) == 1 {
+	if !s.divided {
 		state += o.taken(s.views[0])
 	}
 	return state
@@ -222,9 +258,9 @@ func missingFailed(n outbox.Names) string {
 }
 
 // look runs backlog.sql.
-func (o *Outbox) look(ctx context.Context, names map[string]string, limit int, patience time.Duration) (lines []counted, err error) {
+func (o *Outbox) look(ctx context.Context, names map[string]string, values parameters, patience time.Duration) (lines []counted, err error) {
 	err = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
-		rows, err := tx.Query(ctx, sql.Text("backlog.sql", names), limit)
+		rows, err := tx.Query(ctx, sql.Text("backlog.sql", names), values...)
 		if err != nil {
 			return err
 		}

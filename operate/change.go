@@ -3,10 +3,12 @@ package operate
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -194,8 +196,12 @@ func (o *Outbox) doneElsewhere(but set) string {
 // done is the condition that the destinations of a set have nothing to do with a row any more: it was relayed or discarded there, or none
 // of them takes it.
 func (o *Outbox) done(s set) string {
-	if len(s.views) > 1 || o.taken(s.views[0]) == "" {
+	var takers []string
+	for _, i := range s.views {
+		takers = append(takers, o.Views[i].Table.Names().Taken)
+	}
+	if slices.Contains(takers, pattern.Always) {
 		return s.names.Relayed.Name + " is not null"
 	}
-	return "(" + s.names.Relayed.Name + " is not null or not (true" + o.taken(s.views[0]) + "))"
+	return fmt.Sprintf("(%s is not null or not (%s))", s.names.Relayed.Name, strings.Join(takers, " or "))
 }

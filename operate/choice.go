@@ -99,9 +99,8 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selec
 	if err != nil {
 		return err
 	}
-	taker, _ := c.outbox.taker(p.set, "")
 	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name, "topic": n.Topic.Name,
-		"taker": taker, "table": n.Table, "state": state + condition, "order": n.Order.Name}), values...)
+		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name}), values...)
 	return err
 }
 

@@ -64,8 +64,7 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, conte
 	if selection.Destination != "" {
 		state += o.taken(s.views[0])
 	}
-	taker, _ := o.taker(s, "")
-	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": taker, "topic": n.Topic.Name, "key": n.Key, "attempt": n.Attempt.Or("null"),
+	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key, "attempt": n.Attempt.Or("null"),
 		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name, "last_error": n.LastError.Or("null"),
 		"headers": "null::text", "payload": "null::text", "state": state}
 	if content {

@@ -29,6 +29,7 @@ type Outbox struct {
 type View struct {
 	Destination string
 	Table       *outbox.Table
+	Shared      bool // it keeps its state in the columns of the table, not in some of its own
 }
 
 // limits bound the statements of one transaction.

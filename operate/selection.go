@@ -83,7 +83,8 @@ func (o *Outbox) chosen(s Selection) ([]set, error) {
 	var known []string
 	for i, v := range o.Views {
 		if v.Destination == s.Destination {
-			return []set{{names: v.Table.Names(), views: []int{i}}}, nil
+			n := v.Table.Names()
+			return []set{{names: n, views: []int{i}, divided: len(o.Views) > 1 && v.Shared && n.Taken != pattern.Always}}, nil
 		}
 		known = append(known, v.Destination)
 	}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// TestStatusCommand asks the table, and a relay on this host if there is one.
+func TestStatusCommand(t *testing.T) {
+	s, env := failedRows(t)
+	s.Exec(t, "insert into outbox_messages (topic, payload, last_error, inserted_at) select 'late', '{}', 'no', now() - interval '3 hours' from generate_series(1, 7)")
+	id := pgtest.Value[string](t, s, "select id::text from outbox_messages where topic = 'late' limit 1")
+	nobody := httptest.NewServer(http.NotFoundHandler())
+	away := append(env, "OUTBOX_HTTP_ADDR="+nobody.Listener.Addr().String())
+	status, out, errs := execute(t, away, "status", "--id", id)
+	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
+	for _, want := range []string{"default      7    7         0          ?     60      3h0m    ?", "shards owned: 0 of 16", "default      late    7    7         0          0       3h0m",
+		"default  retrying  attempt 1  no replica owns its shard", "only a running relay knows, and none answers at OUTBOX_HTTP_ADDR="} {
+		if status != 0 || !strings.Contains(words(out), words(want)) {
+			t.Errorf("status %d, without %q:\n%s%s", status, want, out, errs)
+		}
+	}
+	status, out, errs = execute(t, away, "status", "--json", "--topic", "topic1", "--id", "00000000-0000-0000-0000-000000000000")
+	var r operate.Report
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || *r.Destinations[0].Due != 0 || *r.Destinations[0].Failed != 20 || len(r.Problems) != 2 {
+		t.Errorf("status %d: %v\n%s%s", status, err, out, errs)
+	}
+	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
+		if request.URL.Path != "/status" {
+			http.NotFound(w, request)
+			return
+		}
+		held := int64(5)
+		_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Process: &operate.Process{Version: "1.2.3"}, Destinations: []operate.Destination{{
+			Name: "default", Held: &held, Process: &operate.DestinationProcess{Up: true,
+				Holds: []operate.Hold{{Reason: "topology", What: "topic late", Topics: []string{"late"}, Error: "there is no such topic", Since: time.Now()}}}}}})
+	}))
+	defer relay.Close()
+	status, out, errs = execute(t, append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String()), "status", "--id", id)
+	for _, want := range []string{"default      7    7         0          5     60      3h0m    up, with something held",
+		"default  retrying  attempt 1  topic late is held (topology): there is no such topic"} {
+		if status != 0 || !strings.Contains(words(out), words(want)) || strings.Contains(out, "none answers") {
+			t.Errorf("with a relay: status %d, without %q:\n%s%s", status, want, out, errs)
+		}
+	}
+}
+
+// TestWatch draws what fits, and how things go.
+func TestWatch(t *testing.T) {
+	t.Parallel()
+	if got := sparkline([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
+		t.Errorf("the sparkline is %s", got)
+	}
+	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", 4); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
+		t.Errorf("the frame is %q", got)
+	}
+	var tr trend
+	for i := range 100 {
+		tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: int64(10 * i)}}, float64(i+1))
+	}
+	tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: 3}}, 200) // another process
+	if len(tr.rates) != mostTrend || tr.rates[mostTrend-1] != 10 {
+		t.Errorf("rates: %v", tr.rates)
+	}
+	for seconds, want := range map[float64]string{0.42: "400ms", 59: "59s", 61: "1m1s", 3661: "1h1m", 200000: "2d7h"} {
+		if got := age(seconds); got != want {
+			t.Errorf("%v seconds are %s, not %s", seconds, got, want)
+		}
+	}
+}

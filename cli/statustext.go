@@ -1,0 +1,215 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// shownTopics is how many topics of a destination are listed for people.
+const shownTopics = 10
+
+// writeStatus writes a report for people.
+func writeStatus(w io.Writer, r operate.Report, p paint) error {
+	fmt.Fprintf(w, "%s  %s\n", p.bold(r.Table), p.faint(r.At.Format(time.RFC3339)))
+	writeOwnership(w, r, p)
+	fmt.Fprintln(w)
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "DESTINATION\tDUE\tRETRYING\tSCHEDULED\tHELD\tFAILED\tOLDEST\tSTATE")
+	for _, d := range r.Destinations {
+		held := "?"
+		if d.Held != nil {
+			held = fmt.Sprint(*d.Held)
+		}
+		writeBacklog(out, d.Name, d.Backlog, held, stateOf(d))
+	}
+	if r.Untaken != nil {
+		writeBacklog(out, "(none)", *r.Untaken, "-", "no destination takes these")
+	}
+	if err := out.Flush(); err != nil {
+		return err
+	}
+	for _, d := range r.Destinations {
+		writeHolds(w, d, p)
+	}
+	writeTopics(w, r)
+	if err := writeRows(w, r); err != nil {
+		return err
+	}
+	for _, problem := range r.Problems {
+		fmt.Fprintf(w, "\n%s %s\n", p.red("!"), problem)
+	}
+	return nil
+}
+
+func writeOwnership(w io.Writer, r operate.Report, p paint) {
+	o := r.Ownership
+	if o == nil {
+		return
+	}
+	shards := fmt.Sprintf("shards owned: %d of %d", o.Owned, o.Shards)
+	if o.Unowned > 0 {
+		shards = p.red(shards)
+	}
+	each := make([]string, len(o.Replicas))
+	for i, replica := range o.Replicas {
+		each[i] = fmt.Sprintf("%d (backend %d)", replica.Shards, replica.Backend)
+		if !replica.CanPublish {
+			each[i] += " cannot publish"
+		}
+	}
+	fmt.Fprintf(w, "replicas: %d  %s", len(o.Replicas), shards)
+	if len(each) > 0 {
+		fmt.Fprintf(w, "  %s", p.faint("by replica: "+strings.Join(each, ", ")))
+	}
+	fmt.Fprintln(w)
+}
+
+func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state string) {
+	number := func(count *int64, kind string) string {
+		switch {
+		case count == nil:
+			return "?"
+		case slices.Contains(b.AtLeast, kind):
+			return fmt.Sprintf("%d+", *count)
+		}
+		return fmt.Sprint(*count)
+	}
+	oldest := "-"
+	if b.OldestAgeSeconds != nil && b.Due != nil && *b.Due > 0 {
+		oldest = age(*b.OldestAgeSeconds)
+	}
+	fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, number(b.Due, "due"), number(b.Retrying, "due"), number(b.Scheduled, "scheduled"), held,
+		number(b.Failed, "failed"), oldest, state)
+}
+
+// stateOf says how a destination is, as far as a relay has told.
+func stateOf(d operate.Destination) string {
+	p := d.Process
+	switch {
+	case p == nil:
+		return "?"
+	case p.Paused:
+		return "paused"
+	case !p.Up:
+		return "down: " + p.Reason
+	case len(p.Holds) > 0:
+		return "up, with something held"
+	default:
+		return "up"
+	}
+}
+
+func writeHolds(w io.Writer, d operate.Destination, p paint) {
+	if d.Process == nil {
+		return
+	}
+	for i, h := range d.Process.Holds {
+		if i == shownTopics {
+			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
+			return
+		}
+		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), h.What, h.Since.UTC().Format(time.RFC3339), h.Reason, h.Error)
+	}
+}
+
+func writeTopics(w io.Writer, r operate.Report) {
+	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	header := false
+	list := func(name string, b operate.Backlog) {
+		for i, t := range b.Topics {
+			if !header {
+				header = true
+				fmt.Fprintln(out, "\nDESTINATION\tTOPIC\tDUE\tRETRYING\tSCHEDULED\tFAILED\tOLDEST")
+			}
+			if i == shownTopics {
+				fmt.Fprintf(out, "%s\tand %d more topics (--json lists them)\n", name, len(b.Topics)-i+b.MoreTopics)
+				return
+			}
+			oldest := "-"
+			if t.OldestAgeSeconds != nil {
+				oldest = age(*t.OldestAgeSeconds)
+			}
+			fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%d\t%d\t%s\n", name, printable(t.Topic), t.Due, t.Retrying, t.Scheduled, t.Failed, oldest)
+		}
+	}
+	for _, d := range r.Destinations {
+		list(d.Name, d.Backlog)
+	}
+	if r.Untaken != nil {
+		list("(none)", *r.Untaken)
+	}
+	_ = out.Flush() // the next write says what is wrong
+}
+
+func writeRows(w io.Writer, r operate.Report) error {
+	for _, row := range r.Rows {
+		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", row.ID, printable(row.Topic), row.Shard)
+		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		for _, f := range row.Fates {
+			why := f.Why
+			if topic := heldFor(r, f.Destination, row.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
+				why = topic
+			}
+			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), why)
+			if f.LastError != nil {
+				fmt.Fprintf(out, "  \t\tlast error\t%s\n", short(f.LastError))
+			}
+		}
+		if err := out.Flush(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// heldFor says what a topic of a destination is held for, empty if it is not, as far as a relay has told.
+func heldFor(r operate.Report, destination, topic string) string {
+	for _, d := range r.Destinations {
+		if d.Name != destination || d.Process == nil {
+			continue
+		}
+		if d.Process.Paused {
+			return "the destination is paused"
+		}
+		if !d.Process.Up {
+			return "the destination is down: " + d.Process.Reason
+		}
+		for _, h := range d.Process.Holds {
+			if slices.Contains(h.Topics, topic) {
+				return fmt.Sprintf("%s is held (%s): %s", h.What, h.Reason, h.Error)
+			}
+		}
+	}
+	return ""
+}
+
+// age writes for how long something has been, as short as people want it.
+func age(seconds float64) string {
+	d := time.Duration(seconds * float64(time.Second))
+	switch {
+	case d >= 48*time.Hour:
+		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
+	case d >= time.Hour:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	case d >= time.Minute:
+		return d.Round(time.Second).String()
+	default:
+		return d.Round(100 * time.Millisecond).String()
+	}
+}
+
+// printable is a name from the table, which may hold anything, as it may be written to a terminal.
+func printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {
+			return '�'
+		}
+		return r
+	}, text)
+}

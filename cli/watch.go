@@ -1,0 +1,120 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// trend is what --watch remembers of a destination.
+type trend struct {
+	relayed int64 // as last told
+	at      float64
+	rates   []float64 // rows a second, the last behind
+	due     []float64
+}
+
+// mostTrend is how many values a sparkline shows.
+const mostTrend = 60
+
+// watch draws the report on a terminal once a second until ctx ends.
+func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
+	p, trends := paintFor(out), map[string]*trend{}
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // another screen, without a cursor
+	defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
+	return every(ctx, func() error {
+		report, err := o.report(ctx, chosen)
+		if err != nil {
+			return selectionError(err)
+		}
+		var screen strings.Builder
+		for _, d := range report.Destinations {
+			t := trends[d.Name]
+			if t == nil {
+				t = &trend{}
+				trends[d.Name] = t
+			}
+			t.note(d, float64(report.At.UnixMicro())/1e6)
+		}
+		if err := writeStatus(&screen, report, p); err != nil {
+			return err
+		}
+		fmt.Fprintln(&screen)
+		for _, d := range report.Destinations {
+			t := trends[d.Name]
+			if len(t.rates) > 0 {
+				fmt.Fprintf(&screen, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)), t.rates[len(t.rates)-1])
+			}
+			if len(t.due) > 0 {
+				fmt.Fprintf(&screen, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
+			}
+		}
+		_, err = io.WriteString(out, frame(screen.String(), widthOf(out)))
+		return err
+	})
+}
+
+// frame is a text that takes the place of the last one on a terminal: each line is cut at the width, and what was behind it is erased.
+func frame(text string, width int) string {
+	var out strings.Builder
+	out.WriteString("\x1b[H")
+	for line := range strings.Lines(text) {
+		out.WriteString(cutLine(strings.TrimSuffix(line, "\n"), width) + "\x1b[K\r\n")
+	}
+	return out.String() + "\x1b[J"
+}
+
+// cutLine cuts a line at a width, not counting sequences that colour it.
+func cutLine(line string, width int) string {
+	visible, inside := 0, false
+	for i, r := range line {
+		switch {
+		case r == '\x1b':
+			inside = true
+		case inside:
+			inside = r != 'm'
+		default:
+			if visible++; visible > width {
+				return line[:i] + "\x1b[0m"
+			}
+		}
+	}
+	return line
+}
+
+// note takes note of what a report says.
+func (t *trend) note(d operate.Destination, now float64) {
+	if d.Due != nil {
+		t.due = last(append(t.due, float64(*d.Due)))
+	}
+	if d.Process == nil {
+		return
+	}
+	if t.at > 0 && d.Process.Relayed >= t.relayed && now > t.at {
+		t.rates = last(append(t.rates, float64(d.Process.Relayed-t.relayed)/(now-t.at)))
+	}
+	t.relayed, t.at = d.Process.Relayed, now
+}
+
+func last(values []float64) []float64 { return values[max(len(values)-mostTrend, 0):] }
+
+// sparkline draws values as bars, the highest of which is full.
+func sparkline(values []float64) string {
+	bars := []rune("▁▂▃▄▅▆▇█")
+	most := 0.0
+	for _, v := range values {
+		most = max(most, v)
+	}
+	var out strings.Builder
+	for _, v := range values {
+		at := 0
+		if most > 0 {
+			at = min(int(v/most*float64(len(bars))), len(bars)-1)
+		}
+		out.WriteRune(bars[max(at, 0)])
+	}
+	return out.String()
+}

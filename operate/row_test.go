@@ -1,0 +1,56 @@
+package operate
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// TestRows tells where single rows are.
+func TestRows(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, available_at, relayed_at, failed_at) values
+		('order.due', 'a', '{}', 1, null, null, null, null),
+		('order.behind', 'a', '{}', 1, null, null, null, null),
+		('order.retrying', null, '{}', 2, 'no', null, null, null),
+		('order.scheduled', 'a', '{}', 1, null, now() + interval '1 day', null, null),
+		('order.relayed', null, '{}', 1, null, null, now(), null),
+		('order.failed', null, '{}', 6, 'no', null, null, now()),
+		('order.discarded', null, '{}', 6, 'no [discarded]', null, now(), now()),
+		('audit', null, '{}', 1, null, null, null, null)`)
+	o := open(t, s, "orders order.*")
+	ids := strings.Split(pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages"), ",")
+	rows, err := o.RowsOf(t.Context(), append(ids, "00000000-0000-0000-0000-000000000000"), "", patience)
+	if err != nil || len(rows) != 8 {
+		t.Fatalf("%d rows, not 8 (%v)", len(rows), err)
+	}
+	for _, row := range rows {
+		_, want, _ := strings.Cut(row.Topic, ".")
+		why := map[string]string{"due": "no replica owns", "behind": "no replica owns", "failed": "failed retry"}[want]
+		switch {
+		case row.Topic == "audit":
+			want = StateNotTaken
+		case want == "behind":
+			want = StateDue
+		}
+		if f := row.Fates[0]; len(row.Fates) != 1 || f.State != want || !strings.Contains(f.Why, why) || row.Owner != nil || f.DueAt == nil {
+			t.Errorf("%s: %+v", row.Topic, row)
+		}
+	}
+	startOwner(t, s, o.Views[0].Table.Name(), 16)
+	for {
+		rows, err := o.RowsOf(t.Context(), ids, "orders", patience)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if rows[1].Owner == nil {
+			continue
+		}
+		if why := rows[1].Fates[0].Why; rows[1].Topic != "order.behind" || why != "an older row of its key is not done, and goes first: "+rows[0].ID {
+			t.Errorf("%s waits since %s", rows[1].Topic, why)
+		}
+		return
+	}
+}

@@ -1,0 +1,8 @@
+-- Tells where rows are at one destination.
+-- $1 the ids. No locks. Leans on the primary key.
+select {id}::text, {topic}::text, {shard}, {inserted_at}, {taken}, {key}, ({order})::text,
+  coalesce({scheduled}, false), {attempt}::bigint, {last_error}::text, {due_at}, {relayed_at}, {failed_at}
+from {table}
+where {id} = any ($1::text[]::{id_type}[])
+order by {order}, {id}
+limit 1000
