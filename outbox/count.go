@@ -37,7 +37,7 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 	measure(&counts.Failed, t.countFailed, number(CountCap))
 	measure(&oldest, t.oldestPending)
 	measure(&counts.Scheduled, t.countScheduled, number(CountCap)) // last: where few of many are, it takes long
-	if t.countPending != "" && !t.Delays() {
+	if t.countPending != "" && t.mapping.available == nil {
 		counts.Scheduled = new(int64)
 	}
 	if len(values) == 0 {

@@ -10,6 +10,7 @@ import (
 type End struct {
 	empty bool
 	order []byte // nil: only rows without an order value
+	due   []byte // where rows with available_at have an index of their own: the time up to which those are due
 }
 
 // End returns where the pending rows that are due end at present.
@@ -21,7 +22,11 @@ func (t *Table) End(ctx context.Context) (End, error) {
 	if len(rows) == 0 {
 		return End{empty: true}, nil
 	}
-	return End{order: rows[0][0]}, nil
+	end := End{order: rows[0][0]}
+	if t.mapping.dueIndex {
+		end.due = rows[0][1]
+	}
+	return end, nil
 }
 
 // Left counts the pending rows that are due up to end, at most [CountCap].
@@ -29,7 +34,11 @@ func (t *Table) Left(ctx context.Context, end End) (int64, error) {
 	if end.empty {
 		return 0, nil
 	}
-	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainLeft, number(CountCap), end.order)
+	parameters := [][]byte{number(CountCap), end.order}
+	if t.mapping.dueIndex {
+		parameters = append(parameters, end.due)
+	}
+	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainLeft, parameters...)
 	if err != nil {
 		return 0, fmt.Errorf("count the rows that are left: %w", err)
 	}

@@ -24,6 +24,9 @@ type mapping struct {
 	filter                              string          // the SQL condition of the rows that the view takes, of those in any state
 	pendingIndex, keyIndex, failedIndex bool
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
+	dueIndex                            bool // of pending rows with available_at, by that time: they have a read of their own ([mapping.walkedPrinted])
+	dueFiltered                         bool // and holds no rows that the view does not take
+	orderIndex                          bool // of pending rows in table order, whatever their priority
 	idIndex                             bool // of all rows, by id
 	inOrder                             bool // the index of pending rows gives them in table order
 	relayedFirst                        bool // and begins with relayed_at
@@ -184,9 +187,8 @@ func (m *mapping) pendingByID() string {
 
 // chooseIndexes finds which reads an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
-	_, pending := m.pending()
-	taken := r.normal[m.filter]
-	pending = append(pending, taken...)
+	m.indexDue(r)
+	pending, taken := m.walkedPrinted(r), r.normal[m.filter]
 	orderFirst := false
 	m.filtered = m.filter == pattern.Always
 	for _, i := range r.indexes {
@@ -213,7 +215,8 @@ func (m *mapping) chooseIndexes(r *relation) {
 			m.filtered = m.filtered || i.holds(taken)
 		}
 	}
-	m.inOrder = (orderFirst || m.relayedFirst) && m.rank == nil
+	m.orderIndex = orderFirst || m.relayedFirst
+	m.inOrder = m.orderIndex && m.rank == nil
 	m.relayedFirst = m.relayedFirst && !orderFirst
 }
 

@@ -3,6 +3,7 @@ package outbox
 // A Position is a place in table order: a row's priority, order value and id. The zero Position is
 // before every row.
 type Position struct {
+	due   string // binary value of available_at, of rows that are read by that time
 	rank  string // binary value of the rank column, when the table has a priority
 	order string // binary value of the order column
 	id    string

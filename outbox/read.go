@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"time"
 )
 
 var (
@@ -38,10 +39,18 @@ type Query struct {
 	// Ended asks for [Page.Ended].
 	Ended bool
 
+	// Due reads the rows with available_at that has come, by that time, where they have a read of their own ([Table.ReadsDue]). After goes
+	// on, and Back leaves out what became due longer ago, unless it is 0. All other reads but those of IDs leave these rows out.
+	Due  bool
+	Back time.Duration
+
+	// Unranked reads in table order whatever the rows' priorities, only where [Table.OrderIndexed].
+	Unranked bool
+
 	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
 
-	// Glance asks for nothing but [Page.More]: whether any row is due, of the shards.
+	// Glance asks for nothing but [Page.More], whether any row is due, of the shards, and [Page.Next].
 	Glance bool
 
 	Limit int   // rows
@@ -62,6 +71,9 @@ type Page struct {
 	Ended    Snapshot // just after that, if the query asked for it or is [Query.Within]; else the same
 	Horizon  *Horizon // at the same time, if the query asked for it
 	Beyond   int      // how many of the rows are [Row.Beyond]
+
+	// Next is how long it was until the next row, of whichever shard or destination, becomes due, by Query.Due or Glance; 0 when there is none.
+	Next time.Duration
 
 	// Wants is not 0 when there is no row because the first takes so many bytes, more than were to be read. Then nothing else is set.
 	Wants int64
@@ -95,12 +107,15 @@ func (t *Table) glance(ctx context.Context, shards []int) (Page, error) {
 	if shards != nil {
 		statement, parameters = t.some.glance, [][]byte{shardArray(shards)}
 	}
-	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, binaryFormats(len(parameters)), nil)
-	more := result.NextRow()
+	result := conn.Conn().PgConn().ExecParams(ctx, statement, parameters, nil, binaryFormats(len(parameters)), []int16{1})
+	var page Page
+	for result.NextRow() {
+		page = t.glanced(result.Values())
+	}
 	if _, err := result.Close(); err != nil {
 		return Page{}, fmt.Errorf("look whether there are rows: %w", t.explain(err))
 	}
-	return Page{More: more}, nil
+	return page, nil
 }
 
 // page reads a page without what its large rows hold.
@@ -111,9 +126,12 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	p := t.begin(ctx, conn.Conn(), limits{inOrder: t.mapping.inOrder && q.Keys == nil && q.IDs == nil})
+	p := t.begin(ctx, conn.Conn(), limits{inOrder: t.inOrder(q)})
 	if q.Horizon {
 		p.add(t.horizon, nil, nil, []int16{1})
+	}
+	if q.Due {
+		p.add(t.nextDue, nil, nil, []int16{1})
 	}
 	p.add(statement, parameters, formats, t.formats())
 	ended := q.Ended || q.Within != nil
@@ -133,6 +151,12 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		page.Horizon.Highest, err = readHighest(result)
 		if result = p.next(); err != nil || result == nil {
 			return Page{}, fmt.Errorf("find the last pending row: %w", p.failed(errors.Join(err, p.results.Close())))
+		}
+	}
+	if q.Due && result != nil {
+		page.Next = readNext(result)
+		if result = p.next(); result == nil {
+			return Page{}, fmt.Errorf("find the next row that becomes due: %w", p.failed(p.results.Close()))
 		}
 	}
 	if result != nil && t.altered(result.FieldDescriptions(), false) {
@@ -192,7 +216,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		return Page{Wants: page.Wants}, nil
 	}
 	page.More = !over && (full || taken == q.Limit)
-	if !page.More && (statement == t.all.nulls || statement == t.some.nulls) && statement != "" {
+	if !page.More && !q.Due && statement == t.walk(q).nulls && statement != "" {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
 	return page, nil
@@ -238,11 +262,11 @@ const afterNulls = "\x00after nulls"
 // statement returns the statement for a query with its parameters in binary form.
 func (t *Table) statement(q Query) (statement string, parameters [][]byte, formats []int16) {
 	parameters = append(parameters, number(int64(q.Limit)))
-	walk := t.all
-	if q.Shards != nil {
-		walk = t.some
-	}
+	walk := t.walk(q)
 	switch {
+	case q.Due:
+		statement = walk.due
+		parameters = append(parameters, t.dueParameters(q)...)
 	case q.IDs != nil:
 		statement = t.readIDs
 		ids := q.IDs
@@ -278,7 +302,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 			parameters = append(parameters, []byte(q.After.order))
 		}
 		parameters = append(parameters, []byte(q.After.id))
-		if t.mapping.rank != nil {
+		if t.mapping.rank != nil && !q.Unranked {
 			parameters = append(parameters, []byte(q.After.rank))
 		}
 	}

@@ -28,13 +28,15 @@ type Row struct {
 	// Beyond: it was written too late for [Query.Within], or may have been. Then a large row comes with its position and key, without
 	// its contents.
 	Beyond bool
-	Extra  []string // the configured further columns
-	Nulls  uint64   // bit i is set when Extra[i] is NULL
-	place  [6]byte  // the binary ctid, zero where the table has none that leads to the row
-	cutKey bool     // the key did not come
-	apart  string   // the identity where that is not the id
-	writer uint32   // the number of the transaction that inserted it, or wrote it last
-	size   int64    // of what did not come with the page and is to be read whole, 0 when all came
+	// Delayed: it has available_at and is read when that has come ([Query.Due]), by that time and not in table order. It keeps no order.
+	Delayed bool
+	Extra   []string // the configured further columns
+	Nulls   uint64   // bit i is set when Extra[i] is NULL
+	place   [6]byte  // the binary ctid, zero where the table has none that leads to the row
+	cutKey  bool     // the key did not come
+	apart   string   // the identity where that is not the id
+	writer  uint32   // the number of the transaction that inserted it, or wrote it last
+	size    int64    // of what did not come with the page and is to be read whole, 0 when all came
 
 	// Invalid is not nil when the row cannot be made into a message.
 	Invalid error
@@ -93,7 +95,7 @@ func (t *Table) formats() []int16 {
 // are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
-	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted} {
+	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted, atAvailable: m.available} {
 		if c != nil && c.oid != oidXML && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
 			return true
 		}
@@ -114,6 +116,9 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	row.Position.Ordinal = ordinal(values[atOrder])
 	row.Position.rank = a.text(values[atRank])
+	if row.Delayed = m.dueIndex && values[atAvailable] != nil; row.Delayed {
+		row.Position.due = a.text(values[atAvailable])
+	}
 	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))
 	row.Shard = int(ordinal(values[atShard]))
 	copy(row.place[:], values[atPlace])

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
@@ -17,17 +18,20 @@ func (t *Table) prepare(table sql.Table) {
 	if m.filter != pattern.Always {
 		filtered = " and " + m.filter
 	}
-	arrived, scheduled := filtered, ""
+	arrived, walked, scheduled := filtered, filtered, ""
 	if m.available != nil {
 		available := sql.Quote(m.available.name)
 		arrived = " and (" + available + " is null or " + available + " <= " + now(m.available) + ")" + filtered
 		scheduled = pending + " and " + available + " > " + now(m.available) + filtered
+		if walked = arrived; m.dueIndex {
+			walked = " and " + available + " is null" + filtered
+		}
 	}
-	pending, due := pending+filtered, pending+arrived
+	pending, walked, due := pending+filtered, pending+walked, pending+arrived
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := map[string]string{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
-		"pending": pending, "due": due, "scheduled": scheduled, "not_null": "", "failed": "false",
+		"pending": pending, "due": walked, "scheduled": scheduled, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.inserted), "writer": m.writer,
@@ -38,6 +42,7 @@ func (t *Table) prepare(table sql.Table) {
 	if m.order == m.id {
 		position, parameters = position[1:], parameters[:1]
 	}
+	place, places := strings.Join(position, ", "), strings.Join(parameters, ", ")
 	if m.rank != nil {
 		position = append([]string{rank(m)}, position...)
 		parameters = append([]string{fmt.Sprintf("$%d::bigint", len(parameters)+2)}, parameters...)
@@ -64,13 +69,19 @@ func (t *Table) prepare(table sql.Table) {
 	if m.failed != nil {
 		names["failed"] = sql.Quote(m.failed.name) + " is not null" + filtered
 	}
-	t.all = t.walks(names, func(int) string { return "" })
-	t.some = t.walks(names, t.owned)
+	t.dueNames(names, filtered)
+	all := func(int) string { return "" }
+	t.all, t.some = t.walks(names, all), t.walks(names, t.owned)
+	if m.rank != nil && m.orderIndex {
+		unranked := maps.Clone(names)
+		unranked["position"], unranked["position_parameters"], unranked["ordering"] = place, places, t.unrankedOrdering()
+		t.unranked, t.unrankedSome = t.walks(unranked, all), t.walks(unranked, t.owned)
+	}
 	names["columns"], names["due"] = t.columns(t.limited(3)), m.pendingByID()+arrived
 	t.readIDs = sql.Text("read_ids.sql", names)
 	names["columns"] = t.columns(t.whole(3))
 	t.readWhole = sql.Text("read_ids.sql", names)
-	names["due"] = due
+	names["due"] = walked
 	keys := 2 // parameters
 	if t.Ordinal() {
 		keys++
@@ -85,6 +96,7 @@ func (t *Table) prepare(table sql.Table) {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
 	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), sql.Text("horizon.sql", names)
+	names["due"] = due
 	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
 	settle := "mark"
 	if m.delete {
@@ -116,6 +128,10 @@ func (t *Table) prepare(table sql.Table) {
 		t.gauges(names)
 	} else {
 		t.gaugesTaken(names, filtered)
+	}
+	if m.dueIndex {
+		names["due"] = walked
+		t.prepareDue(names, filtered)
 	}
 	if m.failed != nil {
 		names["failed_at"], names["failed_type"] = sql.Quote(m.failed.name), orderTypes[m.failed.oid]
@@ -168,7 +184,7 @@ func (t *Table) owned(parameter int) string {
 }
 
 // walks are the reads in table order.
-type walks struct{ first, after, recent, nulls, glance string }
+type walks struct{ first, after, recent, nulls, glance, due string }
 
 // walks makes the reads in table order. Behind their own parameters comes what a row may take, and then the shards, for
 // which owned gives the condition.
@@ -186,6 +202,10 @@ func (t *Table) walks(names map[string]string, owned func(parameter int) string)
 	}
 	names["owned"] = owned(1)
 	w.glance = sql.Text("glance.sql", names)
+	if t.mapping.dueIndex {
+		w.glance = sql.Text("glance_due.sql", names)
+		w.due = text("read_due.sql", 2+strings.Count(names["due_parameters"], "$"))
+	}
 	return w
 }
 
@@ -237,16 +257,25 @@ func (t *Table) columns(b bounds) string {
 	return strings.Join(columns, ", ")
 }
 
-// ordering is the table's order, in the words that let the planner use the index of pending rows.
+// ordering is the order in which rows are read, larger priorities first, in the words that let the planner use the index of pending rows.
 func (t *Table) ordering() string {
+	if t.mapping.rank != nil {
+		return rank(t.mapping) + ", " + t.placeOrdering()
+	}
+	return t.unrankedOrdering()
+}
+
+// unrankedOrdering is the table's order, whatever the rows' priorities.
+func (t *Table) unrankedOrdering() string {
+	if t.mapping.relayedFirst {
+		return sql.Quote(t.mapping.relayed.name) + ", " + t.placeOrdering() // null in every row read
+	}
+	return t.placeOrdering()
+}
+
+func (t *Table) placeOrdering() string {
 	m := t.mapping
 	var terms []string
-	if m.relayedFirst {
-		terms = append(terms, sql.Quote(m.relayed.name)) // null in every row read
-	}
-	if m.rank != nil {
-		terms = append(terms, rank(m))
-	}
 	if m.order != m.id {
 		terms = append(terms, sql.Quote(m.order.name))
 	}

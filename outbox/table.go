@@ -43,6 +43,7 @@ type Table struct {
 // queries are the statements of one view.
 type queries struct {
 	all, some                                 walks // reads of all shards, and of some
+	unranked, unrankedSome                    walks // the same whatever the rows' priorities; only where there are priorities and an index
 	failedAll, failedSome                     string
 	readKeys, readIDs, readWhole              string
 	settle, settleHere, settleFree, unsettled string
@@ -51,6 +52,7 @@ type queries struct {
 	countPending, countScheduled              string // empty where no index makes it cheap, as those that follow
 	countFailed, oldestPending                string
 	drainEnd, drainLeft                       string
+	nextDue                                   string // empty where rows with available_at have no read of their own
 	limits, snapshot, horizon                 string
 	sampleTopics                              string // empty where no index makes it cheap
 }
@@ -182,8 +184,12 @@ func (t *Table) Timed() bool {
 // Ranked reports whether the table has a priority, so that a new row may come before older ones.
 func (t *Table) Ranked() bool { return t.mapping.rank != nil }
 
-// Delays reports whether rows can become due later than they are inserted.
-func (t *Table) Delays() bool { return t.mapping.available != nil }
+// Delays reports whether rows that become due later than they are inserted are found by the reads in table order, since there is no index
+// of due times ([Table.ReadsDue]).
+func (t *Table) Delays() bool { return t.mapping.available != nil && !t.mapping.dueIndex }
+
+// OrderIndexed reports whether an index leads to the pending rows in table order, whatever their priority.
+func (t *Table) OrderIndexed() bool { return t.mapping.orderIndex }
 
 // KeyIndexed reports whether an index leads to the pending rows of a key.
 func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }

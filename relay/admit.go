@@ -79,7 +79,7 @@ func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 	if d.failures.meets(r) {
 		return passedOver
 	}
-	w := d.waits.of(r.hash)
+	w := d.waits.meets(r)
 	if w != nil && !d.mayPass(r, w, from) {
 		return passedOver
 	}
@@ -227,7 +227,7 @@ func restOf(r *row, w *wait) time.Duration {
 // enqueue puts a row in the lane of its key's worker; a head that is tried has another.
 func (d *dispatch) enqueue(r *row) {
 	r.size = int64(r.Message.Size()) + rowOverhead
-	r.worker = int(r.hash % uint64(d.workers))
+	r.worker = int(r.lane() % uint64(d.workers))
 	w := d.waits.byKey[r.hash]
 	tries := w != nil && w.state == asked && w.headID == r.ID()
 	if tries {
@@ -249,7 +249,7 @@ func (d *dispatch) enqueue(r *row) {
 	} else {
 		l.push(r)
 	}
-	if d.before(d.walked, r.Position) {
+	if !r.Delayed && d.before(d.walked, r.Position) {
 		d.walked = r.Position
 	}
 }

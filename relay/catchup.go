@@ -18,6 +18,10 @@ type catchup struct {
 
 // catchUp lets a key's rows be brought by the next scan. Until one has come by, the key stays closed to all other reads.
 func (d *dispatch) catchUp(w *wait) {
+	if w.delayed { // no scan brings it, and nothing waits behind it
+		d.waits.remove(w)
+		return
+	}
 	d.waits.enter(w, catching, causeOrder)
 	w.covered, w.again, w.stopped, w.next, w.older = d.catch.number+1, false, false, nothing, false
 	d.waits.heads(w, "")

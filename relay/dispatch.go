@@ -173,7 +173,7 @@ func (d *dispatch) dropVoid() {
 
 // isVoid reports whether the row's key waits since the row was taken, and the row must not go before the key does.
 func (d *dispatch) isVoid(r *row) bool {
-	w := d.waits.of(r.hash)
+	w := d.waits.meets(r)
 	switch {
 	case d.failures.has(r):
 		return true
@@ -194,7 +194,7 @@ func (d *dispatch) isVoid(r *row) bool {
 
 // drop forgets a row that was not published. Its key is read again from there.
 func (d *dispatch) drop(r *row) {
-	w := d.waits.of(r.hash)
+	w := d.waits.meets(r)
 	switch {
 	case d.failures.meets(r):
 	case w != nil:

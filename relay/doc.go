@@ -28,8 +28,8 @@ from another. The process shares the ownership of shards, hints and the pool amo
   - The dispatch owns the state: rows in flight (dispatch, admit, answer, written), keys that wait (waits), what is in
     trouble at the broker (hold), and what the catch-up scans have to bring (catchup).
   - The loop is the one goroutine that touches feed and dispatch. It makes the reads in turns (reads): the walk, a page of a
-    catch-up scan (scan), the heads of keys whose time has come (trial). Each rests in proportion to what it took, so that none
-    starves another.
+    catch-up scan (scan), the heads of keys whose time has come (trial), rows whose available_at has come (due). Each rests in
+    proportion to what it took, so that none starves another. Where rows have priorities, every eighth read of the walk is in table order (guard).
   - Workers publish one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own.
   - Two settlers mark what was accepted, many rows in a statement, and write refusals.
   - shards follows what this replica owns, failures knows which keys have a failed row, where such a row blocks its key.
@@ -40,6 +40,8 @@ A row that cannot go is the head of its key. The key waits, and what is behind t
 kept in memory. What is remembered is the head, and from where on rows were passed over (wait):
 
   - A refused row waits for its backoff, alone, and is read again by its id.
+  - A row with available_at that has a read of its own waits like a row without a key: for itself, with nothing behind it. The next read of due
+    rows from their beginning brings it, not a scan.
   - An answer that names what is in trouble, a partition, a topic, a stream, a queue, opens a hold for that: a circuit breaker. One head
     tries it now and then, with pauses that grow, and all other keys that meet it wait. When the try is accepted the hold closes. If
     the head is gone another key's tries; if only rows without a key wait, the hold is half-open, and the next row of it tries.

@@ -68,7 +68,7 @@ type doorbell interface {
 // loop makes a loop that has not begun.
 func (e *engine) loop() *loop {
 	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.workers, e.shards, e.table, e.logger, e.metrics),
-		feed: newFeed(e.table, e.limits, e.interval, time.Now()), room: room{limits: e.limits, most: e.limits.Bytes},
+		feed: newFeed(e.table, e.limits, e.interval, time.Now()), due: due{reads: e.table.ReadsDue(), pause: dueRest}, room: room{limits: e.limits, most: e.limits.Bytes},
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
 		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
 	l.feed.leftOut = l.dispatch.leftOut

@@ -106,7 +106,7 @@ func (f *failures) ask() {
 // failedHere notes that a refusal of the key's row was to be written as its last one. If somebody else has changed
 // the row instead, its key waits until that is known.
 func (f *failures) failedHere(r *row, written bool) {
-	text := strings.Clone(r.key.text) // it lies among the bytes of other rows
+	text := strings.Clone(r.ordering().text) // it lies among the bytes of other rows
 	f.known.add(text, r.Position.Ordinal)
 	if f.reading {
 		f.since.add(text, r.Position.Ordinal)
@@ -121,12 +121,18 @@ func (f *failures) meets(r *row) bool {
 	if !f.has(r) {
 		return false
 	}
-	f.lower(r.key, low(r))
+	f.lower(r.ordering(), low(r))
 	return true
 }
 
 // has reports whether a row of the row's key has failed.
-func (f *failures) has(r *row) bool { return f != nil && !r.key.keyless && f.known.has(r.key) }
+func (f *failures) has(r *row) bool {
+	if f == nil || f.known.empty() {
+		return false
+	}
+	k := r.ordering()
+	return !k.keyless && f.known.has(k)
+}
 
 // lower notes from where on rows of a key with a failed row were passed over.
 func (f *failures) lower(k key, at int64) {

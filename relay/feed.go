@@ -43,6 +43,7 @@ type feed struct {
 	since   uint32   // rows of transactions before this one have been read, from the bound on; 0 when nothing is known
 	bound   mark     // where the walk began, the zero mark at the very beginning
 
+	guard   guard           // of a walk by priority
 	began   time.Time       // when the walk began, with its first page
 	opening bool            // that page is being read
 	long    bool            // the walk is expected to take more than that page
@@ -82,7 +83,9 @@ const (
 	readGlance // whether there is anything to read
 	readFailed // not the feed's, as those that follow, see failures,
 	readScan   // scan,
-	readTrial  // and trials
+	readTrial  // trials,
+	readDue    // due rows
+	readGuard  // the walk's by priority that is made in table order
 )
 
 const (
@@ -128,6 +131,8 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	f.opening = f.caughtUp || f.cursor.IsZero()
 	restart := f.table.Ranked() && now.Sub(f.restarted) >= f.interval
 	switch {
+	case f.guards():
+		return f.guard.query(q), readGuard, true
 	case restart && !f.caughtUp: // the walk goes on: rows that are held may fill its first pages
 		return q, readHead, true
 	case restart, f.caughtUp && !f.table.Ordinal():
@@ -144,7 +149,9 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 			return q, readWalk, true
 		}
 	}
-	q.After = f.cursor
+	if q.After = f.cursor; q.After.IsZero() {
+		f.guard = guard{}
+	}
 	switch {
 	case !f.sweeps():
 	case f.opening:
@@ -187,6 +194,11 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		}
 	case readHead:
 		f.restarted = ended
+		f.guard.reads++
+	case readGuard:
+		if f.guard.read(page) { // the walk begins anew, too
+			f.cursor, f.restarted = outbox.Position{}, ended
+		}
 	default:
 		if f.opening && f.sweeps() {
 			if f.missed(f.bound, page.Ended) {
@@ -202,6 +214,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 			f.leftOut.reset()
 		}
 		f.sinceSweep++
+		f.guard.reads++
 		f.see(page.Rows, ended)
 		f.cursor, f.caughtUp = page.End, !page.More
 		if f.sweeps() {

@@ -23,6 +23,9 @@ func (d *dispatch) lead(r *row) (w *wait, ok bool) {
 	case w.headID != "" && w.headID != r.ID():
 		w.passed, w.low = true, min(w.low, w.head)
 	}
+	if w.delayed = r.Delayed; w.delayed { // nothing goes before it
+		w.passed, w.low = false, nothing
+	}
 	d.waits.heads(w, r.ID())
 	w.head, w.number, w.older, w.covered = at, r.number, false, 0
 	if d.void = true; w.low < at {

@@ -14,6 +14,7 @@ type loop struct {
 	*engine
 	dispatch *dispatch
 	feed     *feed
+	due      due
 
 	requests  chan request
 	responses chan response
@@ -94,6 +95,7 @@ func (l *loop) turn(ctx context.Context) error {
 		case source := <-l.wakes:
 			l.metrics.wakeup(source)
 			l.feed.hint()
+			l.due.ask()
 			l.dispatch.failures.ask()
 		case <-timer.C:
 		}
@@ -232,6 +234,9 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		}
 		if l.scanWanted() && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(l.scans.rest, l.patience.scan.rest), l.retryRead))
+		}
+		if due, ok := l.due.wait(l.feed.glancing(now)); ok && d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
+			earlier(maxTime(maxTime(due, l.patience.due.rest), l.retryRead))
 		}
 		if d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(l.feed.wait(now), l.patience.walk.rest), l.retryRead))

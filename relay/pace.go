@@ -94,7 +94,7 @@ func (f *feed) outOfTime(k kind, rest time.Time) {
 	switch k {
 	case readSweep:
 		f.sweepRest, f.sinceSweep = rest, 0
-	case readWalk, readHead, readGlance:
+	case readWalk, readHead, readGuard, readGlance:
 		f.retry(rest)
 	}
 }

@@ -21,12 +21,12 @@ const (
 )
 
 // patiences are those of all reads.
-type patiences struct{ walk, sweep, scan, trial, failed patience }
+type patiences struct{ walk, sweep, scan, trial, failed, due patience }
 
 func newPatiences() patiences {
 	short := patience{least: patienceShort, most: statementTimeout, limit: patienceShort}
 	long := patience{least: statementTimeout, most: patienceMost * statementTimeout, limit: statementTimeout}
-	return patiences{walk: long, sweep: short, scan: short, trial: short, failed: long}
+	return patiences{walk: long, sweep: short, scan: short, trial: short, failed: long, due: long}
 }
 
 // of returns the patience for a request.
@@ -40,6 +40,8 @@ func (p *patiences) of(r request) *patience {
 		return &p.sweep
 	case r.kind == readFailed:
 		return &p.failed
+	case r.kind == readDue:
+		return &p.due
 	default:
 		return &p.walk
 	}

@@ -26,7 +26,7 @@ type response struct {
 	started, ended time.Time
 }
 
-// readMore begins the next read, if there is something to read and room for it. The walk, the scans and the reads of heads take turns:
+// readMore begins the next read, if there is something to read and room for it. The walk, the scans, the reads of heads and those of due rows take turns:
 // however many keys wait, other rows flow, and whatever flows, those that wait are tried.
 func (l *loop) readMore(now time.Time) {
 	if l.reading || now.Before(l.retryRead) {
@@ -46,8 +46,9 @@ func (l *loop) readMore(now time.Time) {
 	if l.dispatch.rewound() {
 		l.abandonScan()
 		l.feed.again()
+		l.due.again()
 	}
-	turns := [...]func(time.Time) bool{l.walk, l.scan, l.try}
+	turns := [...]func(time.Time) bool{l.walk, l.scan, l.try, l.readDue}
 	for i := range turns {
 		if next := (l.turnOf + i) % len(turns); turns[next](now) {
 			l.turnOf = next + 1
@@ -224,6 +225,14 @@ func (l *loop) take(r response) {
 	case readScan:
 		l.takeScan(r)
 		return
+	case readDue:
+		l.takeDue(r)
+		return
+	case readGlance:
+		l.due.glanced(r.page, r.ended)
+		if r.page.More {
+			l.due.poll = r.ended
+		}
 	}
 	if !l.feed.read(r.kind, r.page, r.started, r.ended) {
 		l.dispatch.decline(r.page.Rows, r.ended)

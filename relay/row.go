@@ -30,8 +30,9 @@ type key struct {
 	keyless bool
 }
 
+// keyOf returns the key of a row. One that is read by its available_at keeps no order, and waits for itself alone.
 func keyOf(r *outbox.Row) key {
-	if text, ok := r.Key(); ok {
+	if text, ok := r.Key(); ok && !r.Delayed {
 		return key{text: text}
 	}
 	return key{text: r.ID(), keyless: true}
@@ -47,4 +48,21 @@ func (k key) hash() uint64 {
 		return ^h
 	}
 	return h
+}
+
+// ordering is the key that the application gave the row, also one that keeps no order: failed rows block it, and a lane is its own.
+func (r *row) ordering() key {
+	if !r.Delayed {
+		return r.key
+	}
+	text, ok := r.Key()
+	return key{text: text, keyless: !ok}
+}
+
+// lane is the hash that chooses the lane: that of the key, also for rows that keep no order, so that their key is in one call at a time.
+func (r *row) lane() uint64 {
+	if k := r.ordering(); r.Delayed && !k.keyless {
+		return k.hash()
+	}
+	return r.hash
 }

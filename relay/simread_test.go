@@ -25,14 +25,16 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	page := outbox.Page{Snapshot: t.snapshot()}
 	if q.Glance {
 		t.glances++
-		page = outbox.Page{More: slices.ContainsFunc(t.open, func(r *simRow) bool { return q.Shards == nil || slices.Contains(q.Shards, shard(r)) })}
+		page = outbox.Page{More: slices.ContainsFunc(t.open, func(r *simRow) bool {
+			return !r.available.After(time.Now()) && (q.Shards == nil || slices.Contains(q.Shards, shard(r)))
+		})}
 		q.IDs = []string{} // no row
 	}
 	t.gap()
 	if q.Horizon {
 		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
 		for _, r := range slices.Backward(t.open) {
-			if highest := r.ordinal; taken(ctx, r.message.Topic) {
+			if highest := r.ordinal; taken(ctx, r.message.Topic) && t.walks(r) {
 				page.Horizon.Highest = &highest
 				break
 			}
@@ -41,7 +43,10 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	}
 	var writers []uint32
 	stepped, keys := 0, setOf(q.Keys)
-	for _, r := range t.open[t.from(q):] {
+	if q.Due || q.Glance {
+		page.Next = t.nextDue()
+	}
+	for _, r := range t.ordered(q) {
 		position := t.position(r)
 		stepped++
 		if !taken(ctx, r.message.Topic) {
@@ -53,14 +58,14 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 			q.Recent != nil && r.ordinal < *q.Recent,
 			q.Since != nil && before(r.writer, *q.Since),
 			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
-			!q.After.IsZero() && !q.After.Before(position):
+			q.IDs == nil && !q.Due && !t.walks(r), r.available.After(time.Now()):
 			continue
 		}
 		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto || q.Within != nil && (q.Within.Highest == nil || r.ordinal > *q.Within.Highest) {
 			break
 		}
 		page.End = position
-		row := outbox.Row{Message: r.message, Shard: shard(r), Position: position, Attempt: r.attempt}
+		row := outbox.Row{Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt}
 		writers = append(writers, r.writer)
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)

@@ -39,6 +39,9 @@ type simTable struct {
 	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
+	readsDue                                              bool // there is an index of due times, if delays
+	orderIndexed                                          bool // one in table order, if ranked
+	places                                                map[outbox.Position]*simRow
 }
 
 type simRow struct {
@@ -46,6 +49,8 @@ type simRow struct {
 	ordinal     int64
 	shard       int
 	message     publisher.Message
+	available   time.Time // zero: at once
+	priority    int64
 	attempt     int64
 	relayed     bool
 	failed      bool
@@ -118,6 +123,10 @@ func (t *simTable) add(ordinal int64, id, key, topic string) {
 		r.message.Key = []byte(key)
 	}
 	t.rows[id] = r
+	if t.places == nil {
+		t.places = map[outbox.Position]*simRow{}
+	}
+	t.places[t.position(r)] = r
 	t.reopen(r)
 }
 
@@ -192,7 +201,9 @@ func (t *simTable) free(id string, discard bool) {
 
 func (t *simTable) Ordinal() bool       { return t.ordinal }
 func (t *simTable) Ranked() bool        { return t.ranked }
-func (t *simTable) Delays() bool        { return t.delays }
+func (t *simTable) Delays() bool        { return t.delays && !t.readsDue }
+func (t *simTable) ReadsDue() bool      { return t.delays && t.readsDue }
+func (t *simTable) OrderIndexed() bool  { return t.orderIndexed }
 func (t *simTable) KeyIndexed() bool    { return t.byKey }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }

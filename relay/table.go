@@ -18,7 +18,9 @@ type Table interface {
 
 	Ordinal() bool       // positions have ordinals
 	Ranked() bool        // new rows may come before older ones
-	Delays() bool        // rows can become due later
+	Delays() bool        // rows can become due later, and are found by reads in table order
+	ReadsDue() bool      // rows with available_at have a read of their own
+	OrderIndexed() bool  // rows can be read in table order at little cost, whatever their priority
 	KeyIndexed() bool    // pending rows are found by their keys at little cost
 	KeepsFailures() bool // rows can fail
 	KeepsAttempts() bool // tries are counted

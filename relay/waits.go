@@ -27,10 +27,11 @@ type wait struct {
 	due   time.Time // in resting
 	index int       // in the heap of waits that rest, -1 outside
 
-	head   int64  // the ordinal of the row that may not go
-	number uint64 // the row's, when it was read last
-	headID string // empty in catching, and where many keys wait as one
-	trial  *row   // the head, in trial
+	head    int64  // the ordinal of the row that may not go
+	number  uint64 // the row's, when it was read last
+	headID  string // empty in catching, and where many keys wait as one
+	delayed bool   // the head is a row that keeps no order: nothing waits behind it, and reads of due rows return it
+	trial   *row   // the head, in trial
 
 	passed bool  // something was passed over that lies behind the head
 	low    int64 // its least ordinal, or a lesser one
@@ -104,6 +105,15 @@ func (ws *waits) of(hash uint64) *wait {
 		}
 	}
 	return ws.inCrowd(hash)
+}
+
+// meets returns the wait that keeps a row waiting, if there is one. What scans are to bring a row that keeps no order need not wait for.
+func (ws *waits) meets(r *row) *wait {
+	w := ws.of(r.hash)
+	if r.Delayed && ws.former != nil && w == &ws.former.wait {
+		return nil
+	}
+	return w
 }
 
 // full reports whether no more keys are remembered one by one.

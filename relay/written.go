@@ -41,7 +41,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 			d.failedLog.row(r, x.err, true, now)
 			d.to.endSpan(r, x.err, now)
 		}
-		last := x.failed && d.failures != nil && !r.key.keyless && !unwritable
+		last := x.failed && d.failures != nil && !r.ordering().keyless && !unwritable
 		if last {
 			d.failures.failedHere(r, written)
 		}
@@ -65,7 +65,7 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	case !d.shards.active.Has(r.Shard):
 		d.waits.remove(w)
 	case last:
-		d.failures.lower(r.key, min(w.head, w.low))
+		d.failures.lower(r.ordering(), min(w.head, w.low))
 		d.waits.remove(w)
 		d.void = true
 	case x.failed && written && w.headID == r.ID():

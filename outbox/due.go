@@ -1,0 +1,185 @@
+package outbox
+
+import (
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Rows with available_at have a read of their own where there is an index of due times. The reads in table order leave all of them out
+// then: a million rows that are scheduled for next week cost neither kind of read anything.
+
+// indexDue looks for an index of due times: of pending rows alone, by available_at.
+func (m *mapping) indexDue(r *relation) {
+	if m.available == nil {
+		return
+	}
+	_, pending := m.pending()
+	taken := r.normal[m.filter]
+	conditions := slices.Concat(pending, taken, notNull(m.available))
+	for _, i := range r.indexes {
+		alone := m.relayed == nil || m.delete || slices.ContainsFunc(isNullPrinted(m.relayed), func(c string) bool { return slices.Contains(i.conjuncts, c) })
+		if alone && i.starts(m.available.name) && i.usableFor(conditions...) {
+			m.dueIndex = true
+			m.dueFiltered = m.dueFiltered || m.filter == pattern.Always || i.holds(taken)
+		}
+	}
+}
+
+// notNull and isNullPrinted are these conditions on a column, as PostgreSQL prints them in an index's predicate.
+func notNull(c *column) []string {
+	return []string{sql.Quote(c.name) + " IS NOT NULL", c.name + " IS NOT NULL"}
+}
+
+func isNullPrinted(c *column) []string {
+	return []string{sql.Quote(c.name) + " IS NULL", c.name + " IS NULL"}
+}
+
+// walkedPrinted is the condition of the view's rows that are read in table order, in the parts that PostgreSQL prints in an index's predicate.
+func (m *mapping) walkedPrinted(r *relation) []string {
+	_, printed := m.pending()
+	printed = append(printed, r.normal[m.filter]...)
+	if m.dueIndex {
+		printed = append(printed, isNullPrinted(m.available)...)
+	}
+	return printed
+}
+
+// ReadsDue reports whether rows with available_at have a read of their own ([Query.Due]).
+func (t *Table) ReadsDue() bool { return t.mapping.dueIndex }
+
+// dueNames adds what the statements about due times need, and the condition on a destination's rows.
+func (t *Table) dueNames(names map[string]string, filtered string) {
+	m := t.mapping
+	if !m.dueIndex {
+		return
+	}
+	available := sql.Quote(m.available.name)
+	names["available"], names["available_now"] = available, now(m.available)
+	names["available_type"] = map[uint32]string{oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}[m.available.oid]
+	pending, _ := m.pending()
+	names["delayed"] = pending + " and " + available + " is not null" + filtered
+	names["upcoming"] = pending + " and " + available + " > " + now(m.available)
+	names["arrived"] = pending + " and " + available + " <= " + now(m.available) + filtered
+	position, parameters := []string{available}, []string{"$3"}
+	add := func(expression, typ string) {
+		position = append(position, expression)
+		parameters = append(parameters, fmt.Sprintf("$%d%s", len(position)+2, typ))
+	}
+	if m.rank != nil {
+		add(rank(m), "::bigint")
+	}
+	if m.order != m.id && m.order.notNull {
+		add(names["order"], "")
+	}
+	add(names["id"], "")
+	names["due_position"], names["due_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
+}
+
+// prepareDue makes the statements that look at all pending rows of a table with an index of due times: at those without available_at, which are
+// names["due"], and at the others. No condition that holds for both lets the planner use the two indexes.
+func (t *Table) prepareDue(names map[string]string, filtered string) {
+	m := t.mapping
+	t.nextDue = sql.Text("next_due.sql", names)
+	t.drainEnd, t.drainLeft = sql.Text("drain_end_due.sql", names), sql.Text("drain_left_due.sql", names)
+	if m.pendingIndex {
+		t.sampleTopics = sql.Text("sample_topics_due.sql", names)
+	}
+	own, bounded := maps.Clone(names), m.filtered && m.dueFiltered
+	if t.countPending == "" || t.view.Columns != nil && !bounded { // the indexes hold any number of rows that the destination never takes
+		t.countPending, t.countScheduled, t.oldestPending = "", "", ""
+		return
+	}
+	own["taken"], own["looked"] = "true", strconv.Itoa(CountCap)
+	if !bounded { // the filter bounds no walk through an index
+		own["taken"], own["looked"] = strings.TrimPrefix(filtered, " and "), strconv.Itoa(lookedAt)
+		for _, state := range []string{"due", "arrived", "scheduled"} {
+			own[state] = strings.TrimSuffix(names[state], filtered)
+		}
+	}
+	t.countPending, t.countScheduled = sql.Text("count_pending_due.sql", own), sql.Text("count_scheduled_due.sql", own)
+	if m.inserted != nil {
+		own["due_at"] = dueAt(m)
+		t.oldestPending = sql.Text("oldest_pending_due.sql", own)
+	}
+}
+
+// walk returns the statements for a query.
+func (t *Table) walk(q Query) *walks {
+	switch {
+	case q.Unranked && q.Shards != nil:
+		return &t.unrankedSome
+	case q.Unranked:
+		return &t.unranked
+	case q.Shards != nil:
+		return &t.some
+	default:
+		return &t.all
+	}
+}
+
+// inOrder reports whether an index gives a query's rows in their order.
+func (t *Table) inOrder(q Query) bool {
+	switch {
+	case q.Keys != nil || q.IDs != nil:
+		return false
+	case q.Due:
+		return true
+	case q.Unranked:
+		return t.mapping.orderIndex
+	default:
+		return t.mapping.inOrder
+	}
+}
+
+// dueParameters are those of a read of due rows: how far back it goes, and the position behind which it goes on.
+func (t *Table) dueParameters(q Query) [][]byte {
+	m := t.mapping
+	place := func(value string) []byte {
+		if q.After.IsZero() {
+			return nil
+		}
+		return []byte(value)
+	}
+	var back []byte
+	if q.Back > 0 {
+		back = number(q.Back.Microseconds())
+	}
+	parameters := [][]byte{back, place(q.After.due)}
+	if m.rank != nil {
+		parameters = append(parameters, place(q.After.rank))
+	}
+	if m.order != m.id && m.order.notNull {
+		parameters = append(parameters, place(q.After.order))
+	}
+	return append(parameters, place(q.After.id))
+}
+
+// readNext reads how long it is until the next row becomes due, 0 if none does.
+func readNext(result *pgconn.ResultReader) (next time.Duration) {
+	for result.NextRow() {
+		next = untilDue(result.Values()[0])
+	}
+	return next
+}
+
+// glanced reads what a glance has found.
+func (t *Table) glanced(values [][]byte) Page {
+	return Page{More: values[0][0] != 0, Next: untilDue(values[1])}
+}
+
+func untilDue(value []byte) time.Duration {
+	if value == nil {
+		return 0
+	}
+	return time.Duration(min(int64(binary.BigEndian.Uint64(value)), longest)) * time.Microsecond
+}
