@@ -59,6 +59,7 @@ func TestGolden(t *testing.T) {
 		"help-discard":     {nil, "failed discard --help"},
 		"help-replay":      {nil, "replay --help"},
 		"schema":           {nil, "schema"},
+		"schema-delays":    {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_COLUMNS=available_at:run_at,order:position,priority:rank"}, "schema --delays"},
 		"schema-doorbell":  {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_LISTEN_CHANNEL=it's mine"}, "schema --doorbell"},
 		"grants":           {nil, "grants --role relay"},
 		"grants-mapped":    {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_COLUMNS=last_error:problem,relayed_at:sent at"}, "grants --role Relay"},

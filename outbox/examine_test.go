@@ -48,7 +48,12 @@ func TestExamineIndexes(t *testing.T) {
 		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
 		"heap": {`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at timestamptz, attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,
 			[]string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
-		"priority": {recommended() + "alter table outbox_messages add priority int", []string{"no index of pending rows by priority"}},
+		"priority":       {recommended() + "alter table outbox_messages add priority int", []string{"no index of pending rows by priority"}},
+		"priority alone": {strings.Replace(strings.Replace(recommended(), "create index", "alter table outbox_messages add priority int;create index", 1), "(seq)\n  where relayed_at", "((-coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), []string{"only by priority"}},
+		"delays":         {recommended() + "alter table outbox_messages add available_at timestamptz", []string{"no index of due times", "step over every row"}},
+		"delays and priority": {recommended() + "alter table outbox_messages add available_at timestamp, add priority int",
+			[]string{"no index of pending rows by priority", "no index of due times", "step over every row"}},
+		"schema --delays": {recommended() + sql.Delays(sql.Delaying{Table: messages, Available: "available_at", Order: "seq", Pending: []string{"relayed_at", "failed_at"}}), nil},
 		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at timestamptz, attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
 			create table outbox_all partition of outbox_messages default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
 	} {

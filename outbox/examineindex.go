@@ -49,13 +49,18 @@ func (e *examination) where() string {
 // pendingIndex says what it costs that there is no index of the pending rows, or none that fits.
 func (e *examination) pendingIndex() {
 	m := e.mapping
-	_, printed := m.pending()
-	printed = append(printed, e.relation.normal[m.filter]...)
+	printed := m.walkedPrinted(e.relation)
 	where, head := e.where(), e.orderColumns()
+	if m.dueIndex {
+		where = e.whereAvailable("is null")
+	}
 	switch inOrder, relayedFirst := e.inOrder(printed); {
 	case m.rank != nil && !e.any(func(i index) bool { return i.usableFor(printed...) && i.starts("") }):
 		e.warn(checkIndex, e.createIndex("("+rank(m)+", "+head+")"+where),
 			"no index of pending rows by priority: each poll reads and sorts all that is pending")
+	case m.rank != nil && !m.orderIndex:
+		e.warn(checkIndex, e.createIndex("("+head+")"+where),
+			"no index of pending rows in table order, only by priority: while rows with larger priorities come all the time, the others wait for as long")
 	case m.rank == nil && !inOrder && !relayedFirst:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
 			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
@@ -70,6 +75,7 @@ func (e *examination) pendingIndex() {
 	default:
 		e.ok(checkIndex, "pending rows are read in order from an index")
 	}
+	e.dueTimes()
 }
 
 // failedIndex says what it costs that there is no index of the failed rows.

@@ -1,6 +1,7 @@
 package sql
 
 import (
+	"fmt"
 	"strings"
 	"unicode/utf8"
 )
@@ -11,6 +12,48 @@ func Schema(table Table) string {
 		"table":         table.Quoted(),
 		"pending_index": Quote(indexName(table, "_pending_idx")),
 		"failed_index":  Quote(indexName(table, "_failed_idx")),
+	})
+}
+
+// Delaying says what rows that become due later need of a table. Names are the table's own.
+type Delaying struct {
+	Table            Table
+	Available, Order string
+	Priority         string   // empty: there is none
+	Pending          []string // the columns that are null in pending rows
+	Filter           string   // a further condition of a destination's rows, or empty
+	Suffix           string   // of the indexes' names, to tell those of destinations apart
+}
+
+// Delays returns the DDL of the column and the indexes of due times. It may be applied again.
+func Delays(d Delaying) string {
+	conditions := make([]string, len(d.Pending))
+	for i, column := range d.Pending {
+		conditions[i] = Quote(column) + " is null"
+	}
+	if d.Filter != "" {
+		conditions = append(conditions, d.Filter)
+	}
+	order := Quote(d.Order)
+	if d.Priority != "" {
+		order = "(-coalesce(" + Quote(d.Priority) + ", 0)::bigint), " + order
+	}
+	ranked := ""
+	if d.Priority != "" {
+		ranked = fmt.Sprintf("\n-- The same whatever the priority: every eighth read is in this order, so that rows with larger ones do not keep the others waiting.\n"+
+			"create index if not exists %s on %s (%s)\n  where %s and %s is null;\n", Quote(indexName(d.Table, d.Suffix+"_undelayed_order_idx")),
+			d.Table.Quoted(), Quote(d.Order), strings.Join(conditions, " and "), Quote(d.Available))
+	}
+	return script("delays.sql", map[string]string{
+		"ranked":          ranked,
+		"table":           d.Table.Quoted(),
+		"available":       Quote(d.Available),
+		"pending":         strings.Join(conditions, " and "),
+		"due_columns":     Quote(d.Available) + ", " + order,
+		"order_columns":   order,
+		"due_index":       Quote(indexName(d.Table, d.Suffix+"_due_idx")),
+		"undelayed_index": Quote(indexName(d.Table, d.Suffix+"_undelayed_idx")),
+		"pending_index":   Quote(indexName(d.Table, "_pending_idx")),
 	})
 }
 
