@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/health"
@@ -22,6 +23,10 @@ type port struct {
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live, Ready: func(context.Context) []health.Check { return checks(a) },
 		Doorbell: a.Ring, Logger: logger}
+	if c.StatusPage != config.StatusPageOff {
+		status := &liveReport{assembly: a, config: c, started: time.Now()}
+		main.Status = func(ctx context.Context, details bool) any { return status.report(ctx, details) }
+	}
 	all := []port{{"OUTBOX_HTTP_ADDR=" + c.HTTPAddr, main}}
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
 		main.Metrics = metrics

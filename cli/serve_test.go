@@ -110,6 +110,20 @@ func TestOneAddress(t *testing.T) {
 	}
 }
 
+// The status page is there unless it is turned off, and needs no database.
+func TestStatusPageOff(t *testing.T) {
+	for value, want := range map[string]int{"": 200, "on": 200, "off": 404} {
+		main := freeAddr(t)
+		_, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_STATUS_PAGE="+value)
+		for _, path := range []string{"/", "/status"} {
+			if status, body := fetch(t, "http://"+main+path); status != want {
+				t.Errorf("%s with %q: %d %s", path, value, status, body)
+			}
+		}
+		stop()
+	}
+}
+
 // With passwords both addresses ask for one, and healthcheck needs none.
 func TestPasswordsOnBothAddresses(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("hush"), bcrypt.MinCost)
@@ -122,7 +136,8 @@ func TestPasswordsOnBothAddresses(t *testing.T) {
 	}
 	main, metrics := freeAddr(t), freeAddr(t)
 	logged, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_HTTP_CONFIG="+file)
-	for url, want := range map[string]int{"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200, "http://" + main + "/livez": 200} {
+	for url, want := range map[string]int{"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200, "http://" + main + "/livez": 200,
+		"http://" + main + "/status": 401, "http://" + main + "/": 401, "http://prom:hush@" + main + "/status": 200} {
 		if status, _ := fetch(t, url); status != want {
 			t.Errorf("%s: %d, want %d", url, status, want)
 		}

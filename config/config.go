@@ -32,9 +32,10 @@ type Config struct {
 	Settle           string        `envconfig:"SETTLE" default:"mark" oneof:"mark,delete" desc:"mark sets relayed_at on acknowledged rows, delete deletes them"`
 	Shards           int           `envconfig:"SHARDS" default:"16" min:"1" max:"1024" desc:"units of ownership; 1 makes one replica active and the others standby"`
 	OwnerTTL         time.Duration `envconfig:"OWNER_TTL" default:"10s" min:"1s" max:"1d" desc:"how long a silent owner keeps its rows"`
-	HTTPAddr         string        `envconfig:"HTTP_ADDR" default:":9630" desc:"address of health checks, metrics and doorbell"`
+	HTTPAddr         string        `envconfig:"HTTP_ADDR" default:":9630" desc:"address of health checks, metrics, status and doorbell"`
 	MetricsAddr      string        `envconfig:"METRICS_ADDR" unset:"the same" desc:"an address of its own for /metrics, which OUTBOX_HTTP_ADDR then does not serve"`
 	HTTPConfig       string        `envconfig:"HTTP_CONFIG" unset:"none" desc:"path of a file with TLS and basic auth for both, in the format of exporter-toolkit's web configuration"`
+	StatusPage       string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off" desc:"off turns /status and the page at / off"`
 	PprofAddr        string        `envconfig:"PPROF_ADDR" unset:"off" desc:"address of Go's profiles, a loopback address such as 127.0.0.1:6060"`
 	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms" desc:"bound on a clean stop"`
 	TraceRows        bool          `envconfig:"TRACE_ROWS" default:"false" desc:"true makes a span for each row whose traceparent is sampled, from its insert to its mark, beside the span of each batch"`
@@ -58,6 +59,9 @@ const (
 	SettleMark   = "mark"
 	SettleDelete = "delete"
 )
+
+// StatusPageOff is a value of [Config.StatusPage].
+const StatusPageOff = "off"
 
 // Database says how to reach PostgreSQL.
 type Database struct {

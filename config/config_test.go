@@ -63,6 +63,7 @@ func TestDefaults(t *testing.T) {
 		Shards:          16,
 		OwnerTTL:        10 * time.Second,
 		HTTPAddr:        ":9630",
+		StatusPage:      "on",
 		ShutdownTimeout: 25 * time.Second,
 		LogLevel:        slog.LevelInfo,
 		LogFormat:       "json",

@@ -69,6 +69,7 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_PPROF_ADDR=10.0.0.1:6060", `OUTBOX_PPROF_ADDR="10.0.0.1:6060" must be a loopback address, since profiles show what is in memory; write 127.0.0.1:6060 or [::1]:6060`},
 		{"OUTBOX_PPROF_ADDR=6060", `OUTBOX_PPROF_ADDR="6060" is no address; write host:port, or :9630 for all interfaces`},
 		{"OUTBOX_HTTP_CONFIG=basic_auth_users:\n  a: b", `OUTBOX_HTTP_CONFIG is not the path of a file; give the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without _FILE`},
+		{"OUTBOX_STATUS_PAGE=false", `OUTBOX_STATUS_PAGE="false" is not one of on, off`},
 		{"OUTBOX_HTTP_ADDR=:http", `OUTBOX_HTTP_ADDR=":http" has a port that is no number from 0 to 65535`},
 		{"OUTBOX_LISTEN_CHANNEL=" + strings.Repeat("x", 64),
 			`OUTBOX_LISTEN_CHANNEL="` + strings.Repeat("x", 64) + `" is too long for PostgreSQL; a channel's name has at most 63 bytes`},

@@ -21,6 +21,10 @@ func (s *Server) handler(g *guard) http.Handler {
 	if s.Metrics != nil {
 		mux.Handle("GET /metrics", g.protect(s.Metrics))
 	}
+	if s.Status != nil {
+		mux.Handle("GET /status", g.protect(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.status(w, r, g) })))
+		mux.Handle("GET /{$}", g.protect(showPage()))
+	}
 	if s.Doorbell != nil {
 		mux.HandleFunc("POST /doorbell", s.ring)
 	}

@@ -1,5 +1,5 @@
 // Package health serves what operators and Kubernetes ask the relay over HTTP: liveness, readiness,
-// metrics and the doorbell.
+// metrics, status and the doorbell.
 package health
 
 import (
@@ -26,6 +26,9 @@ type Server struct {
 	Ready func(context.Context) []Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
+	// Status returns the report that /status answers as JSON and the page at / shows, with or without details that name hosts and
+	// roles.
+	Status func(ctx context.Context, details bool) any
 	// Doorbell wakes the relay. It must not block.
 	Doorbell func()
 	// Pprof serves Go's profiles below /debug/pprof/, for callers on this host.

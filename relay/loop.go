@@ -260,7 +260,7 @@ func (l *loop) observe(now time.Time) {
 	l.observed = now
 	d := l.dispatch
 	d.notices.others(l.logger, now)
-	s := snapshot{inFlight: len(d.inFlight), blocked: d.blocked(), held: d.heldRows(), note: d.heldTopics()}
+	s := snapshot{inFlight: len(d.inFlight), blocked: d.blocked(), held: d.heldRows(), holds: d.holds.shown(), note: d.heldTopics()}
 	if d.outage.active() {
 		s.down = d.outage.err
 	}

@@ -33,6 +33,7 @@ type labels struct {
 	errors      map[publisher.Class]metric.MeasurementOption
 	failed      map[string]metric.MeasurementOption
 	held        map[cause]metric.MeasurementOption
+	history     *history
 }
 
 // snapshot is the state of a destination that gauges show.
@@ -42,6 +43,7 @@ type snapshot struct {
 	full              bool  // and leave no room for others
 	why               error // the last answer of the database to that
 	held              map[cause]int64
+	holds             []Hold // the oldest
 	down              error  // why nothing can be published
 	note              string // what is held of it, if it is not down
 }
@@ -109,7 +111,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	ctx := context.Background()
 	for _, d := range destinations {
 		l := labels{destination: label("destination", d.Name), errors: map[publisher.Class]metric.MeasurementOption{},
-			failed: map[string]metric.MeasurementOption{}, held: map[cause]metric.MeasurementOption{}}
+			failed: map[string]metric.MeasurementOption{}, held: map[cause]metric.MeasurementOption{}, history: &history{began: time.Now()}}
 		m.relayedRows.Add(ctx, 0, l.destination)
 		m.duplicates.Add(ctx, 0, l.destination)
 		for _, class := range errorClasses {
@@ -159,7 +161,7 @@ func (m *metrics) republish() { m.republished.Add(context.Background(), 1) }
 func (m *metrics) relayed(rows []*row, now time.Time) {
 	ctx := context.Background()
 	for i := 0; i < len(rows); {
-		d, n := rows[i].destination, 0
+		d, first, n := rows[i].destination, i, 0
 		for ; i < len(rows) && rows[i].destination == d; i++ {
 			if due := rows[i].Due; !due.IsZero() {
 				m.latency.Record(ctx, now.Sub(due).Seconds())
@@ -167,6 +169,7 @@ func (m *metrics) relayed(rows []*row, now time.Time) {
 			n++
 		}
 		m.relayedRows.Add(ctx, int64(n), m.destinations[d].destination)
+		m.destinations[d].history.add(rows[first:i], now)
 	}
 }
 
@@ -176,6 +179,7 @@ func (m *metrics) failed(d *Destination, class publisher.Class) {
 		reason = failedPermanent
 	}
 	m.failedRows.Add(context.Background(), 1, m.destinations[d].failed[reason])
+	m.destinations[d].history.fail(time.Now())
 }
 
 func (m *metrics) orderViolations(n int64) { m.violations.Add(context.Background(), n) }

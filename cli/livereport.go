@@ -1,0 +1,148 @@
+package cli
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// liveReport makes the report of /status: what the table says, and what this process knows. However many ask and however often, the
+// database is asked once a second at most, and less often if that takes it long.
+type liveReport struct {
+	assembly *assembly
+	config   *config.Config
+	started  time.Time
+
+	mu      sync.Mutex
+	table   operate.Report
+	trouble error
+	due     time.Time // of the next question to the database
+}
+
+const (
+	reportTimeout = time.Second // bounds one question
+	reportEvery   = time.Second
+	reportRest    = 20 // times what a question took
+)
+
+// withheld stands for what only those may know who have shown who they are.
+const withheld = "withheld; ask on the same host or with credentials"
+
+// report returns the report now. Without details it names neither hosts nor roles.
+func (l *liveReport) report(ctx context.Context, details bool) operate.Report {
+	r, err := l.look(ctx)
+	if err != nil {
+		why := errtext.Line(err)
+		if !details {
+			why = withheld
+		}
+		r.Problems = append(r.Problems, "the database could not be asked: "+why)
+	}
+	l.addProcess(&r, details)
+	return r
+}
+
+// look returns what the table says now or has said a moment ago, in a report whose slices of destinations and problems may be changed.
+func (l *liveReport) look(ctx context.Context) (operate.Report, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if started := time.Now(); !started.Before(l.due) {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout) // the answer is not for this caller alone
+		defer cancel()
+		l.table, l.trouble = l.ask(ctx)
+		ended := time.Now()
+		l.due = ended.Add(max(reportEvery, reportRest*ended.Sub(started)))
+	}
+	r := l.table
+	r.Destinations = append([]operate.Destination(nil), r.Destinations...)
+	r.Problems = append([]string{}, r.Problems...)
+	return r, l.trouble
+}
+
+func (l *liveReport) ask(ctx context.Context) (operate.Report, error) {
+	r, o := l.unknown(), operate.Outbox{Pool: l.assembly.config.Pool, Shards: l.config.Shards}
+	for i, table := range l.assembly.Tables() {
+		if name := l.config.Destinations[i].Name; table != nil {
+			o.Views = append(o.Views, operate.View{Destination: name, Table: table})
+		} else {
+			r.Problems = append(r.Problems, "the rows of destination "+name+" were not counted: its check says why")
+		}
+	}
+	if o.Views == nil {
+		r.Problems = append(r.Problems, "the table cannot be looked at yet: the checks say why")
+		return r, nil
+	}
+	found, err := o.Report(ctx, reportTimeout)
+	found.Problems = append(r.Problems, found.Problems...)
+	for i := range r.Destinations {
+		if at := slices.IndexFunc(found.Destinations, func(d operate.Destination) bool { return d.Name == r.Destinations[i].Name }); at >= 0 {
+			r.Destinations[i] = found.Destinations[at]
+		}
+	}
+	found.Destinations = r.Destinations
+	return found, err
+}
+
+// unknown is the report before anything is known of the table.
+func (l *liveReport) unknown() operate.Report {
+	r := operate.Report{At: time.Now().UTC(), Table: l.config.Table.Name, Problems: []string{}}
+	for _, d := range l.config.Destinations {
+		r.Destinations = append(r.Destinations, operate.Destination{Name: d.Name, Backlog: operate.Backlog{AtLeast: []string{}, Topics: []operate.Topic{}}})
+	}
+	return r
+}
+
+// addProcess adds what this process knows.
+func (l *liveReport) addProcess(r *operate.Report, details bool) {
+	build := thisBuild()
+	p := &operate.Process{Version: build.Version, Commit: build.Commit, StartedAt: l.started.UTC(), Ready: true, Shards: l.assembly.Owned()}
+	r.Process = p
+	for _, check := range checks(l.assembly) {
+		line := operate.Check{Name: check.Name, OK: check.Err == nil, Text: check.Note}
+		if check.Err != nil {
+			p.Ready, line.Text = false, check.Err.Error()
+		}
+		if !details && line.Text != "" {
+			line.Text = withheld
+		}
+		p.Checks = append(p.Checks, line)
+	}
+	for i, state := range l.assembly.States() {
+		d := &r.Destinations[i]
+		d.Held = new(int64)
+		to := &operate.DestinationProcess{Up: state.Up, Reason: state.Reason, InFlight: int64(state.InFlight), BlockedKeys: int64(state.Blocked), Relayed: state.Relayed,
+			Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{}}
+		d.Process = to
+		p.InFlight += to.InFlight
+		if !details && to.Reason != "" {
+			to.Reason = withheld
+		}
+		for _, held := range state.Held {
+			*d.Held += held.Rows
+			to.Reasons = append(to.Reasons, operate.ReasonRows(held))
+		}
+		for _, h := range state.Holds {
+			hold := operate.Hold{Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Error(), Since: h.Since.UTC()}
+			if !details {
+				hold.What, hold.Error = h.Kind, withheld
+			}
+			to.Holds = append(to.Holds, hold)
+		}
+		for _, i := range state.History {
+			to.History = append(to.History, operate.Interval{From: i.From, Seconds: i.Length.Seconds(), Relayed: i.Relayed, Failed: i.Failed,
+				LatencyP50: seconds(i.P50), LatencyP99: seconds(i.P99)})
+		}
+	}
+}
+
+func seconds(d *time.Duration) *float64 {
+	if d == nil {
+		return nil
+	}
+	return new(d.Seconds())
+}

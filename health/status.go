@@ -1,0 +1,58 @@
+package health
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"encoding/json"
+	"net/http"
+	"regexp"
+	"strings"
+)
+
+// page shows the report of /status. Style and script are in it, so that nothing is fetched from elsewhere.
+//
+//go:embed page.html
+var page []byte
+
+var inline = regexp.MustCompile(`(?s)<(style|script)>(.*?)</(?:style|script)>`)
+
+// pagePolicy lets the browser run and show only what is in the page, and fetch only from where the page came from.
+func pagePolicy() string {
+	hashes := map[string][]string{}
+	for _, found := range inline.FindAllSubmatch(page, -1) {
+		sum := sha256.Sum256(found[2])
+		hashes[string(found[1])] = append(hashes[string(found[1])], "'sha256-"+base64.StdEncoding.EncodeToString(sum[:])+"'")
+	}
+	return "default-src 'none'; style-src " + strings.Join(hashes["style"], " ") + "; script-src " + strings.Join(hashes["script"], " ") +
+		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+}
+
+// showPage answers with the page.
+func showPage() http.HandlerFunc {
+	policy := pagePolicy()
+	return func(w http.ResponseWriter, _ *http.Request) {
+		h := w.Header()
+		h.Set("Content-Type", "text/html; charset=utf-8")
+		h.Set("Content-Security-Policy", policy)
+		h.Set("Referrer-Policy", "no-referrer")
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Content-Type-Options", "nosniff")
+		_, _ = w.Write(page) // the client may be gone
+	}
+}
+
+// status answers with the report. Hosts and roles are in it for callers that may know.
+func (s *Server) status(w http.ResponseWriter, r *http.Request, g *guard) {
+	report, err := json.Marshal(s.Status(r.Context(), g.trusts(r)))
+	if err != nil {
+		answer(w, http.StatusInternalServerError, "the report cannot be written\n")
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(append(report, '\n'))
+}
