@@ -50,6 +50,7 @@ func TestGolden(t *testing.T) {
 		"help-grants":      {nil, "grants --help"},
 		"help-config":      {nil, "config --help"},
 		"help-healthcheck": {nil, "healthcheck --help"},
+		"help-licenses":    {nil, "licenses --help"},
 		"help-version":     {nil, "version --help"},
 		"help-status":      {nil, "status --help"},
 		"help-failed":      {nil, "failed --help"},
@@ -126,6 +127,19 @@ func TestBadInput(t *testing.T) {
 				t.Errorf("status %d, output %q, errors\n%s\nwant\n%s", status, out, errs, c.want)
 			}
 		})
+	}
+}
+
+// The licences come with the program: its own, Go's and those of all modules.
+func TestLicenses(t *testing.T) {
+	status, out, errs := execute(t, nil, "licenses")
+	if status != 0 || errs != "" || !strings.HasPrefix(out, "outbox-relay\n") {
+		t.Fatalf("status %d: %s", status, errs)
+	}
+	for _, part := range []string{"Apache License", "Go's standard library", "github.com/jackc/pgx/v5 v", "MIT License"} {
+		if !strings.Contains(out, part) {
+			t.Errorf("%s is missing", part)
+		}
 	}
 }
 
