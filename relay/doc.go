@@ -21,7 +21,7 @@ Package relay moves the rows of an outbox to a broker: each at least once, in or
 # The parts
 
 Each destination has an engine of its own, with its own reads, memory and workers, so that a destination takes nothing
-from another. The process shares the ownership of shards, hints and the pool among them (engines).
+from another. The process shares the ownership of shards, hints, the pool and the settlers among them (engines).
 
   - A feed decides what to read next: the walk, which goes on from a cursor and then looks at recent rows again for late
     commits, and a sweep from the beginning for whatever else was missed (and when: pace, armed).
@@ -31,7 +31,8 @@ from another. The process shares the ownership of shards, hints and the pool amo
     catch-up scan (scan), the heads of keys whose time has come (trial), rows whose available_at has come (due). Each rests in
     proportion to what it took, so that none starves another. Where rows have priorities, every eighth read of the walk is in table order (guard).
   - Workers publish one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own.
-  - Two settlers mark what was accepted, many rows in a statement, and write refusals.
+  - Two settlers, the process's, mark what was accepted, many rows in a statement, and write refusals (settlement). What several
+    destinations write to the same columns goes into the same statements. No row is with both settlers at a time.
   - shards follows what this replica owns, failures knows which keys have a failed row, where such a row blocks its key.
 
 # Keys that wait

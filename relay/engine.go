@@ -31,24 +31,26 @@ func (l Limits) remembered() int {
 }
 
 // engine relays the rows of one destination for as long as this replica owns shards of the outbox. Its loop is the one goroutine that
-// touches the feed and the dispatch; a reader, the settlers and the workers do what takes time, one thing
+// touches the feed and the dispatch; a reader and the workers, and the settlers of the process, do what takes time, one thing
 // each, so that reading, publishing and settling overlap.
 type engine struct {
-	table     Table // as this destination sees it
-	to        *Destination
-	limits    Limits
-	interval  time.Duration // the longest pause between two polls
-	idlePause time.Duration // the same while nothing has come for a while and each writer would ring
-	workers   int
-	ownership *share
-	shards    int           // in all
-	wakes     <-chan string // sources of hints that there are new rows
-	logger    *slog.Logger
-	metrics   *metrics
-	tracer    trace.Tracer
-	database  *database
-	beat      *atomic.Int64 // when the loop turned last
-	stopTime  time.Duration
+	table      Table // as this destination sees it
+	to         *Destination
+	limits     Limits
+	interval   time.Duration // the longest pause between two polls
+	idlePause  time.Duration // the same while nothing has come for a while and each writer would ring
+	workers    int
+	ownership  *share
+	settlement *settlement
+	state      int           // which of its sets of columns
+	shards     int           // in all
+	wakes      <-chan string // sources of hints that there are new rows
+	logger     *slog.Logger
+	metrics    *metrics
+	tracer     trace.Tracer
+	database   *database
+	beat       *atomic.Int64 // when the loop turned last
+	stopTime   time.Duration
 }
 
 // ownership says which shards are ours, and until when.
@@ -70,7 +72,7 @@ func (e *engine) loop() *loop {
 	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.workers, e.shards, e.table, e.logger, e.metrics),
 		feed: newFeed(e.table, e.limits, e.interval, time.Now()), due: due{reads: e.table.ReadsDue(), pause: dueRest}, room: room{limits: e.limits, most: e.limits.Bytes},
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
-		outcomes: make(chan outcome), settled: make(chan outcome), answers: make(chan answered)}
+		settled: make(chan outcome, settlers), answers: make(chan answered)}
 	l.feed.leftOut = l.dispatch.leftOut
 	l.feed.idlePause = max(e.interval, e.idlePause)
 	if e.table.Delays() { // nobody rings when a row becomes due
@@ -87,16 +89,13 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(l.stopTime, abandon) })()
-	l.ending = func() { time.AfterFunc(l.stopTime, abandon) } // when the table has changed, too
+	l.ending = func() { // when the table has changed, too
+		time.AfterFunc(l.stopTime, abandon)
+		l.settlement.ending()
+	}
 
 	var group sync.WaitGroup
 	group.Go(func() { l.read(ctx) })
-	for range settlers {
-		group.Go(func() {
-			s := settler{table: l.table, database: l.database, metrics: l.metrics, limit: statementTimeout}
-			s.run(work, l.outcomes, l.settled)
-		})
-	}
 	for i := range l.dispatch.lanes {
 		w := &worker{destination: l.to, lane: i, trusted: l.ownership.Trusted, tracer: l.tracer, logger: l.logger}
 		batches := make(chan []*row)
@@ -105,7 +104,6 @@ func (l *loop) run(ctx context.Context) (left int, err error) {
 	}
 	err = l.turn(ctx)
 	close(l.requests)
-	close(l.outcomes)
 	for _, batches := range l.batches {
 		close(batches)
 	}

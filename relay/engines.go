@@ -3,6 +3,8 @@ package relay
 import (
 	"context"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -48,17 +50,27 @@ func (e *engines) loops() ([]*loop, *shared) {
 	if e.destinations[configured-1].Name == nowhereName {
 		configured--
 	}
+	var columns []map[string]string // each set once
+	var tables []Table              // with these
 	for i, d := range e.destinations {
-		limits, interval := e.limits.share(configured), e.interval
+		table, state := e.view(d), slices.IndexFunc(columns, func(other map[string]string) bool { return maps.Equal(other, d.Columns) })
+		if state < 0 {
+			state, columns, tables = len(columns), append(columns, d.Columns), append(tables, table)
+		}
+		limits, interval := e.limits.share(max(1, configured)), e.interval
 		if d.Name == nowhereName {
 			limits, interval = limits.least(), max(interval, nowhereInterval)
 		}
 		wakes := make(chan string, 1)
 		s.parts[i].wakes = wakes
-		one := &engine{table: e.view(d), to: d, limits: limits, interval: interval,
-			idlePause: e.idlePause, workers: e.workers, ownership: &share{s, i}, shards: e.shards, wakes: wakes,
+		one := &engine{table: table, to: d, limits: limits, interval: interval,
+			idlePause: e.idlePause, workers: e.workers, ownership: &share{s, i}, state: state, shards: e.shards, wakes: wakes,
 			logger: e.logger, metrics: e.metrics, tracer: e.tracer, database: e.database, beat: e.beats[i], stopTime: e.stopTime}
 		loops = append(loops, one.loop())
+	}
+	s.settlement = newSettlement(e.limits.Batch, tables)
+	for _, l := range loops {
+		l.settlement = s.settlement
 	}
 	return loops, s
 }
@@ -88,6 +100,14 @@ func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int,
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { s.follow(watch) })
 	watching.Go(func() { s.ring(watch, e.wakes) })
+	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
+	defer abandon()
+	s.settlement.ending = func() { time.AfterFunc(e.stopTime, abandon) }
+	var settling sync.WaitGroup
+	for range settlers {
+		one := &settler{database: e.database, metrics: e.metrics, limit: statementTimeout}
+		settling.Go(func() { one.run(work, s.settlement) })
+	}
 	var mu sync.Mutex
 	for _, l := range loops {
 		running.Go(func() {
@@ -102,6 +122,8 @@ func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int,
 		})
 	}
 	running.Wait()
+	s.settlement.close()
+	settling.Wait()
 	done()
 	watching.Wait()
 	e.database.stopped()
@@ -112,6 +134,7 @@ func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int,
 type shared struct {
 	ownership
 	doorbell
+	settlement *settlement
 
 	mu      sync.Mutex
 	changed chan struct{} // closed and replaced when an engine may have to look at its shards

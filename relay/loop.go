@@ -18,7 +18,6 @@ type loop struct {
 
 	requests  chan request
 	responses chan response
-	outcomes  chan outcome
 	settled   chan outcome
 	batches   []chan []*row // by lane
 	answers   chan answered
@@ -30,7 +29,7 @@ type loop struct {
 	whole       bool // the walk began at the very beginning
 	scans       scan
 	patience    patiences
-	settling    int       // outcomes that are being written
+	settling    int       // rows of which the outcome is being written
 	retrying    bool      // one of them could not be written before
 	unwritable  time.Time // when the log last told of refusals that cannot be written
 	publishing  int
@@ -82,7 +81,7 @@ func (l *loop) turn(ctx context.Context) error {
 			l.metrics.stage(stagePublish, a.took)
 			l.dispatch.answer(a.worker.lane, a.rows, a.errs, time.Now())
 		case o := <-l.settled:
-			l.settling--
+			l.settling -= len(o.accepted) + len(o.refused)
 			if o.err != nil {
 				if outbox.Outdated(o.err) {
 					l.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
@@ -147,13 +146,11 @@ func (l *loop) publishMore(now time.Time) {
 	}
 }
 
-// settleMore lets a settler write what has gathered while all were busy. Beside one that is writing, another begins
-// only with two batches: small statements cost the database more a row. What could not be written before is tried on its own, by one
-// settler at most.
+// settleMore lets the settlers write what became of rows. What could not be written before is tried on its own.
 func (l *loop) settleMore(now time.Time) {
 	d := l.dispatch
 	d.failedLog.flush(now)
-	if !l.retrying && l.settling < settlers {
+	if !l.retrying {
 		o, ok := d.locked.retry(now)
 		if !ok {
 			o, ok = d.rejected.retry(now)
@@ -163,11 +160,7 @@ func (l *loop) settleMore(now time.Time) {
 			l.settle(o)
 		}
 	}
-	n, busy := len(d.settle)+len(d.refuse), l.settling
-	if l.retrying {
-		busy--
-	}
-	if n == 0 || l.settling == settlers || busy > 0 && n < 2*l.limits.Batch {
+	if len(d.settle)+len(d.refuse) == 0 {
 		return
 	}
 	l.settle(outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)})
@@ -175,13 +168,13 @@ func (l *loop) settleMore(now time.Time) {
 }
 
 func (l *loop) settle(o outcome) {
-	l.settling++
-	l.outcomes <- o
+	l.settling += len(o.accepted) + len(o.refused)
+	l.settlement.write(l.state, o, l.settled)
 }
 
 func (l *loop) written(o outcome) {
 	now := time.Now()
-	l.feed.written(len(o.accepted), o.took)
+	l.feed.written(o.marked, o.took)
 	if o.slow > 0 {
 		l.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.slow)

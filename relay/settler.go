@@ -13,18 +13,15 @@ import (
 // settler writes what became of rows. It keeps trying: rows that a broker has accepted are known as
 // such in memory for as long as it takes, and are not published again.
 type settler struct {
-	table    Table
 	database *database
 	metrics  *metrics
 	limit    time.Duration // of one statement
 	most     int           // rows that a statement may write in this time, 0 for any number
 }
 
-// settlers is how many write at a time. While one statement waits for the disk, the other has the processor.
-const settlers = 2
-
 // outcome is what is to be written at once. The maps are by the rows' identities.
 type outcome struct {
+	table    Table // where it is written
 	accepted []*row
 	refused  []refusal
 	again    again           // why these are tried again, if they are
@@ -36,6 +33,7 @@ type outcome struct {
 	why        error
 
 	took    time.Duration   // to write everything, with the commits
+	marked  int             // how many rows were to be marked with these
 	careful bool            // wait for no row that somebody else keeps locked
 	locked  map[string]bool // such rows, and those for which a trigger or a foreign key meets a lock
 	waits   int             // statements that met such a lock
@@ -53,16 +51,7 @@ const (
 	againRejected
 )
 
-// run writes outcomes until there are no more.
-func (s *settler) run(ctx context.Context, outcomes <-chan outcome, done chan<- outcome) {
-	for o := range outcomes {
-		started := time.Now()
-		o.err = s.write(ctx, &o)
-		o.took = time.Since(started)
-		done <- o
-	}
-}
-
+// write writes an outcome, and notes in it what could not be written.
 func (s *settler) write(ctx context.Context, o *outcome) error {
 	o.locked, o.written, o.rejected, o.unwritable = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
 	if err := s.settle(ctx, o); err != nil {
@@ -96,12 +85,12 @@ func (s *settler) mark(ctx context.Context, o *outcome, rows []*row) error {
 		read = append(read, r.Row)
 	}
 	if !o.careful {
-		if err := s.table.Settle(ctx, read); !outbox.Locked(err) {
+		if err := o.table.Settle(ctx, read); !outbox.Locked(err) {
 			return err
 		}
 		o.careful = true
 	}
-	locked, err := s.table.SettleFree(ctx, read)
+	locked, err := o.table.SettleFree(ctx, read)
 	for _, identity := range locked {
 		o.locked[identity] = true
 	}
@@ -116,7 +105,7 @@ func (s *settler) refuse(ctx context.Context, o *outcome) error {
 		for _, x := range refused {
 			refusals = append(refusals, outbox.Refusal{ID: x.row.Identity(), Attempt: x.row.Attempt, Error: x.err.Error(), Failed: x.failed})
 		}
-		written, locked, err := s.table.Refuse(ctx, refusals)
+		written, locked, err := o.table.Refuse(ctx, refusals)
 		for _, identity := range written {
 			o.written[identity] = true
 		}

@@ -29,8 +29,8 @@ func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	return err
 }
 
-// settling returns a settler of the schema's table, and its pending rows.
-func settling(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*settler, *timedTable, []*row) {
+// settlerOf returns a settler of the schema's table, and its pending rows.
+func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*settler, *timedTable, []*row) {
 	t.Helper()
 	config.Table = sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	table, err := outbox.Open(t.Context(), s.Pool, config)
@@ -50,7 +50,7 @@ func settling(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.D
 		rows = append(rows, &row{Row: &page.Rows[i], key: keyOf(&page.Rows[i]), attempt: 1})
 	}
 	timed := &timedTable{Table: table}
-	return &settler{table: timed, database: &database{logger: slog.New(slog.DiscardHandler)}, metrics: m, limit: limit}, timed, rows
+	return &settler{database: &database{logger: slog.New(slog.DiscardHandler)}, metrics: m, limit: limit}, timed, rows
 }
 
 // Marks and refusals that take longer than a statement may are written in smaller statements, and the next ones are as small at once.
@@ -61,8 +61,8 @@ func TestSlowWritesEnd(t *testing.T) {
 	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.004); return new; end $$;
 		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
-	settler, table, rows := settling(t, s, outbox.Config{}, time.Second)
-	first := outcome{accepted: rows[:500]}
+	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
+	first := outcome{table: table, accepted: rows[:500]}
 	for _, r := range rows[500:600] {
 		first.refused = append(first.refused, refusal{row: r, err: context.Canceled})
 	}
@@ -73,7 +73,7 @@ func TestSlowWritesEnd(t *testing.T) {
 	if late == 0 || late > 6 || first.slow == 0 || len(first.rejected)+len(first.unwritable) > 0 {
 		t.Errorf("%d statements took too long, told %d, rejected %d and %d", late, first.slow, len(first.rejected), len(first.unwritable))
 	}
-	if err := settler.write(t.Context(), &outcome{accepted: rows[600:]}); err != nil {
+	if err := settler.write(t.Context(), &outcome{table: table, accepted: rows[600:]}); err != nil {
 		t.Fatal(err)
 	}
 	if table.late-late > 2 { // an overloaded machine may be late once or twice
@@ -92,8 +92,8 @@ func TestRowThatIsTooSlow(t *testing.T) {
 	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$;
 		create trigger slow before update on outbox_messages for each row when (old.payload = '7') execute function slow()`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
-	settler, _, rows := settling(t, s, outbox.Config{}, time.Second)
-	o := outcome{accepted: rows}
+	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
+	o := outcome{table: table, accepted: rows}
 	if err := settler.write(t.Context(), &o); err != nil {
 		t.Fatal(err)
 	}
@@ -131,14 +131,14 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if _, err := tx.Exec(t.Context(), lock, locked); err != nil {
 						t.Fatal(err)
 					}
-					settler, _, all := settling(t, s, outbox.Config{Delete: way != "trigger"}, statementTimeout)
+					settler, table, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, statementTimeout)
 					want := rows / keys * locked
 					settled := func(n int) bool {
 						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == rows-n
 					}
 					left := all
 					for tries := 0; len(left) > want && tries < 20; tries++ { // with many locks not everything is found at once
-						o := outcome{accepted: left}
+						o := outcome{table: table, accepted: left}
 						if err := settler.write(t.Context(), &o); err != nil {
 							t.Fatal(err)
 						}
@@ -158,7 +158,7 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if err := tx.Rollback(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					o := outcome{accepted: left, careful: true}
+					o := outcome{table: table, accepted: left, careful: true}
 					if err := settler.write(t.Context(), &o); err != nil || len(o.locked) > 0 || !settled(rows) {
 						t.Errorf("%d are still locked: %v", len(o.locked), err)
 					}

@@ -1,0 +1,254 @@
+package relay
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// settlers is how many write at a time. While one statement waits for the disk, the other has the processor.
+const settlers = 2
+
+// settlement gathers what became of the rows of all destinations and hands it to the settlers of the process. What several destinations
+// have to write to the same columns goes into the same statements. No row is ever with both settlers: destinations that keep its state
+// in columns of their own would wait for each other's locks.
+type settlement struct {
+	batch  int    // with twice as many rows the second settler begins: small statements cost the database more a row
+	ending func() // bounds what is under way from now on
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	states   []gathered
+	rows     int                 // gathered
+	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
+	busy     int                 // settlers, but for the one that retries
+	again    []*order            // what could not be written before: each is tried on its own, and one at a time
+	retrying bool
+	closed   bool
+}
+
+// gathered is what is to be written to one set of columns.
+type gathered struct {
+	table   Table
+	pieces  []piece
+	careful bool
+}
+
+// order is an outcome that a settler writes, of the rows of some engines.
+type order struct {
+	outcome
+	pieces []piece
+}
+
+// piece is an engine's share of an outcome.
+type piece struct {
+	accepted []*row
+	refused  []refusal
+	result   chan<- outcome
+}
+
+func (p *piece) rows() int { return len(p.accepted) + len(p.refused) }
+
+// newSettlement makes a settlement for tables each of which keeps the state of rows in other columns.
+func newSettlement(batch int, tables []Table) *settlement {
+	s := &settlement{batch: batch, ending: func() {}}
+	s.changed = sync.NewCond(&s.mu)
+	for _, table := range tables {
+		s.states = append(s.states, gathered{table: table})
+	}
+	if len(tables) > 1 {
+		s.taken = map[string]struct{}{}
+	}
+	return s
+}
+
+// write lets an outcome be written to a set of columns. The result comes in one or several outcomes.
+func (s *settlement) write(state int, o outcome, result chan<- outcome) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.changed.Broadcast()
+	g, p := &s.states[state], piece{o.accepted, o.refused, result}
+	if o.again != fresh {
+		o.table = g.table
+		s.again = append(s.again, &order{o, []piece{p}})
+		return
+	}
+	s.rows += p.rows()
+	g.careful = g.careful || o.careful
+	if i := slices.IndexFunc(g.pieces, func(p piece) bool { return p.result == result }); i >= 0 {
+		there := &g.pieces[i]
+		there.accepted, there.refused = append(there.accepted, p.accepted...), append(there.refused, p.refused...)
+		return
+	}
+	g.pieces = append(g.pieces, p)
+}
+
+// next returns what a settler writes next, nil when there will be nothing more.
+func (s *settlement) next() []*order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		job := s.take()
+		for _, w := range job {
+			s.note(w)
+		}
+		if job != nil || s.closed {
+			return job
+		}
+		s.changed.Wait()
+	}
+}
+
+// take returns what is to be written now. The caller holds mu.
+func (s *settlement) take() (job []*order) {
+	if len(s.again) > 0 && !s.retrying && !s.meets(s.again[0]) {
+		job, s.again, s.retrying = s.again[:1:1], s.again[1:], true
+		return job
+	}
+	if s.rows == 0 || s.busy > 0 && s.rows < 2*s.batch {
+		return nil
+	}
+	for i := range s.states {
+		if w := s.gather(&s.states[i]); len(w.pieces) > 0 {
+			job = append(job, w)
+		}
+	}
+	if job != nil {
+		s.busy++
+	}
+	return job
+}
+
+// gather takes what is to be written to a set of columns, but for rows that the other settler has. The caller holds mu.
+func (s *settlement) gather(g *gathered) *order {
+	w := &order{outcome: outcome{table: g.table, careful: g.careful}}
+	var left []piece
+	for _, p := range g.pieces {
+		now, later := p, piece{result: p.result}
+		if len(s.taken) > 0 {
+			now.accepted, later.accepted = apart(p.accepted, func(r *row) bool { return s.has(r) })
+			now.refused, later.refused = apart(p.refused, func(x refusal) bool { return s.has(x.row) })
+		}
+		if now.rows() > 0 {
+			s.rows -= now.rows()
+			w.pieces = append(w.pieces, now)
+			w.accepted, w.refused = append(w.accepted, now.accepted...), append(w.refused, now.refused...)
+		}
+		if later.rows() > 0 {
+			left = append(left, later)
+		}
+	}
+	g.pieces, g.careful = left, g.careful && left != nil
+	return w
+}
+
+// apart returns the items of which stays does not hold, and the others.
+func apart[T any](items []T, stays func(T) bool) (goes, stay []T) {
+	for _, item := range items {
+		if stays(item) {
+			stay = append(stay, item)
+		} else {
+			goes = append(goes, item)
+		}
+	}
+	return goes, stay
+}
+
+// has reports whether a settler has the row, for any destination. The caller holds mu.
+func (s *settlement) has(r *row) bool {
+	_, has := s.taken[r.ID()]
+	return has
+}
+
+// meets reports whether a settler has one of the rows. The caller holds mu.
+func (s *settlement) meets(w *order) bool {
+	return len(s.taken) > 0 && (slices.ContainsFunc(w.accepted, s.has) ||
+		slices.ContainsFunc(w.refused, func(x refusal) bool { return s.has(x.row) }))
+}
+
+// note notes that a settler has the rows. The caller holds mu.
+func (s *settlement) note(w *order) {
+	if s.taken == nil {
+		return
+	}
+	for _, r := range w.accepted {
+		s.taken[r.ID()] = struct{}{}
+	}
+	for _, x := range w.refused {
+		s.taken[x.row.ID()] = struct{}{}
+	}
+}
+
+// done notes that a settler has written what it was given.
+func (s *settlement) done(job []*order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job[0].again != fresh {
+		s.retrying = false
+	} else {
+		s.busy--
+	}
+	for _, w := range job {
+		for _, r := range w.accepted {
+			delete(s.taken, r.ID())
+		}
+		for _, x := range w.refused {
+			delete(s.taken, x.row.ID())
+		}
+	}
+	s.changed.Broadcast()
+}
+
+// close lets the settlers end: no engine has anything more to write.
+func (s *settlement) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	s.changed.Broadcast()
+}
+
+// run lets a settler write what there is until the settlement is closed. When ctx has ended it writes nothing more and says so.
+func (s *settler) run(ctx context.Context, from *settlement) {
+	for job := from.next(); job != nil; job = from.next() {
+		for _, w := range job {
+			started := time.Now()
+			w.err = s.write(ctx, &w.outcome)
+			w.took, w.marked = time.Since(started), len(w.accepted)
+			w.tell()
+		}
+		from.done(job)
+	}
+}
+
+// tell gives each engine its piece of what was written.
+func (w *order) tell() {
+	for _, p := range w.pieces {
+		o := w.outcome
+		o.accepted, o.refused = p.accepted, p.refused
+		if len(w.pieces) > 1 {
+			o.locked, o.written = p.among(w.locked), p.among(w.written)
+			o.rejected, o.unwritable = p.among(w.rejected), p.among(w.unwritable)
+		}
+		p.result <- o
+	}
+}
+
+// among returns those of the identities that belong to rows of the piece.
+func (p *piece) among(identities map[string]bool) map[string]bool {
+	own := map[string]bool{}
+	if len(identities) == 0 {
+		return own
+	}
+	for _, r := range p.accepted {
+		if id := r.Identity(); identities[id] {
+			own[id] = true
+		}
+	}
+	for _, x := range p.refused {
+		if id := x.row.Identity(); identities[id] {
+			own[id] = true
+		}
+	}
+	return own
+}
