@@ -103,9 +103,9 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		StopTimeout: c.ShutdownTimeout, Logger: logger,
 	}
 	for _, configured := range c.Destinations {
-		d := &relay.Destination{Name: configured.Name, Topics: configured.Topics, MaxAttempts: int64(configured.MaxAttempts),
-			BackoffMin: configured.BackoffMin, BackoffMax: configured.BackoffMax, PublishTimeout: configured.PublishTimeout,
-			BlockFailed: configured.OnFailed == config.OnFailedBlock, DedupPrefix: configured.NATS.MsgIDPrefix, Columns: configured.Columns}
+		d := newDestination(configured)
+		d.MaxAttempts, d.BackoffMin, d.BackoffMax = int64(configured.MaxAttempts), configured.BackoffMin, configured.BackoffMax
+		d.PublishTimeout, d.BlockFailed, d.DedupPrefix = configured.PublishTimeout, configured.OnFailed == config.OnFailedBlock, configured.NATS.MsgIDPrefix
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}

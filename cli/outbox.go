@@ -10,7 +10,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/operate"
 	"github.com/outbox-relay/outbox-relay/outbox"
-	"github.com/outbox-relay/outbox-relay/relay"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -42,11 +41,7 @@ func openOutbox(ctx context.Context) (*operating, error) {
 		o.close()
 		return nil, usageError(err)
 	}
-	var destinations []*relay.Destination
-	for _, d := range c.Destinations {
-		destinations = append(destinations, &relay.Destination{Name: d.Name, Topics: d.Topics, Columns: d.Columns})
-	}
-	views := relay.Views(destinations)
+	views := views(c)
 	found, err := outbox.Open(ctx, pool, outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
 		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views})
 	if err != nil {

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +12,7 @@ import (
 func checkStates(cfg *Config, scopes []*scope) {
 	for i, s := range scopes {
 		d := &cfg.Destinations[i]
+		checkOrigin(cfg, d, s)
 		if d.Columns == nil {
 			continue
 		}
@@ -29,9 +31,65 @@ func checkStates(cfg *Config, scopes []*scope) {
 			if shared := common(d.Columns, other.Columns); len(shared) > 0 && !maps.Equal(d.Columns, other.Columns) {
 				s.bad("COLUMNS", "has %s in common with %s, and not the others; the columns of two destinations are the same, or all different",
 					strings.Join(shared, ", "), scopes[j].origins["COLUMNS"].variable)
+			} else if len(shared) > 0 && (d.FailedOf != other.FailedOf || d.RelayedOf != other.RelayedOf) {
+				s.bad("COLUMNS", "is the same as %s, and these two do not take the same rows; give each columns of its own",
+					scopes[j].origins["COLUMNS"].variable)
 			}
 		}
 	}
+}
+
+// checkOrigin checks what a destination takes that waits for what becomes of rows at another one.
+func checkOrigin(cfg *Config, d *Destination, s *scope) {
+	for _, key := range []string{"FAILED_OF", "RELAYED_OF"} {
+		name := map[string]string{"FAILED_OF": d.FailedOf, "RELAYED_OF": d.RelayedOf}[key]
+		if name == "" {
+			continue
+		}
+		from := cfg.destination(name)
+		switch {
+		case key == "RELAYED_OF" && d.FailedOf != "":
+			s.bad(key, "contradicts %s; remove one of them", s.origins["FAILED_OF"].variable)
+		case name == d.Name:
+			s.bad(key, "names the destination itself; name the one whose rows it is to take")
+		case from == nil:
+			s.bad(key, "names no destination; those of OUTBOX_DESTINATIONS are %s", strings.Join(cfg.names(), ", "))
+		case cfg.leadsBack(d):
+			s.bad(key, "leads back to %s, so that neither would ever get a row; let one of them take rows as they are inserted", d.Name)
+		case d.Columns == nil:
+			s.bad(key, "needs columns of its own; set %s", s.origins["COLUMNS"].variable)
+		case key == "FAILED_OF" && from.Columns != nil && from.Columns["failed_at"] == "":
+			s.bad(key, "names %s, whose columns have no failed_at, so that no row fails there; add failed_at to them", name)
+		}
+	}
+}
+
+// destination returns that of a name, nil if there is none.
+func (c *Config) destination(name string) *Destination {
+	for i := range c.Destinations {
+		if c.Destinations[i].Name == name {
+			return &c.Destinations[i]
+		}
+	}
+	return nil
+}
+
+func (c *Config) names() (names []string) {
+	for _, d := range c.Destinations {
+		names = append(names, d.Name)
+	}
+	return names
+}
+
+// leadsBack reports whether what a destination takes comes from itself, by way of others.
+func (c *Config) leadsBack(d *Destination) bool {
+	from := d
+	for range c.Destinations {
+		if from = c.destination(cmp.Or(from.FailedOf, from.RelayedOf)); from == nil || from == d {
+			break
+		}
+	}
+	return from == d
 }
 
 // state maps our names of the columns that all destinations have in common, unless they have their own, to the table's.

@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -57,6 +58,20 @@ func TestColumnsOfADestination(t *testing.T) {
 	}
 }
 
+// Destinations may take what has become of rows at others, also by way of a third, but not in a circle.
+func TestOrigins(t *testing.T) {
+	t.Parallel()
+	own := []string{"OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x,failed_at:y", "OUTBOX_DESTINATION_C_COLUMNS=relayed_at:z,failed_at:f"}
+	cfg := load(t, append(own, "OUTBOX_DESTINATION_B_RELAYED_OF=a", "OUTBOX_DESTINATION_C_FAILED_OF=b")...)
+	if b, c := cfg.Destinations[1], cfg.Destinations[2]; b.RelayedOf != "a" || b.FailedOf != "" || c.FailedOf != "b" {
+		t.Errorf("%+v and %+v", b, c)
+	}
+	problems := problemsOf(t, append(own, "OUTBOX_DESTINATION_B_RELAYED_OF=c", "OUTBOX_DESTINATION_C_FAILED_OF=b")...)
+	if len(problems) != 2 || !strings.Contains(problems[0], "leads back to b") || !strings.Contains(problems[1], "leads back to c") {
+		t.Errorf("a circle: %q", problems)
+	}
+}
+
 // A destination with a credential of its own would contradict an inherited one.
 func TestNATSCredentialsAreNotMixed(t *testing.T) {
 	t.Parallel()
@@ -97,7 +112,7 @@ func TestEffectiveValues(t *testing.T) {
 	if _, there := got["OUTBOX_PUBLISH_URL"]; there {
 		t.Error("the fallback is listed beside the destination that has it")
 	}
-	if one := load(t).Values(); len(one) != len(Settings())-2 { // all but TOPICS and COLUMNS of a destination
+	if one := load(t).Values(); len(one) != len(Settings())-4 { // all but those that only named ones have
 		t.Errorf("the default destination shows %d values", len(one))
 	}
 }

@@ -190,6 +190,30 @@ func (i index) starts(columns ...string) bool {
 	return true
 }
 
+// uniqueWith returns the columns that no two rows have all in common with each other together with an id, where values of these have one text each.
+func (r *relation) uniqueWith(id *column) (beside []*column) {
+	if r.children && r.kind != "p" {
+		return nil
+	}
+	for _, i := range r.indexes {
+		if !i.unique || !i.usableFor() || !slices.Contains(i.columns, id.name) {
+			continue
+		}
+		fits := true
+		beside = nil
+		for _, name := range i.columns {
+			c := r.columns[name]
+			if fits = fits && c != nil && c.notNull && (c == id || slices.Contains(plainTypes, c.oid)); c != id {
+				beside = append(beside, c)
+			}
+		}
+		if fits {
+			return beside
+		}
+	}
+	return nil
+}
+
 // uniqueBy reports whether no two rows can have the same value of a column, in whichever partition they are. An index says nothing
 // of the tables that inherit from an ordinary one.
 func (r *relation) uniqueBy(c *column) bool {

@@ -89,6 +89,7 @@ const (
 	oidJSON        = 114
 	oidBpchar      = 1042
 	oidVarchar     = 1043
+	oidDate        = 1082
 	oidTimestamp   = 1114
 	oidTimestamptz = 1184
 	oidUUID        = 2950

@@ -72,7 +72,7 @@ func (t *Table) gauges(names map[string]string) {
 		if m.available != nil {
 			t.countScheduled = sql.Text("count_scheduled.sql", names)
 		}
-		if m.inserted != nil {
+		if m.since() != nil {
 			names["due_at"] = dueAt(m)
 			t.oldestPending = sql.Text("oldest_pending.sql", names)
 		}
@@ -99,7 +99,7 @@ func (t *Table) gaugesTaken(names map[string]string, filtered string) {
 		if m.available != nil {
 			t.countScheduled = count("scheduled")
 		}
-		if m.inserted != nil {
+		if m.since() != nil {
 			own["due"], own["due_at"] = strings.TrimSuffix(names["due"], filtered), dueAt(m)
 			t.oldestPending = sql.Text("oldest_taken.sql", own)
 		}

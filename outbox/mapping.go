@@ -15,6 +15,7 @@ type mapping struct {
 	inserted, updated, available, rank  *column
 	txid                                *column
 	order                               *column
+	origin                              *upstream       // whose rows these are; nil if they are taken as they are inserted
 	key, topicText                      string          // SQL expressions of type text
 	keyColumn                           string          // the column it is, if it is one
 	extra                               []string        // SQL expressions of type text
@@ -31,10 +32,11 @@ type mapping struct {
 	inOrder                             bool // the index of pending rows gives them in table order
 	relayedFirst                        bool // and begins with relayed_at
 	delete                              bool
-	writer                              string // an SQL expression: the transaction that inserted a row, or wrote it last
-	written                             bool   // the writer is told
-	place                               string // an SQL expression: where the row is, null where that does not lead to it
-	apart                               bool   // ids are not known to be unique, and rows are told apart by their places too
+	writer                              string    // an SQL expression: the transaction that inserted a row, or wrote it last
+	written                             bool      // the writer is told
+	place                               string    // an SQL expression: where the row is, null where that does not lead to it
+	apart                               bool      // ids are not known to be unique, and rows are told apart by more than these:
+	beside                              []*column // by these columns, or by their places if there are none such
 	shards                              int
 }
 
@@ -46,6 +48,7 @@ var (
 	txidTypes    = []uint32{oidXID8}
 	timeTypes    = []uint32{oidTimestamp, oidTimestamptz}
 	intTypes     = []uint32{oidInt2, oidInt4, oidInt8}
+	plainTypes   = append([]uint32{oidUUID, oidDate, oidTimestamp, oidTimestamptz}, intTypes...) // of which a value has one text
 	unordered    = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
 )
 
@@ -95,6 +98,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	m.order = p.order()
 	p.key(config.Key)
+	p.fromOrigin(config)
 	if m.topic != nil {
 		m.topicText = p.text(m.topic)
 	}
@@ -106,7 +110,10 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	m.apart = r.writers && !r.uniqueBy(m.id)
 	if m.apart {
-		m.place = noPlace // it is in the identity
+		m.beside = r.uniqueWith(m.id)
+	}
+	if m.apart || m.origin != nil {
+		m.place = noPlace // it is in the identity, or does not tell that the row is as it was read
 	}
 	m.filter = view.condition(m.topic)
 	m.chooseIndexes(r)
@@ -137,14 +144,38 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 }
 
 // identity is the expression that no two rows have in common at the same time, and its type. Where ids are not known to be unique,
-// a row is also told by the table that it is in, a partition for example, and by its place there. Such a row
-// is taken for another one when somebody has changed it.
-func (m *mapping) identity(id, idType string) (expression, typ, here string) {
-	if !m.apart {
+// a row is also told by the columns that are unique together with the id. If there are none, it is told by the table that it is in, a
+// partition for example, and by its place there. Such a row is taken for another one when somebody has changed it. What has failed or been
+// relayed elsewhere is told by the time of that too, so that nothing is written for another time than the one that was read.
+// here is what has to stand before "identity = any ($1)" for the rows to be found quickly. prefix stands before each column.
+func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
+	id := prefix + sql.Quote(m.id.name)
+	var parts []string
+	if m.apart && m.beside == nil {
+		parts = []string{prefix + "ctid::text", prefix + "tableoid::text"}
+	}
+	for _, c := range m.beside {
+		parts = append(parts, word(prefix, c))
+	}
+	if m.origin != nil {
+		parts = append(parts, word(prefix, m.order))
+	}
+	if parts == nil {
 		return id, idType, ""
 	}
-	return "(ctid::text || ' ' || tableoid::text || ' ' || coalesce(" + id + "::text, ''))", "text",
-		"ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "
+	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) and ", id, len(parts), idType)
+	if m.apart && m.beside == nil {
+		here = prefix + "ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "
+	}
+	return "(" + strings.Join(append(parts, "coalesce("+id+"::text, '')"), " || ' ' || ") + ")", "text", here
+}
+
+// compound reports whether a row's identity is another one than its id.
+func (m *mapping) compound() bool { return m.apart || m.origin != nil }
+
+// word is a column's value as text without a blank.
+func word(prefix string, c *column) string {
+	return "translate(" + prefix + sql.Quote(c.name) + "::text, ' ', '_')"
 }
 
 // shard is the expression of a row's shard. Every replica must compute the same.
@@ -155,13 +186,21 @@ func (m *mapping) shard() string {
 	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, sql.Quote(m.id.name), m.shards)
 }
 
-// pending is the condition of rows that are neither relayed nor failed, and its parts as
-// PostgreSQL prints them in an index's predicate.
+// pending is the condition of rows that are neither relayed nor failed, but have failed or been relayed at the origin if there is one, and its
+// parts as PostgreSQL prints them in an index's predicate.
 func (m *mapping) pending() (condition string, printed []string) {
 	for _, c := range []*column{m.relayed, m.failed} {
 		if c != nil {
 			printed = append(printed, sql.Quote(c.name)+" IS NULL", c.name+" IS NULL")
 			condition += " and " + sql.Quote(c.name) + " is null"
+		}
+	}
+	if m.origin != nil {
+		condition += " and " + sql.Quote(m.order.name) + " is not null"
+		printed = append(printed, sql.Quote(m.order.name)+" IS NOT NULL", m.order.name+" IS NOT NULL")
+		if c := m.origin.without; c != nil {
+			condition += " and " + sql.Quote(c.name) + " is null"
+			printed = append(printed, sql.Quote(c.name)+" IS NULL", c.name+" IS NULL")
 		}
 	}
 	if condition == "" {
@@ -177,7 +216,12 @@ func (m *mapping) pendingByID() string {
 		return condition
 	}
 	conditions := []string{"true"}
-	for _, c := range []*column{m.relayed, m.failed} {
+	without := []*column{m.relayed, m.failed}
+	if m.origin != nil {
+		without = append(without, m.origin.without)
+		conditions = append(conditions, "num_nonnulls("+sql.Quote(m.order.name)+") = 1")
+	}
+	for _, c := range without {
 		if c != nil {
 			conditions = append(conditions, isNull(sql.Quote(c.name)))
 		}

@@ -84,7 +84,7 @@ func (t *Table) Names() Names {
 		Taken: m.filter, Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
 		IDIndexed: m.idIndex, UniqueID: !m.apart}
 	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
-	n.Identity, n.IdentityType, n.Here = m.identity(sql.Quote(m.id.name), n.IDType)
+	n.Identity, n.IdentityType, n.Here = m.identity("", n.IDType)
 	n.Payload, n.Headers = m.payload.shown(), m.headers.shown()
 	for _, i := range t.relation.indexes {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})

@@ -31,12 +31,14 @@ type Row struct {
 	// Delayed: it has available_at and is read when that has come ([Query.Due]), by that time and not in table order. It keeps no order.
 	Delayed bool
 	Extra   []string // the configured further columns
-	Nulls   uint64   // bit i is set when Extra[i] is NULL
-	place   [6]byte  // the binary ctid, zero where the table has none that leads to the row
-	cutKey  bool     // the key did not come
-	apart   string   // the identity where that is not the id
-	writer  uint32   // the number of the transaction that inserted it, or wrote it last
-	size    int64    // of what did not come with the page and is to be read whole, 0 when all came
+	// LeftOut names those of the row's own headers that its message does not have: of a dead letter ([View.FailedOf]).
+	LeftOut []string
+	Nulls   uint64  // bit i is set when Extra[i] is NULL
+	place   [6]byte // the binary ctid, zero where the table has none that leads to the row
+	cutKey  bool    // the key did not come
+	apart   string  // the identity where that is not the id
+	writer  uint32  // the number of the transaction that inserted it, or wrote it last
+	size    int64   // of what did not come with the page and is to be read whole, 0 when all came
 
 	// Invalid is not nil when the row cannot be made into a message.
 	Invalid error
@@ -135,7 +137,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}()
 	message.ID = t.idText(values[atID], a)
 	message.Source = t.source
-	if values[atTopic] == nil {
+	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // which may be why it has failed
 		row.Invalid = errNullTopic
 	}
 	if values[atID] == nil {
@@ -149,6 +151,9 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		if available := timeOf(v); available.After(row.Due) {
 			row.Due = available
 		}
+	}
+	if m.origin != nil {
+		row.Due = timeOf(values[atOrder])
 	}
 	message.DedupID = t.dedupID(message, a)
 	if v := values[atWaited]; v != nil {
@@ -175,7 +180,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	default:
 		message.Type = "text/plain"
 	}
-	if err := t.headers(message, values, a); err != nil {
+	if err := t.headers(row, values, a); err != nil {
 		row.Invalid = err
 	}
 	t.extras(row, values[atExtra:], a)
@@ -200,7 +205,8 @@ func (t *Table) extras(row *Row, values [][]byte, a *arena) {
 
 // headers fills in the row's own headers and behind them the columns that are sent as headers. Of two
 // with the same name the row's own stays.
-func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) error {
+func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
+	message := &row.Message
 	object := either(values[atHeaders], values[atHeadersRest])
 	if object == nil && len(t.mapping.placed) == 0 {
 		return nil
@@ -212,6 +218,9 @@ func (t *Table) headers(message *publisher.Message, values [][]byte, a *arena) e
 	var err error
 	if object != nil {
 		a.headers, err = parseHeaders(a.headers, object, a)
+	}
+	if o := t.mapping.origin; o != nil && o.failed {
+		a.headers, err = row.makeRoom(a.headers, start, err)
 	}
 	message.Headers = a.headers[start:]
 	for i, p := range t.mapping.placed {

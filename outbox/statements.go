@@ -34,10 +34,10 @@ func (t *Table) prepare(table sql.Table) {
 		"pending": pending, "due": walked, "scheduled": scheduled, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
-		"inserted_at": "", "inserted_now": now(m.inserted), "writer": m.writer,
+		"inserted_at": "", "inserted_now": now(m.since()), "writer": m.writer,
 	}
-	names["identity"], names["identity_type"], names["here"] = m.identity(names["id"], idType)
-	names["t_identity"], _, _ = m.identity("t."+names["id"], idType)
+	names["identity"], names["identity_type"], names["here"] = m.identity("", idType)
+	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
 	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
 	if m.order == m.id {
 		position, parameters = position[1:], parameters[:1]
@@ -154,9 +154,17 @@ func now(c *column) string {
 	return "now()"
 }
 
-// dueAt is the expression for the time since which a row that is due could be relayed, of the type of inserted_at.
+// since is the column with the time since which rows that are available could be relayed, nil where the table does not say.
+func (m *mapping) since() *column {
+	if m.origin != nil {
+		return m.order
+	}
+	return m.inserted
+}
+
+// dueAt is the expression for the time since which a row that is due could be relayed, of the type of [mapping.since].
 func dueAt(m *mapping) string {
-	inserted := sql.Quote(m.inserted.name)
+	inserted := sql.Quote(m.since().name)
 	if m.available == nil {
 		return inserted
 	}
@@ -226,8 +234,8 @@ func (t *Table) columns(b bounds) string {
 			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
 	}
 	identity := "null::text" // the id will do
-	if m.apart {
-		identity, _, _ = m.identity(sql.Quote(m.id.name), "")
+	if m.compound() {
+		identity, _, _ = m.identity("", "")
 	}
 	columns := []string{
 		sql.Quote(m.id.name),
@@ -302,6 +310,7 @@ func (t *Table) refusal() (set, unchanged string) {
 	if m.failed != nil {
 		name := sql.Quote(m.failed.name)
 		assignments = append(assignments, fmt.Sprintf("%s = case when r.failed then %s end", name, now(m.failed)))
+		assignments = append(assignments, t.forget("r.failed")...)
 		conditions = append(conditions, isNull("t."+name))
 	}
 	if m.relayed != nil {

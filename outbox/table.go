@@ -133,7 +133,7 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 		t.idOID = oidText
 	}
 	t.rowOID = t.idOID
-	if m.apart {
+	if m.compound() {
 		t.rowOID = oidText
 	}
 	t.source = "/" + relation.origin() + "/" + url.PathEscape(t.name.String())

@@ -3,6 +3,8 @@ package outbox
 import (
 	"maps"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
 // A View is the table as one destination sees it: which rows are its own, and which columns keep what became of them there.
@@ -12,6 +14,9 @@ type View struct {
 	// Columns maps our names of the columns that keep the destination's state (relayed_at, attempt, failed_at, last_error, updated_at) to the table's. What it does not name the
 	// destination does without. nil stands for the columns of the table, which all destinations without their own have in common.
 	Columns map[string]string
+	// FailedOf and RelayedOf are the view of another destination, of which this one takes the rows that have failed or been relayed there. At
+	// most one of them is set, and the view has columns of its own then.
+	FailedOf, RelayedOf *View
 	// BlockFailed is [Config.BlockFailed] for this destination.
 	BlockFailed bool
 }
@@ -25,6 +30,34 @@ func (v View) SameColumns(other View) bool { return maps.Equal(v.Columns, other.
 // variable is the name of a setting of the view's destination.
 func (v View) variable(setting string) string {
 	return "OUTBOX_DESTINATION_" + strings.ToUpper(strings.ReplaceAll(v.Name, "-", "_")) + "_" + setting
+}
+
+// origin returns the destination of which the view takes what has become of rows there, nil if it takes them as they are inserted.
+func (v View) origin() *View {
+	if v.FailedOf != nil {
+		return v.FailedOf
+	}
+	return v.RelayedOf
+}
+
+// condition is which rows the view takes in SQL, as far as their topics say. Of those that have failed or been relayed in columns that
+// several destinations have in common, it is the ones that are the origin's.
+func (v View) condition(topic *column) string {
+	condition := v.Filter.condition(topic)
+	if origin := v.origin(); origin != nil && origin.Columns == nil {
+		condition = pattern.And(condition, origin.condition(topic))
+	}
+	return condition
+}
+
+// deadLetters are the views that take what has failed at another one.
+func (c *Config) deadLetters(v View) (views []View) {
+	for _, other := range c.Views {
+		if other.FailedOf != nil && other.FailedOf.Name == v.Name {
+			views = append(views, other)
+		}
+	}
+	return views
 }
 
 // For returns the same table as one destination sees it: only rows that are the destination's are read, counted, measured and sampled,

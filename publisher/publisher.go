@@ -40,3 +40,8 @@ type Publisher interface {
 	// than about a second for the broker.
 	Close() error
 }
+
+// A HeaderChecker is a Publisher that cannot carry every header that [Message.CheckHeaders] lets pass. The error says why it cannot carry one.
+type HeaderChecker interface {
+	CheckHeader(h *Header) error
+}

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,7 +20,10 @@ type Destination struct {
 	Reopen func() (publisher.Publisher, error)
 	Topics []string // patterns of the rows' topics, see [pattern.Takes]; none takes every row
 	// Columns keep the destination's state, as in [outbox.View].
-	Columns  map[string]string
+	Columns map[string]string
+	// FailedOf and RelayedOf name another destination, whose failed or relayed rows this one takes. At most one of them is set.
+	FailedOf, RelayedOf string
+
 	Topic    Template  // of the topic on the broker
 	Exchange *Template // of the AMQP exchange; nil leaves it to the publisher
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
@@ -48,13 +52,16 @@ func (d *Destination) render(row *outbox.Row, attempt int64) {
 			row.Invalid = publisher.PermanentError("panic", "the row cannot be made into a message: %w", panics.Caught(value))
 		}
 	}()
+	if d.FailedOf != "" {
+		d.shed(row)
+	}
 	if d.Profile != nil && row.Invalid == nil {
 		row.Invalid = d.Profile(&row.Message, attempt)
 	}
 	if err := d.address(row); err != nil && row.Invalid == nil {
 		row.Invalid = err
 	}
-	d.identify(&row.Message)
+	d.identify(row)
 }
 
 // address writes into a row's message where it goes on the broker.
@@ -74,7 +81,8 @@ func (d *Destination) address(row *outbox.Row) error {
 
 // identify gives a message the dedup id that it has at this destination. Destinations with columns of their own may write the same row into
 // one stream, and the name tells its copies apart; of those that divide the rows one alone has it.
-func (d *Destination) identify(m *publisher.Message) {
+func (d *Destination) identify(row *outbox.Row) {
+	m := &row.Message
 	if d.DedupPrefix != "" {
 		if _, rest, found := strings.Cut(m.DedupID, "/"); found { // a uuid has no prefix
 			m.DedupID = d.DedupPrefix + "/" + rest
@@ -82,5 +90,8 @@ func (d *Destination) identify(m *publisher.Message) {
 	}
 	if d.Columns != nil {
 		m.DedupID += "/" + d.Name
+	}
+	if d.FailedOf != "" { // a row that is retried and fails again is another dead letter
+		m.DedupID += "@" + strconv.FormatInt(row.Due.UnixMicro(), 10)
 	}
 }

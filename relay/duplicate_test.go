@@ -11,6 +11,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -229,14 +230,14 @@ func TestIdentify(t *testing.T) {
 		{"5/public.outbox/1", "shop/eu", true, "shop/eu/public.outbox/1/audit"},
 		{"123e4567-e89b-12d3-a456-426614174000", "shop", false, "123e4567-e89b-12d3-a456-426614174000"},
 	} {
-		m := publisher.Message{DedupID: test.id}
+		row := outbox.Row{Message: publisher.Message{DedupID: test.id}}
 		d := &Destination{Name: "audit", DedupPrefix: test.prefix}
 		if test.own {
 			d.Columns = map[string]string{"relayed_at": "audit_relayed_at"}
 		}
-		d.identify(&m)
-		if m.DedupID != test.want {
-			t.Errorf("%+v: %s", test, m.DedupID)
+		d.identify(&row)
+		if row.Message.DedupID != test.want {
+			t.Errorf("%+v: %s", test, row.Message.DedupID)
 		}
 	}
 }

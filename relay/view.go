@@ -25,22 +25,41 @@ func view(destinations []*Destination, to *Destination) outbox.View {
 		if d == to {
 			break
 		}
-		if to.Name == nowhereName || maps.Equal(d.Columns, to.Columns) {
+		if to.Name == nowhereName && d.plain() || to.Name != nowhereName && maps.Equal(d.Columns, to.Columns) {
 			v.Before = append(v.Before, d.Topics)
 		}
 	}
+	v.FailedOf, v.RelayedOf = viewOf(destinations, to.FailedOf), viewOf(destinations, to.RelayedOf)
 	return v
 }
 
+// viewOf returns how the destination of a name sees the table, nil for no name.
+func viewOf(destinations []*Destination, name string) *outbox.View {
+	for _, d := range destinations {
+		if d.Name == name {
+			v := view(destinations, d)
+			return &v
+		}
+	}
+	return nil
+}
+
+// plain reports whether a destination takes rows as they are inserted, not for what became of them elsewhere.
+func (d *Destination) plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }
+
 // withNowhere adds nowhere to the destinations if there may be rows that none of them takes.
 func withNowhere(destinations []*Destination) []*Destination {
-	everything := func(d *Destination) bool { return pattern.SQL("topic", d.Topics) == pattern.Always }
+	everything := func(d *Destination) bool { return d.plain() && pattern.SQL("topic", d.Topics) == pattern.Always }
 	if len(destinations) == 0 || slices.ContainsFunc(destinations, everything) {
 		return destinations
 	}
 	rest := nowhere()
-	if !slices.ContainsFunc(destinations, func(d *Destination) bool { return d.Columns == nil }) {
-		rest.Columns = destinations[0].Columns // nobody keeps the others up to date
+	plain := slices.DeleteFunc(slices.Clone(destinations), func(d *Destination) bool { return !d.plain() })
+	if len(plain) == 0 {
+		return destinations
+	}
+	if !slices.ContainsFunc(plain, func(d *Destination) bool { return d.Columns == nil }) {
+		rest.Columns = plain[0].Columns // nobody keeps those of the table up to date
 	}
 	return append(slices.Clip(destinations), rest)
 }

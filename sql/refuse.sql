@@ -9,7 +9,7 @@ with free (row) as materialized (
   set {refusal}
   from unnest($1::{identity_type}[], $2::bigint[], $3::bigint[], $4::text[], $5::boolean[])
        as r (refused_row, attempt, next_attempt, error, failed)
-  where {here}{t_identity} = r.refused_row and {t_identity} = any (array(select row from free)) and {unchanged}
+  where {t_here}{t_identity} = r.refused_row and {t_identity} = any (array(select row from free)) and {unchanged}
   returning r.refused_row
 )
 select refused_row, true from written

@@ -162,3 +162,10 @@ func checkExchangeName(name string) error {
 	}
 	return nil
 }
+
+// CheckHeader returns why AMQP cannot carry a header.
+func (p *Publisher) CheckHeader(h *publisher.Header) error {
+	w := writer{typed: p.config.TypedHeaders, table: amqp091.Table{}}
+	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})
+	return err
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"strconv"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -73,4 +74,12 @@ func chosen(m *publisher.Message, header string) (partition int32, given bool, e
 			header, text)
 	}
 	return int32(n), true, nil
+}
+
+// CheckHeader returns an error for the header that names a partition: another topic may not have it.
+func (p *Publisher) CheckHeader(h *publisher.Header) error {
+	if p.config.PartitionHeader != "" && strings.EqualFold(h.Name, p.config.PartitionHeader) {
+		return publisher.PermanentError("illegal partition", "the header %q names a partition of another topic", h.Name)
+	}
+	return nil
 }

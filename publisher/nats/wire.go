@@ -44,18 +44,27 @@ func check(m *publisher.Message) error {
 		return publisher.PermanentError("illegal key", "NATS cannot carry the key %q: it has a line break, or spaces around it", m.Key)
 	}
 	for i := range m.Headers {
-		h := &m.Headers[i]
-		if !legalName(h.Name) {
-			return publisher.PermanentError("illegal header",
-				"NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
-		}
-		if !legalValue(h.Value) {
-			return publisher.PermanentError("illegal header",
-				"NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
+		if err := checkHeader(&m.Headers[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
+
+func checkHeader(h *publisher.Header) error {
+	if !legalName(h.Name) {
+		return publisher.PermanentError("illegal header",
+			"NATS cannot carry the header name %q: it is empty or has characters that an HTTP header may not have", h.Name)
+	}
+	if !legalValue(h.Value) {
+		return publisher.PermanentError("illegal header",
+			"NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
+	}
+	return nil
+}
+
+// CheckHeader returns why NATS cannot carry a header.
+func (p *Publisher) CheckHeader(h *publisher.Header) error { return checkHeader(h) }
 
 // build returns a message that check has found good.
 func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {

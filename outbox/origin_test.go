@@ -1,0 +1,231 @@
+package outbox
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+var (
+	deadColumns = map[string]string{"relayed_at": "dead_relayed_at", "attempt": "dead_attempt", "failed_at": "dead_failed_at",
+		"last_error": "dead_last_error", "updated_at": "dead_updated_at"}
+	noticeColumns = map[string]string{"relayed_at": "notice_relayed_at"}
+)
+
+const originTable = `alter table outbox_messages add dead_relayed_at timestamptz, add dead_attempt integer not null default 1, add dead_failed_at timestamptz,
+	add dead_last_error text, add dead_updated_at timestamptz, add notice_relayed_at timestamptz;
+	create index on outbox_messages (failed_at, id) where dead_relayed_at is null and dead_failed_at is null and failed_at is not null;
+	create index on outbox_messages (relayed_at, id) where notice_relayed_at is null and relayed_at is not null and failed_at is null`
+
+// originTables are tables whose rows are told apart in different ways.
+var originTables = map[string]string{
+	"recommended": sql.Schema(messages),
+	"no unique id": `create table outbox_messages (id integer not null, seq integer generated always as identity, topic text, key text, payload text, headers jsonb,
+		attempt integer default 1, relayed_at timestamp, failed_at timestamp, last_error text, updated_at timestamp, inserted_at timestamp default now())`,
+	"partitioned": `create table outbox_messages (id uuid default gen_random_uuid(), day date default '2026-01-01', topic text, key text, payload text, headers jsonb,
+		attempt smallint, relayed_at timestamptz, failed_at timestamptz, last_error text, updated_at timestamptz, primary key (id, day)) partition by range (day);
+		create table outbox_one partition of outbox_messages default`,
+}
+
+func headersOf(m *publisher.Message) map[string]string {
+	headers := map[string]string{}
+	for _, h := range m.Headers {
+		headers[h.Name] = h.Value
+	}
+	return headers
+}
+
+// A dead letter comes in the order of the failures, with what is known of them, and what becomes of it is written for the failure that was read: one
+// that is retried and fails again is another one.
+func TestDeadLetters(t *testing.T) {
+	t.Parallel()
+	for name, schema := range originTables {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, schema)
+			s.Exec(t, originTable)
+			orders := View{Name: "orders"}
+			dead := View{Name: "dead", Columns: deadColumns, FailedOf: &orders}
+			table := open(t, s, Config{Views: []View{orders, dead}})
+			origin, letters := viewOf(t, table, orders), viewOf(t, table, dead)
+			column, id := "", ""
+			if name == "no unique id" {
+				column, id = "id, ", "i, "
+			}
+			s.Exec(t, "insert into outbox_messages ("+column+"topic, key, payload, headers) select "+id+`'t' || i, 'k', '{}',
+				case i when 2 then '{"a": "1", "Outbox-Error": "mine"}' when 3 then '[7]' else '{}' end::jsonb from generate_series(1, 4) i`)
+			topics := func(page Page) (topics string) {
+				for _, r := range page.Rows {
+					topics += r.Message.Topic
+				}
+				return topics
+			}
+			if page := read(t, letters, Query{}); len(page.Rows) != 0 {
+				t.Fatalf("%s before anything has failed", topics(page))
+			}
+			fail := func(topic, reason string) {
+				t.Helper()
+				for _, r := range rowsOf(read(t, origin, Query{})) {
+					if r.Message.Topic != topic {
+						continue
+					}
+					written, _, err := origin.Refuse(t.Context(), []Refusal{{ID: r.Identity(), Attempt: r.Attempt, Error: reason, Failed: true}})
+					if err != nil || len(written) != 1 {
+						t.Fatal(written, err)
+					}
+				}
+			}
+			for _, topic := range []string{"t3", "t1", "t2"} {
+				fail(topic, "no "+topic)
+			}
+			page := read(t, letters, Query{Limit: 2, Horizon: true})
+			page.Rows = append(page.Rows, read(t, letters, Query{After: page.End, Within: page.Horizon}).Rows...)
+			if topics(page) != "t3t1t2" {
+				t.Fatalf("dead letters: %s", topics(page))
+			}
+			third := page.Rows[2]
+			failedAt := pgtest.Value[time.Time](t, s, "select failed_at from outbox_messages where topic = 't2'")
+			want := map[string]string{"a": "1", HeaderDestination: "orders", HeaderTopic: "t2", HeaderAttempt: "2", HeaderError: "no t2",
+				HeaderFailedAt: failedAt.UTC().Format("2006-01-02T15:04:05.000000Z")}
+			if got := headersOf(&third.Message); !maps.Equal(got, want) || !slices.Equal(third.LeftOut, []string{"Outbox-Error"}) || third.Invalid != nil {
+				t.Errorf("headers %v, left out %v, %v\nwant %v", got, third.LeftOut, third.Invalid, want)
+			}
+			if first := page.Rows[0]; first.Invalid != nil || !slices.Equal(first.LeftOut, []string{"all"}) || len(first.Message.Headers) != 5 {
+				t.Errorf("headers that cannot be read: %v, %v, %v", first.Invalid, first.LeftOut, first.Message.Headers)
+			}
+			if _, keyed := third.Key(); keyed || !third.Due.Equal(failedAt) || third.Attempt != 1 {
+				t.Errorf("key %v, due %v, attempt %d", keyed, third.Due, third.Attempt)
+			}
+			if counts, err := letters.Count(t.Context()); err != nil || *counts.Pending != 3 || *counts.Oldest < 0 || *counts.Oldest > 3600 {
+				t.Errorf("counts %+v, %v", counts, err)
+			}
+			// It is refused, then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first failure is written.
+			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: third.Identity(), Attempt: 1, Error: "not here", Failed: true},
+				{ID: page.Rows[1].Identity(), Attempt: 1, Error: "not yet"}}); err != nil || len(written) != 2 {
+				t.Fatal(written, err)
+			}
+			if again := read(t, letters, Query{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 || !again.Rows[1].Retried {
+				t.Errorf("after refusals: %s", topics(again))
+			}
+			s.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where topic in ('t1', 't2', 't3')")
+			for _, topic := range []string{"t2", "t1", "t3"} {
+				fail(topic, "again")
+			}
+			for i := range page.Rows {
+				if err := letters.Settle(t.Context(), []*Row{&page.Rows[i]}); err != nil {
+					t.Error(err)
+				}
+				if locked, err := letters.SettleFree(t.Context(), []*Row{&page.Rows[i]}); err != nil || locked != nil {
+					t.Error(locked, err)
+				}
+			}
+			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].Identity(), Attempt: 1, Error: "late", Failed: true}}); err != nil || len(written) != 0 {
+				t.Error(written, err)
+			}
+			page = read(t, letters, Query{})
+			if topics(page) != "t2t1t3" || page.Rows[0].Attempt != 1 || page.Rows[0].Retried || headersOf(&page.Rows[0].Message)[HeaderError] != "again" {
+				t.Errorf("failed again: %s, %+v", topics(page), page.Rows)
+			}
+			if err := letters.Settle(t.Context(), rowsOf(page)); err != nil {
+				t.Fatal(err)
+			}
+			from := page.Rows[0].Position.Ordinal
+			for _, q := range []Query{{}, {Recent: &from}, {IDs: []string{page.Rows[0].ID()}}} {
+				if rest := read(t, letters, q); len(rest.Rows) != 0 {
+					t.Errorf("left after the marks: %s", topics(rest))
+				}
+			}
+			if rest := read(t, origin, Query{}); topics(rest) != "t4" {
+				t.Errorf("left at the origin: %s", topics(rest))
+			}
+		})
+	}
+}
+
+// What one destination has relayed goes to another in that order, and nothing that has failed or was discarded there does.
+func TestRelayedElsewhere(t *testing.T) {
+	t.Parallel()
+	for name, schema := range originTables {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, schema)
+			s.Exec(t, originTable)
+			orders := View{Name: "orders", Filter: Filter{Topics: []string{"a*"}}}
+			rest := View{Name: "rest", Filter: Filter{Before: [][]string{{"a*"}}}}
+			notice := View{Name: "notice", Columns: noticeColumns, RelayedOf: &orders}
+			table := open(t, s, Config{Views: []View{orders, rest, notice}})
+			if name == "no unique id" {
+				s.Exec(t, "insert into outbox_messages (id, topic, payload) select i, chr(96 + i % 2 + 1) || i, '{}' from generate_series(1, 12) i")
+			} else {
+				s.Exec(t, "insert into outbox_messages (topic, payload) select chr(96 + i % 2 + 1) || i, '{}' from generate_series(1, 12) i")
+			}
+			notices := viewOf(t, table, notice)
+			settle := func(v View) {
+				t.Helper()
+				view := viewOf(t, table, v)
+				for _, r := range slices.Backward(rowsOf(read(t, view, Query{}))) {
+					if err := view.Settle(t.Context(), []*Row{r}); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+			s.Exec(t, "update outbox_messages set failed_at = now(), relayed_at = now() where topic = 'a12'")
+			s.Exec(t, "update outbox_messages set failed_at = now() where topic = 'a10'")
+			settle(rest)
+			settle(orders)
+			page := read(t, notices, Query{Limit: 3})
+			page.Rows = append(page.Rows, read(t, notices, Query{After: page.End}).Rows...)
+			got := ""
+			for _, r := range page.Rows {
+				got += r.Message.Topic + " "
+			}
+			order := map[bool]string{true: "a8 a6 a4 a2 ", false: got}[name != "partitioned"] // whose ids are random
+			if got != order || len(page.Rows) != 4 {
+				t.Errorf("notices of %s, want %s", got, order)
+			}
+			if err := notices.Settle(t.Context(), rowsOf(page)); err != nil {
+				t.Fatal(err)
+			}
+			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where notice_relayed_at is not null and relayed_at is not null"); n != 4 {
+				t.Errorf("%d are marked", n)
+			}
+			if again := read(t, notices, Query{}); len(again.Rows) != 0 {
+				t.Errorf("%d are left", len(again.Rows))
+			}
+		})
+	}
+}
+
+// A row of a partitioned table is the same one after another destination has marked it, if a unique index tells which it is.
+func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, originTables["partitioned"])
+	s.Exec(t, originTable)
+	a, b := View{Name: "a"}, View{Name: "b", Columns: noticeColumns}
+	table := open(t, s, Config{Views: []View{a, b}})
+	first, second := viewOf(t, table, a), viewOf(t, table, b)
+	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select gen_random_uuid(), '2026-01-01'::date + i, 't', '{}' from generate_series(1, 10) i")
+	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select id, '2027-01-01', 'twin', '{}' from outbox_messages limit 1")
+	mine, theirs := rowsOf(read(t, second, Query{})), rowsOf(read(t, first, Query{}))
+	if len(mine) != 11 || len(theirs) != 11 {
+		t.Fatal(len(mine), len(theirs))
+	}
+	if err := first.Settle(t.Context(), theirs); err != nil {
+		t.Fatal(err)
+	}
+	mine = slices.DeleteFunc(mine, func(r *Row) bool { return r.Message.Topic == "twin" })
+	if err := second.Settle(t.Context(), mine); err != nil {
+		t.Fatal(err)
+	}
+	if got := pgtest.Value[string](t, s, "select string_agg(topic, '') from outbox_messages where notice_relayed_at is null"); got != "twin" {
+		t.Errorf("not marked: %s", got)
+	}
+}

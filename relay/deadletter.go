@@ -1,0 +1,73 @@
+package relay
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// shed leaves out what of a dead letter's own headers cannot travel, which may be why it has failed, and names it in the header that says why.
+// What describes the failure is written in one line.
+func (d *Destination) shed(row *outbox.Row) {
+	m := &row.Message
+	kept := make([]publisher.Header, 0, len(m.Headers)+1)
+	seen := map[string]bool{}
+	reason := -1
+	for _, h := range m.Headers {
+		switch {
+		case outbox.DescribesFailure(h.Name):
+			if h.Name == outbox.HeaderError {
+				reason = len(kept)
+			}
+			h.Value = oneLine(h.Value)
+		case seen[h.Name], !carries(d.Publisher, h):
+			row.LeftOut = append(row.LeftOut, h.Name)
+			continue
+		}
+		seen[h.Name] = true
+		kept = append(kept, h)
+	}
+	if len(row.LeftOut) > 0 {
+		if reason < 0 {
+			reason = len(kept)
+			kept = append(kept, publisher.Header{Name: outbox.HeaderError})
+		}
+		kept[reason].Value = strings.TrimPrefix(kept[reason].Value+"; headers left out: "+named(row.LeftOut), "; ")
+	}
+	m.Headers = kept
+}
+
+// carries reports whether a publisher can carry a header.
+func carries(p publisher.Publisher, h publisher.Header) bool {
+	if one := (publisher.Message{Headers: []publisher.Header{h}}); one.CheckHeaders() != nil {
+		return false
+	}
+	checker, strict := p.(publisher.HeaderChecker)
+	return !strict || checker.CheckHeader(&h) == nil
+}
+
+// named lists headers, the first of them if they are very many or long.
+func named(headers []string) string {
+	const most, longest = 20, 100
+	var names []string
+	for _, name := range headers[:min(len(headers), most)] {
+		names = append(names, fmt.Sprintf("%.*q", longest, name))
+	}
+	if len(headers) > most {
+		names = append(names, fmt.Sprintf("and %d others", len(headers)-most))
+	}
+	return strings.Join(names, ", ")
+}
+
+// oneLine is a text without line breaks and other control characters, which not every broker's headers carry, nor blanks around it.
+func oneLine(text string) string {
+	return strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, text))
+}

@@ -1,0 +1,96 @@
+package relay
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// picky is a publisher that cannot carry headers whose value has a line break.
+type picky struct{ publisher.Publisher }
+
+func (picky) CheckHeader(h *publisher.Header) error {
+	if strings.Contains(h.Value, "\n") {
+		return publisher.PermanentError("illegal header", "a line break")
+	}
+	return nil
+}
+
+// Of a dead letter's own headers those that cannot travel are left out, and named beside the reason; what describes the failure always travels.
+func TestShed(t *testing.T) {
+	t.Parallel()
+	many := []publisher.Header{{Name: "outbox-error", Value: "no"}}
+	for i := range 30 {
+		many = append(many, publisher.Header{Name: fmt.Sprint("Nats-", i)})
+	}
+	for name, c := range map[string]struct {
+		headers []publisher.Header
+		left    []string
+		want    string
+	}{
+		"all travel":      {[]publisher.Header{{Name: "a", Value: "1"}, {Name: "outbox-error", Value: "no"}}, nil, "a=1 outbox-error=no"},
+		"lines in a text": {[]publisher.Header{{Name: "outbox-error", Value: " no:\r\n\tnever\x00 "}}, nil, "outbox-error=no:   never"},
+		"some do not": {[]publisher.Header{{Name: "a", Value: "1\n2"}, {Name: "Nats-Msg-Id"}, {Name: "CC"}, {Name: "message-id"}, {Name: "b"},
+			{Name: "outbox-error", Value: "no"}}, nil, `b= outbox-error=no; headers left out: "a", "Nats-Msg-Id", "CC", "message-id"`},
+		"twice":         {[]publisher.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}, nil, `a=1 outbox-error=headers left out: "a"`},
+		"left out then": {[]publisher.Header{{Name: "outbox-error"}}, []string{"all"}, `outbox-error=headers left out: "all"`},
+		"odd name":      {[]publisher.Header{{Name: "CC\n"}, {Name: "nats-\n"}, {Name: "outbox-error", Value: "x"}}, nil, `CC\n= outbox-error=x; headers left out: "nats-\n"`},
+		"many":          {many, nil, "and 10 others"},
+	} {
+		row := &outbox.Row{Message: publisher.Message{Headers: slices.Clone(c.headers)}, LeftOut: c.left}
+		d := &Destination{Name: "dead", FailedOf: "orders", Publisher: picky{}}
+		d.shed(row)
+		var got []string
+		for _, h := range row.Message.Headers {
+			got = append(got, h.Name+"="+h.Value)
+		}
+		if text := strings.ReplaceAll(strings.Join(got, " "), "CC\n", `CC\n`); text != c.want && !(name == "many" && strings.HasSuffix(text, c.want)) {
+			t.Errorf("%s: %s\nwant %s", name, text, c.want)
+		}
+	}
+}
+
+// The dedup id of a dead letter tells which failure it is about.
+func TestDeadLettersOfOneRowDiffer(t *testing.T) {
+	t.Parallel()
+	d := &Destination{Name: "dead", FailedOf: "orders", Columns: map[string]string{"relayed_at": "x"}}
+	var ids []string
+	for _, due := range []time.Time{time.UnixMicro(1767225600000001), time.UnixMicro(1767225600000002)} {
+		row := &outbox.Row{Message: publisher.Message{DedupID: "7.5/public.outbox/1@9"}, Due: due}
+		d.identify(row)
+		ids = append(ids, row.Message.DedupID)
+	}
+	if want := []string{"7.5/public.outbox/1@9/dead@1767225600000001", "7.5/public.outbox/1@9/dead@1767225600000002"}; !slices.Equal(ids, want) {
+		t.Errorf("%q", ids)
+	}
+}
+
+// A destination that takes what became of rows at another one divides rows with nobody, and does not count as one that takes those that
+// nobody does.
+func TestViewsOfOrigins(t *testing.T) {
+	t.Parallel()
+	own := map[string]string{"relayed_at": "x"}
+	orders := &Destination{Name: "orders", Topics: []string{"order.*"}}
+	letters := &Destination{Name: "dead", FailedOf: "orders", Columns: own}
+	rest := &Destination{Name: "rest", Topics: []string{"a*"}}
+	copied := &Destination{Name: "copy", Topics: []string{"b*"}, Columns: map[string]string{"relayed_at": "y"}}
+	all := withNowhere([]*Destination{orders, letters, rest, copied})
+	views := Views(all)
+	if len(all) != 5 || len(views[1].Before) != 0 || views[1].FailedOf == nil || views[1].FailedOf.Name != "orders" || len(views[2].Before) != 1 || len(views[3].Before) != 0 {
+		t.Errorf("views %+v", views)
+	}
+	if nobody := views[4]; nobody.Columns != nil || nobody.Takes("order.x") || nobody.Takes("a") || nobody.Takes("b") || !nobody.Takes("c") {
+		t.Errorf("what nobody takes: %+v", nobody)
+	}
+	if all := withNowhere([]*Destination{copied, letters}); len(all) != 3 || all[2].Columns["relayed_at"] != "y" {
+		t.Errorf("without the table's columns: %+v", Views(all))
+	}
+	if all := withNowhere([]*Destination{{Name: "orders"}, letters, copied}); len(all) != 3 {
+		t.Errorf("there is nothing that nobody takes: %d destinations", len(all))
+	}
+}
