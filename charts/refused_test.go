@@ -18,6 +18,8 @@ func TestRefusedValues(t *testing.T) {
 		"address as setting":      {"settings.OUTBOX_HTTP_ADDR=:1", "http.port"},
 		"address in env":          {"extraEnv[0].name=OUTBOX_HTTP_ADDR,extraEnv[0].value=:1", "http.port"},
 		"address's file in env":   {"extraEnv[0].name=OUTBOX_HTTP_ADDR_FILE,extraEnv[0].value=/x", "http.port"},
+		"metrics' address":        {"settings.OUTBOX_METRICS_ADDR=:9631", "http.metricsPort"},
+		"metrics on port 80":      {"http.metricsPort=80", "metricsPort"},
 		"address as file":         {"files.OUTBOX_HTTP_ADDR.key=x,files.OUTBOX_HTTP_ADDR.secret=y", "http.port"},
 		"unknown value":           {"replica=3", "replica"},
 		"unknown mode":            {"mode=daemonset", "mode"},

@@ -1,6 +1,10 @@
 package charts
 
-import "testing"
+import (
+	"testing"
+
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
 
 // By a switch the relay is a classic container, of the same making, beside the application's.
 func TestClassicSidecar(t *testing.T) {
@@ -20,5 +24,25 @@ func TestClassicSidecar(t *testing.T) {
 	}
 	if relay.ReadinessProbe != nil {
 		t.Error("a readiness probe takes the application out of its Service when a broker is down")
+	}
+}
+
+// Metrics on a port of their own keep the port's name, which monitors scrape by; the probes ask the other port.
+func TestMetricsPort(t *testing.T) {
+	t.Parallel()
+	rendered, err := helm(t, append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "http.metricsPort=9631")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	relay := decode(t, rendered).deployments[0].Spec.Template.Spec.Containers[0]
+	ports := map[string]int32{}
+	for _, port := range relay.Ports {
+		ports[port.Name] = port.ContainerPort
+	}
+	if ports["relay-health"] != 9630 || ports["relay-metrics"] != 9631 || variables(relay)["OUTBOX_METRICS_ADDR"] != ":9631" {
+		t.Errorf("ports %v, variables %v", ports, variables(relay))
+	}
+	if health := intstr.FromString("relay-health"); relay.LivenessProbe.HTTPGet.Port != health || relay.ReadinessProbe.HTTPGet.Port != health {
+		t.Error("the probes ask the port of the metrics, which has no health")
 	}
 }

@@ -14,9 +14,9 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- end -}}
 {{- $_ := set $given (printf "%s_FILE" $name) "" -}}
 {{- end -}}
-{{- range list "OUTBOX_HTTP_ADDR" "OUTBOX_HTTP_ADDR_FILE" -}}
-{{- if hasKey $given . -}}
-{{- fail (printf "outbox-relay: set http.port instead of %s, the probes need it" .) -}}
+{{- range $name, $value := dict "OUTBOX_HTTP_ADDR" "http.port" "OUTBOX_METRICS_ADDR" "http.metricsPort" -}}
+{{- if or (hasKey $given $name) (hasKey $given (printf "%s_FILE" $name)) -}}
+{{- fail (printf "outbox-relay: set %s instead of %s, probes and monitors need it" $value $name) -}}
 {{- end -}}
 {{- end -}}
 {{- if .Values.checkSettings -}}

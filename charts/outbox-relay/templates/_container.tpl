@@ -12,14 +12,19 @@ envFrom:
   {{- toYaml . | nindent 2 }}
 {{- end }}
 ports:
+  {{- with .Values.http.metricsPort }}
+  - name: relay-health
+    containerPort: {{ $.Values.http.port }}
+    protocol: TCP
+  {{- end }}
   - name: relay-metrics
-    containerPort: {{ .Values.http.port }}
+    containerPort: {{ .Values.http.metricsPort | default .Values.http.port }}
     protocol: TCP
 startupProbe:
-  httpGet: {path: /livez, port: relay-metrics}
+  httpGet: {{ include "outbox-relay.probe" (dict "path" "/livez" "http" .Values.http) }}
   {{- toYaml .Values.startupProbe | nindent 2 }}
 livenessProbe:
-  httpGet: {path: /livez, port: relay-metrics}
+  httpGet: {{ include "outbox-relay.probe" (dict "path" "/livez" "http" .Values.http) }}
   {{- toYaml .Values.livenessProbe | nindent 2 }}
 {{- with .Values.lifecycle }}
 lifecycle:
@@ -33,6 +38,11 @@ securityContext:
 volumeMounts:
   {{- . | nindent 2 }}
 {{- end }}
+{{- end -}}
+
+{{- define "outbox-relay.probe" -}}
+{path: {{ .path }}, port: {{ ternary "relay-health" "relay-metrics" (ne (int .http.metricsPort) 0) }}
+{{- if eq .http.scheme "HTTPS" }}, scheme: HTTPS{{ end }}}
 {{- end -}}
 
 {{/* The container of a command that ends, such as doctor: the relay's settings, and neither port nor probe. */}}

@@ -5,6 +5,9 @@ last one wins and keeps the first one's place: a server-side apply refuses an en
 {{- define "outbox-relay.env" -}}
 {{- include "outbox-relay.check" . -}}
 {{- $entries := list (dict "name" "OUTBOX_HTTP_ADDR" "value" (printf ":%d" (int .Values.http.port))) -}}
+{{- with .Values.http.metricsPort -}}
+{{- $entries = append $entries (dict "name" "OUTBOX_METRICS_ADDR" "value" (printf ":%d" (int .))) -}}
+{{- end -}}
 {{- with include "outbox-relay.goMemoryLimit" . -}}
 {{- $entries = append $entries (dict "name" "GOMEMLIMIT" "value" .) -}}
 {{- end -}}
