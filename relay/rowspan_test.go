@@ -64,7 +64,7 @@ func TestRowSpans(t *testing.T) {
 		}
 		text := fmt.Sprintf("%s in %x under %x %s", span.Name, span.SpanContext.TraceID()[15], span.Parent.SpanID()[7], span.SpanContext.TraceState())
 		for _, a := range span.Attributes {
-			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.Emit())
+			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
 		}
 		if span.Status.Code == codes.Error {
 			text += ": " + span.Status.Description
