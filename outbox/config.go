@@ -92,6 +92,7 @@ const (
 	oidDate        = 1082
 	oidTimestamp   = 1114
 	oidTimestamptz = 1184
+	oidInterval    = 1186
 	oidUUID        = 2950
 	oidJSONB       = 3802
 	oidXID8        = 5069

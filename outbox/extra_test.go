@@ -83,3 +83,22 @@ func TestExtraOfAColumnSentAsHeader(t *testing.T) {
 		t.Errorf("%+v", page.Rows)
 	}
 }
+
+// Columns that are sent as the header Nats-TTL say it in seconds, intervals included.
+func TestTTLFromAColumn(t *testing.T) {
+	t.Parallel()
+	for typ, values := range map[string]map[string]string{
+		"integer":  {"90": "90"},
+		"text":     {"'36h'": "36h", "'never'": "never"},
+		"interval": {"'1 day 00:00:01.2'": "86402", "'2 hours'": "7200", "'-1 second'": "-1", "null": ""},
+	} {
+		for value, want := range values {
+			s := pgtest.New(t)
+			s.Exec(t, fmt.Sprintf("create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
+			page := read(t, open(t, s, Config{Headers: map[string]string{"Nats-TTL": "life"}}), Query{})
+			if got, _ := page.Rows[0].Message.Header("nats-ttl"); got != want {
+				t.Errorf("%s %s gives %q, want %q", typ, value, got, want)
+			}
+		}
+	}
+}

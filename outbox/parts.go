@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -247,7 +248,11 @@ func (p *parts) place(headers map[string]string) {
 			return
 		}
 		p.readable(c)
-		p.placed = append(p.placed, placed{header, p.text(c)})
+		expression := p.text(c)
+		if c.oid == oidInterval && strings.EqualFold(header, publisher.HeaderNATSTTL) { // which is in seconds
+			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", sql.Quote(c.name))
+		}
+		p.placed = append(p.placed, placed{header, expression})
 	}
 }
 

@@ -61,6 +61,9 @@ const (
 	HeaderContentType = "content-type"
 )
 
+// HeaderNATSTTL is the one header of JetStream's own that a row may have: after how long a stream drops the message.
+const HeaderNATSTTL = "Nats-TTL"
+
 // ContentType returns the row's own content-type header, else the type of its payload column.
 func (m *Message) ContentType() string {
 	if value, ok := m.Header(HeaderContentType); ok {
@@ -98,7 +101,7 @@ func (m *Message) Size() int {
 }
 
 // CheckHeaders returns a [Permanent] error when a row's header has a name that steers a broker
-// (Nats-*, CC, BCC) or that the relay writes itself (message-id, message-key; not in a bare message,
+// (Nats-* but for [HeaderNATSTTL], CC, BCC) or that the relay writes itself (message-id, message-key; not in a bare message,
 // whose profile has seen to that). Every publisher asks it, whatever its broker, so that a row means
 // the same everywhere.
 func (m *Message) CheckHeaders() error {
@@ -106,7 +109,7 @@ func (m *Message) CheckHeaders() error {
 		name := m.Headers[i].Name
 		switch {
 		case name == "CC", name == "BCC",
-			len(name) >= 5 && strings.EqualFold(name[:5], "Nats-"),
+			len(name) >= 5 && strings.EqualFold(name[:5], "Nats-") && !strings.EqualFold(name, HeaderNATSTTL),
 			!m.Bare && (strings.EqualFold(name, HeaderMessageID) || strings.EqualFold(name, HeaderMessageKey)):
 			return PermanentError("reserved header", "the header name %q is reserved: rename it in the row's headers", name)
 		}

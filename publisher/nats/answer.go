@@ -25,10 +25,12 @@ var meanings = map[int]meaning{
 	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
 	10097: {publisher.Permanent, 0, "headers too large", ""},
 
-	// A header asks for what the stream does not do. Rows cannot have such headers, which begin with Nats-.
+	// The row's own Nats-TTL. The stream can be told to take it; until then the rows that have one wait.
+	10165: {publisher.Permanent, 0, "TTL refused", ttlForms},
+	10166: {publisher.Topology, publisher.ScopeMessage, "no TTLs", "the row has the header Nats-TTL: allow message TTLs in the stream (allow_msg_ttl)"},
+
+	// A header asks for what the stream does not do. Rows cannot have these headers, which begin with Nats-.
 	10111: {publisher.Permanent, 0, "rollup refused", "allow rollups in the stream, or send no Nats-Rollup"},
-	10165: {publisher.Permanent, 0, "header refused", ""},
-	10166: {publisher.Permanent, 0, "header refused", "allow message TTLs in the stream"},
 	10168: {publisher.Permanent, 0, "header refused", ""},
 	10170: {publisher.Permanent, 0, "header refused", ""},
 	10171: {publisher.Permanent, 0, "header refused", ""},

@@ -43,7 +43,7 @@ func TestMeanings(t *testing.T) {
 		10109: {"JSStreamSealedErr", 400, topology, topic},
 		10111: {"JSStreamRollupFailedF", 500, permanent, 0},
 		10165: {"JSMessageTTLInvalidErr", 400, permanent, 0},
-		10166: {"JSMessageTTLDisabledErr", 400, permanent, 0},
+		10166: {"JSMessageTTLDisabledErr", 400, topology, publisher.ScopeMessage},
 		10168: {"JSMessageIncrDisabledErr", 400, permanent, 0},
 		10170: {"JSMessageIncrPayloadErr", 400, permanent, 0},
 		10171: {"JSMessageIncrInvalidErr", 400, permanent, 0},

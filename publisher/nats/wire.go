@@ -1,7 +1,9 @@
 package nats
 
 import (
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -47,6 +49,9 @@ func check(m *publisher.Message) error {
 		if err := checkHeader(&m.Headers[i]); err != nil {
 			return err
 		}
+		if strings.EqualFold(h.Name, publisher.HeaderNATSTTL) && !legalTTL(h.Value) {
+			return publisher.PermanentError("illegal TTL", "the header %s is %.40q: "+ttlForms, h.Name, h.Value)
+		}
 	}
 	return nil
 }
@@ -84,6 +89,10 @@ func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		typed = typed || strings.EqualFold(h.Name, publisher.HeaderContentType)
+		if strings.EqualFold(h.Name, publisher.HeaderNATSTTL) { // servers know it only as it is written there
+			w.add(publisher.HeaderNATSTTL, h.Value)
+			continue
+		}
 		w.add(h.Name, h.Value)
 	}
 	if !typed && m.Type != "" && !m.Bare {
@@ -109,6 +118,21 @@ func (w *wire) forget() {
 	clear(w.header)
 	clear(w.values[:cap(w.values)])
 	w.message = nats.Msg{}
+}
+
+const ttlForms = "write a number of seconds, a duration of a second or more such as 36h, or never"
+
+// legalTTL reports whether a server takes a text for the life of a message (parseMessageTTL in its stream.go). What is none, it refuses
+// with the same answer as any in a stream that takes none.
+func legalTTL(value string) bool {
+	if value == "" || strings.EqualFold(value, "never") { // an empty header says nothing
+		return true
+	}
+	if d, err := time.ParseDuration(value); err == nil {
+		return d >= time.Second
+	}
+	_, err := strconv.ParseUint(value, 10, 63)
+	return err == nil
 }
 
 // legalName allows what an HTTP header name may hold. The NATS header specification (ADR-4) allows a
