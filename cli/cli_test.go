@@ -116,7 +116,7 @@ func TestBadInput(t *testing.T) {
 		{[]string{"OUTBOX_LISTEN_CHANNEL="}, "schema --doorbell", 2, "outbox-relay: OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the doorbell; set it, or leave out --doorbell"},
 		{[]string{"OUTBOX_TABLE=a.b.c"}, "schema", 2, `outbox-relay: configuration: OUTBOX_TABLE="a.b.c" is no table name; write table or schema.table, a name with a dot in double quotes`},
 		{[]string{"OUTBOX_HTTP_ADDR=x"}, "healthcheck", 2, `outbox-relay: configuration: OUTBOX_HTTP_ADDR="x" is no address; write host:port, or :9630 for all interfaces`},
-		{connections[:1], "config", 2, `outbox-relay: configuration: OUTBOX_PUBLISH_URL is required; write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout: to try it out`},
+		{connections[:1], "config", 2, `outbox-relay: configuration: OUTBOX_PUBLISH_URL is required; write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out`},
 		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "run", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
 		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
 		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "drain", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},

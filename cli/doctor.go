@@ -94,7 +94,7 @@ func transports(d config.Destination, broker config.Broker) []doctor.Transport {
 		return nil
 	}
 	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: broker.HasUser || d.Kafka.Username.IsSet() || d.NATS.Token.IsSet(),
-		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls:// or amqps://"}}
+		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls://, wss:// or amqps://"}}
 	if management, err := url.Parse(d.AMQPManagement.Loaded()); err == nil && management.Host != "" {
 		ways = append(ways, doctor.Transport{Hosts: []string{management.Host}, Encrypted: management.Scheme == "https", Secret: true,
 			Remedy: "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL"})

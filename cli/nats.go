@@ -15,13 +15,25 @@ import (
 // connection.
 func newNATS(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
 	c := nats.Config{
-		Servers: withPort(broker.Hosts, "4222"), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
-		Stream: d.NATS.Stream, Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
+		Servers: natsServers(broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
+		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix, Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
 	}
 	if broker.TLS {
 		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
 	}
 	return nats.New(c)
+}
+
+// natsServers returns the servers' URLs, without credentials.
+func natsServers(broker config.Broker) []string {
+	if !broker.WebSocket() {
+		return withPort(broker.Hosts, "4222")
+	}
+	var servers []string
+	for _, host := range broker.Hosts {
+		servers = append(servers, broker.Scheme+"://"+host+broker.Path)
+	}
+	return servers
 }
 
 // natsAuth returns what reads the credentials anew.

@@ -11,7 +11,9 @@ import (
 type Broker struct {
 	Family   Family
 	TLS      bool
+	Scheme   string   // in lower case
 	Hosts    []string // host or host:port, at least one unless the family is Stdout
+	Path     string   // of a WebSocket listener; empty or with a slash at its beginning
 	User     string   // decoded; for NATS without a password it is a token
 	Password string
 	HasUser  bool // the URL has a user part
@@ -29,21 +31,25 @@ const (
 	FamilyStdout Family = "stdout"
 )
 
-// secureScheme returns the scheme for the family with TLS.
-func (f Family) secureScheme() string {
-	if f == FamilyAMQP {
-		return "amqps"
-	}
-	return string(f) + "+tls"
+// schemeWebSocket is that of NATS through WebSocket, without TLS.
+const schemeWebSocket = "ws"
+
+// WebSocket reports whether a NATS server is to be reached through its WebSocket listener.
+func (b Broker) WebSocket() bool {
+	return b.Scheme == schemeWebSocket || b.Scheme == secureSchemes[schemeWebSocket]
 }
+
+// secureSchemes are the schemes with TLS in place of those without.
+var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps", schemeWebSocket: "wss"}
 
 var brokerSchemes = map[string]Broker{
 	"kafka": {Family: FamilyKafka}, "kafka+tls": {Family: FamilyKafka, TLS: true},
 	"nats": {Family: FamilyNATS}, "nats+tls": {Family: FamilyNATS, TLS: true},
 	"amqp": {Family: FamilyAMQP}, "amqps": {Family: FamilyAMQP, TLS: true},
+	schemeWebSocket: {Family: FamilyNATS}, "wss": {Family: FamilyNATS, TLS: true},
 }
 
-const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout: to try it out"
+const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
 
 // ParseBroker reads a publish URL. Its errors go on after the variable's name and hold no secret.
 func ParseBroker(publishURL string) (Broker, error) {
@@ -57,12 +63,13 @@ func ParseBroker(publishURL string) (Broker, error) {
 		return Broker{}, err
 	}
 	b, known := brokerSchemes[u.scheme]
+	b.Scheme = u.scheme
 	switch {
 	case !known:
 		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
 	case b.Family == FamilyKafka && u.user != nil:
 		return b, errors.New("holds a user, which Kafka URLs do not have; give OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
-	case b.Family != FamilyAMQP && strings.Trim(u.path, "/") != "":
+	case b.Family != FamilyAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
 		return b, errors.New("has a path, which only AMQP URLs have (the vhost); set the topic with OUTBOX_TOPIC")
 	case b.Family != FamilyAMQP && u.query != "":
 		return b, errors.New("has parameters after a ?, which only AMQP URLs have")
@@ -71,6 +78,9 @@ func ParseBroker(publishURL string) (Broker, error) {
 		return b, err
 	}
 	b.Hosts = strings.Split(u.hosts, ",")
+	if b.WebSocket() {
+		b.Path = u.path
+	}
 	if u.user != nil { // splitURL has seen that it can be decoded
 		b.HasUser = true
 		b.User, _ = url.PathUnescape(*u.user)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -54,7 +55,7 @@ func (s *scope) sortUse(d *Destination, b Broker, unused map[string]Problem, use
 			used[o.variable] = true
 		case setting.scheme == "tls" && b.Family != FamilyStdout:
 			unused[o.variable] = Problem{Variable: o.variable,
-				Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, b.Family.secureScheme())}
+				Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, secureSchemes[b.Scheme])}
 		default:
 			kind := map[string]string{"kafka": "Kafka", "nats": "NATS", "amqp": "AMQP", "tls": "TLS"}[setting.scheme]
 			unused[o.variable] = Problem{Variable: o.variable, Text: fmt.Sprintf("is for %s, but %s is not; remove one of them", kind, url)}
@@ -153,18 +154,32 @@ func checkCredentials(d *Destination, s *scope) {
 	}
 }
 
+// inboxPrefix is one or several tokens of a subject that is not the server's own.
+var inboxPrefix = regexp.MustCompile(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`)
+
 func checkNATS(d *Destination, s *scope, b Broker, credential string) {
 	if b.HasUser && credential != "" {
 		s.bad("PUBLISH_URL", "holds a user beside %s; keep one of them", credential)
 	}
-	if d.NATS.TLSFirst && !b.TLS && !s.origins["NATS_TLS_FIRST"].inherited {
-		s.bad("NATS_TLS_FIRST", "has no effect without TLS; write %s with %s://", s.origins["PUBLISH_URL"].variable, b.Family.secureScheme())
+	switch first := s.origins["NATS_TLS_FIRST"]; {
+	case !d.NATS.TLSFirst || first.inherited:
+	case b.WebSocket():
+		s.bad("NATS_TLS_FIRST", "has no effect over WebSocket, where TLS always comes first; remove it")
+	case !b.TLS:
+		s.bad("NATS_TLS_FIRST", "has no effect without TLS; write %s with %s://", s.origins["PUBLISH_URL"].variable, secureSchemes[b.Scheme])
 	}
-	if d.NATS.Mode == NATSCore && d.NATS.Stream != "" {
-		s.bad("NATS_STREAM", "has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+	if d.NATS.Mode == NATSCore {
+		for _, key := range []string{"NATS_STREAM", "NATS_MSG_ID_PREFIX", "NATS_JS_DOMAIN", "NATS_INBOX_PREFIX"} {
+			if o := s.origins[key]; o.given && !o.inherited {
+				s.bad(key, "has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+			}
+		}
 	}
-	if d.NATS.Mode == NATSCore && d.NATS.MsgIDPrefix != "" && !s.origins["NATS_MSG_ID_PREFIX"].inherited {
-		s.bad("NATS_MSG_ID_PREFIX", "has no effect while %s is core; remove one of them", s.origins["NATS_MODE"].variable)
+	if strings.ContainsFunc(d.NATS.Domain, func(r rune) bool { return r <= ' ' || strings.ContainsRune(".*>", r) }) {
+		s.bad("NATS_JS_DOMAIN", "is no name of a JetStream domain; those have no blank, dot, star or >")
+	}
+	if prefix := d.NATS.InboxPrefix; prefix != "" && (len(prefix) > 128 || !inboxPrefix.MatchString(prefix)) {
+		s.bad("NATS_INBOX_PREFIX", "is no beginning of subjects; write one of at most 128 characters without wildcards or a dot at its end, such as _INBOX_shop")
 	}
 	if strings.ContainsFunc(d.NATS.MsgIDPrefix, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		s.bad("NATS_MSG_ID_PREFIX", "has a blank or a character that is not ASCII; write a name such as shop or shop.eu")

@@ -114,7 +114,7 @@ type Destination struct {
 	// FailedOf and RelayedOf name another destination; at most one of them is set, and then Columns too.
 	FailedOf   string `envconfig:"FAILED_OF" only:"destination" unset:"none" desc:"dead letters: takes the rows that have failed at the destination of this name, with headers that say why (outbox-destination, outbox-topic, outbox-attempt, outbox-failed-at, outbox-error), in the order in which they failed; needs columns of its own"`
 	RelayedOf  string `envconfig:"RELAYED_OF" only:"destination" unset:"none" desc:"takes the rows that the destination of this name has relayed, in the order in which it has; needs columns of its own"`
-	PublishURL Secret `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; stdout: writes JSON lines, for trying out"`
+	PublishURL Secret `envconfig:"PUBLISH_URL" unset:"required" secret:"broker" desc:"kafka://h:9092,h2:9092, nats://h:4222 or amqp://user:pass@h:5672/vhost; with TLS kafka+tls://, nats+tls:// or amqps://; ws://h or wss://h/path for NATS through WebSocket; stdout: writes JSON lines, for trying out"`
 	Topic      string `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic}, {COLUMN}, {header.NAME} and {payload.a.b} (path in JSON) stand for the row's values, {{ and }} for braces"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format: plain, cloudevents, debezium (then the topic is outbox.event.{topic} unless given) or phoenix_micro (then the exchange is phoenix_micro unless given)"`
 	// CloudEventsSource is empty unless the profile is cloudevents and it was given.
@@ -189,6 +189,8 @@ type NATS struct {
 	Mode   string `envconfig:"NATS_MODE" default:"jetstream" oneof:"jetstream,core" scheme:"nats" desc:"core publishes without JetStream: then a row counts as relayed when a server has read it, although nothing stores it and nobody may be subscribed"`
 	// MsgIDPrefix is empty unless it was given.
 	MsgIDPrefix string `envconfig:"NATS_MSG_ID_PREFIX" unset:"CLUSTER.DATABASE" scheme:"nats" desc:"what Nats-Msg-Id begins with where the row's id is no uuid; not set, PostgreSQL's system identifier and the database's oid. Rows whose ids are equal in one stream are dropped as duplicates"`
+	Domain      string `envconfig:"NATS_JS_DOMAIN" unset:"the server's" scheme:"nats" desc:"JetStream domain of the streams, where that is not the server's own: a hub behind leaf nodes, say"`
+	InboxPrefix string `envconfig:"NATS_INBOX_PREFIX" unset:"_INBOX" scheme:"nats" desc:"what the subjects begin with where acknowledgements arrive, for users who may subscribe only to inboxes of their own"`
 	TLSFirst    bool   `envconfig:"NATS_TLS_FIRST" default:"false" scheme:"nats" desc:"true starts TLS before the server's greeting, for servers with handshake_first"`
 
 	Creds Secret `envconfig:"NATS_CREDS" secret:"true" scheme:"nats" group:"nats" desc:"text of a credentials file (JWT and seed); usually as OUTBOX_NATS_CREDS_FILE"`

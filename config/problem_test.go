@@ -33,7 +33,7 @@ func problemsOf(t *testing.T, more ...string) []string {
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), or stdout: to try it out"
+	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
 	missing := filepath.Join(t.TempDir(), "missing")
 	empty := file(t, "\n")
 	many := file(t, "many")
@@ -219,6 +219,17 @@ func TestBadInput(t *testing.T) {
 			`OUTBOX_NATS_MSG_ID_PREFIX="café" has a blank or a character that is not ASCII; write a name such as shop or shop.eu`},
 		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_STREAM=a.b",
 			`OUTBOX_NATS_STREAM="a.b" is no name of a stream; those have no space, dot, star, > or slash`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_JS_DOMAIN=hub OUTBOX_NATS_MODE=core",
+			`OUTBOX_NATS_JS_DOMAIN="hub" has no effect while OUTBOX_NATS_MODE is core; remove one of them`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_JS_DOMAIN=a.b",
+			`OUTBOX_NATS_JS_DOMAIN="a.b" is no name of a JetStream domain; those have no blank, dot, star or >`},
+		{"OUTBOX_PUBLISH_URL=nats://h OUTBOX_NATS_INBOX_PREFIX=_INBOX.",
+			`OUTBOX_NATS_INBOX_PREFIX="_INBOX." is no beginning of subjects; write one of at most 128 characters without wildcards or a dot at its end, such as _INBOX_shop`},
+		{"OUTBOX_PUBLISH_URL=wss://h OUTBOX_NATS_TLS_FIRST=true",
+			`OUTBOX_NATS_TLS_FIRST="true" has no effect over WebSocket, where TLS always comes first; remove it`},
+		{"OUTBOX_PUBLISH_URL=ws://h OUTBOX_TLS_SERVER_NAME=x",
+			`OUTBOX_TLS_SERVER_NAME has no effect without TLS; write OUTBOX_PUBLISH_URL with wss:// or remove the setting`},
+		{"OUTBOX_PUBLISH_URL=ws://h/path?a=b", `OUTBOX_PUBLISH_URL has parameters after a ?, which only AMQP URLs have`},
 		{"OUTBOX_PUBLISH_URL=nats://u:hush@h OUTBOX_NATS_TOKEN=hush",
 			`OUTBOX_PUBLISH_URL holds a user beside OUTBOX_NATS_TOKEN; keep one of them`},
 

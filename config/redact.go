@@ -55,7 +55,7 @@ func redactURL(text string) string {
 		switch {
 		case u.pass != nil:
 			b.WriteString(*u.user + ":" + hidden)
-		case strings.HasPrefix(u.scheme, "nats"): // a user without a password is a token
+		case brokerSchemes[u.scheme].Family == FamilyNATS: // a user without a password is a token
 			b.WriteString(hidden)
 		default:
 			b.WriteString(*u.user)

@@ -38,6 +38,7 @@ func TestRedaction(t *testing.T) {
 		{"broker", "amqp://u:hush@h:5672/v?heartbeat=3&auth=hush", "amqp://u:xxxxx@h:5672/v?heartbeat=3&auth=xxxxx"},
 		{"broker", "amqp://u@h", "amqp://u@h"},
 		{"broker", "nats://hush@h:4222", "nats://xxxxx@h:4222"},
+		{"broker", "wss://hush@h/path", "wss://xxxxx@h/path"},
 		{"broker", "nats+tls://u:hush@h:4222", "nats+tls://u:xxxxx@h:4222"},
 		{"broker", "hush", "[redacted]"},
 		{"broker", "", ""},
@@ -139,11 +140,13 @@ func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{
 		"stdout:":                  {Family: FamilyStdout},
-		"kafka://a:1,b":            {Family: FamilyKafka, Hosts: []string{"a:1", "b"}},
-		"KAFKA+TLS://[::1]:9092,a": {Family: FamilyKafka, TLS: true, Hosts: []string{"[::1]:9092", "a"}},
-		"nats://tok%40en@h/":       {Family: FamilyNATS, Hosts: []string{"h"}, User: "tok@en", HasUser: true},
-		"nats+tls://u:@h":          {Family: FamilyNATS, TLS: true, Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
-		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Family: FamilyAMQP, TLS: true, Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true,
+		"kafka://a:1,b":            {Family: FamilyKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
+		"KAFKA+TLS://[::1]:9092,a": {Family: FamilyKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
+		"nats://tok%40en@h/":       {Family: FamilyNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},
+		"ws://h,i:1":               {Family: FamilyNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
+		"WSS://t@h/a%20b/c":        {Family: FamilyNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c", User: "t", HasUser: true},
+		"nats+tls://u:@h":          {Family: FamilyNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
+		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Family: FamilyAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true,
 			HasPass: true},
 	} {
 		if got, err := ParseBroker(text); err != nil || !reflect.DeepEqual(got, want) {

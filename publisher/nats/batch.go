@@ -224,7 +224,7 @@ func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
 // deny looks at what the server has refused to let us publish to.
 func (l *lane) deny(b *batch) {
 	subjects := l.link.denied(l)
-	if forbidden(subjects) {
+	if l.link.forbidden(subjects) {
 		l.link.streams.close()
 	}
 	if _, denied := subjects[l.prefix+echoToken]; denied {

@@ -52,7 +52,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	}
 	seen := map[string]bool{}
 	for _, address := range addresses {
-		if err := checkSubject(address.Topic); err != nil {
+		if err := checkSubject(address.Topic, link.inboxes); err != nil {
 			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), err.Error()+", so its rows fail", "correct the rows' topic, or OUTBOX_TOPIC")
 		} else if !p.config.Core {
 			e.topic(ctx, address.Topic, seen)
@@ -112,20 +112,20 @@ func (e *examination) server() {
 
 // account looks at JetStream in the account. It reports whether streams can be looked at.
 func (e *examination) account(ctx context.Context) bool {
-	m, denied, err := e.link.request(ctx, infoSubject, nil)
+	m, denied, err := e.link.request(ctx, e.link.infoSubject(), nil)
 	switch {
 	case err != nil:
 		e.Fail(checkJetStream, "", err.Error(), "look at the server's log")
 		return false
 	case denied:
 		e.Warn(checkPermission, "", "the user may not ask for the account's JetStream limits, so they were not looked at",
-			"grant publish on "+infoSubject)
+			"grant publish on "+e.link.infoSubject())
 		return true
 	}
 	if withoutJetStream(m) {
 		e.Warn(checkJetStream, "",
 			"the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot be looked at from here",
-			"enable JetStream in the server and for the account, or see in the relay's /readyz?verbose whether rows are held")
+			"enable JetStream in the server and for the account, set OUTBOX_NATS_JS_DOMAIN to the domain of the streams, or see in the relay's /readyz?verbose whether rows are held")
 		return false
 	}
 	if err := e.link.readInfo(m); err != nil {

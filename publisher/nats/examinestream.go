@@ -45,14 +45,14 @@ type streamInfo struct {
 // topic finds the stream of a subject, and looks at it unless that was done.
 func (e *examination) topic(ctx context.Context, subject string, seen map[string]bool) {
 	question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
-	m, denied, err := e.link.request(ctx, namesSubject, question)
+	m, denied, err := e.link.request(ctx, e.link.namesSubject(), question)
 	switch {
 	case err != nil:
 		e.Fail(checkTopic, subject, err.Error(), "look at the server's log")
 		return
 	case denied:
 		e.Warn(checkPermission, subject, "the user may not ask which stream takes the subject, so it was not looked at",
-			"grant publish on "+namesSubject+" and "+streamSubject+">")
+			"grant publish on "+e.link.namesSubject()+" and "+e.link.streamSubject(">"))
 		return
 	}
 	var answer struct {
@@ -63,7 +63,7 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 	switch err := json.Unmarshal(m.Data, &answer); {
 	case err != nil:
 		e.Fail(checkTopic, subject, "what answers for JetStream is not JetStream: "+err.Error(),
-			"look for a service that is subscribed to $JS.API.>")
+			"look for a service that is subscribed to "+e.link.api+">")
 	case answer.Error != nil:
 		e.Fail(checkTopic, subject, fmt.Sprintf("JetStream does not tell its stream: %s (error %d)", answer.Error.Description,
 			answer.Error.ErrCode), "look at the server's log")
@@ -84,13 +84,13 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 
 // stream looks whether a stream takes messages, and what its acknowledgement is worth.
 func (e *examination) stream(ctx context.Context, name string) {
-	m, denied, err := e.link.request(ctx, streamSubject+name, nil)
+	m, denied, err := e.link.request(ctx, e.link.streamSubject(name), nil)
 	switch {
 	case err != nil:
 		e.Fail(checkStream, name, err.Error(), "look at the server's log")
 		return
 	case denied:
-		e.Warn(checkPermission, name, "the user may not look at the stream", "grant publish on "+streamSubject+">")
+		e.Warn(checkPermission, name, "the user may not look at the stream", "grant publish on "+e.link.streamSubject(">"))
 		return
 	}
 	var info streamInfo

@@ -63,6 +63,9 @@ type attempt struct {
 	jwt      string // of our credentials file, if there is one
 }
 
+// errNoWebSocket is that the answer to a request for a WebSocket is none.
+var errNoWebSocket = errors.New("its answer does not open a WebSocket")
+
 // explain returns what is wrong, by what nats.go or the network said.
 func (a attempt) explain(err error) *trouble {
 	t := func(short, found, remedy string) *trouble {
@@ -95,6 +98,7 @@ func (a attempt) explain(err error) *trouble {
 		return false
 	}
 	_, name := errors.AsType[*net.DNSError](err)
+	inbox, denied := errors.AsType[*inboxDenied](err)
 	timeout := is(context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout)
 	switch {
 	// That they have expired the server tells only those who are logged in.
@@ -107,8 +111,9 @@ func (a attempt) explain(err error) *trouble {
 			"correct user and password or token in OUTBOX_PUBLISH_URL, or OUTBOX_NATS_CREDS, _NKEY or _TOKEN, whichever the server knows")
 	case is(nats.ErrNkeysNotSupported):
 		return login("NATS server %s asks for no nkey or credentials", "log in with user and password or token, as the server is configured")
-	case is(errInboxDenied):
-		return t("inbox denied", "NATS server %s", "grant the user subscribe on _INBOX.>: acknowledgements arrive there")
+	case denied:
+		return t("inbox denied", "NATS server %s", "grant the user subscribe on "+inbox.inboxes+">: acknowledgements arrive there; "+
+			"or set OUTBOX_NATS_INBOX_PREFIX to what the user may subscribe to")
 	case is(nats.ErrSecureConnWanted):
 		return t("no TLS", "NATS server %s offers no TLS", "turn it on there, or write nats:// instead of nats+tls://")
 	case is(nats.ErrTLS) || network.RefusedTLS(err):
@@ -123,7 +128,13 @@ func (a attempt) explain(err error) *trouble {
 		return t("no NATS server", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL")
 	case a.dialled && !a.heard:
 		return t("no NATS server", "what listens at %s sends no greeting of a NATS server",
-			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true")
+			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true; if it is its WebSocket port, ws:// or wss://")
+	case a.server.webSocket && a.heard && !timeout && !network.Ended(err):
+		// What the library says of an answer that is none of a WebSocket quotes it.
+		stranger := t("no NATS server", "what answers at %s is no WebSocket listener of a NATS server",
+			"correct host, port and path in OUTBOX_PUBLISH_URL; if it is the server's usual port, write nats:// or nats+tls://")
+		stranger.err = errNoWebSocket
+		return stranger
 	case timeout:
 		return absent("no answer", "NATS server %s does not answer",
 			"check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
@@ -166,6 +177,9 @@ func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err er
 	case name:
 		return t("certificate for another name", "the certificate of NATS server %s is for another name",
 			"write that name into OUTBOX_PUBLISH_URL or OUTBOX_TLS_SERVER_NAME")
+	case isRecord && a.server.webSocket:
+		return t("no TLS", "what listens at %s does not speak TLS",
+			"correct host and port in OUTBOX_PUBLISH_URL, or write ws:// or nats+tls://, whichever it speaks")
 	case isRecord && string(record.RecordHeader[:]) == "INFO ":
 		return t("TLS after the greeting", "NATS server %s greets before TLS begins", "remove OUTBOX_NATS_TLS_FIRST")
 	case isRecord:

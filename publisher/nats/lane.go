@@ -66,7 +66,7 @@ var errGone = errors.New("connection closed")
 // write that failed half way is no error: the message may have been sent, and the link ends at once.
 func (l *lane) send(i int32, m *publisher.Message) error {
 	if m.Topic != l.good {
-		if err := checkSubject(m.Topic); err != nil {
+		if err := checkSubject(m.Topic, l.link.inboxes); err != nil {
 			return err
 		}
 		l.good = m.Topic

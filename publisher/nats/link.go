@@ -17,7 +17,9 @@ type link struct {
 	nc             *nats.Conn
 	conn           *conn
 	server         server
-	inbox          string        // prefix of all reply subjects
+	inboxes        string        // prefix of reply subjects, also of other clients
+	inbox          string        // prefix of all reply subjects of this link
+	api            string        // prefix of the subjects at which JetStream is asked
 	core           bool          // without JetStream
 	expect         string        // the only stream that may take messages, or ""
 	hot, hotSynced int           // see the constants

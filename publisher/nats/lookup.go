@@ -9,13 +9,17 @@ import (
 )
 
 const (
-	namesSubject  = "$JS.API.STREAM.NAMES"
-	streamSubject = "$JS.API.STREAM.INFO."
 	// lookupToken ends the reply subjects of questions, where publishes have a number.
 	lookupToken = "streams"
 	// echoToken is that of echoes.
 	echoToken = "echo"
 )
+
+// namesSubject is where JetStream answers which stream takes a subject.
+func (l *link) namesSubject() string { return l.api + "STREAM.NAMES" }
+
+// streamSubject is where JetStream answers questions about the stream of that name.
+func (l *link) streamSubject(name string) string { return l.api + "STREAM.INFO." + name }
 
 // streamOf returns the stream that takes the subject, as far as it is known. Otherwise it asks, and the
 // answer comes between the acknowledgements of this call or a later one.
@@ -32,8 +36,8 @@ func (l *lane) ask(subject string, fresh time.Duration) *stream {
 		l.askFor(l.link.expect)
 		return found
 	}
-	question, _ := json.Marshal(map[string]string{"subject": subject})      // strings can always be encoded
-	_ = l.link.nc.PublishRequest(namesSubject, l.lookupAddress(), question) // fails only when the connection has ended
+	question, _ := json.Marshal(map[string]string{"subject": subject})               // strings can always be encoded
+	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.lookupAddress(), question) // fails only when the connection has ended
 	return found
 }
 
@@ -67,7 +71,7 @@ func (l *lane) echo() {
 }
 
 func (l *lane) askFor(name string) {
-	_ = l.link.nc.PublishRequest(streamSubject+name, l.lookupAddress(), nil)
+	_ = l.link.nc.PublishRequest(l.link.streamSubject(name), l.lookupAddress(), nil)
 }
 
 func (l *lane) lookupAddress() string { return l.prefix + lookupToken }
@@ -121,9 +125,9 @@ func (l *lane) learn(m *nats.Msg) {
 }
 
 // forbidden reports whether one of the subjects is that of a question.
-func forbidden(subjects map[string]struct{}) bool {
+func (l *link) forbidden(subjects map[string]struct{}) bool {
 	for subject := range subjects {
-		if subject == namesSubject || strings.HasPrefix(subject, streamSubject) {
+		if subject == l.namesSubject() || strings.HasPrefix(subject, l.streamSubject("")) {
 			return true
 		}
 	}

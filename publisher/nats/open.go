@@ -35,8 +35,9 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	l := &link{
 		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
 		closed: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
-		inbox: nats.InboxPrefix + rand.Text()[:12] + ".",
+		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
 	}
+	l.inbox = l.inboxes + rand.Text()[:12] + "."
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
 	var refused error // nats.go does not hand out why dialling failed
@@ -114,8 +115,18 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	return options, nil
 }
 
-// errInboxDenied: without answers every message would be stored and none acknowledged.
-var errInboxDenied = errors.New("the user may not subscribe to _INBOX.>")
+// inboxes is what all reply subjects begin with.
+func inboxes(prefix string) string {
+	if prefix == "" {
+		return nats.InboxPrefix
+	}
+	return prefix + "."
+}
+
+// An inboxDenied is that the user may not subscribe to where answers arrive: every message would be stored and none acknowledged.
+type inboxDenied struct{ inboxes string }
+
+func (e *inboxDenied) Error() string { return "the user may not subscribe to " + e.inboxes + ">" }
 
 // listen subscribes the first lane and waits for the server to agree.
 func (l *link) listen(ctx context.Context) error {
@@ -132,7 +143,7 @@ func (l *link) listen(ctx context.Context) error {
 	}
 	// A violation is reported before the flush is answered, and nothing else was asked so far.
 	if errors.Is(l.nc.LastError(), nats.ErrPermissionViolation) {
-		return errInboxDenied
+		return &inboxDenied{l.inboxes}
 	}
 	return nil
 }

@@ -8,8 +8,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
+// apiPrefix begins the subjects at which JetStream answers questions, those of a domain if it is not empty.
+func apiPrefix(domain string) string {
+	if domain == "" {
+		return "$JS.API."
+	}
+	return "$JS." + domain + ".API."
+}
+
 // infoSubject is where JetStream answers questions about the account.
-const infoSubject = "$JS.API.INFO"
+func (l *link) infoSubject() string { return l.api + "INFO" }
 
 // Ping implements [publisher.Publisher]. It asks JetStream for the account's information. A user who
 // may not ask for that is answered too, by a violation, which shows that the server is there. So does an account without
@@ -35,7 +43,7 @@ func (l *link) ask(ctx context.Context) error {
 	if blind || l.core {
 		return l.greet(ctx)
 	}
-	m, denied, err := l.request(ctx, infoSubject, nil)
+	m, denied, err := l.request(ctx, l.infoSubject(), nil)
 	switch {
 	case err != nil:
 		return err

@@ -19,6 +19,7 @@ import (
 type process struct {
 	dir       string
 	address   string // host:port
+	webSocket string // the same of its WebSocket listener, if the settings have one
 	jetStream bool   // on, with its files in dir
 	cmd       *exec.Cmd
 }
@@ -77,10 +78,14 @@ func (p *process) start(t *testing.T) {
 	deadline := time.Now().Add(patience)
 	for {
 		var found struct {
-			NATS []string `json:"nats"`
+			NATS      []string `json:"nats"`
+			WebSocket []string `json:"websocket"`
 		}
 		if text, err := os.ReadFile(ports); err == nil && json.Unmarshal(text, &found) == nil && len(found.NATS) > 0 {
 			_, p.address, _ = strings.Cut(found.NATS[0], "://")
+			if len(found.WebSocket) > 0 {
+				_, p.webSocket, _ = strings.Cut(found.WebSocket[0], "://")
+			}
 			return
 		}
 		if time.Now().After(deadline) {

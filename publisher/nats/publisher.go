@@ -32,7 +32,8 @@ import (
 
 // Config says how to reach the servers. Only Servers is required.
 type Config struct {
-	// Servers are nats://host:port, tls://host:port or host:port, any number of one cluster's. The
+	// Servers are nats://host:port, tls://host:port or host:port, any number of one cluster's, or ws://host:port/path and
+	// wss://host:port/path for its WebSocket listeners. The
 	// cluster's other servers are learned from the one that is reached. User and password in a URL
 	// are taken when Auth has none.
 	Servers []string
@@ -47,6 +48,11 @@ type Config struct {
 	// Stream, when not empty, is the only stream that may take the messages: a subject that another
 	// one takes is held as [publisher.Topology].
 	Stream string
+	// Domain, when not empty, is the JetStream domain that is asked for streams; empty is that of the server.
+	Domain string
+	// InboxPrefix is what the subjects begin with where acknowledgements arrive, for users who may not subscribe to all of
+	// _INBOX.>, which is what an empty one stands for.
+	InboxPrefix string
 	// Auth, when not nil, is asked before each attempt to connect, so that rotated secrets are taken.
 	Auth func() (Auth, error)
 	// Name is shown in the server's list of connections.

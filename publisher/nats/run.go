@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/nats-io/nats.go"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -85,7 +84,7 @@ func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 	}
 	r.number++
 	token := strconv.FormatUint(l.calls, 36) + "-_" + strconv.FormatUint(r.number, 36)
-	r.id = strings.TrimPrefix(l.prefix, nats.InboxPrefix) + token
+	r.id = strings.TrimPrefix(l.prefix, l.link.inboxes) + token
 	for n, i := range r.messages {
 		if ctx.Err() != nil {
 			return false
@@ -169,7 +168,7 @@ func (l *lane) aside(b *batch, head int32) bool {
 // fits reports whether the message may be part of a run: nothing about itself will have it refused.
 func (l *lane) fits(m *publisher.Message) bool {
 	if m.Topic != l.good {
-		if checkSubject(m.Topic) != nil {
+		if checkSubject(m.Topic, l.link.inboxes) != nil {
 			return false
 		}
 		l.good = m.Topic

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"cmp"
 	"crypto/tls"
 	"fmt"
 	"net"
@@ -11,10 +12,12 @@ import (
 
 // A server is one that may be connected to.
 type server struct {
-	address string // host:port, fit for logs
-	tls     bool   // its URL asks for TLS
-	name    string // what its certificate names, when address is an IP learned from the cluster
-	auth    Auth   // user and password, or token, from its URL
+	address   string // host:port, fit for logs
+	tls       bool   // its URL asks for TLS
+	webSocket bool   // it is a WebSocket listener
+	path      string // of its URL, for WebSocket
+	name      string // what its certificate names, when address is an IP learned from the cluster
+	auth      Auth   // user and password, or token, from its URL
 }
 
 // parseServers reads Config.Servers. Its errors do not repeat the URLs, which may hold a password.
@@ -28,11 +31,14 @@ func parseServers(urls []string) ([]server, error) {
 			text = "nats://" + text
 		}
 		u, err := url.Parse(text)
-		if err != nil || u.Hostname() == "" || (u.Scheme != "nats" && u.Scheme != "tls") ||
-			strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" {
-			return nil, fmt.Errorf("NATS server %d is not of the form nats://host:port", i+1)
+		if err != nil || u.Hostname() == "" || !slices.Contains(schemes, u.Scheme) || strings.Trim(u.Path, "/") != "" && !isWebSocket(u) ||
+			u.RawQuery != "" || u.Fragment != "" {
+			return nil, fmt.Errorf("NATS server %d is not of the form nats://host:port or ws://host:port", i+1)
 		}
-		s := server{address: hostPort(u), tls: u.Scheme == "tls"}
+		s := server{address: hostPort(u), tls: u.Scheme == "tls" || u.Scheme == schemeWSS, webSocket: isWebSocket(u)}
+		if s.webSocket {
+			s.path = u.EscapedPath()
+		}
 		if u.User != nil {
 			if password, ok := u.User.Password(); ok {
 				s.auth = Auth{User: u.User.Username(), Password: password}
@@ -45,17 +51,34 @@ func parseServers(urls []string) ([]server, error) {
 	return servers, nil
 }
 
+// The schemes of WebSocket listeners, without and with TLS.
+const (
+	schemeWS  = "ws"
+	schemeWSS = "wss"
+)
+
+var schemes = []string{"nats", "tls", schemeWS, schemeWSS}
+
+func isWebSocket(u *url.URL) bool { return u.Scheme == schemeWS || u.Scheme == schemeWSS }
+
 func hostPort(u *url.URL) string {
 	port := u.Port()
 	if port == "" {
-		port = "4222"
+		port = cmp.Or(map[string]string{schemeWS: "80", schemeWSS: "443"}[u.Scheme], "4222")
 	}
 	return net.JoinHostPort(u.Hostname(), port)
 }
 
 // url returns the server's URL without secrets.
 func (s server) url() string {
-	return "nats://" + s.address
+	switch {
+	case s.webSocket && s.tls:
+		return schemeWSS + "://" + s.address + s.path
+	case s.webSocket:
+		return schemeWS + "://" + s.address + s.path
+	default:
+		return "nats://" + s.address
+	}
 }
 
 // tlsConfig returns the configuration for a connection to the server, nil when TLS was not asked for.
@@ -81,7 +104,7 @@ func (s server) with(servers []server, cluster []string) []server {
 		if err != nil || u.Hostname() == "" {
 			continue
 		}
-		found := server{address: hostPort(u), tls: s.tls, auth: s.auth, name: s.name}
+		found := server{address: hostPort(u), tls: s.tls, webSocket: s.webSocket, path: s.path, auth: s.auth, name: s.name}
 		if found.name == "" {
 			found.name, _, _ = net.SplitHostPort(s.address)
 		}

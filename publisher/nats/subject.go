@@ -9,12 +9,12 @@ import (
 
 // maxSubject is the longest subject in bytes. A server ends the connection over a protocol line
 // longer than max_control_line, 4096 by default, which also holds the reply subject and two sizes.
-const maxSubject = 4096 - 96
+const maxSubject = 4096 - 256
 
-// checkSubject returns the answer for a message that must not be sent to the subject. The server
+// checkSubject returns the answer for a message that must not be sent to the subject; inboxes is what reply subjects begin with. The server
 // itself checks nothing: it would store a wildcard literally, split the line at a space, or find no
 // stream for an empty token for ever.
-func checkSubject(subject string) error {
+func checkSubject(subject, inboxes string) error {
 	illegal := func(why string) error {
 		return publisher.PermanentError("illegal subject", "the subject %.128q is illegal: %s", subject, why)
 	}
@@ -25,8 +25,8 @@ func checkSubject(subject string) error {
 		return illegal("it is too long for a NATS server")
 	case subject[0] == '$':
 		return illegal("subjects that begin with $ belong to the NATS server")
-	case strings.HasPrefix(subject, nats.InboxPrefix):
-		return illegal("subjects below " + nats.InboxPrefix + " are for answers, and clients take what arrives there for one")
+	case strings.HasPrefix(subject, nats.InboxPrefix), strings.HasPrefix(subject, inboxes):
+		return illegal("subjects below " + nats.InboxPrefix + " and OUTBOX_NATS_INBOX_PREFIX are for answers, and clients take what arrives there for one")
 	}
 	for i := range len(subject) {
 		if c := subject[i]; c <= ' ' || c == 0x7f {

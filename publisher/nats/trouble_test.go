@@ -126,8 +126,16 @@ func TestTroubles(t *testing.T) {
 			[]string{"does not answer", "check host and port"}},
 		"PostgreSQL, TLS": {nats.Config{Servers: []string{at("TEST_DATABASE_URL")}, TLS: trust, TLSFirst: true},
 			[]string{"TLS handshake", "check the port"}},
-		"nobody":        {nats.Config{Servers: []string{"127.0.0.1:1"}}, []string{"cannot connect", "correct host and port"}},
-		"nobody's name": {nats.Config{Servers: []string{"nats.invalid:4222"}}, []string{"cannot find", "correct the host"}},
+		"no WebSocket":    {nats.Config{Servers: []string{"ws://" + plain}}, []string{"no WebSocket listener", "write nats://"}},
+		"HTTP, WebSocket": {nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}}, []string{"no WebSocket listener", "path"}},
+		"HTTPS, WebSocket": {nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS))},
+			[]string{"no WebSocket listener"}},
+		"WebSocket, wrong CA": {nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: strange},
+			[]string{"authority that is not trusted", "OUTBOX_TLS_CA_FILE"}},
+		"WebSocket, no TLS": {nats.Config{Servers: []string{"wss://" + plain}, TLS: trust}, []string{"does not speak TLS"}},
+		"WebSocket, nobody": {nats.Config{Servers: []string{"ws://127.0.0.1:1"}}, []string{"cannot connect", "correct host and port"}},
+		"nobody":            {nats.Config{Servers: []string{"127.0.0.1:1"}}, []string{"cannot connect", "correct host and port"}},
+		"nobody's name":     {nats.Config{Servers: []string{"nats.invalid:4222"}}, []string{"cannot find", "correct the host"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -145,7 +153,11 @@ func TestTroubles(t *testing.T) {
 				if publisher.ClassOf(err) != publisher.Unavailable {
 					t.Errorf("%v is %v", err, publisher.ClassOf(err))
 				}
-				for _, part := range append(test.want, test.config.Servers[0]) {
+				address := test.config.Servers[0]
+				if u, err := url.Parse(address); err == nil && u.Host != "" {
+					address = u.Host
+				}
+				for _, part := range append(test.want, address) {
 					if !strings.Contains(err.Error(), part) {
 						t.Errorf("%q does not say %q", err, part)
 					}

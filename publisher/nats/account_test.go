@@ -1,0 +1,108 @@
+package nats_test
+
+import (
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// The server has a JetStream domain of its own, and the streams are in another. Asked in that domain, doctor finds them, and so do
+// those who look for the streams of hot keys.
+func TestStreamsOfADomain(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	_ = l.Close()
+	hubDir, leafDir := t.TempDir(), t.TempDir()
+	hub := startNode(t, hubDir, fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", hubDir, address))
+	leaf := startNode(t, leafDir, fmt.Sprintf("server_name: leaf\njetstream { store_dir: %q, domain: leaf }\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }", leafDir, address))
+	s, err := connect(t, "nats://"+hub.address).CreateStream(timely(t), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := open(t, nats.Config{Servers: []string{leaf.address}, Domain: "hub"})
+	p.BatchFrom(2)
+	for publisher.ClassOf(p.Publish(timely(t), hotRows("orders.first", 1, 1))[0]) != publisher.Accepted { // until the subjects are known on the way
+		if t.Context().Err() != nil {
+			t.Fatal("nothing is accepted")
+		}
+	}
+	warm(t, p, s, "orders.warm")
+	if err := p.Ping(timely(t)); err != nil {
+		t.Error(err)
+	}
+	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got, []string{"ok topic"}) {
+		t.Errorf("doctor finds %q", got)
+	}
+	there := open(t, nats.Config{Servers: []string{leaf.address}})
+	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got, []string{"error topic"}) {
+		t.Errorf("without the domain, doctor finds %q", got)
+	}
+}
+
+// A user may subscribe to inboxes of its own only.
+func TestInboxPrefix(t *testing.T) {
+	t.Parallel()
+	server := startServer(t, t.TempDir(), `authorization { users = [
+		{ user: owner, password: secret }
+		{ user: relay, password: secret, permissions: { publish: ">", subscribe: "_INBOX_relay.shop.>" } }
+	] }`)
+	s := stream(t, connect(t, "nats://owner:secret@"+server.address), jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+	url := "nats://relay:secret@" + server.address
+	refused := open(t, nats.Config{Servers: []string{url}}).Ping(timely(t))
+	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") || !strings.Contains(refused.Error(), "OUTBOX_NATS_INBOX_PREFIX") {
+		t.Errorf("with the usual inboxes: %v", refused)
+	}
+	p := open(t, nats.Config{Servers: []string{url}, InboxPrefix: "_INBOX_relay.shop"})
+	p.BatchFrom(2)
+	if err := p.Ping(timely(t)); err != nil {
+		t.Error(err)
+	}
+	warm(t, p, s, "orders.warm")
+	all := hotRows("orders.placed", 100, 3)
+	for i, err := range p.Publish(timely(t), all) {
+		if err != nil {
+			t.Fatalf("message %d: %v", i, err)
+		}
+	}
+	inOrder(t, s, all)
+	expect(t, p.Publish(timely(t), hotRows("_INBOX_relay.shop.x", 1, 1)), publisher.Permanent)
+	expect(t, p.Publish(timely(t), hotRows("nobody.takes", 1, 1)), publisher.Topology)
+}
+
+// A row may say how long a stream keeps its message. Where the stream keeps all alike, only such rows wait.
+func TestTTL(t *testing.T) {
+	t.Parallel()
+	js := broker(t)
+	topic := "test." + t.Name()
+	config := jetstream.StreamConfig{Name: "TEST_" + t.Name(), Subjects: []string{topic}}
+	s := stream(t, js, config)
+	p := open(t, nats.Config{})
+	all := hotRows(topic, 3, 3)
+	all[0].Headers = []publisher.Header{{Name: "nats-ttl", Value: "1h"}}
+	all[1].Headers = []publisher.Header{{Name: "Nats-TTL", Value: "an hour"}}
+	answers := p.Publish(timely(t), all)
+	expect(t, answers, publisher.Topology, publisher.Permanent, publisher.Accepted)
+	if publisher.ScopeOf(answers[0]) != publisher.ScopeMessage || !strings.Contains(answers[0].Error(), "allow_msg_ttl") {
+		t.Errorf("where the stream takes no TTL: %v", answers[0])
+	}
+	config.AllowMsgTTL = true
+	if _, err := js.UpdateStream(timely(t), config); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, p.Publish(timely(t), all[:2]), publisher.Accepted, publisher.Permanent)
+	stored := read(t, s, 2)
+	if i := slices.IndexFunc(stored, func(m publisher.Message) bool { return m.ID == all[0].ID }); i < 0 || !slices.Contains(stored[i].Headers, publisher.Header{Name: "Nats-TTL", Value: "1h"}) {
+		t.Errorf("stored are %+v", stored)
+	}
+}
