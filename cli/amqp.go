@@ -16,7 +16,7 @@ import (
 func newAMQP(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
-		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Name: clientName, Logger: logger,
+		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName, Logger: logger,
 		TLS: func() (*tls.Config, error) { return newTLS(d, certificates) },
 	}
 	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in

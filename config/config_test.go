@@ -45,7 +45,7 @@ func TestDefaults(t *testing.T) {
 			PublishURL:      Secret{value: "kafka://k1:9092,k2:9092", shown: "kafka://k1:9092,k2:9092"},
 			Topic:           "{topic}",
 			Profile:         "plain",
-			AMQPHeaderTypes: "text",
+			AMQPHeaderTypes: "text", AMQPMandatory: true,
 			MaxAttempts:     5,
 			BackoffMin:      500 * time.Millisecond,
 			BackoffMax:      time.Minute,

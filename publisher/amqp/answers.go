@@ -41,7 +41,7 @@ func returned(r *amqp091.Return) error {
 		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
 			Err: fmt.Errorf(
 				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
-					"the header x-delay and delivers it all the same: bind one, or use an exchange of another type", r.Exchange, r.RoutingKey, r.ReplyCode,
+					"the header x-delay and delivers it all the same: bind one, use an exchange of another type, or set OUTBOX_AMQP_MANDATORY=false", r.Exchange, r.RoutingKey, r.ReplyCode,
 				r.ReplyText)}
 	}
 	return publisher.WithFate(publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",

@@ -120,10 +120,10 @@ func (e *examination) describeExchange(ctx context.Context, r *routes, name stri
 	default:
 		e.Well(checkDurability, name, "this exchange is durable, of type "+found.Type)
 	}
-	if found.Type == "x-delayed-message" {
+	if found.Type == "x-delayed-message" && !e.unrouted {
 		e.Fail(checkExchange, name,
 			"it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never relayed, and each try is another copy",
-			"publish to an exchange of another type, without the header x-delay; rows can wait themselves, with available_at")
+			"publish to an exchange of another type, without the header x-delay, since rows can wait themselves, with available_at; or set OUTBOX_AMQP_MANDATORY=false")
 	}
 	if _, err := found.matcher(name); err != nil {
 		e.unseen(checkTopic, "", err)
@@ -143,7 +143,7 @@ func (e *examination) destinations(ctx context.Context, r *routes, to route) []s
 	case err != nil:
 		e.unseen(checkTopic, subject, err)
 	case len(queues) == 0:
-		e.Fail(checkTopic, subject, "no queue of exchange "+to.exchange+" takes this routing key, so its rows are held", "bind a queue for it")
+		e.Fail(checkTopic, subject, "no queue of exchange "+to.exchange+" takes this routing key, so its rows are "+e.withoutRoute(), "bind a queue for it")
 	default:
 		const most = 5
 		text := strings.Join(queues[:min(len(queues), most)], ", ")

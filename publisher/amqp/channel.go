@@ -38,7 +38,7 @@ func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
 		returns: ch.NotifyReturn(make(chan amqp091.Return, window)),
 		closes:  ch.NotifyClose(make(chan *amqp091.Error, 1)),
 		woken:   make(chan struct{}, 1),
-		writer:  writer{frameMax: conn.Config.FrameSize, typed: c.typed, table: amqp091.Table{}},
+		writer:  writer{frameMax: conn.Config.FrameSize, user: c.user, typed: c.typed, table: amqp091.Table{}},
 	}, nil
 }
 
@@ -48,8 +48,8 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 	if err != nil {
 		return nil, err
 	}
-	const mandatory, immediate = true, false
-	return ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, mandatory, immediate, p)
+	const immediate = false
+	return ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.unrouted, immediate, p)
 }
 
 // closed tells whether the channel has ended. The library sends its notice before it turns the

@@ -25,7 +25,9 @@ type connection struct {
 	made    time.Time // when
 	// patience is how old the connection must be for a refusal to be a reason to log in again.
 	patience time.Duration
-	typed    bool // header values keep their types
+	user     string // that has logged in, empty where that is not known
+	typed    bool   // header values keep their types
+	unrouted bool   // messages need no route
 	log      *slog.Logger
 	running  *sync.WaitGroup // the publisher's
 

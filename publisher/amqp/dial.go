@@ -196,7 +196,8 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		return nil, a.explain(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), typed: p.config.TypedHeaders, log: p.log,
+	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), user: userOf(uri, config.SASL), typed: p.config.TypedHeaders,
+		unrouted: p.config.Unrouted, log: p.log,
 		running:   &p.running,
 		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
 	link := raw

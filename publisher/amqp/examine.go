@@ -37,7 +37,7 @@ var _ publisher.Examiner = (*Publisher)(nil)
 // [publisher.Examiner]. AMQP does not tell how a queue is replicated, nor what is bound to an exchange:
 // that is asked of the management interface, where one is configured, and else said as well.
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
-	e := &examination{exchange: p.config.Exchange}
+	e := &examination{exchange: p.config.Exchange, unrouted: p.config.Unrouted}
 	if !p.enter() {
 		e.unreachable(publisher.ErrClosed)
 		return e.Findings
@@ -51,6 +51,10 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	defer conn.release()
 	e.conn = conn
 	e.server()
+	if e.unrouted {
+		e.Warn(checkDurability, "", "OUTBOX_AMQP_MANDATORY is false: rows that no queue takes count as relayed, and are lost",
+			"write true, unless the exchange gives back what it delivers later (x-delayed-message)")
+	}
 	managed := p.config.Management != nil && e.askManagement(ctx, p)
 	if managed {
 		defer e.management.client.CloseIdleConnections()
@@ -97,10 +101,19 @@ func (e *examination) subject(to route) string {
 	return fmt.Sprintf("%.100q on exchange %.100s", to.topic, to.exchange)
 }
 
+// withoutRoute says what becomes of rows that no queue takes.
+func (e *examination) withoutRoute() string {
+	if e.unrouted {
+		return "lost"
+	}
+	return "held"
+}
+
 // An examination gathers findings.
 type examination struct {
 	conn       *connection
 	exchange   string      // that is configured
+	unrouted   bool        // messages need no route
 	management *management // nil when it does not answer
 	publisher.Findings
 }
@@ -258,7 +271,7 @@ func (e *examination) queue(ctx context.Context, name, subject string) bool {
 		e.Well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
 		return true
 	case ok && answer.Code == amqp091.NotFound:
-		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are held",
+		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are "+e.withoutRoute(),
 			"declare it, durable, best as a quorum queue; or set OUTBOX_AMQP_EXCHANGE to an exchange")
 	case ok && answer.Code == amqp091.ResourceLocked:
 		e.Fail(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")

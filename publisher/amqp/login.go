@@ -28,6 +28,16 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
+// userOf returns the user that logs in, "" where that is for the broker to tell: by a certificate, or by a token without a user's name.
+func userOf(uri amqp091.URI, ways []amqp091.Authentication) string {
+	for _, way := range ways {
+		if way.Mechanism() == mechanismExternal {
+			return ""
+		}
+	}
+	return uri.Username
+}
+
 // logins returns the ways to log in: the given mechanism, else those that the URL allows, else PLAIN.
 func logins(uri amqp091.URI, properties amqp091.Table, mechanism string) ([]amqp091.Authentication, error) {
 	var ways []amqp091.Authentication

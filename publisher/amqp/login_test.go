@@ -98,6 +98,16 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 	topic := o.harness.Topic(t)
 	publish := func() error { return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] }
 	want(t, "a message", publish(), publisher.Accepted)
+	// Only the broker knows the user of a certificate.
+	named := numbered(5, 0, topic)
+	named[1].Headers, named[3].Headers = []publisher.Header{{Name: "user_id", Value: "stranger"}}, []publisher.Header{{Name: "user_id", Value: "certified"}}
+	for i, err := range p.Publish(within(t, 10*time.Second), named) {
+		if i == 1 {
+			want(t, "a message of another user", err, publisher.Permanent)
+		} else {
+			want(t, "its neighbour", err, publisher.Accepted)
+		}
+	}
 
 	stranger := o.authority.Issue(t, publishertest.Leaf{Name: "stranger"})
 	current.Store(&stranger.Pair)

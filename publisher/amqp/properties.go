@@ -20,6 +20,7 @@ const (
 // A writer makes messages into what the client library sends. It is used by one goroutine.
 type writer struct {
 	frameMax int           // of the connection in bytes, 0 for no limit
+	user     string        // that has logged in, empty where that is not known
 	typed    bool          // header values that are not strings keep their type
 	table    amqp091.Table // reused for each message
 	values   []any         // texts of the last message's headers by position, since many repeat
@@ -66,7 +67,8 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	}
 	for _, s := range [...]struct{ what, value string }{
 		{"routing key", m.Topic}, {"message id", m.ID},
-		{"content type", p.ContentType}, {"correlation id", p.CorrelationId}, {"type", p.Type}, {"app id", p.AppId},
+		{"content type", p.ContentType}, {"content encoding", p.ContentEncoding}, {"correlation id", p.CorrelationId}, {"reply to", p.ReplyTo},
+		{"type", p.Type}, {"app id", p.AppId}, {"user id", p.UserId},
 	} {
 		if len(s.value) > maxShortString {
 			return p, publisher.PermanentError("name too long", "the %s has %d bytes, AMQP allows %d", s.what, len(s.value), maxShortString)
@@ -95,8 +97,10 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
 			continue // is the property
 		}
-		if err := property(p, h); err != nil {
-			return 0, err
+		if null := h.JSON && h.Value == "null"; !null {
+			if err := w.property(p, h); err != nil {
+				return 0, err
+			}
 		}
 		length := 5 + len(h.Value)
 		if h.JSON && w.typed {
@@ -121,35 +125,63 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 }
 
 // property writes a header into the property that it names, if it names one.
-func property(p *amqp091.Publishing, h *publisher.Header) error {
-	switch len(h.Name) {
-	case len("type"):
-		if strings.EqualFold(h.Name, "type") {
-			p.Type = h.Value
+func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
+	switch {
+	case names(h, "type"):
+		p.Type = h.Value
+	case names(h, "app_id"):
+		p.AppId = h.Value
+	case names(h, "content_encoding"):
+		p.ContentEncoding = h.Value
+	case names(h, "reply_to"):
+		if h.Value == directReply { // RabbitMQ closes the channel
+			return publisher.PermanentError("illegal reply_to", "the row's header %s is %s, which is for the consumers of the connection itself: name a queue", h.Name, h.Value)
 		}
-	case len("app_id"):
-		if strings.EqualFold(h.Name, "app_id") || strings.EqualFold(h.Name, "app-id") {
-			p.AppId = h.Value
+		p.ReplyTo = h.Value
+	case names(h, "user_id"):
+		if w.user != "" && h.Value != w.user { // RabbitMQ closes the channel
+			return publisher.PermanentError("illegal user_id", "the row's header %s is %.40q, RabbitMQ takes that of the user who publishes only: leave it out, or write it under another name",
+				h.Name, h.Value)
 		}
-	case len("priority"):
-		if strings.EqualFold(h.Name, "priority") {
-			n, err := strconv.ParseUint(h.Value, 10, 8)
-			if err != nil {
-				return publisher.PermanentError("illegal priority", "the row's header priority is %.40q, AMQP takes a number from 0 to 255", h.Value)
-			}
-			p.Priority = uint8(n)
+		p.UserId = h.Value
+	case names(h, "priority"):
+		n, err := strconv.ParseUint(h.Value, 10, 8)
+		if err != nil {
+			return publisher.PermanentError("illegal priority", "the row's header priority is %.40q, AMQP takes a number from 0 to 255", h.Value)
 		}
-	case len("expiration"):
-		if strings.EqualFold(h.Name, "expiration") {
-			// RabbitMQ closes the channel over anything else.
-			if _, err := strconv.ParseUint(h.Value, 10, 32); err != nil {
-				return publisher.PermanentError("illegal expiration",
-					"the row's header expiration is %.40q, RabbitMQ takes milliseconds from 0 to 4294967295", h.Value)
-			}
-			p.Expiration = h.Value
+		p.Priority = uint8(n)
+	case names(h, "expiration"):
+		// RabbitMQ closes the channel over anything else.
+		if _, err := strconv.ParseUint(h.Value, 10, 32); err != nil {
+			return publisher.PermanentError("illegal expiration",
+				"the row's header expiration is %.40q, RabbitMQ takes milliseconds from 0 to 4294967295", h.Value)
 		}
+		p.Expiration = h.Value
 	}
 	return nil
+}
+
+// directReply is the pseudo-queue of direct reply-to, which only a consumer on the same channel can use.
+const directReply = "amq.rabbitmq.reply-to"
+
+// names reports whether the header has the name of a property, in letters of any case, with _ or - between its words.
+func names(h *publisher.Header, property string) bool {
+	if len(h.Name) != len(property) {
+		return false
+	}
+	for i := range len(property) {
+		c := h.Name[i]
+		switch {
+		case c == '-':
+			c = '_'
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		}
+		if c != property[i] {
+			return false
+		}
+	}
+	return true
 }
 
 // checkExchangeName returns the answer for messages that name an exchange which AMQP cannot name.

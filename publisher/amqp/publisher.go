@@ -1,4 +1,4 @@
-// Package amqp publishes to RabbitMQ over AMQP 0-9-1: every message mandatory and persistent, on
+// Package amqp publishes to RabbitMQ over AMQP 0-9-1: every message persistent and, unless told otherwise, mandatory, on
 // channels in confirm mode, in windows of unanswered messages of which no two share an ordering key.
 //
 // One connection carries everything. Each call of Publish has a channel for itself, since delivery
@@ -45,6 +45,9 @@ type Config struct {
 	// TypedHeaders: header values that are not strings in the row become AMQP fields of their type, not
 	// text.
 	TypedHeaders bool
+	// Unrouted: messages need no route. Those that no queue takes count as accepted, and are lost. It is for exchanges that give back
+	// what they deliver later (x-delayed-message).
+	Unrouted bool
 	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port, which
 	// Examine asks, and for its type an exchange that is in trouble; without a user the login is that of URL. nil when there is none.
 	Management func() (string, error)
@@ -93,6 +96,9 @@ func New(config Config) *Publisher {
 	}
 	if p.log == nil {
 		p.log = slog.New(slog.DiscardHandler)
+	}
+	if config.Unrouted {
+		p.log.Warn("rows count as relayed although no queue may take them, and then are lost: OUTBOX_AMQP_MANDATORY is false")
 	}
 	return p
 }

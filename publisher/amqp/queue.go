@@ -53,8 +53,25 @@ func (e *examination) describe(q *queueInfo) {
 	subject := fmt.Sprintf("queue %.100q", q.Name)
 	e.durability(q, subject)
 	e.replication(q, subject)
-	if q.Type != amqp091.QueueTypeStream { // which keeps what was read, and drops by age and size as it is meant to
+	if q.Type == amqp091.QueueTypeStream { // which keeps what was read, and drops by age and size as it is meant to
+		e.stream(q, subject)
+	} else {
 		e.limits(q, subject)
+	}
+}
+
+// stream tells whether a stream ever lets go of what it holds.
+func (e *examination) stream(q *queueInfo, subject string) {
+	age, aged := q.option("max-age")
+	bytes, limited := q.option("max-length-bytes")
+	switch {
+	case limited:
+		e.Well(checkLimits, subject, fmt.Sprintf("drops its oldest messages when it holds %.0f bytes", bytes))
+	case aged:
+		e.Well(checkLimits, subject, fmt.Sprintf("drops messages that are older than %v", age))
+	default:
+		e.Warn(checkLimits, subject, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it grows until the disk is full",
+			"set one of them in its arguments or by a policy")
 	}
 }
 

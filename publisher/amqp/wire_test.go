@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"fmt"
+	"log/slog"
 	"math"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // get takes one message out of a queue.
@@ -68,6 +70,13 @@ func TestPlainProfile(t *testing.T) {
 				Headers: amqp091.Table{"Type": "order.placed", "app-id": "shop", "priority": "255", "expiration": "4294967295"}},
 		},
 		{
+			name: "more properties from headers",
+			give: publisher.Message{ID: "id-6", Headers: []publisher.Header{{Name: "reply_to", Value: "answers"}, {Name: "Content-Encoding", Value: "gzip"},
+				{Name: "user-id", Value: "guest"}, {Name: "priority", Value: "null", JSON: true}, {Name: "user_ids", Value: "x"}}},
+			want: amqp091.Delivery{MessageId: "id-6", ReplyTo: "answers", ContentEncoding: "gzip", UserId: "guest",
+				Headers: amqp091.Table{"reply_to": "answers", "Content-Encoding": "gzip", "user-id": "guest", "priority": "null", "user_ids": "x"}},
+		},
+		{
 			name: "a time before AMQP's times",
 			give: publisher.Message{ID: "id-4", Inserted: time.Date(1900, 1, 1, 0, 0, 0, 0, time.UTC)},
 			want: amqp091.Delivery{MessageId: "id-4"},
@@ -78,7 +87,7 @@ func TestPlainProfile(t *testing.T) {
 		d := h.get(t, test.give.Topic)
 		show := func(d amqp091.Delivery) string {
 			return fmt.Sprintln(d.MessageId, string(d.Body), d.ContentType, d.CorrelationId, d.Timestamp.UTC(), d.Type, d.AppId, d.Priority,
-				d.Expiration, d.Headers)
+				d.Expiration, d.ReplyTo, d.ContentEncoding, d.UserId, d.Headers)
 		}
 		got, expected := show(d), show(test.want)
 		if got != expected || d.DeliveryMode != amqp091.Persistent {
@@ -130,6 +139,10 @@ func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 		"app id":         {Topic: topic, Headers: []publisher.Header{{Name: "app_id", Value: long}}},
 		"priority":       {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "256"}}},
 		"no priority":    {Topic: topic, Headers: []publisher.Header{{Name: "priority", Value: "high"}}},
+		"reply to":       {Topic: topic, Headers: []publisher.Header{{Name: "reply_to", Value: long}}},
+		"direct reply":   {Topic: topic, Headers: []publisher.Header{{Name: "reply-to", Value: "amq.rabbitmq.reply-to"}}},
+		"encoding":       {Topic: topic, Headers: []publisher.Header{{Name: "content_encoding", Value: long}}},
+		"another user":   {Topic: topic, Headers: []publisher.Header{{Name: "user_id", Value: "Guest"}}},
 		"expiration":     {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "4294967296"}}},
 		"no expiration":  {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "-1"}}},
 		"large headers": {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: strings.Repeat("x", 130_000)},
@@ -248,5 +261,29 @@ func TestMissingExchange(t *testing.T) {
 	publish(publisher.Accepted)
 	if err := p.Ping(within(t, 10*time.Second)); err != nil {
 		t.Errorf("ping: %v", err)
+	}
+}
+
+// What no queue takes is accepted and lost, if rows are to count as relayed without a route. The log says so at the start.
+func TestUnrouted(t *testing.T) {
+	t.Parallel()
+	h := newHarness(t, "", amqp091.QueueTypeClassic)
+	var log publishertest.Log
+	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, Unrouted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	defer p.Close()
+	if !strings.Contains(log.String(), "OUTBOX_AMQP_MANDATORY is false") {
+		t.Errorf("the log says %q", log.String())
+	}
+	messages := numbered(2, 0, h.Topic(t))
+	messages[1].Topic = h.Unknown(t)
+	for _, err := range p.Publish(within(t, 10*time.Second), messages) {
+		want(t, "a message", err, publisher.Accepted)
+	}
+	if got := h.Received(t, messages[0].Topic, 1); len(got) != 1 {
+		t.Errorf("the queue holds %d messages", len(got))
+	}
+	if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(messages[1].Topic))); !strings.Contains(text, "so its rows are lost") ||
+		!strings.Contains(text, "warning durability") {
+		t.Errorf("the findings are\n%s", text)
 	}
 }
