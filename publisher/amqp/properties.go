@@ -2,6 +2,7 @@ package amqp
 
 import (
 	"cmp"
+	"errors"
 	"strconv"
 	"strings"
 
@@ -195,8 +196,14 @@ func checkExchangeName(name string) error {
 	return nil
 }
 
-// CheckHeader returns why AMQP cannot carry a header.
+// errUser is for a user who may be another one here.
+var errUser = errors.New("the header names the user who publishes, which another broker may know under another name")
+
+// CheckHeader returns why AMQP cannot carry a header, or why it may not carry one that was written for another broker.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
+	if names(h, "user_id") {
+		return errUser
+	}
 	w := writer{typed: p.config.TypedHeaders, table: amqp091.Table{}}
 	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})
 	return err

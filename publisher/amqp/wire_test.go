@@ -287,3 +287,14 @@ func TestUnrouted(t *testing.T) {
 		t.Errorf("the findings are\n%s", text)
 	}
 }
+
+// What concerned the message at another destination does not travel with a dead letter.
+func TestCheckHeader(t *testing.T) {
+	t.Parallel()
+	p := amqp.New(amqp.Config{URL: func() (string, error) { return "", nil }})
+	for name, carried := range map[string]bool{"a": true, "reply_to": true, "user_id": false, "User-ID": false, strings.Repeat("x", 256): false} {
+		if err := p.CheckHeader(&publisher.Header{Name: name, Value: "x"}); (err == nil) != carried {
+			t.Errorf("%.20s: %v", name, err)
+		}
+	}
+}

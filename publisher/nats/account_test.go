@@ -106,3 +106,14 @@ func TestTTL(t *testing.T) {
 		t.Errorf("stored are %+v", stored)
 	}
 }
+
+// How long a stream keeps a row's message says nothing of the stream of its dead letter.
+func TestCheckHeader(t *testing.T) {
+	t.Parallel()
+	p := open(t, nats.Config{})
+	for name, carried := range map[string]bool{"a": true, "Nats-TTL": false, "a b": false} {
+		if err := p.CheckHeader(&publisher.Header{Name: name, Value: "1h"}); (err == nil) != carried {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"errors"
 	"strconv"
 	"strings"
 	"time"
@@ -49,9 +50,6 @@ func check(m *publisher.Message) error {
 		if err := checkHeader(&m.Headers[i]); err != nil {
 			return err
 		}
-		if strings.EqualFold(h.Name, publisher.HeaderNATSTTL) && !legalTTL(h.Value) {
-			return publisher.PermanentError("illegal TTL", "the header %s is %.40q: "+ttlForms, h.Name, h.Value)
-		}
 	}
 	return nil
 }
@@ -65,11 +63,23 @@ func checkHeader(h *publisher.Header) error {
 		return publisher.PermanentError("illegal header",
 			"NATS cannot carry the value of header %q: it has a line break, or spaces around it", h.Name)
 	}
+	if isTTL(h) && !legalTTL(h.Value) {
+		return publisher.PermanentError("illegal TTL", "the header %s is %.40q: "+ttlForms, h.Name, h.Value)
+	}
 	return nil
 }
 
-// CheckHeader returns why NATS cannot carry a header.
-func (p *Publisher) CheckHeader(h *publisher.Header) error { return checkHeader(h) }
+// CheckHeader returns why NATS cannot carry a header, or why a stream may not take it that the row was not written for.
+func (p *Publisher) CheckHeader(h *publisher.Header) error {
+	if isTTL(h) {
+		return errTTL
+	}
+	return checkHeader(h)
+}
+
+var errTTL = errors.New("the header says how long another stream is to keep the message")
+
+func isTTL(h *publisher.Header) bool { return strings.EqualFold(h.Name, publisher.HeaderNATSTTL) }
 
 // build returns a message that check has found good.
 func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
@@ -89,7 +99,7 @@ func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		typed = typed || strings.EqualFold(h.Name, publisher.HeaderContentType)
-		if strings.EqualFold(h.Name, publisher.HeaderNATSTTL) { // servers know it only as it is written there
+		if isTTL(h) { // servers know it only as it is written there
 			w.add(publisher.HeaderNATSTTL, h.Value)
 			continue
 		}
