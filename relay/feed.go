@@ -115,8 +115,11 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	}
 	q := outbox.Query{Limit: min(rows, f.rows(bytes)), Bytes: bytes}
 	if f.sweepTurn(now) {
-		highest := f.highest
-		q.After, q.Upto = f.sweepAt, &highest // what lies behind is the walk's, in order
+		upto := f.highest // what lies behind is the walk's, in order
+		if f.caughtUp && upto < math.MaxInt64 {
+			upto++ // more rows than a page may have the same order value
+		}
+		q.After, q.Upto = f.sweepAt, &upto
 		q.Horizon, q.Within = f.sweepWithin == nil, f.sweepWithin
 		return q, readSweep, true
 	}
@@ -139,8 +142,13 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 		f.cursor, f.restarted = outbox.Position{}, now
 	case f.caughtUp:
 		f.cursor, f.bound = outbox.Position{}, mark{}
-		if low, ok := f.low(); ok {
+		low, ok := f.low()
+		if ok {
 			f.bound = low
+		} else if f.since != 0 && !f.lowered { // what a walk of everything has returned need not come again
+			low, ok = mark{highest: math.MinInt64}, true
+		}
+		if ok {
 			from := min(low.highest, f.leftOut.lowest)
 			q.Recent, q.Horizon, q.Ended = &from, f.long || f.lowered || from < low.highest, f.open()
 			if since := f.since; since != 0 && !f.lowered && from == low.highest {
@@ -310,7 +318,11 @@ func (f *feed) swept(fresh int, more bool, now time.Time) (anew bool) {
 	if f.sweepFound > 0 || f.table.Delays() { // its rows become due at any time
 		f.inVain = 0
 	}
-	f.sweepDue = now.Add(max(f.sweepPause(), min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep), restShare*f.sweepSpent))
+	pause := f.sweepPause()
+	if f.sweepFound > 0 { // and there may be more
+		pause = sweepOften
+	}
+	f.sweepDue = now.Add(max(pause, min(sweepRestShare*f.sweepSpent<<f.inVain, longestSweep), restShare*f.sweepSpent))
 	f.inVain = min(f.inVain+1, mostInVain)
 	if anew = f.strays.swept(); anew {
 		f.again()
