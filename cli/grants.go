@@ -2,7 +2,9 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -11,12 +13,15 @@ import (
 )
 
 func grantsCommand() *cobra.Command {
-	role := ""
+	role, purpose := "", ""
 	cmd := &cobra.Command{
 		Use:   "grants --role NAME",
 		Short: "Print the least-privilege GRANTs for the configured table",
 		Long: `Print the GRANTs that a role of its own needs to relay the table in OUTBOX_TABLE, with the column names in
-OUTBOX_COLUMNS, and no more than that. It prints only, and needs no connection.`,
+OUTBOX_COLUMNS and those that destinations have of their own, and no more than that. It prints only, and needs no connection.
+
+What the role is for is run (and drain, doctor and status) by default; with --for operate also the commands failed and replay,
+and with --for prune the command prune.`,
 		Example: `  outbox-relay grants --role outbox_relay | psql "$ADMIN_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -31,17 +36,52 @@ OUTBOX_COLUMNS, and no more than that. It prints only, and needs no connection.`
 			if err != nil {
 				return err
 			}
-			rights := sql.Rights{Table: table, Role: role, Delete: c.Settle == config.SettleDelete}
-			for _, column := range []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"} {
-				// A table whose acknowledged rows are deleted need not have relayed_at.
-				if column != "relayed_at" || !rights.Delete {
-					rights.Updates = append(rights.Updates, c.Table.Column(column))
-				}
+			rights, err := rightsFor(purpose, c)
+			if err != nil {
+				return usageError(err)
 			}
+			rights.Table, rights.Role = table, role
 			_, err = io.WriteString(cmd.OutOrStdout(), sql.Grants(rights))
 			return err
 		},
 	}
 	cmd.Flags().StringVar(&role, "role", "", "the database role of the relay, as it is named (not quoted)")
+	cmd.Flags().StringVar(&purpose, "for", "relay", "what the role is for: relay, operate or prune")
 	return cmd
+}
+
+// rightsFor returns what a role needs for a purpose.
+func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
+	deletes := c.Settle == config.SettleDelete
+	switch purpose {
+	case "relay":
+		return sql.Rights{Purpose: "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything.",
+			Updates: written(c, deletes), Delete: deletes}, nil
+	case "operate":
+		return sql.Rights{Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and delete those that are discarded.",
+			Updates: written(c, deletes), Delete: true}, nil
+	case "prune":
+		return sql.Rights{Purpose: "All that the command prune needs, and no more: it deletes rows that are done.", Delete: true}, nil
+	}
+	return sql.Rights{}, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)
+}
+
+// written are the columns that the relay writes, those of the table first.
+func written(c *config.Config, deletes bool) (columns []string) {
+	common := slices.ContainsFunc(c.Destinations, func(d config.Destination) bool { return d.Columns == nil })
+	state := []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
+	for _, column := range state {
+		// A table whose acknowledged rows are deleted need not have relayed_at.
+		if common && (column != "relayed_at" || !deletes) {
+			columns = append(columns, c.Table.Column(column))
+		}
+	}
+	for _, d := range c.Destinations {
+		for _, column := range state {
+			if theirs, named := d.Columns[column]; named && !slices.Contains(columns, theirs) {
+				columns = append(columns, theirs)
+			}
+		}
+	}
+	return columns
 }

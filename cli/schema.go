@@ -2,16 +2,19 @@ package cli
 
 import (
 	"errors"
+	"fmt"
 	"io"
+	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 func schemaCommand() *cobra.Command {
-	doorbell, delays := false, false
+	doorbell, delays, destination := false, false, ""
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of the recommended table",
@@ -20,6 +23,10 @@ in OUTBOX_TABLE. It prints only: pipe it to psql, or put it into a migration. It
 
 The doorbell is a trigger that wakes a relay which sleeps, so that a row need not wait for the next poll
 (OUTBOX_POLL_INTERVAL). It notifies OUTBOX_LISTEN_CHANNEL, and only while a relay sleeps.
+
+With --destination it prints instead what a destination with columns of its own (OUTBOX_DESTINATION_<NAME>_COLUMNS) needs of a
+table that exists, whatever its shape: the columns, comments that name the destination, and indexes of its rows alone. Rows that
+exist count as done there.
 
 For rows that are due later (available_at), --delays adds the column and two indexes: of due times, and of the rows that are due
 at once. With them such rows are relayed on time, however many are scheduled.`,
@@ -34,9 +41,14 @@ at once. With them such rows are relayed on time, however many are scheduled.`,
 			if err != nil {
 				return err
 			}
-			text := sql.Schema(table)
+			text, due := sql.Schema(table), delaying(c, table)
+			if destination != "" {
+				if text, err = ownSchema(c, table, destination, &due); err != nil {
+					return usageError(err)
+				}
+			}
 			if delays {
-				text += "\n" + sql.Delays(delaying(c, table))
+				text += "\n" + sql.Delays(due)
 			}
 			if doorbell {
 				if c.ListenChannel == "" {
@@ -48,9 +60,28 @@ at once. With them such rows are relayed on time, however many are scheduled.`,
 			return err
 		},
 	}
+	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this name needs for columns of its own")
 	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the indexes")
 	cmd.Flags().BoolVar(&doorbell, "doorbell", false, "also print the trigger that wakes a sleeping relay")
 	return cmd
+}
+
+// ownSchema is the DDL of a destination's own columns. It also says what its rows that are due later need.
+func ownSchema(c *config.Config, table sql.Table, name string, due *sql.Delaying) (string, error) {
+	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred()}
+	var names []string
+	for _, v := range views(c) {
+		switch {
+		case v.Name == name && v.Columns == nil:
+			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
+		case v.Name == name:
+			due.Pending, due.Suffix = settings.PendingColumns(v), "_"+name
+			due.Filter = settings.Condition(v)
+			return settings.OwnSchema(v), nil
+		}
+		names = append(names, v.Name)
+	}
+	return "", fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name, strings.Join(names, ", "))
 }
 
 // delaying is what rows that are due later need of the table, under its own names.

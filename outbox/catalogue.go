@@ -29,6 +29,7 @@ type relation struct {
 	writers   bool // this role may select xmin
 	readOnly  bool // the transactions of this role are, though the server is no standby
 	columns   map[string]*column
+	named     []string // the columns in their order
 	indexes   []index
 	doorbell  doorbell
 	normal    map[string][]string // conditions to their parts in normal form, as far as was asked ([relation.normalise])
@@ -43,6 +44,7 @@ type column struct {
 	canSelect  bool
 	canUpdate  bool
 	defaultSQL string
+	comment    string
 }
 
 // index is a valid b-tree index.
@@ -116,7 +118,7 @@ func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
 		c := &column{}
 		var oid, width, notNull, canSelect, canUpdate string
 		var defaultSQL *string
-		if err := rows.Scan(&c.name, &oid, &c.typ, &width, &notNull, &canSelect, &canUpdate, &defaultSQL); err != nil {
+		if err := rows.Scan(&c.name, &oid, &c.typ, &width, &notNull, &canSelect, &canUpdate, &defaultSQL, &c.comment); err != nil {
 			return err
 		}
 		number, err := strconv.ParseUint(oid, 10, 32)
@@ -131,7 +133,7 @@ func (r *relation) readColumns(ctx context.Context, conn *pgx.Conn) error {
 		if defaultSQL != nil {
 			c.defaultSQL = *defaultSQL
 		}
-		r.columns[c.name] = c
+		r.columns[c.name], r.named = c, append(r.named, c.name)
 	}
 	return rows.Err()
 }

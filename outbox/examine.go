@@ -48,6 +48,7 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	e.doorbell(channel)
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
+	e.strays()
 	return t, e.found, nil
 }
 
@@ -58,7 +59,27 @@ func lacks(r *relation, m *mapping, config Config, view View) []publisher.Findin
 	e.indexes()
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
+	e.strays()
 	return slices.DeleteFunc(e.found, func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+}
+
+// strays names the columns of destinations that are not configured.
+func (e *examination) strays() {
+	columns, names := map[string][]string{}, []string(nil)
+	for _, stray := range e.relation.strays(e.config) {
+		if columns[stray.Destination] == nil {
+			names = append(names, stray.Destination)
+		}
+		columns[stray.Destination] = append(columns[stray.Destination], stray.Name)
+	}
+	for _, name := range names {
+		var drops []string
+		for _, column := range columns[name] {
+			drops = append(drops, "drop column "+sql.Quote(column))
+		}
+		e.warn(checkColumns, "configure the destination again; or, if it is gone for good: alter table "+e.table.Quoted()+" "+strings.Join(drops, ", ")+";",
+			"%s kept the state of destination %s, which is not configured: its rows wait there, and prune deletes none", strings.Join(columns[name], ", "), name)
+	}
 }
 
 // txid says what it means that no column holds the transaction that inserted a row, where several destinations write into it.

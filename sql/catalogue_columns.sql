@@ -1,4 +1,4 @@
--- Reads the columns of a table, with the base type of a domain and the rights of this role.
+-- Reads the columns of a table, with the base type of a domain, the rights of this role and the comment.
 -- $1 oid of the table. Reads the catalogue only.
 select a.attname::text,
        b.oid::text,
@@ -8,7 +8,8 @@ select a.attname::text,
        (a.attnotnull or t.typnotnull)::text,
        has_column_privilege(a.attrelid, a.attnum, 'select')::text,
        has_column_privilege(a.attrelid, a.attnum, 'update')::text,
-       pg_get_expr(d.adbin, d.adrelid)
+       pg_get_expr(d.adbin, d.adrelid),
+       coalesce(col_description(a.attrelid, a.attnum), '')
 from pg_catalog.pg_attribute a
 join pg_catalog.pg_type t on t.oid = a.atttypid
 join pg_catalog.pg_type b on b.oid = case when t.typtype = 'd' then t.typbasetype else t.oid end

@@ -77,11 +77,12 @@ func Doorbell(table Table, channel string) string {
 type Rights struct {
 	Table   Table // the schema public is assumed when it has none
 	Role    string
-	Updates []string // the table's names of the columns that the relay writes
-	Delete  bool     // acknowledged rows are deleted
+	Purpose string   // what the role is for, a heading of the script
+	Updates []string // the table's names of the columns that it writes
+	Delete  bool     // it deletes rows
 }
 
-// Grants returns the least that a role needs to relay, as a script for the owner of the table.
+// Grants returns the least that a role needs for its purpose, as a script for the owner of the table.
 func Grants(r Rights) string {
 	note := ""
 	if r.Table.Schema == "" {
@@ -93,12 +94,15 @@ func Grants(r Rights) string {
 		columns[i] = Quote(column)
 	}
 	names := map[string]string{
+		"purpose": r.Purpose,
 		"schema":  Quote(r.Table.Schema),
 		"table":   r.Table.Quoted(),
 		"role":    Quote(r.Role),
-		"columns": strings.Join(columns, ", "),
 	}
 	text := note + script("grants.sql", names)
+	if len(columns) > 0 {
+		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] + " to " + names["role"] + ";\n"
+	}
 	if r.Delete {
 		text += "grant delete on " + names["table"] + " to " + names["role"] + ";\n"
 	}

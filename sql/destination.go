@@ -1,0 +1,128 @@
+package sql
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Own says what a destination needs of a table that keeps its state in columns of its own. Names are the table's own.
+type Own struct {
+	Table       Table
+	Destination string
+	Columns     []OwnColumn // relayed_at first
+	Filter      string      // the condition of the rows that it takes, empty if it takes all
+	Order       []string    // the column that gives the table its order: the first of these that there is
+	ID          string
+	Priority    string // a column by which larger values come first, if there is one
+	Txid        string
+
+	// Of a destination that takes the failed or relayed rows of another one: that one's name, its column with the time when they were, whether
+	// they have failed, and the column that is null in them, or empty.
+	Origin, OriginAt string
+	OriginFailed     bool
+	OriginWithout    string
+}
+
+// An OwnColumn is our name of a column and the table's.
+type OwnColumn struct{ Ours, Theirs string }
+
+// ownTypes are the types of a destination's own columns besides relayed_at.
+var ownTypes = map[string]string{"attempt": "integer not null default 1", "failed_at": "timestamptz", "last_error": "text", "updated_at": "timestamptz"}
+
+// Destination returns the DDL of a destination's own columns and indexes. It may be applied again.
+func Destination(o Own) string {
+	table, relayed := o.Table.Quoted(), Quote(o.Columns[0].Theirs)
+	oid := strings.TrimSpace(Literal(table)) + "::regclass"
+	names := map[string]string{"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
+		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs))}
+	const done = " default now()"
+	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
+	switch {
+	case o.Origin == "":
+		names["existing"] = "-- Rows that exist count as done. To include some, empty the column for them afterwards, in small parts:\n" +
+			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
+		names["default"], names["rows"] = done, drop
+	case o.OriginFailed:
+		names["existing"] = fmt.Sprintf("-- Rows that have failed at %s already count as done. To include them, empty the column for them afterwards:\n", o.Origin) +
+			fmt.Sprintf("--   update %s set %s = null where %s is not null;", table, relayed, Quote(o.OriginAt))
+		names["default"], names["rows"] = "", fmt.Sprintf("update %s set %s = now() where %s is not null;", table, relayed, Quote(o.OriginAt))
+	default:
+		names["existing"] = fmt.Sprintf("-- Rows that %s has relayed already count as done. To include some, empty the column for them afterwards, in small parts:\n", o.Origin) +
+			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
+		names["default"], names["rows"] = done, fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed, Quote(o.OriginAt))
+	}
+	names["columns"], names["pending_index"] = o.columns(), o.indexes()
+	return script("destination.sql", names)
+}
+
+// columns are the statements for the other columns, and for the comments by which it is known whose columns they are.
+func (o *Own) columns() string {
+	table := o.Table.Quoted()
+	var text strings.Builder
+	for _, c := range o.Columns[1:] {
+		fmt.Fprintf(&text, "alter table %s add column if not exists %s %s;\n", table, Quote(c.Theirs), ownTypes[c.Ours])
+	}
+	for _, c := range o.Columns {
+		fmt.Fprintf(&text, "comment on column %s.%s is %s;\n", table, Quote(c.Theirs), strings.TrimSpace(Literal(OwnComment(o.Destination, c.Ours))))
+	}
+	return text.String()
+}
+
+// ownComment begins the comment on a destination's own column.
+const ownComment = "outbox-relay destination "
+
+// OwnComment is the comment on a destination's own column. It stays when the destination is configured no longer.
+func OwnComment(destination, ours string) string { return ownComment + destination + ": " + ours }
+
+// ParseOwnComment returns the destination whose column bears a comment, and our name of the column; ok is false for another comment.
+func ParseOwnComment(comment string) (destination, ours string, ok bool) {
+	rest, ok := strings.CutPrefix(comment, ownComment)
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(rest, ": ")
+}
+
+// indexes are the statements for the index of pending rows, and for that of failed ones if there can be any.
+func (o *Own) indexes() string {
+	table, pending, failed := o.Table.Quoted(), Quote(o.Columns[0].Theirs)+" is null", ""
+	for _, c := range o.Columns {
+		if c.Ours == "failed_at" {
+			failed = Quote(c.Theirs)
+			pending += " and " + failed + " is null"
+		}
+	}
+	if o.Origin != "" {
+		pending += " and " + Quote(o.OriginAt) + " is not null"
+		if o.OriginWithout != "" {
+			pending += " and " + Quote(o.OriginWithout) + " is null"
+		}
+	}
+	if o.Filter != "" {
+		pending += " and " + o.Filter
+	}
+	index := func(what string) string { return Quote(indexName(o.Table, "_"+o.Destination+"_"+what+"_idx")) }
+	text := ""
+	if o.Origin != "" {
+		text = fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s;\n", index("pending"), table, Quote(o.OriginAt), Quote(o.ID), pending)
+	} else {
+		create := func(what string) string { return literals("create index if not exists " + index(what) + " on " + table + " (") }
+		text = script("destination_index.sql", map[string]string{"oid": literals(table) + "::regclass", "order": literals(o.Order...),
+			"priority": literals(o.Priority), "id": literals(o.ID), "create": create("pending"), "create_ranked": create("priority"),
+			"where": literals(") where " + pending)})
+	}
+	if failed != "" {
+		text += fmt.Sprintf("\n-- For counting and listing the rows that have failed there.\ncreate index if not exists %s on %s (%s)\n  where %s is not null;\n",
+			index("failed"), table, failed, failed)
+	}
+	return text
+}
+
+// literals are string constants with commas between them.
+func literals(texts ...string) string {
+	constants := make([]string, len(texts))
+	for i, text := range texts {
+		constants[i] = strings.TrimSpace(Literal(text))
+	}
+	return strings.Join(constants, ", ")
+}
