@@ -52,7 +52,7 @@ test: lint ## everything: linters, chart, all tests against real services
 BESIDE  := $(filter-out . e2e,$(MODULES))
 
 .PHONY: test-go
-test-go: build bin/helm bin/promtool ## go vet and go test -race of all modules; needs the TEST_ variables
+test-go: build bin/helm bin/helm3 bin/promtool ## go vet and go test -race of all modules; needs the TEST_ variables
 	@failed=0; make test-module-. || failed=1; \
 	make --keep-going --jobs=2 --output-sync=line test-module-e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
@@ -75,7 +75,7 @@ test-other: ## what depends on PostgreSQL, with the other major version; needs t
 	$(GOTEST) ./outbox ./owner; cd e2e; $(GOTEST) -run '^(TestStop|TestShapes)$$' .
 
 .PHONY: test-chart
-test-chart: bin/helm bin/promtool ## lint the chart, render it, compare with its golden files, test the alerts
+test-chart: bin/helm bin/helm3 bin/promtool ## lint the chart, render it, compare with its golden files, test the alerts
 	@cd charts && go test ./...
 
 .PHONY: lint
@@ -137,6 +137,12 @@ bin/golangci-lint bin/helm bin/nats-server: bin/%: tools/%/go.mod
 	@echo "building $*"
 	@mkdir -p bin
 	@cd tools/$* && go build -trimpath -ldflags='-s -w' -o ../../bin/ tool
+	@touch $@
+
+bin/helm3: tools/helm3/go.mod
+	@echo "building helm3"
+	@mkdir -p bin
+	@cd tools/helm3 && go build -trimpath -ldflags='-s -w' -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@touch $@
 
 # With prometheus, of Debian's package unless they are installed.

@@ -15,7 +15,13 @@ var update = flag.Bool("update", false, "write the golden files instead of compa
 // helm runs the pinned helm and returns its standard output. A failure's error holds what it said.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
-	binary, err := filepath.Abs("../bin/helm")
+	return helmOf(t, "helm", args...)
+}
+
+// helmOf is helm with one of the pinned versions: helm, which is Helm 4, or helm3.
+func helmOf(t *testing.T, name string, args ...string) (string, error) {
+	t.Helper()
+	binary, err := filepath.Abs("../bin/" + name)
 	if err != nil {
 		t.Fatal(err)
 	}
