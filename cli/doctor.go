@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
-	"net/url"
 	"strings"
 	"time"
 
@@ -86,20 +85,6 @@ func newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() err
 		}
 	}
 	return d, a.close, nil
-}
-
-// transports are the ways to a destination's broker.
-func transports(d config.Destination, broker config.Broker) []doctor.Transport {
-	if broker.Family == config.FamilyStdout {
-		return nil
-	}
-	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: broker.HasUser || d.Kafka.Username.IsSet() || d.NATS.Token.IsSet(),
-		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls://, wss:// or amqps://"}}
-	if management, err := url.Parse(d.AMQPManagement.Loaded()); err == nil && management.Host != "" {
-		ways = append(ways, doctor.Transport{Hosts: []string{management.Host}, Encrypted: management.Scheme == "https", Secret: true,
-			Remedy: "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL"})
-	}
-	return ways
 }
 
 // contradictions are settings that are allowed and yet do not fit together.

@@ -37,6 +37,7 @@ begins when they come.`,
 			if err != nil {
 				return usageError(err)
 			}
+			warnOfPlainPasswords(c, logger)
 			return errors.Join(run(cmd.Context(), c, a, logger), a.close())
 		},
 	}

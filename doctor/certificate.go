@@ -3,7 +3,6 @@ package doctor
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"net"
 	"sync"
 	"time"
 
@@ -86,39 +85,4 @@ func validity(c *x509.Certificate, now time.Time) publisher.Finding {
 	default:
 		return ok(check, subject, "it ends at %s", c.NotAfter.UTC().Format(time.RFC3339))
 	}
-}
-
-// A Transport says how a connection is protected.
-type Transport struct {
-	Hosts     []string
-	Encrypted bool
-	Secret    bool   // it carries a password or a token
-	Remedy    string // how to encrypt it
-}
-
-func (t Transport) findings() []publisher.Finding {
-	if t.Encrypted {
-		return nil
-	}
-	for _, address := range t.Hosts {
-		host, _, err := net.SplitHostPort(address)
-		if err != nil {
-			host = address
-		}
-		if local(host) {
-			continue
-		}
-		text := "the connection is not encrypted"
-		if t.Secret {
-			text += ", and carries a password or token"
-		}
-		return []publisher.Finding{warning("encryption", address, t.Remedy, "%s", text)}
-	}
-	return nil
-}
-
-// local reports whether a host is this one, or a socket in the file system.
-func local(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback() || len(host) > 0 && (host[0] == '/' || host[0] == '@')
 }

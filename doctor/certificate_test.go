@@ -63,22 +63,3 @@ func TestCertificatesAreNoted(t *testing.T) {
 	none.Note("orders", config)
 	c.Note("orders", nil)
 }
-
-func TestTransport(t *testing.T) {
-	t.Parallel()
-	for name, c := range map[string]struct {
-		transport Transport
-		says      string
-	}{
-		"unknown":  {Transport{}, ""},
-		"secure":   {Transport{Hosts: []string{"kafka:9092"}, Encrypted: true, Secret: true}, ""},
-		"local":    {Transport{Hosts: []string{"localhost:5672", "127.0.0.1", "[::1]:9"}, Secret: true}, ""},
-		"plain":    {Transport{Hosts: []string{"127.0.0.1", "kafka:9092"}}, "is not encrypted"},
-		"password": {Transport{Hosts: []string{"rabbit"}, Secret: true}, "carries a password"},
-	} {
-		found := c.transport.findings()
-		if (len(found) > 0) != (c.says != "") || c.says != "" && (!strings.Contains(found[0].Found, c.says) || found[0].Severity != publisher.SeverityWarning) {
-			t.Errorf("%s: %+v", name, found)
-		}
-	}
-}

@@ -37,7 +37,8 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 		r.add(areaDatabase, "", unreachable(variableURL, err))
 		return nil, nil
 	}
-	r.add(areaDatabase, "", s.findings(work.Conn().Config().Host)...)
+	r.add(areaDatabase, "", s.findings()...)
+	r.add(areaDatabase, "", DatabaseSecurity(&work.Conn().Config().Config).findings(variableURL, s.encrypted)...)
 	direct, err := d.Connect(ctx)
 	if err != nil {
 		r.add(areaDatabase, "", unreachable(variableDirect, err))
@@ -93,7 +94,7 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 
 const oldest = 14_00_00 // server_version_num of the first version that works
 
-func (s server) findings(host string) []publisher.Finding {
+func (s server) findings() []publisher.Finding {
 	found := []publisher.Finding{ok("reach", variableURL, "PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role)}
 	if s.number < oldest {
 		found = append(found, failure("version", "", "upgrade the server", "PostgreSQL %s is too old: the relay needs 14 or newer", s.version))
@@ -121,9 +122,6 @@ func (s server) findings(host string) []publisher.Finding {
 	if free := s.slots - s.sessions; free < spare {
 		found = append(found, warning("connections", "", "raise max_connections, or put a pooler in front of applications that hold many", "%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare))
 	}
-	if !s.encrypted && !local(host) {
-		found = append(found, warning("encryption", variableURL, "add sslmode=verify-full and sslrootcert=FILE to it", "the connection is not encrypted"))
-	}
 	return found
 }
 
@@ -137,15 +135,19 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []publ
 	if s.started != work.started || s.database != work.database {
 		return []publisher.Finding{failure("reach", variableDirect, "let both URLs lead to the same database of the same server", "it leads to another server or database than %s", variableURL)}
 	}
+	found := DatabaseSecurity(&conn.Config().Config).findings(variableDirect, s.encrypted)
+	if conn.Config().ConnString() == d.Pool.Config().ConnString() { // that has been said of the other
+		found = nil
+	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)
 	switch {
 	case errors.Is(err, owner.ErrPooler):
-		return []publisher.Finding{failure(check, variableDirect, "set "+variableDirect+" to the PostgreSQL server itself; "+variableURL+" may stay as it is",
-			"the connection for ownership goes through a transaction pooler, where session locks and LISTEN do not work")}
+		return append(found, failure(check, variableDirect, "set "+variableDirect+" to the PostgreSQL server itself; "+variableURL+" may stay as it is",
+			"the connection for ownership goes through a transaction pooler, where session locks and LISTEN do not work"))
 	case err != nil:
-		return []publisher.Finding{unreachable(variableDirect, err)}
+		return append(found, unreachable(variableDirect, err))
 	}
-	return []publisher.Finding{ok(check, variableDirect, "the connection for ownership keeps its session")}
+	return append(found, ok(check, variableDirect, "the connection for ownership keeps its session"))
 }
 
 // transactions looks for what keeps dead rows from being removed.

@@ -50,28 +50,25 @@ func TestServer(t *testing.T) {
 	well := server{version: "17.2", number: 170002, isolation: "read committed", commit: "on", sessions: 10, slots: 97, encrypted: true}
 	for name, c := range map[string]struct {
 		change   func(*server)
-		host     string
 		severity publisher.Severity
 		check    string
 		says     string
 	}{
-		"well":          {func(*server) {}, "db", publisher.SeverityOK, "", ""},
-		"old":           {func(s *server) { s.number, s.version = 130009, "13.9" }, "db", publisher.SeverityError, "version", "needs 14 or newer"},
-		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, "db", publisher.SeverityError, "read_only", "is a standby"},
-		"read-only":     {func(s *server) { s.readOnly = true }, "db", publisher.SeverityError, "read_only", "are read-only"},
-		"clock":         {func(s *server) { s.skew = -3 * time.Second }, "db", publisher.SeverityWarning, "clock", "differ by 3s"},
-		"isolation":     {func(s *server) { s.isolation = "serializable" }, "db", publisher.SeverityWarning, "settings", "serializable"},
-		"commit":        {func(s *server) { s.commit = "off" }, "db", publisher.SeverityWarning, "settings", "forgets marks"},
-		"timeout":       {func(s *server) { s.statementTimeout = time.Second }, "db", publisher.SeverityWarning, "settings", "it is 1s"},
-		"long timeout":  {func(s *server) { s.statementTimeout = time.Minute }, "db", publisher.SeverityOK, "", ""},
-		"connections":   {func(s *server) { s.sessions = 95 }, "db", publisher.SeverityWarning, "connections", "2 of 97"},
-		"overcommitted": {func(s *server) { s.sessions = 99 }, "db", publisher.SeverityWarning, "connections", "0 of 97"},
-		"in the clear":  {func(s *server) { s.encrypted = false }, "db", publisher.SeverityWarning, "encryption", "not encrypted"},
-		"at home":       {func(s *server) { s.encrypted = false }, "/var/run/postgresql", publisher.SeverityOK, "", ""},
+		"well":          {func(*server) {}, publisher.SeverityOK, "", ""},
+		"old":           {func(s *server) { s.number, s.version = 130009, "13.9" }, publisher.SeverityError, "version", "needs 14 or newer"},
+		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, publisher.SeverityError, "read_only", "is a standby"},
+		"read-only":     {func(s *server) { s.readOnly = true }, publisher.SeverityError, "read_only", "are read-only"},
+		"clock":         {func(s *server) { s.skew = -3 * time.Second }, publisher.SeverityWarning, "clock", "differ by 3s"},
+		"isolation":     {func(s *server) { s.isolation = "serializable" }, publisher.SeverityWarning, "settings", "serializable"},
+		"commit":        {func(s *server) { s.commit = "off" }, publisher.SeverityWarning, "settings", "forgets marks"},
+		"timeout":       {func(s *server) { s.statementTimeout = time.Second }, publisher.SeverityWarning, "settings", "it is 1s"},
+		"long timeout":  {func(s *server) { s.statementTimeout = time.Minute }, publisher.SeverityOK, "", ""},
+		"connections":   {func(s *server) { s.sessions = 95 }, publisher.SeverityWarning, "connections", "2 of 97"},
+		"overcommitted": {func(s *server) { s.sessions = 99 }, publisher.SeverityWarning, "connections", "0 of 97"},
 	} {
 		s := well
 		c.change(&s)
-		found := s.findings(c.host)
+		found := s.findings()
 		if found[0].Severity != publisher.SeverityOK || found[0].Check != "reach" {
 			t.Errorf("%s: %+v", name, found[0])
 		}

@@ -1,0 +1,77 @@
+package cli
+
+import (
+	"log/slog"
+	"net/url"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/doctor"
+)
+
+// transports are the ways to a destination's broker.
+func transports(d config.Destination, broker config.Broker) []doctor.Transport {
+	if broker.Family == config.FamilyStdout {
+		return nil
+	}
+	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: readable(d, broker),
+		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls://, wss:// or amqps://"}}
+	more := func(address, remedy string, secret bool) {
+		if u, err := url.Parse(address); err == nil && u.Host != "" {
+			ways = append(ways, doctor.Transport{Hosts: []string{u.Host}, Encrypted: u.Scheme == "https", Secret: secret, Remedy: remedy})
+		}
+	}
+	more(d.AMQPManagement.Loaded(), "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL", true)
+	if d.Kafka.SASLMechanism == config.MechanismOAuth {
+		more(d.Kafka.OAuth.TokenURL, "write https:// in OUTBOX_KAFKA_OAUTH_TOKEN_URL", true)
+	}
+	return ways
+}
+
+// readable reports whether a password or token goes to the broker in a form that whoever listens in can use. SCRAM, NKeys and credentials
+// files answer a challenge instead.
+func readable(d config.Destination, broker config.Broker) bool {
+	switch broker.Family {
+	case config.FamilyKafka:
+		return d.Kafka.SASLMechanism == "PLAIN" || d.Kafka.SASLMechanism == config.MechanismOAuth
+	case config.FamilyNATS:
+		return broker.HasUser || d.NATS.Token.IsSet()
+	default:
+		return broker.HasUser
+	}
+}
+
+// warnOfPlainPasswords tells once of passwords and tokens that can be read on their way to another host.
+func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
+	told := map[string]bool{}
+	warn := func(to, remedy string) {
+		if !told[to] {
+			told[to] = true
+			logger.Warn("a password or token can be read on its way to another host, since the connection is not encrypted", "host", to, "remedy", remedy)
+		}
+	}
+	for _, setting := range []struct {
+		name string
+		url  config.Secret
+	}{{"OUTBOX_DATABASE_URL", c.Database.URL}, {"OUTBOX_DATABASE_DIRECT_URL", c.Database.DirectURL}} {
+		parsed, err := pgconn.ParseConfig(setting.url.Loaded())
+		if err != nil || parsed.Password == "" {
+			continue
+		}
+		if s := doctor.DatabaseSecurity(parsed); s.Plain != "" {
+			warn(s.Plain, "add sslmode=verify-full and sslrootcert=FILE to "+setting.name)
+		}
+	}
+	for _, d := range c.Destinations {
+		broker, err := config.ParseBroker(d.PublishURL.Loaded())
+		if err != nil {
+			continue // config.Load has checked it
+		}
+		for _, way := range transports(d, broker) {
+			if address := way.Exposed(); way.Secret && address != "" {
+				warn(address, way.Remedy)
+			}
+		}
+	}
+}

@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"net"
+	"strconv"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A Transport says how a connection is protected.
+type Transport struct {
+	Hosts     []string
+	Encrypted bool
+	Secret    bool   // it carries a password or a token that can be read where it is not encrypted
+	Remedy    string // how to encrypt it
+}
+
+// Exposed returns the first address that others can listen in on, empty if there is none.
+func (t Transport) Exposed() string {
+	if t.Encrypted {
+		return ""
+	}
+	for _, address := range t.Hosts {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			host = address
+		}
+		if !local(host) {
+			return address
+		}
+	}
+	return ""
+}
+
+func (t Transport) findings() []publisher.Finding {
+	address := t.Exposed()
+	if address == "" {
+		return nil
+	}
+	text := "the connection is not encrypted"
+	if t.Secret {
+		text += ", and carries a password or token"
+	}
+	return []publisher.Finding{warning("encryption", address, t.Remedy, "%s", text)}
+}
+
+// A Security says what a configuration allows of the connections to the database, of those that leave this host. The fields are addresses,
+// empty where there is none.
+type Security struct {
+	Plain      string // may be connected to without TLS
+	Encrypted  string // may be connected to with TLS
+	Unverified string // may be connected to with TLS, whoever it is
+}
+
+// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several of them in a list of hosts, make several ways.
+func DatabaseSecurity(c *pgconn.Config) (s Security) {
+	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
+	for _, way := range ways {
+		address := net.JoinHostPort(way.Host, strconv.Itoa(int(way.Port)))
+		switch tls := way.TLSConfig; {
+		case local(way.Host):
+			continue
+		case tls == nil:
+			s.Plain = address
+		default:
+			s.Encrypted = address
+			if tls.InsecureSkipVerify && tls.VerifyPeerCertificate == nil { // with verify-ca pgx checks the certificate there
+				s.Unverified = address
+			}
+		}
+	}
+	return s
+}
+
+const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
+
+// findings are about the setting that holds the configuration, and the connection that was made with it.
+func (s Security) findings(variable string, encrypted bool) []publisher.Finding {
+	const check = "encryption"
+	switch {
+	case s.Plain != "" && s.Encrypted == "", s.Plain != "" && !encrypted:
+		return []publisher.Finding{warning(check, variable, verify, "the connection is not encrypted")}
+	case s.Plain != "":
+		return []publisher.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: somebody in between may have it in plain text, or be the server")}
+	case s.Unverified != "":
+		return []publisher.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken for the database", s.Unverified)}
+	}
+	return nil
+}
+
+// local reports whether a host is this one, or a socket in the file system.
+func local(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback() || len(host) > 0 && (host[0] == '/' || host[0] == '@')
+}
