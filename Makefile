@@ -94,6 +94,14 @@ e2e: build ## only the end-to-end tests
 e2e-run:
 	@cd e2e && $(GOTEST) ./...
 
+.PHONY: page
+page: build ## the status page in a headless Chromium
+	@chromium=$$($(SERVICES) chromium); TEST_CHROMIUM=$$chromium $(SERVICES) run postgres nats -- make page-run
+
+.PHONY: page-run
+page-run:
+	@cd e2e && $(GOTEST) -tags page -run '^TestPage' .
+
 .PHONY: bench
 bench: build ## measure against targets: CASE=drain (default), another of bench/README.md, or all
 	@$(SERVICES) run -- make bench-run

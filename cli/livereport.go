@@ -18,6 +18,8 @@ type liveReport struct {
 	config   *config.Config
 	started  time.Time
 
+	asking sync.Mutex // one question at a time
+
 	mu      sync.Mutex
 	table   operate.Report
 	trouble error
@@ -27,7 +29,8 @@ type liveReport struct {
 const (
 	reportTimeout = time.Second // bounds one question
 	reportEvery   = time.Second
-	reportRest    = 20 // times what a question took
+	reportRest    = 20               // times what a question took
+	reportOld     = 10 * time.Second // then nobody is given the last answer while the next is asked for
 )
 
 // withheld stands for what only those may know who have shown who they are.
@@ -49,19 +52,44 @@ func (l *liveReport) report(ctx context.Context, details bool) operate.Report {
 
 // look returns what the table says now or has said a moment ago, in a report whose slices of destinations and problems may be changed.
 func (l *liveReport) look(ctx context.Context) (operate.Report, error) {
+	if wanted, old := l.wanted(); wanted {
+		l.refresh(ctx, old)
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if started := time.Now(); !started.Before(l.due) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout) // the answer is not for this caller alone
-		defer cancel()
-		l.table, l.trouble = l.ask(ctx)
-		ended := time.Now()
-		l.due = ended.Add(max(reportEvery, reportRest*ended.Sub(started)))
-	}
 	r := l.table
 	r.Destinations = append([]operate.Destination(nil), r.Destinations...)
 	r.Problems = append([]string{}, r.Problems...)
 	return r, l.trouble
+}
+
+// wanted reports whether it is time for another question, and whether the last answer is old.
+func (l *liveReport) wanted() (wanted, old bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now()
+	return !now.Before(l.due), now.Sub(l.table.At) > reportOld
+}
+
+// refresh asks the database, unless that is under way already: then the last answer has to do, or if that is old, this waits for the next.
+func (l *liveReport) refresh(ctx context.Context, old bool) {
+	if old {
+		l.asking.Lock()
+	} else if !l.asking.TryLock() {
+		return
+	}
+	defer l.asking.Unlock()
+	if wanted, _ := l.wanted(); !wanted { // while this waited
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout) // the answer is not for this caller alone
+	defer cancel()
+	started := time.Now()
+	table, trouble := l.ask(ctx)
+	ended := time.Now()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.table, l.trouble, l.due = table, trouble, ended.Add(max(reportEvery, reportRest*ended.Sub(started)))
 }
 
 func (l *liveReport) ask(ctx context.Context) (operate.Report, error) {

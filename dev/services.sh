@@ -9,6 +9,7 @@
 #   dev/services.sh purge                 wipe all, delete logs and downloads too
 #   dev/services.sh status                state and address of each
 #   dev/services.sh env                   export lines: eval "$(dev/services.sh env)"
+#   dev/services.sh chromium              obtain Chromium, for the tests of the status page, and print its path
 #   dev/services.sh run [SERVICE...] -- COMMAND...   up, then COMMAND with that environment
 #
 # SERVICE is postgres, postgres18 (another major version), pgbouncer (in front of postgres), kafka, nats or
@@ -58,7 +59,7 @@ SERVICES_TIMEOUT=${SERVICES_TIMEOUT:-90}
 KAFKA_SESSION_MS=${KAFKA_SESSION_MS:-2000}
 LOGS=$SERVICES_DIR/logs RUN=$SERVICES_DIR/run
 
-for part in ports process install compose postgres postgres18 pgbouncer kafka nats rabbitmq; do
+for part in ports process install compose postgres postgres18 pgbouncer kafka nats rabbitmq chromium; do
   # shellcheck source=/dev/null
   . "$CHECKOUT/dev/services/$part.sh"
 done
@@ -239,6 +240,7 @@ case $verb in
     locked "$verb" "${services[@]}"
     ;;
   install) locked install "${services[@]}" ;;
+  chromium) locked chromium_path ;;
   status)
     mode
     locked choose_ports
