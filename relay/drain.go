@@ -44,21 +44,13 @@ func (r *Relay) Drain(ctx context.Context) error {
 
 // drained waits until nothing is left.
 func (r *Relay) drained(ctx context.Context) error {
-	var end *outbox.End
+	ends := make([]*outbox.End, len(r.config.Destinations))
 	for wait := 10 * time.Millisecond; ; {
 		table, err := r.state()
 		started := time.Now()
 		left := int64(-1)
 		if table != nil {
-			if end == nil {
-				var found outbox.End
-				if found, err = table.End(ctx); err == nil {
-					end = &found
-				}
-			}
-			if end != nil {
-				left, err = table.Left(ctx, *end)
-			}
+			left, err = r.left(ctx, table, ends)
 		}
 		if err == nil && left == 0 {
 			return nil
@@ -66,23 +58,42 @@ func (r *Relay) drained(ctx context.Context) error {
 		wait = max(min(2*wait, 200*time.Millisecond), restShare*time.Since(started))
 		select {
 		case <-ctx.Done():
-			return r.leftAt(ctx, table, end, err)
+			return r.leftAt(ctx, table, ends, err)
 		case <-time.After(wait):
 		}
 	}
 }
 
+// left counts what is left to each destination of the rows that were pending and due when it was asked first: where they end is noted then.
+func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (rows int64, err error) {
+	for i, v := range r.config.Outbox.Views {
+		view, failure := table.For(v)
+		if failure == nil && ends[i] == nil {
+			var end outbox.End
+			if end, failure = view.End(ctx); failure == nil {
+				ends[i] = &end
+			}
+		}
+		n := int64(0)
+		if failure == nil {
+			n, failure = view.Left(ctx, *ends[i])
+		}
+		rows, err = min(rows+n, outbox.CountCap), errors.Join(err, failure)
+	}
+	return rows, err
+}
+
 // leftAt counts what is left at the end of the time.
-func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, end *outbox.End, err error) error {
-	if table == nil || end == nil {
+func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.End, err error) error {
+	if table == nil {
 		return fmt.Errorf("nothing could be drained: %w", err)
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
-	left, err := table.Left(ctx, *end)
+	left, err := r.left(ctx, table, ends)
 	switch {
 	case err != nil:
-		return err
+		return fmt.Errorf("not everything could be drained: %w", err)
 	case left == 0:
 		return nil
 	}
