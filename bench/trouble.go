@@ -148,7 +148,7 @@ func (l *lab) trouble(ctx context.Context, b namedBroker, t trouble, n int) (fou
 	found.tuples = float64(after-before) / float64(l.rows+steadyRows)
 	if n > 0 && t.ends != nil && n <= t.mostEnded {
 		if err := s.recover(ctx, t, &found); err != nil {
-			return found, err
+			return found, relay.fail(err)
 		}
 	}
 	found.wrong = arrived.wrong()

@@ -52,9 +52,9 @@ func (s *site) clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Rows in trouble have keys of their own. Their numbers lie beyond those of the others.
+// Rows in trouble have keys of their own. Their numbers lie beyond those of the others. A relay fails up to a batch of them at a time.
 const head = `insert into outbox_messages (topic, key, payload, headers, failed_at, attempt, last_error)
-	select replace($2, '%d', i::text), 'bad-' || i, jsonb_build_object('n', (900000000 + i)::text), $3::jsonb, $4, $5, $6 from generate_series(1, $1::int) i`
+	select replace($2, '%d', i::text), 'bad-' || i, jsonb_build_object('n', (900000000 + i)::text), $3::jsonb, $4::timestamptz + i / 1000 * interval '1 ms', $5, $6 from generate_series(1, $1::int) i`
 
 func (s *site) heads(ctx context.Context, topic, headers string, failed any, attempt int, text any) error {
 	_, err := s.conn.Exec(ctx, head, s.number, topic, headers, failed, attempt, text)
