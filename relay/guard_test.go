@@ -1,0 +1,142 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// newRanked makes a simulation of a table with priorities, with an index in table order beside the one by priority, and a relay that has
+// room for 40 rows each 100 ms.
+func newRanked(s *sim) {
+	s.table.ranked, s.table.orderIndexed = true, true
+	s.limits.Batch, s.limits.Rows = 20, 40
+	s.Delay(100 * time.Millisecond)
+}
+
+// steady inserts rows with a large priority, more than can be relayed, until the time is over, and returns the last ordinal.
+func steady(s *sim, from int64, lasts time.Duration) (last int64) {
+	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
+		for range 6 {
+			from++
+			s.table.insertRanked(from, fmt.Sprint("large", from), fmt.Sprint("k", from%50), "t", 9)
+		}
+	}
+	return from
+}
+
+// Rows with small priorities go too while larger ones come all the time, more than can be relayed: also those of a key that had to wait, and
+// those behind many that are held.
+func TestLargePrioritiesStarveNobody(t *testing.T) {
+	for _, held := range []int64{0, 100} {
+		t.Run(fmt.Sprint(held), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				newRanked(s)
+				s.Remove("missing")
+				s.Refuse("small1", 1)
+				for n := range held {
+					s.table.insertRanked(n+1, fmt.Sprint("held", n), fmt.Sprint("h", n%100), "missing", 0)
+				}
+				defer s.start()()
+				from := steady(s, held, 2*time.Second)
+				for n := range 100 {
+					from++
+					s.table.insertRanked(from, fmt.Sprint("small", n), fmt.Sprint("s", n%10), "t", int64(-n%3))
+				}
+				steady(s, from, 30*time.Second)
+				left := 0
+				for n := range 100 {
+					if !s.table.row(fmt.Sprint("small", n)).relayed {
+						left++
+					}
+				}
+				if left > 0 {
+					t.Errorf("%d of 100 rows with small priorities wait while larger ones come", left)
+				}
+				if large := s.table.row(fmt.Sprint("large", held+1)); !large.relayed {
+					t.Error("the first row with a large priority waits")
+				}
+			})
+		})
+	}
+}
+
+// Most of the rows that are relayed are those with large priorities.
+func TestLargePrioritiesGoFirst(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		newRanked(s)
+		for n := range int64(1000) {
+			s.table.insertRanked(n+1, fmt.Sprint("row", n), "", "t", n%2)
+		}
+		stop := s.start()
+		s.table.drained(t, time.Minute)
+		stop()
+		first, _ := firsts(s.All())
+		large := 0
+		for _, m := range first[:500] {
+			if s.table.row(m.ID).priority == 1 {
+				large++
+			}
+		}
+		if large < 375 {
+			t.Errorf("%d of the first 500 rows have the large priority", large)
+		}
+	})
+}
+
+// Rows of a key with the same priority keep their order, whichever read takes them, and also when rows of the key are refused or held.
+func TestEqualPrioritiesKeepTheirOrder(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		newRanked(s)
+		s.interval = 10 * time.Millisecond
+		s.Remove("missing")
+		ordinal := int64(0)
+		stop := s.start()
+		for round := range 100 {
+			for n := range 8 {
+				ordinal++
+				id, topic := fmt.Sprintf("row%06d", ordinal), "t"
+				switch (round*8 + n) % 97 {
+				case 0:
+					s.Refuse(id, 1)
+				case 1:
+					topic = "missing"
+				}
+				s.table.insertRanked(ordinal, id, fmt.Sprint("k", ordinal%13), topic, ordinal%17%3)
+			}
+			if round == 60 {
+				s.Create("missing")
+			}
+			time.Sleep(10 * time.Millisecond)
+		}
+		s.table.drained(t, 5*time.Minute)
+		stop()
+		first, duplicates := firsts(s.All())
+		if duplicates > 0 {
+			t.Errorf("%d rows were published twice", duplicates)
+		}
+		if wrong := overtaken(s, first); wrong > 0 {
+			t.Errorf("%d rows went before older ones of their key with the same priority", wrong)
+		}
+	})
+}
+
+// overtaken counts the messages that arrived before an older one of their key with the same priority.
+func overtaken(s *sim, first []publisher.Message) (wrong int) {
+	type order struct {
+		key      string
+		priority int64
+	}
+	last := map[order]int64{}
+	for _, m := range first {
+		r := s.table.row(m.ID)
+		o := order{string(m.Key), r.priority}
+		if r.ordinal < last[o] {
+			wrong++
+		}
+		last[o] = max(last[o], r.ordinal)
+	}
+	return wrong
+}
