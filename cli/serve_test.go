@@ -124,6 +124,41 @@ func TestStatusPageOff(t *testing.T) {
 	}
 }
 
+// Callers from elsewhere learn neither hosts nor roles from the report; the command on this host does.
+func TestStatusWithholdsDetails(t *testing.T) {
+	main := freeAddr(t)
+	_, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "PGUSER=somebody")
+	for elsewhere, want := range map[string]bool{"": true, "10.0.0.7": false} {
+		deadline := time.Now().Add(20 * time.Second)
+		for {
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+main+"/status", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if elsewhere != "" {
+				request.Header.Set("X-Forwarded-For", elsewhere)
+			}
+			response, err := http.DefaultClient.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, _ := io.ReadAll(response.Body)
+			response.Body.Close()
+			text := string(body)
+			if details := strings.Contains(text, "127.0.0.1:1") && strings.Contains(text, "somebody"); details == want && strings.Contains(text, "ready\":false") {
+				if !want && (strings.Contains(text, "127.0.0.1") || strings.Contains(text, "somebody") || !strings.Contains(text, "withheld")) {
+					t.Errorf("from elsewhere: %s", text)
+				}
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("from %q: %s", elsewhere, text)
+			}
+		}
+	}
+	stop()
+}
+
 // With passwords both addresses ask for one, and healthcheck needs none.
 func TestPasswordsOnBothAddresses(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("hush"), bcrypt.MinCost)
