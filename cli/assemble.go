@@ -81,7 +81,11 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		return a, err
 	}
 	links := &outbox.Links{Patience: min(c.OwnerTTL/2, mostPatience), Logger: logger}
-	pool, err := newPool(ctx, c.Database, len(c.Destinations), certificates, witness, links)
+	others := workOther
+	if c.PruneAfter > 0 {
+		others++
+	}
+	pool, err := newPool(ctx, c.Database, others, len(c.Destinations), certificates, witness, links)
 	if err != nil {
 		return a, err
 	}

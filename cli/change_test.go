@@ -75,3 +75,28 @@ func TestReplayCommand(t *testing.T) {
 		t.Errorf("%d rows are pending, not 40", got)
 	}
 }
+
+// TestPruneCommand deletes rows that are done.
+func TestPruneCommand(t *testing.T) {
+	s, env := failedRows(t)
+	for _, c := range []struct {
+		args         string
+		status, left int64
+		out, errs    string
+	}{
+		{"prune --older-than 1h", 0, 120, "", "deleted: 0 rows\n"},
+		{"prune --older-than 0s", 2, 120, "", "outbox-relay: this would delete 60 rows, and there is no terminal to ask at: give --yes, or --dry-run to see them\n"},
+		{"prune --older-than 0s --dry-run --json --topic topic1", 0, 120, `"action":"delete","dry_run":true}`, "would delete 20 rows; nothing was changed\n"},
+		{"prune --older-than 0s --yes --topic topic1 --json", 0, 100, `"action":"deleted"}`, "deleted: 20 rows\n"},
+		{"prune --older-than 0s --yes", 0, 60, "", "deleted: 40 rows\n"},
+		{"prune --older-than 61m --yes --failed", 0, 30, "", "deleted: 30 rows\n"},
+	} {
+		status, out, errs := execute(t, env, strings.Fields(c.args)...)
+		if int64(status) != c.status || errs != c.errs || !strings.Contains(out, c.out) {
+			t.Errorf("%s: status %d:\n%s%s", c.args, status, out, errs)
+		}
+		if left := pgtest.Value[int64](t, s, "select count(*) from outbox_messages"); left != c.left {
+			t.Fatalf("%s leaves %d rows, not %d", c.args, left, c.left)
+		}
+	}
+}

@@ -59,7 +59,10 @@ func TestGolden(t *testing.T) {
 		"help-retry":       {nil, "failed retry --help"},
 		"help-discard":     {nil, "failed discard --help"},
 		"help-replay":      {nil, "replay --help"},
-		"schema":           {nil, "schema"},
+		"help-prune":       {nil, "prune --help"},
+		"schema-partitioned": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATIONS=orders,audit",
+			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,failed_at:audit_failed_at", "OUTBOX_DESTINATION_AUDIT_TOPICS=it's.*"}, "schema --partitioned"},
+		"schema": {nil, "schema"},
 		"schema-destination": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_AUDIT_TOPICS=order.*,!*.internal",
 			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,attempt:audit_attempt,failed_at:audit_failed_at"}, "schema --destination audit"},
 		"schema-dead-letters": {[]string{"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders", "OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_relayed_at"},
@@ -106,12 +109,13 @@ func TestBadInput(t *testing.T) {
 		status int
 		want   string
 	}{
-		{nil, "runn", 2, `outbox-relay: there is no command "runn"; did you mean run?`},
+		{nil, "runn", 2, `outbox-relay: there is no command "runn"; did you mean run or prune?`},
 		{nil, "publish", 2, `outbox-relay: there is no command "publish"; see outbox-relay help`},
 		{nil, "--table=x", 2, "outbox-relay: unknown flag: --table; see outbox-relay --help"},
 		{nil, "schema --doorbel", 2, "outbox-relay: unknown flag: --doorbel; see outbox-relay schema --help"},
 		{nil, "schema x", 2, `outbox-relay: outbox-relay schema takes no argument "x"; see outbox-relay schema --help`},
 		{connections, "status --watch", 2, "outbox-relay: --watch needs a terminal to draw on; without one, give --json for a line each second"},
+		{connections, "prune --yes", 2, "outbox-relay: prune needs --older-than D, for how long rows must have been done, such as 7d"},
 		{nil, "failed", 2, "outbox-relay: failed needs one of list, show, retry and discard; see outbox-relay failed --help"},
 		{nil, "failed rety", 2, `outbox-relay: failed has no command "rety"; it has list, show, retry and discard`},
 		{nil, "failed list --since 3x", 2, "outbox-relay: invalid argument \"3x\" for \"--since\" flag: write a time as 2026-03-01T12:00:00Z, or how long ago as 90s, 2h or 3d; see outbox-relay failed list --help"},

@@ -79,7 +79,7 @@ func errURL(variable string) error {
 
 // newPool makes the pool for reading and settling. It connects when it is used and closes what is idle.
 // With a witness it uses only connections to the server that the witness tells of.
-func newPool(ctx context.Context, d config.Database, destinations int, certificates *doctor.Certificates, witness *owner.Witness,
+func newPool(ctx context.Context, d config.Database, others, destinations int, certificates *doctor.Certificates, witness *owner.Witness,
 	links *outbox.Links) (*pgxpool.Pool, error) {
 	c, err := pgxpool.ParseConfig(d.URL.Loaded())
 	if err != nil {
@@ -102,7 +102,7 @@ func newPool(ctx context.Context, d config.Database, destinations int, certifica
 	// An idle owner uses its connection once a second. Whether one is half open, the links find out.
 	c.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	c.AfterConnect = links.Note
-	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, int32(workOther+workEach*destinations), workIdle, workIdle
+	c.MinConns, c.MaxConns, c.MaxConnIdleTime, c.HealthCheckPeriod = 0, int32(others+workEach*destinations), workIdle, workIdle
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, d.URL) }
 	if witness != nil {
 		c.PrepareConn = func(ctx context.Context, conn *pgx.Conn) (bool, error) {

@@ -6,6 +6,7 @@ import (
 	"log/slog"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/operate"
@@ -32,26 +33,34 @@ func openOutbox(ctx context.Context) (*operating, error) {
 		return nil, usageError(fmt.Errorf("OUTBOX_TABLE: %w", err))
 	}
 	links := &outbox.Links{Patience: mostPatience, Logger: slog.New(slog.DiscardHandler)}
-	pool, err := newPool(ctx, c.Database, len(c.Destinations), nil, nil, links)
+	pool, err := newPool(ctx, c.Database, workOther, len(c.Destinations), nil, nil, links)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	o := &operating{config: c, Outbox: &operate.Outbox{Pool: pool, Shards: c.Shards}, close: func() { links.ClosePool(pool) }}
+	o := &operating{config: c, close: func() { links.ClosePool(pool) }}
 	if o.connect, err = newConnect(c.Database, nil, 2*links.Patience); err != nil {
 		o.close()
 		return nil, usageError(err)
 	}
-	views := views(c)
-	found, err := outbox.Open(ctx, pool, outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
-		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views})
+	o.Outbox, err = viewed(ctx, pool, outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
+		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views(c), Looks: true})
 	if err != nil {
 		o.close()
 		return nil, err
 	}
-	for _, v := range views {
+	return o, nil
+}
+
+// viewed opens the table as each destination sees it.
+func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*operate.Outbox, error) {
+	found, err := outbox.Open(ctx, pool, settings)
+	if err != nil {
+		return nil, err
+	}
+	o := &operate.Outbox{Pool: pool, Shards: settings.Shards}
+	for _, v := range settings.Views {
 		seen, err := found.For(v)
 		if err != nil { // those who change rows must know the state of all destinations
-			o.close()
 			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
 		}
 		o.Views = append(o.Views, operate.View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})

@@ -54,6 +54,9 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 	var failure error
 	var group sync.WaitGroup
 	group.Go(func() { failure = serve(serving, ports(c, a, logger), stop) })
+	if c.PruneAfter > 0 {
+		group.Go(func() { newCleaner(c, a, logger).Run(relaying) })
+	}
 	left := a.Run(relaying)
 	close()
 	group.Wait()

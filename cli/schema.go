@@ -14,7 +14,7 @@ import (
 )
 
 func schemaCommand() *cobra.Command {
-	doorbell, delays, destination := false, false, ""
+	doorbell, delays, partitioned, destination := false, false, false, ""
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of the recommended table",
@@ -29,7 +29,10 @@ table that exists, whatever its shape: the columns, comments that name the desti
 exist count as done there.
 
 For rows that are due later (available_at), --delays adds the column and two indexes: of due times, and of the rows that are due
-at once. With them such rows are relayed on time, however many are scheduled.`,
+at once. With them such rows are relayed on time, however many are scheduled.
+
+--partitioned prints the table in a partition for each day instead, with a function that makes partitions and one that drops those of
+which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a destination gets columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -42,6 +45,9 @@ at once. With them such rows are relayed on time, however many are scheduled.`,
 				return err
 			}
 			text, due := sql.Schema(table), delaying(c, table)
+			if partitioned {
+				text = sql.Partitioned(table, undone(c))
+			}
 			if destination != "" {
 				if text, err = ownSchema(c, table, destination, &due); err != nil {
 					return usageError(err)
@@ -62,6 +68,8 @@ at once. With them such rows are relayed on time, however many are scheduled.`,
 	}
 	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this name needs for columns of its own")
 	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the indexes")
+	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with functions that make and drop partitions")
+	cmd.MarkFlagsMutuallyExclusive("partitioned", "destination")
 	cmd.Flags().BoolVar(&doorbell, "doorbell", false, "also print the trigger that wakes a sleeping relay")
 	return cmd
 }

@@ -61,15 +61,23 @@ func newProgressBar(out io.Writer, total int64) *progressBar {
 	return &progressBar{out: out, on: isTerminal(out), total: total}
 }
 
+// newCounter is a bar of what has no known end.
+func newCounter(out io.Writer) *progressBar { return newProgressBar(out, 0) }
+
 // show draws the bar, a few times a second at most.
 func (b *progressBar) show(done int64) {
 	const often = 100 * time.Millisecond
-	if !b.on || time.Since(b.shown) < often && done < b.total {
+	if !b.on || time.Since(b.shown) < often && (done < b.total || b.total == 0) {
 		return
 	}
 	b.shown = time.Now()
 	const width = 30
 	full := int(width * min(done, b.total) / max(b.total, 1))
+	if b.total == 0 {
+		b.text = fmt.Sprintf("%d rows", done)
+		fmt.Fprint(b.out, "\r"+b.text)
+		return
+	}
 	b.text = fmt.Sprintf("[%s%s] %d of %d rows", strings.Repeat("#", full), strings.Repeat(".", width-full), done, b.total)
 	fmt.Fprint(b.out, "\r"+b.text)
 }

@@ -38,6 +38,7 @@ type Config struct {
 	StatusPage       string        `envconfig:"STATUS_PAGE" default:"on" oneof:"on,off" desc:"off turns /status and the page at / off"`
 	PprofAddr        string        `envconfig:"PPROF_ADDR" unset:"off" desc:"address of Go's profiles, a loopback address such as 127.0.0.1:6060"`
 	ShutdownTimeout  time.Duration `envconfig:"SHUTDOWN_TIMEOUT" default:"25s" min:"1ms" desc:"bound on a clean stop"`
+	PruneAfter       time.Duration `envconfig:"PRUNE_AFTER" unset:"off" min:"1s" desc:"run also deletes rows that have been done for so long, gently, one replica at a time; rows that failed stay"`
 	TraceRows        bool          `envconfig:"TRACE_ROWS" default:"false" desc:"true makes a span for each row whose traceparent is sampled, from its insert to its mark, beside the span of each batch"`
 	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text" desc:"json or text, on standard error"`

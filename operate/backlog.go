@@ -60,6 +60,16 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	return r, err
 }
 
+// base are the names of the table for a destination that takes rows as they are inserted.
+func (o *Outbox) base() outbox.Names {
+	for _, v := range o.Views {
+		if n := v.Table.Names(); n.Came == "" {
+			return n
+		}
+	}
+	return o.Views[0].Table.Names()
+}
+
 // A set are destinations that keep their state in the same columns and divide the rows.
 type set struct {
 	names   outbox.Names // of the first
@@ -80,7 +90,7 @@ func (o *Outbox) sets() []set {
 		}
 		sets[at].views = append(sets[at].views, i)
 		sets[at].divided = len(sets[at].views) > 1
-		everyRow = everyRow || n.Taken == pattern.Always
+		everyRow = everyRow || n.Came == "" && n.Taken == pattern.Always
 		if v.Shared && home < 0 {
 			home = at
 		}
@@ -216,8 +226,8 @@ func (o *Outbox) taker(s set) string {
 		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Names().Taken, i)
 	}
 	for i := range o.Views {
-		if !slices.Contains(s.views, i) { // it has a copy of its own
-			fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Names().Taken, left)
+		if n := o.Views[i].Table.Names(); n.Came == "" && !slices.Contains(s.views, i) { // it has a copy of its own
+			fmt.Fprintf(&cases, " when %s then %d", n.Taken, left)
 		}
 	}
 	return fmt.Sprintf("case%s else %d end", cases.String(), untaken)

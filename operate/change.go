@@ -126,10 +126,14 @@ func keepsFailures(n outbox.Names) error {
 	return nil
 }
 
-// fresh are the assignments that give a row all its attempts again.
+// fresh are the assignments that give a row all its attempts again. To the relays it is as if it had been inserted now: a walk that is
+// under way leaves it, and those of its key, to the next one.
 func fresh(n outbox.Names) (assignments []string) {
 	if n.Attempt.Has() {
 		assignments = append(assignments, n.Attempt.Name+" = default")
+	}
+	if n.Txid.Writable {
+		assignments = append(assignments, n.Txid.Name+" = pg_current_xact_id()")
 	}
 	return assignments
 }
@@ -196,12 +200,29 @@ func (o *Outbox) doneElsewhere(but set) string {
 // done is the condition that the destinations of a set have nothing to do with a row any more: it was relayed or discarded there, or none
 // of them takes it.
 func (o *Outbox) done(s set) string {
-	var takers []string
-	for _, i := range s.views {
-		takers = append(takers, o.Views[i].Table.Names().Taken)
-	}
-	if slices.Contains(takers, pattern.Always) {
+	if o.takesAll(s) {
 		return s.names.Relayed.Name + " is not null"
 	}
-	return fmt.Sprintf("(%s is not null or not (%s))", s.names.Relayed.Name, strings.Join(takers, " or "))
+	var takers []string
+	for _, i := range s.views {
+		takers = append(takers, o.takes(i))
+	}
+	return fmt.Sprintf("(%s is not null or not coalesce(%s, false))", s.names.Relayed.Name, strings.Join(takers, " or "))
+}
+
+// takes is the condition that a view takes a row, and that the row has come to where the view takes it.
+func (o *Outbox) takes(view int) string {
+	n := o.Views[view].Table.Names()
+	if n.Came != "" {
+		return "(" + n.Came + " and (" + n.Taken + "))"
+	}
+	return "(" + n.Taken + ")"
+}
+
+// takesAll reports whether each row is one of the destinations of a set.
+func (o *Outbox) takesAll(s set) bool {
+	return slices.ContainsFunc(s.views, func(i int) bool {
+		n := o.Views[i].Table.Names()
+		return n.Came == "" && n.Taken == pattern.Always
+	})
 }

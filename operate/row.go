@@ -64,8 +64,12 @@ type rowState struct {
 
 func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time.Duration) ([]rowState, error) {
 	n := v.Table.Names()
+	taken := n.Taken
+	if n.Came != "" {
+		taken += " and " + n.Came
+	}
 	statement := sql.Text("operate_row.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name, "shard": n.Shard,
-		"inserted_at": n.Inserted.Time(), "taken": n.Taken, "key": n.Key, "order": n.Order.Name, "scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
+		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "key": n.Key, "order": n.Order.Name, "scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
 		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time()})
 	rows, err := o.Pool.Query(ctx, statement, ids)
 	if err != nil {
@@ -106,7 +110,7 @@ func (f *Fate) judge(taken, scheduled bool) {
 	case f.FailedAt != nil:
 		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes of it"
 	case !taken:
-		f.State, f.Why = StateNotTaken, "the destination's patterns do not take its topic, or an earlier destination does"
+		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have failed or been relayed elsewhere"
 	case scheduled:
 		f.State, f.Why = StateScheduled, "its available_at is to come"
 	case f.LastError != nil:

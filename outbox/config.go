@@ -24,6 +24,8 @@ type Config struct {
 	MaxRow  int64
 	Channel string // that a doorbell's trigger has to notify; empty when nobody listens
 	Shards  int    // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
+	// Looks: nothing is marked or refused, so that this role needs no right to write, and the server may be a standby.
+	Looks bool
 	// Views are those of the destinations, of which some may keep their state in columns of their own. Without any there is one
 	// destination, which takes every row and keeps its state in the columns of the table.
 	Views []View

@@ -104,7 +104,9 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	p.extra(config.Extra, config.Headers)
 	p.place(config.Headers)
-	p.rights()
+	if !config.Looks {
+		p.rights()
+	}
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}

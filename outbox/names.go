@@ -10,17 +10,19 @@ import (
 // look at rows and change them at a person's request; what relays has statements of its own.
 type Names struct {
 	Table                                                           string // quoted, with its schema
-	ID, Order, Topic, Inserted, Available                           Column
+	ID, Order, Topic, Inserted, Available, Txid                     Column
 	Relayed, Failed, Attempt, LastError, Updated                    Column
 	Key                                                             string // an expression of type text
 	Shard                                                           string // an expression of type integer
 	Payload, Headers                                                string // expressions of type text, for people
 	IDType                                                          string // of the elements of an array of ids
 	Taken                                                           string // rows that the view takes, in whatever state
+	Came                                                            string // those of them that have failed or been relayed at the origin; empty where rows are taken as they are inserted
 	Pending                                                         string // rows in the view's state columns that are neither relayed nor failed, whoever takes them
 	Ordering                                                        string // table order, in words that let the index of pending rows be used
 	Identity, IdentityType, Here                                    string // what no two rows have in common; see [Table.Names]
 	Indexes                                                         []Index
+	since                                                           Column
 	PendingIndexed, FailedIndexed, IDIndexed, UniqueID, Partitioned bool
 }
 
@@ -79,7 +81,7 @@ func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{Table: t.name.Quoted(), ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
-		Available: columnOf(m.available), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
+		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
 		Taken: m.filter, Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
 		IDIndexed: m.idIndex, UniqueID: !m.apart}
@@ -90,6 +92,13 @@ func (t *Table) Names() Names {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
 	}
 	n.Partitioned = t.relation.kind == "p"
+	n.since = columnOf(m.since())
+	if m.origin != nil {
+		n.Came = n.Order.Name + " is not null"
+		if c := m.origin.without; c != nil {
+			n.Came += " and " + sql.Quote(c.name) + " is null"
+		}
+	}
 	return n
 }
 
@@ -101,12 +110,17 @@ func columnOf(c *column) Column {
 		Width: c.width, zoneless: c.oid == oidTimestamp}
 }
 
+// HereOf is Here for rows whose identities, as text, a query returns.
+func (n Names) HereOf(query string) string {
+	return strings.ReplaceAll(n.Here, "unnest($1::text[]) i", "("+query+") found (i)")
+}
+
 // DueAt is the time since which a row could be relayed, a timestamptz; null where the table does not say.
 func (n Names) DueAt() string {
 	if !n.Available.Has() {
-		return n.Inserted.Time()
+		return n.since.Time()
 	}
-	return "greatest(" + n.Inserted.Time() + ", " + n.Available.Time() + ")"
+	return "greatest(" + n.since.Time() + ", " + n.Available.Time() + ")"
 }
 
 // Arrived is the condition that a row is not scheduled for later, to be added to others.

@@ -71,7 +71,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	if err != nil {
 		return nil, err
 	}
-	if relation.readOnly { // before anything is published that could not be marked
+	if relation.readOnly && !config.Looks { // before anything is published that could not be marked
 		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has set it for want of space takes it away itself when there is some",
 			"transactions are read-only for role %s, so nothing can be marked as relayed", relation.role)
 	}
@@ -146,6 +146,9 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 
 // Name returns schema.table, by which all replicas know the outbox.
 func (t *Table) Name() string { return t.name.String() }
+
+// Named returns the name with its schema.
+func (t *Table) Named() sql.Table { return t.name }
 
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.name.Quoted() }

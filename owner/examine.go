@@ -92,3 +92,7 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string) ([]Replica, err
 	})
 	return all, nil
 }
+
+// CleaningLock returns the advisory lock of the replica that deletes old rows of a table. It is of the table's class, and neither
+// a shard's nor a membership's.
+func CleaningLock(table string) (class, object int32) { return classOf(table), 1<<31 - 2 }

@@ -106,7 +106,9 @@ func (o *Own) indexes() string {
 	if o.Origin != "" {
 		text = fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s;\n", index("pending"), table, Quote(o.OriginAt), Quote(o.ID), pending)
 	} else {
-		create := func(what string) string { return literals("create index if not exists " + index(what) + " on " + table + " (") }
+		create := func(what string) string {
+			return literals("create index if not exists " + index(what) + " on " + table + " (")
+		}
 		text = script("destination_index.sql", map[string]string{"oid": literals(table) + "::regclass", "order": literals(o.Order...),
 			"priority": literals(o.Priority), "id": literals(o.ID), "create": create("pending"), "create_ranked": create("priority"),
 			"where": literals(") where " + pending)})

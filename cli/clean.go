@@ -1,0 +1,18 @@
+package cli
+
+import (
+	"context"
+	"log/slog"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// newCleaner makes what deletes old rows beside relaying.
+func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) *operate.Cleaner {
+	settings := a.config.Outbox
+	settings.Shards, settings.Views, settings.Looks = c.Shards, views(c), true
+	return &operate.Cleaner{Connect: a.config.Connect, After: c.PruneAfter, Logger: logger, Open: func(ctx context.Context) (*operate.Outbox, error) {
+		return viewed(ctx, a.config.Pool, settings)
+	}}
+}

@@ -1,0 +1,46 @@
+package cli
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// undone is the condition of rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. What is not done in
+// the columns of the table keeps it, whoever takes it, and so does what a destination with columns of its own has to do.
+func undone(c *config.Config) string {
+	state := func(v *outbox.View, ours string) string {
+		if v.Columns == nil {
+			return sql.Quote(ours)
+		}
+		if theirs := v.Columns[ours]; theirs != "" {
+			return sql.Quote(theirs)
+		}
+		return "null::timestamptz"
+	}
+	open := func(v *outbox.View) string {
+		return fmt.Sprintf("coalesce(%s, case when $2 then %s end, 'infinity') >= $1", state(v, "relayed_at"), state(v, "failed_at"))
+	}
+	seen := views(c)
+	var conditions []string
+	if slices.ContainsFunc(seen, func(v outbox.View) bool { return v.Columns == nil }) {
+		conditions = append(conditions, open(&outbox.View{}))
+	}
+	for i := range seen {
+		v := &seen[i]
+		switch {
+		case v.FailedOf != nil:
+			conditions = append(conditions, fmt.Sprintf("%s is null and %s is null and %s is not null", state(v, "relayed_at"), state(v.FailedOf, "relayed_at"), state(v.FailedOf, "failed_at")))
+		case v.RelayedOf != nil:
+			conditions = append(conditions, fmt.Sprintf("%s is null and %s is not null and %s is null", state(v, "relayed_at"), state(v.RelayedOf, "relayed_at"), state(v.RelayedOf, "failed_at")))
+		case v.Columns != nil:
+			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote("topic")), v.Topics), open(v)))
+		}
+	}
+	return strings.Join(conditions, " or ")
+}

@@ -1,0 +1,121 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/operate"
+)
+
+// pruneRest is for how many times as long as a transaction took the command rests after it.
+const pruneRest = 1
+
+func pruneCommand() *cobra.Command {
+	var flags selection
+	var older config.Duration
+	failed, dryRun, yes, asJSON := false, false, false, false
+	cmd := &cobra.Command{
+		Use:   "prune --older-than D",
+		Short: "Delete rows that every destination has done",
+		Long: `Delete rows that every destination has done for longer than --older-than, in small transactions with pauses between them. Of a table partitioned
+by the time of insert, whole partitions are dropped of which every row is done, by the function that outbox-relay schema --partitioned prints.
+OUTBOX_PRUNE_AFTER does the same inside run.
+
+It goes along an index, of inserted_at or relayed_at. If there is none and the table is large, it says which one it needs and deletes nothing. It
+deletes nothing either while the table has columns with the state of a destination that is not configured.
+` + selectionHelp + changingHelp,
+		Example: `  outbox-relay prune --older-than 7d --yes
+  outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !cmd.Flags().Changed("older-than") {
+				return usageError(errors.New("prune needs --older-than D, for how long rows must have been done, such as 7d"))
+			}
+			if older < 0 {
+				return usageError(errors.New("--older-than must not be negative"))
+			}
+			o, err := openOutbox(cmd.Context())
+			if err != nil {
+				return err
+			}
+			defer o.close()
+			out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
+			p := &operate.Prune{Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: flags.chosen(cmd), Rest: func() float64 { return pruneRest }}
+			if !dryRun && !yes {
+				if yes, err = confirmPrune(cmd, p); err != nil || !yes {
+					return err
+				}
+			}
+			bar := newCounter(errs)
+			encoder, action := json.NewEncoder(out), "deleted"
+			if p.DryRun = dryRun; dryRun {
+				action = "delete"
+			}
+			if asJSON {
+				p.Row = func(id string) error {
+					return encoder.Encode(struct {
+						ID     string `json:"id"`
+						Action string `json:"action"`
+						DryRun bool   `json:"dry_run,omitempty"`
+					}{id, action, dryRun})
+				}
+			} else if dryRun {
+				p.Row = func(id string) error { _, err := fmt.Fprintln(out, id); return err }
+			}
+			p.Done = bar.show
+			verb := map[bool]string{false: "dropped", true: "would drop"}[dryRun]
+			p.Dropped = func(partition string) { bar.clear(); fmt.Fprintf(errs, "%s partition %s\n", verb, partition) }
+			deleted, err := p.Run(cmd.Context())
+			bar.clear()
+			if err != nil {
+				return selectionError(err)
+			}
+			if dryRun {
+				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", count(deleted, "row"))
+				return nil
+			}
+			fmt.Fprintf(errs, "deleted: %s\n", count(deleted, "row"))
+			if cmd.Context().Err() != nil {
+				return unfinishedError(errors.New("stopped before all was done; run it again for the rest"))
+			}
+			return nil
+		},
+	}
+	flags.add(cmd, "inserted")
+	cmd.Flags().Var(&older, "older-than", "for how long rows must have been done, such as 7d")
+	cmd.Flags().Lookup("older-than").DefValue = ""
+	cmd.Flags().BoolVar(&failed, "failed", false, "also delete rows that failed so long ago")
+	cmd.Flags().BoolVar(&dryRun, "dry-run", false, "list what would be deleted, and delete nothing")
+	cmd.Flags().BoolVar(&yes, "yes", false, "do not ask")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each row, for machines")
+	return cmd
+}
+
+// confirmPrune counts what would be deleted, and asks before more than one row is.
+func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
+	counting := *p
+	partitions := 0
+	counting.DryRun, counting.Dropped = true, func(string) { partitions++ }
+	rows, err := counting.Run(cmd.Context())
+	if err != nil {
+		return false, selectionError(err)
+	}
+	what := count(rows, "row")
+	if partitions > 0 {
+		what += " in whole partitions, of which there are " + fmt.Sprint(partitions) + ", and others"
+	}
+	switch {
+	case rows <= 1 && partitions == 0:
+		return true, nil
+	case !isTerminal(cmd.InOrStdin()):
+		return false, usageError(fmt.Errorf("this would delete %s, and there is no terminal to ask at: give --yes, or --dry-run to see them", what))
+	case !ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "delete "+what+"?"):
+		return false, errRefused
+	}
+	return true, nil
+}

@@ -1,0 +1,36 @@
+package sql
+
+import "strings"
+
+// Partitioned returns the DDL of the recommended table in a partition for each day, with the functions that make and drop partitions, as a
+// script for the user to apply. undone is the condition of rows that keep a partition, of which $1 is the cutoff and $2 whether failed
+// rows count as done.
+func Partitioned(table Table, undone string) string {
+	note := ""
+	if table.Schema == "" {
+		table.Schema = "public"
+		note = "-- OUTBOX_TABLE names no schema, so this says public; set it to schema.table if that is wrong.\n"
+	}
+	literal := func(text string) string { return strings.TrimSpace(Literal(text)) }
+	return note + script("partitioned.sql", map[string]string{
+		"table":          table.Quoted(),
+		"table_literal":  literal(table.Quoted()),
+		"default":        part(table, "_default").Quoted(),
+		"make":           part(table, "_make_partitions").Quoted(),
+		"drop":           DropPartition(table),
+		"name_literal":   literal(part(table, "_p20000101").Name[:len(part(table, "_p20000101").Name)-len("20000101")]),
+		"schema_literal": literal(table.Schema),
+		"pending_index":  Quote(indexName(table, "_pending_idx")),
+		"failed_index":   Quote(indexName(table, "_failed_idx")),
+		"inserted_index": Quote(indexName(table, "_inserted_idx")),
+		"undone":         strings.NewReplacer("'", "''", "%", "%%").Replace(undone), // in a format within a string,
+	})
+}
+
+// DropPartition returns the quoted name of the function that drops a partition of a table.
+func DropPartition(table Table) string { return part(table, "_drop_partition").Quoted() }
+
+// part is the name of something that belongs to a table.
+func part(table Table, suffix string) Table {
+	return Table{Schema: table.Schema, Name: indexName(table, suffix)}
+}

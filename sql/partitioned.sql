@@ -1,0 +1,98 @@
+-- The outbox table as outbox-relay recommends it, in a partition for each day (UTC). Insert into it in the transaction of your own change:
+--   insert into {table} (topic, key, payload) values ('order.placed', 'order-17', '{"total": 42}');
+-- Everything else has a default. seq gives the order; rows with the same key are relayed one after another.
+--
+-- A day of which every row is done is dropped at once, which costs next to nothing, where deleting its rows costs as much as inserting
+-- them did. `outbox-relay prune` and OUTBOX_PRUNE_AFTER do it with the second function below.
+create table {table} (
+  id          uuid not null default gen_random_uuid(),    -- the message id
+  seq         bigint generated always as identity,
+  topic       text not null,
+  key         text,                                       -- null: the row has no order
+  payload     jsonb not null,
+  headers     jsonb not null default '{}',
+  attempt     integer not null default 1,                 -- number of the coming try
+  relayed_at  timestamptz,                                -- the broker has it
+  failed_at   timestamptz,                                -- given up, after the last attempt
+  last_error  text,
+  inserted_at timestamptz not null default now(),
+  updated_at  timestamptz not null default now(),
+  txid        xid8 not null default pg_current_xact_id(), -- the inserting transaction, whatever is done to the row later
+  primary key (id, inserted_at)
+) partition by range (inserted_at);
+
+-- Rows whose day has no partition yet go here, so that an insert never fails for the want of one. Their day gets none
+-- any more; they are deleted one by one.
+create table {default} partition of {table} default;
+
+-- The relay reads pending rows in order, and only these are in this index: it stays as small as the
+-- backlog, however many relayed rows the table keeps. Without it each poll reads the whole table.
+create index {pending_index} on {table} (seq)
+  where relayed_at is null and failed_at is null;
+
+-- For counting and listing failed rows. It is empty while all is well, so it costs an insert nothing.
+-- Without it the relay does not report how many rows have failed.
+create index {failed_index} on {table} (failed_at)
+  where failed_at is not null;
+
+-- Rows are deleted along this one where a partition cannot be dropped whole.
+create index {inserted_index} on {table} (inserted_at);
+
+-- Makes the partitions of today and the days to come. Run it once a day at least, by cron or pg_cron, as the owner of the table:
+--   select {make}();
+create function {make}(days integer default 14) returns void
+  language plpgsql
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+  set lock_timeout = '1s'
+as $$
+declare
+  day date;
+  name text;
+begin
+  for day in select current_date + n from generate_series(0, days) n loop
+    name := {name_literal} || to_char(day, 'YYYYMMDD');
+    if to_regclass(format('%I.%I', {schema_literal}, name)) is not null
+       or exists (select from {table} where inserted_at >= day and inserted_at < day + 1) then
+      continue;
+    end if;
+    execute format('create table %I.%I partition of {table} for values from (%L) to (%L)
+      with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off)',
+      {schema_literal}, name, day, day + 1);
+  end loop;
+end
+$$;
+select {make}();
+
+-- Drops a partition that ended before a time if every row of it has been done since before that time, and tells whether it did. It first
+-- keeps others from changing rows of the partition, not from reading; only to drop it at last it needs the whole table for an instant, and
+-- gives up rather than wait for that. It runs with the rights of its owner, so that the role that prunes need not own the table:
+--   grant execute on function {drop} to outbox_relay;
+create function {drop}(partition regclass, cutoff timestamptz, failed boolean default false) returns boolean
+  language plpgsql
+  security definer
+  set search_path = pg_catalog, pg_temp
+  set timezone = 'UTC'
+  set lock_timeout = '200ms'
+as $$
+declare
+  undone boolean;
+begin
+  if not exists (
+    select from pg_class c join pg_inherits i on i.inhrelid = c.oid
+    where c.oid = partition and i.inhparent = {table_literal}::regclass
+      and substring(pg_get_expr(c.relpartbound, c.oid) from $re$TO \('([^']*)'\)$re$)::timestamptz <= cutoff) then
+    raise exception '% is not a partition of % that ends before %', partition, {table_literal}, cutoff;
+  end if;
+  execute format('lock table %s in share mode', partition);
+  execute format('select exists (select from %s where {undone})', partition) into undone using cutoff, failed;
+  if undone then
+    return false;
+  end if;
+  execute format('drop table %s', partition);
+  return true;
+exception when lock_not_available then
+  return false;
+end
+$$;
+revoke all on function {drop}(regclass, timestamptz, boolean) from public;

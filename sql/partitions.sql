@@ -1,0 +1,13 @@
+-- Lists the partitions of a table that is partitioned by ranges of its time of insert and that end before the cutoff, oldest first, with what
+-- they hold.
+-- $1 the table, $2 the cutoff. Reads the catalogue only.
+select part::regclass::text, low, high
+from (
+  select c.oid as part,
+         substring(pg_get_expr(c.relpartbound, c.oid) from $re$FROM \('([^']*)'\)$re$)::timestamptz as low,
+         substring(pg_get_expr(c.relpartbound, c.oid) from $re$TO \('([^']*)'\)$re$)::timestamptz as high
+  from pg_catalog.pg_inherits i
+  join pg_catalog.pg_class c on c.oid = i.inhrelid
+  where i.inhparent = $1::text::regclass and c.relkind = 'r') parts
+where low is not null and high <= $2
+order by high
