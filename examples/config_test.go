@@ -1,7 +1,9 @@
 package examples
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -14,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/health"
 )
 
 // load loads a configuration as printed, with what it leaves out for the sake of brevity. Files are made
@@ -103,12 +106,27 @@ func TestManifests(t *testing.T) {
 				}
 				decode(t, text, &values, true)
 				loadValues(t, values.Sidecar)
+			case strings.HasPrefix(text, "# web.yaml\n"):
+				loadWeb(t, text)
 			default:
 				var values chartValues
 				decode(t, text, &values, true)
 				loadValues(t, values)
 			}
 		})
+	}
+}
+
+// loadWeb loads a file for OUTBOX_HTTP_CONFIG, of which nothing may be wrong but that the certificate is not there.
+func loadWeb(t *testing.T, text string) {
+	t.Helper()
+	const hash = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
+	file := filepath.Join(t.TempDir(), "web.yaml")
+	if err := os.WriteFile(file, []byte(strings.ReplaceAll(text, "$2y$10$...", hash)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := health.CheckConfig(file); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v\n%s", err, text)
 	}
 }
 
