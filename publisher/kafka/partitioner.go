@@ -13,15 +13,17 @@ import (
 // A Partitioner gives a key a number; the key's partition is that number modulo how many there are.
 type Partitioner func(key []byte) uint32
 
-// ParsePartitioner returns the partitioner of that name, murmur2 or crc32.
+// ParsePartitioner returns the partitioner of that name, murmur2, crc32 or fnv1a.
 func ParsePartitioner(name string) (Partitioner, error) {
 	switch name {
 	case "murmur2":
 		return Murmur2, nil
 	case "crc32":
 		return CRC32, nil
+	case "fnv1a":
+		return FNV1a, nil
 	default:
-		return nil, fmt.Errorf("unknown partitioner %q: use murmur2 or crc32", name)
+		return nil, fmt.Errorf("unknown partitioner %q: use murmur2, crc32 or fnv1a", name)
 	}
 }
 
@@ -54,6 +56,20 @@ func Murmur2(key []byte) uint32 {
 // key has an order here and stays in one partition, as librdkafka's consistent has it; consistent_random
 // would spread it.
 func CRC32(key []byte) uint32 { return crc32.ChecksumIEEE(key) }
+
+// FNV1a is the default of Sarama (its HashPartitioner), which takes the hash for a number with a sign, and drops the sign of the
+// remainder. That is the remainder of the number without its sign.
+func FNV1a(key []byte) uint32 {
+	const offset, prime = 2166136261, 16777619
+	h := uint32(offset)
+	for _, b := range key {
+		h = (h ^ uint32(b)) * prime
+	}
+	if int32(h) < 0 {
+		return -h
+	}
+	return h
+}
 
 // partitionOf returns the partition for a key with that number.
 func partitionOf(number uint32, partitions int) int32 { return int32(number % uint32(partitions)) }

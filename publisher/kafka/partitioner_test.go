@@ -3,6 +3,7 @@ package kafka
 import (
 	"bytes"
 	"fmt"
+	"hash/fnv"
 	"log/slog"
 	"strings"
 	"testing"
@@ -57,13 +58,48 @@ func TestCRC32(t *testing.T) {
 			t.Errorf("CRC32(%q) is %#x, want %#x", key, got, want)
 		}
 	}
-	for name, want := range map[string]uint32{"murmur2": Murmur2([]byte("x")), "crc32": CRC32([]byte("x"))} {
+	for name, want := range map[string]uint32{"murmur2": Murmur2([]byte("x")), "crc32": CRC32([]byte("x")), "fnv1a": FNV1a([]byte("x"))} {
 		if p, err := ParsePartitioner(name); err != nil || p([]byte("x")) != want {
 			t.Errorf("%s is another partitioner: %v", name, err)
 		}
 	}
 	if _, err := ParsePartitioner("fnv"); err == nil {
 		t.Error("fnv is taken for a partitioner")
+	}
+}
+
+// Sarama's arithmetic (its partitioner.go, hashPartitioner), on the standard library's hash as there; kafka-go's balancer of that kind
+// is another witness. Both signs, numbers of partitions that divide two's powers and not, and the vectors of the hash's authors.
+func TestFNV1a(t *testing.T) {
+	t.Parallel()
+	for key, hash := range map[string]uint32{"": 0x811c9dc5, "a": 0xe40c292c, "foobar": 0xbf9cf968} {
+		if got := FNV1a([]byte(key)); got != -hash { // all have the sign
+			t.Errorf("FNV1a(%q) is %#x, want %#x", key, got, -hash)
+		}
+	}
+	signs := map[bool]int{}
+	for _, count := range []int{1, 2, 3, 7, 12, 64, 100, 1000} {
+		partitions := make([]int, count)
+		for i := range partitions {
+			partitions[i] = i
+		}
+		for i := range 2000 {
+			key := fmt.Appendf(nil, "ключ-%d", i*i)
+			hasher := fnv.New32a()
+			_, _ = hasher.Write(key)
+			signs[int32(hasher.Sum32()) < 0]++
+			sarama := int32(hasher.Sum32()) % int32(count)
+			if sarama < 0 {
+				sarama = -sarama
+			}
+			kafkaGo := (&kafkago.Hash{}).Balance(kafkago.Message{Key: key}, partitions...)
+			if got := partitionOf(FNV1a(key), count); got != sarama || int(got) != kafkaGo {
+				t.Fatalf("key %s of %d partitions goes to %d, to %d with Sarama, to %d with kafka-go", key, count, got, sarama, kafkaGo)
+			}
+		}
+	}
+	if signs[true] == 0 || signs[false] == 0 {
+		t.Error("the keys have hashes of one sign only")
 	}
 }
 
