@@ -113,6 +113,12 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}
+		if column := configured.Kafka.TimestampColumn(); column != "" && isKafka(configured) {
+			d.Time, settings.Outbox.Extra = relay.TimeFrom(column, settings.Outbox.Extra)
+		}
+		if configured.PayloadEncoding != config.EncodingNone {
+			d.Encoding, settings.Outbox.Encoded = relay.Encoding(configured.PayloadEncoding), true
+		}
 		if d.Profile, err = newProfile(configured); err != nil {
 			return a, err
 		}

@@ -19,7 +19,7 @@ import (
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
 func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
-	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader, ClientID: clientName, Logger: logger}
+	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader, SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, Logger: logger}
 	var err error
 	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
@@ -45,6 +45,12 @@ func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, c
 		}
 	}
 	return kafka.New(c), nil
+}
+
+// isKafka reports whether a destination's broker is Kafka: settings for all destinations may be of use to some.
+func isKafka(d config.Destination) bool {
+	broker, err := config.ParseBroker(d.PublishURL.Loaded())
+	return err == nil && broker.Family == config.FamilyKafka
 }
 
 // kafkaOAuth returns the mechanism OAUTHBEARER with tokens from where the settings say.

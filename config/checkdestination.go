@@ -84,6 +84,9 @@ func checkPublishing(d *Destination, s *scope) {
 		s.bad("AMQP_SASL_MECHANISM", "needs a client certificate; give %s and %s, usually as files, with an amqps:// URL",
 			s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
 	}
+	if t := d.Kafka.Timestamp; t != TimestampInsert && t != TimestampNow && d.Kafka.TimestampColumn() == "" {
+		s.bad("KAFKA_TIMESTAMP", "is no time of a record; write insert, now or column:NAME")
+	}
 	if err := checkManagement(d.AMQPManagement.value); err != nil {
 		s.bad("AMQP_MANAGEMENT_URL", "%s", err)
 	}

@@ -121,6 +121,7 @@ type Destination struct {
 	// CloudEventsSource is empty unless the profile is cloudevents and it was given.
 	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE" desc:"the attribute source of profile cloudevents, a URI reference; not set, it names PostgreSQL's system identifier, the database's oid and the table, so that no two services have the same"`
 	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
+	PayloadEncoding    string        `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex" desc:"how a payload column of type text carries bytes: base64 or hex; they are sent decoded, as application/octet-stream unless the row says otherwise, and a text that cannot be decoded fails the row"`
 	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}, as in OUTBOX_TOPIC"`
 	AMQPMechanism      string        `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or auth_mechanism in the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL" desc:"PLAIN, AMQPLAIN or EXTERNAL; EXTERNAL logs in with the client certificate, OUTBOX_TLS_CERT"`
 	AMQPHeaderTypes    string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json" desc:"text sends header values that are not strings as text, as on every broker; json sends numbers, true, false, null, arrays and objects as AMQP fields of their own types"`
@@ -163,7 +164,8 @@ type TLS struct {
 // Kafka says how to write to Kafka and how to log in there.
 type Kafka struct {
 	Compression     string `envconfig:"KAFKA_COMPRESSION" default:"none" oneof:"none,gzip,snappy,lz4,zstd" scheme:"kafka" desc:"how batches are compressed: none, gzip, snappy, lz4 or zstd"`
-	Partitioner     string `envconfig:"KAFKA_PARTITIONER" default:"murmur2" oneof:"murmur2,crc32" scheme:"kafka" desc:"which partition a key goes to: murmur2 as with the Java client, crc32 as with librdkafka"`
+	Partitioner     string `envconfig:"KAFKA_PARTITIONER" default:"murmur2" oneof:"murmur2,crc32,fnv1a" scheme:"kafka" desc:"which partition a key goes to: murmur2 as with the Java client, crc32 as with librdkafka, fnv1a as with Sarama"`
+	Timestamp       string `envconfig:"KAFKA_TIMESTAMP" default:"insert" scheme:"kafka" desc:"time of the records: insert, when the row was inserted; now, when it is sent; column:NAME, the time in a column, and of insert where that is NULL"`
 	PartitionHeader string `envconfig:"KAFKA_PARTITION_HEADER" unset:"none" scheme:"kafka" desc:"name of a row header that holds the number of the row's partition; rows without it go by their key"`
 	SASLMechanism   string `envconfig:"KAFKA_SASL_MECHANISM" unset:"no SASL" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" desc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"`
 	Username        Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" desc:"SASL user"`
@@ -181,6 +183,25 @@ type KafkaOAuth struct {
 	Scope        string   `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"scope to ask the token endpoint for"`
 	Extensions   []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" desc:"SASL extensions that the cluster wants beside the token: name=value,name=value"`
 }
+
+// TimestampColumn returns the column that gives records their time, "" for none.
+func (k Kafka) TimestampColumn() string {
+	column, _ := strings.CutPrefix(k.Timestamp, timestampColumn)
+	if column == k.Timestamp {
+		return ""
+	}
+	return column
+}
+
+// Values of [Kafka.Timestamp]; timestampColumn is the beginning of one.
+const (
+	TimestampInsert = "insert"
+	TimestampNow    = "now"
+	timestampColumn = "column:"
+)
+
+// EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent as they are; the others are named as in the package relay.
+const EncodingNone = "none"
 
 // MechanismOAuth is the value of [Kafka.SASLMechanism] that takes tokens.
 const MechanismOAuth = "OAUTHBEARER"

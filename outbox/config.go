@@ -21,7 +21,9 @@ type Config struct {
 	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
 	BlockFailed bool
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A row that takes more comes without them, and is [Row.Invalid].
-	MaxRow  int64
+	MaxRow int64
+	// Encoded: the payload is text that stands for bytes, so its column must be of such a type.
+	Encoded bool
 	Channel string // that a doorbell's trigger has to notify; empty when nobody listens
 	Shards  int    // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
 	// Looks: nothing is marked or refused, so that this role needs no right to write, and the server may be a standby.
@@ -42,7 +44,7 @@ func (c *Config) views() []View {
 // DefaultMaxRow is [Config.MaxRow] where it is not given.
 const DefaultMaxRow = 64 << 20
 
-// An Extra is a text of a row beside its message, for templates. It may be NULL.
+// An Extra is a text of a row beside its message, for templates and the like. It may be NULL.
 type Extra struct {
 	Kind ExtraKind
 	Name string // the column, the header, or the path in the payload with dots between its parts
@@ -55,6 +57,7 @@ const (
 	ExtraColumn  ExtraKind = iota
 	ExtraHeader            // of the row's headers, or else the column that is sent as this header
 	ExtraPayload           // of a JSON payload
+	ExtraTime              // the time in a column, in milliseconds since 1970
 )
 
 // MostExtra is how many further texts a row carries at most.

@@ -102,3 +102,28 @@ func TestTTLFromAColumn(t *testing.T) {
 		}
 	}
 }
+
+// A time comes in milliseconds since 1970, whatever the type; what is no time of the calendar is NULL. Samples do not tell times apart.
+func TestExtraTime(t *testing.T) {
+	t.Parallel()
+	for _, typ := range []string{"timestamptz", "timestamp"} {
+		s := pgtest.New(t)
+		s.Exec(t, "create table outbox_messages (id integer primary key, topic text not null default 't', payload text, at "+typ+", relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null")
+		values := []string{"2026-03-01 12:00:00.123456", "1969-12-31 23:59:59", "infinity", "-infinity", "294276-12-31", "4713-01-01 BC", ""}
+		want := []string{"1772366400123", "-1000", "", ""}
+		for i, value := range values {
+			s.Exec(t, "insert into outbox_messages (id, at) values ($1, nullif($2, '')::"+typ+")", i, value)
+		}
+		table := open(t, s, Config{Extra: []Extra{{ExtraTime, "at"}}})
+		page := read(t, table, Query{})
+		for i, row := range page.Rows {
+			got := row.Extra[0]
+			if null := row.Nulls == 1; null != (values[i] == "" || i == 2 || i == 3) || i < 4 && got != want[i] {
+				t.Errorf("%s %s is %q", typ, values[i], got)
+			}
+		}
+		if samples, _, err := table.SampleTopics(t.Context()); err != nil || len(samples) != 1 || samples[0].Nulls != 1 {
+			t.Errorf("%s: %d samples, %v", typ, len(samples), err)
+		}
+	}
+}

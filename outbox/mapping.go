@@ -21,6 +21,7 @@ type mapping struct {
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
 	texts                               map[string]bool // of these expressions those that are a column of type text or varchar
+	untold                              map[string]bool // of extra those that samples do not tell apart, nor tell
 	ignored                             []string        // columns with a name of ours whose type does not fit
 	filter                              string          // the SQL condition of the rows that the view takes, of those in any state
 	pendingIndex, keyIndex, failedIndex bool
@@ -69,7 +70,7 @@ func inserter(txid *column, otherwise string) string {
 // mapColumns finds the part of each column for a view, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{}, shards: max(config.Shards, 1)}
+	m := &mapping{delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{}, untold: map[string]bool{}, shards: max(config.Shards, 1)}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = longAgo, noPlace
 	}
@@ -103,6 +104,9 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		m.topicText = p.text(m.topic)
 	}
 	p.extra(config.Extra, config.Headers)
+	if config.Encoded {
+		p.encoded()
+	}
 	p.place(config.Headers)
 	if !config.Looks {
 		p.rights()
@@ -138,6 +142,9 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 	columns = sql.Quote(m.topic.name) + "::text as topic, " + inserted + " as inserted"
 	selected, groups = "topic, min(inserted), max(inserted)", "topic"
 	for i, expression := range m.extra {
+		if m.untold[expression] {
+			expression = "null::text"
+		}
 		columns += fmt.Sprintf(", %s as extra%d", expression, i)
 		selected += fmt.Sprintf(", extra%d", i)
 		groups += fmt.Sprintf(", extra%d", i)

@@ -31,6 +31,9 @@ func TestOpenProblems(t *testing.T) {
 		"template":   {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
 		"template of a header": {"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraHeader, "a"}}}, "a template names {header.a}, which needs a headers column of type jsonb or json"},
+		"time":              {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "happened_at"}}}, "has no column happened_at, which OUTBOX_KAFKA_TIMESTAMP names"},
+		"time that is none": {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "topic"}}}, "which is no timestamp: correct OUTBOX_KAFKA_TIMESTAMP"},
+		"encoded JSON":      {pgtest.ShapeA, Config{Encoded: true}, "OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and column payload of table"},
 		"template of a payload": {"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraPayload, "a.b"}}}, "a template names {payload.a.b}, which needs a payload of type jsonb or json"},
 	} {

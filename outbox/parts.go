@@ -227,12 +227,36 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 		case e.Kind == ExtraHeader:
 			p.fail("correct the template, or name the column with OUTBOX_COLUMNS=headers:NAME",
 				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none", e.Name, p.table())
+		case e.Kind == ExtraTime:
+			expression = p.time(e.Name)
+			p.untold[expression] = true
 		case p.columns[e.Name] != nil:
 			expression = p.text(p.readable(p.columns[e.Name]))
 		default:
 			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), e.Name, e.Name)
 		}
 		p.mapping.extra = append(p.mapping.extra, expression)
+	}
+}
+
+// time is the expression of the time in a column, in milliseconds since 1970.
+func (p *parts) time(name string) string {
+	c := p.columns[name]
+	switch {
+	case c == nil:
+		p.fail("correct OUTBOX_KAFKA_TIMESTAMP, or add the column", "table %s has no column %s, which OUTBOX_KAFKA_TIMESTAMP names", p.table(), name)
+		return ""
+	case !slices.Contains(timeTypes, c.oid):
+		p.fail("correct OUTBOX_KAFKA_TIMESTAMP", "column %s of table %s has type %s, which is no timestamp", name, p.table(), c.typ)
+	}
+	return fmt.Sprintf("case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end", sql.Quote(p.readable(c).name))
+}
+
+// encoded checks that a payload that stands for bytes is text.
+func (p *parts) encoded() {
+	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
+		p.fail("remove OUTBOX_PAYLOAD_ENCODING, or give the payload as text", "OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and column %s of table %s has type %s",
+			p.payload.name, p.table(), p.payload.typ)
 	}
 }
 

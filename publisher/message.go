@@ -20,6 +20,7 @@ type Message struct {
 	Headers  []Header
 	Type     string    // content type of the payload, from the column's type
 	Inserted time.Time // when the row was inserted; zero when the table does not say
+	Time     time.Time // that the row gives its message, for brokers whose messages have one; zero leaves it to the publisher
 
 	// Bare: a wire profile has written Headers, and they are all there is. The publisher adds no
 	// header but what its broker itself needs (Nats-Msg-Id); properties, as AMQP has them, stay.

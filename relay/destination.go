@@ -26,6 +26,8 @@ type Destination struct {
 
 	Topic    Template  // of the topic on the broker
 	Exchange *Template // of the AMQP exchange; nil leaves it to the publisher
+	Time     *RowTime  // of the message; nil leaves it to the publisher
+	Encoding Encoding  // of the payload
 	// Profile gives a row's message the wire format of the destination; nil leaves it plain. It sees
 	// the row's own topic, and the number of the coming try.
 	Profile func(m *publisher.Message, attempt int64) error
@@ -54,6 +56,10 @@ func (d *Destination) render(row *outbox.Row, attempt int64) {
 	}()
 	if d.FailedOf != "" {
 		d.shed(row)
+	}
+	row.Message.Time = d.Time.of(row)
+	if err := d.Encoding.decode(row); err != nil && row.Invalid == nil && d.FailedOf == "" { // a dead letter shows what was wrong with it
+		row.Invalid = err
 	}
 	if d.Profile != nil && row.Invalid == nil {
 		row.Invalid = d.Profile(&row.Message, attempt)

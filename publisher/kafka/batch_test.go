@@ -121,4 +121,4 @@ func decode(t *testing.T, encoded []byte) *protocol.RecordBatch {
 }
 
 // clockAt is the clock of a partition that has refused nothing.
-func clockAt(now time.Time) clock { return (&partition{}).clock(now) }
+func clockAt(now time.Time) clock { return (&partition{}).clock(now, false) }

@@ -9,16 +9,18 @@ import (
 // agedTTL is how long it is remembered that a topic takes no old records; its settings may be changed.
 const agedTTL = 10 * time.Minute
 
-// A clock gives records their time, in milliseconds: when the row was inserted, where the topic takes that.
+// A clock gives records their time, in milliseconds: that of the row, or else when it was inserted, where the topic takes that.
 type clock struct {
 	now      int64
 	earliest int64 // older records get the time of now; 0 is none
 }
 
-// clock is that of the partition's next batch.
-func (p *partition) clock(now time.Time) clock {
+// clock is that of the partition's next batch. sending gives all records the time of now.
+func (p *partition) clock(now time.Time, sending bool) clock {
 	t := clock{now: now.UnixMilli()}
-	if !p.aged.IsZero() && now.Sub(p.aged) < agedTTL {
+	if sending {
+		t.earliest = t.now
+	} else if !p.aged.IsZero() && now.Sub(p.aged) < agedTTL {
 		t.earliest = now.Add(-p.maxAge).UnixMilli()
 	}
 	return t
@@ -27,8 +29,12 @@ func (p *partition) clock(now time.Time) clock {
 // of is the record's time. Topics refuse a time that is too far in the future, and it would keep the record, and all
 // behind it, beyond their retention. Kafka has no times before 1970.
 func (t clock) of(m *publisher.Message) int64 {
-	at := m.Inserted.UnixMilli()
-	if m.Inserted.IsZero() || at > t.now || t.earliest > 0 && at < t.earliest {
+	time := m.Inserted
+	if !m.Time.IsZero() {
+		time = m.Time
+	}
+	at := time.UnixMilli()
+	if time.IsZero() || at > t.now || t.earliest > 0 && at < t.earliest {
 		return t.now
 	}
 	return max(at, 0)

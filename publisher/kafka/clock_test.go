@@ -148,3 +148,30 @@ func TestTimeLimitsOnBroker(t *testing.T) {
 		}
 	}
 }
+
+// The row's own time wins over that of its insert; both give way where all records get the time at which they are sent.
+func TestTimesOfRecords(t *testing.T) {
+	t.Parallel()
+	now, inserted, own := time.UnixMilli(1_767_000_000_123), time.UnixMilli(1_766_000_000_000), time.UnixMilli(1_765_000_000_000)
+	for name, test := range map[string]struct {
+		inserted, own time.Time
+		sending       bool
+		want          time.Time
+	}{
+		"insert":              {inserted, time.Time{}, false, inserted},
+		"own":                 {inserted, own, false, own},
+		"own without insert":  {time.Time{}, own, false, own},
+		"own, still to come":  {inserted, now.Add(time.Hour), false, now},
+		"own, before 1970":    {inserted, time.UnixMilli(-5), false, time.UnixMilli(0)},
+		"now":                 {inserted, time.Time{}, true, now},
+		"now without insert":  {time.Time{}, time.Time{}, true, now},
+		"inserted just now":   {now, time.Time{}, true, now},
+		"neither of the two":  {time.Time{}, time.Time{}, false, now},
+		"own of another year": {now, own, true, now},
+	} {
+		m := publisher.Message{Inserted: test.inserted, Time: test.own}
+		if got := newPartition("t", 0).clock(now, test.sending).of(&m); got != test.want.UnixMilli() {
+			t.Errorf("%s: %v, want %v", name, time.UnixMilli(got), test.want)
+		}
+	}
+}

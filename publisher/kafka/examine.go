@@ -37,7 +37,9 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	for _, address := range addresses {
 		if legalTopic(address.Topic) {
 			names = append(names, address.Topic)
-			e.oldest[address.Topic] = address.Oldest
+			if !p.config.SendingTime {
+				e.oldest[address.Topic] = address.Oldest
+			}
 		} else {
 			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
 				"correct the rows' topic, or OUTBOX_TOPIC")

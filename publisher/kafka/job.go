@@ -77,7 +77,7 @@ func (j *job) prepare() bool {
 		queue = queue[:end]
 	}
 	b := &batch{partition: p, bytes: j.call.publisher.buffer()}
-	at := p.clock(j.call.now)
+	at := p.clock(j.call.now, j.call.publisher.config.SendingTime)
 	b.bytes, j.sent = appendBatch(b.bytes, j.call.messages, queue, p.maxBytes(j.call.now), p.producer, p.sequence, at)
 	b.oldest = at.oldest(j.call.messages, queue[:j.sent])
 	b.plain = len(b.bytes)

@@ -41,6 +41,8 @@ type Config struct {
 	// PartitionHeader names a header of the messages that holds the number of their partition; messages
 	// without it, and all if it is empty, go where the partitioner sends them.
 	PartitionHeader string
+	// SendingTime gives records the time at which they are sent, instead of that of their rows.
+	SendingTime bool
 	// Compression of the batches; the zero value is none. A batch that would not become smaller is sent
 	// as it is.
 	Compression compress.Compression

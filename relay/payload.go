@@ -1,0 +1,55 @@
+package relay
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// An Encoding is how text stands for the bytes of a payload.
+type Encoding string
+
+// The encodings. EncodingNone sends a text as it is.
+const (
+	EncodingNone   Encoding = ""
+	EncodingBase64 Encoding = "base64" // standard alphabet, with padding; line breaks are ignored, as PostgreSQL's encode makes them
+	EncodingHex    Encoding = "hex"    // digits of either case, also with the \x before them that PostgreSQL writes
+)
+
+// decode puts the bytes in the place of the text that stands for them. NULL stays NULL.
+func (e Encoding) decode(row *outbox.Row) error {
+	m := &row.Message
+	if e == EncodingNone || m.Payload == nil {
+		return nil
+	}
+	var payload []byte
+	var err error
+	if e == EncodingHex {
+		payload, err = hex.DecodeString(strings.TrimPrefix(string(m.Payload), `\x`))
+	} else {
+		payload = make([]byte, base64.StdEncoding.DecodedLen(len(m.Payload)))
+		var n int
+		n, err = base64.StdEncoding.Decode(payload, m.Payload)
+		payload = payload[:n]
+	}
+	if err != nil {
+		return publisher.PermanentError("payload not encoded", "the payload is not the %s text that OUTBOX_PAYLOAD_ENCODING says: %w", string(e), position(err))
+	}
+	m.Payload, m.Type = payload, "application/octet-stream"
+	return nil
+}
+
+var errNoHex = errors.New("it has another character than 0-9 and a-f, or an odd number of them")
+
+// position is what is wrong with an encoded text, without any of it.
+func position(err error) error {
+	if at, ok := err.(base64.CorruptInputError); ok { //nolint:errorlint // the decoder returns it as it is
+		return fmt.Errorf("it ends or is no longer base64 at byte %d", int64(at))
+	}
+	return errNoHex
+}

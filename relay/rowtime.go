@@ -1,0 +1,34 @@
+package relay
+
+import (
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
+)
+
+// A RowTime takes the time of a message from a column of its row.
+type RowTime struct{ extra int }
+
+// TimeFrom returns the time in a column, which is added to extra, if it is not there yet.
+func TimeFrom(column string, extra []outbox.Extra) (*RowTime, []outbox.Extra) {
+	one := outbox.Extra{Kind: outbox.ExtraTime, Name: column}
+	index := slices.Index(extra, one)
+	if index < 0 {
+		index, extra = len(extra), append(extra, one)
+	}
+	return &RowTime{index}, extra
+}
+
+// of returns the row's time; zero where the column is NULL or infinite.
+func (t *RowTime) of(row *outbox.Row) time.Time {
+	if t == nil || t.extra >= len(row.Extra) || row.Nulls&(1<<t.extra) != 0 {
+		return time.Time{}
+	}
+	at, err := strconv.ParseInt(row.Extra[t.extra], 10, 64)
+	if err != nil { // of a row that was not read whole
+		return time.Time{}
+	}
+	return time.UnixMilli(at)
+}
