@@ -21,6 +21,7 @@ type insertion struct {
 	notify   bool // a trigger that notifies in each transaction, as other relays have it
 	missing  bool // the rows' topic is
 	settings []string
+	copies   int // destinations with columns of their own, beside the one that uses the table's
 	target   *bound
 }
 
@@ -42,6 +43,8 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 		{name: "relay, plain NOTIFY trigger", relay: true, notify: true},
 		{name: "yardstick that polls", least: true},
 		{name: "relay, doorbell trigger, missing topic", relay: true, doorbell: true, missing: true},
+		{name: "no relay, columns and indexes of a second destination", copies: 1},
+		{name: "no relay, columns and indexes of three destinations", copies: 2, target: new(atLeast(1 / 1.3))},
 	}
 	return l.eachBroker(func(b namedBroker) error {
 		for _, clients := range []int{8, 32} {
@@ -91,6 +94,11 @@ func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b namedBrok
 		return 0, 0, err
 	}
 	defer func() { err = errors.Join(err, table.close(ctx)) }()
+	for i := range kind.copies {
+		if err := table.addDestination(ctx, l, fmt.Sprint("copy", i+1)); err != nil {
+			return 0, 0, err
+		}
+	}
 	if kind.notify {
 		if _, err := table.conn.Exec(ctx, plainNotify); err != nil {
 			return 0, 0, err

@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -60,6 +61,21 @@ func (l *lab) newOutbox(ctx context.Context, doorbell bool) (*outbox, error) {
 		}
 	}
 	return o, nil
+}
+
+// addDestination makes columns and indexes of its own for a destination that takes every row.
+func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error {
+	columns := strings.ReplaceAll("relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at", "X", name)
+	command := exec.CommandContext(ctx, l.relay, "schema", "--destination", name)
+	command.Env = append(withoutSettings(os.Environ()), "OUTBOX_DESTINATIONS=default,"+name, "OUTBOX_DESTINATION_"+strings.ToUpper(name)+"_COLUMNS="+columns)
+	ddl, err := command.Output()
+	if err != nil {
+		return fmt.Errorf("print schema of destination %s: %w", name, err)
+	}
+	if _, err := o.conn.Exec(ctx, string(ddl)); err != nil {
+		return fmt.Errorf("add destination %s: %w", name, err)
+	}
+	return nil
 }
 
 func (o *outbox) close(ctx context.Context) error {

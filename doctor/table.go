@@ -26,8 +26,11 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	if table == nil {
 		return nil, nil
 	}
-	r.add(areaTable, "", backlog(ctx, table)...)
-	rows, cheap, err := table.SampleTopics(ctx)
+	views := d.views(table)
+	for _, v := range views {
+		r.add(areaTable, v.name, backlog(ctx, v.table)...)
+	}
+	rows, cheap, err := samples(ctx, views)
 	switch {
 	case err != nil:
 		r.add(areaTable, "", unreadable("topics", err))
@@ -38,6 +41,49 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	}
 	r.add(areaTable, "", future(table.Name(), rows, time.Now())...)
 	return table, rows
+}
+
+// view is the table as some destinations see it that keep their state in the same columns.
+type view struct {
+	name  string // of the destination, empty for the columns of the table
+	table *outbox.Table
+}
+
+// views returns the table once for all that use its columns, and once for each destination that has its own. What keeps one of these from being used
+// was found before.
+func (d *Doctor) views(table *outbox.Table) []view {
+	var views []view
+	for _, v := range d.Outbox.Views {
+		if v.Columns == nil {
+			return append([]view{{"", table}}, d.own(table)...)
+		}
+	}
+	if views = d.own(table); len(views) == 0 {
+		views = []view{{"", table}}
+	}
+	return views
+}
+
+func (d *Doctor) own(table *outbox.Table) (views []view) {
+	for _, v := range d.Outbox.Views {
+		if v.Columns == nil {
+			continue
+		}
+		if seen, err := table.For(v); err == nil {
+			views = append(views, view{v.Name, seen})
+		}
+	}
+	return views
+}
+
+// samples are those of all views. cheap is false when no index makes one of them so.
+func samples(ctx context.Context, views []view) (rows []outbox.Sample, cheap bool, err error) {
+	cheap = true
+	for _, v := range views {
+		some, ok, failure := v.table.SampleTopics(ctx)
+		rows, cheap, err = append(rows, some...), cheap && ok, errors.Join(err, failure)
+	}
+	return rows, cheap, err
 }
 
 // future looks for rows that were inserted at a time that is still to come.

@@ -67,7 +67,11 @@ func (t *Table) prepare(table sql.Table) {
 		names["inserted_at"] = sql.Quote(m.inserted.name)
 	}
 	if m.failed != nil {
-		names["failed"] = sql.Quote(m.failed.name) + " is not null" + filtered
+		failed := sql.Quote(m.failed.name) + " is not null"
+		if m.relayed != nil { // in a row that was discarded both are set
+			failed += " and " + sql.Quote(m.relayed.name) + " is null"
+		}
+		names["failed"] = failed + filtered
 	}
 	t.dueNames(names, filtered)
 	all := func(int) string { return "" }
@@ -135,10 +139,7 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	if m.failed != nil {
 		names["failed_at"], names["failed_type"] = sql.Quote(m.failed.name), orderTypes[m.failed.oid]
-		names["topic"], names["unrelayed"], names["owned"] = sql.Quote(m.topic.name), "", ""
-		if m.relayed != nil {
-			names["unrelayed"] = " and " + names["relayed_at"] + " is null"
-		}
+		names["topic"], names["owned"] = sql.Quote(m.topic.name), ""
 		t.failedAll = sql.Text("read_failed.sql", names)
 		names["owned"] = t.owned(4)
 		t.failedSome = sql.Text("read_failed.sql", names)

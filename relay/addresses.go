@@ -26,7 +26,7 @@ func Addresses(destinations []*Destination, rows []outbox.Sample) (addresses [][
 			if !views[to].Takes(row.Message.Topic) {
 				continue
 			}
-			taken = true
+			taken = taken || d.plain()
 			if one := row.Row; d.address(&one) == nil {
 				addresses[to] = addAddress(addresses[to], publisher.Address{Topic: one.Message.Topic, Exchange: one.Message.Exchange, Oldest: row.Oldest})
 			}

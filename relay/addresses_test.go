@@ -21,6 +21,8 @@ func TestAddresses(t *testing.T) {
 	destinations := []*Destination{
 		{Topics: []string{"audit.*"}, Topic: *template("log.{topic}")},
 		{Topics: []string{"order"}, Exchange: template("{tenant}")},
+		{Topics: []string{"order", "audit.a"}, Topic: *template("copy"), Columns: map[string]string{"relayed_at": "x"}},
+		{Topic: *template("dead"), Columns: map[string]string{"relayed_at": "y"}, FailedOf: "orders"}, // takes what somebody takes
 	}
 	row := func(topic, tenant string, nulls uint64, inserted ...int64) outbox.Sample {
 		sample := outbox.Sample{Row: outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}}
@@ -36,6 +38,8 @@ func TestAddresses(t *testing.T) {
 	for i, want := range [][]publisher.Address{
 		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},
 		{{Topic: "order", Exchange: "east"}, {Topic: "order", Exchange: "north", Oldest: time.Unix(7, 0)}},
+		{{Topic: "copy", Oldest: time.Unix(7, 0)}},
+		{{Topic: "dead", Oldest: time.Unix(7, 0)}},
 	} {
 		if !slices.Equal(addresses[i], want) {
 			t.Errorf("destination %d gets %v, want %v", i, addresses[i], want)

@@ -36,7 +36,7 @@ func view(destinations []*Destination, to *Destination) outbox.View {
 // viewOf returns how the destination of a name sees the table, nil for no name.
 func viewOf(destinations []*Destination, name string) *outbox.View {
 	for _, d := range destinations {
-		if d.Name == name {
+		if name != "" && d.Name == name {
 			v := view(destinations, d)
 			return &v
 		}

@@ -3,7 +3,7 @@
 -- No locks. Leans on the index of failed rows; not sent where there is none.
 select {failed_at}, {id}, {order}, {topic}::text, {key}
 from {table}
-where {failed}{unrelayed} and {key} is not null{owned}
+where {failed} and {key} is not null{owned}
   and ($2::{failed_type} is null or ({failed_at}, {id}) > ($2, $3::{id_type}))
 order by {failed_at}, {id}
 limit $1
