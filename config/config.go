@@ -42,6 +42,7 @@ type Config struct {
 	TraceRows        bool          `envconfig:"TRACE_ROWS" default:"false" desc:"true makes a span for each row whose traceparent is sampled, from its insert to its mark, beside the span of each batch"`
 	LogLevel         slog.Level    `envconfig:"LOG_LEVEL" default:"info" desc:"debug, info, warn or error"`
 	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text" desc:"json or text, on standard error"`
+	Pause            Switch        `envconfig:"PAUSE" default:"false" desc:"true: nothing is published; given as OUTBOX_PAUSE_FILE it is read again every second, and a missing file means false"`
 
 	// IdlePause is the longest that an owner sleeps whose doorbell works and who found nothing for ten seconds.
 	IdlePause time.Duration
@@ -132,9 +133,21 @@ type Destination struct {
 	BackoffMax         time.Duration `envconfig:"BACKOFF_MAX" default:"60s" min:"1ms" desc:"the longest pause between two tries"`
 	PublishTimeout     time.Duration `envconfig:"PUBLISH_TIMEOUT" default:"10s" min:"1ms" desc:"then the outcome is unknown and the row is published again"`
 	OnFailed           string        `envconfig:"ON_FAILED" default:"continue" oneof:"continue,block" desc:"after failed_at: the key goes on (continue), or waits for retry or discard (block)"`
-	TLS                TLS
-	Kafka              Kafka
-	NATS               NATS
+	Limits
+	TLS   TLS
+	Kafka Kafka
+	NATS  NATS
+}
+
+// Limits bound what a destination takes of the relay, of its broker and of time.
+type Limits struct {
+	// MaxAge is 0 for any age.
+	MaxAge time.Duration `envconfig:"MAX_AGE" unset:"none" min:"1ms" desc:"a row that was not relayed so long after it was due fails just before its next publish, and last_error begins with expired; needs failed_at"`
+	Rate   Rate          `envconfig:"RATE" unset:"none" desc:"rows that are published at most, such as 500/s, 30/m or 1000/h, by all replicas together and to each destination"`
+	// MaxInFlight and MaxInFlightBytes are 0 for an equal share of what the others leave of the bounds for all.
+	MaxInFlight      int    `envconfig:"MAX_IN_FLIGHT" only:"destination" unset:"an equal share" min:"1" max:"1000000" desc:"the destination's part of OUTBOX_MAX_IN_FLIGHT; those without one share what is left"`
+	MaxInFlightBytes int64  `envconfig:"MAX_IN_FLIGHT_BYTES" only:"destination" unset:"an equal share" min:"1KiB" desc:"the destination's part of OUTBOX_MAX_IN_FLIGHT_BYTES; those without one share what is left"`
+	Pause            Switch `envconfig:"PAUSE" only:"destination" default:"false" desc:"true: nothing is published to this destination; as OUTBOX_PAUSE otherwise, and paused if either says so"`
 }
 
 // HeaderTypesJSON is a value of [Destination.AMQPHeaderTypes].

@@ -237,7 +237,7 @@ func TestDefaultsDecode(t *testing.T) {
 			if setting.Description == "" {
 				t.Errorf("%s has no description", setting.Name)
 			}
-			if setting.Default != "" && (setting.scheme == "" || setting.scheme == scheme) {
+			if setting.Default != "" && !setting.named && (setting.scheme == "" || setting.scheme == scheme) {
 				env = append(env, setting.Name+"="+setting.Default)
 			}
 		}

@@ -59,6 +59,7 @@ func parseFor(environ []string, needs ...requirement) (*Config, error) {
 	checkConfig(cfg, global)
 	checkDestinations(cfg, scopes)
 	checkStates(cfg, scopes)
+	checkLimits(cfg, scopes)
 	l.refuseUnknown(named)
 	if !cfg.Database.DirectURL.IsSet() {
 		cfg.Database.DirectURL = cfg.Database.URL
@@ -133,6 +134,10 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 	if secret, ok := into.Addr().Interface().(*Secret); ok {
 		*secret = Secret{value: o.text, path: o.path, shown: setting.redact(o.text)}
 		return
+	}
+	if live, ok := into.Addr().Interface().(*Switch); ok {
+		live.path = o.path
+		into = reflect.ValueOf(&live.on).Elem()
 	}
 	err := decode(o.text, setting, into)
 	if err == nil {

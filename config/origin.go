@@ -3,6 +3,7 @@ package config
 import (
 	"errors"
 	"os"
+	"strconv"
 	"strings"
 )
 
@@ -50,6 +51,9 @@ func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 		return origin{variable: name, given: true, text: text}, true
 	case path == "":
 		return origin{}, false
+	case setting.live:
+		on, _ := readSwitch(path) // what is wrong with it is told while the relay runs
+		return origin{variable: name, given: true, path: path, text: strconv.FormatBool(on)}, true
 	}
 	text, err := readFile(path)
 	if err != nil {

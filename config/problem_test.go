@@ -34,6 +34,7 @@ func problemsOf(t *testing.T, more ...string) []string {
 func TestBadInput(t *testing.T) {
 	t.Parallel()
 	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
+	const noRate = "is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or 1000/h"
 	missing := filepath.Join(t.TempDir(), "missing")
 	empty := file(t, "\n")
 	many := file(t, "many")
@@ -55,6 +56,24 @@ func TestBadInput(t *testing.T) {
 		{"OUTBOX_MAX_IN_FLIGHT_BYTES=1", `OUTBOX_MAX_IN_FLIGHT_BYTES="1" is too small; the least is 1KiB`},
 		{"OUTBOX_MAX_IN_FLIGHT_BYTES=99999999999GiB",
 			`OUTBOX_MAX_IN_FLIGHT_BYTES="99999999999GiB" is not a size; write bytes, or a number with KiB, MiB or GiB, such as 64MiB`},
+		{"OUTBOX_RATE=500", `OUTBOX_RATE="500" ` + noRate},
+		{"OUTBOX_RATE=1.5/s", `OUTBOX_RATE="1.5/s" ` + noRate},
+		{"OUTBOX_RATE=500/min", `OUTBOX_RATE="500/min" ` + noRate},
+		{"OUTBOX_RATE=/s", `OUTBOX_RATE="/s" ` + noRate},
+		{"OUTBOX_RATE=0/s", `OUTBOX_RATE="0/s" is too small; the least is 1 row in a time. To publish nothing use the setting PAUSE`},
+		{"OUTBOX_RATE=-5/s", `OUTBOX_RATE="-5/s" is too small; the least is 1 row in a time. To publish nothing use the setting PAUSE`},
+		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_RATE=fast", `OUTBOX_DESTINATION_A_RATE="fast" ` + noRate},
+		{"OUTBOX_MAX_AGE=old", `OUTBOX_MAX_AGE="old" is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d`},
+		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_MAX_AGE=1h OUTBOX_DESTINATION_A_COLUMNS=relayed_at:a_relayed_at",
+			`OUTBOX_DESTINATION_A_MAX_AGE="1h" needs a column for failed_at, and OUTBOX_DESTINATION_A_COLUMNS names none; add one or remove the setting`},
+		{"OUTBOX_PAUSE=yes", `OUTBOX_PAUSE="yes" is neither true nor false`},
+		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_PAUSE=yes", `OUTBOX_DESTINATION_A_PAUSE="yes" is neither true nor false`},
+		{"OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=4097",
+			`OUTBOX_DESTINATION_A_MAX_IN_FLIGHT="4097" is too large: the parts of all destinations are 4097 rows together, and OUTBOX_MAX_IN_FLIGHT is 4096; lower the one or raise the other`},
+		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=4096",
+			`OUTBOX_DESTINATION_A_MAX_IN_FLIGHT="4096" is too large: the parts of all destinations are 4096 rows together, and OUTBOX_MAX_IN_FLIGHT is 4096, which must leave something for the destinations without a part of their own; lower the one or raise the other`},
+		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_MAX_IN_FLIGHT_BYTES=1GiB OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1KiB OUTBOX_MAX_IN_FLIGHT_BYTES=1GiB",
+			`OUTBOX_DESTINATION_A_MAX_IN_FLIGHT_BYTES="1GiB" is too large: the parts of all destinations are 1073742848 bytes together, and OUTBOX_MAX_IN_FLIGHT_BYTES is 1073741824; lower the one or raise the other`},
 		{"OUTBOX_POLL_INTERVAL=0", `OUTBOX_POLL_INTERVAL="0" is too small; the least is 1ms`},
 		{"OUTBOX_POLL_INTERVAL=50", `OUTBOX_POLL_INTERVAL="50" is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d`},
 		{"OUTBOX_POLL_INTERVAL=-1s", `OUTBOX_POLL_INTERVAL="-1s" is too small; the least is 1ms`},

@@ -17,6 +17,7 @@ type Setting struct {
 
 	key       string   // Name without its prefix
 	named     bool     // only for a named destination
+	live      bool     // read again from its file while the relay runs
 	emptyOK   bool     // the empty string is a value
 	secret    string   // how to redact: "database", "broker" or "true"
 	min, max  string   // bounds in the setting's own form
@@ -58,6 +59,7 @@ func settingOf(field reflect.StructField) Setting {
 		Description: tag.Get("desc"),
 		Secret:      tag.Get("secret") != "",
 		named:       tag.Get("only") == "destination",
+		live:        field.Type == reflect.TypeFor[Switch](),
 		emptyOK:     tag.Get("empty") == "true",
 		secret:      tag.Get("secret"),
 		min:         tag.Get("min"),

@@ -1,0 +1,68 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// Limits of a destination have the names of those for all, and do not stand for them.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90", "OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1MiB",
+		"OUTBOX_RATE=500/s", "OUTBOX_DESTINATION_B_RATE=30/m", "OUTBOX_DESTINATION_C_MAX_AGE=2d", "OUTBOX_DESTINATION_C_PAUSE=true")
+	a, b, c := cfg.Destinations[0].Limits, cfg.Destinations[1].Limits, cfg.Destinations[2].Limits
+	if cfg.MaxInFlight != 100 || cfg.MaxInFlightBytes != 64<<20 || a.MaxInFlight != 90 || a.MaxInFlightBytes != 0 || b.MaxInFlightBytes != 1<<20 || b.MaxInFlight != 0 {
+		t.Errorf("bounds %d and %d, parts %+v and %+v", cfg.MaxInFlight, cfg.MaxInFlightBytes, a, b)
+	}
+	if a.Rate.String() != "500/s" || a.Rate.PerSecond() != 500 || b.Rate.PerSecond() != 0.5 || c.MaxAge != 48*time.Hour || a.MaxAge != 0 {
+		t.Errorf("%+v, %+v, %+v", a, b, c)
+	}
+	for name, s := range map[string]Switch{"all": cfg.Pause, "a": a.Pause, "c": c.Pause} {
+		if on, err := s.Read(); err != nil || on != (name == "c") {
+			t.Errorf("%s is paused: %v, %v", name, on, err)
+		}
+	}
+	one := load(t, "OUTBOX_RATE=1000/h", "OUTBOX_MAX_AGE=1h", "OUTBOX_MAX_IN_FLIGHT=7").Destinations[0].Limits
+	if one.Rate.PerSecond() != 1000.0/3600 || one.MaxAge != time.Hour || one.MaxInFlight != 0 {
+		t.Errorf("%+v", one)
+	}
+}
+
+// A file that pauses may come, change and go while the relay runs; at start it need not be there.
+func TestPauseFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "pause")
+	cfg := load(t, "OUTBOX_DESTINATIONS=a", "OUTBOX_PAUSE_FILE="+path, "OUTBOX_DESTINATION_A_PAUSE=false")
+	for _, step := range []struct {
+		text    string
+		on, bad bool
+	}{{"true\n", true, false}, {"false", false, false}, {" true \r\n", true, false}, {"yes", false, true}, {"", false, true}, {"gone", false, false}, {"true", true, false}} {
+		var err error
+		if step.text == "gone" {
+			err = os.Remove(path)
+		} else {
+			err = os.WriteFile(path, []byte(step.text), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if on, err := cfg.Pause.Read(); on != step.on || (err != nil) != step.bad {
+			t.Errorf("%q: %v, %v", step.text, on, err)
+		}
+	}
+	values := map[string]Value{}
+	for _, v := range load(t, "OUTBOX_PAUSE_FILE="+path, "OUTBOX_DESTINATIONS=a").Values() {
+		values[v.Name] = v
+	}
+	if v := values["OUTBOX_PAUSE"]; v.Text != "true" || v.Source != "file "+path {
+		t.Errorf("%+v", v)
+	}
+	if v := values["OUTBOX_DESTINATION_A_PAUSE"]; v.Text != "false" || v.Source != "default" {
+		t.Errorf("%+v", v)
+	}
+	if _, err := NewSwitch(t.TempDir()).Read(); err == nil {
+		t.Error("a directory says something")
+	}
+}
