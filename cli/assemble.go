@@ -106,10 +106,17 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		PollInterval: c.PollInterval, IdlePause: c.IdlePause, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
 		StopTimeout: c.ShutdownTimeout, Logger: logger,
 	}
+	everything := newPauseFile(c.Pause, logger)
 	for _, configured := range c.Destinations {
 		d := newDestination(configured)
 		d.MaxAttempts, d.BackoffMin, d.BackoffMax = int64(configured.MaxAttempts), configured.BackoffMin, configured.BackoffMax
 		d.PublishTimeout, d.BlockFailed, d.DedupPrefix = configured.PublishTimeout, configured.OnFailed == config.OnFailedBlock, configured.NATS.MsgIDPrefix
+		d.Rate, d.Rows, d.Bytes = configured.Rate.PerSecond(), configured.MaxInFlight, configured.MaxInFlightBytes
+		own := newPauseFile(configured.Pause, logger)
+		d.Paused = func() bool {
+			all, alone := everything.paused(), own.paused()
+			return all || alone
+		}
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}

@@ -143,7 +143,7 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 	for i, state := range l.assembly.States() {
 		d := &r.Destinations[i]
 		d.Held = new(int64)
-		to := &operate.DestinationProcess{Up: state.Up, Reason: state.Reason, InFlight: int64(state.InFlight), BlockedKeys: int64(state.Blocked), Relayed: state.Relayed,
+		to := &operate.DestinationProcess{Up: state.Up, Paused: state.Paused, Reason: state.Reason, InFlight: int64(state.InFlight), BlockedKeys: int64(state.Blocked), Relayed: state.Relayed,
 			Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{}}
 		d.Process = to
 		p.InFlight += to.InFlight

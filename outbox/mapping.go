@@ -110,6 +110,9 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	p.place(config.Headers)
 	if !config.Looks {
 		p.rights()
+		if view.Expires {
+			p.dated()
+		}
 	}
 	if len(p.problems) > 0 {
 		return nil, p.problems

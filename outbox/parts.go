@@ -280,6 +280,16 @@ func (p *parts) place(headers map[string]string) {
 	}
 }
 
+// dated checks that a row can tell how old it is, and fail. What takes rows that failed or were relayed elsewhere counts from then.
+func (p *parts) dated() {
+	for part, missing := range map[string]bool{"failed_at": p.failed == nil, "inserted_at": p.inserted == nil && p.view.origin() == nil} {
+		if missing {
+			p.fail("add the column, name the one that serves in "+p.setting(part)+", or remove the setting MAX_AGE",
+				"table %s has no column %s, which destination %s needs for rows to fail for their age", p.table(), part, p.view.Name)
+		}
+	}
+}
+
 // rights checks that the role may write what the relay writes.
 func (p *parts) rights() {
 	if p.delete {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -67,10 +68,11 @@ type Page struct {
 	More  bool     // there may be further rows
 	Bytes int64    // of the messages, whether they are read or left to the next walk
 
-	Snapshot Snapshot // just before the rows were read
-	Ended    Snapshot // just after that, if the query asked for it or is [Query.Within]; else the same
-	Horizon  *Horizon // at the same time, if the query asked for it
-	Beyond   int      // how many of the rows are [Row.Beyond]
+	Now      time.Time // by the database's clock, a little before the rows were read
+	Snapshot Snapshot  // just before the rows were read
+	Ended    Snapshot  // just after that, if the query asked for it or is [Query.Within]; else the same
+	Horizon  *Horizon  // at the same time, if the query asked for it
+	Beyond   int       // how many of the rows are [Row.Beyond]
 
 	// Next is how long it was until the next row, of whichever shard or destination, becomes due, by Query.Due or Glance; 0 when there is none.
 	Next time.Duration
@@ -94,6 +96,19 @@ func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 		err = t.complete(ctx, &q, &page)
 	}
 	return page, err
+}
+
+// readNow returns the time that comes with the limits of a pipeline.
+func readNow(texts []string) time.Time {
+	const at = 2
+	if len(texts) <= at {
+		return time.Time{}
+	}
+	micros, err := strconv.ParseInt(texts[at], 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
+	return time.UnixMicro(micros).UTC()
 }
 
 // glance asks whether any row is due. Its plan is made each time: the table may have been empty when the last one was.
@@ -144,6 +159,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		if err := page.Snapshot.parse(texts...); err != nil {
 			return Page{}, errors.Join(err, p.results.Close())
 		}
+		page.Now = readNow(texts)
 	}
 	result := p.next()
 	if q.Horizon && result != nil {

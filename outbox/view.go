@@ -19,6 +19,8 @@ type View struct {
 	FailedOf, RelayedOf *View
 	// BlockFailed is [Config.BlockFailed] for this destination.
 	BlockFailed bool
+	// Expires: rows may fail for their age, so failed_at is needed, and inserted_at to tell it.
+	Expires bool
 }
 
 // stateColumns are our names of the columns that keep what became of a row at a destination.

@@ -3,6 +3,7 @@ package relay
 import (
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/trace"
@@ -37,10 +38,17 @@ type Destination struct {
 	BackoffMin     time.Duration
 	BackoffMax     time.Duration
 	PublishTimeout time.Duration
-	BlockFailed    bool // a row that failed blocks its key until it is retried or discarded
+	BlockFailed    bool          // a row that failed blocks its key until it is retried or discarded
+	MaxAge         time.Duration // how long after it was due a row fails instead of being published, 0 for never
+	Rate           float64       // rows a second, by all replicas together; 0 for any number
+	Rows           int           // part of the bound of all on rows in flight, 0 for an equal share of what is left
+	Bytes          int64         // the same of bytes
 	// RowSpans makes a span for each row whose trace is sampled; nil makes none.
 	RowSpans trace.Tracer
+	// Paused returns whether nothing is to be published at present. It is asked every second; nil is never.
+	Paused func() bool
 
+	paused     atomic.Bool // what it has said last
 	client     client
 	complaint  complaint
 	duplicated map[string]struct{} // streams whose unexpected duplicates were told; only the dispatch touches it

@@ -54,6 +54,8 @@ type dispatch struct {
 
 	rejected rejected
 	locked   locked
+	limiter  *limiter // nil without a rate
+	clock    clock    // the database's
 
 	settle []*row    // accepted, to be marked
 	refuse []refusal // to be written
@@ -80,7 +82,7 @@ func newDispatch(limits Limits, to *Destination, workers, total int, table Table
 		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
 		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), leftOut: newLeftOut(),
-		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}}
+		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}, limiter: newLimiter(to, total)}
 	d.waits = newWaits(limits.remembered(), d.holds.orphaned)
 	for i := range d.lanes {
 		d.lanes[i].before = table.Before
@@ -115,11 +117,20 @@ func (d *dispatch) batch(index int, now time.Time) []*row {
 	if l.wire != nil || l.len() == 0 || d.outage.waits(now) {
 		return nil
 	}
+	most := d.limiter.rows(d.limits.Batch, now)
 	var rows []*row
 	var bytes int64
 	p := probing{active: d.outage.active()}
-	for l.len() > 0 && len(rows) < d.limits.Batch && (len(rows) == 0 || bytes < d.limits.Bytes/2) && !p.full() {
+	for l.len() > 0 && len(rows) < most && (len(rows) == 0 || bytes < d.limits.Bytes/2) && !p.full() {
 		r := l.pop()
+		if d.expires(r, now) {
+			if holdsKey(rows, r.hash) { // it goes before
+				l.unpop([]*row{r})
+				break
+			}
+			d.expire(r, now)
+			continue
+		}
 		if d.isVoid(r) {
 			d.drop(r)
 			continue
@@ -147,6 +158,9 @@ func (d *dispatch) batch(index int, now time.Time) []*row {
 	l.unpop(p.left)
 	if l.wire = rows; len(rows) > 0 {
 		d.outage.probing = d.outage.active()
+		if rows[0].Invalid == nil { // others are sent to nobody
+			d.limiter.spend(len(rows))
+		}
 	}
 	return rows
 }

@@ -16,6 +16,9 @@ import (
 type LeftError struct {
 	Rows    int64 // at most [outbox.CountCap]
 	Reasons string
+
+	paused int64 // of them
+	open   int64 // the others
 }
 
 func (e *LeftError) Error() string {
@@ -27,33 +30,36 @@ func (e *LeftError) Error() string {
 }
 
 // Drain relays until the rows that are pending and due now are relayed or failed, by whichever replica. If
-// ctx ends before, the error is a [*LeftError].
+// ctx ends before, or nothing is left but rows of paused destinations, the error is a [*LeftError].
 func (r *Relay) Drain(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it relays until its reasons were asked
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Run(running) }() // what is left is counted in the table
 	err := r.drained(ctx)
-	reasons := r.reasons() // before they are forgotten
+	if left, ok := errors.AsType[*LeftError](err); ok {
+		left.Reasons = r.reasons(left.paused) // before they are forgotten
+	}
 	stop()
 	<-done
-	if left, ok := errors.AsType[*LeftError](err); ok {
-		left.Reasons = reasons
-	}
 	return err
 }
 
-// drained waits until nothing is left.
+// drained waits until nothing is left that may be published.
 func (r *Relay) drained(ctx context.Context) error {
 	ends := make([]*outbox.End, len(r.config.Destinations))
 	for wait := 10 * time.Millisecond; ; {
 		table, err := r.state()
 		started := time.Now()
-		left := int64(-1)
+		var left *LeftError
 		if table != nil {
 			left, err = r.left(ctx, table, ends)
 		}
-		if err == nil && left == 0 {
+		switch {
+		case err != nil || left == nil:
+		case left.Rows == 0:
 			return nil
+		case left.open == 0:
+			return left
 		}
 		wait = max(min(2*wait, 200*time.Millisecond), restShare*time.Since(started))
 		select {
@@ -65,7 +71,8 @@ func (r *Relay) drained(ctx context.Context) error {
 }
 
 // left counts what is left to each destination of the rows that were pending and due when it was asked first: where they end is noted then.
-func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (rows int64, err error) {
+func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (left *LeftError, err error) {
+	left = &LeftError{}
 	for i, v := range r.config.Outbox.Views {
 		view, failure := table.For(v)
 		if failure == nil && ends[i] == nil {
@@ -78,9 +85,14 @@ func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.En
 		if failure == nil {
 			n, failure = view.Left(ctx, *ends[i])
 		}
-		rows, err = min(rows+n, outbox.CountCap), errors.Join(err, failure)
+		left.Rows, err = min(left.Rows+n, outbox.CountCap), errors.Join(err, failure)
+		if r.config.Destinations[i].paused.Load() {
+			left.paused = min(left.paused+n, outbox.CountCap)
+		} else {
+			left.open += n
+		}
 	}
-	return rows, err
+	return left, err
 }
 
 // leftAt counts what is left at the end of the time.
@@ -94,19 +106,19 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	switch {
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
-	case left == 0:
+	case left.Rows == 0:
 		return nil
 	}
-	return &LeftError{Rows: left}
+	return left
 }
 
 // reasons says why rows may be left, with counts by reason.
-func (r *Relay) reasons() string {
+func (r *Relay) reasons(paused int64) string {
 	state, _ := r.owner.State()
-	if !state.Holds() {
+	if !state.Holds() && paused == 0 {
 		return "other replicas relay"
 	}
-	counts := map[cause]int64{}
+	counts := map[cause]int64{causePaused: paused}
 	s := r.metrics.all()
 	for c, n := range s.held {
 		counts[c] += n

@@ -46,10 +46,7 @@ func (e *engines) loops() ([]*loop, *shared) {
 	s := &shared{ownership: e.ownership, doorbell: e.doorbell, changed: make(chan struct{}), metrics: e.metrics,
 		parts: make([]member, len(e.destinations))}
 	var loops []*loop
-	configured := len(e.destinations)
-	if e.destinations[configured-1].Name == nowhereName {
-		configured--
-	}
+	limits := e.limits.shares(e.destinations)
 	var columns []map[string]string // each set once
 	var tables []Table              // with these
 	for i, d := range e.destinations {
@@ -57,13 +54,13 @@ func (e *engines) loops() ([]*loop, *shared) {
 		if state < 0 {
 			state, columns, tables = len(columns), append(columns, d.Columns), append(tables, table)
 		}
-		limits, interval := e.limits.share(max(1, configured)), e.interval
+		interval := e.interval
 		if d.Name == nowhereName {
-			limits, interval = limits.least(), max(interval, nowhereInterval)
+			interval = max(interval, nowhereInterval)
 		}
 		wakes := make(chan string, 1)
 		s.parts[i].wakes = wakes
-		one := &engine{table: table, to: d, limits: limits, interval: interval,
+		one := &engine{table: table, to: d, limits: limits[d], interval: interval,
 			idlePause: e.idlePause, workers: e.workers, ownership: &share{s, i}, state: state, shards: e.shards, wakes: wakes,
 			logger: e.logger, metrics: e.metrics, tracer: e.tracer, database: e.database, beat: e.beats[i], stopTime: e.stopTime}
 		loops = append(loops, one.loop())
@@ -77,20 +74,6 @@ func (e *engines) loops() ([]*loop, *shared) {
 
 // nowhereInterval is how often it is looked for rows that no destination takes.
 const nowhereInterval = time.Second
-
-// share is a destination's part of the limits, of n.
-func (l Limits) share(n int) Limits {
-	l.Rows, l.Bytes = max(1, l.Rows/n), max(1, l.Bytes/int64(n))
-	l.Batch = min(l.Batch, l.Rows)
-	return l
-}
-
-// least is enough for rows that are never sent.
-func (l Limits) least() Limits {
-	l.Rows, l.Bytes = min(l.Rows, 100), min(l.Bytes, 1<<20)
-	l.Batch = min(l.Batch, l.Rows)
-	return l
-}
 
 // turn runs the loops. When one ends by itself the others end, too.
 func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int, err error) {

@@ -20,9 +20,11 @@ const (
 	causeOrder       cause = "order"       // may go on, after the next catch-up scan has come by
 
 	causeBehindFailed cause = "behind_failed" // behind a failed row of the same key, which is to be retried or discarded
+
+	causePaused cause = "paused" // due, while nothing is published to the destination
 )
 
-var causes = []cause{causeRetry, causeTopology, causeUnavailable, causeFailed, causeOrder, causeBehindFailed}
+var causes = []cause{causeRetry, causeTopology, causeUnavailable, causeFailed, causeOrder, causeBehindFailed, causePaused}
 
 // A hold is something at the broker that is in trouble, a circuit breaker: while it is there, one row tries it now and then, the head of
 // one of the keys that wait, and nothing else that is known to share its fate is read or handed over.

@@ -41,6 +41,7 @@ type loop struct {
 	ending      func() // bounds what is under way from now on
 	full        bool   // the log has told that nothing is read for what cannot be written
 	observed    time.Time
+	paused      bool // nothing is published to the destination
 }
 
 // turn is the loop.
@@ -122,7 +123,8 @@ func (l *loop) waitsForLocked(ctx context.Context) bool {
 func (l *loop) own() (moved <-chan struct{}) {
 	state, moved := l.ownership.State()
 	l.ownership.Slow(l.dispatch.slow(time.Now()))
-	l.dispatch.own(state.Owned)
+	l.dispatch.own(l.relayed(state.Owned))
+	l.dispatch.limiter.own(l.dispatch.shards.active.Len(), time.Now())
 	if left := l.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
 		l.ownership.Left(left)
 	}
@@ -215,11 +217,17 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		earlier(d.locked.due)
 	}
 	if due, ok := d.nextTry(); ok && now.Before(l.ownership.Trusted()) {
+		earlier(maxTime(due, d.limiter.next(now)))
+	}
+	if due, ok := d.nextSend(now); ok && now.Before(l.ownership.Trusted()) {
 		earlier(due)
 	}
 	if !l.reading {
 		if due, ok := d.failures.wait(); ok {
 			earlier(maxTime(maxTime(due, l.patience.failed.rest), l.retryRead))
+		}
+		if d.shards.active == (owner.Set{}) {
+			return max(until.Sub(now), shortestPause/2) // nothing else is read
 		}
 		rows, bytes := l.room.left(d)
 		if due, ok := d.nextTrial(); ok && !l.feed.lowered && rows > 0 && bytes > 0 {
@@ -228,10 +236,10 @@ func (l *loop) sleep(now time.Time) time.Duration {
 		if l.scanWanted() && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(l.scans.rest, l.patience.scan.rest), l.retryRead))
 		}
-		if due, ok := l.due.wait(l.feed.glancing(now)); ok && d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
+		if due, ok := l.due.wait(l.feed.glancing(now)); ok && bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(due, l.patience.due.rest), l.retryRead))
 		}
-		if d.shards.active != (owner.Set{}) && bytes > 0 && rows >= l.feed.least {
+		if bytes > 0 && rows >= l.feed.least {
 			earlier(maxTime(maxTime(l.feed.wait(now), l.patience.walk.rest), l.retryRead))
 		}
 	}
@@ -254,7 +262,7 @@ func (l *loop) observe(now time.Time) {
 	d := l.dispatch
 	d.notices.others(l.logger, now)
 	s := snapshot{inFlight: len(d.inFlight), blocked: d.blocked(), held: d.heldRows(), holds: d.holds.shown(), note: d.heldTopics()}
-	if d.outage.active() {
+	if d.outage.active() && !l.paused {
 		s.down = d.outage.err
 	}
 	if s.stuck, s.full = l.dispatch.stuck(), l.dispatch.clogged(); len(l.dispatch.rejected.rows)+l.dispatch.rejected.trying > 0 {

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -61,6 +62,7 @@ const (
 
 	failedAttempts  = "attempts"
 	failedPermanent = "permanent"
+	failedExpired   = "expired"
 )
 
 // errorClasses are the classes that publish_errors counts.
@@ -118,7 +120,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 			l.errors[class] = label("destination", d.Name, "class", class.String())
 			m.errorRows.Add(ctx, 0, l.errors[class])
 		}
-		for _, reason := range []string{failedAttempts, failedPermanent} {
+		for _, reason := range []string{failedAttempts, failedPermanent, failedExpired} {
 			l.failed[reason] = label("destination", d.Name, "reason", reason)
 			m.failedRows.Add(ctx, 0, l.failed[reason])
 		}
@@ -173,9 +175,12 @@ func (m *metrics) relayed(rows []*row, now time.Time) {
 	}
 }
 
-func (m *metrics) failed(d *Destination, class publisher.Class) {
+func (m *metrics) failed(d *Destination, err error) {
 	reason := failedAttempts
-	if class == publisher.Permanent {
+	switch {
+	case errors.Is(err, errExpired):
+		reason = failedExpired
+	case publisher.ClassOf(err) == publisher.Permanent:
 		reason = failedPermanent
 	}
 	m.failedRows.Add(context.Background(), 1, m.destinations[d].failed[reason])

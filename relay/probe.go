@@ -100,11 +100,13 @@ func (r *Relay) usable(p *probe) error {
 	return r.metrics.of(p.destination).down
 }
 
-// unable returns why this replica cannot publish: one of the destinations cannot be used. Other replicas may well be able to.
+// unable returns why this replica cannot publish: one of the destinations that are not paused cannot be used. Other replicas may well be able to.
 func (r *Relay) unable() error {
 	var errs []error
 	for _, p := range r.probes {
-		errs = append(errs, r.usable(p))
+		if !p.destination.paused.Load() {
+			errs = append(errs, r.usable(p))
+		}
 	}
 	return errors.Join(errs...)
 }

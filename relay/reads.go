@@ -63,7 +63,7 @@ func (l *loop) walk(now time.Time) bool {
 		return false
 	}
 	rows, bytes := l.room.left(l.dispatch)
-	l.feed.fit(l.limits.Rows - l.dispatch.stuck())
+	l.feed.fit(min(l.limits.Rows-l.dispatch.stuck(), l.dispatch.limiter.furthest()))
 	query, kind, ok := l.feed.next(now, rows, min(bytes, l.room.most))
 	if !ok {
 		return false
@@ -154,6 +154,7 @@ func (l *loop) taken(r response) {
 		l.failedRead(r, took)
 		return
 	}
+	l.dispatch.clock.set(r.page.Now, r.ended)
 	l.patience.of(r.request).ended(took)
 	l.failedReads = 0
 	switch {

@@ -62,6 +62,12 @@ func (r *Relay) Ready() []Check {
 		if c.Err != nil && standby {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}
+		if p.destination.paused.Load() {
+			c.Note = "paused"
+			if c.Err != nil {
+				c.Note, c.Err = "paused, and it could not be used: "+c.Err.Error(), nil
+			}
+		}
 		checks = append(checks, c)
 	}
 	if now.stuck > 0 {

@@ -96,6 +96,7 @@ func New(config Config) (*Relay, error) {
 	if err := r.gauges(config.Meter); err != nil {
 		return nil, err
 	}
+	r.lookAtPauses()
 	return r, nil
 }
 
@@ -137,6 +138,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		group.Go(func() { p.run(ctx) })
 	}
 	group.Go(func() { r.tick(ctx) })
+	group.Go(func() { r.followPauses(ctx) })
 	group.Go(func() { r.bell.run(ctx) })
 	if r.config.Links != nil {
 		group.Go(func() { r.config.Links.Run(ctx) })

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
-// room says how much may be read: what the rows in flight leave of the limits. A row that is too large for that waits until there is room for
+// room says how much may be read: what the rows in flight leave of the limits, and no more than may be sent soon. A row that is too large for that waits until there is room for
 // it, or next to nothing is in flight but rows that cannot be written, which may stay for ever; everything behind it waits with it. What
 // could not be read in its time is read in smaller parts, down to a single row.
 //
@@ -22,6 +22,7 @@ type room struct {
 // left returns the rows and bytes that may be read now.
 func (r *room) left(d *dispatch) (rows int, bytes int64) {
 	rows, bytes = d.room()
+	rows = min(rows, d.limiter.ahead()-d.queued())
 	if r.alone = bytes >= r.almostAll(); r.alone || bytes >= r.wants {
 		return rows, bytes
 	}

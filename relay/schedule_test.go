@@ -35,6 +35,7 @@ type schedule struct {
 	alters    bool // the table may be altered
 	parts     bool // a topic has partitions
 	deadens   bool // writes of rows may have no effect
+	rate      float64
 	events    int
 	pause     time.Duration // the longest between two of them
 
@@ -71,12 +72,15 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if r.IntN(4) == 0 {
 		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
 	}
+	if r.IntN(6) == 0 {
+		c.rate = 20 + 300*r.Float64()
+	}
 	s.Apart(destinationOf)
 	if c.parts = r.IntN(2) == 0; c.parts {
 		s.Partition("a", simPartitions)
 	}
-	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, keeps failures %v and attempts %v, limits %+v", c.ambiguous, c.late, c.two, c.block,
-		s.table.ordinal, s.table.keepsFailures, s.table.keepsAttempts, s.limits)
+	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, keeps failures %v and attempts %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block,
+		s.table.ordinal, s.table.keepsFailures, s.table.keepsAttempts, c.rate, s.limits)
 	return c
 }
 
@@ -113,7 +117,10 @@ func (c *schedule) run() {
 }
 
 func (c *schedule) event() {
-	switch c.r.IntN(28) {
+	switch c.r.IntN(29) {
+	case 28: // more often goes on than not
+		d := c.destinations[c.r.IntN(len(c.destinations))]
+		d.paused.Store(!d.paused.Load() && c.r.IntN(2) == 0)
 	case 24:
 		if n := c.r.IntN(simPartitions); c.parts {
 			c.DownPartition("a", n)
@@ -325,6 +332,9 @@ func (c *schedule) trickle() {
 func (c *schedule) heal() {
 	for len(c.open) > 0 {
 		c.commit(0)
+	}
+	for _, d := range c.destinations {
+		d.paused.Store(false)
 	}
 	c.Up()
 	c.table.setDown(false)

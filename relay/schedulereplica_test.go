@@ -24,6 +24,7 @@ func (c *schedule) begin() {
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
 	d := c.destination("default", c.Broker)
 	d.Publisher, d.BackoffMin, d.BackoffMax, d.BlockFailed = here, 50*time.Millisecond, time.Second, c.block
+	d.Rate = c.rate
 	c.destinations = []*Destination{d}
 	if c.two {
 		audit := c.destination("audit", c.Broker)

@@ -22,7 +22,7 @@ func (r *simRow) sharded() int { return r.shard }
 func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRow) int) (outbox.Page, error) {
 	t.mu.Lock()
 	t.reads++
-	page := outbox.Page{Snapshot: t.snapshot()}
+	page := outbox.Page{Now: time.Now().Add(t.ahead), Snapshot: t.snapshot()}
 	if q.Glance {
 		t.glances++
 		page = outbox.Page{More: slices.ContainsFunc(t.open, func(r *simRow) bool {
@@ -65,7 +65,8 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 			break
 		}
 		page.End = position
-		row := outbox.Row{Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt}
+		row := outbox.Row{Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt,
+			Due: r.message.Inserted.Add(t.ahead)}
 		writers = append(writers, r.writer)
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)

@@ -35,7 +35,8 @@ type simTable struct {
 	returned       int  // rows, by reads
 	gaps           bool // the snapshots of a read are taken at other times than its rows
 	trouble        simTrouble
-	bytesPerSecond int // of the line, if it is slow
+	bytesPerSecond int           // of the line, if it is slow
+	ahead          time.Duration // of the relay's clock, that of the database
 	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool

@@ -14,6 +14,7 @@ type State struct {
 	Name     string
 	Up       bool   // its broker can be reached and takes messages
 	Reason   string // why not; else empty
+	Paused   bool   // nothing is published to it
 	InFlight int
 	Blocked  int // keys that wait
 	Held     []HeldRows
@@ -77,7 +78,7 @@ func (r *Relay) States() []State {
 	var all []State
 	for _, p := range r.probes {
 		s := r.metrics.of(p.destination)
-		state := State{Name: p.destination.Name, Up: true, InFlight: s.inFlight, Blocked: s.blocked, Holds: s.holds}
+		state := State{Name: p.destination.Name, Up: true, Paused: p.destination.paused.Load(), InFlight: s.inFlight, Blocked: s.blocked, Holds: s.holds}
 		if err := r.usable(p); err != nil {
 			state.Up, state.Reason = false, errtext.Line(err)
 		}

@@ -38,6 +38,8 @@ type wait struct {
 	older  bool  // and something of it goes before the head, which is under way
 	writes int   // refusals of the key that are being written: in writing, and 1 unless a row came that goes before the head
 
+	expiring bool // its head fails for its age, in writing; so may what is queued behind it
+
 	covered uint32 // in catching: the first scan that brings the key's rows
 	again   bool   // the next scan must come by, too: something was passed over since this one began
 	stopped bool   // this scan brings no more of it
@@ -144,7 +146,7 @@ func (ws *waits) enter(w *wait, s waitState, c cause) {
 		ws.count(w.cause, -1)
 		ws.count(c, 1)
 	}
-	w.state, w.cause, w.trial = s, c, nil
+	w.state, w.cause, w.trial, w.expiring = s, c, nil, false
 	if h := w.hold; h != nil && s != held && s != asked && s != trial {
 		w.hold = nil
 		if h.probe == w {

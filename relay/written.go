@@ -37,7 +37,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		d.done(r)
 		written, unwritable := o.written[r.Identity()], o.unwritable[r.Identity()]
 		if x.failed && written {
-			d.metrics.failed(d.to, publisher.ClassOf(x.err))
+			d.metrics.failed(d.to, x.err)
 			d.failedLog.row(r, x.err, true, now)
 			d.to.endSpan(r, x.err, now)
 		}
@@ -64,6 +64,8 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	switch {
 	case !d.shards.active.Has(r.Shard):
 		d.waits.remove(w)
+	case unwritable && w.expiring:
+		d.waits.rest(w, causeFailed, now.Add(to.BackoffMax))
 	case last:
 		d.failures.lower(r.ordering(), min(w.head, w.low))
 		d.waits.remove(w)

@@ -1,0 +1,139 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// expires gives the destinations an age.
+func (s *sim) expires(age time.Duration) {
+	for _, d := range s.destinations {
+		d.MaxAge = age
+	}
+}
+
+// After an outage rows that are too old fail instead of being published, and the others go in order: with few keys or many, rows without a key,
+// and whatever the two clocks say. None is handed over to the broker that is away, and none spends an attempt before.
+func TestOldRowsExpire(t *testing.T) {
+	for _, keys := range []int{0, 1, 100} {
+		for _, ahead := range []time.Duration{0, -time.Hour, time.Hour} {
+			t.Run(fmt.Sprint(keys, " keys, clock ahead ", ahead), func(t *testing.T) {
+				simulate(t, func(t *testing.T, s *sim) {
+					const old, young = 3000, 300
+					s.expires(time.Minute)
+					s.table.ahead = ahead
+					s.Down()
+					add := func(from, n int) {
+						for i := from; i < from+n; i++ {
+							key := ""
+							if keys > 0 {
+								key = fmt.Sprint("k", i%keys)
+							}
+							s.table.insert(int64(i), fmt.Sprintf("r%05d", i), key, "t")
+						}
+					}
+					add(0, old)
+					defer s.start()()
+					time.Sleep(50 * time.Second)
+					if failed := s.table.failedRows(); len(failed) > 0 {
+						t.Fatalf("%d rows failed before their time", len(failed))
+					}
+					add(old, young)
+					time.Sleep(20 * time.Second)
+					if n := len(s.table.failedRows()); n != old {
+						t.Errorf("%d of %d rows have failed while the broker is away", n, old)
+					}
+					s.Up()
+					s.table.drained(t, 20*time.Second)
+					if got := len(s.All()); got != young {
+						t.Errorf("%d of %d young rows were published", got, young)
+					}
+					if errs := s.disordered(); len(errs) > 0 {
+						t.Error(errs)
+					}
+					if r := s.table.row("r00000"); len(r.lastError) < 7 || r.lastError[:7] != "expired" {
+						t.Errorf("the error is %q", r.lastError)
+					}
+				})
+			})
+		}
+	}
+}
+
+// disordered returns which rows were published before an older one of their key.
+func (s *sim) disordered() (wrong []string) {
+	last := map[string]string{}
+	for _, m := range s.All() {
+		if key := string(m.Key); key != "" && m.ID < last[key] {
+			wrong = append(wrong, m.ID)
+		} else {
+			last[key] = m.ID
+		}
+	}
+	return wrong
+}
+
+// A row that waits for its next try, or for its topic, fails when that time has come, and its key goes on. Where failed rows block their keys one
+// row fails, and those behind it wait.
+func TestRowsThatWaitExpire(t *testing.T) {
+	for _, block := range []bool{false, true} {
+		t.Run(fmt.Sprint("block ", block), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.expires(10 * time.Second)
+				d := s.destinations[0]
+				d.BlockFailed, d.MaxAttempts = block, 1000
+				s.Refuse("refused 1", 1000)
+				s.Remove("missing")
+				for i := range 2 {
+					for _, kind := range []string{"refused", "missing"} {
+						s.table.insert(int64(i), fmt.Sprint(kind, " ", i+1), kind, map[string]string{"refused": "t", "missing": "missing"}[kind])
+					}
+				}
+				defer s.start()()
+				time.Sleep(8 * time.Second)
+				if failed := s.table.failedRows(); len(failed) > 0 {
+					t.Fatalf("failed before their time: %q", failed)
+				}
+				time.Sleep(3 * time.Minute)
+				s.Create("missing")
+				want := "[missing 1 missing 2 refused 1 refused 2]"
+				if block {
+					want = "[missing 1 refused 1]"
+				}
+				if got := fmt.Sprint(s.table.failedRows()); got != want {
+					t.Errorf("failed are %s, not %s", got, want)
+				}
+				if got := len(s.All()); got > 0 {
+					t.Errorf("%d rows were published", got)
+				}
+				if block {
+					s.table.free("refused 1", true)
+					time.Sleep(time.Minute)
+					if row := s.table.row("refused 2"); !row.failed {
+						t.Error("the next row has not failed after the first was discarded")
+					}
+				}
+			})
+		})
+	}
+}
+
+// What is younger is published, also when it is read together with what is too old.
+func TestYoungRowsOfAKeyGoOn(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.expires(time.Minute)
+		for i := range 100 {
+			s.table.insert(int64(i), fmt.Sprintf("r%05d", i), "k", "t")
+		}
+		time.Sleep(time.Hour)
+		for i := range 100 {
+			s.table.insert(int64(i+100), fmt.Sprintf("r%05d", i+100), "k", "t")
+		}
+		defer s.start()()
+		s.table.drained(t, 10*time.Second)
+		if failed, sent := len(s.table.failedRows()), len(s.All()); failed != 100 || sent != 100 || len(s.disordered()) > 0 {
+			t.Errorf("%d rows have failed, %d were published: %q", failed, sent, s.disordered())
+		}
+	})
+}
