@@ -62,7 +62,7 @@ func (l *lab) resident(ctx context.Context, b namedBroker, rows, size int, setti
 		if err != nil {
 			return false, relay.fail(err)
 		}
-		found.inFlight = max(found.inFlight, m["in_flight_rows"])
+		found.inFlight = max(found.inFlight, m.sum("in_flight_rows"))
 		return table.empty(ctx)
 	})
 	if err != nil {

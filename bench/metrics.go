@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -38,9 +39,21 @@ func (p *program) metrics(ctx context.Context) (metrics, error) {
 	return m, nil
 }
 
+// sum adds up a metric over its labels, of the series that have all of some labels, such as stage="fetch".
+func (m metrics) sum(name string, labels ...string) (total float64) {
+	for series, value := range m {
+		base, has, _ := strings.Cut(series, "{")
+		if base == name && !slices.ContainsFunc(labels, func(label string) bool { return !strings.Contains(has, label) }) {
+			total += value
+		}
+	}
+	return total
+}
+
 // stage returns the batches of a stage and the seconds that they took together.
 func (m metrics) stage(name string) (batches, seconds float64) {
-	return m[`stage_duration_seconds_count{stage="`+name+`"}`], m[`stage_duration_seconds_sum{stage="`+name+`"}`]
+	label := `stage="` + name + `"`
+	return m.sum("stage_duration_seconds_count", label), m.sum("stage_duration_seconds_sum", label)
 }
 
 // stages tells how busy the stages were, in percent of the time (more than 100 where batches overlap),
@@ -51,16 +64,6 @@ func (m metrics) stages(elapsed time.Duration) string {
 		count, sum := m.stage(stage)
 		fmt.Fprintf(&b, "%s %.0f %% of the time in %.0f batches of %.1f ms; ", stage, 100*sum/elapsed.Seconds(), count, 1000*sum/max(count, 1))
 	}
-	fmt.Fprintf(&b, "%.0f rows published at once", m["batch_rows_sum"]/max(m["batch_rows_count"], 1))
+	fmt.Fprintf(&b, "%.0f rows published at once", m.sum("batch_rows_sum")/max(m.sum("batch_rows_count"), 1))
 	return b.String()
-}
-
-// sum adds up a metric over its labels.
-func (m metrics) sum(name string) (total float64) {
-	for series, value := range m {
-		if series == name || strings.HasPrefix(series, name+"{") {
-			total += value
-		}
-	}
-	return total
 }

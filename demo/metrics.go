@@ -66,7 +66,7 @@ func parseMetrics(text string) metrics {
 		case "outbox_relay_shards_owned":
 			m.owns = value > 0
 		case "outbox_relay_oldest_pending_age_seconds":
-			m.oldest = time.Duration(value * float64(time.Second))
+			m.oldest = max(m.oldest, time.Duration(value*float64(time.Second))) // of all destinations
 		}
 	}
 	return m

@@ -21,7 +21,7 @@ func TestBlockedByFailed(t *testing.T) {
 		relayed := func() bool { return outbox.count(isRelayed) == rows-waiting-2 && outbox.count(isFailed) == 2 }
 		blocked := func(r *relay) func() bool {
 			return func() bool {
-				return r.metric("blocked_keys") == "2" && r.metric(`rows_held{destination="default",reason="behind_failed"}`) == "2"
+				return r.metric(`blocked_keys{destination="default"}`) == "2" && r.metric(`rows_held{destination="default",reason="behind_failed"}`) == "2"
 			}
 		}
 		await(t, "all but the blocked rows are relayed", relayed)
@@ -38,7 +38,7 @@ func TestBlockedByFailed(t *testing.T) {
 		took := await(t, "the freed keys flow", func() bool { return outbox.count(isRelayed) == rows-1 })
 		t.Logf("relayed %v after they were freed", took)
 		check(t, outbox, b.received(t, topic))
-		await(t, "no key is blocked", func() bool { return second.metric("blocked_keys") == "0" })
+		await(t, "no key is blocked", func() bool { return second.metric(`blocked_keys{destination="default"}`) == "0" })
 	})
 }
 

@@ -59,7 +59,7 @@ func TestHugeRows(t *testing.T) {
 					func() bool { return outbox.count(isFailed+" and last_error like '%OUTBOX_MAX_ROW_BYTES%'") == len(bad) })
 			} else {
 				outbox.awaitRelayed(2 * rows)
-				await(t, "the rows are held", func() bool { return r.metric("blocked_keys") == strconv.Itoa(len(bad)) })
+				await(t, "the rows are held", func() bool { return r.metric(`blocked_keys{destination="default"}`) == strconv.Itoa(len(bad)) })
 				some()
 				outbox.awaitRelayed(3 * rows)
 				last := pgtest.Value[string](t, outbox.Schema, "select string_agg(last_error, '; ') from outbox_messages where relayed_at is null")

@@ -16,7 +16,7 @@ var contract = []string{"rows_relayed_total", "publish_errors_total", "rows_fail
 	"stage_duration_seconds_count", "batch_rows_count", "in_flight_rows", "pending_rows", "scheduled_rows", "oldest_pending_age_seconds",
 	"failed_rows",
 	"blocked_keys", "order_violations_total", "republished_total", "shards_owned", "shards_unowned", "replicas", "takeovers_total",
-	"wakeups_total", "database_up", "destination_up", "listener_up", "build_info", "unexpected_duplicates_total"}
+	"wakeups_total", "database_up", "destination_up", "listener_up", "build_info", "ready", "table_bytes", "table_dead_rows", "unexpected_duplicates_total"}
 
 // TestMetrics compares all series that exist from the start, before any row, with a golden file, and looks
 // for every name of the contract once a row has been relayed.
@@ -27,7 +27,9 @@ func TestMetrics(t *testing.T) {
 	r := startRelay(t, outbox.env(b.url()))
 	r.awaitReady()
 	await(t, "listener_up", func() bool { return r.metric("listener_up") == "1" })
-	await(t, "the first read", func() bool { return r.metric(`stage_duration_seconds_count{stage="fetch"}`) != "" })
+	await(t, "the first read", func() bool {
+		return r.metric(`stage_duration_seconds_count{destination="default",stage="fetch"}`) != ""
+	})
 	_, body := r.get("/metrics")
 	const golden = "testdata/metrics.txt"
 	got := series(body)

@@ -118,7 +118,7 @@ func TestWakesOfOneAmongSeveral(t *testing.T) {
 // least as far away.
 func asleep(t testing.TB, r *relay) {
 	t.Helper()
-	reads := func() string { return r.metric(`stage_duration_seconds_count{stage="fetch"}`) }
+	reads := func() string { return r.metric(`stage_duration_seconds_count{destination="default",stage="fetch"}`) }
 	before, since := reads(), time.Now()
 	await(t, "the relay sleeps", func() bool {
 		if now := reads(); now != before {

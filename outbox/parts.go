@@ -282,12 +282,14 @@ func (p *parts) place(headers map[string]string) {
 
 // dated checks that a row can tell how old it is, and fail. What takes rows that failed or were relayed elsewhere counts from then.
 func (p *parts) dated() {
-	for part, missing := range map[string]bool{"failed_at": p.failed == nil, "inserted_at": p.inserted == nil && p.view.origin() == nil} {
-		if missing {
+	need := func(part string, found bool) {
+		if !found {
 			p.fail("add the column, name the one that serves in "+p.setting(part)+", or remove the setting MAX_AGE",
 				"table %s has no column %s, which destination %s needs for rows to fail for their age", p.table(), part, p.view.Name)
 		}
 	}
+	need("failed_at", p.failed != nil)
+	need("inserted_at", p.inserted != nil || p.view.origin() != nil)
 }
 
 // rights checks that the role may write what the relay writes.

@@ -3,8 +3,11 @@ package relay
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"go.opentelemetry.io/otel/metric"
+
+	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
 // gauges registers the instruments that are read when somebody scrapes. A gauge that cannot be read disappears.
@@ -21,10 +24,13 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	}
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
 	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused, is held, or has failed (OUTBOX_ON_FAILED=block).")
-	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted.")
+	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted, but for a paused destination, of which all due rows are counted up to 10001.")
 	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
 	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001. The same from every replica: aggregate with max.")
 	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
+	tableBytes := gauge("table_bytes", "Bytes of the table on disk, with its indexes and all partitions. The same from every replica: aggregate with max.")
+	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's statistics know. The same from every replica: aggregate with max.")
+	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
 	owned := gauge("shards_owned", "Shards that this replica holds.")
 	unowned := gauge("shards_unowned", "Shards that nobody holds, as last seen by this replica: aggregate with max.")
 	replicas := gauge("replicas", "Replicas that share the outbox.")
@@ -40,17 +46,20 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return failure
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		s := r.metrics.all()
-		o.ObserveInt64(inFlight, int64(s.inFlight))
-		o.ObserveInt64(blocked, int64(s.blocked))
 		for d, l := range r.metrics.destinations {
+			s := r.metrics.of(d)
+			o.ObserveInt64(inFlight, int64(s.inFlight), l.destination)
+			o.ObserveInt64(blocked, int64(s.blocked), l.destination)
 			for _, c := range causes {
-				o.ObserveInt64(held, r.metrics.of(d).held[c], l.held[c])
+				if c != causePaused { // those are counted in the table
+					o.ObserveInt64(held, s.held[c], l.held[c])
+				}
 			}
 		}
 		for _, p := range r.probes {
 			o.ObserveInt64(destinationUp, one(p.state() == nil && r.metrics.of(p.destination).down == nil), r.metrics.destinations[p.destination].destination)
 		}
+		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))
 		state, _ := r.owner.State()
 		o.ObserveInt64(owned, int64(state.Owned.Len()+state.Leaving.Len()))
@@ -63,21 +72,35 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		if table == nil {
 			return nil
 		}
-		counts, err := r.measured.measure(ctx, table)
-		if counts.Pending != nil {
-			o.ObserveInt64(pending, *counts.Pending)
+		measured := r.measured.measure(ctx, table, r.views)
+		for i, counts := range measured.counts {
+			d := r.config.Destinations[i]
+			l := r.metrics.destinations[d]
+			if counts.Pending != nil {
+				o.ObserveInt64(pending, *counts.Pending, l.destination)
+			}
+			if counts.Scheduled != nil {
+				o.ObserveInt64(scheduled, *counts.Scheduled, l.destination)
+			}
+			if counts.Failed != nil {
+				o.ObserveInt64(failed, *counts.Failed, l.destination)
+			}
+			if counts.Oldest != nil {
+				o.ObserveFloat64(oldest, *counts.Oldest, l.destination)
+			}
+			switch {
+			case !d.paused.Load():
+				o.ObserveInt64(held, 0, l.held[causePaused])
+			case counts.Pending != nil:
+				o.ObserveInt64(held, *counts.Pending, l.held[causePaused])
+			}
 		}
-		if counts.Scheduled != nil {
-			o.ObserveInt64(scheduled, *counts.Scheduled)
+		if size := measured.size; size != nil {
+			o.ObserveInt64(tableBytes, size.Bytes)
+			o.ObserveInt64(deadRows, size.DeadRows)
 		}
-		if counts.Failed != nil {
-			o.ObserveInt64(failed, *counts.Failed)
-		}
-		if counts.Oldest != nil {
-			o.ObserveFloat64(oldest, *counts.Oldest)
-		}
-		if err != nil {
-			r.config.Logger.Debug("table gauges were not measured", "error", err)
+		if measured.err != nil {
+			r.config.Logger.Debug("table gauges were not measured", "error", measured.err)
 		}
 		return nil
 	}, append(all, oldest)...)
@@ -85,6 +108,16 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return fmt.Errorf("register gauges: %w", err)
 	}
 	return nil
+}
+
+// views returns the table as each destination sees it, nil for one whose columns it lacks.
+func (r *Relay) views(table *outbox.Table) []*outbox.Table {
+	var views []*outbox.Table
+	for _, v := range r.config.Outbox.Views {
+		view, _ := table.For(v) // the readiness says what is missing
+		views = append(views, view)
+	}
+	return views
 }
 
 func one(yes bool) int64 {

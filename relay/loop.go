@@ -79,7 +79,7 @@ func (l *loop) turn(ctx context.Context) error {
 			l.taken(r)
 		case a := <-l.answers:
 			l.publishing--
-			l.metrics.stage(stagePublish, a.took)
+			l.metrics.stage(l.to, stagePublish, a.took)
 			l.dispatch.answer(a.worker.lane, a.rows, a.errs, time.Now())
 		case o := <-l.settled:
 			l.settling -= len(o.accepted) + len(o.refused)

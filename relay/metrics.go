@@ -21,7 +21,6 @@ type metrics struct {
 	latency, stages, batchRows                                                                  metric.Float64Histogram
 
 	destinations map[*Destination]labels
-	stageLabels  map[string]metric.MeasurementOption
 	wakeLabels   map[string]metric.MeasurementOption
 
 	mu    sync.Mutex
@@ -35,6 +34,7 @@ type labels struct {
 	failed      map[string]metric.MeasurementOption
 	held        map[cause]metric.MeasurementOption
 	history     *history
+	stages      map[string]metric.MeasurementOption
 }
 
 // snapshot is the state of a destination that gauges show.
@@ -78,7 +78,7 @@ func label(pairs ...string) metric.MeasurementOption {
 
 // newMetrics makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names.
 func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, error) {
-	m := &metrics{state: map[*Destination]snapshot{}, destinations: map[*Destination]labels{}, stageLabels: map[string]metric.MeasurementOption{}, wakeLabels: map[string]metric.MeasurementOption{}}
+	m := &metrics{state: map[*Destination]snapshot{}, destinations: map[*Destination]labels{}, wakeLabels: map[string]metric.MeasurementOption{}}
 	var failure error
 	counter := func(name, description string) metric.Int64Counter {
 		c, err := meter.Int64Counter(name, metric.WithDescription(description))
@@ -103,7 +103,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
 	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
 	m.latency = histogram("relay_latency", "s", "Time from when a row was due, mostly its insert, to its settled acknowledgement.",
-		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600)
+		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800, 3600)
 	m.stages = histogram("stage_duration", "s", "Time that one batch took in a stage: fetch, publish, settle.",
 		0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
 	m.batchRows = histogram("batch_rows", "", "Rows in a published batch.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -113,7 +113,8 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 	ctx := context.Background()
 	for _, d := range destinations {
 		l := labels{destination: label("destination", d.Name), errors: map[publisher.Class]metric.MeasurementOption{},
-			failed: map[string]metric.MeasurementOption{}, held: map[cause]metric.MeasurementOption{}, history: &history{began: time.Now()}}
+			failed: map[string]metric.MeasurementOption{}, held: map[cause]metric.MeasurementOption{}, stages: map[string]metric.MeasurementOption{},
+			history: &history{began: time.Now()}}
 		m.relayedRows.Add(ctx, 0, l.destination)
 		m.duplicates.Add(ctx, 0, l.destination)
 		for _, class := range errorClasses {
@@ -127,10 +128,10 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 		for _, c := range causes {
 			l.held[c] = label("destination", d.Name, "reason", string(c))
 		}
+		for _, stage := range []string{stageFetch, stagePublish, stageSettle} {
+			l.stages[stage] = label("destination", d.Name, "stage", stage)
+		}
 		m.destinations[d] = l
-	}
-	for _, stage := range []string{stageFetch, stagePublish, stageSettle} {
-		m.stageLabels[stage] = label("stage", stage)
 	}
 	for _, source := range []string{sourcePoll, sourceListen, sourceDoorbell, sourceRetry} {
 		m.wakeLabels[source] = label("source", source)
@@ -145,7 +146,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*metrics, erro
 // published counts the answers of one batch.
 func (m *metrics) published(d *Destination, rows int, counts map[publisher.Class]int) {
 	ctx := context.Background()
-	m.batchRows.Record(ctx, float64(rows))
+	m.batchRows.Record(ctx, float64(rows), m.destinations[d].destination)
 	for class, n := range counts {
 		if option, ok := m.destinations[d].errors[class]; ok {
 			m.errorRows.Add(ctx, int64(n), option)
@@ -166,7 +167,7 @@ func (m *metrics) relayed(rows []*row, now time.Time) {
 		d, first, n := rows[i].destination, i, 0
 		for ; i < len(rows) && rows[i].destination == d; i++ {
 			if due := rows[i].Due; !due.IsZero() {
-				m.latency.Record(ctx, now.Sub(due).Seconds())
+				m.latency.Record(ctx, now.Sub(due).Seconds(), m.destinations[d].destination)
 			}
 			n++
 		}
@@ -203,8 +204,8 @@ func (m *metrics) wakeup(source string) {
 	}
 }
 
-func (m *metrics) stage(name string, took time.Duration) {
-	m.stages.Record(context.Background(), took.Seconds(), m.stageLabels[name])
+func (m *metrics) stage(d *Destination, name string, took time.Duration) {
+	m.stages.Record(context.Background(), took.Seconds(), m.destinations[d].stages[name])
 }
 
 func (m *metrics) observe(d *Destination, s snapshot) {

@@ -136,7 +136,7 @@ func (l *loop) read(ctx context.Context) {
 func (l *loop) taken(r response) {
 	l.reading = false
 	took := r.ended.Sub(r.started)
-	l.metrics.stage(stageFetch, took)
+	l.metrics.stage(l.to, stageFetch, took)
 	if !r.cancelled {
 		l.database.read(r.err)
 	}

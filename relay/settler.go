@@ -15,8 +15,9 @@ import (
 type settler struct {
 	database *database
 	metrics  *metrics
-	limit    time.Duration // of one statement
-	most     int           // rows that a statement may write in this time, 0 for any number
+	of       []*Destination // whose rows are being written
+	limit    time.Duration  // of one statement
+	most     int            // rows that a statement may write in this time, 0 for any number
 }
 
 // outcome is what is to be written at once. The maps are by the rows' identities.
@@ -54,6 +55,7 @@ const (
 // write writes an outcome, and notes in it what could not be written.
 func (s *settler) write(ctx context.Context, o *outcome) error {
 	o.locked, o.written, o.rejected, o.unwritable = map[string]bool{}, map[string]bool{}, map[string]bool{}, map[string]bool{}
+	s.of = o.destinations()
 	if err := s.settle(ctx, o); err != nil {
 		return err
 	}
@@ -61,6 +63,22 @@ func (s *settler) write(ctx context.Context, o *outcome) error {
 		return err
 	}
 	return ctx.Err() // nobody tries again
+}
+
+// destinations are those of the rows.
+func (o *outcome) destinations() (all []*Destination) {
+	note := func(r *row) {
+		if n := len(all); n == 0 || all[n-1] != r.destination && !slices.Contains(all, r.destination) {
+			all = append(all, r.destination)
+		}
+	}
+	for _, r := range o.accepted {
+		note(r)
+	}
+	for _, x := range o.refused {
+		note(x.row)
+	}
+	return all
 }
 
 // settle marks rows and notes those of which the database will have none, and those that are locked.
@@ -206,7 +224,9 @@ func (s *settler) retry(ctx context.Context, n int, f func(context.Context) erro
 		err := f(limited)
 		cancel()
 		took := time.Since(started)
-		s.metrics.stage(stageSettle, took)
+		for _, d := range s.of {
+			s.metrics.stage(d, stageSettle, took)
+		}
 		switch {
 		case err == nil:
 			s.pace(n, took)

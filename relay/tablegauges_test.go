@@ -20,6 +20,9 @@ func openTable(t *testing.T, s *pgtest.Schema) *outbox.Table {
 	return table
 }
 
+// alone is the table as its only destination sees it.
+func alone(table *outbox.Table) []*outbox.Table { return []*outbox.Table{table} }
+
 // Whoever scrapes while the last answer is fresh gets that one, and a scraper that goes away spoils it for nobody.
 func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	t.Parallel()
@@ -29,22 +32,22 @@ func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	g := tableGauges{every: time.Hour}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if _, err := g.measure(gone, table); err != nil {
-		t.Fatal(err)
+	if m := g.measure(gone, table, alone); m.err != nil {
+		t.Fatal(m.err)
 	}
 	s.Exec(t, pgtest.Insert, "t", `{}`)
 	var scrapers sync.WaitGroup
 	for range 200 {
 		scrapers.Go(func() {
-			if counts, err := g.measure(t.Context(), table); err != nil || *counts.Pending != 0 {
-				t.Errorf("%+v: %v", counts, err)
+			if m := g.measure(t.Context(), table, alone); m.err != nil || *m.counts[0].Pending != 0 {
+				t.Errorf("%+v", m)
 			}
 		})
 	}
 	scrapers.Wait()
-	g.due = time.Now()
-	if counts, err := g.measure(t.Context(), table); err != nil || *counts.Pending != 1 {
-		t.Errorf("%+v: %v", counts, err)
+	g.views[0].due = time.Now()
+	if m := g.measure(t.Context(), table, alone); m.err != nil || *m.counts[0].Pending != 1 {
+		t.Errorf("%+v", m)
 	}
 }
 
@@ -63,16 +66,44 @@ func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if counts, err := g.measure(t.Context(), table); err == nil || counts.Pending != nil {
-		t.Errorf("%+v: %v", counts, err)
+	if m := g.measure(t.Context(), table, alone); m.err == nil || m.counts[0].Pending != nil || m.size != nil {
+		t.Errorf("%+v", m)
 	}
-	if rest := g.due.Sub(began); rest < 10*countTimeout {
+	if rest := g.views[0].due.Sub(began); rest < 10*countTimeout {
 		t.Errorf("the database is asked again after %v", rest)
 	}
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if counts, err := g.measure(t.Context(), table); err == nil || counts.Pending != nil {
-		t.Errorf("asked again at once: %+v: %v", counts, err)
+	if m := g.measure(t.Context(), table, alone); m.err == nil || m.counts[0].Pending != nil || m.size != nil {
+		t.Errorf("asked again at once: %+v", m)
+	}
+}
+
+// Each destination has its own counts, and all together one question a second, however many they are. The size is of all partitions.
+func TestTableIsMeasuredForEachDestination(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	for range 3 {
+		s.Exec(t, pgtest.Insert, "orders", `{}`)
+	}
+	s.Exec(t, pgtest.Insert, "audit", `{}`)
+	s.Exec(t, pgtest.Insert, "else", `{}`)
+	destinations := []*Destination{{Name: "orders", Topics: []string{"orders"}}, {Name: "audit", Topics: []string{"audit"}}, nowhere()}
+	r := &Relay{config: Config{Destinations: destinations, Outbox: outbox.Config{Views: Views(destinations)}}}
+	g := &r.measured
+	began := time.Now()
+	m := g.measure(t.Context(), openTable(t, s), r.views)
+	if m.err != nil || len(m.counts) != 3 || *m.counts[0].Pending != 3 || *m.counts[1].Pending != 1 || *m.counts[2].Pending != 1 {
+		t.Errorf("%+v", m)
+	}
+	for _, v := range g.views {
+		if v.due.Sub(began) < 3*countEvery {
+			t.Errorf("asked again after %v", v.due.Sub(began))
+		}
+	}
+	if m.size == nil || m.size.Bytes == 0 {
+		t.Errorf("the size is %+v", m.size)
 	}
 }
