@@ -30,6 +30,8 @@ from another. The process shares the ownership of shards, hints, the pool and th
   - The loop is the one goroutine that touches feed and dispatch. It makes the reads in turns (reads): the walk, a page of a
     catch-up scan (scan), the heads of keys whose time has come (trial), rows whose available_at has come (due). Each rests in
     proportion to what it took, so that none starves another. Where rows have priorities, every eighth read of the walk is in table order (guard).
+  - A limiter lets no more rows go than the destination's rate allows, in proportion to the shards that this replica relays (limiter). Rows
+    that are too old fail when it is their turn (expired). While a destination is paused its engine relays no shard (paused).
   - Workers publish one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own.
   - Two settlers, the process's, mark what was accepted, many rows in a statement, and write refusals (settlement). What several
     destinations write to the same columns goes into the same statements. No row is with both settlers at a time.
