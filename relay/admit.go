@@ -22,6 +22,9 @@ func (d *dispatch) take(rows []outbox.Row, from source, now time.Time) (taken, w
 	backing := make([]row, len(rows))
 	for i := range rows {
 		r := &backing[i]
+		if !d.ordinal { // where larger priorities go first it does not tell which row does: all count alike
+			rows[i].Position.Ordinal = 0
+		}
 		r.Row, r.key, r.attempt = &rows[i], keyOf(&rows[i]), rows[i].Attempt
 		d.taken++
 		r.hash, r.number = r.key.hash(), d.taken

@@ -24,7 +24,7 @@ import (
 // inserted, when it began ([leftOut]). The next walk begins at the bound again and comes by both.
 //
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
-// the first page is looked at now and then.
+// the first page is looked at now and then, and every eighth read goes in table order ([guard]).
 //
 // Only the loop touches it.
 type feed struct {

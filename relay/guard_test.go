@@ -140,3 +140,25 @@ func overtaken(s *sim, first []publisher.Message) (wrong int) {
 	}
 	return wrong
 }
+
+// A row that breaks each connection is found out also where an older row of its key, with a smaller priority, waits behind it.
+func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		newRanked(s)
+		s.table.insertRanked(1, "old", "k", "t", 0)
+		s.table.insertRanked(2, "culprit", "k", "t", 5)
+		s.table.insertRanked(3, "young", "k", "t", 0)
+		s.Crash("culprit")
+		defer s.start()()
+		for n := range 300 {
+			s.table.insertRanked(int64(10+n), fmt.Sprint("other", n), fmt.Sprint("other", n), "t", 0)
+			time.Sleep(time.Second)
+		}
+		if !s.table.row("culprit").failed {
+			t.Error("the row that breaks each connection did not fail")
+		}
+		if left := len(s.table.pending()); left > 0 {
+			t.Errorf("%d rows wait", left)
+		}
+	})
+}
