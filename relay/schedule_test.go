@@ -69,6 +69,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	c.alters, c.deadens = r.IntN(3) == 0, r.IntN(4) == 0
 	c.alters = c.alters && (c.ambiguous || !c.deadens) // who opens a table anew publishes again what could not be written
 	s.table.gaps = r.IntN(2) == 0
+	s.table.delays = r.IntN(3) == 0
+	s.table.readsDue = s.table.delays
+	s.table.ranked, s.table.orderIndexed = s.table.ordinal && !c.late && r.IntN(5) == 0, r.IntN(3) > 0
 	if r.IntN(4) == 0 {
 		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
 	}
@@ -79,8 +82,8 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if c.parts = r.IntN(2) == 0; c.parts {
 		s.Partition("a", simPartitions)
 	}
-	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, keeps failures %v and attempts %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block,
-		s.table.ordinal, s.table.keepsFailures, s.table.keepsAttempts, c.rate, s.limits)
+	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, delays %v, ranked %v, keeps failures %v and attempts %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block,
+		s.table.ordinal, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts, c.rate, s.limits)
 	return c
 }
 
@@ -258,11 +261,21 @@ func (c *schedule) insert() {
 		c.Crash(id)
 		c.unlucky = append(c.unlucky, id)
 	}
+	available, priority := time.Time{}, int64(c.r.IntN(3))
+	if c.table.delays && c.r.IntN(5) == 0 {
+		available = time.Now().Add(time.Duration(c.r.IntN(3000)) * time.Millisecond)
+		if key != "" && !c.ambiguous {
+			key = id // such rows may be in a call beside others of their key
+		}
+	}
 	x := c.transaction()
 	drawn, savepoint := time.Now(), c.savepoint(x.number)
 	x.adds = append(x.adds, func() {
 		c.table.add(ordinal, id, key, topic)
-		c.table.rows[id].drawn = drawn
+		c.table.rows[id].drawn, c.table.rows[id].available = drawn, available
+		if c.table.ranked {
+			c.table.rows[id].priority = priority
+		}
 		if savepoint != 0 {
 			c.table.rows[id].writer = savepoint
 		}

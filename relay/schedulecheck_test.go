@@ -87,7 +87,8 @@ func (c *schedule) check() {
 	byKey, delivered := map[string][]delivery{}, map[string]bool{}
 	for _, m := range first {
 		delivered[m.ID] = true
-		if m.Key == nil {
+		row := c.table.rows[m.ID]
+		if m.Key == nil && row.available.IsZero() {
 			continue
 		}
 		called, _ := m.Header(headerCalled)
@@ -95,8 +96,14 @@ func (c *schedule) check() {
 		if err != nil {
 			c.t.Fatal(err)
 		}
+		if time.Unix(0, nanos).Before(row.available) {
+			c.t.Errorf("%s was sent at %v, before it was due at %v", m.ID, nanos/1e6, row.available.UnixMilli())
+		}
+		if m.Key == nil {
+			continue
+		}
 		name := destinationOf(m.Topic) + string(m.Key) // destinations do not wait for one another
-		byKey[name] = append(byKey[name], delivery{c.table.rows[m.ID], time.Unix(0, nanos)})
+		byKey[name] = append(byKey[name], delivery{row, time.Unix(0, nanos)})
 	}
 	failed := map[string][]*simRow{}
 	for _, row := range c.table.rows {
@@ -125,6 +132,9 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 			continue // the key went on without it
 		}
 		for _, young := range deliveries[:i] {
+			if !old.row.available.IsZero() || !young.row.available.IsZero() || old.row.priority != young.row.priority {
+				continue // without an order
+			}
 			if !c.table.position(old.row).Before(c.table.position(young.row)) {
 				continue
 			}
