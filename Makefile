@@ -78,6 +78,14 @@ test-other: ## what depends on PostgreSQL, with the other major version; needs t
 test-chart: bin/helm bin/helm3 bin/promtool ## lint the chart, render it, compare with its golden files, test the alerts
 	@cd charts && go test ./...
 
+.PHONY: alerts
+alerts: bin/promtool ## provoke every alert before a real Prometheus, and draw the plot of docs/alerts.md anew
+	@$(SERVICES) run postgres nats -- make alerts-run
+
+.PHONY: alerts-run
+alerts-run:
+	@cd e2e && go test -count=1 -run '^TestAlerts$$' -v . -update
+
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint on all modules, syntax of the scripts
 	@for script in .ci/run $$(find dev -name '*.sh'); do bash -n $$script; done
@@ -87,7 +95,7 @@ lint: bin/golangci-lint ## golangci-lint on all modules, syntax of the scripts
 	done; exit $$failed
 
 .PHONY: e2e
-e2e: build ## only the end-to-end tests
+e2e: build bin/promtool ## only the end-to-end tests
 	@$(SERVICES) run -- make e2e-run
 
 .PHONY: e2e-run
