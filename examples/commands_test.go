@@ -1,0 +1,43 @@
+package examples
+
+import (
+	"bytes"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/cli"
+)
+
+var (
+	shell    = regexp.MustCompile("(?s)```sh\n(.*?)\n *```")
+	ourLine  = regexp.MustCompile(`(?m)(?:^|/)outbox-relay ([^#|\n]+)`)
+	argument = regexp.MustCompile(`'[^']*'|\S+`)
+)
+
+// The commands that the documents for operators tell to run are there, with these flags.
+func TestCommands(t *testing.T) {
+	t.Parallel()
+	for _, document := range []string{"docs/alerts.md", "docs/deploying.md"} {
+		found := 0
+		for _, block := range shell.FindAllStringSubmatch(read(t, document), -1) {
+			for _, match := range ourLine.FindAllStringSubmatch(block[1], -1) {
+				found++
+				args := argument.FindAllString(match[1], -1)
+				for i := range args {
+					args[i] = strings.Trim(args[i], "'")
+				}
+				// Flags are parsed before help is printed instead of running the command.
+				var out, problems bytes.Buffer
+				if status := cli.Run(t.Context(), append(args, "--help"), strings.NewReader(""), &out, &problems); status != 0 {
+					t.Errorf("%s: %s: status %d: %s", document, match[0], status, problems.String())
+				} else if !strings.Contains(out.String(), "outbox-relay "+args[0]) {
+					t.Errorf("%s: there is no command %s", document, args[0])
+				}
+			}
+		}
+		if document == "docs/alerts.md" && found < 8 {
+			t.Errorf("%s: %d commands found, which are not all", document, found)
+		}
+	}
+}
