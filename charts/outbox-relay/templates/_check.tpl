@@ -20,7 +20,7 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- end -}}
 {{- end -}}
 {{- if .Values.checkSettings -}}
-{{- include "outbox-relay.checkNames" (dict "given" $given "lines" (.Files.Lines "files/settings.txt") "version" .Chart.AppVersion) -}}
+{{- include "outbox-relay.checkNames" (dict "given" $given "envFrom" .Values.envFrom "lines" (.Files.Lines "files/settings.txt") "version" .Chart.AppVersion) -}}
 {{- end -}}
 {{- range list "OUTBOX_DATABASE_URL" "OUTBOX_PUBLISH_URL" -}}
 {{- $destinations := and (eq . "OUTBOX_PUBLISH_URL") (or (hasKey $given "OUTBOX_DESTINATIONS") (hasKey $given "OUTBOX_DESTINATIONS_FILE")) -}}
@@ -41,16 +41,19 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- $_ := set $known . true -}}
 {{- end -}}
 {{- end -}}
-{{- $destinations := "[A-Z][A-Z0-9_]*" -}}
+{{- $destinations := "" -}}
 {{- with get .given "OUTBOX_DESTINATIONS" -}}
 {{- $destinations = regexReplaceAll "[ ,]+" (trim . | upper | replace "-" "_") "|" -}}
+{{- end -}}
+{{- if and (not $destinations) (or .envFrom (hasKey .given "OUTBOX_DESTINATIONS_FILE") (hasKey .given "OUTBOX_DESTINATIONS")) -}}
+{{- $destinations = "[A-Z][A-Z0-9_]*" -}}{{/* nobody knows here what they are called */}}
 {{- end -}}
 {{- $ofDestination := printf "^OUTBOX_DESTINATION_(%s)_(%s)$" $destinations (join "|" $endings) -}}
 {{- range $name, $_ := .given -}}
 {{- $setting := trimSuffix "_FILE" $name -}}
 {{- if and (hasPrefix "OUTBOX_" $name) (not (hasKey $known $setting)) (not (regexMatch $ofDestination $setting)) -}}
-{{- if and (hasPrefix "OUTBOX_DESTINATION_" $name) (hasKey $.given "OUTBOX_DESTINATIONS") -}}
-{{- fail (printf "outbox-relay: %s is not a setting of a destination in OUTBOX_DESTINATIONS (%s)" $name (get $.given "OUTBOX_DESTINATIONS")) -}}
+{{- if hasPrefix "OUTBOX_DESTINATION_" $name -}}
+{{- fail (printf "outbox-relay: %s is not a setting of a destination in OUTBOX_DESTINATIONS (%s)" $name (get $.given "OUTBOX_DESTINATIONS" | default "not set")) -}}
 {{- end -}}
 {{- fail (printf "outbox-relay: %s is not a setting of version %s: see outbox-relay help settings, or set checkSettings to false if the image is newer than the chart" $name $.version) -}}
 {{- end -}}
