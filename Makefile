@@ -7,6 +7,7 @@ MAKEFLAGS   += --no-print-directory
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 BROKER  ?= nats
+SCENE   ?= restart
 SEEDS   ?= 3
 DURATION ?= 1m
 CLI     := github.com/outbox-relay/outbox-relay/cli
@@ -36,12 +37,12 @@ build: ## the static binary, ./outbox-relay
 	@CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o outbox-relay .
 
 .PHONY: demo
-demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka or rabbitmq
-	@$(SERVICES) run postgres $(filter kafka rabbitmq,$(BROKER)) -- make demo-run
+demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka or rabbitmq; SCENE=fanout for several destinations of each row, BROKER=nats or all
+	@$(SERVICES) run postgres $(filter kafka rabbitmq,$(BROKER:all=kafka rabbitmq)) -- make demo-run
 
 .PHONY: demo-run
 demo-run:
-	@cd demo && go build -o ../bin/demo . && exec ../bin/demo --broker $(BROKER)
+	@cd demo && go build -o ../bin/demo . && exec ../bin/demo --scene $(SCENE) --broker $(BROKER)
 
 .PHONY: test
 test: lint ## everything: linters, chart, all tests against real services

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -55,6 +56,29 @@ func (d *database) rows(ctx context.Context) (committed, unmarked int, err error
 		err = fmt.Errorf("count the outbox: %w", err)
 	}
 	return committed, unmarked, err
+}
+
+// A state is how many rows have ended at a destination, and how.
+type state struct{ relayed, failed int }
+
+// states counts what the columns of each destination say.
+func (d *database) states(ctx context.Context, copies []*copyOf) (map[string]state, error) {
+	states := map[string]state{}
+	for _, c := range copies {
+		relayed, failed := "relayed_at", "failed_at"
+		if own := c.settings["COLUMNS"]; own != "" {
+			relayed, failed = c.name+"_relayed_at", "null"
+			if strings.Contains(own, "failed_at") {
+				failed = c.name + "_failed_at"
+			}
+		}
+		var s state
+		if err := d.pool.QueryRow(ctx, "select count("+relayed+"), count("+failed+") from outbox_messages").Scan(&s.relayed, &s.failed); err != nil {
+			return nil, fmt.Errorf("count the outbox: %w", err)
+		}
+		states[c.name] = s
+	}
+	return states, nil
 }
 
 func (d *database) close(ctx context.Context) error {

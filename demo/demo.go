@@ -62,7 +62,7 @@ func (d *demo) play(ctx context.Context, getenv func(string) string, stdout io.W
 
 	id := strings.ToLower(rand.Text()[:8])
 	schema, topic := "demo_"+id, "demo-orders-"+id
-	outbox, err := printSchema(ctx, d.options.relay, schema+"."+outboxTable)
+	outbox, err := printSchema(ctx, d.options.relay, map[string]string{"OUTBOX_TABLE": schema + "." + outboxTable})
 	if err != nil {
 		return false, err
 	}
@@ -74,7 +74,7 @@ func (d *demo) play(ctx context.Context, getenv func(string) string, stdout io.W
 	if err := d.shop.Open(ctx); err != nil {
 		return false, err
 	}
-	if d.broker, err = broker.Open(ctx, d.options.broker, topic, filepath.Join(d.dir, "nats"), getenv); err != nil {
+	if d.broker, err = broker.Open(ctx, d.options.broker, broker.Topic{Name: topic}, filepath.Join(d.dir, "nats"), getenv); err != nil {
 		return false, err
 	}
 	defer d.clean(ctx, d.broker.Close)
@@ -119,7 +119,7 @@ func (d *demo) act(ctx context.Context) error {
 // ends the demo.
 func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 	d.view.say("%s: %d transactions a second from %d workers, for %s.", d.view.title, d.rate, d.workers, d.duration)
-	first, err := d.start(ctx, group)
+	first, err := d.start(ctx, group, d.settings())
 	if err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 	}
 
 	d.view.tell("the application has stopped; waiting for its last messages")
-	if err := d.settle(ctx); err != nil {
+	if err := settle(ctx, d.ledger, d.patience); err != nil {
 		return err
 	}
 	// A relay that has stopped publishes nothing more, so behind the mark nothing can come.
@@ -154,15 +154,16 @@ func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 	return d.broker.End(ctx)
 }
 
+// settings are those of a relay.
+func (d *demo) settings() map[string]string {
+	return map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": d.database.schema + "." + outboxTable, "OUTBOX_PUBLISH_URL": d.broker.URL()}
+}
+
 // start starts one more relay and waits until it is ready.
-func (d *demo) start(ctx context.Context, group *errgroup.Group) (*relay, error) {
+func (d *demo) start(ctx context.Context, group *errgroup.Group, settings map[string]string) (*relay, error) {
 	name := fmt.Sprintf("relay %d", len(d.relays)+1)
 	r := &relay{name: name, binary: d.options.relay, log: filepath.Join(d.dir, strings.ReplaceAll(name, " ", "-")+".log"),
-		env: relayEnvironment(map[string]string{
-			"OUTBOX_DATABASE_URL": d.url,
-			"OUTBOX_TABLE":        d.database.schema + "." + outboxTable,
-			"OUTBOX_PUBLISH_URL":  d.broker.URL(),
-		})}
+		env: relayEnvironment(settings)}
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (d *demo) start(ctx context.Context, group *errgroup.Group) (*relay, error)
 // to go.
 func (d *demo) replace(ctx context.Context, group *errgroup.Group, first *relay) (*relay, error) {
 	d.view.tell("a rolling restart: relay 2 starts beside %s", first.name)
-	second, err := d.start(ctx, group)
+	second, err := d.start(ctx, group, d.settings())
 	if err != nil {
 		return nil, err
 	}
@@ -194,17 +195,17 @@ func (d *demo) replace(ctx context.Context, group *errgroup.Group, first *relay)
 }
 
 // settle waits until all that was committed has arrived, or nothing arrives any more.
-func (d *demo) settle(ctx context.Context) error {
+func settle(ctx context.Context, l *ledger.Ledger, patience time.Duration) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
-	last, since := d.ledger.Counts(), time.Now()
-	for last.Outstanding > 0 && time.Since(since) < d.patience {
+	last, since := l.Counts(), time.Now()
+	for last.Outstanding > 0 && time.Since(since) < patience {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-tick.C:
 		}
-		if now := d.ledger.Counts(); now != last {
+		if now := l.Counts(); now != last {
 			last, since = now, time.Now()
 		}
 	}

@@ -37,7 +37,16 @@ type options struct {
 	patience time.Duration
 	workers  int
 	rate     int
+	scene    string
+	large    int
 }
+
+// The scenes, and the brokers of the scene fanout beside NATS alone.
+const (
+	sceneRestart = "restart"
+	sceneFanout  = "fanout"
+	allBrokers   = "all"
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -49,7 +58,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var o options
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", "))
+	flags.StringVar(&o.scene, "scene", sceneRestart, sceneRestart+", or "+sceneFanout+": each row has four destinations, of which one is away for a time and one refuses rows")
+	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", ")+"; with the scene "+sceneFanout+" nats or "+allBrokers)
+	flags.IntVar(&o.large, "large", 1000, "in the scene "+sceneFanout+", one row in so many is refused")
 	flags.StringVar(&o.relay, "relay", "../outbox-relay", "path of the relay's binary")
 	flags.DurationVar(&o.duration, "duration", 28*time.Second, "how long orders are taken")
 	flags.DurationVar(&o.patience, "patience", 10*time.Second, "how long nothing may arrive until what is outstanding counts as missing")
@@ -61,12 +72,21 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	case err != nil:
 		return exitUsage
 	}
-	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || o.duration < time.Second || o.workers < 1 || o.rate < 1 {
-		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers and --rate are positive\n", strings.Join(broker.Kinds, ", "))
+	kinds := map[string][]string{sceneRestart: broker.Kinds, sceneFanout: {"nats", allBrokers}}[o.scene]
+	switch {
+	case kinds == nil:
+		fmt.Fprintf(stderr, "demo: --scene is %s or %s\n", sceneRestart, sceneFanout)
+		return exitUsage
+	case flags.NArg() > 0 || !slices.Contains(kinds, o.broker) || o.duration < time.Second || o.workers < 1 || o.rate < 1 || o.large < 1:
+		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers, --rate and --large are positive\n", strings.Join(kinds, ", "))
 		return exitUsage
 	}
 	d := &demo{options: o, url: getenv("TEST_DATABASE_URL"), ledger: ledger.New()}
-	right, err := d.play(ctx, getenv, stdout)
+	play := d.play
+	if o.scene == sceneFanout {
+		play = d.playFanout
+	}
+	right, err := play(ctx, getenv, stdout)
 	status := exitDone
 	switch {
 	case ctx.Err() != nil:

@@ -51,9 +51,9 @@ func relayEnvironment(settings map[string]string) []string {
 }
 
 // printSchema runs `outbox-relay schema`.
-func printSchema(ctx context.Context, binary, table string) (string, error) {
-	command := exec.CommandContext(ctx, binary, "schema")
-	command.Env = relayEnvironment(map[string]string{"OUTBOX_TABLE": table})
+func printSchema(ctx context.Context, binary string, settings map[string]string, flags ...string) (string, error) {
+	command := exec.CommandContext(ctx, binary, append([]string{"schema"}, flags...)...)
+	command.Env = relayEnvironment(settings)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if errors.Is(err, os.ErrNotExist) {

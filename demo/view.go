@@ -100,6 +100,19 @@ func (v *view) show(s scene) {
 	v.drawn = len(lines)
 }
 
+// draw shows the state in lines of one's own, or in a short form where the output is no terminal.
+func (v *view) draw(short string, lines []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.terminal {
+		fmt.Fprintf(v.out, "%5.1f s%s\n", time.Since(v.began).Seconds(), short)
+		return
+	}
+	lines = append([]string{"", "\x1b[1m" + v.title + "\x1b[0m", ""}, lines...)
+	fmt.Fprint(v.out, v.erase()+strings.Join(lines, "\n")+"\n")
+	v.drawn = len(lines)
+}
+
 // erase returns what takes the block off the screen.
 func (v *view) erase() string {
 	if v.drawn == 0 {

@@ -30,16 +30,27 @@ type Broker interface {
 // Kinds are the brokers that Open knows.
 var Kinds = []string{"nats", "kafka", "rabbitmq"}
 
+// Core is a NATS server without JetStream, for messages that nothing keeps.
+const Core = "core"
+
+// A Topic is what is made in a broker.
+type Topic struct {
+	Name string
+	Most int // bytes of a message, larger ones are refused; 0 for the broker's own limit. Not for RabbitMQ
+}
+
 // Open makes a topic in a broker of that kind. Kafka and RabbitMQ are found by TEST_KAFKA_URL and
 // TEST_AMQP_URL; a NATS server is started in this process, with its data in dir.
-func Open(ctx context.Context, kind, topic, dir string, getenv func(string) string) (Broker, error) {
+func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func(string) string) (Broker, error) {
 	switch kind {
 	case "nats":
 		return openNATS(ctx, topic, dir)
+	case Core:
+		return openCore(topic.Name)
 	case "kafka":
 		return openKafka(ctx, topic, getenv("TEST_KAFKA_URL"))
 	case "rabbitmq":
-		return openRabbitMQ(topic, getenv("TEST_AMQP_URL"))
+		return openRabbitMQ(topic.Name, getenv("TEST_AMQP_URL"))
 	}
 	return nil, fmt.Errorf("unknown broker %q", kind)
 }
@@ -48,6 +59,7 @@ func Open(ctx context.Context, kind, topic, dir string, getenv func(string) stri
 const (
 	messageID  = "message-id"
 	messageKey = "message-key"
+	whyFailed  = "outbox-error" // of a dead letter
 )
 
 // endMark is the message id that tells the consumer that it has read all. No row has it.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"strconv"
 	"strings"
 	"time"
 
@@ -24,22 +25,25 @@ type kafkaBroker struct {
 	client  *kafka.Client
 }
 
-func openKafka(ctx context.Context, topic, address string) (_ Broker, err error) {
+func openKafka(ctx context.Context, topic Topic, address string) (_ Broker, err error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Scheme != "kafka" || u.Host == "" {
 		return nil, errors.New("TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh env)\" first")
 	}
-	b := &kafkaBroker{url: address, brokers: strings.Split(u.Host, ","), topic: topic}
+	b := &kafkaBroker{url: address, brokers: strings.Split(u.Host, ","), topic: topic.Name}
 	b.client = &kafka.Client{Addr: kafka.TCP(b.brokers...), Timeout: 10 * time.Second, Transport: &kafka.Transport{}}
 	defer func() {
 		if err != nil {
 			_ = b.Close(context.WithoutCancel(ctx))
 		}
 	}()
-	response, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{
-		{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}})
+	config := kafka.TopicConfig{Topic: topic.Name, NumPartitions: partitions, ReplicationFactor: 1}
+	if topic.Most > 0 {
+		config.ConfigEntries = []kafka.ConfigEntry{{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(topic.Most)}}
+	}
+	response, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
 	if err == nil {
-		err = response.Errors[topic]
+		err = response.Errors[topic.Name]
 	}
 	if err != nil {
 		return nil, fmt.Errorf("create topic: %w", err)

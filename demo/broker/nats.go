@@ -21,8 +21,8 @@ type natsBroker struct {
 	topic  string
 }
 
-func openNATS(ctx context.Context, topic, dir string) (_ Broker, err error) {
-	b := &natsBroker{topic: topic}
+func openNATS(ctx context.Context, topic Topic, dir string) (_ Broker, err error) {
+	b := &natsBroker{topic: topic.Name}
 	b.server, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir,
 		NoSigs: true, NoLog: true})
 	if err != nil {
@@ -43,7 +43,7 @@ func openNATS(ctx context.Context, topic, dir string) (_ Broker, err error) {
 	if b.js, err = jetstream.New(b.conn); err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{Name: "demo", Subjects: []string{topic},
+	_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{Name: "demo", Subjects: []string{topic.Name}, MaxMsgSize: mostOf(topic),
 		// What a relay publishes twice within this time the stream drops, and the check does not see it.
 		// The default is two minutes; this is the shortest there is.
 		Duplicates: 100 * time.Millisecond})
@@ -51,6 +51,14 @@ func openNATS(ctx context.Context, topic, dir string) (_ Broker, err error) {
 		return nil, fmt.Errorf("create stream: %w", err)
 	}
 	return b, nil
+}
+
+// mostOf is JetStream's limit of a message.
+func mostOf(topic Topic) int32 {
+	if topic.Most == 0 {
+		return -1
+	}
+	return int32(topic.Most)
 }
 
 func (b *natsBroker) Name() string { return "NATS JetStream" }
@@ -71,7 +79,7 @@ func (b *natsBroker) Consume(ctx context.Context, arrived func(ledger.Arrival)) 
 		if err != nil {
 			return fmt.Errorf("read stream: %w", err)
 		}
-		a := ledger.Arrival{ID: m.Headers().Get(messageID), Key: m.Headers().Get(messageKey), Payload: string(m.Data()), At: time.Now()}
+		a := ledger.Arrival{ID: m.Headers().Get(messageID), Key: m.Headers().Get(messageKey), Payload: string(m.Data()), Why: m.Headers().Get(whyFailed), At: time.Now()}
 		if a.ID == endMark {
 			return nil
 		}

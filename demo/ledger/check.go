@@ -7,16 +7,18 @@ type Fault string
 
 // The faults that Check looks for.
 const (
-	Missing   Fault = "committed, but never arrived"
-	Ghost     Fault = "rolled back, but arrived"
-	Stranger  Fault = "arrived, but the application never wrote it"
-	Duplicate Fault = "arrived more than once"
-	Reordered Fault = "arrived behind a younger row of its key"
-	Changed   Fault = "arrived with another key or payload"
+	Missing     Fault = "committed, but never arrived"
+	Ghost       Fault = "rolled back, but arrived"
+	Stranger    Fault = "arrived, but the application never wrote it"
+	Duplicate   Fault = "arrived more than once"
+	Reordered   Fault = "arrived behind a younger row of its key"
+	Elsewhere   Fault = "arrived where it does not belong"
+	Unexplained Fault = "arrived as a dead letter that does not say why"
+	Changed     Fault = "arrived with another key or payload"
 )
 
 // AllFaults lists them, the worst first.
-var AllFaults = []Fault{Missing, Ghost, Stranger, Reordered, Changed, Duplicate}
+var AllFaults = []Fault{Missing, Ghost, Stranger, Elsewhere, Unexplained, Reordered, Changed, Duplicate}
 
 // Check compares what arrived with what was committed and returns the ids at fault. It is empty when
 // exactly the committed rows arrived, each once, unchanged, and those of each key in table order.
@@ -43,7 +45,14 @@ func (l *Ledger) Check() map[Fault][]string {
 			found(Ghost, a.ID)
 			continue
 		}
-		if a.Key != e.Key || a.Payload != e.Payload {
+		if !l.wants(e.Row) {
+			found(Elsewhere, a.ID)
+			continue
+		}
+		if l.Dead && a.Why == "" {
+			found(Unexplained, a.ID)
+		}
+		if a.Key != e.Key && !l.Keyless || a.Payload != e.Payload {
 			found(Changed, a.ID)
 		}
 		if e.Seq < youngest[e.Key] {
@@ -52,7 +61,7 @@ func (l *Ledger) Check() map[Fault][]string {
 		youngest[e.Key] = max(youngest[e.Key], e.Seq)
 	}
 	for id, e := range l.rows {
-		if e.outcome == committed && !seen[id] {
+		if e.outcome == committed && l.wants(e.Row) && !seen[id] {
 			found(Missing, id)
 		}
 	}

@@ -108,3 +108,25 @@ func TestLatency(t *testing.T) {
 		t.Errorf("latency %v of nothing", got)
 	}
 }
+
+// A destination may be for some of the rows, without their keys, and for dead letters, which must say why.
+func TestCheckOfSomeRows(t *testing.T) {
+	t.Parallel()
+	rows := []Row{{ID: "small", Seq: 1, Key: "k", Payload: "p"}, {ID: "large", Seq: 2, Key: "k", Payload: "p", Large: true}, {ID: "other", Seq: 3, Key: "k", Payload: "p", Large: true}}
+	l := New()
+	l.Wants, l.Keyless, l.Dead = func(r Row) bool { return r.Large }, true, true
+	l.Committing(rows)
+	l.Committed(rows)
+	if c := l.Counts(); c.Committed != 2 || c.Outstanding != 2 {
+		t.Errorf("%+v", c)
+	}
+	l.Arrived(Arrival{ID: "large", Payload: "p", Why: "too large"})
+	if faults := l.Check(); len(faults) != 1 || len(faults[Missing]) != 1 {
+		t.Errorf("%v", faults)
+	}
+	l.Arrived(Arrival{ID: "other", Payload: "p"})
+	l.Arrived(Arrival{ID: "small", Payload: "p", Why: "it was lost"})
+	if faults := l.Check(); len(faults) != 2 || len(faults[Unexplained]) != 1 || len(faults[Elsewhere]) != 1 || l.Counts().Outstanding != 0 {
+		t.Errorf("%v, %+v", faults, l.Counts())
+	}
+}

@@ -12,16 +12,23 @@ type Row struct {
 	Seq     int64 // the table's order
 	Key     string
 	Payload string // as PostgreSQL prints it
+	Large   bool   // a broker with a limit refuses it
 }
 
 // An Arrival is a message as a consumer received it.
 type Arrival struct {
 	ID, Key, Payload string
+	Why              string // it is a dead letter, which says so
 	At               time.Time
 }
 
 // A Ledger is safe for concurrent use.
 type Ledger struct {
+	// These are set before the ledger is used.
+	Wants   func(Row) bool // which rows are to arrive; nil for all
+	Keyless bool           // messages come without their key
+	Dead    bool           // messages are dead letters, which say why
+
 	mu       sync.Mutex
 	rows     map[string]*entry // by id
 	arrivals []Arrival         // as they came
@@ -66,10 +73,13 @@ func (l *Ledger) Committed(rows []Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.counts.Commits++
-	l.counts.Committed += len(rows)
 	for _, row := range rows {
 		e := l.rows[row.ID]
 		e.outcome = committed
+		if !l.wants(row) {
+			continue
+		}
+		l.counts.Committed++
 		if e.arrivals == 0 {
 			l.counts.Outstanding++
 		}
@@ -109,10 +119,12 @@ func (l *Ledger) Arrived(a Arrival) {
 		return
 	}
 	l.waits = append(l.waits, wait{at: a.At, took: a.At.Sub(e.sent)})
-	if e.outcome == committed {
+	if e.outcome == committed && l.wants(e.Row) {
 		l.counts.Outstanding--
 	}
 }
+
+func (l *Ledger) wants(row Row) bool { return l.Wants == nil || l.Wants(row) }
 
 // Counts returns the totals now.
 func (l *Ledger) Counts() Counts {

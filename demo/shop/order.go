@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -63,6 +64,9 @@ func (s *Shop) order(ctx context.Context) error {
 // tell writes a message. The customer is its key: a consumer sees the messages of one customer in order.
 func (s *Shop) tell(ctx context.Context, tx pgx.Tx, who string, payload map[string]any) (ledger.Row, error) {
 	row := ledger.Row{Key: who}
+	if n := s.written.Add(1); s.Large > 0 && n%int64(s.Large) == 0 {
+		row.Large, payload["note"] = true, strings.Repeat("x", LargePayload)
+	}
 	err := tx.QueryRow(ctx, `
 		insert into outbox_messages (topic, key, payload) values ($1, $2, $3)
 		returning id::text, seq, payload::text`, s.Topic, who, payload).Scan(&row.ID, &row.Seq, &row.Payload)

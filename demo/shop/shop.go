@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -33,9 +34,22 @@ type Shop struct {
 	Pool    *pgxpool.Pool
 	Topic   string // of the messages
 	Workers int
-	Rate    int            // transactions a second, of all workers together
-	Ledger  *ledger.Ledger // what is committed and what is rolled back is noted here
+	Rate    int    // transactions a second, of all workers together
+	Ledger  Ledger // what is committed and what is rolled back is noted here
+	Large   int    // one row in so many has a large payload; 0 for none
+
+	written atomic.Int64 // rows
 }
+
+// A Ledger takes note of transactions; see [ledger.Ledger].
+type Ledger interface {
+	Committing(rows []ledger.Row)
+	Committed(rows []ledger.Row)
+	RolledBack(rows []ledger.Row)
+}
+
+// LargePayload is how many bytes a large payload has at least.
+const LargePayload = 64 << 10
 
 // Open makes the customers.
 func (s *Shop) Open(ctx context.Context) error {
