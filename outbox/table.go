@@ -93,7 +93,7 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (*Table, []*Setu
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
 	var first []*SetupError
 	for _, v := range views {
-		whole := View{Name: v.Name, Columns: v.Columns, Expires: v.Expires}
+		whole := View{Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed}
 		m, problems := mapColumns(r, config, whole)
 		if len(problems) == 0 {
 			return newTable(pool, r, m, config, whole), nil

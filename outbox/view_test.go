@@ -165,6 +165,24 @@ func TestColumnsThatAreMissing(t *testing.T) {
 	check(err, "x_at")
 }
 
+// What a destination lacks that is to stop its keys keeps only this one from the table, and all if there is no other.
+func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at timestamptz)")
+	blocking, other := View{Name: "a", BlockFailed: true}, View{Name: "b", Filter: Filter{Before: [][]string{{"x"}}}}
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{blocking}}); err == nil || !strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
+		t.Errorf("alone: %v", err)
+	}
+	table := open(t, s, Config{Views: []View{blocking, other}})
+	if _, err := table.For(blocking); err == nil {
+		t.Error("it can be used beside another one")
+	}
+	if _, err := table.For(other); err != nil {
+		t.Errorf("the other: %v", err)
+	}
+}
+
 // Columns of its own are all that a table needs whose destinations have them.
 func TestNoColumnsOfTheTable(t *testing.T) {
 	t.Parallel()
