@@ -78,8 +78,22 @@ func (t *Table) gauges(names map[string]string) {
 		}
 	}
 	if m.failed != nil && m.failedIndex {
-		t.countFailed = sql.Text("count_failed.sql", names)
+		t.countFailed = t.failedGauge(names, names["failed"], "")
 	}
+}
+
+// failedGauge makes the statement that counts failed rows in a state, of those that a condition takes. Rows that were discarded and kept
+// have failed, and count no more; only a bounded number of them is looked at.
+func (t *Table) failedGauge(names map[string]string, state, taken string) string {
+	if t.mapping.relayed == nil && taken == "" {
+		return sql.Text("count_failed.sql", names)
+	}
+	own := maps.Clone(names)
+	if c := t.mapping.relayed; c != nil {
+		taken += " and " + sql.Quote(c.name) + " is null"
+	}
+	own["state"], own["taken"], own["looked"] = state, strings.TrimPrefix(taken, " and "), strconv.Itoa(lookedAt)
+	return sql.Text("count_taken.sql", own)
 }
 
 // lookedAt is how many rows a gauge of one destination looks at, whoever takes them.
@@ -105,6 +119,6 @@ func (t *Table) gaugesTaken(names map[string]string, filtered string) {
 		}
 	}
 	if m.failed != nil && m.failedIndex {
-		t.countFailed = count("failed")
+		t.countFailed = t.failedGauge(names, strings.TrimSuffix(names["failed"], filtered), filtered)
 	}
 }
