@@ -70,7 +70,15 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			}
 		}
 		bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
-		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{Done: bar.show, Row: func(row operate.Chosen, how string) error {
+		told := ""
+		waits := func(what string) {
+			if what != told {
+				told = what
+				bar.clear()
+				fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
+			}
+		}
+		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{Done: bar.show, Waits: waits, Row: func(row operate.Chosen, how string) error {
 			if !c.json {
 				return nil
 			}

@@ -59,7 +59,9 @@ func TestGolden(t *testing.T) {
 		"help-retry":       {nil, "failed retry --help"},
 		"help-discard":     {nil, "failed discard --help"},
 		"help-replay":      {nil, "replay --help"},
-		"help-prune":       {nil, "prune --help"},
+		"help-completion":  {nil, "completion --help"},
+
+		"help-prune": {nil, "prune --help"},
 		"schema-partitioned": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATIONS=orders,audit",
 			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,failed_at:audit_failed_at", "OUTBOX_DESTINATION_AUDIT_TOPICS=it's.*"}, "schema --partitioned"},
 		"schema": {nil, "schema"},

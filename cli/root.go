@@ -36,9 +36,8 @@ func rootCommand() *cobra.Command {
 		Long:    rootHelp,
 		Example: rootExamples,
 		// Run reports errors itself, and a usage text would bury them.
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	run := runCommand()
 	root.RunE = run.RunE

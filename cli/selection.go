@@ -36,6 +36,22 @@ func (s *selection) add(cmd *cobra.Command, when string) {
 	flags.Var(&s.until, "until", "rows "+when+" before this time")
 	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
 	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those of all destinations")
+	if err := cmd.RegisterFlagCompletionFunc("destination", completeDestination); err != nil {
+		panic(err) // the flag is there
+	}
+}
+
+// completeDestination completes the name of a destination in a shell.
+func completeDestination(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	c, err := config.LoadOffline()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var names []string
+	for _, d := range c.Destinations {
+		names = append(names, d.Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
 // chosen returns the selection that the flags make.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,6 +35,7 @@ type Chosen struct {
 	Topic       string
 	Destination string // empty when no destination takes it
 	identity    string
+	order, key  *string
 }
 
 const (
@@ -100,7 +102,7 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selec
 		return err
 	}
 	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name, "topic": n.Topic.Name,
-		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name}), values...)
+		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name, "key": n.Key}), values...)
 	return err
 }
 
@@ -153,7 +155,7 @@ func (c *Choice) fetch(ctx context.Context, p part) ([]Chosen, error) {
 		var chosen Chosen
 		var topic *string
 		var taker int
-		err := row.Scan(&chosen.identity, &chosen.ID, &topic, &taker)
+		err := row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key)
 		if topic != nil {
 			chosen.Topic = *topic
 		}
@@ -170,6 +172,8 @@ type Progress struct {
 	Row func(row Chosen, how string) error
 	// Done is called with how many rows have been looked at.
 	Done func(rows int64)
+	// Waits is called with what is waited for; may be nil.
+	Waits func(what string)
 }
 
 // A Result says what became of the rows of a choice.
@@ -183,25 +187,62 @@ type Result struct {
 // ends it stops after the transaction that is under way. Rows that are no longer as they were chosen are left alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
 	seen := int64(0)
-	var locked []lockedRows
+	var locked, held []lockedRows
+	apply := func(s set, rows []Chosen) error {
+		if ctx.Err() != nil {
+			return errStopped
+		}
+		if len(rows) == 0 {
+			return nil
+		}
+		left, err := c.applyTo(ctx, s, rows, channel, progress, &result)
+		if left > 0 {
+			locked = append(locked, lockedRows{s, rows})
+		}
+		seen += int64(len(rows))
+		progress.Done(seen)
+		return err
+	}
 	for _, p := range c.parts {
+		var end *string
+		if c.change.gently {
+			if end, err = c.end(ctx, p); err != nil {
+				return result, err
+			}
+		}
+		last := lockedRows{set: p.set}
 		err := c.chunks(context.WithoutCancel(ctx), p, func(rows []Chosen) error {
-			if ctx.Err() != nil {
-				return errStopped
+			if end == nil {
+				return apply(p.set, rows)
 			}
-			left, err := c.applyTo(ctx, p.set, rows, channel, progress, &result)
-			if left > 0 {
-				locked = append(locked, lockedRows{p.set, rows})
+			at := slices.IndexFunc(rows, func(row Chosen) bool { return row.order != nil && *row.order == *end })
+			if at >= 0 {
+				rows, last.rows = rows[:at], append(last.rows, rows[at:]...)
 			}
-			seen += int64(len(rows))
-			progress.Done(seen)
-			return err
+			if err := c.ripen(ctx, p, rows, progress); err != nil {
+				return err
+			}
+			return apply(p.set, rows)
 		})
 		if errors.Is(err, errStopped) {
-			break
+			result.Left = c.rows - seen
+			return result, nil
 		}
 		if err != nil {
 			return result, err
+		}
+		if len(last.rows) > 0 {
+			held = append(held, last)
+		}
+	}
+	for _, l := range held {
+		if err := c.settle(ctx, l, progress); err != nil {
+			return result, err
+		}
+		for rows := range slices.Chunk(l.rows, chunkRows) {
+			if err := apply(l.set, rows); err != nil && !errors.Is(err, errStopped) {
+				return result, err
+			}
 		}
 	}
 	for _, l := range locked { // once more: most locks are short

@@ -1,6 +1,6 @@
 -- Lists rows within a window that may be deleted.
 -- $1 to $4 and following as in prune_delete.sql. No locks. Leans on an index that begins with the column.
-select {id}::text
+select {id}::text as id_text
 from {table}
 where {within} and {ready}
 order by {column}

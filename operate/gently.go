@@ -1,0 +1,109 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Rows that become pending again must reach a relay in their order, those of one key at least. A relay looks at the end of the table many
+// times a second, and at what lies before only every few seconds, in order. So the row at the very end goes last, when those of its key
+// before it have been relayed, and none goes that was inserted a moment ago: where the end begins moves with the inserts.
+
+const (
+	// young is for how long a row may belong to the end of the table.
+	young = 20 * time.Second
+	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. Then the relay knows that.
+	aheadTime  = 90 * time.Second
+	aheadEvery = 200 * time.Millisecond
+)
+
+// end returns the order value of the last row of a part, nil without rows.
+func (c *Choice) end(ctx context.Context, p part) (*string, error) {
+	var order *string
+	if p.rows == 0 {
+		return nil, nil
+	}
+	if err := c.conn.QueryRow(ctx, "fetch last from "+p.cursor).Scan(nil, nil, nil, nil, &order, nil); err != nil {
+		return nil, fmt.Errorf("find the last row: %w", err)
+	}
+	return order, nil
+}
+
+// ripen waits until no row of a chunk is young any more. It returns early when ctx ends.
+func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Progress) error {
+	n := p.set.names
+	if len(rows) == 0 || !n.Inserted.Has() || n.Key == "null::text" {
+		return nil
+	}
+	if replicas, err := c.outbox.replicas(ctx); err != nil || len(replicas) == 0 { // one that starts later reads all from the beginning
+		return err
+	}
+	k := &chunk{outbox: c.outbox, set: p.set}
+	for _, row := range rows {
+		k.identities = append(k.identities, row.identity)
+	}
+	names := k.names("")
+	names["inserted_at"] = n.Inserted.Time()
+	var left *float64
+	if err := c.outbox.Pool.QueryRow(ctx, sql.Text("operate_youngest.sql", names), k.identities, young.Seconds()).Scan(&left); err != nil {
+		return fmt.Errorf("look for young rows: %w", err)
+	}
+	if left == nil || *left <= 0 {
+		return nil
+	}
+	wait := min(time.Duration(*left*float64(time.Second)), young)
+	progress.waits("rows that were inserted within the last %v go when they are older, so that their keys keep the order", young)
+	select {
+	case <-ctx.Done():
+	case <-time.After(wait):
+	}
+	return nil
+}
+
+// settle waits until no row before some others of their keys is pending, for so long as that can take a relay. It returns early when
+// ctx ends, and at once when nobody relays.
+func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) error {
+	n := l.set.names
+	var keys []string
+	for _, row := range l.rows {
+		if row.key != nil && !slices.Contains(keys, *row.key) {
+			keys = append(keys, *row.key)
+		}
+	}
+	if len(keys) == 0 || l.rows[0].order == nil {
+		return nil
+	}
+	statement := sql.Text("operate_ahead.sql", map[string]string{"table": n.Table, "pending": n.Pending, "key": n.Key, "order": n.Order.Name, "order_type": n.Order.Type})
+	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
+		replicas, err := c.outbox.replicas(ctx)
+		if err != nil || len(replicas) == 0 {
+			return err
+		}
+		var ahead bool
+		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, statement, keys, *l.rows[0].order).Scan(&ahead)
+		})
+		if err != nil || !ahead {
+			return err
+		}
+		progress.waits("the last row goes when those of its key before it have been relayed")
+		select {
+		case <-ctx.Done():
+		case <-time.After(aheadEvery):
+		}
+	}
+	return nil
+}
+
+// waits tells what a change waits for.
+func (p Progress) waits(format string, args ...any) {
+	if p.Waits != nil {
+		p.Waits(fmt.Sprintf(format, args...))
+	}
+}
