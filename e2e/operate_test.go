@@ -20,7 +20,7 @@ func TestOperate(t *testing.T) {
 	env := outbox.env(b.url(), "OUTBOX_ON_FAILED=block")
 	r := startRelay(t, env)
 	await(t, "two keys are blocked", func() bool {
-		return outbox.count(isFailed) == 2 && r.metric("blocked_keys") == "2" && outbox.count(isRelayed) == rows-100
+		return outbox.count(isFailed) == 2 && r.metric(`blocked_keys{destination="default"}`) == "2" && outbox.count(isRelayed) == rows-100
 	})
 	ours := append(env, "OUTBOX_HTTP_ADDR="+r.addr)
 	command := func(want string, args ...string) string {
@@ -48,7 +48,7 @@ func TestOperate(t *testing.T) {
 	outbox.Exec(t, `update outbox_messages set headers = '{}' where (payload ->> 'n')::int = 301`)
 	command("retried: 1 row", "failed", "retry", id(301))
 	command("discarded: 1 row", "failed", "discard", "--keep", "--reason", "of no matter", id(302))
-	await(t, "both keys flow", func() bool { return outbox.count(isRelayed) == rows && r.metric("blocked_keys") == "0" })
+	await(t, "both keys flow", func() bool { return outbox.count(isRelayed) == rows && r.metric(`blocked_keys{destination="default"}`) == "0" })
 	if out := command("", "failed", "list", "--json"); out != "" {
 		t.Errorf("failed rows are left:\n%s", out)
 	}
