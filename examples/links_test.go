@@ -15,7 +15,7 @@ var (
 	unslug  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-var documents = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md", "tools/README.md", "docs/alerts.md", "docs/deploying.md"}
+var documents = []string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md", "tools/README.md", "docs/alerts.md", "docs/runbook.md", "docs/deploying.md"}
 
 // Links inside the repository lead to a file, and to a heading in it.
 func TestLinks(t *testing.T) {

@@ -140,6 +140,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	group.Go(func() { r.tick(ctx) })
 	group.Go(func() { r.followPauses(ctx) })
 	group.Go(func() { r.bell.run(ctx) })
+	group.Go(func() { r.remind(ctx) })
 	if r.config.Links != nil {
 		group.Go(func() { r.config.Links.Run(ctx) })
 	}
