@@ -200,6 +200,9 @@ func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
 // KeepsFailures reports whether a row can be marked as failed.
 func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }
 
+// KeepsErrors reports whether the table says why a row was refused.
+func (t *Table) KeepsErrors() bool { return t.mapping.lastError != nil }
+
 // KeepsAttempts reports whether tries are counted in the table.
 func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
 

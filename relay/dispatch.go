@@ -16,6 +16,7 @@ type dispatch struct {
 	ordinal      bool // table order is the order of ordinals
 	byKey        bool // rows can be read by their keys at little cost
 	keepFailures bool
+	keepErrors   bool // a row that waits for another try can be found in the table
 	keepAttempts bool
 	logger       *slog.Logger
 	metrics      *metrics
@@ -79,7 +80,7 @@ type refusal struct {
 
 func newDispatch(limits Limits, to *Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{limits: limits, to: to, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
-		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
+		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepErrors: table.KeepsErrors() && table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
 		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), leftOut: newLeftOut(),
 		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}, limiter: newLimiter(to, total)}

@@ -23,22 +23,43 @@ const (
 
 // row notes that a row has failed, or would have: written says whether the table could keep that.
 func (l *failedLog) row(r *row, err error, written bool, now time.Time) {
+	if !l.room(now) {
+		return
+	}
+	if written {
+		l.logger.Warn("row failed", describe(r, err)...)
+	} else {
+		l.logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", describe(r, err)...)
+	}
+}
+
+// refused notes that a row will be tried again: known says whether the table, or an earlier line, tells of it.
+func (l *failedLog) refused(r *row, err error, known bool, now time.Time) {
+	switch {
+	case known:
+		l.logger.Debug("row refused, and tried again", describe(r, err)...)
+	case l.room(now):
+		l.logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again", describe(r, err)...)
+	}
+}
+
+func describe(r *row, err error) []any {
+	return []any{"destination", r.destination.Name, "topic", cut(r.Message.Topic, failedTopic), "id", cut(r.Message.ID, failedTopic),
+		"attempt", r.attempt, "error", cut(err.Error(), failedError)}
+}
+
+// room reports whether one more row is told of by itself.
+func (l *failedLog) room(now time.Time) bool {
 	l.flush(now)
 	if l.told == failedLines {
 		l.more++
-		return
+		return false
 	}
 	if l.told == 0 {
 		l.window = now
 	}
 	l.told++
-	attributes := []any{"destination", r.destination.Name, "topic", cut(r.Message.Topic, failedTopic), "id", cut(r.Message.ID, failedTopic),
-		"attempt", r.attempt, "error", cut(err.Error(), failedError)}
-	if written {
-		l.logger.Warn("row failed", attributes...)
-	} else {
-		l.logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", attributes...)
-	}
+	return true
 }
 
 // flush ends a window that is over.

@@ -43,3 +43,30 @@ func TestFailedRowsAreTold(t *testing.T) {
 		})
 	}
 }
+
+// A refusal that will be tried again is in the table. Where that cannot keep it, the log tells of it, once for each row.
+func TestRefusalsAreToldWhereTheTableCannotKeepThem(t *testing.T) {
+	for name, forgets := range map[string]bool{"kept": false, "forgotten": true} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				var log publishertest.Log
+				s.log, s.table.forgetsErrors = &log, forgets
+				for i := range 3 {
+					id := fmt.Sprintf("row-%d", i)
+					s.Answer(id, publisher.RefusedError("no", "%s is refused", id), publisher.RefusedError("no", "%s is refused", id))
+					s.table.insert(int64(i+1), id, fmt.Sprintf("secret-%d", i), "t")
+				}
+				stop := s.start()
+				time.Sleep(5 * time.Minute)
+				stop()
+				said, want := log.String(), 0
+				if forgets {
+					want = 3
+				}
+				if got := strings.Count(said, "level=WARN msg=\"row refused"); got != want || strings.Contains(said, "secret") {
+					t.Errorf("%d lines, want %d:\n%s", got, want, said)
+				}
+			})
+		})
+	}
+}

@@ -40,6 +40,7 @@ type simTable struct {
 	simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
+	forgetsErrors                                         bool // there is no last_error
 	readsDue                                              bool // there is an index of due times, if delays
 	orderIndexed                                          bool // one in table order, if ranked
 	places                                                map[outbox.Position]*simRow
@@ -208,6 +209,7 @@ func (t *simTable) OrderIndexed() bool  { return t.orderIndexed }
 func (t *simTable) KeyIndexed() bool    { return t.byKey }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
+func (t *simTable) KeepsErrors() bool   { return !t.forgetsErrors }
 
 func (t *simTable) setDown(down bool) {
 	t.mu.Lock()

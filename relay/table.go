@@ -24,6 +24,7 @@ type Table interface {
 	KeyIndexed() bool    // pending rows are found by their keys at little cost
 	KeepsFailures() bool // rows can fail
 	KeepsAttempts() bool // tries are counted
+	KeepsErrors() bool   // why a row was refused is written
 }
 
 var _ Table = (*outbox.Table)(nil)

@@ -60,6 +60,8 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	spent := !x.failed && (r.attempt+1 > to.MaxAttempts || publisher.ClassOf(x.err) == publisher.Permanent)
 	if spent && written && (r.attempt == to.MaxAttempts || w.refusals == 1) { // once
 		d.failedLog.row(r, x.err, false, now)
+	} else if !x.failed {
+		d.failedLog.refused(r, x.err, d.keepErrors || w.refusals > 1, now)
 	}
 	switch {
 	case !d.shards.active.Has(r.Shard):
