@@ -154,6 +154,10 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 			*d.Held += held.Rows
 			to.Reasons = append(to.Reasons, operate.ReasonRows(held))
 		}
+		if state.Paused && d.Due != nil { // every due row waits for it, those that wait for something else among them
+			to.Reasons = append(to.Reasons, operate.ReasonRows{Reason: "paused", Rows: *d.Due})
+			*d.Held = max(*d.Held, *d.Due)
+		}
 		for _, h := range state.Holds {
 			hold := operate.Hold{Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Error(), Since: h.Since.UTC()}
 			if !details {

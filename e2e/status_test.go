@@ -77,6 +77,23 @@ func TestStatus(t *testing.T) {
 	}
 }
 
+// TestStatusWhilePaused: rows of a paused destination are held, and the report says so.
+func TestStatusWhilePaused(t *testing.T) {
+	t.Parallel()
+	outbox := newTable(t)
+	outbox.insert("orders", 0, 7, 2)
+	r := startRelay(t, outbox.env("stdout:", "OUTBOX_PAUSE=true"))
+	await(t, "the report tells of the pause", func() bool {
+		_, body := r.get("/status")
+		var report operate.Report
+		if json.Unmarshal([]byte(body), &report) != nil || report.Destinations[0].Held == nil {
+			return false
+		}
+		d := report.Destinations[0]
+		return d.Process.Paused && *d.Held == 7 && fmt.Sprint(d.Process.Reasons) == "[{paused 7}]"
+	})
+}
+
 // TestStatusWithoutDatabase: the report is there in any weather, and says what it does not know.
 func TestStatusWithoutDatabase(t *testing.T) {
 	t.Parallel()

@@ -47,7 +47,7 @@ func (r *Relay) remind(ctx context.Context) {
 			}
 			for i, p := range r.probes {
 				err := r.usable(p)
-				if since, due := destinations[i].due(err != nil, now); due {
+				if since, due := destinations[i].due(err != nil && !p.destination.paused.Load(), now); due {
 					attributes := []any{"destination", p.destination.Name, "for", now.Sub(since).Round(time.Second)}
 					r.config.Logger.Warn("destination still cannot be used", append(append(attributes, r.waiting(ctx, i)...), "error", err)...)
 				}
