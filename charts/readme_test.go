@@ -2,6 +2,7 @@ package charts
 
 import (
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -37,5 +38,31 @@ func TestReadmeNamesEveryValue(t *testing.T) {
 				t.Errorf("README.md does not name the value %s.%s", name, sub)
 			}
 		}
+	}
+}
+
+// What the README gives as values for alerts, dashboard, network and old rows can be rendered.
+func TestReadmeValues(t *testing.T) {
+	t.Parallel()
+	readme, err := os.ReadFile("outbox-relay/README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, section, _ := strings.Cut(string(readme), "\n## Alerts, dashboard, network, old rows\n\n```yaml\n")
+	values, _, found := strings.Cut(section, "```")
+	if !found {
+		t.Fatal("README.md has no such section")
+	}
+	file := filepath.Join(t.TempDir(), "values.yaml")
+	if err := os.WriteFile(file, []byte(values), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/minimal-values.yaml", "--values", file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := decode(t, rendered)
+	if len(all.rules) != 1 || len(all.configMaps) != 1 || len(all.policies) != 1 || len(all.cronJobs) != 1 {
+		t.Errorf("something is missing:\n%s", rendered)
 	}
 }
