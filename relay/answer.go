@@ -16,12 +16,12 @@ func (d *dispatch) answer(index int, rows []*row, errs []error, now time.Time) {
 		a.one(r, errs[i], len(rows) == 1)
 	}
 	a.settleOutage()
-	if rows[0].Invalid == nil {
+	if rows[0].Invalid == nil { // such a row comes alone and was handed to no publisher
+		d.metrics.published(d.to, len(rows), a.counts)
 		d.limiter.spend(-(a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]))
 	}
 	l.unpop(a.again)
 	d.dropVoid()
-	d.metrics.published(d.to, len(rows), a.counts)
 	d.metrics.unexpectedDuplicates(d.to, a.unexpected)
 	if d.stopping {
 		d.stop()

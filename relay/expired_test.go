@@ -137,3 +137,23 @@ func TestYoungRowsOfAKeyGoOn(t *testing.T) {
 		}
 	})
 }
+
+// Where failed rows block their keys, one row of a key fails at a time, however many of them are queued and too old.
+func TestOneRowOfAKeyExpiresAtATime(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.expires(time.Minute)
+		s.destinations[0].BlockFailed = true
+		for i := range 100 {
+			s.table.insert(int64(i), fmt.Sprintf("r%05d", i), "k", "t")
+		}
+		time.Sleep(time.Hour)
+		defer s.start()()
+		for i := range 3 {
+			time.Sleep(time.Minute)
+			if got := fmt.Sprint(s.table.failedRows()); got != fmt.Sprintf("[r%05d]", i) {
+				t.Errorf("failed are %s", got)
+			}
+			s.table.free(fmt.Sprintf("r%05d", i), true)
+		}
+	})
+}
