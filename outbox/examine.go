@@ -204,38 +204,49 @@ func (e *examination) columns() {
 			"no row has an ordering key, so rows are relayed without any order")
 	}
 	if !m.delete && e.view.Columns == nil {
-		e.state("OUTBOX_COLUMNS")
+		for _, l := range e.absent() {
+			e.warn(checkColumns, "add the column, or name another one with OUTBOX_COLUMNS="+l.name+":NAME", "there is no %s: %s", l.name, l.without)
+		}
 	}
 }
 
-// ownColumns says which columns a destination has for itself.
+// ownColumns says which columns a destination has for itself, and once what those cost that it does without.
 func (e *examination) ownColumns() {
-	var parts []string
+	var parts, names, without []string
 	for _, part := range stateColumns {
 		if name, named := e.view.Columns[part]; named {
 			parts = append(parts, part+": "+name)
 		}
 	}
 	e.ok(checkColumns, "%s", strings.Join(parts, ", "))
-	e.state(e.view.variable("COLUMNS"))
+	for _, l := range e.absent() {
+		names, without = append(names, l.name), append(without, l.without)
+	}
+	if len(names) > 0 {
+		e.warn(checkColumns, "name them in "+e.view.variable("COLUMNS")+", and run what `outbox-relay schema --destination "+e.view.Name+"` prints",
+			"there is no %s: %s", strings.Join(names, ", "), strings.Join(without, "; "))
+	}
 }
 
-// state says what it means when there is no column for a part of a destination's state. Such a column is named in a setting.
-func (e *examination) state(setting string) {
+// absence is a column of a destination's state that there is not, and what that means.
+type absence struct{ name, without string }
+
+func (e *examination) absent() (all []absence) {
 	m := e.mapping
-	for _, lack := range []struct {
-		column        *column
-		name, without string
+	for _, part := range []struct {
+		column *column
+		absence
 	}{
-		{m.failed, "failed_at", "a row that the broker refuses for good holds its key for ever"},
-		{m.attempt, "attempt", "tries are counted in memory only, and begin anew after a restart"},
-		{m.lastError, "last_error", "why a row was refused is only in the log, and waits begin anew after a restart"},
-		{m.updated, "updated_at", "waits between tries begin anew after a restart"},
+		{m.failed, absence{"failed_at", "a row that the broker refuses for good holds its key for ever"}},
+		{m.attempt, absence{"attempt", "tries are counted in memory only, and begin anew after a restart"}},
+		{m.lastError, absence{"last_error", "why a row was refused is only in the log, and waits begin anew after a restart"}},
+		{m.updated, absence{"updated_at", "waits between tries begin anew after a restart"}},
 	} {
-		if lack.column == nil {
-			e.warn(checkColumns, "add the column, or name another one with "+setting+"="+lack.name+":NAME", "there is no %s: %s", lack.name, lack.without)
+		if part.column == nil {
+			all = append(all, part.absence)
 		}
 	}
+	return all
 }
 
 func (e *examination) keySource() string {
