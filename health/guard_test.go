@@ -249,6 +249,19 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
+// A certificate of the right authority with another name is not enough where names are given.
+func TestClientNames(t *testing.T) {
+	t.Parallel()
+	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: [other.example]\n")
+	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
+	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err == nil {
+		t.Error("a certificate of relay.example was taken")
+	}
+	if err := stop(); err != nil {
+		t.Error(err)
+	}
+}
+
 func pair(t *testing.T, name string) tls.Certificate {
 	t.Helper()
 	cert, key := certificate(t, name)
