@@ -9,7 +9,7 @@ import (
 
 // maxSubject is the longest subject in bytes. A server ends the connection over a protocol line
 // longer than max_control_line, 4096 by default, which also holds the reply subject and two sizes.
-const maxSubject = 4096 - 256
+const maxSubject = 4096 - 96
 
 // checkSubject returns the answer for a message that must not be sent to the subject; inboxes is what reply subjects begin with. The server
 // itself checks nothing: it would store a wildcard literally, split the line at a space, or find no
@@ -21,7 +21,7 @@ func checkSubject(subject, inboxes string) error {
 	switch {
 	case subject == "":
 		return illegal("it is empty")
-	case len(subject) > maxSubject:
+	case len(subject) > maxSubject-max(0, len(inboxes)-len(nats.InboxPrefix)):
 		return illegal("it is too long for a NATS server")
 	case subject[0] == '$':
 		return illegal("subjects that begin with $ belong to the NATS server")

@@ -28,6 +28,16 @@ func TestCheckSubject(t *testing.T) {
 	}
 }
 
+// A longer inbox leaves less room on the line that the server reads.
+func TestSubjectsBesideLongInboxes(t *testing.T) {
+	inboxes := strings.Repeat("i", 128) + "."
+	for length, legal := range map[int]bool{maxSubject - 122: true, maxSubject - 121: false} {
+		if err := checkSubject(strings.Repeat("x", length), inboxes); (err == nil) != legal {
+			t.Errorf("%d bytes beside an inbox of %d: %v", length, len(inboxes), err)
+		}
+	}
+}
+
 // What the server splits a line at, or takes as the end of it, must never get through.
 func FuzzCheckSubject(f *testing.F) {
 	f.Add("orders.created")
