@@ -54,6 +54,10 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	if err != nil {
 		return nil, err
 	}
+	// Destinations that keep nothing of it have no such rows, unless that is so for all of them.
+	if able := slices.DeleteFunc(slices.Clone(sets), func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
+		sets = able
+	}
 	c := &Choice{outbox: o, change: change, conn: conn}
 	err = pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{IsoLevel: pgx.RepeatableRead}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {

@@ -34,6 +34,7 @@ func (p *parts) fromOrigin(config Config) {
 	at := there.relayed
 	if o.failed {
 		at, o.attempt, o.lastError = there.failed, there.attempt, there.lastError
+		o.without = there.relayed // set when somebody has discarded the row and kept it
 	} else {
 		o.without = there.failed
 	}

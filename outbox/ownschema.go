@@ -53,6 +53,9 @@ func (c *Config) own(v View) sql.Own {
 		o.Origin, o.OriginFailed, o.OriginAt = from.Name, v.FailedOf != nil, there("relayed_at")
 		if o.OriginFailed {
 			o.OriginAt = there("failed_at")
+			if from.Columns != nil || !c.Delete {
+				o.OriginWithout = there("relayed_at")
+			}
 		} else {
 			o.OriginWithout = there("failed_at")
 		}
