@@ -26,24 +26,10 @@ const (
 // It looks for the rows where they were read, which saves a tenth of what a mark costs the database, and only by their
 // identities for those that are not there any more.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
-	identities, left := array(t.rowOID, identitiesOf(rows)), int64(len(rows))
-	for _, form := range []string{t.settleHere, t.settle} {
-		if form == "" {
-			continue
-		}
-		b := batch{limits: limits{lock: lockPatience}}
-		if form == t.settleHere {
-			b.add(form, identities, placesOf(rows))
-		} else {
-			b.add(form, identities)
-		}
-		results, err := t.send(ctx, b)
-		if err != nil {
-			return fmt.Errorf("settle rows: %w", err)
-		}
-		if left -= results[0].CommandTag.RowsAffected(); left <= 0 {
-			return nil
-		}
+	identities := array(t.rowOID, identitiesOf(rows))
+	left, err := t.mark(ctx, rows, identities, t.settleHere, t.settle)
+	if err != nil || left <= 0 {
+		return err
 	}
 	// Somebody else has settled or deleted the rest, or this did it and the answer was lost, or nothing was done.
 	pending, err := t.query(ctx, limits{lock: lockPatience}, t.unsettled, identities)
@@ -51,6 +37,31 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 		return fmt.Errorf("settle rows: %w", err)
 	}
 	return t.noEffect(firsts(pending))
+}
+
+// mark settles rows where they were read, and then wherever they are, with these statements; without the first, wherever they are. It
+// returns how many are left.
+func (t *Table) mark(ctx context.Context, rows []*Row, identities []byte, here, anywhere string) (left int64, err error) {
+	left = int64(len(rows))
+	for _, form := range []string{here, anywhere} {
+		if form == "" {
+			continue
+		}
+		b := batch{limits: limits{lock: lockPatience}}
+		if form == here {
+			b.add(form, identities, placesOf(rows))
+		} else {
+			b.add(form, identities)
+		}
+		results, err := t.send(ctx, b)
+		if err != nil {
+			return left, fmt.Errorf("settle rows: %w", err)
+		}
+		if left -= results[0].CommandTag.RowsAffected(); left <= 0 {
+			break
+		}
+	}
+	return left, nil
 }
 
 // SettleFree settles those of the rows that nobody else keeps locked, and returns the identities of the others. It costs

@@ -106,7 +106,8 @@ func (t *Table) prepare(table sql.Table) {
 	if m.delete {
 		settle = "delete"
 	} else {
-		names["unmarked"] = isNull(names["relayed_at"])
+		names["unmarked"], names["marks"] = isNull(names["relayed_at"]), names["relayed_at"]+" = "+names["relayed_now"]
+		t.names = maps.Clone(names)
 	}
 	t.settle, t.settleFree = sql.Text(settle+".sql", names), sql.Text(settle+"_free.sql", names)
 	if m.place != noPlace {
@@ -322,4 +323,6 @@ func (t *Table) refusal() (set, unchanged string) {
 
 // isNull is the condition in a form that lets no index be chosen for it: where statistics say that few rows are pending, an index
 // of these seems better than the ids that are given, and each statement would go through the whole backlog.
-func isNull(column string) string { return "num_nulls(" + column + ") = 1" }
+func isNull(columns ...string) string {
+	return fmt.Sprintf("num_nulls(%s) = %d", strings.Join(columns, ", "), len(columns))
+}

@@ -47,7 +47,8 @@ type queries struct {
 	failedAll, failedSome                     string
 	readKeys, readIDs, readWhole              string
 	settle, settleHere, settleFree, unsettled string
-	lockFree, lockAll                         string // of rows to settle: those that nobody locks, or none
+	names                                     map[string]string // of what marks rows, see [Together]
+	lockFree, lockAll                         string            // of rows to settle: those that nobody locks, or none
 	refuse, unrefused                         string
 	countPending, countScheduled              string // empty where no index makes it cheap, as those that follow
 	countFailed, oldestPending                string

@@ -18,6 +18,7 @@ import (
 // neither memory, nor time to read, nor workers. What they share is the process's: ownership, hints, the pool.
 type engines struct {
 	view         func(*Destination) Table // the table as a destination sees it
+	together     func([]Table) joint      // see [together]; nil where no two destinations have the same row
 	destinations []*Destination
 	limits       Limits // of all together
 	interval     time.Duration
@@ -88,7 +89,7 @@ func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int,
 	s.settlement.ending = func() { time.AfterFunc(e.stopTime, abandon) }
 	var settling sync.WaitGroup
 	for range settlers {
-		one := &settler{database: e.database, metrics: e.metrics, limit: statementTimeout}
+		one := &settler{database: e.database, metrics: e.metrics, limit: statementTimeout, join: e.together, joints: map[uint64]joint{}}
 		settling.Go(func() { one.run(work, s.settlement) })
 	}
 	var mu sync.Mutex

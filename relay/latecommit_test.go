@@ -190,7 +190,7 @@ func TestLongTransactionEndsDuringARead(t *testing.T) {
 						for n, ordinal := range []int64{first, next()} {
 							id := key + "-" + strconv.Itoa(n+1)
 							s.table.add(ordinal, id, key, "t")
-							s.table.rows[id].writer = writers[n]
+							*s.table.rows[id].writer = writers[n]
 						}
 					})
 				}

@@ -276,7 +276,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 	r.active.Store(true)
 	defer r.active.Store(false)
 	views := map[*Destination]Table{}
-	e := engines{view: func(d *Destination) Table { return views[d] },
+	e := engines{view: func(d *Destination) Table { return views[d] }, together: together,
 		limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause, workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes,
 		logger: r.config.Logger, metrics: r.metrics, tracer: r.config.Tracer, database: r.database, doorbell: r.listener,
 		stopTime: r.config.StopTimeout}

@@ -47,6 +47,8 @@ type schedule struct {
 	auditDown atomic.Bool
 	release   func() // of the table's writes
 
+	other   *schedule // of a destination with columns of its own: what befalls its broker and its writes, and what is to come of it
+	copies  bool      // this is that one: each row is its own, whatever the topic
 	engines sync.WaitGroup
 	stop    func() // stops the present engine cleanly
 	abandon func() // cuts it off from everything
@@ -73,7 +75,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.table.readsDue = s.table.delays
 	s.table.ranked, s.table.orderIndexed = s.table.ordinal && !c.late && r.IntN(5) == 0, r.IntN(3) > 0
 	if r.IntN(4) == 0 {
-		s.table.simTransactions = newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
+		*s.table.simTransactions = *newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
 	}
 	if r.IntN(6) == 0 {
 		c.rate = 20 + 300*r.Float64()
@@ -88,26 +90,29 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 }
 
 func (c *schedule) run() {
+	if c.r.IntN(3) == 0 {
+		c.other = newCopies(c)
+	}
 	c.begin()
 	for range c.events {
 		c.event()
 		time.Sleep(time.Duration(c.r.Int64N(int64(c.pause))))
 	}
+	for len(c.open) > 0 {
+		c.commit(0)
+	}
 	c.heal()
-	if !c.table.keepsFailures {
-		for _, id := range c.unlucky {
-			c.Heal(id)
-		}
-		c.unlucky = nil
+	if c.other != nil {
+		c.other.heal()
 	}
 	// Reads that were never answered may have as much as sixteen times the usual time when they are made again.
-	for deadline := time.Now().Add(30 * time.Minute); len(c.table.pending()) > 0 || c.block && len(c.table.failedRows()) > 0; time.Sleep(200 * time.Millisecond) {
+	for deadline := time.Now().Add(30 * time.Minute); c.unfinished() || c.other.unfinished(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Errorf("%d rows still pending: %.300q", len(c.table.pending()), c.table.pending())
+			if c.other != nil {
+				c.t.Errorf("at the other one: %.300q", c.other.table.pending())
+			}
 			break
-		}
-		if c.block {
-			c.freeFailed(1)
 		}
 		if time.Until(deadline) > 5*time.Minute {
 			c.trickle() // which shows that a row without an answer is not the broker's fault
@@ -117,10 +122,33 @@ func (c *schedule) run() {
 	c.stop()
 	c.engines.Wait()
 	c.check()
+	if c.other != nil {
+		c.other.check()
+	}
+}
+
+// unfinished reports whether rows are pending, or have failed that block their keys. It frees these.
+func (c *schedule) unfinished() bool {
+	if c == nil {
+		return false
+	}
+	if c.block {
+		c.freeFailed(1)
+	}
+	return len(c.table.pending()) > 0 || c.block && len(c.table.failedRows()) > 0
 }
 
 func (c *schedule) event() {
-	switch c.r.IntN(29) {
+	switch n := c.r.IntN(40); {
+	case c.other != nil && c.r.IntN(3) == 0 && !slices.Contains([]int{10, 15, 16, 19, 21, 23}, n) && n < 28:
+		c.other.happen(n)
+	default:
+		c.happen(n)
+	}
+}
+
+func (c *schedule) happen(n int) {
+	switch n {
 	case 28: // more often goes on than not
 		d := c.destinations[c.r.IntN(len(c.destinations))]
 		d.paused.Store(!d.paused.Load() && c.r.IntN(2) == 0)
@@ -194,9 +222,11 @@ func (c *schedule) event() {
 			return // what cannot be written would be published again
 		}
 		if !c.ambiguous { // or what was acknowledged cannot be written in time
-			c.table.setDown(false)
-			c.table.lock(func(string) bool { return false })
-			c.release()
+			for one := c; one != nil; one = one.other {
+				one.table.setDown(false)
+				one.table.lock(func(string) bool { return false })
+				one.release()
+			}
 		}
 		c.stop()
 		c.begin()
@@ -246,6 +276,38 @@ func (c *schedule) insert() {
 	if k == c.keys {
 		id, key = fmt.Sprintf("row%06d", ordinal), ""
 	}
+	c.fault(id)
+	if c.other != nil {
+		c.other.fault(id)
+	}
+	available, priority := time.Time{}, int64(c.r.IntN(3))
+	if c.table.delays && c.r.IntN(5) == 0 {
+		available = time.Now().Add(time.Duration(c.r.IntN(3000)) * time.Millisecond)
+		if key != "" && !c.ambiguous {
+			key = id // such rows may be in a call beside others of their key
+		}
+	}
+	x := c.transaction()
+	drawn, savepoint := time.Now(), c.savepoint(x.number)
+	x.adds = append(x.adds, func() {
+		c.table.add(ordinal, id, key, topic)
+		for table := c.table; table != nil; table = table.own {
+			table.rows[id].drawn, table.rows[id].available = drawn, available
+			if table.ranked {
+				table.rows[id].priority = priority
+			}
+		}
+		if savepoint != 0 {
+			*c.table.rows[id].writer = savepoint
+		}
+	})
+	if !slices.Contains(c.open, x) {
+		c.table.commit(x.number, x.add)
+	}
+}
+
+// fault lets the broker not take a row, if at all, or not at once.
+func (c *schedule) fault(id string) {
 	fault := c.r.IntN(80)
 	switch {
 	case fault == 0:
@@ -260,28 +322,6 @@ func (c *schedule) insert() {
 	case fault == 4 && c.ambiguous && c.r.IntN(4) == 0:
 		c.Crash(id)
 		c.unlucky = append(c.unlucky, id)
-	}
-	available, priority := time.Time{}, int64(c.r.IntN(3))
-	if c.table.delays && c.r.IntN(5) == 0 {
-		available = time.Now().Add(time.Duration(c.r.IntN(3000)) * time.Millisecond)
-		if key != "" && !c.ambiguous {
-			key = id // such rows may be in a call beside others of their key
-		}
-	}
-	x := c.transaction()
-	drawn, savepoint := time.Now(), c.savepoint(x.number)
-	x.adds = append(x.adds, func() {
-		c.table.add(ordinal, id, key, topic)
-		c.table.rows[id].drawn, c.table.rows[id].available = drawn, available
-		if c.table.ranked {
-			c.table.rows[id].priority = priority
-		}
-		if savepoint != 0 {
-			c.table.rows[id].writer = savepoint
-		}
-	})
-	if !slices.Contains(c.open, x) {
-		c.table.commit(x.number, x.add)
 	}
 }
 
@@ -343,9 +383,6 @@ func (c *schedule) trickle() {
 }
 
 func (c *schedule) heal() {
-	for len(c.open) > 0 {
-		c.commit(0)
-	}
 	for _, d := range c.destinations {
 		d.paused.Store(false)
 	}
@@ -362,5 +399,11 @@ func (c *schedule) heal() {
 	c.Speak("c")
 	for n := range simPartitions {
 		c.UpPartition("a", n)
+	}
+	if !c.table.keepsFailures {
+		for _, id := range c.unlucky {
+			c.Heal(id)
+		}
+		c.unlucky = nil
 	}
 }

@@ -70,6 +70,13 @@ func destinationOf(topic string) string {
 	return ""
 }
 
+func (c *schedule) destinationOf(topic string) string {
+	if c.copies {
+		return ""
+	}
+	return destinationOf(topic)
+}
+
 // delivery is the first delivery of a row.
 type delivery struct {
 	row    *simRow
@@ -102,13 +109,13 @@ func (c *schedule) check() {
 		if m.Key == nil {
 			continue
 		}
-		name := destinationOf(m.Topic) + string(m.Key) // destinations do not wait for one another
+		name := c.destinationOf(m.Topic) + string(m.Key) // destinations do not wait for one another
 		byKey[name] = append(byKey[name], delivery{row, time.Unix(0, nanos)})
 	}
 	failed := map[string][]*simRow{}
 	for _, row := range c.table.rows {
 		if row.message.Key != nil && row.failures != nil {
-			name := destinationOf(row.message.Topic) + string(row.message.Key)
+			name := c.destinationOf(row.message.Topic) + string(row.message.Key)
 			failed[name] = append(failed[name], row)
 		}
 	}

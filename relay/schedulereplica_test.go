@@ -18,7 +18,7 @@ func (c *schedule) begin() {
 	trusted.Store(&hour)
 	c.owner = newSimOwner(simShards)
 	c.owner.trusted = func() time.Time { return *trusted.Load() }
-	link := &session{simTable: c.table}
+	link := &session{simTable: c.table, cut: new(atomic.Bool)}
 	link.open()
 	here := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: new(atomic.Bool)}
 	there := &tracked{Publisher: c.Broker.Publisher(), schedule: c, down: &c.auditDown}
@@ -26,10 +26,18 @@ func (c *schedule) begin() {
 	d.Publisher, d.BackoffMin, d.BackoffMax, d.BlockFailed = here, 50*time.Millisecond, time.Second, c.block
 	d.Rate = c.rate
 	c.destinations = []*Destination{d}
+	var copies *tracked
+	if c.other != nil {
+		copies = &tracked{Publisher: c.other.Publisher(), schedule: c.other, down: new(atomic.Bool)}
+		to := c.destination("copies", c.other.Broker)
+		to.Publisher, to.BackoffMin, to.BackoffMax, to.BlockFailed = copies, d.BackoffMin, d.BackoffMax, c.other.block
+		to.Columns = map[string]string{"relayed_at": "copied_at"}
+		c.destinations = append(c.destinations, to)
+	}
 	if c.two {
 		audit := c.destination("audit", c.Broker)
 		audit.Publisher, audit.BackoffMax, audit.BlockFailed, audit.Topics = there, d.BackoffMax, d.BlockFailed, []string{"audit.*"}
-		c.destinations = []*Destination{audit, d}
+		c.destinations = slices.Insert(c.destinations, 0, audit)
 	}
 	cancel, done := c.startOn(link)
 	c.engines.Go(func() { <-done })
@@ -39,6 +47,9 @@ func (c *schedule) begin() {
 		trusted.Store(&past)
 		link.cut.Store(true)
 		_, _ = here.Close(), there.Close()
+		if copies != nil {
+			_ = copies.Close()
+		}
 		cancel()
 	}
 }
@@ -46,7 +57,7 @@ func (c *schedule) begin() {
 // session is a relay's own way to the table.
 type session struct {
 	*simTable
-	cut     atomic.Bool
+	cut     *atomic.Bool
 	version int // of the table when it was opened
 }
 

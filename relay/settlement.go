@@ -38,6 +38,7 @@ type gathered struct {
 // order is an outcome that a settler writes, of the rows of some engines.
 type order struct {
 	outcome
+	state  int // to which set of columns
 	pieces []piece
 }
 
@@ -71,7 +72,7 @@ func (s *settlement) write(state int, o outcome, result chan<- outcome) {
 	g, p := &s.states[state], piece{o.accepted, o.refused, result}
 	if o.again != fresh {
 		o.table = g.table
-		s.again = append(s.again, &order{o, []piece{p}})
+		s.again = append(s.again, &order{o, state, []piece{p}})
 		return
 	}
 	s.rows += p.rows()
@@ -89,19 +90,24 @@ func (s *settlement) next() []*order {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for {
-		job := s.take()
-		for _, w := range job {
-			s.note(w)
-		}
-		if job != nil || s.closed {
+		if job := s.take(); job != nil || s.closed {
 			return job
 		}
 		s.changed.Wait()
 	}
 }
 
-// take returns what is to be written now. The caller holds mu.
-func (s *settlement) take() (job []*order) {
+// take returns what is to be written now, if anything is, and notes that a settler has it. The caller holds mu.
+func (s *settlement) take() []*order {
+	job := s.choose()
+	for _, w := range job {
+		s.note(w)
+	}
+	return job
+}
+
+// choose takes what is to be written now. The caller holds mu.
+func (s *settlement) choose() (job []*order) {
 	if len(s.again) > 0 && !s.retrying && !s.meets(s.again[0]) {
 		job, s.again, s.retrying = s.again[:1:1], s.again[1:], true
 		return job
@@ -110,7 +116,7 @@ func (s *settlement) take() (job []*order) {
 		return nil
 	}
 	for i := range s.states {
-		if w := s.gather(&s.states[i]); len(w.pieces) > 0 {
+		if w := s.gather(i); len(w.pieces) > 0 {
 			job = append(job, w)
 		}
 	}
@@ -121,8 +127,9 @@ func (s *settlement) take() (job []*order) {
 }
 
 // gather takes what is to be written to a set of columns, but for rows that the other settler has. The caller holds mu.
-func (s *settlement) gather(g *gathered) *order {
-	w := &order{outcome: outcome{table: g.table, careful: g.careful}}
+func (s *settlement) gather(state int) *order {
+	g := &s.states[state]
+	w := &order{outcome: outcome{table: g.table, careful: g.careful}, state: state}
 	var left []piece
 	for _, p := range g.pieces {
 		now, later := p, piece{result: p.result}
@@ -172,11 +179,13 @@ func (s *settlement) note(w *order) {
 	if s.taken == nil {
 		return
 	}
-	for _, r := range w.accepted {
-		s.taken[r.ID()] = struct{}{}
-	}
-	for _, x := range w.refused {
-		s.taken[x.row.ID()] = struct{}{}
+	for _, p := range w.pieces {
+		for _, r := range p.accepted {
+			s.taken[r.ID()] = struct{}{}
+		}
+		for _, x := range p.refused {
+			s.taken[x.row.ID()] = struct{}{}
+		}
 	}
 }
 
@@ -190,11 +199,13 @@ func (s *settlement) done(job []*order) {
 		s.busy--
 	}
 	for _, w := range job {
-		for _, r := range w.accepted {
-			delete(s.taken, r.ID())
-		}
-		for _, x := range w.refused {
-			delete(s.taken, x.row.ID())
+		for _, p := range w.pieces {
+			for _, r := range p.accepted {
+				delete(s.taken, r.ID())
+			}
+			for _, x := range p.refused {
+				delete(s.taken, x.row.ID())
+			}
 		}
 	}
 	s.changed.Broadcast()
@@ -212,9 +223,13 @@ func (s *settlement) close() {
 func (s *settler) run(ctx context.Context, from *settlement) {
 	for job := from.next(); job != nil; job = from.next() {
 		for _, w := range job {
+			w.marked = len(w.accepted)
+		}
+		s.together(ctx, job)
+		for _, w := range job {
 			started := time.Now()
 			w.err = s.write(ctx, &w.outcome)
-			w.took, w.marked = time.Since(started), len(w.accepted)
+			w.took += time.Since(started)
 			w.tell()
 		}
 		from.done(job)

@@ -36,18 +36,18 @@ func idsOfOrders(job []*order) (ids []string) {
 func TestRowIsWithOneSettler(t *testing.T) {
 	s, results := newSettlement(1, make([]Table, 2)), make(chan outcome, 10)
 	s.write(0, outcome{accepted: rowsNamed("a", "b")}, results)
-	first := s.next()
+	first := s.take()
 	s.write(1, outcome{accepted: rowsNamed("a", "c"), refused: []refusal{{row: rowsNamed("b")[0]}}}, results)
 	s.write(1, outcome{accepted: rowsNamed("b"), again: againLocked}, results)
-	if got := idsOfOrders(s.next()); !slices.Equal(got, []string{"c"}) {
+	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("beside a and b the other settler writes %q", got)
 	}
 	s.done(first)
-	if got := idsOfOrders(s.next()); !slices.Equal(got, []string{"b"}) {
+	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("what is tried again is %q", got)
 	}
 	s.write(0, outcome{accepted: rowsNamed("d")}, results)
-	if got := idsOfOrders(s.next()); !slices.Equal(got, []string{"d", "a"}) {
+	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"d", "a"}) {
 		t.Errorf("beside b a settler writes %q", got)
 	}
 }
@@ -59,7 +59,7 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	s.write(0, outcome{accepted: rowsNamed("a", "b")}, one)
 	s.write(0, outcome{accepted: rowsNamed("c"), refused: []refusal{{row: rowsNamed("d")[0]}}}, other)
 	s.write(0, outcome{accepted: rowsNamed("e")}, one)
-	job := s.next()
+	job := s.take()
 	if len(job) != 1 {
 		t.Fatalf("%d orders for one set of columns", len(job))
 	}
@@ -68,7 +68,8 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	w.tell()
 	for i, want := range []struct{ accepted, locked, rejected, written int }{{3, 1, 1, 0}, {1, 1, 0, 1}} {
 		o := <-[]chan outcome{one, other}[i]
-		if len(o.accepted) != want.accepted || len(o.locked) != want.locked || len(o.rejected) != want.rejected || len(o.written) != want.written {
+		if len(o.accepted) != want.accepted || len(o.locked) != want.locked || len(o.rejected) != want.rejected ||
+			len(o.written) != want.written {
 			t.Errorf("engine %d learns %+v", i, o)
 		}
 	}

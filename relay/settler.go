@@ -18,6 +18,8 @@ type settler struct {
 	of       []*Destination // whose rows are being written
 	limit    time.Duration  // of one statement
 	most     int            // rows that a statement may write in this time, 0 for any number
+	join     func([]Table) joint
+	joints   map[uint64]joint // by the set of states
 }
 
 // outcome is what is to be written at once. The maps are by the rows' identities.

@@ -73,7 +73,8 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.limits.patience = 15 * time.Second
 	}
 	s.wakes = make(chan string)
-	e := &engines{view: func(d *Destination) Table { return &simView{table, view(s.destinations, d).Filter} }, destinations: s.destinations,
+	e := &engines{view: func(d *Destination) Table { return &simView{columnsOf(table, d), view(s.destinations, d).Filter} },
+		together: simTogether, destinations: s.destinations,
 		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns},
 		shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger},
 		doorbell: s.doorbell, stopTime: 25 * time.Second}

@@ -16,7 +16,9 @@ import (
 // simTable is an outbox in memory. Reads and writes take a little of the bubble's time, and a read sees the
 // table as it was when it began, as in PostgreSQL.
 type simTable struct {
-	mu             sync.Mutex
+	mu             *sync.Mutex
+	own            *simTable // the same rows in the columns of another destination, which have their own state there; nil without one
+	txid           bool      // a column holds the inserting transaction
 	rows           map[string]*simRow
 	open           []*simRow // neither relayed nor failed, in table order
 	took           time.Duration
@@ -37,7 +39,7 @@ type simTable struct {
 	trouble        simTrouble
 	bytesPerSecond int           // of the line, if it is slow
 	ahead          time.Duration // of the relay's clock, that of the database
-	simTransactions
+	*simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
 	forgetsErrors                                         bool // there is no last_error
@@ -67,14 +69,30 @@ type simRow struct {
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
 	committed   time.Time
 	transaction uint32
-	writer      uint32 // the transaction that inserted or changed it last
+	writer      *uint32 // the transaction that inserted or changed it last, for whichever destination
 }
 
 // span is a time between two events; the second may be still to come.
 type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
-	return &simTable{rows: map[string]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(), ordinal: true, keepsFailures: true, keepsAttempts: true}
+	return &simTable{mu: &sync.Mutex{}, rows: map[string]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(),
+		ordinal: true, keepsFailures: true, keepsAttempts: true}
+}
+
+// also returns the same table as a destination with columns of its own sees it.
+func (t *simTable) also() *simTable {
+	t.own = newSimTable()
+	t.own.mu, t.own.simTransactions = t.mu, t.simTransactions
+	return t.own
+}
+
+// writerOf returns the transaction that seems to have inserted a row.
+func (t *simTable) writerOf(r *simRow) uint32 {
+	if t.txid {
+		return r.transaction
+	}
+	return *r.writer
 }
 
 // insert commits a row.
@@ -98,8 +116,8 @@ func (t *simTable) change(id string) {
 
 // written notes that a transaction of its own has changed a row. The caller holds mu.
 func (t *simTable) written(r *simRow) {
-	r.writer = t.assign()
-	t.end(r.writer)
+	*r.writer = t.assign()
+	t.end(*r.writer)
 }
 
 // begin begins a transaction.
@@ -120,16 +138,21 @@ func (t *simTable) commit(transaction uint32, f func()) {
 
 // add adds a row to the present transaction. The caller holds mu.
 func (t *simTable) add(ordinal int64, id, key, topic string) {
-	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, writer: t.present, message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	writer := t.present
+	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, writer: &writer,
+		message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
-	t.rows[id] = r
-	if t.places == nil {
-		t.places = map[outbox.Position]*simRow{}
+	for ; t != nil; t = t.own {
+		own := *r
+		t.rows[id] = &own
+		if t.places == nil {
+			t.places = map[outbox.Position]*simRow{}
+		}
+		t.places[t.position(&own)] = &own
+		t.reopen(&own)
 	}
-	t.places[t.position(r)] = r
-	t.reopen(r)
 }
 
 // reopen puts a row among the open ones. The caller holds mu.

@@ -16,11 +16,11 @@ type simTransactions struct {
 	saved     map[uint32]uint32 // the last number of each running transaction's savepoints
 }
 
-func newSimTransactions() simTransactions { return newSimTransactionsFrom(10) }
+func newSimTransactions() *simTransactions { return newSimTransactionsFrom(10) }
 
 // newSimTransactionsFrom lets the counter begin there.
-func newSimTransactionsFrom(n uint32) simTransactions {
-	return simTransactions{assigned: n, completed: n, saved: map[uint32]uint32{}}
+func newSimTransactionsFrom(n uint32) *simTransactions {
+	return &simTransactions{assigned: n, completed: n, saved: map[uint32]uint32{}}
 }
 
 // following returns the number behind n: the counter goes round and leaves out what has a meaning of its own.

@@ -58,9 +58,11 @@ func (t *simTable) mark(ids []string) error {
 		return errSimRejected
 	}
 	t.settles++
-	t.end(t.start())
+	x := t.start()
+	t.end(x)
 	ids, inert := t.effective(ids)
 	for _, id := range ids {
+		*t.rows[id].writer = x
 		t.rows[id].relayed = true
 		t.rows[id].relays++
 		t.rows[id].marked = time.Now()
