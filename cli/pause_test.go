@@ -20,7 +20,8 @@ func TestPauseFile(t *testing.T) {
 		text string // "-": the file is gone
 		on   bool
 		told int
-	}{{"-", false, 0}, {"yes", false, 1}, {"yes", false, 1}, {"true", true, 1}, {"off", true, 2}, {"", true, 2}, {"false", false, 2}, {"true", true, 2}, {"-", false, 2}} {
+	}{{"-", false, 0}, {"yes", false, 1}, {"yes", false, 1}, {"true", true, 1}, {"off", true, 2}, {"", true, 2}, {"false", false, 2},
+		{"true", true, 2}, {"-", false, 2}} {
 		if step.text == "-" {
 			_ = os.Remove(path) // it may be gone
 		} else if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {

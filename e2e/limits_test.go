@@ -9,9 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestLimits runs two replicas with three destinations: one that a file pauses and that has a rate, one whose rows expire, and another. The pause
-// holds only its own rows, also against a file that says something else, and ends when the file is gone; then both replicas together keep the
-// rate.
+// TestLimits runs two replicas with three destinations: one that a file pauses and that has a rate, one whose rows expire, and another. The
+// pause holds only its own rows, also against a file that says something else, and ends when the file is gone; then both replicas together
+// keep the rate.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const rows, rate = 300, 100
@@ -25,7 +25,8 @@ func TestLimits(t *testing.T) {
 		}
 	}
 	write("true\n")
-	env := outbox.env(b.url(), "OUTBOX_DESTINATIONS=slow,aged,other", "OUTBOX_DESTINATION_SLOW_TOPICS="+slow, "OUTBOX_DESTINATION_SLOW_RATE=100/s",
+	env := outbox.env(b.url(), "OUTBOX_DESTINATIONS=slow,aged,other", "OUTBOX_DESTINATION_SLOW_TOPICS="+slow,
+		"OUTBOX_DESTINATION_SLOW_RATE=100/s",
 		"OUTBOX_DESTINATION_SLOW_PAUSE_FILE="+pause, "OUTBOX_DESTINATION_AGED_TOPICS="+aged, "OUTBOX_DESTINATION_AGED_MAX_AGE=1h")
 	outbox.insert(slow, 0, rows, 50)
 	outbox.insert(aged, 1000, 5, 1)
@@ -81,7 +82,8 @@ func TestLimits(t *testing.T) {
 	if n := told(); n != 1 {
 		t.Errorf("the log tells %d times of the file", n)
 	}
-	took := pgtest.Value[float64](t, outbox.Schema, "select extract(epoch from max(relayed_at) - min(relayed_at))::float8 from outbox_messages where topic = $1", slow)
+	took := pgtest.Value[float64](t, outbox.Schema,
+		"select extract(epoch from max(relayed_at) - min(relayed_at))::float8 from outbox_messages where topic = $1", slow)
 	if least := float64(rows-rate)/rate - 0.1; took < least {
 		t.Errorf("%d rows were relayed within %v s", rows, took)
 	}

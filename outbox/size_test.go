@@ -12,8 +12,8 @@ import (
 func TestSizeOfPartitions(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id int not null, topic text not null, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null)
-		partition by range (id)`)
+	s.Exec(t, `create table outbox_messages (id int not null, topic text not null, payload text not null, relayed_at timestamptz,
+		inserted_at timestamptz not null) partition by range (id)`)
 	for _, bounds := range []string{"1 from (0) to (1000)", "2 from (1000) to (2000)"} {
 		name, bound, _ := strings.Cut(bounds, " ")
 		s.Exec(t, "create table part"+name+" partition of outbox_messages for values "+bound)
@@ -42,7 +42,8 @@ func TestAgeNeedsColumns(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id int primary key, topic text not null, payload text not null, relayed_at timestamptz)")
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{Name: "default", Expires: true}}})
-	if setup, ok := errors.AsType[*SetupError](err); !ok || !strings.Contains(setup.Error(), "failed_at") || !strings.Contains(setup.Error(), "MAX_AGE") {
+	setup, ok := errors.AsType[*SetupError](err)
+	if !ok || !strings.Contains(setup.Error(), "failed_at") || !strings.Contains(setup.Error(), "MAX_AGE") {
 		t.Errorf("without failed_at: %v", err)
 	}
 	s.Exec(t, "alter table outbox_messages add failed_at timestamptz")

@@ -37,9 +37,9 @@ func (d *dispatch) expired(r *row, now time.Time) bool {
 	return d.to.MaxAge > 0 && d.keepFailures && !r.Due.IsZero() && r.Invalid == nil && d.clock.since(r.Due, now) > d.to.MaxAge
 }
 
-// expire lets a row fail instead of being published, which needs no broker: it happens during an outage, too. What is queued behind the row of its
-// key and is too old as well fails with it, in the same statement; one by one would take a scan for each. Not where failed rows block their
-// keys: then the first has to be retried or discarded before.
+// expire lets a row fail instead of being published, which needs no broker: it happens during an outage, too. What is queued behind the row
+// of its key and is too old as well fails with it, in the same statement; one by one would take a scan for each. Not where failed rows
+// block their keys: then the first has to be retried or discarded before.
 func (d *dispatch) expire(r *row, now time.Time) {
 	r.Invalid = publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, d.to.MaxAge)
 	a := answers{dispatch: d, now: now}

@@ -13,8 +13,8 @@ func (s *sim) expires(age time.Duration) {
 	}
 }
 
-// After an outage rows that are too old fail instead of being published, and the others go in order: with few keys or many, rows without a key,
-// and whatever the two clocks say. None is handed over to the broker that is away, and none spends an attempt before.
+// After an outage rows that are too old fail instead of being published, and the others go in order: with few keys or many, rows without a
+// key, and whatever the two clocks say. None is handed over to the broker that is away, and none spends an attempt before.
 func TestOldRowsExpire(t *testing.T) {
 	for _, keys := range []int{0, 1, 100} {
 		for _, ahead := range []time.Duration{0, -time.Hour, time.Hour} {
@@ -74,8 +74,8 @@ func (s *sim) disordered() (wrong []string) {
 	return wrong
 }
 
-// A row that waits for its next try, or for its topic, fails when that time has come, and its key goes on. Where failed rows block their keys one
-// row fails, and those behind it wait.
+// A row that waits for its next try, or for its topic, fails when that time has come, and its key goes on. Where failed rows block their
+// keys one row fails, and those behind it wait.
 func TestRowsThatWaitExpire(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		t.Run(fmt.Sprint("block ", block), func(t *testing.T) {

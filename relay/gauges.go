@@ -24,12 +24,15 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	}
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
 	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused, is held, or has failed (OUTBOX_ON_FAILED=block).")
-	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted, but for a paused destination, of which all due rows are counted up to 10001.")
+	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted. "+
+		"Of a paused destination all due rows are, up to 10001.")
 	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
 	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001. The same from every replica: aggregate with max.")
 	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
-	tableBytes := gauge("table_bytes", "Bytes of the table on disk, with its indexes and all partitions. The same from every replica: aggregate with max.")
-	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's statistics know. The same from every replica: aggregate with max.")
+	tableBytes := gauge("table_bytes",
+		"Bytes of the table on disk, with its indexes and all partitions. The same from every replica: aggregate with max.")
+	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's statistics know. "+
+		"The same from every replica: aggregate with max.")
 	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
 	owned := gauge("shards_owned", "Shards that this replica holds.")
 	unowned := gauge("shards_unowned", "Shards that nobody holds, as last seen by this replica: aggregate with max.")

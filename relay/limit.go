@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// shares divides the limits of all among the destinations: each has the part that it was given, and the others have equal parts of what is left.
-// Nowhere, whose rows are never sent, comes on top.
+// shares divides the limits of all among the destinations: each has the part that it was given, and the others have equal parts of what is
+// left. Nowhere, whose rows are never sent, comes on top.
 func (l Limits) shares(destinations []*Destination) map[*Destination]Limits {
 	rows, bytes := parts{left: int64(l.Rows)}, parts{left: l.Bytes}
 	for _, d := range destinations {
@@ -56,8 +56,8 @@ func (p *parts) of(own int64) int64 {
 }
 
 // limiter bounds how many rows a second are published to a destination. It is a bucket of tokens, one for each row that may be sent now: it
-// fills at this replica's part of the rate, and holds those of one second, at least one. What did not reach the broker gives its tokens back, so
-// that an outage does not use up a small rate.
+// fills at this replica's part of the rate, and holds those of one second, at least one. What did not reach the broker gives its tokens
+// back, so that an outage does not use up a small rate.
 //
 // Only the loop touches it. A nil limiter bounds nothing.
 type limiter struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A rate holds from the first second on, for one row a minute as for thousands a second; retries and order are as without it, what waits for it is
-// not held, and hardly more is in memory than is sent soon.
+// A rate holds from the first second on, for one row a minute as for thousands a second; retries and order are as without it, what waits
+// for it is not held, and hardly more is in memory than is sent soon.
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
 		rate float64 // rows a second

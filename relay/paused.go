@@ -46,9 +46,9 @@ func (r *Relay) lookAtPauses() {
 	}
 }
 
-// relayed returns which of the shards the engine relays: none while its destination is paused. What was read and not handed over is forgotten
-// then, and read again afterwards: somebody may change or delete these rows meanwhile. What is on the wire is answered and settled. Shards go
-// to other replicas as always.
+// relayed returns which of the shards the engine relays: none while its destination is paused. What was read and not handed over is
+// forgotten then, and read again afterwards: somebody may change or delete these rows meanwhile. What is on the wire is answered and
+// settled. Shards go to other replicas as always.
 func (l *loop) relayed(shards owner.Set) owner.Set {
 	paused := l.to.paused.Load()
 	if paused && !l.paused {

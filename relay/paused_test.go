@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// While a destination is paused nothing is published to it: what is on the wire is settled, what was read is forgotten, and read again afterwards, so
-// that rows that were deleted meanwhile are not sent. Other destinations go on, and its shards can be given away.
+// While a destination is paused nothing is published to it: what is on the wire is settled, what was read is forgotten, and read again
+// afterwards, so that rows that were deleted meanwhile are not sent. Other destinations go on, and its shards can be given away.
 func TestPausedDestination(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		paused := publishertest.NewBroker()
@@ -72,7 +72,8 @@ func TestPauseIsToldOnce(t *testing.T) {
 	on := false
 	d := s.destinations[0]
 	d.Paused = func() bool { return on }
-	r := &Relay{config: Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{}, metrics: &metrics{state: map[*Destination]snapshot{}}, database: &database{},
+	r := &Relay{config: Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
+		metrics: &metrics{state: map[*Destination]snapshot{}}, database: &database{},
 		probes: []*probe{{destination: d, err: errNotProbed}}, wakes: make(chan string, 1)}
 	note := func() (string, error) {
 		for _, c := range r.Ready() {

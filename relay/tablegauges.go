@@ -11,9 +11,9 @@ import (
 )
 
 // tableGauges measures the table for those who scrape, as each destination sees it. However many they are and however often they come, the
-// database is asked once a second at most for all destinations together, and more rarely where that takes it long: where somebody keeps an old
-// snapshot open, an answer steps over all that was relayed since. An answer that has failed is no answer, also for those who come while the
-// database rests.
+// database is asked once a second at most for all destinations together, and more rarely where that takes it long: where somebody keeps an
+// old snapshot open, an answer steps over all that was relayed since. An answer that has failed is no answer, also for those who come while
+// the database rests.
 type tableGauges struct {
 	every time.Duration // the least between two questions; 0 is countEvery
 
@@ -65,8 +65,8 @@ func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views fu
 	return m
 }
 
-// count asks for the rows of the destinations that are due, those that have waited longest first. Those for which there is no time are the first
-// next time.
+// count asks for the rows of the destinations that are due, those that have waited longest first. Those for which there is no time are the
+// first next time.
 func (g *tableGauges) count(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
