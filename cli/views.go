@@ -8,7 +8,8 @@ import (
 
 // newDestination makes what of a destination says which rows it takes, and where it keeps what becomes of them.
 func newDestination(d config.Destination) *relay.Destination {
-	return &relay.Destination{Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf, MaxAge: d.MaxAge}
+	return &relay.Destination{Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+		MaxAge: d.MaxAge}
 }
 
 // views returns how the destinations see the table.

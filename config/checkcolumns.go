@@ -29,7 +29,8 @@ func checkStates(cfg *Config, scopes []*scope) {
 		}
 		for j, other := range cfg.Destinations[:i] {
 			if shared := common(d.Columns, other.Columns); len(shared) > 0 && !maps.Equal(d.Columns, other.Columns) {
-				s.bad("COLUMNS", "has %s in common with %s, and not the others; the columns of two destinations are the same, or all different",
+				s.bad("COLUMNS",
+					"has %s in common with %s, and not the others; the columns of two destinations are the same, or all different",
 					strings.Join(shared, ", "), scopes[j].origins["COLUMNS"].variable)
 			} else if len(shared) > 0 && (d.FailedOf != other.FailedOf || d.RelayedOf != other.RelayedOf) {
 				s.bad("COLUMNS", "is the same as %s, and these two do not take the same rows; give each columns of its own",

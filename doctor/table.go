@@ -49,8 +49,8 @@ type view struct {
 	table *outbox.Table
 }
 
-// views returns the table once for all that use its columns, and once for each destination that has its own. What keeps one of these from being used
-// was found before.
+// views returns the table once for all that use its columns, and once for each destination that has its own. What keeps one of these from
+// being used was found before.
 func (d *Doctor) views(table *outbox.Table) []view {
 	var views []view
 	for _, v := range d.Outbox.Views {

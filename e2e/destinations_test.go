@@ -120,8 +120,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	r.stop()
 }
 
-// TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling update: nothing is lost and nothing
-// is published twice.
+// TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling update: nothing is
+// lost and nothing is published twice.
 func TestRenamedWhileRowsAreInFlight(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))

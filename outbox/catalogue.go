@@ -192,7 +192,8 @@ func (i index) starts(columns ...string) bool {
 	return true
 }
 
-// uniqueWith returns the columns that no two rows have all in common with each other together with an id, where values of these have one text each.
+// uniqueWith returns the columns that no two rows have all in common with each other together with an id, where values of these have one
+// text each.
 func (r *relation) uniqueWith(id *column) (beside []*column) {
 	if r.children && r.kind != "p" {
 		return nil

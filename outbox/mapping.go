@@ -60,9 +60,9 @@ const (
 	longAgo = "'2'::xid"
 )
 
-// inserter is the expression for the transaction that inserted a row, by the column that holds it: what other destinations write into the row
-// later changes its xmin, and must not let it look as if it had been committed late. A number that is yet to be given is another server's,
-// of rows that were restored from a dump for example.
+// inserter is the expression for the transaction that inserted a row, by the column that holds it: what other destinations write into the
+// row later changes its xmin, and must not let it look as if it had been committed late. A number that is yet to be given is another
+// server's, of rows that were restored from a dump for example.
 func inserter(txid *column, otherwise string) string {
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)", sql.Quote(txid.name), otherwise)
 }
@@ -198,8 +198,8 @@ func (m *mapping) shard() string {
 	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, sql.Quote(m.id.name), m.shards)
 }
 
-// pending is the condition of rows that are neither relayed nor failed, but have failed or been relayed at the origin if there is one, and its
-// parts as PostgreSQL prints them in an index's predicate.
+// pending is the condition of rows that are neither relayed nor failed, but have failed or been relayed at the origin if there is one,
+// and its parts as PostgreSQL prints them in an index's predicate.
 func (m *mapping) pending() (condition string, printed []string) {
 	for _, c := range []*column{m.relayed, m.failed} {
 		if c != nil {

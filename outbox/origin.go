@@ -17,9 +17,9 @@ type upstream struct {
 	attempt, lastError *column // of failed rows
 }
 
-// fromOrigin lets the rows of a view come from another destination: in the order of the time when they failed or were relayed there, which is
-// also when they were due, and without a key. What tells when they were inserted tells nothing of that: neither when they are available, nor their
-// priority, nor the inserting transaction.
+// fromOrigin lets the rows of a view come from another destination: in the order of the time when they failed or were relayed there,
+// which is also when they were due, and without a key. What tells when they were inserted tells nothing of that: neither when they are
+// available, nor their priority, nor the inserting transaction.
 func (p *parts) fromOrigin(config Config) {
 	from := p.view.origin()
 	if from == nil {
@@ -66,7 +66,8 @@ func (p *parts) describeFailure() {
 	if p.mapping.order.oid == oidTimestamptz {
 		utc = "(" + utc + " at time zone 'UTC')"
 	}
-	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"}, placed{HeaderTopic, p.text(p.topic)})
+	p.placed = append(p.placed, placed{HeaderDestination, strings.TrimSpace(sql.Literal(o.name)) + "::text"},
+		placed{HeaderTopic, p.text(p.topic)})
 	if o.attempt != nil {
 		p.placed = append(p.placed, placed{HeaderAttempt, "coalesce(" + sql.Quote(o.attempt.name) + ", 1)::text"})
 	}
@@ -94,12 +95,12 @@ func DescribesFailure(header string) bool {
 	return false
 }
 
-// makeRoom leaves out of the row's own headers, which begin at start, those in whose place a dead letter's stand, and all of them if they cannot be
-// read: that is no reason to fail again.
-func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) ([]publisher.Header, error) {
+// makeRoom leaves out of the row's own headers, which begin at start, those in whose place a dead letter's stand, and all of them if they
+// cannot be read: that is no reason to fail again.
+func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []publisher.Header {
 	if unread != nil {
 		r.LeftOut = []string{"all"}
-		return headers[:start], nil
+		return headers[:start]
 	}
 	own := slices.DeleteFunc(headers[start:], func(h publisher.Header) bool {
 		if DescribesFailure(h.Name) {
@@ -108,10 +109,11 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) ([]p
 		}
 		return false
 	})
-	return headers[:start+len(own)], nil
+	return headers[:start+len(own)]
 }
 
-// forget returns the assignments that let the dead letters of a view be sent again, for rows of which the condition says that they have failed.
+// forget returns the assignments that let the dead letters of a view be sent again, for rows of which the condition says that they have
+// failed.
 func (t *Table) forget(condition string) (assignments []string) {
 	var done []string
 	for _, v := range t.config.deadLetters(t.view) {

@@ -40,8 +40,8 @@ func headersOf(m *publisher.Message) map[string]string {
 	return headers
 }
 
-// A dead letter comes in the order of the failures, with what is known of them, and what becomes of it is written for the failure that was read: one
-// that is retried and fails again is another one.
+// A dead letter comes in the order of the failures, with what is known of them, and what becomes of it is written for the failure that
+// was read: one that is retried and fails again is another one.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, schema := range originTables {
@@ -105,7 +105,8 @@ func TestDeadLetters(t *testing.T) {
 			if counts, err := letters.Count(t.Context()); err != nil || *counts.Pending != 3 || *counts.Oldest < 0 || *counts.Oldest > 3600 {
 				t.Errorf("counts %+v, %v", counts, err)
 			}
-			// It is refused, then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first failure is written.
+			// It is refused, then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first failure is
+			// written.
 			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: third.Identity(), Attempt: 1, Error: "not here", Failed: true},
 				{ID: page.Rows[1].Identity(), Attempt: 1, Error: "not yet"}}); err != nil || len(written) != 2 {
 				t.Fatal(written, err)

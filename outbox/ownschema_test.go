@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// What is printed for a destination's own columns runs on tables of any shape, twice, without writing the table anew. Rows that exist are done there,
-// those that come are not, and nothing is missing then.
+// What is printed for a destination's own columns runs on tables of any shape, twice, without writing the table anew. Rows that exist are
+// done there, those that come are not, and nothing is missing then.
 func TestOwnSchema(t *testing.T) {
 	t.Parallel()
 	odd := sql.Table{Name: `Odd "name" ö`}

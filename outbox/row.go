@@ -220,7 +220,7 @@ func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 		a.headers, err = parseHeaders(a.headers, object, a)
 	}
 	if o := t.mapping.origin; o != nil && o.failed {
-		a.headers, err = row.makeRoom(a.headers, start, err)
+		a.headers, err = row.makeRoom(a.headers, start, err), nil
 	}
 	message.Headers = a.headers[start:]
 	for i, p := range t.mapping.placed {

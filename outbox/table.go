@@ -58,10 +58,10 @@ type queries struct {
 	sampleTopics                              string // empty where no index makes it cheap
 }
 
-// Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError]. If that is a column of one of several views,
-// only [Table.For] returns it, since the other destinations need not wait for that one.
-// Statements stay prepared on the pool's connections if its own do ([pgx.QueryExecModeCacheStatement], the default): not
-// through a pooler that hands out the server's connections for a transaction each.
+// Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError]. If that is a column of one of several
+// views, only [Table.For] returns it, since the other destinations need not wait for that one. Statements stay prepared on the pool's
+// connections if its own do ([pgx.QueryExecModeCacheStatement], the default): not through a pooler that hands out the server's
+// connections for a transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
@@ -87,8 +87,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	return t, nil
 }
 
-// wholeTable is the table with all of its rows, in the state that the columns of the table say, or those of a destination if there is none that
-// uses these. Without it, it returns what is in the way.
+// wholeTable is the table with all of its rows, in the state that the columns of the table say, or those of a destination if there is
+// none that uses these. Without it, it returns what is in the way.
 func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (*Table, []*SetupError) {
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
@@ -118,7 +118,8 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 	for _, v := range t.config.views() {
 		now, problems := mapColumns(found.relation, t.config, v)
 		then, before := mapColumns(t.relation, t.config, v)
-		same = same && reflect.DeepEqual(now, then) && reflect.DeepEqual(problems, before)
+		same = same && reflect.DeepEqual(now, then) &&
+			slices.EqualFunc(problems, before, func(a, b *SetupError) bool { return a.Error() == b.Error() })
 	}
 	return same, found.rings, nil
 }

@@ -11,11 +11,12 @@ import (
 type View struct {
 	Filter
 	Name string // of the destination
-	// Columns maps our names of the columns that keep the destination's state (relayed_at, attempt, failed_at, last_error, updated_at) to the table's. What it does not name the
-	// destination does without. nil stands for the columns of the table, which all destinations without their own have in common.
+	// Columns maps our names of the columns that keep the destination's state (relayed_at, attempt, failed_at, last_error, updated_at) to
+	// the table's. What it does not name the destination does without. nil stands for the columns of the table, which all destinations
+	// without their own have in common.
 	Columns map[string]string
-	// FailedOf and RelayedOf are the view of another destination, of which this one takes the rows that have failed or been relayed there. At
-	// most one of them is set, and the view has columns of its own then.
+	// FailedOf and RelayedOf are the view of another destination, of which this one takes the rows that have failed or been relayed
+	// there. At most one of them is set, and the view has columns of its own then.
 	FailedOf, RelayedOf *View
 	// BlockFailed is [Config.BlockFailed] for this destination.
 	BlockFailed bool

@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// shed leaves out what of a dead letter's own headers cannot travel, which may be why it has failed, and names it in the header that says why.
-// What describes the failure is written in one line.
+// shed leaves out what of a dead letter's own headers cannot travel, which may be why it has failed, and names it in the header that says
+// why. What describes the failure is written in one line.
 func (d *Destination) shed(row *outbox.Row) {
 	m := &row.Message
 	kept := make([]publisher.Header, 0, len(m.Headers)+1)

@@ -21,7 +21,8 @@ func (picky) CheckHeader(h *publisher.Header) error {
 	return nil
 }
 
-// Of a dead letter's own headers those that cannot travel are left out, and named beside the reason; what describes the failure always travels.
+// Of a dead letter's own headers those that cannot travel are left out, and named beside the reason; what describes the failure always
+// travels.
 func TestShed(t *testing.T) {
 	t.Parallel()
 	many := []publisher.Header{{Name: "outbox-error", Value: "no"}}

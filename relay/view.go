@@ -20,7 +20,8 @@ func Views(destinations []*Destination) []outbox.View {
 
 // view returns how one of the destinations sees the table.
 func view(destinations []*Destination, to *Destination) outbox.View {
-	v := outbox.View{Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.MaxAge > 0, Filter: outbox.Filter{Topics: to.Topics}}
+	v := outbox.View{Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.MaxAge > 0,
+		Filter: outbox.Filter{Topics: to.Topics}}
 	for _, d := range destinations {
 		if d == to {
 			break

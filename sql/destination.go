@@ -16,8 +16,8 @@ type Own struct {
 	Priority    string // a column by which larger values come first, if there is one
 	Txid        string
 
-	// Of a destination that takes the failed or relayed rows of another one: that one's name, its column with the time when they were, whether
-	// they have failed, and the column that is null in them, or empty.
+	// Of a destination that takes the failed or relayed rows of another one: that one's name, its column with the time when they were,
+	// whether they have failed, and the column that is null in them, or empty.
 	Origin, OriginAt string
 	OriginFailed     bool
 	OriginWithout    string
@@ -27,7 +27,8 @@ type Own struct {
 type OwnColumn struct{ Ours, Theirs string }
 
 // ownTypes are the types of a destination's own columns besides relayed_at.
-var ownTypes = map[string]string{"attempt": "integer not null default 1", "failed_at": "timestamptz", "last_error": "text", "updated_at": "timestamptz"}
+var ownTypes = map[string]string{"attempt": "integer not null default 1", "failed_at": "timestamptz", "last_error": "text",
+	"updated_at": "timestamptz"}
 
 // Destination returns the DDL of a destination's own columns and indexes. It may be applied again.
 func Destination(o Own) string {
@@ -43,13 +44,15 @@ func Destination(o Own) string {
 			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"], names["rows"] = done, drop
 	case o.OriginFailed:
-		names["existing"] = fmt.Sprintf("-- Rows that have failed at %s already count as done. To include them, empty the column for them afterwards:\n", o.Origin) +
+		names["existing"] = "-- Rows that have failed at " + o.Origin + " already count as done. To include them, empty the column for them afterwards:\n" +
 			fmt.Sprintf("--   update %s set %s = null where %s is not null;", table, relayed, Quote(o.OriginAt))
-		names["default"], names["rows"] = "", fmt.Sprintf("update %s set %s = now() where %s is not null;", table, relayed, Quote(o.OriginAt))
+		names["default"] = ""
+		names["rows"] = fmt.Sprintf("update %s set %s = now() where %s is not null;", table, relayed, Quote(o.OriginAt))
 	default:
-		names["existing"] = fmt.Sprintf("-- Rows that %s has relayed already count as done. To include some, empty the column for them afterwards, in small parts:\n", o.Origin) +
+		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the column for them afterwards, in small parts:\n" +
 			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
-		names["default"], names["rows"] = done, fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed, Quote(o.OriginAt))
+		names["default"] = done
+		names["rows"] = fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed, Quote(o.OriginAt))
 	}
 	names["columns"], names["pending_index"] = o.columns(), o.indexes()
 	return script("destination.sql", names)
@@ -63,7 +66,8 @@ func (o *Own) columns() string {
 		fmt.Fprintf(&text, "alter table %s add column if not exists %s %s;\n", table, Quote(c.Theirs), ownTypes[c.Ours])
 	}
 	for _, c := range o.Columns {
-		fmt.Fprintf(&text, "comment on column %s.%s is %s;\n", table, Quote(c.Theirs), strings.TrimSpace(Literal(OwnComment(o.Destination, c.Ours))))
+		fmt.Fprintf(&text, "comment on column %s.%s is %s;\n", table, Quote(c.Theirs),
+			strings.TrimSpace(Literal(OwnComment(o.Destination, c.Ours))))
 	}
 	return text.String()
 }
@@ -102,9 +106,10 @@ func (o *Own) indexes() string {
 		pending += " and " + o.Filter
 	}
 	index := func(what string) string { return Quote(indexName(o.Table, "_"+o.Destination+"_"+what+"_idx")) }
-	text := ""
+	var text string
 	if o.Origin != "" {
-		text = fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s;\n", index("pending"), table, Quote(o.OriginAt), Quote(o.ID), pending)
+		text = fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s;\n", index("pending"), table,
+			Quote(o.OriginAt), Quote(o.ID), pending)
 	} else {
 		create := func(what string) string {
 			return literals("create index if not exists " + index(what) + " on " + table + " (")
@@ -114,7 +119,8 @@ func (o *Own) indexes() string {
 			"where": literals(") where " + pending)})
 	}
 	if failed != "" {
-		text += fmt.Sprintf("\n-- For counting and listing the rows that have failed there.\ncreate index if not exists %s on %s (%s)\n  where %s is not null;\n",
+		text += "\n-- For counting and listing the rows that have failed there.\n"
+		text += fmt.Sprintf("create index if not exists %s on %s (%s)\n  where %s is not null;\n",
 			index("failed"), table, failed, failed)
 	}
 	return text
