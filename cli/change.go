@@ -58,7 +58,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, change.Verb()) }); err != nil {
 				return err
 			}
-			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb(), count(choice.Rows(), "row"))
+			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb(), rows(choice.Rows()))
 			return nil
 		}
 		if choice.Rows() > 1 && !c.yes {
@@ -89,12 +89,12 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		if err != nil {
 			return fmt.Errorf("%w; rows changed before: %d; run it again for the others", err, result.Changed)
 		}
-		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), count(result.Changed, "row"))
+		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), rows(result.Changed))
 		switch {
 		case result.Left > 0:
-			return unfinishedError(fmt.Errorf("stopped before %s; run it again for them", count(result.Left, "row")))
+			return unfinishedError(fmt.Errorf("stopped before %s; run it again for them", rows(result.Left)))
 		case result.Locked > 0:
-			return unfinishedError(fmt.Errorf("another session keeps %s locked; run it again for them", count(result.Locked, "row")))
+			return unfinishedError(fmt.Errorf("another session keeps %s locked; run it again for them", rows(result.Locked)))
 		}
 		return nil
 	})
@@ -109,10 +109,10 @@ func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) 
 	return err
 }
 
-// count writes a number with its noun.
-func count(n int64, noun string) string {
+// rows writes a number of rows.
+func rows(n int64) string {
 	if n == 1 {
-		return "1 " + noun
+		return "1 row"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprintf("%d rows", n)
 }

@@ -24,7 +24,7 @@ wait for somebody to retry or to discard them. With OUTBOX_ON_FAILED=block their
   outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
   outbox-relay failed retry --topic 'order.*' --error 'message too large'
   outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
-		Args: func(cmd *cobra.Command, args []string) error {
+		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return errors.New("failed needs one of list, show, retry and discard; see outbox-relay failed --help")
 			}

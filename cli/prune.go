@@ -76,10 +76,10 @@ deletes nothing either while the table has columns with the state of a destinati
 				return selectionError(err)
 			}
 			if dryRun {
-				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", count(deleted, "row"))
+				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", rows(deleted))
 				return nil
 			}
-			fmt.Fprintf(errs, "deleted: %s\n", count(deleted, "row"))
+			fmt.Fprintf(errs, "deleted: %s\n", rows(deleted))
 			if cmd.Context().Err() != nil {
 				return unfinishedError(errors.New("stopped before all was done; run it again for the rest"))
 			}
@@ -101,16 +101,16 @@ func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
 	counting := *p
 	partitions := 0
 	counting.DryRun, counting.Dropped = true, func(string) { partitions++ }
-	rows, err := counting.Run(cmd.Context())
+	n, err := counting.Run(cmd.Context())
 	if err != nil {
 		return false, selectionError(err)
 	}
-	what := count(rows, "row")
+	what := rows(n)
 	if partitions > 0 {
 		what += " in whole partitions, of which there are " + fmt.Sprint(partitions) + ", and others"
 	}
 	switch {
-	case rows <= 1 && partitions == 0:
+	case n <= 1 && partitions == 0:
 		return true, nil
 	case !isTerminal(cmd.InOrStdin()):
 		return false, usageError(fmt.Errorf("this would delete %s, and there is no terminal to ask at: give --yes, or --dry-run to see them", what))

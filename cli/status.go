@@ -123,10 +123,7 @@ const watchEvery = time.Second
 // every calls a function now and once a second, until ctx ends, which is no error.
 func every(ctx context.Context, do func() error) error {
 	for {
-		if err := do(); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err := do(); err != nil && ctx.Err() == nil {
 			return err
 		}
 		select {

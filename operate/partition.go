@@ -47,7 +47,7 @@ func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 	}
 	for _, part := range partitions {
 		if ctx.Err() != nil {
-			return nil
+			break
 		}
 		if err := p.dropOne(ctx, n, part, function, cutoff); err != nil {
 			return fmt.Errorf("drop partition %s: %w", part.name, err)
