@@ -19,7 +19,8 @@ import (
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
 func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
-	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader, SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, Logger: logger}
+	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
+		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, Logger: logger}
 	var err error
 	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)

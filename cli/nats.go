@@ -16,7 +16,8 @@ import (
 func newNATS(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
 	c := nats.Config{
 		Servers: natsServers(broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
-		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix, Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
+		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
+		Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
 	}
 	if broker.TLS {
 		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }

@@ -182,7 +182,8 @@ func checkNATS(d *Destination, s *scope, b Broker, credential string) {
 		s.bad("NATS_JS_DOMAIN", "is no name of a JetStream domain; those have no blank, dot, star or >")
 	}
 	if prefix := d.NATS.InboxPrefix; prefix != "" && (len(prefix) > 128 || !inboxPrefix.MatchString(prefix)) {
-		s.bad("NATS_INBOX_PREFIX", "is no beginning of subjects; write one of at most 128 characters without wildcards or a dot at its end, such as _INBOX_shop")
+		s.bad("NATS_INBOX_PREFIX",
+			"is no beginning of subjects; write one of at most 128 characters without wildcards or a dot at its end, such as _INBOX_shop")
 	}
 	if strings.ContainsFunc(d.NATS.MsgIDPrefix, func(r rune) bool { return r <= ' ' || r > '~' }) {
 		s.bad("NATS_MSG_ID_PREFIX", "has a blank or a character that is not ASCII; write a name such as shop or shop.eu")

@@ -58,7 +58,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 	var o options
 	flags := flag.NewFlagSet("demo", flag.ContinueOnError)
 	flags.SetOutput(stderr)
-	flags.StringVar(&o.scene, "scene", sceneRestart, sceneRestart+", or "+sceneFanout+": each row has four destinations, of which one is away for a time and one refuses rows")
+	flags.StringVar(&o.scene, "scene", sceneRestart, sceneRestart+", or "+sceneFanout+
+		": each row has four destinations, of which one is away for a time and one refuses rows")
 	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", ")+"; with the scene "+sceneFanout+" nats or "+allBrokers)
 	flags.IntVar(&o.large, "large", 1000, "in the scene "+sceneFanout+", one row in so many is refused")
 	flags.StringVar(&o.relay, "relay", "../outbox-relay", "path of the relay's binary")

@@ -255,8 +255,8 @@ func (p *parts) time(name string) string {
 // encoded checks that a payload that stands for bytes is text.
 func (p *parts) encoded() {
 	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
-		p.fail("remove OUTBOX_PAYLOAD_ENCODING, or give the payload as text", "OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and column %s of table %s has type %s",
-			p.payload.name, p.table(), p.payload.typ)
+		p.fail("remove OUTBOX_PAYLOAD_ENCODING, or give the payload as text",
+			"OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and column %s of table %s has type %s", p.payload.name, p.table(), p.payload.typ)
 	}
 }
 

@@ -38,7 +38,8 @@ func (e Encoding) decode(row *outbox.Row) error {
 		payload = payload[:n]
 	}
 	if err != nil {
-		return publisher.PermanentError("payload not encoded", "the payload is not the %s text that OUTBOX_PAYLOAD_ENCODING says: %w", string(e), position(err))
+		return publisher.PermanentError("payload not encoded",
+			"the payload is not the %s text that OUTBOX_PAYLOAD_ENCODING says: %w", string(e), position(err))
 	}
 	m.Payload, m.Type = payload, "application/octet-stream"
 	return nil

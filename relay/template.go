@@ -30,7 +30,8 @@ func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra,
 	if len(parts) == 0 || len(parts) == 1 && parts[0].Kind == template.Topic {
 		return Template{}, extra, nil
 	}
-	kinds := map[template.Kind]outbox.ExtraKind{template.Column: outbox.ExtraColumn, template.Header: outbox.ExtraHeader, template.Payload: outbox.ExtraPayload}
+	kinds := map[template.Kind]outbox.ExtraKind{template.Column: outbox.ExtraColumn, template.Header: outbox.ExtraHeader,
+		template.Payload: outbox.ExtraPayload}
 	var t Template
 	for _, p := range parts {
 		index := -1

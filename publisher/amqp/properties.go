@@ -136,13 +136,14 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 		p.ContentEncoding = h.Value
 	case names(h, "reply_to"):
 		if h.Value == directReply { // RabbitMQ closes the channel
-			return publisher.PermanentError("illegal reply_to", "the row's header %s is %s, which is for the consumers of the connection itself: name a queue", h.Name, h.Value)
+			return publisher.PermanentError("illegal reply_to",
+				"the row's header %s is %s, which is for the consumers of the connection itself: name a queue", h.Name, h.Value)
 		}
 		p.ReplyTo = h.Value
 	case names(h, "user_id"):
 		if w.user != "" && h.Value != w.user { // RabbitMQ closes the channel
-			return publisher.PermanentError("illegal user_id", "the row's header %s is %.40q, RabbitMQ takes that of the user who publishes only: leave it out, or write it under another name",
-				h.Name, h.Value)
+			return publisher.PermanentError("illegal user_id", "the row's header %s is %.40q, RabbitMQ takes that of the user who publishes only: "+
+				"leave it out, or write it under another name", h.Name, h.Value)
 		}
 		p.UserId = h.Value
 	case names(h, "priority"):

@@ -128,7 +128,8 @@ func (a attempt) explain(err error) *trouble {
 		return t("no NATS server", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL")
 	case a.dialled && !a.heard:
 		return t("no NATS server", "what listens at %s sends no greeting of a NATS server",
-			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true; if it is its WebSocket port, ws:// or wss://")
+			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true; "+
+				"if it is its WebSocket port, ws:// or wss://")
 	case a.server.webSocket && a.heard && !timeout && !network.Ended(err):
 		// What the library says of an answer that is none of a WebSocket quotes it.
 		stranger := t("no NATS server", "what answers at %s is no WebSocket listener of a NATS server",
