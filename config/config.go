@@ -3,7 +3,7 @@
 //
 // The struct tags of [Config] and [Destination] are the one place where a setting is described: its
 // variable (without the prefix OUTBOX_), its default, its bounds and its meaning. The checks, the help
-// text, the table in the README and the config command all come from them.
+// text, the table in docs/settings.md and the config command all come from them.
 package config
 
 import (

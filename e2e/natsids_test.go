@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// numbered is the README's table with numbers for ids.
+// numbered is the recommended table with numbers for ids.
 const numbered = `create table outbox_messages (id bigint generated always as identity primary key, topic text not null, key text, payload jsonb,
 	attempt int not null default 1, relayed_at timestamptz, failed_at timestamptz, last_error text,
 	inserted_at timestamptz not null default clock_timestamp(), updated_at timestamptz not null default now())`

@@ -11,7 +11,7 @@ import (
 
 var (
 	shell    = regexp.MustCompile("(?s)```sh\n(.*?)\n *```")
-	ourLine  = regexp.MustCompile(`(?m)(?:^|/)outbox-relay ([^#|\n]+)`)
+	ourLine  = regexp.MustCompile(`(?m)(?:^|\s\.?/)outbox-relay ([^#|\n]+)`)
 	argument = regexp.MustCompile(`'[^']*'|\S+`)
 )
 

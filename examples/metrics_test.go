@@ -22,9 +22,9 @@ var (
 	label      = regexp.MustCompile(`(\w+)="`)
 )
 
-// A running relay has the metrics and labels of the README's table, and no others.
+// A running relay has the metrics and labels of the documents' table, and no others.
 func TestMetrics(t *testing.T) {
-	text, _ := readme(t)
+	text := read(t, "docs/metrics.md")
 	_, section, _ := strings.Cut(text, "| metric | meaning |\n|---|---|\n")
 	table, _, _ := strings.Cut(section, "\n\n")
 	want := map[string]string{}
@@ -44,14 +44,14 @@ func TestMetrics(t *testing.T) {
 	}
 	for name, labels := range got {
 		if in, ok := want[name]; !ok {
-			t.Errorf("the README lacks %s", name)
+			t.Errorf("docs/metrics.md lacks %s", name)
 		} else if in != labels {
-			t.Errorf("%s has the labels %q, the README says %q", name, labels, in)
+			t.Errorf("%s has the labels %q, docs/metrics.md says %q", name, labels, in)
 		}
 	}
 	for name := range want {
 		if _, ok := got[name]; !ok {
-			t.Errorf("the README has %s, the relay has not", name)
+			t.Errorf("docs/metrics.md has %s, the relay has not", name)
 		}
 	}
 }

@@ -1,4 +1,4 @@
-// Package examples holds what the README shows and the tests of it: its Go sample is compiled and run, its
+// Package examples holds what the documents show and the tests of it: its Go sample is compiled and run, its
 // SQL is executed, its configurations are loaded, its links are followed.
 package examples
 

@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// tables makes what the samples need: the recommended outbox, and the README's own table of orders.
+// tables makes what the samples need: the recommended outbox, and the table of orders of the documents.
 func tables(t *testing.T) *pgtest.Schema {
 	t.Helper()
 	s := pgtest.New(t)
@@ -23,7 +23,7 @@ func tables(t *testing.T) *pgtest.Schema {
 	return s
 }
 
-// The README's SQL runs from the first block to the last.
+// The SQL of the documents runs from the first block to the last.
 func TestSQL(t *testing.T) {
 	t.Parallel()
 	s := tables(t)
@@ -35,29 +35,12 @@ func TestSQL(t *testing.T) {
 	}
 }
 
-// What the README says of failed and old rows.
-func TestCare(t *testing.T) {
-	t.Parallel()
-	s := tables(t)
-	s.Exec(t, `insert into outbox_messages (topic, payload, attempt, last_error, failed_at) values ('orders.placed', '1', 6, 'no', now())`)
-	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at) values ('old', '2', now() - interval '8 days'), ('new', '3', now())`)
-	for _, text := range blocks(t, "sql") {
-		if strings.HasPrefix(text, "update") || strings.HasPrefix(text, "delete") {
-			s.Exec(t, text)
-		}
-	}
-	got := pgtest.Value[string](t, s, `select string_agg(concat_ws(' ', topic, attempt, last_error, failed_at), ', ' order by seq) from outbox_messages`)
-	if want := "orders.placed 1, new 1"; got != want {
-		t.Errorf("the table holds %q, want %q", got, want)
-	}
-}
-
-// What the README says about indexes is what the relay finds.
+// What the documents say about indexes is what the relay finds.
 func TestIndexes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		ddl            string
-		useful, failed bool // before the README's indexes are made
+		useful, failed bool // before the documents' indexes are made
 	}{
 		"recommended": {sql.Schema(sql.Table{Name: "outbox_messages"}), true, true},
 		"A":           {pgtest.ShapeA, true, true},
@@ -87,7 +70,7 @@ func TestIndexes(t *testing.T) {
 					s.Exec(t, text)
 				}
 			}
-			check("with the README's indexes", true, true)
+			check("with the indexes of the documents", true, true)
 		})
 	}
 }
@@ -101,7 +84,7 @@ func TestGoIsCompiled(t *testing.T) {
 	}
 	for _, text := range blocks(t, "go") {
 		if !strings.Contains(string(source), text) {
-			t.Errorf("examples/order.go does not have this sample of the README:\n%s", text)
+			t.Errorf("examples/order.go does not have this sample of the documents:\n%s", text)
 		}
 	}
 }

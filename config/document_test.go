@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "rewrite the settings table in README.md and the chart's list of settings")
+var update = flag.Bool("update", false, "rewrite the settings table in docs/settings.md and the chart's list of settings")
 
-// The table of settings in the README is made from the struct tags.
-func TestREADME(t *testing.T) {
+// The table of settings in its document is made from the struct tags.
+func TestSettings(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../README.md", "<!-- settings:begin -->\n", "<!-- settings:end -->"
+	const path, begin, end = "../docs/settings.md", "<!-- settings:begin -->\n", "<!-- settings:end -->"
 	readme, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -21,14 +21,14 @@ func TestREADME(t *testing.T) {
 	before, rest, found := strings.Cut(string(readme), begin)
 	old, after, closed := strings.Cut(rest, end)
 	if !found || !closed {
-		t.Fatalf("README.md lacks the marks %s and %s", begin, end)
+		t.Fatalf("docs/settings.md lacks the marks %s and %s", begin, end)
 	}
 	table := settingsTable()
 	if old == table {
 		return
 	}
 	if !*update {
-		t.Fatal("the table of settings in README.md is out of date: go test ./config -run TestREADME -update")
+		t.Fatal("the table of settings in docs/settings.md is out of date: go test ./config -run TestSettings -update")
 	}
 	if err := os.WriteFile(path, []byte(before+begin+table+end+after), 0o644); err != nil {
 		t.Fatal(err)
