@@ -48,7 +48,9 @@ func TestOperate(t *testing.T) {
 	outbox.Exec(t, `update outbox_messages set headers = '{}' where (payload ->> 'n')::int = 301`)
 	command("retried: 1 row", "failed", "retry", id(301))
 	command("discarded: 1 row", "failed", "discard", "--keep", "--reason", "of no matter", id(302))
-	await(t, "both keys flow", func() bool { return outbox.count(isRelayed) == rows && r.metric(`blocked_keys{destination="default"}`) == "0" })
+	await(t, "both keys flow", func() bool {
+		return outbox.count(isRelayed) == rows && r.metric(`blocked_keys{destination="default"}`) == "0"
+	})
 	if out := command("", "failed", "list", "--json"); out != "" {
 		t.Errorf("failed rows are left:\n%s", out)
 	}

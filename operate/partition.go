@@ -46,8 +46,10 @@ func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 		return fmt.Errorf("list partitions: %w", err)
 	}
 	for _, part := range partitions {
-		if ctx.Err() != nil {
-			break
+		select {
+		case <-ctx.Done(): // what is left is for the next time
+			return nil
+		default:
 		}
 		if err := p.dropOne(ctx, n, part, function, cutoff); err != nil {
 			return fmt.Errorf("drop partition %s: %w", part.name, err)
