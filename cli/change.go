@@ -44,13 +44,17 @@ var errRefused = errors.New("nothing was changed")
 // apply makes a change to the rows that the flags choose.
 func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 	ctx := cmd.Context()
+	chosen, err := c.chosen(cmd)
+	if err != nil {
+		return err
+	}
 	o, err := openOutbox(ctx)
 	if err != nil {
 		return err
 	}
 	defer o.close()
 	return o.direct(ctx, func(conn *pgx.Conn) error {
-		choice, err := o.Choose(ctx, conn, change, c.chosen(cmd))
+		choice, err := o.Choose(ctx, conn, change, chosen)
 		if err != nil {
 			return selectionError(err)
 		}
@@ -105,7 +109,7 @@ func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) 
 	if c.json {
 		return json.NewEncoder(out).Encode(changedRow{ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action, DryRun: c.dryRun})
 	}
-	_, err := fmt.Fprintf(out, "%s  %s  %s\n", row.ID, row.Destination, row.Topic)
+	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable(row.ID), row.Destination, printable(row.Topic))
 	return err
 }
 

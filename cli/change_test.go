@@ -61,6 +61,38 @@ func TestFailedCommands(t *testing.T) {
 	}
 }
 
+// TestEmptySelection takes a flag without a value, as an unset variable of a script leaves it, for a mistake and not for all rows.
+func TestEmptySelection(t *testing.T) {
+	_, env := failedRows(t)
+	for _, command := range []string{"failed list", "failed show", "failed retry", "failed discard", "replay", "prune --older-than 0", "status"} {
+		for _, flag := range []string{"--id=", "--id=7,", "--topic=", "--topic=x,", "--error=", "--destination=", "--since=", "--until=", "--until=0001-01-01T00:00:00Z"} {
+			if status, out, errs := execute(t, env, append(strings.Fields(command), flag)...); status != 2 || strings.Contains(out, "topic1") {
+				t.Errorf("%s %s: status %d: %s%s", command, flag, status, out, errs)
+			}
+		}
+	}
+}
+
+// TestHostileTexts writes nothing to a terminal that steers it, whatever is in the table.
+func TestHostileTexts(t *testing.T) {
+	s := pgtest.New(t)
+	const evil = "e\x1b]0;pwned\x07\u009b2Jvil"
+	s.Exec(t, `create table outbox_messages (id text primary key, topic text, payload text, key text, headers jsonb default '{}', attempt integer,
+		relayed_at timestamptz, failed_at timestamptz, last_error text, inserted_at timestamptz default now() - interval '1 day', updated_at timestamptz)`)
+	for state, id := range map[string]string{"failed_at": "failed", "relayed_at": "relayed", "updated_at": "pending"} {
+		s.Exec(t, "insert into outbox_messages (id, topic, payload, key, last_error, "+state+") select $1, x, x, x, x, now() from (values ($2)) v (x)",
+			id+evil, evil)
+	}
+	env := []string{"OUTBOX_DATABASE_URL=" + s.URL}
+	for _, command := range [][]string{{"failed", "list"}, {"failed", "show"}, {"failed", "retry", "--dry-run"}, {"replay", "--dry-run"},
+		{"prune", "--older-than=0", "--dry-run"}, {"status", "--id=pending" + evil}} {
+		status, out, errs := execute(t, env, command...)
+		if status != 0 || !strings.Contains(out, "vil") || strings.ContainsAny(out+errs, "\x1b\x07\u009b") {
+			t.Errorf("%q: status %d: %q %q", command, status, out, errs)
+		}
+	}
+}
+
 // TestReplayCommand lets relayed rows be published again, and warns of JetStream unless no destination can be it.
 func TestReplayCommand(t *testing.T) {
 	s, env := failedRows(t)

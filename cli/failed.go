@@ -56,13 +56,17 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 	if l.limit < 0 {
 		return usageError(errors.New("--limit must not be negative"))
 	}
+	chosen, err := l.chosen(cmd)
+	if err != nil {
+		return err
+	}
 	o, err := openOutbox(cmd.Context())
 	if err != nil {
 		return err
 	}
 	defer o.close()
 	n := 0
-	err = o.Failed(cmd.Context(), l.chosen(cmd), content, func(row operate.FailedRow) error {
+	err = o.Failed(cmd.Context(), chosen, content, func(row operate.FailedRow) error {
 		if n++; l.limit > 0 && n > l.limit {
 			return operate.ErrEnough
 		}
@@ -91,7 +95,8 @@ func failedListCommand() *cobra.Command {
 			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 			fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
 			err := flags.each(cmd, func(row operate.FailedRow) error {
-				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", row.ID, row.Destination, row.Topic, optional(row.Attempt), row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
+				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(row.ID), row.Destination, printable(row.Topic), optional(row.Attempt),
+					row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
 				return err
 			}, false)
 			return errors.Join(err, out.Flush())
@@ -123,7 +128,12 @@ func failedShowCommand() *cobra.Command {
 
 func showFailed(w io.Writer, row operate.FailedRow) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	line := func(name, value string) { fmt.Fprintf(out, "%s\t%s\n", name, value) }
+	line := func(name, value string) {
+		for part := range strings.SplitSeq(strings.ReplaceAll(value, "\t", " "), "\n") {
+			fmt.Fprintf(out, "%s\t%s\n", name, printable(part))
+			name = ""
+		}
+	}
 	line("id", row.ID)
 	line("destination", row.Destination)
 	line("topic", row.Topic)
@@ -194,7 +204,7 @@ func short(text *string) string {
 	if text == nil {
 		return "-"
 	}
-	line := strings.Join(strings.Fields(*text), " ")
+	line := printable(strings.Join(strings.Fields(*text), " "))
 	if runes := []rune(line); len(runes) > most {
 		return string(runes[:most-1]) + "…"
 	}

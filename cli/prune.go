@@ -39,13 +39,17 @@ deletes nothing either while the table has columns with the state of a destinati
 			if older < 0 {
 				return usageError(errors.New("--older-than must not be negative"))
 			}
+			chosen, err := flags.chosen(cmd)
+			if err != nil {
+				return err
+			}
 			o, err := openOutbox(cmd.Context())
 			if err != nil {
 				return err
 			}
 			defer o.close()
 			out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
-			p := &operate.Prune{Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: flags.chosen(cmd), Rest: func() float64 { return pruneRest }}
+			p := &operate.Prune{Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen, Rest: func() float64 { return pruneRest }}
 			if !dryRun && !yes {
 				if yes, err = confirmPrune(cmd, p); err != nil || !yes {
 					return err
@@ -65,7 +69,7 @@ deletes nothing either while the table has columns with the state of a destinati
 					}{id, action, dryRun})
 				}
 			} else if dryRun {
-				p.Row = func(id string) error { _, err := fmt.Fprintln(out, id); return err }
+				p.Row = func(id string) error { _, err := fmt.Fprintln(out, printable(id)); return err }
 			}
 			p.Done = bar.show
 			verb := map[bool]string{false: "dropped", true: "would drop"}[dryRun]

@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,13 +55,20 @@ func completeDestination(*cobra.Command, []string, string) ([]string, cobra.Shel
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// chosen returns the selection that the flags make.
-func (s *selection) chosen(cmd *cobra.Command) operate.Selection {
+// chosen returns the selection that the flags make. A flag that is given without a value is refused: it comes from a variable that is not set,
+// and would choose all rows.
+func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
+	for flag, empty := range map[string]bool{"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 || slices.Contains(s.topics, ""),
+		"error": s.text == "", "destination": s.destination == ""} {
+		if empty && cmd.Flags().Changed(flag) {
+			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag))
+		}
+	}
 	chosen := operate.Selection{IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text, Destination: s.destination}
 	if cmd.Flags().Changed("key") {
 		chosen.Key = &s.key
 	}
-	return chosen
+	return chosen, nil
 }
 
 // A moment is a time as people write it: RFC 3339, or how long ago.
@@ -78,7 +86,7 @@ func (*moment) Type() string { return "time" }
 func (m *moment) Set(text string) error {
 	m.text = text
 	var err error
-	if m.Time, err = time.Parse(time.RFC3339Nano, text); err == nil {
+	if m.Time, err = time.Parse(time.RFC3339Nano, text); err == nil && !m.IsZero() { // the zero time means none
 		return nil
 	}
 	var ago config.Duration

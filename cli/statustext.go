@@ -42,7 +42,7 @@ func writeStatus(w io.Writer, r operate.Report, p paint) error {
 		return err
 	}
 	for _, problem := range r.Problems {
-		fmt.Fprintf(w, "\n%s %s\n", p.red("!"), problem)
+		fmt.Fprintf(w, "\n%s %s\n", p.red("!"), printable(problem))
 	}
 	return nil
 }
@@ -97,7 +97,7 @@ func stateOf(d operate.Destination) string {
 	case p.Paused:
 		return "paused"
 	case !p.Up:
-		return "down: " + p.Reason
+		return "down: " + printable(p.Reason)
 	case len(p.Holds) > 0:
 		return "up, with something held"
 	default:
@@ -114,7 +114,7 @@ func writeHolds(w io.Writer, d operate.Destination, p paint) {
 			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
 			return
 		}
-		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), h.What, h.Since.UTC().Format(time.RFC3339), h.Reason, h.Error)
+		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason, printable(h.Error))
 	}
 }
 
@@ -149,14 +149,14 @@ func writeTopics(w io.Writer, r operate.Report) {
 
 func writeRows(w io.Writer, r operate.Report) error {
 	for _, row := range r.Rows {
-		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", row.ID, printable(row.Topic), row.Shard)
+		fmt.Fprintf(w, "\nrow %s  topic %s  shard %d\n", printable(row.ID), printable(row.Topic), row.Shard)
 		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, f := range row.Fates {
 			why := f.Why
 			if topic := heldFor(r, f.Destination, row.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
 				why = topic
 			}
-			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), why)
+			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), printable(why))
 			if f.LastError != nil {
 				fmt.Fprintf(out, "  \t\tlast error\t%s\n", short(f.LastError))
 			}
