@@ -159,7 +159,9 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 			add:  func(b *Backlog, t *Topic, c counted) { *b.Failed, t.Failed = *b.Failed+c.rows, c.rows }},
 	} {
 		if kind.missing != "" {
-			r.Problems = append(r.Problems, kind.missing)
+			if !slices.Contains(r.Problems, kind.missing) { // each state and destination misses the same index
+				r.Problems = append(r.Problems, kind.missing)
+			}
 			continue
 		}
 		if kind.state == "" { // no row can be in it
