@@ -1,7 +1,9 @@
 package cli
 
 import (
+	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -58,6 +60,39 @@ func TestFailedCommands(t *testing.T) {
 	}
 	if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where failed_at is not null and last_error = 'too large [discarded: known]'"); got != 20 {
 		t.Errorf("%d rows tell why they were discarded, not 20", got)
+	}
+}
+
+// TestGrantsSuffice runs each command as a role that has just what `grants` prints for it.
+func TestGrantsSuffice(t *testing.T) {
+	s, env := failedRows(t)
+	s.Exec(t, "update outbox_messages set inserted_at = now() - interval '1 day', relayed_at = relayed_at - interval '1 hour'")
+	env = append(env, "OUTBOX_TABLE="+s.Name+".outbox_messages")
+	for purpose, commands := range map[string][]string{
+		"relay":                {"failed retry --yes --topic topic0", "status"},
+		"operate":              {"failed retry --yes --topic topic1", "failed discard --yes --topic topic2", "replay --yes --topic topic1", "failed list", "status"},
+		"prune":                {"prune --older-than 30m --yes --topic topic0"},
+		"prune while relaying": {"prune --older-than 30m --yes --topic topic2"},
+	} {
+		role, settings := s.Name+"_"+strings.ReplaceAll(purpose, " ", "_"), env
+		purpose, whileRelaying := strings.CutSuffix(purpose, " while relaying")
+		if whileRelaying { // the relay's own role deletes
+			purpose, settings = "relay", append(slices.Clone(env), "OUTBOX_PRUNE_AFTER=7d")
+		}
+		s.Exec(t, "create role "+role)
+		t.Cleanup(func() {
+			if _, err := s.Pool.Exec(context.Background(), "drop owned by "+role+"; drop role "+role); err != nil {
+				t.Error(err)
+			}
+		})
+		_, grants, _ := execute(t, settings, "grants", "--role", role, "--for", purpose)
+		s.Exec(t, grants)
+		for _, command := range commands {
+			status, out, errs := execute(t, append(slices.Clone(settings), "OUTBOX_DATABASE_URL="+s.URL+"&role="+role), strings.Fields(command)...)
+			if status != 0 || strings.Contains(errs, ": 0 rows") {
+				t.Errorf("%s, by a role for %s: status %d: %s%s", command, purpose, status, out, errs)
+			}
+		}
 	}
 }
 

@@ -56,14 +56,23 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 	switch purpose {
 	case "relay":
 		return sql.Rights{Purpose: "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything.",
-			Updates: written(c, deletes), Delete: deletes}, nil
+			Updates: written(c, deletes), Delete: deletes || c.PruneAfter > 0}, nil
 	case "operate":
 		return sql.Rights{Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and delete those that are discarded.",
 			Updates: written(c, deletes), Delete: true}, nil
 	case "prune":
-		return sql.Rights{Purpose: "All that the command prune needs, and no more: it deletes rows that are done.", Delete: true}, nil
+		return sql.Rights{Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be able to update a column.",
+			Updates: lockable(c, deletes), Delete: true}, nil
 	}
 	return sql.Rights{}, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)
+}
+
+// lockable is one column that is there: PostgreSQL lets a role lock rows that may update some column of them.
+func lockable(c *config.Config, deletes bool) []string {
+	if deletes { // without relayed_at only rows that failed are left to be pruned
+		return []string{c.Table.Column("failed_at")}
+	}
+	return written(c, deletes)[:1]
 }
 
 // written are the columns that the relay writes, those of the table first.
