@@ -80,6 +80,7 @@ type Rights struct {
 	Purpose string   // what the role is for, a heading of the script
 	Updates []string // the table's names of the columns that it writes
 	Delete  bool     // it deletes rows
+	Txid    string   // the table's name of the column txid, if it writes that where it is there
 }
 
 // Grants returns the least that a role needs for its purpose, as a script for the owner of the table.
@@ -102,6 +103,10 @@ func Grants(r Rights) string {
 	text := note + script("grants.sql", names)
 	if len(columns) > 0 {
 		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] + " to " + names["role"] + ";\n"
+	}
+	if r.Txid != "" {
+		names["relation"], names["column"], names["name"] = strings.TrimSpace(Literal(r.Table.Quoted())), Quote(r.Txid), strings.TrimSpace(Literal(r.Txid))
+		text += script("grants_txid.sql", names)
 	}
 	if r.Delete {
 		text += "grant delete on " + names["table"] + " to " + names["role"] + ";\n"

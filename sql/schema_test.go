@@ -171,7 +171,10 @@ func TestGrants(t *testing.T) {
 		s.Exec(t, "insert into "+table.Quoted()+" (topic, payload) values ('t', '{}')")
 	}
 	s.Exec(t, sql.Grants(sql.Rights{Table: plain, Role: role, Updates: written}))
-	s.Exec(t, sql.Grants(sql.Rights{Table: deleting, Role: role, Updates: written[1:], Delete: true}))
+	s.Exec(t, sql.Grants(sql.Rights{Table: deleting, Role: role, Updates: written[1:], Delete: true, Txid: "txid"}))
+	bare := sql.Table{Schema: s.Name, Name: "it's bare"}
+	s.Exec(t, "create table "+bare.Quoted()+" (relayed_at timestamptz)")
+	s.Exec(t, sql.Grants(sql.Rights{Table: bare, Role: role, Updates: written[:1], Txid: "txid"})) // which the table lacks
 	exec(t, conn, "set role "+sql.Quote(role))
 	for _, c := range []struct {
 		statement string
@@ -191,6 +194,8 @@ func TestGrants(t *testing.T) {
 		{"create table more (x int)", false},
 		{"update deleting set attempt = attempt + 1", true},
 		{"update deleting set relayed_at = now()", false},
+		{"update deleting set txid = pg_current_xact_id()", true},
+		{"update plain set txid = pg_current_xact_id()", false},
 		{"delete from deleting", true},
 	} {
 		_, err := conn.Exec(t.Context(), c.statement)
