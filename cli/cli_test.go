@@ -59,6 +59,7 @@ func TestGolden(t *testing.T) {
 		"help-retry":       {nil, "failed retry --help"},
 		"help-discard":     {nil, "failed discard --help"},
 		"help-replay":      {nil, "replay --help"},
+		"help-verify":      {nil, "verify --help"},
 		"help-completion":  {nil, "completion --help"},
 
 		"help-prune": {nil, "prune --help"},

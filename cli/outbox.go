@@ -28,6 +28,11 @@ func openOutbox(ctx context.Context) (*operating, error) {
 	if err != nil {
 		return nil, usageError(err)
 	}
+	return openTable(ctx, c, nil)
+}
+
+// openTable opens the table as each destination sees it, with further texts that each row carries.
+func openTable(ctx context.Context, c *config.Config, extra []outbox.Extra) (*operating, error) {
 	table, err := sql.ParseTable(c.Table.Name)
 	if err != nil {
 		return nil, usageError(fmt.Errorf("OUTBOX_TABLE: %w", err))
@@ -42,9 +47,12 @@ func openOutbox(ctx context.Context) (*operating, error) {
 		o.close()
 		return nil, usageError(err)
 	}
-	o.Outbox, err = viewed(ctx, pool, outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
-		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views(c), Looks: true})
-	if err != nil {
+	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
+		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views(c), Looks: true}
+	if extra != nil { // a header may be in a column
+		settings.Extra, settings.Headers = extra, c.Table.Headers()
+	}
+	if o.Outbox, err = viewed(ctx, pool, settings); err != nil {
 		o.close()
 		return nil, err
 	}

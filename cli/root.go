@@ -54,7 +54,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(run, drainCommand(), doctorCommand(), statusCommand(), failedCommand(), replayCommand(), pruneCommand(), schemaCommand(), grantsCommand(), configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
+	root.AddCommand(run, drainCommand(), doctorCommand(), statusCommand(), failedCommand(), replayCommand(), pruneCommand(), verifyCommand(), schemaCommand(), grantsCommand(), configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
 	return root
 }
 

@@ -186,6 +186,9 @@ func (t *Table) Timed() bool {
 	return t.mapping.order.oid == oidTimestamp || t.mapping.order.oid == oidTimestamptz
 }
 
+// Extra returns the SQL expressions of the further texts that each row carries, in the order of [Config.Extra].
+func (t *Table) Extra() []string { return t.mapping.extra }
+
 // Ranked reports whether the table has a priority, so that a new row may come before older ones.
 func (t *Table) Ranked() bool { return t.mapping.rank != nil }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/template"
 	"github.com/outbox-relay/outbox-relay/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A Template makes a row's topic or exchange on the broker from the row's texts. The zero Template is the
@@ -73,6 +74,26 @@ func (t Template) render(row *outbox.Row) (string, error) {
 		}
 	}
 	return b.String(), nil
+}
+
+// SQL is the template as an SQL expression, made of those for the row's own topic and for what the template names besides. It is NULL where
+// a row has nothing to put in the place of a part.
+func (t Template) SQL(topic string, extra []string) string {
+	if t.parts == nil {
+		return topic
+	}
+	texts := make([]string, len(t.parts))
+	for i, p := range t.parts {
+		switch p.Kind {
+		case template.Text:
+			texts[i] = sql.Literal(p.Name)
+		case template.Topic:
+			texts[i] = topic
+		default:
+			texts[i] = "(" + extra[p.extra] + ")"
+		}
+	}
+	return "(" + strings.Join(texts, " || ") + ")"
 }
 
 // missing is the answer for a row that has nothing to put in the place of the part.

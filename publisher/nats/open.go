@@ -97,6 +97,7 @@ func (p *Publisher) options(s server) (nats.Options, error) {
 	}
 	options.Url = s.url()
 	options.Name = p.config.Name
+	options.InboxPrefix = p.config.InboxPrefix // for those who read
 	options.NoEcho = true
 	options.AllowReconnect = false
 	options.Timeout = p.connectTimeout

@@ -1,0 +1,252 @@
+package cli
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/spf13/cobra"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/profile"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay"
+)
+
+const (
+	// verifySpan is how far back rows are compared unless asked otherwise.
+	verifySpan = time.Hour
+	// verifyRest is how long ago rows were relayed at least, unless asked otherwise.
+	verifyRest = 5 * time.Second
+)
+
+func verifyCommand() *cobra.Command {
+	var flags selection
+	asJSON := false
+	cmd := &cobra.Command{
+		Use:   "verify",
+		Short: "Compare the outbox with what Kafka or JetStream hold",
+		Long: `Compare relayed rows with the messages that Kafka or JetStream hold, by the message id and the topic, and list rows that are
+
+  missing        the broker holds no such message
+  gone           it holds none, and may have removed it: older messages have been removed, or it keeps them only until they are
+                 consumed, or only some of each key or subject
+  duplicated     it holds more than one; delivery is at least once, and replay makes duplicates
+  out_of_order   the first message of the row came before that of an older row of its key, in one partition or stream. Late commits
+                 and failed rows that were retried do that
+
+It changes nothing, consumes nothing and prints neither keys nor payloads. Messages in RabbitMQ cannot be compared: reading a queue takes
+its messages away.
+
+Rows are compared in table order, 100000 at a time, each time with the messages from five minutes before the first of them was inserted to
+five minutes after the last of them was marked; the order of a key is compared within these rows. Without --since, --until and --id
+it is the rows of the last hour until five seconds ago. Times are those of relayed_at, and an index of it helps. Rows that were discarded
+are left out. Rows that were scheduled, tables with a priority and dead letters have no order to compare. Two destinations that
+write the same rows to one topic of one broker make duplicates here.
+
+It needs the settings of the database and of the brokers, and rights to read: on Kafka READ and DESCRIBE of the topics, on NATS
+JetStream's API to look for streams and to make a consumer. The clocks of the application, the database and the brokers should agree.
+` + selectionHelp + `
+
+Exit status: 0 when no row is missing or out of order (duplicates and rows that are gone are told), 1 when one is, 2 when the settings
+or flags are wrong, also when no destination can be compared.`,
+		Example: `  outbox-relay verify
+  outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
+  outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
+		Args: noArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			c, err := config.Load()
+			if err != nil {
+				return usageError(err)
+			}
+			chosen, err := flags.chosen(cmd)
+			if err != nil {
+				return err
+			}
+			if chosen.Since.IsZero() && chosen.Until.IsZero() && len(chosen.IDs) == 0 {
+				chosen.Since = time.Now().Add(-verifySpan)
+			}
+			if chosen.Until.IsZero() {
+				chosen.Until = time.Now().Add(-verifyRest)
+			}
+			return verify(cmd, c, chosen, asJSON)
+		},
+	}
+	flags.add(cmd, "that were relayed")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each destination, for machines")
+	return cmd
+}
+
+// verify compares the destinations that are chosen.
+func verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
+	ctx := cmd.Context()
+	brokers, extra, closing, err := readableBrokers(c, chosen.Destination, cmd.ErrOrStderr())
+	defer closing()
+	if err != nil {
+		return err
+	}
+	o, err := openTable(ctx, c, extra)
+	if err != nil {
+		return err
+	}
+	defer o.close()
+	var all operate.Comparison
+	report := newDiscrepancies(cmd.OutOrStdout(), asJSON)
+	err = o.direct(ctx, func(conn *pgx.Conn) error {
+		for _, v := range o.Views {
+			broker, readable := brokers[v.Destination]
+			if !readable {
+				continue
+			}
+			found, err := o.Verify(ctx, conn, v.Destination, broker, chosen, report.row)
+			if err != nil {
+				return err
+			}
+			if err := report.sum(found); err != nil {
+				return err
+			}
+			all.Missing += found.Missing
+			all.Disordered += found.Disordered
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return selectionError(err)
+	case all.Missing+all.Disordered > 0:
+		return fmt.Errorf("the brokers and the outbox differ: %s missing, %d out of order", rows(all.Missing), all.Disordered)
+	default:
+		return nil
+	}
+}
+
+// readableBrokers returns the chosen destinations whose messages can be read, and the texts that their topics are made of. The others
+// are told.
+func readableBrokers(c *config.Config, only string, problems io.Writer) (
+	brokers map[string]operate.Broker, extra []outbox.Extra, closing func(), err error,
+) {
+	brokers = map[string]operate.Broker{}
+	var opened []publisher.Publisher
+	closing = func() {
+		for _, p := range opened {
+			_ = p.Close() // nothing was written
+		}
+	}
+	var known, unreadable []string
+	for _, d := range c.Destinations {
+		known = append(known, d.Name)
+		if only != "" && d.Name != only {
+			continue
+		}
+		if reason := cannotRead(d); reason != "" {
+			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
+			continue
+		}
+		p, err := newPublisher(d, io.Discard, slog.New(slog.DiscardHandler), nil)
+		if err != nil {
+			return nil, nil, closing, usageError(err)
+		}
+		opened = append(opened, p)
+		topic, more, err := relay.ParseTemplate(d.Topic, extra)
+		if err != nil {
+			return nil, nil, closing, usageError(err)
+		}
+		extra = more
+		broker, err := config.ParseBroker(d.PublishURL.Loaded())
+		if err != nil {
+			return nil, nil, closing, usageError(err)
+		}
+		reader, _ := p.(publisher.Reader) // as cannotRead says
+		brokers[d.Name] = operate.Broker{Reader: reader, ID: profile.IDOf(d.Profile, profile.Broker(broker.Family)),
+			Topic:   func(t *outbox.Table) string { return topic.SQL(t.Names().Topic.Name+"::text", t.Extra()) },
+			Anytime: broker.Family == config.FamilyKafka && d.Kafka.TimestampColumn() != ""}
+	}
+	switch {
+	case len(brokers) > 0:
+		for _, text := range unreadable {
+			fmt.Fprintln(problems, "note:", text)
+		}
+		return brokers, extra, closing, nil
+	case len(unreadable) > 0:
+		return nil, nil, closing, usageError(errors.New(strings.Join(unreadable, "; ")))
+	default:
+		return nil, nil, closing, selectionError(&operate.UnknownDestinationError{Name: only, Known: known})
+	}
+}
+
+// cannotRead says why the messages of a destination cannot be read, empty if they can.
+func cannotRead(d config.Destination) string {
+	broker, err := config.ParseBroker(d.PublishURL.Loaded())
+	switch {
+	case err != nil:
+		return "the publish URL " + err.Error()
+	case broker.Family == config.FamilyAMQP:
+		return "RabbitMQ does not let anybody look at a queue without taking its messages away"
+	case broker.Family == config.FamilyNATS && d.NATS.Mode == config.NATSCore:
+		return "without JetStream nothing is stored"
+	case broker.Family != config.FamilyKafka && broker.Family != config.FamilyNATS:
+		return "nothing that was written there can be read"
+	default:
+		return ""
+	}
+}
+
+// discrepancies print what was found.
+type discrepancies struct {
+	out   io.Writer
+	table *tabwriter.Writer // nil for JSON
+	told  bool
+}
+
+func newDiscrepancies(out io.Writer, asJSON bool) *discrepancies {
+	d := &discrepancies{out: out}
+	if !asJSON {
+		d.table = tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	}
+	return d
+}
+
+func (d *discrepancies) row(found operate.Discrepancy) error {
+	if d.table == nil {
+		return json.NewEncoder(d.out).Encode(found)
+	}
+	if !d.told {
+		d.told = true
+		fmt.Fprintln(d.table, "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS")
+	}
+	details := found.Why
+	switch {
+	case found.Before != "":
+		details = fmt.Sprintf("at %d of %s, before the older row %s", *found.Position, found.Place, found.Before)
+	case found.Position != nil:
+		details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
+	}
+	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", found.ID, found.Destination, found.Topic,
+		found.RelayedAt.Format(time.RFC3339), found.Problem, details)
+	return err
+}
+
+func (d *discrepancies) sum(found operate.Comparison) error {
+	if d.table == nil {
+		return json.NewEncoder(d.out).Encode(found)
+	}
+	d.told = false
+	if err := d.table.Flush(); err != nil {
+		return err
+	}
+	unordered := ""
+	if found.Unordered {
+		unordered = " (its rows have no order that could be compared)"
+	}
+	_, err := fmt.Fprintf(d.out, "destination %s: %s compared, %d missing, %d gone, %d duplicated, %d out of order%s\n", found.Destination,
+		rows(found.Rows), found.Missing, found.Gone, found.Duplicated, found.Disordered, unordered)
+	return err
+}

@@ -1,0 +1,34 @@
+package profile
+
+import (
+	"net/url"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// IDOf returns what finds the id of a row in a message that a broker holds, by the wire format that it was written in.
+func IDOf(name string, broker Broker) func(*publisher.Stored) string {
+	header := func(name string) func(*publisher.Stored) string {
+		return func(s *publisher.Stored) string { return s.Header(name) }
+	}
+	switch {
+	case name == CloudEvents && broker == NATS:
+		return func(s *publisher.Stored) string {
+			id, err := url.PathUnescape(s.Header("ce-id"))
+			if err != nil {
+				return "" // another writer's
+			}
+			return id
+		}
+	case name == CloudEvents:
+		return header("ce_id")
+	case name == Debezium:
+		return header("id")
+	case name == PhoenixMicro && broker == NATS:
+		return header("x-message-id")
+	case name == PhoenixMicro:
+		return func(s *publisher.Stored) string { return string(s.Key) }
+	default:
+		return header(publisher.HeaderMessageID)
+	}
+}

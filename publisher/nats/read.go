@@ -1,0 +1,178 @@
+package nats
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+const (
+	// readSilence is how long a stream may take for its next message.
+	readSilence = 30 * time.Second
+	// readSubjects is how many subjects a consumer filters by. With more of them it reads the whole stream.
+	readSubjects = 100
+)
+
+var _ publisher.Reader = (*Publisher)(nil)
+
+// Read implements [publisher.Reader]. It reads headers only, with an ordered consumer, which leaves nothing behind.
+func (p *Publisher) Read(ctx context.Context, subjects []string, from, until time.Time, do func(*publisher.Stored)) (
+	map[string]publisher.Held, error,
+) {
+	if p.config.Core {
+		return nil, errors.New("nothing is stored without JetStream, so there is nothing to read")
+	}
+	link, err := p.reconnected(ctx)
+	if err != nil {
+		return nil, err
+	}
+	js, err := jetstream.NewWithAPIPrefix(link.nc, link.api)
+	if err != nil {
+		return nil, fmt.Errorf("use JetStream: %w", err)
+	}
+	streams, held, err := streamsOf(ctx, js, subjects, p.config.Stream)
+	if err != nil {
+		return nil, err
+	}
+	for _, s := range streams {
+		state, err := s.read(ctx, js, from, until, do)
+		if err != nil {
+			return nil, fmt.Errorf("read stream %s: %w", s.info.Config.Name, err)
+		}
+		for _, subject := range s.subjects {
+			held[subject] = state
+		}
+	}
+	return held, nil
+}
+
+// A storedStream is a stream with the subjects that are to be read from it.
+type storedStream struct {
+	info     *jetstream.StreamInfo
+	takes    stream
+	subjects []string
+}
+
+// streamsOf finds the streams of some subjects. Subjects without one, or with another one than the expected, are in the answer as absent.
+func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string, expected string) (
+	[]*storedStream, map[string]publisher.Held, error,
+) {
+	var found []*storedStream
+	held := map[string]publisher.Held{}
+	for _, subject := range subjects {
+		if i := slices.IndexFunc(found, func(s *storedStream) bool { return s.takes.takes(subject) }); i >= 0 {
+			found[i].subjects = append(found[i].subjects, subject)
+			continue
+		}
+		name, err := js.StreamNameBySubject(ctx, subject)
+		switch {
+		case errors.Is(err, jetstream.ErrStreamNotFound), err == nil && expected != "" && name != expected:
+			held[subject] = publisher.Held{Absent: true}
+			continue
+		case err != nil:
+			return nil, nil, fmt.Errorf("find the stream of subject %s: %w: the user needs the right to publish to $JS.API.>", subject, err)
+		}
+		s, err := js.Stream(ctx, name)
+		if err != nil {
+			return nil, nil, fmt.Errorf("look at stream %s: %w", name, err)
+		}
+		info := s.CachedInfo()
+		takes := stream{name: name, subjects: info.Config.Subjects}
+		if len(takes.subjects) == 0 { // the stream's name is its subject then
+			takes.subjects = []string{name}
+		}
+		found = append(found, &storedStream{info: info, takes: takes, subjects: []string{subject}})
+	}
+	return found, held, nil
+}
+
+// lossy returns why the stream may lack messages that are not its oldest ones, empty when it keeps them.
+func (s *storedStream) lossy() string {
+	switch c := s.info.Config; {
+	case c.Retention != jetstream.LimitsPolicy:
+		return "the stream removes messages that were consumed"
+	case c.MaxMsgsPerSubject > 0:
+		return "the stream keeps a limited number of messages of each subject"
+	case c.AllowMsgTTL:
+		return "the stream lets messages say how long they are kept"
+	case c.SubjectTransform != nil:
+		return "the stream changes subjects"
+	}
+	return ""
+}
+
+// read calls a function for the stream's messages.
+func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, until time.Time, do func(*publisher.Stored)) (
+	publisher.Held, error,
+) {
+	state := s.info.State
+	held := publisher.Held{Lossy: s.lossy()}
+	if state.FirstSeq > 1 {
+		if held.Since = state.FirstTime; state.Msgs == 0 {
+			held.Since = time.Now().AddDate(1, 0, 0)
+		}
+	}
+	if state.Msgs == 0 || s.info.Config.Retention == jetstream.WorkQueuePolicy { // whose messages only one consumer may read
+		return held, nil
+	}
+	config := jetstream.OrderedConsumerConfig{HeadersOnly: true, DeliverPolicy: jetstream.DeliverAllPolicy, MaxResetAttempts: 5}
+	if !from.IsZero() {
+		config.DeliverPolicy, config.OptStartTime = jetstream.DeliverByStartTimePolicy, &from
+	}
+	if len(s.subjects) <= readSubjects {
+		config.FilterSubjects = s.subjects
+	}
+	consumer, err := js.OrderedConsumer(ctx, s.info.Config.Name, config)
+	if err != nil {
+		return held, err
+	}
+	info, err := consumer.Info(ctx)
+	if err != nil || info.NumPending == 0 {
+		return held, err
+	}
+	messages, err := consumer.Messages()
+	if err != nil {
+		return held, err
+	}
+	defer messages.Stop()
+	defer context.AfterFunc(ctx, messages.Stop)()
+	for {
+		m, err := messages.Next(jetstream.NextMaxWait(readSilence))
+		if err != nil {
+			if ctx.Err() != nil {
+				err = context.Cause(ctx)
+			} else if errors.Is(err, nats.ErrTimeout) {
+				err = fmt.Errorf("no message came for %v: %w", readSilence, err)
+			}
+			return held, err
+		}
+		about, err := m.Metadata()
+		if err != nil {
+			return held, err
+		}
+		if about.Sequence.Stream > state.LastSeq || !until.IsZero() && about.Timestamp.After(until) {
+			return held, nil
+		}
+		do(storedOf(m, about))
+		if about.NumPending == 0 || about.Sequence.Stream == state.LastSeq {
+			return held, nil
+		}
+	}
+}
+
+func storedOf(m jetstream.Msg, about *jetstream.MsgMetadata) *publisher.Stored {
+	stored := &publisher.Stored{Topic: m.Subject(), Place: about.Stream, Position: about.Sequence.Stream}
+	for name, values := range m.Headers() {
+		for _, value := range values {
+			stored.Headers = append(stored.Headers, publisher.Header{Name: name, Value: value})
+		}
+	}
+	return stored
+}
