@@ -10,6 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // TestStatusCommand asks the table, and a relay on this host if there is one.
@@ -72,6 +73,25 @@ func TestWatch(t *testing.T) {
 	for seconds, want := range map[float64]string{0.42: "400ms", 59: "59s", 61: "1m1s", 3661: "1h1m", 200000: "2d7h"} {
 		if got := age(seconds); got != want {
 			t.Errorf("%v seconds are %s, not %s", seconds, got, want)
+		}
+	}
+}
+
+// TestOddTimes shows rows whose times are infinite, which applications use to park them, or beyond what JSON and intervals can say.
+func TestOddTimes(t *testing.T) {
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, "alter table outbox_messages add available_at timestamptz")
+	s.Exec(t, `insert into outbox_messages (id, topic, payload, inserted_at, available_at, failed_at, relayed_at)
+		select md5(at || state)::uuid, 't', '{}', case when state = 'inserted' then at::timestamptz else now() end, case when state = 'due' then at::timestamptz end,
+			case when state = 'failed' then at::timestamptz end, case when state = 'relayed' then at::timestamptz end
+		from unnest(array['-infinity', '4713-01-01 BC', '2020-01-01', '294276-12-31', 'infinity']) at, unnest(array['inserted', 'due', 'failed', 'relayed']) state`)
+	env := []string{"OUTBOX_DATABASE_URL=" + s.URL}
+	ids := pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages")
+	for _, command := range []string{"status", "status --json", "status --id " + ids, "status --json --id " + ids, "failed list", "failed list --json", "failed show",
+		"failed retry --dry-run", "replay --dry-run", "prune --older-than 1d --dry-run"} {
+		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 || strings.Contains(out, "infinit") {
+			t.Errorf("%s: status %d: %s%s", command, status, out, errs)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -191,7 +192,7 @@ func heldFor(r operate.Report, destination, topic string) string {
 
 // age writes for how long something has been, as short as people want it.
 func age(seconds float64) string {
-	d := time.Duration(seconds * float64(time.Second))
+	d := time.Duration(min(seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second)) // a time may be millennia ago
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)

@@ -1,6 +1,7 @@
 package outbox
 
 import (
+	"fmt"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -41,16 +42,18 @@ type Column struct {
 // Has reports whether the table has the column.
 func (c Column) Has() bool { return c.Name != "" }
 
-// Time is the value of a column of times as a timestamptz. Columns without a time zone hold UTC.
+// Time is the value of a column of times as a timestamptz. Columns without a time zone hold UTC. Times that are infinite or beyond the
+// years of RFC 3339 are the nearest within: PostgreSQL subtracts no infinite time, and JSON has no such year.
 func (c Column) Time() string {
-	switch {
-	case !c.Has():
+	if !c.Has() {
 		return "null::timestamptz"
-	case c.zoneless:
-		return "(" + c.Name + " at time zone 'UTC')"
-	default:
-		return c.Name
 	}
+	at := c.Name
+	if c.zoneless {
+		at = "(" + at + " at time zone 'UTC')"
+	}
+	const first, last = "timestamptz '0001-01-02 00:00:00+00'", "timestamptz '9999-12-30 00:00:00+00'"
+	return fmt.Sprintf("(case when %[1]s < %[2]s then %[2]s when %[1]s > %[3]s then %[3]s else %[1]s end)", at, first, last)
 }
 
 // At is a timestamptz expression as a value of a column of times. A comparison with it can use the column's index.
