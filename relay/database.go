@@ -8,17 +8,28 @@ import (
 // database knows whether the database answered last, to reads and to writes apart, and logs when that
 // changes. A role that may read and not write must not look well after each read.
 type database struct {
-	logger        *slog.Logger
-	mu            sync.Mutex
-	reads, writes error
-	trouble       bool // has been logged
+	logger  *slog.Logger
+	mu      sync.Mutex
+	reads   error
+	writes  map[int]error // to each set of columns
+	trouble bool          // has been logged
 }
 
 // read takes note of the result of a read.
 func (d *database) read(err error) { d.report(func() { d.reads = err }) }
 
-// wrote takes note of the result of a write.
-func (d *database) wrote(err error) { d.report(func() { d.writes = err }) }
+// wrote takes note of the result of a write to a set of columns. That another one can be written says nothing of this one.
+func (d *database) wrote(state int, err error) {
+	d.report(func() {
+		delete(d.writes, state)
+		if err != nil {
+			if d.writes == nil {
+				d.writes = map[int]error{}
+			}
+			d.writes[state] = err
+		}
+	})
+}
 
 func (d *database) report(note func()) {
 	d.mu.Lock()
@@ -38,7 +49,10 @@ func (d *database) err() error {
 	if d.reads != nil {
 		return d.reads
 	}
-	return d.writes
+	for _, err := range d.writes {
+		return err
+	}
+	return nil
 }
 
 // state returns why the database cannot be used, nil when it can or nothing is known.

@@ -87,10 +87,9 @@ func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int,
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
 	s.settlement.ending = func() { time.AfterFunc(e.stopTime, abandon) }
-	var settling sync.WaitGroup
 	for range settlers {
 		one := &settler{database: e.database, metrics: e.metrics, limit: statementTimeout, join: e.together, joints: map[uint64]joint{}}
-		settling.Go(func() { one.run(work, s.settlement) })
+		s.settlement.group.Go(func() { one.run(work, s.settlement) })
 	}
 	var mu sync.Mutex
 	for _, l := range loops {
@@ -107,7 +106,7 @@ func (e *engines) turn(ctx context.Context, loops []*loop, s *shared) (left int,
 	}
 	running.Wait()
 	s.settlement.close()
-	settling.Wait()
+	s.settlement.group.Wait()
 	done()
 	watching.Wait()
 	e.database.stopped()

@@ -1,10 +1,8 @@
 package relay
 
 import (
-	"context"
 	"slices"
 	"sync"
-	"time"
 )
 
 // settlers is how many write at a time. While one statement waits for the disk, the other has the processor.
@@ -12,7 +10,7 @@ const settlers = 2
 
 // settlement gathers what became of the rows of all destinations and hands it to the settlers of the process. What several destinations
 // have to write to the same columns goes into the same statements. No row is ever with both settlers: destinations that keep its state
-// in columns of their own would wait for each other's locks.
+// in columns of their own would wait for each other's locks. What takes long or cannot be written steps aside ([settlement.aside]).
 type settlement struct {
 	batch  int    // with twice as many rows the second settler begins: small statements cost the database more a row
 	ending func() // bounds what is under way from now on
@@ -22,10 +20,11 @@ type settlement struct {
 	states   []gathered
 	rows     int                 // gathered
 	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
-	busy     int                 // settlers, but for the one that retries
+	busy     int                 // settlers, but for the one that retries and those that have stepped aside
 	again    []*order            // what could not be written before: each is tried on its own, and one at a time
 	retrying bool
 	closed   bool
+	group    sync.WaitGroup // of the settlers
 }
 
 // gathered is what is to be written to one set of columns.
@@ -33,6 +32,7 @@ type gathered struct {
 	table   Table
 	pieces  []piece
 	careful bool
+	aside   int // settlers that have stepped aside with an order; nothing more is taken meanwhile
 }
 
 // order is an outcome that a settler writes, of the rows of some engines.
@@ -40,6 +40,8 @@ type order struct {
 	outcome
 	state  int // to which set of columns
 	pieces []piece
+	aside  bool // its settler has stepped aside
+	over   bool // it is written
 }
 
 // piece is an engine's share of an outcome.
@@ -72,7 +74,7 @@ func (s *settlement) write(state int, o outcome, result chan<- outcome) {
 	g, p := &s.states[state], piece{o.accepted, o.refused, result}
 	if o.again != fresh {
 		o.table = g.table
-		s.again = append(s.again, &order{o, state, []piece{p}})
+		s.again = append(s.again, &order{outcome: o, state: state, pieces: []piece{p}})
 		return
 	}
 	s.rows += p.rows()
@@ -108,14 +110,21 @@ func (s *settlement) take() []*order {
 
 // choose takes what is to be written now. The caller holds mu.
 func (s *settlement) choose() (job []*order) {
-	if len(s.again) > 0 && !s.retrying && !s.meets(s.again[0]) {
-		job, s.again, s.retrying = s.again[:1:1], s.again[1:], true
-		return job
+	if !s.retrying {
+		may := func(w *order) bool { return s.states[w.state].aside == 0 && !s.meets(w) }
+		if i := slices.IndexFunc(s.again, may); i >= 0 {
+			job, s.retrying = []*order{s.again[i]}, true
+			s.again = slices.Delete(s.again, i, i+1)
+			return job
+		}
 	}
 	if s.rows == 0 || s.busy > 0 && s.rows < 2*s.batch {
 		return nil
 	}
 	for i := range s.states {
+		if s.states[i].aside > 0 {
+			continue
+		}
 		if w := s.gather(i); len(w.pieces) > 0 {
 			job = append(job, w)
 		}
@@ -199,16 +208,23 @@ func (s *settlement) done(job []*order) {
 		s.busy--
 	}
 	for _, w := range job {
-		for _, p := range w.pieces {
-			for _, r := range p.accepted {
-				delete(s.taken, r.ID())
-			}
-			for _, x := range p.refused {
-				delete(s.taken, x.row.ID())
-			}
+		if !w.aside {
+			s.release(w)
 		}
 	}
 	s.changed.Broadcast()
+}
+
+// release notes that no settler has the rows any more. The caller holds mu.
+func (s *settlement) release(w *order) {
+	for _, p := range w.pieces {
+		for _, r := range p.accepted {
+			delete(s.taken, r.ID())
+		}
+		for _, x := range p.refused {
+			delete(s.taken, x.row.ID())
+		}
+	}
 }
 
 // close lets the settlers end: no engine has anything more to write.
@@ -217,23 +233,6 @@ func (s *settlement) close() {
 	defer s.mu.Unlock()
 	s.closed = true
 	s.changed.Broadcast()
-}
-
-// run lets a settler write what there is until the settlement is closed. When ctx has ended it writes nothing more and says so.
-func (s *settler) run(ctx context.Context, from *settlement) {
-	for job := from.next(); job != nil; job = from.next() {
-		for _, w := range job {
-			w.marked = len(w.accepted)
-		}
-		s.together(ctx, job)
-		for _, w := range job {
-			started := time.Now()
-			w.err = s.write(ctx, &w.outcome)
-			w.took += time.Since(started)
-			w.tell()
-		}
-		from.done(job)
-	}
 }
 
 // tell gives each engine its piece of what was written.

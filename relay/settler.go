@@ -20,6 +20,8 @@ type settler struct {
 	most     int            // rows that a statement may write in this time, 0 for any number
 	join     func([]Table) joint
 	joints   map[uint64]joint // by the set of states
+	state    int              // to which set of columns it writes
+	aside    func()           // lets another settler go on with the rest; nil if there is none
 }
 
 // outcome is what is to be written at once. The maps are by the rows' identities.
@@ -232,15 +234,18 @@ func (s *settler) retry(ctx context.Context, n int, f func(context.Context) erro
 		switch {
 		case err == nil:
 			s.pace(n, took)
-			s.database.wrote(nil)
+			s.database.wrote(s.state, nil)
 			return nil
 		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err): // the database answers
-			s.database.wrote(nil)
+			s.database.wrote(s.state, nil)
 			return err
 		}
-		s.database.wrote(err)
+		s.database.wrote(s.state, err)
 		if outbox.Outdated(err) || outbox.TimedOut(err) && n > 1 {
 			return err
+		}
+		if s.aside != nil {
+			s.aside()
 		}
 		select {
 		case <-ctx.Done():

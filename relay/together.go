@@ -98,7 +98,11 @@ func (s *settler) jointly(ctx context.Context, job []*order, set uint64, rows []
 		if all = all && done; err != nil {
 			return false, err
 		}
-		s.database.wrote(nil)
+		for _, w := range job {
+			if set&(1<<w.state) != 0 {
+				s.database.wrote(w.state, nil)
+			}
+		}
 	}
 	return all, nil
 }
