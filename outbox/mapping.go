@@ -121,6 +121,12 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if m.apart {
 		m.beside = r.uniqueWith(m.id)
 	}
+	if m.apart && m.beside == nil && view.written(config) {
+		return nil, []*SetupError{problem(checkTable,
+			"let a unique index hold "+m.id.name+", alone or with others, and all of its columns be not null; or keep the destination's state in the columns of the table",
+			"destination %s has columns of its own, and no unique index of table %s tells its rows apart: each mark of another destination would move a row, which would then be published again here",
+			view.Name, p.table())}
+	}
 	if m.apart || m.origin != nil {
 		m.place = noPlace // it is in the identity, or does not tell that the row is as it was read
 	}

@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"maps"
+	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -51,6 +52,14 @@ func (v View) condition(topic *column) string {
 		condition = pattern.And(condition, origin.condition(topic))
 	}
 	return condition
+}
+
+// written reports whether other views write into the rows of one that has columns of its own, and that takes them as they are inserted, while
+// it has them, too.
+func (v View) written(config Config) bool {
+	return v.Columns != nil && v.origin() == nil && slices.ContainsFunc(config.Views, func(other View) bool {
+		return other.origin() == nil && !other.SameColumns(v)
+	})
 }
 
 // deadLetters are the views that take what has failed at another one.

@@ -98,3 +98,36 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 		})
 	}
 }
+
+// Where only their places tell rows apart, another destination's marks would let a destination publish them again. One with columns of its own
+// says so, and the others work.
+func TestOwnColumnsNeedRowsThatAreToldApart(t *testing.T) {
+	t.Parallel()
+	s, first, second := pgtest.New(t), publishertest.NewBroker(), publishertest.NewBroker()
+	s.Exec(t, ownTable("not null"), pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, "alter table outbox_messages rename first_relayed_at to relayed_at")
+	s.Exec(t, `insert into outbox_messages (topic, payload) select 't', to_jsonb(i) from generate_series(1, 2000) i`)
+	r := replica(t, s, first, func(c *Config) {
+		twoOwn(second)(c)
+		c.Destinations[0].Columns = nil
+		c.Outbox.Columns = map[string]string{"failed_at": "first_failed_at"}
+	})
+	r.looks = 50 * time.Millisecond
+	start(t, r)
+	eventually(t, "one destination has all", func() bool {
+		return pgtest.Value[bool](t, s, "select bool_and(relayed_at is not null) from outbox_messages")
+	})
+	if n := len(first.All()); n != 2000 {
+		t.Errorf("%d deliveries of 2000 rows", n)
+	}
+	if why := notReady(r); !strings.Contains(why, "destination second: ") || !strings.Contains(why, "let a unique index hold id") {
+		t.Errorf("not ready: %q", why)
+	}
+	s.Exec(t, "create unique index on outbox_messages (id)")
+	eventually(t, "the other one has all", func() bool {
+		return pgtest.Value[bool](t, s, "select bool_and(second_relayed_at is not null) from outbox_messages")
+	})
+	if n := len(second.All()); n != 2000 {
+		t.Errorf("%d deliveries of 2000 rows", n)
+	}
+}
