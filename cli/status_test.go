@@ -90,7 +90,7 @@ func TestOddTimes(t *testing.T) {
 	ids := pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages")
 	for _, command := range []string{"status", "status --json", "status --id " + ids, "status --json --id " + ids, "failed list", "failed list --json", "failed show",
 		"failed retry --dry-run", "replay --dry-run", "prune --older-than 1d --dry-run"} {
-		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 || strings.Contains(out, "infinit") {
+		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 || strings.Contains(out, "infinity") {
 			t.Errorf("%s: status %d: %s%s", command, status, out, errs)
 		}
 	}
