@@ -258,7 +258,7 @@ var mutants = []mutant{
 		file: "relay/settlement.go", old: "		s.taken[r.ID()] = struct{}{}\n", new: "		_ = r\n",
 		pkg: "./relay", tests: "^TestRowIsWithOneSettler$"},
 	{name: "row that is tried again with both settlers", breaks: "two destinations never wait for each other's locks",
-		file: "relay/settlement.go", old: " && !s.meets(s.again[0]) {\n", new: " {\n",
+		file: "relay/settlement.go", old: " && !s.meets(w) }\n", new: " }\n",
 		pkg: "./relay", tests: "^TestRowIsWithOneSettler$"},
 	{name: "trouble of one engine told to another", breaks: "each engine learns what became of its own rows",
 		file: "relay/settlement.go", old: "		if id := r.Identity(); identities[id] {\n			own[id] = true\n		}\n	}\n	for _, x", new: "		own[r.Identity()] = true\n	}\n	for _, x",
