@@ -20,7 +20,7 @@ LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 export GOFLAGS += -buildvcs=false
 
 # Every Go module but the pinned tools: the relay itself, then those with servers and peers in them.
-MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod)))
+MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod)))
 # Packages that wait for brokers cost little processor time, the race detector much.
 GOTEST  := go test -race -p 4 -timeout 15m
 
@@ -42,7 +42,7 @@ demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka
 
 .PHONY: demo-run
 demo-run:
-	@cd demo && go build -o ../bin/demo . && exec ../bin/demo --scene $(SCENE) --broker $(BROKER)
+	@cd test/demo && go build -o ../../bin/demo . && exec ../../bin/demo --scene $(SCENE) --broker $(BROKER)
 
 .PHONY: test
 test: lint ## everything: linters, chart, all tests against real services
@@ -50,23 +50,23 @@ test: lint ## everything: linters, chart, all tests against real services
 	@echo "all tests passed"
 
 # The tests of e2e mostly wait for other processes, so that the rest has room beside them.
-BESIDE  := $(filter-out . e2e,$(MODULES))
+BESIDE  := $(filter-out . test/e2e,$(MODULES))
 
 .PHONY: test-go
 test-go: build bin/helm bin/helm3 bin/promtool ## go vet and go test -race of all modules; needs the TEST_ variables
 	@failed=0; make test-module-. || failed=1; \
-	make --keep-going --jobs=2 --output-sync=line test-module-e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
+	make --keep-going --jobs=2 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
 
 .PHONY: $(MODULES:%=test-module-%)
-test-module-e2e: GOTEST += -parallel 4
+test-module-test/e2e: GOTEST += -parallel 4
 $(MODULES:%=test-module-%): test-module-%:
 	@echo "== go test: $*"
 	@cd $* && go vet ./... && $(GOTEST) $(PACKAGES)
 
 # Transactions of other tests on the same server, which begin and end at any time, would disturb those that tell what a read may take.
 PACKAGES := ./...
-test-module-.: PACKAGES := ./outbox && $(GOTEST) $$(go list ./... | grep -v /outbox$$)
+test-module-.: PACKAGES := ./internal/outbox && $(GOTEST) $$(go list ./... | grep -v /outbox$$)
 
 .PHONY: test-schedules
 test-schedules: ## random schedules, without the race detector ten times as many; needs the TEST_ variables
@@ -77,7 +77,7 @@ test-schedules: ## random schedules, without the race detector ten times as many
 test-other: ## what depends on PostgreSQL, with the other major version; needs the TEST_ variables
 	@echo "== PostgreSQL at TEST_DATABASE_URL_OTHER"
 	@export TEST_DATABASE_URL=$${TEST_DATABASE_URL_OTHER:?run make test}; \
-	$(GOTEST) ./outbox ./owner; cd e2e; $(GOTEST) -run '^(TestStop|TestShapes)$$' .
+	$(GOTEST) ./internal/outbox ./internal/owner; cd test/e2e; $(GOTEST) -run '^(TestStop|TestShapes)$$' .
 
 .PHONY: test-chart
 test-chart: bin/helm bin/helm3 bin/promtool ## lint the chart, render it, compare with its golden files, test the alerts
@@ -89,7 +89,7 @@ alerts: bin/promtool ## provoke every alert before a real Prometheus, and draw t
 
 .PHONY: alerts-run
 alerts-run:
-	@cd e2e && go test -count=1 -run '^TestAlerts$$' -v . -update
+	@cd test/e2e && go test -count=1 -run '^TestAlerts$$' -v . -update
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint on all modules, syntax of the scripts
@@ -105,7 +105,7 @@ e2e: build bin/promtool ## only the end-to-end tests
 
 .PHONY: e2e-run
 e2e-run:
-	@cd e2e && $(GOTEST) ./...
+	@cd test/e2e && $(GOTEST) ./...
 
 .PHONY: page
 page: build ## the status page in a headless Chromium
@@ -113,27 +113,27 @@ page: build ## the status page in a headless Chromium
 
 .PHONY: page-run
 page-run:
-	@cd e2e && $(GOTEST) -tags page -run '^TestPage' .
+	@cd test/e2e && $(GOTEST) -tags page -run '^TestPage' .
 
 .PHONY: bench
-bench: build ## measure against targets: CASE=drain (default), another of bench/README.md, or all
+bench: build ## measure against targets: CASE=drain (default), another of test/bench/README.md, or all
 	@$(SERVICES) run -- make bench-run
 
 .PHONY: bench-run
 bench-run:
-	@cd bench && go run . $(or $(CASE),drain)
+	@cd test/bench && go run . $(or $(CASE),drain)
 
 .PHONY: chaos
 chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEEDS=3 DURATION=1m
-	@cd chaos && go build -o ../bin/chaos .
-	@failed=0; cd chaos; for broker in kafka nats rabbitmq; do \
-	  ../bin/chaos --broker $$broker --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
-	  ../bin/chaos --broker $$broker --clean --duration $(DURATION) || failed=1; \
+	@cd test/chaos && go build -o ../../bin/chaos .
+	@failed=0; cd test/chaos; for broker in kafka nats rabbitmq; do \
+	  ../../bin/chaos --broker $$broker --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
+	  ../../bin/chaos --broker $$broker --clean --duration $(DURATION) || failed=1; \
 	done; exit $$failed
 
 .PHONY: mutants
 mutants: ## break the relay on purpose, rule by rule, and see that a test notices; prints a table
-	@$(SERVICES) run -- go run ./mutants
+	@$(SERVICES) run -- go run ./test/mutants
 
 .PHONY: services
 services: ## obtain and start PostgreSQL, PgBouncer, Kafka, NATS and RabbitMQ
@@ -154,16 +154,16 @@ clean: ## stop the services and remove all that was built or stored
 	@rm -rf bin outbox-relay .services
 
 # Pinned tools: built again when their module changes.
-bin/golangci-lint bin/helm bin/nats-server: bin/%: tools/%/go.mod
+bin/golangci-lint bin/helm bin/nats-server: bin/%: dev/tools/%/go.mod
 	@echo "building $*"
 	@mkdir -p bin
-	@cd tools/$* && go build -trimpath -ldflags='-s -w' -o ../../bin/ tool
+	@cd dev/tools/$* && go build -trimpath -ldflags='-s -w' -o ../../../bin/ tool
 	@touch $@
 
-bin/helm3: tools/helm3/go.mod
+bin/helm3: dev/tools/helm3/go.mod
 	@echo "building helm3"
 	@mkdir -p bin
-	@cd tools/helm3 && go build -trimpath -ldflags='-s -w' -o ../../bin/helm3 helm.sh/helm/v3/cmd/helm
+	@cd dev/tools/helm3 && go build -trimpath -ldflags='-s -w' -o ../../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@touch $@
 
 # With prometheus, of Debian's package unless they are installed.

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 // newCleaner makes what deletes old rows beside relaying.

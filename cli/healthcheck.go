@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/health"
+	"github.com/outbox-relay/outbox-relay/internal/health"
 )
 
 // probeTimeout is shorter than what container runtimes usually allow a health check.

@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outbox-relay/outbox-relay/licenses"
+	"github.com/outbox-relay/outbox-relay/internal/licenses"
 )
 
 func licensesCommand() *cobra.Command {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 // pruneRest is for how many times as long as a transaction took the command rests after it.

@@ -6,7 +6,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 func replayCommand() *cobra.Command {

@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/health"
+	"github.com/outbox-relay/outbox-relay/internal/health"
 )
 
 func runCommand() *cobra.Command {

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/health"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/health"
 )
 
 // port is an address that run serves HTTP on, and the setting that names it.

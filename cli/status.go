@@ -10,9 +10,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outbox-relay/outbox-relay/health"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/internal/health"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 // countPatience bounds each look at the table's rows.

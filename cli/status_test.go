@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/operate"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 

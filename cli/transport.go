@@ -7,7 +7,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/doctor"
+	"github.com/outbox-relay/outbox-relay/internal/doctor"
 )
 
 // transports are the ways to a destination's broker.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/outbox-relay/outbox-relay/telemetry"
+	"github.com/outbox-relay/outbox-relay/internal/telemetry"
 )
 
 // Set when linking a release: -ldflags "-X github.com/outbox-relay/outbox-relay/cli.version=1.2.3 …".

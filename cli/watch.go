@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/outbox-relay/outbox-relay/operate"
+	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
 // trend is what --watch remembers of a destination.

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
-	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
 // source is what kind of read a row comes from.

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // armed is what the feed makes of the doorbell. While rows are few it wants each writer to ring: a notification in each transaction costs

@@ -3,7 +3,7 @@ package relay
 import (
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // catchup says what the catch-up scans have to bring: rows of keys that may go on, and rows without a key that were passed over. Scans

@@ -3,8 +3,8 @@ package relay
 import (
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // due decides when to read the rows whose available_at has come, where they have a read of their own. Each read also tells when the next

@@ -11,7 +11,7 @@ import (
 
 	"go.opentelemetry.io/otel/trace"
 
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // engines relay the rows of all destinations, each with an engine of its own, so that a destination takes nothing from another:

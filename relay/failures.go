@@ -4,8 +4,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // failures knows which keys have a failed row, where that blocks a key until the row is retried or discarded

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // feed decides which rows to read next, and when. It makes three kinds of reads:

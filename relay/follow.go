@@ -5,7 +5,7 @@ import (
 	"errors"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // followLimit bounds a look at the catalogue.

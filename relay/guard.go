@@ -3,7 +3,7 @@ package relay
 import (
 	"math"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // guard lets rows with small priorities go while larger ones come all the time. Where the walk goes by priority, every eighth of its reads is

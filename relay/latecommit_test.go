@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // A row that commits a little late is relayed at the next read although younger rows are gone already,

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // lookback knows where a read of recent rows must begin to find those that were committed late.

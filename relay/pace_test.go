@@ -4,7 +4,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // A relay that has just gone to sleep still reads often for a moment: a writer that looked before commits without waking it.

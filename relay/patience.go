@@ -3,7 +3,7 @@ package relay
 import (
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // patience is how long a kind of read may take, and when it may be made again. A read whose time was over is not repeated at once:

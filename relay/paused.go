@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // pauseEvery is how often it is looked whether destinations are paused.

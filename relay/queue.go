@@ -1,6 +1,6 @@
 package relay
 
-import "github.com/outbox-relay/outbox-relay/outbox"
+import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
 // queue holds the rows that wait for one worker, in the order in which they are published.
 type queue struct {

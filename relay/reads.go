@@ -4,8 +4,8 @@ import (
 	"context"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // request is a read to make.

@@ -5,8 +5,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // A Check is one answer of /readyz.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // room says how much may be read: what the rows in flight leave of the limits, and no more than may be sent soon. A row that is too large for that waits until there is room for

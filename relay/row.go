@@ -3,7 +3,7 @@ package relay
 import (
 	"hash/maphash"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // row is one row in flight: read, and not yet settled or forgotten. Only the dispatch touches it,

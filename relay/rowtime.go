@@ -5,7 +5,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // A RowTime takes the time of a message from a column of its row.

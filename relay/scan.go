@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // scan is how far a catch-up scan has come. It goes in table order from the first row that was passed over, or further back as late

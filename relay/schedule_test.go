@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // Random schedules: rows commit in and out of order while brokers, database and owners fail in every way.

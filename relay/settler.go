@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // settler writes what became of rows. It keeps trying: rows that a broker has accepted are known as

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/owner"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // shards are the shards that this replica relays, and how many rows of each are in flight. Only the

@@ -8,7 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error) {

@@ -3,7 +3,7 @@ package relay
 import (
 	"slices"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // simTransactions gives transactions their numbers as PostgreSQL does. Those of savepoints come from the same counter and are not

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 func (t *simTable) Settle(ctx context.Context, rows []*outbox.Row) error {

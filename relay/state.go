@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // A State is what this process knows of a destination, for the status page. The loops publish it a few times a second.

@@ -1,6 +1,6 @@
 package relay
 
-import "github.com/outbox-relay/outbox-relay/outbox"
+import "github.com/outbox-relay/outbox-relay/internal/outbox"
 
 // strays tells when the order of the table has begun anew below what has been walked: the table was emptied and its sequence
 // with it, the sequence was set back, or one row had a value far beyond all others. The sweep alone finds rows then. When it has, the walk

@@ -3,7 +3,7 @@ package relay
 import (
 	"context"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // Table is what the relay needs of an outbox table; [outbox.Table] is it, and the tests' simulation.

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // tableGauges measures the table for those who scrape, as each destination sees it. However many they are and however often they come, the

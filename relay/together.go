@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // joint marks rows for several destinations at once; [outbox.Joint] is it, and the tests' simulation.

@@ -4,8 +4,8 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
-	"github.com/outbox-relay/outbox-relay/outbox"
 )
 
 // Views returns how the destinations see the table. Those that keep their state in the same columns divide the rows: each row goes to the

@@ -1,5 +1,5 @@
 # Installing what a native service needs. Only package registries are asked: Debian's and Maven's
-# here, Go's by way of the modules in tools/.
+# here, Go's by way of the modules in dev/tools/.
 
 # apt_install PACKAGE... installs Debian packages and keeps them from starting services of their own.
 apt_install() (

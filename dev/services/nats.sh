@@ -1,4 +1,4 @@
-# NATS with JetStream on files: the server of tools/nats-server, as plain process.
+# NATS with JetStream on files: the server of dev/tools/nats-server, as plain process.
 
 nats_port() { echo "$NATS_PORT"; }
 nats_url() { echo "nats://127.0.0.1:$NATS_PORT"; }

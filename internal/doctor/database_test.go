@@ -1,0 +1,97 @@
+package doctor
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Whatever keeps the connection from being made comes with what to change.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		err           error
+		check, remedy string
+	}{
+		"password":    {&pgconn.PgError{Code: "28P01", Message: "password authentication failed"}, "authentication", "correct user and password in OUTBOX_DATABASE_URL"},
+		"role":        {&pgconn.PgError{Code: "28000"}, "authentication", "pg_hba.conf"},
+		"database":    {&pgconn.PgError{Code: "3D000"}, "reach", "correct the database's name"},
+		"connect":     {&pgconn.PgError{Code: "42501"}, "rights", "grant connect"},
+		"slots":       {&pgconn.PgError{Code: "53300"}, "connections", "max_connections"},
+		"starting":    {&pgconn.PgError{Code: "57P03"}, "reach", "wait until"},
+		"anything":    {&pgconn.PgError{Code: "XX000"}, "reach", "server's log"},
+		"refused":     {&net.OpError{Op: "dial", Err: os.NewSyscallError("connect", errors.New("refused"))}, "reach", "start the server"},
+		"name":        {&net.DNSError{Err: "no such host", Name: "db"}, "reach", "correct the host"},
+		"time":        {context.DeadlineExceeded, "reach", "nothing answers in time"},
+		"authority":   {x509.UnknownAuthorityError{}, "reach", "sslrootcert"},
+		"certificate": {x509.CertificateInvalidError{Reason: x509.Expired}, "reach", "server's certificate"},
+		"protocol":    {errors.New("unexpected message"), "reach", "no PostgreSQL server"},
+	} {
+		f := unreachable(variableURL, fmt.Errorf("connect: %w", c.err))
+		if f.Severity != publisher.SeverityError || f.Check != c.check || !strings.Contains(f.Remedy, c.remedy) || f.Found == "" || strings.Contains(f.Found, "\n") {
+			t.Errorf("%s: %+v", name, f)
+		}
+	}
+}
+
+func TestServer(t *testing.T) {
+	t.Parallel()
+	well := server{version: "17.2", number: 170002, isolation: "read committed", commit: "on", sessions: 10, slots: 97, encrypted: true}
+	for name, c := range map[string]struct {
+		change   func(*server)
+		severity publisher.Severity
+		check    string
+		says     string
+	}{
+		"well":          {func(*server) {}, publisher.SeverityOK, "", ""},
+		"old":           {func(s *server) { s.number, s.version = 130009, "13.9" }, publisher.SeverityError, "version", "needs 14 or newer"},
+		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, publisher.SeverityError, "read_only", "is a standby"},
+		"read-only":     {func(s *server) { s.readOnly = true }, publisher.SeverityError, "read_only", "are read-only"},
+		"clock":         {func(s *server) { s.skew = -3 * time.Second }, publisher.SeverityWarning, "clock", "differ by 3s"},
+		"isolation":     {func(s *server) { s.isolation = "serializable" }, publisher.SeverityWarning, "settings", "serializable"},
+		"commit":        {func(s *server) { s.commit = "off" }, publisher.SeverityWarning, "settings", "forgets marks"},
+		"timeout":       {func(s *server) { s.statementTimeout = time.Second }, publisher.SeverityWarning, "settings", "it is 1s"},
+		"long timeout":  {func(s *server) { s.statementTimeout = time.Minute }, publisher.SeverityOK, "", ""},
+		"connections":   {func(s *server) { s.sessions = 95 }, publisher.SeverityWarning, "connections", "2 of 97"},
+		"overcommitted": {func(s *server) { s.sessions = 99 }, publisher.SeverityWarning, "connections", "0 of 97"},
+	} {
+		s := well
+		c.change(&s)
+		found := s.findings()
+		if found[0].Severity != publisher.SeverityOK || found[0].Check != "reach" {
+			t.Errorf("%s: %+v", name, found[0])
+		}
+		switch rest := found[1:]; {
+		case c.says == "" && len(rest) > 0:
+			t.Errorf("%s: unexpected %+v", name, rest)
+		case c.says != "" && (len(rest) != 1 || rest[0].Severity != c.severity || rest[0].Check != c.check || !strings.Contains(rest[0].Found, c.says) || rest[0].Remedy == ""):
+			t.Errorf("%s: %+v", name, rest)
+		}
+	}
+}
+
+// Rows of a column without a time zone, written in local time east of Greenwich, are from the future.
+func TestFuture(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	for ahead, want := range map[time.Duration]int{-time.Hour: 0, 10 * time.Second: 0, 8 * time.Hour: 1} {
+		rows := []outbox.Sample{{Newest: now.Add(ahead)}, {Newest: now.Add(-2 * time.Hour)}, {}}
+		if found := future("t", rows, now); len(found) != want || want == 1 && !strings.Contains(found[0].Found, "8h0m0s") {
+			t.Errorf("%v ahead: %+v", ahead, found)
+		}
+	}
+	if found := future("t", nil, now); found != nil {
+		t.Errorf("nothing is pending: %+v", found)
+	}
+}

@@ -1,0 +1,228 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A Change is something that people do to rows.
+type Change struct {
+	verb   string // what is to be done
+	done   string // what was done
+	state  func(outbox.Names) string
+	at     func(outbox.Names) outbox.Column // when a row came into the state
+	still  func(outbox.Names) string        // that a row is as it was chosen; $2 is when that was
+	apply  func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error)
+	refuse func(outbox.Names) error // why the table does not have it; nil if it does
+	gently bool                     // the order of a key among the rows is kept
+}
+
+// Verb returns what is to be done, for people: "retry".
+func (c Change) Verb() string { return c.verb }
+
+// Done returns what was done, for people: "retried".
+func (c Change) Done() string { return c.done }
+
+// Changed is a row that was changed, and how.
+type Changed struct{ ID, How string }
+
+// chunk are the rows that one transaction changes.
+type chunk struct {
+	outbox     *Outbox
+	set        set
+	identities []string
+	began      any // the database's time when the rows were chosen
+}
+
+// Retry lets failed rows be tried again, with all attempts before them.
+func Retry() Change {
+	return Change{verb: "retry", done: "retried", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
+			n := c.set.names
+			assignments := []string{n.Failed.Name + " = null"}
+			if n.LastError.Has() {
+				assignments = append(assignments, n.LastError.Name+" = null")
+			}
+			return c.update(ctx, tx, "retried", append(assignments, fresh(n)...), stillFailed(n))
+		}}
+}
+
+// Discard gives up failed rows for good. One that every other destination has done is deleted, unless keep asks to leave it: then it has
+// failed_at and relayed_at, and its last error tells the reason.
+func Discard(keep bool, reason string) Change {
+	return Change{verb: "discard", done: "discarded", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) (changed []Changed, err error) {
+			n := c.set.names
+			if !keep || !n.Relayed.Has() {
+				if changed, err = c.delete(ctx, tx); err != nil || len(changed) == len(c.identities) || !n.Relayed.Has() {
+					return changed, err
+				}
+			}
+			assignments := []string{n.Relayed.Name + " = " + n.Relayed.Now()}
+			var values []any
+			if n.LastError.Has() {
+				assignments = append(assignments, n.LastError.Name+" = "+withReason(n.LastError))
+				values = append(values, note(reason))
+			}
+			kept, err := c.update(ctx, tx, "kept", assignments, stillFailed(n), values...)
+			return append(changed, kept...), err
+		}}
+}
+
+// Replay publishes relayed rows again.
+func Replay() Change {
+	return Change{verb: "replay", done: "replayed", gently: true,
+		state: func(n outbox.Names) string {
+			state := n.Relayed.Name + " is not null"
+			if n.Failed.Has() { // else it was discarded
+				state += " and " + n.Failed.Name + " is null"
+			}
+			return state
+		},
+		still: stillRelayed,
+		at:    func(n outbox.Names) outbox.Column { return n.Relayed },
+		refuse: func(n outbox.Names) error {
+			if !n.Relayed.Has() {
+				return fmt.Errorf("table %s keeps no rows that were relayed", n.Table)
+			}
+			return nil
+		},
+		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
+			n := c.set.names
+			assignments := append([]string{n.Relayed.Name + " = null"}, fresh(n)...)
+			if n.LastError.Has() {
+				assignments = append(assignments, n.LastError.Name+" = null")
+			}
+			return c.update(ctx, tx, "replayed", assignments, stillRelayed(n))
+		}}
+}
+
+func failed(n outbox.Names) string          { return n.IsFailed() }
+func failedAt(n outbox.Names) outbox.Column { return n.Failed }
+
+func stillRelayed(n outbox.Names) string {
+	still := n.Relayed.Name + " <= " + n.Relayed.At("$2::timestamptz + interval '1 second'")
+	if n.Failed.Has() {
+		still += " and " + n.Failed.Name + " is null"
+	}
+	return still
+}
+
+func stillFailed(n outbox.Names) string {
+	return n.IsFailed() + " and " + n.Failed.Name + " <= " + n.Failed.At("$2::timestamptz + interval '1 second'")
+}
+func keepsFailures(n outbox.Names) error {
+	if !n.Failed.Has() {
+		return fmt.Errorf("table %s has no column failed_at, so no row of it fails", n.Table)
+	}
+	return nil
+}
+
+// fresh are the assignments that give a row all its attempts again. To the relays it is as if it had been inserted now: a walk that is
+// under way leaves it, and those of its key, to the next one.
+func fresh(n outbox.Names) (assignments []string) {
+	if n.Attempt.Has() {
+		assignments = append(assignments, n.Attempt.Name+" = default")
+	}
+	if n.Txid.Writable {
+		assignments = append(assignments, n.Txid.Name+" = pg_current_xact_id()")
+	}
+	return assignments
+}
+
+// note is what is added to the last error of a row that is discarded.
+func note(reason string) string {
+	if reason == "" {
+		return "[discarded]"
+	}
+	return "[discarded: " + strings.ReplaceAll(reason, "\x00", "") + "]"
+}
+
+// withReason is the last error with $3 behind it. Where the column is too narrow for both, it is the error that is cut.
+func withReason(c outbox.Column) string {
+	if c.Width == 0 {
+		return fmt.Sprintf("concat_ws(' ', %s, $3::text)", c.Name)
+	}
+	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)", c.Name, c.Width-1, c.Width)
+}
+
+// update changes the rows of a chunk.
+func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments []string, still string, values ...any) ([]Changed, error) {
+	names := c.names(still)
+	names["assignments"] = strings.Join(assignments, ", ")
+	return c.change(ctx, tx, how, sql.Text("operate_update.sql", names), values...)
+}
+
+// delete deletes the rows of a chunk that every other destination has done.
+func (c *chunk) delete(ctx context.Context, tx pgx.Tx) ([]Changed, error) {
+	names := c.names(stillFailed(c.set.names))
+	names["done"] = c.outbox.doneElsewhere(c.set)
+	return c.change(ctx, tx, "deleted", sql.Text("operate_delete.sql", names))
+}
+
+// names are what every statement about the chunk is made of.
+func (c *chunk) names(still string) map[string]string {
+	n := c.set.names
+	return map[string]string{"table": n.Table, "id": n.ID.Name, "identity": n.Identity, "identity_type": n.IdentityType, "here": n.Here, "still": still}
+}
+
+func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, values ...any) ([]Changed, error) {
+	rows, err := tx.Query(ctx, statement, append([]any{c.identities, c.began}, values...)...)
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (Changed, error) {
+		changed := Changed{How: how}
+		err := row.Scan(&changed.ID)
+		return changed, err
+	})
+}
+
+// doneElsewhere is the condition that no destination with other columns than those of a set has anything to do with a row any more.
+func (o *Outbox) doneElsewhere(but set) string {
+	done := "true"
+	for _, s := range o.sets() {
+		if s.names.Relayed.Name != but.names.Relayed.Name {
+			done += " and " + o.done(s)
+		}
+	}
+	return done
+}
+
+// done is the condition that the destinations of a set have nothing to do with a row any more: it was relayed or discarded there, or none
+// of them takes it.
+func (o *Outbox) done(s set) string {
+	if o.takesAll(s) {
+		return s.names.Relayed.Name + " is not null"
+	}
+	var takers []string
+	for _, i := range s.views {
+		takers = append(takers, o.takes(i))
+	}
+	return fmt.Sprintf("(%s is not null or not coalesce(%s, false))", s.names.Relayed.Name, strings.Join(takers, " or "))
+}
+
+// takes is the condition that a view takes a row, and that the row has come to where the view takes it.
+func (o *Outbox) takes(view int) string {
+	n := o.Views[view].Table.Names()
+	if n.Came != "" {
+		return "(" + n.Came + " and (" + n.Taken + "))"
+	}
+	return "(" + n.Taken + ")"
+}
+
+// takesAll reports whether each row is one of the destinations of a set.
+func (o *Outbox) takesAll(s set) bool {
+	return slices.ContainsFunc(s.views, func(i int) bool {
+		n := o.Views[i].Table.Names()
+		return n.Came == "" && n.Taken == pattern.Always
+	})
+}

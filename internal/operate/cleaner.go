@@ -1,0 +1,138 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A Cleaner deletes old rows beside relaying (OUTBOX_PRUNE_AFTER), one replica at a time. Its fields are its configuration.
+//
+// It is gentle: it works a tenth of the time at most, and a fiftieth while rows wait to be relayed. It goes on through outages, however
+// long, since a table that grows without bound would be the next one.
+type Cleaner struct {
+	Open    func(context.Context) (*Outbox, error)   // the table as it is now
+	Connect func(context.Context) (*pgx.Conn, error) // not through a pooler
+	After   time.Duration
+	Logger  *slog.Logger
+}
+
+const (
+	cleanRest, cleanRestBusy = 9, 49 // times what a transaction took
+	cleanEvery               = 10 * time.Minute
+	cleanSoonest             = time.Second
+	// busyAge is for how long a row has been due that waits.
+	busyAge = 2 * time.Second
+	// tellEvery is how often a long run tells how far it is.
+	tellEvery = 5 * time.Minute
+)
+
+// Run cleans until ctx ends.
+func (c *Cleaner) Run(ctx context.Context) {
+	pause, told := max(min(c.After/10, cleanEvery), cleanSoonest), ""
+	for {
+		err := c.clean(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		text := ""
+		if err != nil {
+			text = errtext.Line(err)
+		}
+		if text != told && text != "" {
+			c.Logger.Warn("old rows are not deleted", "error", err)
+		}
+		told = text
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+	}
+}
+
+// clean deletes what is old now, unless another replica is at it.
+func (c *Cleaner) clean(ctx context.Context) error {
+	o, err := c.Open(ctx)
+	if err != nil {
+		return err
+	}
+	conn, err := c.Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer func() {
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
+		defer cancel()
+		_ = conn.Close(ending) // with it goes the lock
+	}()
+	class, object := owner.CleaningLock(o.Views[0].Table.Name())
+	var alone bool
+	if err := conn.QueryRow(ctx, sql.Text("prune_lock.sql", nil), class, object).Scan(&alone); err != nil {
+		return fmt.Errorf("look for others that delete old rows: %w", err)
+	}
+	if !alone {
+		return nil
+	}
+	return c.prune(ctx, o, conn)
+}
+
+// errLockLost ends a run whose session, and with it the lock, is gone.
+var errLockLost = errors.New("the connection that kept other replicas from deleting old rows is gone")
+
+func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	busy, looked, begun, told := false, time.Time{}, time.Now(), time.Now()
+	p := &Prune{Outbox: o, OlderThan: c.After}
+	p.Rest = func() float64 {
+		if time.Since(looked) > time.Second {
+			looked, busy = time.Now(), o.busy(ctx)
+			if err := conn.Ping(ctx); err != nil {
+				end(errLockLost)
+			}
+		}
+		if busy {
+			return cleanRestBusy
+		}
+		return cleanRest
+	}
+	p.Done = func(deleted int64) {
+		if time.Since(told) > tellEvery {
+			told = time.Now()
+			c.Logger.Info("deleting old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
+		}
+	}
+	p.Dropped = func(partition string) {
+		c.Logger.Info("dropped a partition of which every row is done", "partition", partition)
+	}
+	deleted, err := p.Run(ctx)
+	if err == nil && errors.Is(context.Cause(ctx), errLockLost) {
+		err = errLockLost
+	}
+	if deleted > 0 {
+		c.Logger.Info("deleted old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
+	}
+	return err
+}
+
+// busy reports whether rows have waited for some time. If that cannot be found out quickly, the database is.
+func (o *Outbox) busy(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, time.Second)
+	defer cancel()
+	for _, v := range o.Views {
+		counts, err := v.Table.Count(ctx)
+		if err != nil || counts.Oldest != nil && *counts.Oldest > busyAge.Seconds() {
+			return true
+		}
+	}
+	return false
+}

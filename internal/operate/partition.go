@@ -1,0 +1,86 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// partition is a part of the table, for a range of times of insert.
+type partition struct {
+	name      string
+	low, high time.Time
+}
+
+// drop drops the partitions that ended before the cutoff and of which every row is done. Partitions whose table has no function for it are
+// left: their rows are deleted. A selection leaves all partitions.
+func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
+	n := p.Outbox.base()
+	if !n.Partitioned || !p.Selection.IsZero() || !n.Inserted.Has() {
+		return nil
+	}
+	function := sql.DropPartition(p.Outbox.Views[0].Table.Named())
+	var may bool
+	if err := p.Outbox.Pool.QueryRow(ctx, "select coalesce(has_function_privilege(to_regprocedure($1), 'execute'), false)",
+		function+"(regclass, timestamptz, boolean)").Scan(&may); err != nil {
+		return fmt.Errorf("look for the function that drops partitions: %w", err)
+	}
+	if !may {
+		return nil
+	}
+	rows, err := p.Outbox.Pool.Query(ctx, sql.Text("partitions.sql", nil), n.Table, cutoff)
+	if err != nil {
+		return fmt.Errorf("list partitions: %w", err)
+	}
+	partitions, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (partition, error) {
+		var part partition
+		err := row.Scan(&part.name, &part.low, &part.high)
+		return part, err
+	})
+	if err != nil {
+		return fmt.Errorf("list partitions: %w", err)
+	}
+	for _, part := range partitions {
+		select {
+		case <-ctx.Done(): // what is left is for the next time
+			return nil
+		default:
+		}
+		if err := p.dropOne(ctx, n, part, function, cutoff); err != nil {
+			return fmt.Errorf("drop partition %s: %w", part.name, err)
+		}
+	}
+	return nil
+}
+
+// partitionTime bounds the look at a partition.
+const partitionTime = 10 * time.Minute
+
+func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, function string, cutoff time.Time) error {
+	within := func(do func(pgx.Tx) error) error {
+		return within(ctx, p.Outbox.Pool, limits{statement: partitionTime}, do)
+	}
+	undone := true
+	names := map[string]string{"table": n.Table, "inserted_at": n.Inserted.Name, "low": n.Inserted.At("$1"), "high": n.Inserted.At("$3"), "done": p.done()}
+	err := within(func(tx pgx.Tx) error { // the function knows the destinations of the time when it was made
+		return tx.QueryRow(ctx, sql.Text("partition_undone.sql", names), part.low, cutoff, part.high).Scan(&undone)
+	})
+	if err != nil || undone {
+		return err
+	}
+	dropped := p.DryRun
+	if !dropped {
+		err = within(func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.name, cutoff, p.Failed).Scan(&dropped)
+		})
+	}
+	if dropped && p.Dropped != nil {
+		p.Dropped(part.name)
+	}
+	return err
+}

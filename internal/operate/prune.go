@@ -1,0 +1,332 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A Prune deletes rows that every destination has done. Its exported fields are its configuration.
+type Prune struct {
+	Outbox    *Outbox
+	OlderThan time.Duration // for how long a row must have been done
+	Failed    bool          // rows that failed count as done
+	Selection Selection     // of those; Since and Until are about when rows were inserted
+	// Rest is for how many times as long as a transaction took nothing is done after it.
+	Rest func() float64
+	// Row is called for each row that was deleted, after its transaction; may be nil.
+	Row func(id string) error
+	// Done is called after each transaction with how many rows have been deleted; may be nil.
+	Done func(deleted int64)
+	// Dropped is called for each partition that was dropped whole; may be nil. Its rows are not counted.
+	Dropped func(partition string)
+	// DryRun deletes nothing, and reports the rows as if it had.
+	DryRun bool
+}
+
+// A NoIndexError says that no index leads to the rows to be deleted.
+type NoIndexError struct {
+	Table, Statement string
+}
+
+func (e *NoIndexError) Error() string {
+	return fmt.Sprintf("no index of table %s leads to the rows that are done, and to go through the whole table for them again and again is too much for a database: run %s", e.Table, e.Statement)
+}
+
+// A StrangersError says that the table has columns that keep the state of destinations that are not configured: a row may not be done there.
+type StrangersError struct {
+	Table        string
+	Columns      []string
+	Destinations []string
+}
+
+func (e *StrangersError) Error() string {
+	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure them in OUTBOX_DESTINATIONS, or drop the columns if they are gone for good",
+		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
+}
+
+const (
+	mostPrune  = 2000 // rows that one transaction deletes
+	leastPrune = 50
+	// pruneSlow is a transaction after which the next one deletes fewer rows, and pruneQuick one after which it deletes more.
+	pruneSlow, pruneQuick = 80 * time.Millisecond, 20 * time.Millisecond
+	// pruneTime bounds each statement. One that is cut off is tried again with fewer rows.
+	pruneTime = 5 * time.Second
+	// smallTable is how large a table may be to be gone through by ids.
+	smallTable = 16 << 20
+)
+
+// way is an index by which rows to be deleted are found.
+type way struct {
+	column  outbox.Column
+	bounded bool // rows beyond the cutoff cannot be done for long enough
+}
+
+// Run deletes what may be deleted, and returns how many rows that was. When ctx ends it stops after the transaction that is under way.
+func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
+	if err := p.strangers(); err != nil {
+		return 0, err
+	}
+	var cutoff time.Time
+	if err := p.Outbox.Pool.QueryRow(ctx, "select now() - $1::interval", p.OlderThan).Scan(&cutoff); err != nil {
+		return 0, fmt.Errorf("prune: %w", err)
+	}
+	if err := p.drop(ctx, cutoff); err != nil {
+		return 0, err
+	}
+	ways, err := p.ways(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for _, w := range ways {
+		n, err := p.follow(ctx, w, cutoff, deleted)
+		deleted += n
+		if err != nil {
+			return deleted, fmt.Errorf("prune: %w", err)
+		}
+	}
+	return deleted, nil
+}
+
+// strangers refuses a table that keeps more than is configured.
+func (p *Prune) strangers() error {
+	e := &StrangersError{Table: p.Outbox.base().Table}
+	for _, stray := range p.Outbox.Views[0].Table.StrayColumns() {
+		e.Columns = append(e.Columns, stray.Name)
+		if !slices.Contains(e.Destinations, stray.Destination) {
+			e.Destinations = append(e.Destinations, stray.Destination)
+		}
+	}
+	if len(e.Columns) > 0 {
+		return e
+	}
+	return nil
+}
+
+// ways returns the indexes to follow, one after the other.
+func (p *Prune) ways(ctx context.Context) ([]way, error) {
+	n := p.Outbox.base()
+	indexed := func(c outbox.Column, allowed ...string) bool {
+		return c.Has() && slices.ContainsFunc(n.Indexes, func(i outbox.Index) bool {
+			return i.Columns[0] == c.Plain && !slices.ContainsFunc(i.Conditions, func(condition string) bool { return !slices.Contains(allowed, condition) })
+		})
+	}
+	notNull := func(c outbox.Column) []string { return []string{c.Plain + " IS NOT NULL", c.Name + " IS NOT NULL"} }
+	if indexed(n.Inserted) {
+		return []way{{n.Inserted, true}}, nil
+	}
+	wanted := n.Inserted
+	for _, s := range p.Outbox.sets() { // of a set that takes every row: each row that is done has a time there
+		if !p.Outbox.takesAll(s) || !s.names.Relayed.Has() {
+			continue
+		}
+		wanted = s.names.Relayed
+		if !indexed(wanted, notNull(wanted)...) {
+			continue
+		}
+		ways := []way{{wanted, true}}
+		if failed := s.names.Failed; p.Failed && failed.Has() {
+			if !indexed(failed, notNull(failed)...) {
+				return nil, p.noIndex(failed)
+			}
+			ways = append(ways, way{failed, true})
+		}
+		return ways, nil
+	}
+	if indexed(n.Order) {
+		return []way{{n.Order, false}}, nil
+	}
+	var size int64
+	if err := p.Outbox.Pool.QueryRow(ctx, sql.Text("prune_size.sql", nil), n.Table).Scan(&size); err != nil {
+		return nil, fmt.Errorf("look at the table's size: %w", err)
+	}
+	if n.IDIndexed && size <= smallTable {
+		return []way{{n.ID, false}}, nil
+	}
+	return nil, p.noIndex(wanted)
+}
+
+func (p *Prune) noIndex(c outbox.Column) error {
+	n := p.Outbox.base()
+	how := "create index concurrently on "
+	if n.Partitioned {
+		how = "create index on "
+	}
+	where := " where " + c.Name + " is not null"
+	if c.Name == n.Inserted.Name {
+		where = ""
+	}
+	return &NoIndexError{n.Table, how + n.Table + " (" + c.Name + ")" + where}
+}
+
+// done is the condition that every destination has done a row for long enough; $2 is the cutoff.
+func (p *Prune) done() string {
+	var takers, all []string
+	for _, s := range p.Outbox.sets() {
+		n := s.names
+		var taken, ended []string
+		for _, i := range s.views {
+			taken = append(taken, p.Outbox.takes(i))
+		}
+		if n.Came == "" {
+			takers = append(takers, taken...)
+		}
+		if n.Relayed.Has() {
+			ended = append(ended, n.Relayed.Name+" < "+n.Relayed.At("$2"))
+		}
+		if p.Failed && n.Failed.Has() {
+			end := n.Failed.Name + " < " + n.Failed.At("$2")
+			if n.Relayed.Has() {
+				end += " and " + n.Relayed.Name + " is null"
+			}
+			ended = append(ended, end)
+		}
+		if len(ended) == 0 {
+			ended = []string{pattern.Never}
+		}
+		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "), strings.Join(taken, " or ")))
+	}
+	return strings.Join(all, " and ") + " and (" + strings.Join(takers, " or ") + ")" // what nobody takes is held
+}
+
+// follow goes along an index, a window after another. The values in a window may all be equal: one UPDATE may have marked millions of rows.
+func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted int64, err error) {
+	n := p.Outbox.base()
+	values := parameters{nil, cutoff, nil, nil}
+	selected, err := p.Selection.condition(n, n.Inserted, &values)
+	if err != nil {
+		return 0, err
+	}
+	if p.Selection.Destination != "" {
+		chosen, err := p.Outbox.chosen(p.Selection)
+		if err != nil {
+			return 0, err
+		}
+		selected += " and " + p.Outbox.takes(chosen[0].views[0])
+	}
+	within := w.column.Name + " is not null"
+	if w.bounded {
+		within = w.column.Name + " < " + w.column.At("$2")
+	}
+	s := &pruning{Prune: p, values: values, rows: leastPrune, names: map[string]string{"table": n.Table, "identity": n.Identity, "here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
+		"column": w.column.Name, "ready": p.done() + selected}}
+	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
+	s.behind = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))
+	s.whole = s.behind + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
+	for ctx.Err() == nil {
+		end, err := s.window(context.WithoutCancel(ctx))
+		if err != nil {
+			return deleted, err
+		}
+		s.values[3] = end
+		for ctx.Err() == nil {
+			started := time.Now()
+			ids, err := s.step(context.WithoutCancel(ctx))
+			took := time.Since(started)
+			if timeout(err) && s.rows > leastPrune {
+				s.rows = leastPrune
+				continue
+			}
+			if err != nil {
+				return deleted, err
+			}
+			deleted += int64(len(ids))
+			if err := p.tell(ids, before+deleted); err != nil {
+				return deleted, err
+			}
+			full := len(ids) == s.rows
+			s.adapt(took)
+			if len(ids) > 0 && !p.DryRun {
+				select {
+				case <-ctx.Done():
+				case <-time.After(time.Duration(p.Rest() * float64(took))):
+				}
+			}
+			if !full || p.DryRun {
+				break
+			}
+		}
+		if end == nil {
+			return deleted, nil
+		}
+		s.values[2] = end
+	}
+	return deleted, nil
+}
+
+// tell reports rows that were deleted.
+func (p *Prune) tell(ids []string, deleted int64) error {
+	if p.Row != nil {
+		for _, id := range ids {
+			if err := p.Row(id); err != nil {
+				return err
+			}
+		}
+	}
+	if p.Done != nil {
+		p.Done(deleted)
+	}
+	return nil
+}
+
+// pruning is how far a prune has come along an index.
+type pruning struct {
+	*Prune
+	names         map[string]string
+	behind, whole string     // conditions of rows behind the position, and of those in the window
+	values        parameters // of a window
+	rows          int        // that one transaction deletes
+}
+
+// adapt keeps transactions short.
+func (s *pruning) adapt(took time.Duration) {
+	switch {
+	case took > pruneSlow:
+		s.rows = max(s.rows/2, leastPrune)
+	case took < pruneQuick:
+		s.rows = min(2*s.rows, mostPrune)
+	}
+}
+
+// window returns where the next window ends, nil if it has no end.
+func (s *pruning) window(ctx context.Context) (end any, err error) {
+	found, err := s.ask(ctx, "prune_window.sql", s.behind, parameters{2 * s.rows, s.values[1], s.values[2]})
+	if err != nil || len(found) == 0 {
+		return nil, err
+	}
+	return found[0], nil
+}
+
+// step deletes rows of the window, or lists all that it would delete.
+func (s *pruning) step(ctx context.Context) ([]string, error) {
+	if s.DryRun {
+		s.values[0] = nil
+		return s.ask(ctx, "prune_list.sql", s.whole, s.values)
+	}
+	s.values[0] = s.rows
+	return s.ask(ctx, "prune_delete.sql", s.whole, s.values)
+}
+
+// ask runs a statement in a transaction of its own.
+func (s *pruning) ask(ctx context.Context, file, condition string, values parameters) (texts []string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, 2*pruneTime)
+	defer cancel()
+	s.names["within"] = condition
+	err = within(ctx, s.Outbox.Pool, limits{statement: pruneTime, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
+		rows, err := tx.Query(ctx, sql.Text(file, s.names), values...)
+		if err != nil {
+			return err
+		}
+		texts, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return texts, err
+}

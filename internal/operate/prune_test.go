@@ -1,0 +1,207 @@
+package operate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+func gentle() float64 { return 0 }
+
+// prune runs a prune that must succeed and returns how many rows it deleted.
+func prune(t testing.TB, p *Prune) int64 {
+	t.Helper()
+	p.Rest = gentle
+	deleted, err := p.Run(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return deleted
+}
+
+// TestPrune deletes rows that were done long ago, whatever index leads to them.
+func TestPrune(t *testing.T) {
+	t.Parallel()
+	for name, index := range map[string]string{
+		"relayed_at": "create index on outbox_messages (relayed_at) where relayed_at is not null; create index on outbox_messages (failed_at)", "none, in a small table": "",
+		"inserted_at": "create index on outbox_messages (inserted_at, topic)", "seq": "create index on outbox_messages (seq)",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := recommended(t)
+			s.Exec(t, index)
+			// Of 5000 rows 2000 were relayed 50 hours ago, 1000 an hour ago, 1000 failed and 1000 are pending.
+			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, relayed_at, failed_at)
+				select 't' || n % 2, '{}', now() - interval '60 hours', case n % 5 when 0 then now() - interval '1 hour' when 1 then now() - interval '50 hours' when 2 then now() - interval '50 hours' end,
+					case n % 5 when 3 then now() - interval '50 hours' end from generate_series(1, 5000) n`)
+			o := open(t, s)
+			left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
+			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, DryRun: true}); n != 2000 || left() != 5000 {
+				t.Errorf("a dry run tells of %d rows and leaves %d", n, left())
+			}
+			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, Selection: Selection{Topics: []string{"t1"}}}); n != 1000 || left() != 4000 {
+				t.Errorf("%d rows of a topic deleted, %d left", n, left())
+			}
+			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour}); n != 1000 || left() != 3000 {
+				t.Errorf("%d rows deleted, %d left", n, left())
+			}
+			if n := prune(t, &Prune{Outbox: o, OlderThan: time.Minute, Failed: true}); n != 2000 || left() != 1000 {
+				t.Errorf("%d rows deleted, also failed ones, %d left", n, left())
+			}
+			if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and failed_at is null"); n != 1000 {
+				t.Errorf("of 1000 pending rows %d are left", n)
+			}
+		})
+	}
+}
+
+// TestPruneDivided leaves rows that no destination takes, and those that one of two with columns of their own has not done.
+func TestPruneDivided(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', 'stray']), '{}', now() - interval '1 day'")
+	if n := prune(t, &Prune{Outbox: open(t, s, "orders order.*", "audit audit"), OlderThan: time.Hour}); n != 2 {
+		t.Errorf("%d rows deleted, not 2", n)
+	}
+}
+
+// TestPruneRefuses goes through no large table again and again, and knows the columns of destinations that are not configured.
+func TestPruneRefuses(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', to_jsonb(repeat(md5(n::text), 50)), now() - interval '1 day' from generate_series(1, 11000) n")
+	o := open(t, s)
+	p := &Prune{Outbox: o, OlderThan: time.Hour, Rest: gentle}
+	_, err := p.Run(t.Context())
+	no, is := errors.AsType[*NoIndexError](err)
+	if !is {
+		t.Fatalf("a large table without an index: %v", err)
+	}
+	s.Exec(t, no.Statement)
+	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is 'outbox-relay destination audit: relayed_at'")
+	p.Outbox = open(t, s)
+	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "destinations that are not configured here (audit), in the columns audited_at") {
+		t.Errorf("the state of another destination: %v", err)
+	}
+	s.Exec(t, "comment on column outbox_messages.audited_at is 'of no matter'")
+	p.Outbox = open(t, s)
+	if n := prune(t, p); n != 11000 {
+		t.Errorf("with the index that it has asked for: %d rows, not 11000", n)
+	}
+}
+
+// TestPruneLocked passes over rows that are locked, stops in the middle, and goes on when it is run again.
+func TestPruneLocked(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, pgtest.ShapeA)
+	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at)
+		select 't' || n % 10, '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' - interval '1 day' from generate_series(1, 100000) n`)
+	o := open(t, s)
+	err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(t.Context(), "select from outbox_messages where topic = 't3' for share"); err != nil {
+			return err
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		p := &Prune{Outbox: o, OlderThan: time.Hour, Rest: gentle, Done: func(deleted int64) {
+			if deleted > 20000 {
+				stop()
+			}
+		}}
+		if n, err := p.Run(ctx); err != nil || n < 20000 || n > 25000 {
+			t.Errorf("stopped after %d rows (%v)", n, err)
+		}
+		prune(t, &Prune{Outbox: o, OlderThan: time.Hour})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour}); n != 10000 {
+		t.Errorf("%d rows that had been locked were deleted at last, not 10000", n)
+	}
+}
+
+// TestPrunePartitioned drops a partition of which every row is done, and deletes rows of the others.
+func TestPrunePartitioned(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
+	s.Exec(t, sql.Partitioned(table, "coalesce(relayed_at, case when $2 then failed_at end, 'infinity') >= $1"))
+	for _, day := range []string{"2024-05-01", "2024-05-02", "2024-05-03"} {
+		name := s.Name + ".outbox_messages_p" + strings.ReplaceAll(day, "-", "")
+		s.Exec(t, "create table "+name+" partition of outbox_messages for values from ('"+day+"') to (date '"+day+"' + 1)")
+	}
+	// The first day is done, the second has a pending row and the third one that failed.
+	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, relayed_at, failed_at)
+		select 't', '{}', date '2024-05-01' + n % 3 + time '12:00', case when n > 1 and n <> 2 then '2024-05-04'::timestamptz end, case when n = 2 then '2024-05-04'::timestamptz end
+		from generate_series(0, 299) n`)
+	s.Exec(t, "update outbox_messages set relayed_at = '2024-05-04' where inserted_at < '2024-05-02'")
+	var dropped []string
+	p := &Prune{Outbox: open(t, s), OlderThan: time.Hour, Dropped: func(name string) { dropped = append(dropped, name) }}
+	if n := prune(t, &Prune{Outbox: p.Outbox, OlderThan: time.Hour, DryRun: true, Dropped: p.Dropped}); n != 298 || len(dropped) != 1 {
+		t.Errorf("a dry run tells of %d rows and %v", n, dropped)
+	}
+	dropped = nil
+	if n := prune(t, p); n != 198 || len(dropped) != 1 || !strings.HasSuffix(dropped[0], "outbox_messages_p20240501") {
+		t.Errorf("%d rows deleted, and dropped %v", n, dropped)
+	}
+	p.Failed, dropped = true, nil
+	if n := prune(t, p); n != 0 || len(dropped) != 1 || !strings.HasSuffix(dropped[0], "outbox_messages_p20240503") {
+		t.Errorf("also failed ones: %d rows deleted, and dropped %v", n, dropped)
+	}
+	s.Exec(t, "select outbox_messages_make_partitions(20)")
+	s.Exec(t, "insert into outbox_messages (topic, payload) values ('new', '{}')")
+	if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages_default") + pgtest.Value[int64](t, s, "select count(*) from outbox_messages"); n != 2 {
+		t.Errorf("the default partition and the table hold %d rows, not 0 and 2", n)
+	}
+	if n := pgtest.Value[int64](t, s, "select count(*) from pg_inherits where inhparent = 'outbox_messages'::regclass"); n != 1+21+1 {
+		t.Errorf("there are %d partitions: the default one, one of May 2024, and those of 21 days are 23", n)
+	}
+}
+
+// TestCleaner deletes rows beside relaying, one replica at a time.
+func TestCleaner(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, "create index on outbox_messages (relayed_at)")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', case when n > 100 then now() - interval '1 hour' end from generate_series(1, 5000) n")
+	table := open(t, s).Views[0].Table.Name()
+	other, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	class, object := owner.CleaningLock(table)
+	if _, err := other.Exec(t.Context(), sql.Text("prune_lock.sql", nil), class, object); err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	c := &Cleaner{After: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) },
+		Open:    func(context.Context) (*Outbox, error) { return open(t, s), nil }}
+	left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
+	if err := c.clean(t.Context()); err != nil || left() != 5000 {
+		t.Errorf("while another replica deletes: %d rows are left (%v)", left(), err)
+	}
+	if err := other.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	for left() != 100 { // the server may need a moment to see that it is gone
+		if err := c.clean(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !strings.Contains(log.String(), "deleted old rows") || strings.Count(log.String(), "\n") != 1 {
+		t.Errorf("the log says %s", log.String())
+	}
+}

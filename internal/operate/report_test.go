@@ -1,0 +1,186 @@
+package operate
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+const patience = 30 * time.Second
+
+// recommended makes the recommended table, with the column of delays.
+func recommended(t testing.TB) *pgtest.Schema {
+	t.Helper()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"})+"alter table outbox_messages add available_at timestamptz")
+	return s
+}
+
+// open returns the outbox with destinations that divide the rows, each given as a name and its patterns; without any, one takes all.
+func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
+	t.Helper()
+	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Outbox{Pool: s.Pool, Shards: 16}
+	var before [][]string
+	for _, d := range destinations {
+		name, patterns, _ := strings.Cut(d, " ")
+		topics := strings.Fields(patterns)
+		view, err := table.For(outbox.View{Name: name, Filter: outbox.Filter{Topics: topics, Before: before}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Views = append(o.Views, View{Destination: name, Table: view})
+		before = append(before, topics)
+	}
+	if o.Views == nil {
+		o.Views = []View{{Destination: "default", Table: table}}
+	}
+	return o
+}
+
+// summary is a backlog in short.
+func summary(b Backlog) string {
+	n := func(count *int64) any {
+		if count == nil {
+			return "-"
+		}
+		return *count
+	}
+	text := fmt.Sprint("due ", n(b.Due), " retrying ", n(b.Retrying), " scheduled ", n(b.Scheduled), " failed ", n(b.Failed))
+	for _, t := range b.Topics {
+		text += fmt.Sprint("; ", t.Topic, " ", t.Due, " ", t.Retrying, " ", t.Scheduled, " ", t.Failed)
+	}
+	return text
+}
+
+// TestReport counts rows in every state, for destinations that divide them.
+func TestReport(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, last_error, available_at, relayed_at, failed_at)
+		select 'order.a', '{}'::jsonb, now() - interval '90 seconds', null::text, null::timestamptz, null::timestamptz, null::timestamptz from generate_series(1, 5) union all
+		select 'order.a', '{}', now(), 'no', null, null, null from generate_series(1, 2) union all
+		select 'order.b', '{}', now(), null, now() + interval '1 day', null, null from generate_series(1, 3) union all
+		select 'order.b', '{}', now(), 'no', null, null, now() from generate_series(1, 4) union all
+		select 'order.b', '{}', now(), 'no, and discarded', null, now(), now() from generate_series(1, 9) union all
+		select 'order.c', '{}', now(), null, null, now(), null from generate_series(1, 9) union all
+		select 'audit', '{}', now(), null, null, null, null from generate_series(1, 6) union all
+		select 'stray', '{}', now(), null, null, null, null from generate_series(1, 7)`)
+	r, err := open(t, s, "orders order.*", "audit audit").Report(t.Context(), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []string{"due 7 retrying 2 scheduled 3 failed 4; order.b 0 0 3 4; order.a 7 2 0 0", "due 6 retrying 0 scheduled 0 failed 0; audit 6 0 0 0"} {
+		if got := summary(r.Destinations[i].Backlog); got != want {
+			t.Errorf("%s: %s, not %s", r.Destinations[i].Name, got, want)
+		}
+	}
+	if got := *r.Destinations[0].OldestAgeSeconds; got < 90 || got > 3600 {
+		t.Errorf("the oldest row of orders is due for %v s, not for 90", got)
+	}
+	if r.Untaken == nil || summary(*r.Untaken) != "due 7 retrying 0 scheduled 0 failed 0; stray 7 0 0 0" {
+		t.Errorf("rows that nobody takes: %+v", r.Untaken)
+	}
+	text, err := json.Marshal(r)
+	if err != nil || !strings.Contains(string(text), `"due":7,"retrying":2,"scheduled":3,"failed":4,"at_least":[]`) {
+		t.Errorf("as JSON: %s (%v)", text, err)
+	}
+	all, err := open(t, s).Report(t.Context(), patience)
+	if err != nil || all.Untaken != nil || summary(all.Destinations[0].Backlog)[:43] != "due 20 retrying 2 scheduled 3 failed 4; ord" {
+		t.Errorf("one destination for all: %s (%v)", summary(all.Destinations[0].Backlog), err)
+	}
+}
+
+// TestReportCapped stops counting, and says so.
+func TestReportCapped(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `insert into outbox_messages (topic, payload, failed_at) select 't' || n % 1000, '{}', case when n % 2 = 0 then now() end from generate_series(1, 60000) n`)
+	r, err := open(t, s).Report(t.Context(), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := r.Destinations[0]
+	if *d.Due != r.Limit || *d.Failed != r.Limit || fmt.Sprint(d.AtLeast) != "[due failed]" {
+		t.Errorf("of 30000 due and 30000 failed rows: due %d, failed %d, at least %v", *d.Due, *d.Failed, d.AtLeast)
+	}
+	if len(d.Topics) != mostTopics || d.MoreTopics != 1000-mostTopics {
+		t.Errorf("%d topics and %d more, of 1000", len(d.Topics), d.MoreTopics)
+	}
+}
+
+// TestReportShapes asks tables that applications already have, one of them without any index.
+func TestReportShapes(t *testing.T) {
+	t.Parallel()
+	for name, shape := range map[string]string{"A": pgtest.ShapeA, "B": pgtest.ShapeB, "C": pgtest.ShapeC} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, shape)
+			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, failed_at)
+				select 'x', '{}', now() at time zone 'UTC' - interval '1 minute', now() at time zone 'UTC', case when n > 3 then now() end from generate_series(1, 5) n`)
+			r, err := open(t, s).Report(t.Context(), patience)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, problems := "due 3 retrying 0 scheduled 0 failed 2; x 3 0 0 2", 0
+			if name == "C" { // no index tells cheaply
+				want, problems = "due - retrying - scheduled - failed -", 2
+			}
+			if got := summary(r.Destinations[0].Backlog); got != want || len(r.Problems) != problems {
+				t.Errorf("%s, not %s; problems: %q", got, want, r.Problems)
+			}
+			if age := r.Destinations[0].OldestAgeSeconds; name != "C" && (*age < 60 || *age > 3600) {
+				t.Errorf("the oldest row is due for %v s, not for 60", *age)
+			}
+		})
+	}
+}
+
+// TestReportOwnership sees replicas and their shards.
+func TestReportOwnership(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	o := open(t, s)
+	before, err := o.Ownership(t.Context())
+	if err != nil || before.Shards != 16 || before.Unowned != 16 || len(before.Replicas) != 0 {
+		t.Fatalf("before anybody relays: %+v (%v)", before, err)
+	}
+	startOwner(t, s, o.Views[0].Table.Name(), 8)
+	for {
+		now, err := o.Ownership(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if now.Owned == 8 {
+			if now.Shards != 8 || now.Unowned != 0 || len(now.Replicas) != 1 || now.Replicas[0].Shards != 8 || now.Replicas[0].Of != 8 || !now.Replicas[0].CanPublish {
+				t.Errorf("%+v", now)
+			}
+			return
+		}
+	}
+}
+
+// startOwner runs a replica until the test ends.
+func startOwner(t *testing.T, s *pgtest.Schema, table string, shards int) {
+	replica := &owner.Owner{Table: table, Shards: shards, TTL: 20 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) }}
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); replica.Run(ctx) }()
+	t.Cleanup(func() { cancel(); <-ended })
+}

@@ -1,0 +1,146 @@
+package operate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// RowsOf tells where rows are at each destination, and why. Rows that do not exist are not in the answer; an id that is not unique may
+// stand for several rows. Looking for what a row waits behind takes as long as patience at most.
+func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, patience time.Duration) ([]Row, error) {
+	if _, err := o.chosen(Selection{Destination: destination}); err != nil {
+		return nil, err
+	}
+	replicas, err := o.replicas(ctx)
+	if err != nil {
+		return nil, err
+	}
+	var found []Row
+	at := map[string]int{}
+	for _, v := range o.Views {
+		if destination != "" && v.Destination != destination {
+			continue
+		}
+		states, err := o.states(ctx, v, ids, patience)
+		if err != nil {
+			return nil, fmt.Errorf("look for rows: %w", err)
+		}
+		for _, s := range states {
+			i, known := at[s.row.ID]
+			if !known {
+				i = len(found)
+				at[s.row.ID] = i
+				row := s.row
+				for _, r := range replicas {
+					if r.Owned.Has(row.Shard) && row.Owner == nil {
+						row.Owner = new(r.Backend)
+					}
+				}
+				found = append(found, row)
+			}
+			if s.fate.Why == "" {
+				s.fate.Why = waitsFor(found[i], s.behind)
+			}
+			found[i].Fates = append(found[i].Fates, s.fate)
+		}
+	}
+	return found, nil
+}
+
+// rowState is a row as one destination has it.
+type rowState struct {
+	row    Row
+	fate   Fate
+	behind string // the id of an older pending row of its key
+}
+
+func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time.Duration) ([]rowState, error) {
+	n := v.Table.Names()
+	taken := n.Taken
+	if n.Came != "" {
+		taken += " and " + n.Came
+	}
+	statement := sql.Text("operate_row.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name, "shard": n.Shard,
+		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "key": n.Key, "order": n.Order.Name, "scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
+		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time()})
+	rows, err := o.Pool.Query(ctx, statement, ids)
+	if err != nil {
+		return nil, err
+	}
+	keys := []*string{}
+	states, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
+		s := rowState{fate: Fate{Destination: v.Destination}}
+		var topic, key, order *string
+		var taken, scheduled bool
+		f := &s.fate
+		err := row.Scan(&s.row.ID, &topic, &s.row.Shard, &s.row.At, &taken, &key, &order, &scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
+		if topic != nil {
+			s.row.Topic = *topic
+		}
+		keys = append(keys, key)
+		f.judge(taken, scheduled)
+		return s, err
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range states {
+		if keys[i] != nil && slices.Contains([]string{StateDue, StateRetrying}, states[i].fate.State) {
+			states[i].behind = o.before(ctx, n, *keys[i], states[i].row.ID, patience)
+		}
+	}
+	return states, nil
+}
+
+// judge says in which state a row is, and why as far as it tells itself.
+func (f *Fate) judge(taken, scheduled bool) {
+	switch {
+	case f.RelayedAt != nil && f.FailedAt != nil:
+		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
+	case f.RelayedAt != nil:
+		f.State, f.Why = StateRelayed, "the broker has acknowledged it"
+	case f.FailedAt != nil:
+		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes of it"
+	case !taken:
+		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have failed or been relayed elsewhere"
+	case scheduled:
+		f.State, f.Why = StateScheduled, "its available_at is to come"
+	case f.LastError != nil:
+		f.State = StateRetrying
+	default:
+		f.State = StateDue
+	}
+}
+
+// waitsFor says what a due row waits for, as far as the table and the locks tell.
+func waitsFor(row Row, behind string) string {
+	switch {
+	case row.Owner == nil:
+		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
+	case behind != "":
+		return "an older row of its key is not done, and goes first: " + behind
+	default:
+		return "it waits for its turn, or for what the replica that owns its shard says that it is held for"
+	}
+}
+
+// before returns the first pending row of a key before a row, empty if there is none or it takes too long to find out.
+func (o *Outbox) before(ctx context.Context, n outbox.Names, key, id string, patience time.Duration) (first string) {
+	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error { // it is of use, and no more
+		err := tx.QueryRow(ctx, sql.Text("operate_before.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "order": n.Order.Name,
+			"key": n.Key, "pending": n.Pending + " and " + n.Taken, "ordering": n.Ordering}), key, id).Scan(&first)
+		if errors.Is(err, pgx.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	return first
+}

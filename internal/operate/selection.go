@@ -1,0 +1,92 @@
+package operate
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pattern"
+)
+
+// A Selection says which rows are meant. The zero Selection means all.
+type Selection struct {
+	IDs          []string
+	Topics       []string  // patterns, as those of a destination
+	Key          *string   // nil: of any key, and without one
+	Since, Until time.Time // when the row came into the state that is asked for; Since is included
+	Error        string    // a part of the last error, in whatever case
+	Destination  string    // empty for all
+}
+
+// IsZero reports whether nothing was selected.
+func (s Selection) IsZero() bool {
+	return len(s.IDs) == 0 && len(s.Topics) == 0 && s.Key == nil && s.Since.IsZero() && s.Until.IsZero() && s.Error == "" && s.Destination == ""
+}
+
+// parameters gathers the parameters of a statement.
+type parameters []any
+
+// add adds a parameter and returns what stands for it.
+func (p *parameters) add(value any) string {
+	*p = append(*p, value)
+	return fmt.Sprintf("$%d", len(*p))
+}
+
+// condition is the selection in SQL, to be added to another condition. at is the column of the time that Since and Until are about.
+func (s Selection) condition(n outbox.Names, at outbox.Column, p *parameters) (string, error) {
+	var all strings.Builder
+	and := func(format string, args ...any) { fmt.Fprintf(&all, " and "+format, args...) }
+	if len(s.IDs) > 0 {
+		and("%s = any (%s::text[]::%s[])", n.ID.Name, p.add(s.IDs), n.IDType)
+	}
+	if len(s.Topics) > 0 {
+		and("(%s)", pattern.SQL(pattern.Text(n.Topic.Name), s.Topics))
+	}
+	if s.Key != nil {
+		and("%s = %s::text", n.Key, p.add(*s.Key))
+	}
+	if !at.Has() && !(s.Since.IsZero() && s.Until.IsZero()) {
+		return "", fmt.Errorf("--since and --until cannot be used: table %s has no column that says when", n.Table)
+	}
+	if !s.Since.IsZero() {
+		and("%s >= %s", at.Name, at.At(p.add(s.Since.UTC())))
+	}
+	if !s.Until.IsZero() {
+		and("%s < %s", at.Name, at.At(p.add(s.Until.UTC())))
+	}
+	if s.Error != "" {
+		if !n.LastError.Has() {
+			return "", fmt.Errorf("--error cannot be used: table %s has no column for the last error", n.Table)
+		}
+		and("strpos(lower(%s), lower(%s::text)) > 0", n.LastError.Name, p.add(s.Error))
+	}
+	return all.String(), nil
+}
+
+// An UnknownDestinationError says that --destination names none of the destinations.
+type UnknownDestinationError struct {
+	Name  string
+	Known []string
+}
+
+func (e *UnknownDestinationError) Error() string {
+	return fmt.Sprintf("there is no destination %q; there are %s", e.Name, strings.Join(e.Known, ", "))
+}
+
+// chosen returns the sets of destinations that a selection is about.
+func (o *Outbox) chosen(s Selection) ([]set, error) {
+	sets := o.sets()
+	if s.Destination == "" {
+		return sets, nil
+	}
+	var known []string
+	for i, v := range o.Views {
+		if v.Destination == s.Destination {
+			n := v.Table.Names()
+			return []set{{names: n, views: []int{i}, divided: len(o.Views) > 1 && v.Shared && n.Taken != pattern.Always}}, nil
+		}
+		known = append(known, v.Destination)
+	}
+	return nil, &UnknownDestinationError{s.Destination, known}
+}

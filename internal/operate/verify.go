@@ -1,0 +1,300 @@
+package operate
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// VerifyRows is how many rows are compared at once, which bounds the memory.
+const VerifyRows = 100_000
+
+// VerifyMargin is how much earlier and later than the rows' times a broker is read: the clocks of the application, the database and the
+// broker differ, and a row may be published again after its mark.
+const VerifyMargin = 5 * time.Minute
+
+// A Broker is where the messages of a destination can be read.
+type Broker struct {
+	publisher.Reader
+	ID    func(*publisher.Stored) string // the id of the row that a message was made of
+	Topic func(*outbox.Table) string     // an SQL expression for a row's topic on the broker
+	// Anytime: the broker finds messages by times that have nothing to do with the rows', and is read as a whole.
+	Anytime bool
+}
+
+// Problems of a row.
+const (
+	ProblemMissing    = "missing"
+	ProblemGone       = "gone" // the broker removes messages, and may have removed this one
+	ProblemDuplicated = "duplicated"
+	ProblemDisordered = "out_of_order"
+)
+
+// A Discrepancy is a row that its broker does not hold once and in its order. The names of its JSON fields are stable.
+type Discrepancy struct {
+	ID          string    `json:"id"`
+	Destination string    `json:"destination"`
+	Topic       string    `json:"topic"` // the broker's
+	Problem     string    `json:"problem"`
+	Why         string    `json:"why,omitempty"`
+	RelayedAt   time.Time `json:"relayed_at"`
+	Messages    int       `json:"messages"`           // of this id
+	Place       string    `json:"place,omitempty"`    // the partition or stream of the first of them
+	Position    *uint64   `json:"position,omitempty"` // there
+	Before      string    `json:"before,omitempty"`   // the id of an older row of the key that came after it
+}
+
+// A Comparison counts what was found of one destination. The names of its JSON fields are stable.
+type Comparison struct {
+	Destination string `json:"destination"`
+	Rows        int64  `json:"rows"`
+	Missing     int64  `json:"missing"`
+	Gone        int64  `json:"gone"`
+	Duplicated  int64  `json:"duplicated"`
+	Disordered  int64  `json:"out_of_order"`
+	Unordered   bool   `json:"order_not_compared,omitempty"`
+}
+
+// Verify compares the relayed rows of a selection, whose times are those of relayed_at, with what the broker of one destination holds. The
+// connection must not go through a transaction pooler. What is not as it should be is reported in table order.
+func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, destination string, broker Broker, selection Selection,
+	report func(Discrepancy) error,
+) (Comparison, error) {
+	c := &comparison{broker: broker, report: report, Comparison: Comparison{Destination: destination}}
+	view := slices.IndexFunc(o.Views, func(v View) bool { return v.Destination == destination })
+	if view < 0 {
+		return c.Comparison, &UnknownDestinationError{Name: destination}
+	}
+	table := o.Views[view].Table
+	n := table.Names()
+	if !n.Relayed.Has() {
+		return c.Comparison, fmt.Errorf("table %s keeps no relayed rows of destination %s: there is nothing to compare", n.Table, destination)
+	}
+	c.Unordered = table.Ranked() || n.Came != ""
+	if err := o.declareRelayed(ctx, conn, view, broker.Topic(table), !c.Unordered, selection); err != nil {
+		return c.Comparison, fmt.Errorf("choose rows: %w", err)
+	}
+	for {
+		rows, err := fetchRelayed(ctx, conn)
+		if err != nil {
+			return c.Comparison, fmt.Errorf("list rows: %w", err)
+		}
+		if len(rows) == 0 {
+			_, err := conn.Exec(ctx, "close outbox_relay_relayed")
+			return c.Comparison, err
+		}
+		if err := c.compare(ctx, rows); err != nil {
+			return c.Comparison, err
+		}
+	}
+}
+
+// declareRelayed lets the server make the list of rows.
+func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, topic string, ordered bool, selection Selection) error {
+	n := o.Views[view].Table.Names()
+	var values parameters
+	condition, err := selection.condition(n, n.Relayed, &values)
+	if err != nil {
+		return err
+	}
+	state := n.Relayed.Name + " is not null" + o.taken(view) + condition
+	if n.Failed.Has() { // or else it was discarded
+		state += " and " + n.Failed.Name + " is null"
+	}
+	keeps := "true"
+	if n.Available.Has() { // rows that were scheduled keep no order
+		keeps = n.Available.Name + " is null"
+	}
+	if !ordered {
+		keeps = "false"
+	}
+	statement := sql.Text("operate_verify.sql", map[string]string{"id": n.ID.Name, "message_topic": topic, "ordered": keeps, "key": n.Key,
+		"inserted_at": n.Inserted.Time(), "relayed_time": n.Relayed.Time(), "relayed_at": n.Relayed.Name, "table": n.Table, "state": state,
+		"ordering": n.Ordering})
+	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
+			return err
+		}
+		_, err := tx.Exec(ctx, statement, values...)
+		return err
+	})
+}
+
+// A relayedRow is a row with what the broker holds of it. Of rows with one id and topic the first counts the messages of all.
+type relayedRow struct {
+	id       string
+	topic    *string // on the broker; nil if the template has nothing to make it of
+	key      *string // nil for none, and if it keeps no order
+	inserted *time.Time
+	relayed  time.Time
+
+	rows, messages int
+	place          string // of the first message
+	position       uint64
+}
+
+func fetchRelayed(ctx context.Context, conn *pgx.Conn) ([]relayedRow, error) {
+	rows, err := conn.Query(ctx, fmt.Sprintf("fetch forward %d from outbox_relay_relayed", VerifyRows))
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (r relayedRow, err error) {
+		err = row.Scan(&r.id, &r.topic, &r.key, &r.inserted, &r.relayed)
+		return r, err
+	})
+}
+
+// from is when the row's message was sent at the earliest.
+func (r *relayedRow) from() time.Time {
+	if r.inserted != nil && r.inserted.Before(r.relayed) {
+		return *r.inserted
+	}
+	return r.relayed
+}
+
+// comparison is what is under way.
+type comparison struct {
+	Comparison
+	broker Broker
+	report func(Discrepancy) error
+}
+
+// message is what tells messages apart.
+type message struct{ topic, id string }
+
+// compare compares some rows with the part of the broker's messages that may be theirs.
+func (c *comparison) compare(ctx context.Context, rows []relayedRow) error {
+	first := map[message]int{}
+	topics := map[string]struct{}{}
+	var from, until time.Time
+	for i := range rows {
+		r := &rows[i]
+		if r.topic == nil {
+			continue
+		}
+		m := message{*r.topic, r.id}
+		topics[m.topic] = struct{}{}
+		at, known := first[m]
+		if !known {
+			at, first[m] = i, i
+		}
+		rows[at].rows++
+		if begin := r.from(); from.IsZero() || begin.Before(from) {
+			from = begin
+		}
+		if r.relayed.After(until) {
+			until = r.relayed
+		}
+	}
+	var held map[string]publisher.Held
+	if len(topics) > 0 {
+		from, until = from.Add(-VerifyMargin), until.Add(VerifyMargin)
+		if c.broker.Anytime {
+			from, until = time.Time{}, time.Time{}
+		}
+		var err error
+		held, err = c.broker.Read(ctx, slices.Sorted(maps.Keys(topics)), from, until, func(s *publisher.Stored) {
+			i, ours := first[message{s.Topic, c.broker.ID(s)}]
+			if !ours {
+				return
+			}
+			if r := &rows[i]; r.messages == 0 {
+				r.messages, r.place, r.position = 1, s.Place, s.Position
+			} else {
+				r.messages++
+			}
+		})
+		if err != nil {
+			return fmt.Errorf("read destination %s: %w", c.Destination, err)
+		}
+	}
+	return c.judge(rows, first, held)
+}
+
+// judge reports what is not as it should be.
+func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[string]publisher.Held) error {
+	last := map[message]int{} // by place and key: of the older rows the one that came last
+	for i := range rows {
+		r := &rows[i]
+		c.Rows++
+		if r.topic == nil {
+			if err := c.tell(r, ProblemMissing, "the template of topics has nothing to make its topic of", ""); err != nil {
+				return err
+			}
+			continue
+		}
+		if first[message{*r.topic, r.id}] != i {
+			continue
+		}
+		problem, why := "", ""
+		switch {
+		case r.messages < r.rows:
+			problem, why = absence(r, held[*r.topic])
+		case r.messages > r.rows:
+			problem = ProblemDuplicated
+		}
+		if problem != "" {
+			if err := c.tell(r, problem, why, ""); err != nil {
+				return err
+			}
+		}
+		if r.key == nil || r.messages == 0 {
+			continue
+		}
+		lane := message{r.place, *r.key}
+		older, known := last[lane]
+		if !known || rows[older].position < r.position {
+			last[lane] = i
+			continue
+		}
+		if err := c.tell(r, ProblemDisordered, "", rows[older].id); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// absence says why a message is not there.
+func absence(r *relayedRow, held publisher.Held) (problem, why string) {
+	switch {
+	case held.Absent:
+		return ProblemMissing, "there is no such topic, or no stream for it"
+	case held.Lossy != "":
+		return ProblemGone, held.Lossy
+	case held.Since.After(r.relayed):
+		return ProblemGone, "what is so old was removed"
+	default:
+		return ProblemMissing, ""
+	}
+}
+
+// tell counts and reports a problem.
+func (c *comparison) tell(r *relayedRow, problem, why, before string) error {
+	d := Discrepancy{ID: r.id, Destination: c.Destination, Problem: problem, Why: why, RelayedAt: r.relayed.UTC(),
+		Messages: r.messages, Before: before}
+	if r.topic != nil {
+		d.Topic = *r.topic
+	}
+	if r.messages > 0 {
+		d.Place, d.Position = r.place, &r.position
+	}
+	switch problem {
+	case ProblemMissing:
+		c.Missing++
+	case ProblemGone:
+		c.Gone++
+	case ProblemDuplicated:
+		c.Duplicated++
+	case ProblemDisordered:
+		c.Disordered++
+	}
+	return c.report(d)
+}

@@ -1,0 +1,86 @@
+package operate
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// several makes the recommended table with destinations that have columns of their own: orders takes all rows in those of the table, audit
+// takes its topics, and dead takes what orders has failed.
+func several(t testing.TB) (*pgtest.Schema, *Outbox) {
+	t.Helper()
+	s := recommended(t)
+	s.Exec(t, `alter table outbox_messages add audit_at timestamptz, add audit_failed timestamptz, add audit_error text, add dead_at timestamptz;
+		create index on outbox_messages (audit_failed) where audit_failed is not null`)
+	orders := outbox.View{Name: "orders"}
+	views := []outbox.View{orders,
+		{Name: "audit", Filter: outbox.Filter{Topics: []string{"a*"}}, Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"}},
+		{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders}}
+	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Outbox{Pool: s.Pool, Shards: 16}
+	for _, v := range views {
+		seen, err := table.For(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		o.Views = append(o.Views, View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})
+	}
+	return s, o
+}
+
+// TestOwnColumns acts on the state of one destination and leaves that of the others, and a row is done when all are.
+func TestOwnColumns(t *testing.T) {
+	t.Parallel()
+	s, o := several(t)
+	const at = "now() - interval '1 day'"
+	// The topic says what became of a row at orders, at audit, which takes those with a, and at dead.
+	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, audit_at, audit_failed, dead_at) values
+		('relayed', '{}', `+at+`, null, null, null, null), ('a relayed, relayed', '{}', `+at+`, null, `+at+`, null, null),
+		('a relayed, pending', '{}', `+at+`, null, null, null, null), ('a relayed, failed', '{}', `+at+`, null, null, `+at+`, null),
+		('a failed, relayed, dead', '{}', null, `+at+`, `+at+`, null, `+at+`), ('a failed, relayed, not dead', '{}', null, `+at+`, `+at+`, null, null),
+		('failed, dead', '{}', null, `+at+`, null, null, `+at+`)`)
+	left := func() string {
+		return pgtest.Value[string](t, s, "select coalesce(string_agg(topic, '; ' order by topic), '') from outbox_messages")
+	}
+	r, err := o.Report(t.Context(), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Untaken != nil || *r.Destinations[0].Failed != 3 || *r.Destinations[1].Failed != 1 {
+		t.Errorf("the report: untaken %+v, failed %d and %d", r.Untaken, *r.Destinations[0].Failed, *r.Destinations[1].Failed)
+	}
+	if n := choose(t, s, o, Retry(), Selection{}).Rows(); n != 4 {
+		t.Errorf("%d failed rows of all destinations, not 4", n)
+	}
+	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 || how[0] != "audit a relayed, failed deleted" {
+		t.Errorf("discard at audit what orders has done: %+v %v", result, how)
+	}
+	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour}); n != 2 || left() != "a failed, relayed, dead; a failed, relayed, not dead; a relayed, pending; failed, dead" {
+		t.Errorf("prune deletes %d rows and leaves %s", n, left())
+	}
+	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour, Failed: true}); n != 2 || left() != "a failed, relayed, not dead; a relayed, pending" {
+		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
+	}
+	// Its dead letter has not been sent, so it is kept; then nothing waits for it.
+	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{})); result.Changed != 1 || how[0] != "orders a failed, relayed, not dead kept" {
+		t.Errorf("discard what a dead letter is to be made of: %+v %v", result, how)
+	}
+	if n := prune(t, &Prune{Outbox: o}); n != 1 || left() != "a relayed, pending" {
+		t.Errorf("prune deletes %d rows and leaves %s", n, left())
+	}
+	if result, _ := apply(t, choose(t, s, o, Replay(), Selection{Destination: "orders"})); result.Changed != 1 ||
+		pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and audit_at is null") != 1 {
+		t.Errorf("replay at orders: %+v", result)
+	}
+	rows, err := o.RowsOf(t.Context(), []string{pgtest.Value[string](t, s, "select id::text from outbox_messages")}, "", patience)
+	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue || rows[0].Fates[1].State != StateDue || rows[0].Fates[2].State != StateNotTaken {
+		t.Errorf("where the row is: %+v (%v)", rows, err)
+	}
+}

@@ -1,0 +1,164 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/test/chaos/history"
+)
+
+// act writes rows while the faults happen, lets everything heal, and waits until all is settled.
+func (g *game) act(ctx context.Context) error {
+	watching, unwatch := context.WithCancel(ctx)
+	var watchers sync.WaitGroup
+	defer watchers.Wait()
+	defer unwatch()
+	watchers.Go(func() { g.sessions.watch(watching, g.site.servers.Database, g.schema+"-relay-") })
+	watchers.Go(func() { g.broker.Accompany(watching) })
+
+	g.began = time.Now()
+	g.say(" ", "seed %d, %s, %v, %d replicas, %s, doorbell %t", g.seed, g.options.broker, g.duration, g.plan.Replicas, g.plan.Settings, g.plan.Settings.Doorbell)
+	for i := range g.plan.Replicas {
+		if err := g.replicas[i].Start(ctx); err != nil {
+			return err
+		}
+	}
+	if err := g.disturb(ctx); err != nil {
+		return err
+	}
+	if err := g.heal(ctx); err != nil {
+		return err
+	}
+	if err := g.await(ctx); err != nil {
+		return err
+	}
+	// A relay that has stopped publishes nothing more.
+	for _, r := range g.replicas {
+		r.Stop()
+	}
+	return ctx.Err()
+}
+
+// disturb carries out the plan while the writers write, and returns when both have ended.
+func (g *game) disturb(ctx context.Context) error {
+	writing, cancel := context.WithDeadline(ctx, g.began.Add(g.duration))
+	defer cancel()
+	var group sync.WaitGroup
+	defer group.Wait()
+	group.Go(func() { g.writers.Run(writing) })
+	failed := make(chan error, len(g.plan.Faults)+1)
+	at := func(when time.Duration, do func() error) {
+		group.Go(func() {
+			select {
+			case <-ctx.Done():
+			case <-time.After(time.Until(g.began.Add(when))):
+				if err := do(); err != nil {
+					failed <- err
+				}
+			}
+		})
+	}
+	at(g.plan.Topic, func() error {
+		g.say("+", "the topic %s is made", g.absent)
+		return g.broker.Create(ctx, g.absent)
+	})
+	for i, f := range g.plan.Faults {
+		at(f.At, func() error { return g.fault(ctx, writing, uint64(i), f) })
+	}
+	group.Wait()
+	select {
+	case err := <-failed:
+		return err
+	default:
+		return ctx.Err()
+	}
+}
+
+// heal mends everything that a fault may have left, and starts the replicas that should run.
+func (g *game) heal(ctx context.Context) error {
+	g.site.restore()
+	if g.site.servers.Ours() {
+		for _, database := range []bool{true, false} {
+			if err := g.site.servers.Recover(ctx, database); err != nil {
+				return err
+			}
+		}
+	}
+	for _, topic := range append(g.topics, g.absent) { // RabbitMQ may have forgotten what it was told of last
+		if err := g.broker.Create(ctx, topic); err != nil {
+			return err
+		}
+	}
+	for i := range g.wanted {
+		if err := g.replicas[i].Start(ctx); err != nil {
+			return err
+		}
+	}
+	g.say(" ", "everything has healed; the writers have stopped")
+	return nil
+}
+
+// await waits until nothing is pending, or nothing has been settled for the time of patience.
+func (g *game) await(ctx context.Context) error {
+	healed := time.Now()
+	last, since := -1, healed
+	for ctx.Err() == nil {
+		pending, err := g.writers.Pending(ctx)
+		if err == nil && pending == 0 {
+			g.say(" ", "nothing is pending, %v after everything had healed", time.Since(healed).Round(10*time.Millisecond))
+			return nil
+		}
+		if err == nil && pending != last {
+			last, since = pending, time.Now()
+		}
+		if time.Since(since) > g.patience {
+			g.say("!", "%d rows are pending and nothing moves", last)
+			for i := range g.wanted {
+				_, text := g.replicas[i].Ready(ctx)
+				g.say("!", "%s says:\n%s", g.replicas[i].Name, text)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+	return ctx.Err()
+}
+
+// judge reads what the broker and the table hold, and compares it with what was written.
+func (g *game) judge(ctx context.Context) (result, error) {
+	ctx, cancel := context.WithTimeout(ctx, cleanTime+g.duration)
+	defer cancel()
+	h := &history.History{Faults: g.faults, Exits: g.exits, Deletes: g.plan.Settings.Delete, MaxInFlight: g.plan.Settings.MaxInFlight, Grace: grace}
+	var err error
+	if h.Deliveries, err = g.broker.Read(ctx); err != nil {
+		return result{}, err
+	}
+	if h.Rows, h.Table, err = g.writers.History(ctx); err != nil {
+		return result{}, err
+	}
+	g.sessions.mu.Lock()
+	defer g.sessions.mu.Unlock()
+	h.Held = g.sessions.held
+	if g.sessions.looks == 0 {
+		return result{}, fmt.Errorf("the relays' sessions were never seen")
+	}
+	return result{seed: g.seed, history: h, violations: h.Judge(), longest: g.sessions.longest}, nil
+}
+
+// terminate ends database sessions by their application_name.
+func (g *game) terminate(ctx context.Context, application string) error {
+	conn, err := pgx.Connect(ctx, g.site.servers.Database)
+	if err != nil {
+		return fmt.Errorf("connect to database: %w", err)
+	}
+	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
+	_, err = conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()", application)
+	return err
+}

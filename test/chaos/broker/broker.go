@@ -1,0 +1,79 @@
+// Package broker is the side of the consumers: it makes topics, and after a run it reads everything that a broker
+// holds, from the first message on. What a broker holds in the end is what it has promised; a consumer that
+// lived through all faults would have to be checked itself.
+package broker
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/chaos/history"
+)
+
+// Kinds are the brokers there are.
+var Kinds = []string{"kafka", "nats", "rabbitmq"}
+
+// A Broker is one of the real brokers, with what one run has made in it.
+type Broker interface {
+	// URL returns OUTBOX_PUBLISH_URL for a relay that reaches the broker at host:port.
+	URL(address string) string
+	// Environment returns further settings of a relay.
+	Environment() []string
+	// Create makes a topic ready to be written to. What is there already stays.
+	Create(ctx context.Context, topic string) error
+	// Accompany runs beside the relays until ctx ends.
+	Accompany(ctx context.Context)
+	// Read returns all messages. It may be called once, when nothing writes any more.
+	Read(ctx context.Context) ([]history.Delivery, error)
+	// Close removes what was made, if the broker still answers, and the connections.
+	Close(ctx context.Context)
+}
+
+// Open returns the broker of a kind at an address, host:port; name is unique to the run and part of the
+// names of all that is made.
+func Open(kind, address, name string) (Broker, error) {
+	switch kind {
+	case "kafka":
+		return openKafka(address)
+	case "nats":
+		return openNATS(address, name)
+	case "rabbitmq":
+		return &rabbit{address: address, name: name}, nil
+	default:
+		return nil, fmt.Errorf("there is no broker %q", kind)
+	}
+}
+
+// Names of the headers that tell the id and the key of a row.
+const (
+	headerID  = "message-id"
+	headerKey = "message-key"
+)
+
+const pause = 100 * time.Millisecond // between attempts
+
+// again calls a function until it succeeds or ctx ends.
+func again(ctx context.Context, try func() error) error {
+	for {
+		err := try()
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(pause):
+		}
+	}
+}
+
+// body reads the payload of a row. What is none becomes one that no row has.
+func body(payload []byte) history.Body {
+	var b history.Body
+	if err := json.Unmarshal(payload, &b); err != nil {
+		return history.Body{ID: fmt.Sprintf("unreadable: %.40q", payload)}
+	}
+	return b
+}

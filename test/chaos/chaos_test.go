@@ -1,0 +1,83 @@
+package main
+
+import (
+	"bytes"
+	"cmp"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/test/chaos/broker"
+)
+
+// buildRelay returns the path of the real binary.
+func buildRelay(t *testing.T) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "outbox-relay")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", path, ".")
+	build.Dir = "../.."
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("build the relay: %v\n%s", err, out)
+	}
+	return path
+}
+
+// Every promise is kept on each broker for a short time, by the schedule of one seed, or of CHAOS_SEED. The long form is
+// `make chaos`.
+func TestShort(t *testing.T) {
+	t.Parallel()
+	relay := buildRelay(t)
+	seed := cmp.Or(os.Getenv("CHAOS_SEED"), "3")
+	for _, kind := range broker.Kinds {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			status := run(t.Context(), []string{"--broker", kind, "--relay", relay, "--seed", seed, "--duration", "15s"}, &out, &errs)
+			if status != exitDone || errs.Len() > 0 {
+				t.Errorf("status %d\n%s\n%s", status, &errs, &out)
+			}
+		})
+	}
+}
+
+// A relay that marks rows and publishes them elsewhere is found out, and the command that repeats the run is told.
+func TestALiarIsFoundOut(t *testing.T) {
+	t.Parallel()
+	liar := filepath.Join(t.TempDir(), "liar")
+	script := "#!/bin/sh\n[ \"$1\" != run ] || export OUTBOX_PUBLISH_URL=stdout:\nexec '" + buildRelay(t) + "' \"$@\"\n"
+	if err := os.WriteFile(liar, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs bytes.Buffer
+	status := run(t.Context(), []string{"--broker", "nats", "--external", "--relay", liar, "--seed", "7", "--duration", "5s", "--clean"}, &out, &errs)
+	if status != exitFailed || errs.Len() > 0 {
+		t.Errorf("status %d\n%s", status, &errs)
+	}
+	for _, want := range []string{"BROKEN: a row that is marked", "is marked and was never delivered", "again: cd chaos && go run . --broker nats --seed 7"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("no %q in\n%s", want, &out)
+		}
+	}
+}
+
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for name, args := range map[string][]string{
+		"unknown broker":    {"--broker", "pigeon"},
+		"too short":         {"--duration", "1s"},
+		"too many replicas": {"--replicas", "5"},
+		"no seeds":          {"--seeds", "0"},
+		"unknown flag":      {"--colour"},
+		"surplus":           {"nats"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var out, errs bytes.Buffer
+			if status := run(t.Context(), args, &out, &errs); status != exitUsage || errs.Len() == 0 {
+				t.Errorf("status %d, %q", status, errs.String())
+			}
+		})
+	}
+}

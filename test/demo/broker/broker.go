@@ -1,0 +1,66 @@
+// Package broker is what the demo does with each kind of broker: make a topic, read it, remove it.
+package broker
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
+)
+
+// A Broker holds one topic, which is called topic, subject or queue.
+type Broker interface {
+	// Name is the broker's, as people write it.
+	Name() string
+
+	// URL is what the relay takes as OUTBOX_PUBLISH_URL.
+	URL() string
+
+	// Consume calls arrived with each message, also from several goroutines, those of one key in the order
+	// in which the broker holds them. It returns behind the mark that End makes, or when ctx ends.
+	Consume(ctx context.Context, arrived func(ledger.Arrival)) error
+
+	// End marks the end behind everything that the broker holds.
+	End(ctx context.Context) error
+
+	// Close removes the topic and ends the connections.
+	Close(ctx context.Context) error
+}
+
+// Kinds are the brokers that Open knows.
+var Kinds = []string{"nats", "kafka", "rabbitmq"}
+
+// Core is a NATS server without JetStream, for messages that nothing keeps.
+const Core = "core"
+
+// A Topic is what is made in a broker.
+type Topic struct {
+	Name string
+	Most int // bytes of a message, larger ones are refused; 0 for the broker's own limit. Not for RabbitMQ
+}
+
+// Open makes a topic in a broker of that kind. Kafka and RabbitMQ are found by TEST_KAFKA_URL and
+// TEST_AMQP_URL; a NATS server is started in this process, with its data in dir.
+func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func(string) string) (Broker, error) {
+	switch kind {
+	case "nats":
+		return openNATS(ctx, topic, dir)
+	case Core:
+		return openCore(topic.Name)
+	case "kafka":
+		return openKafka(ctx, topic, getenv("TEST_KAFKA_URL"))
+	case "rabbitmq":
+		return openRabbitMQ(topic.Name, getenv("TEST_AMQP_URL"))
+	}
+	return nil, fmt.Errorf("unknown broker %q", kind)
+}
+
+// Headers of the relay's plain profile.
+const (
+	messageID  = "message-id"
+	messageKey = "message-key"
+	whyFailed  = "outbox-error" // of a dead letter
+)
+
+// endMark is the message id that tells the consumer that it has read all. No row has it.
+const endMark = "end"

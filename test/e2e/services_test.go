@@ -1,0 +1,50 @@
+package e2e
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/services"
+)
+
+// ownServices is a set of services beside the one that everybody uses, so that they can be configured and stopped.
+type ownServices struct {
+	*services.Set
+	t testing.TB
+}
+
+// newServices makes an empty set; name and offset are its own.
+func newServices(t testing.TB, name string, offset int, env ...string) *ownServices {
+	t.Helper()
+	dir, err := filepath.Abs("../../.services/" + name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	s := &ownServices{&services.Set{Checkout: "../..", Dir: dir, Offset: offset, Settings: env}, t}
+	s.run("wipe") // what a test that was cut off has left
+	t.Cleanup(func() { s.run("wipe") })
+	return s
+}
+
+// run runs a verb of dev/services.sh.
+func (s *ownServices) run(verb string, names ...string) {
+	s.t.Helper()
+	if _, err := s.Run(context.Background(), verb, names...); err != nil { // the test's context has ended when it cleans up
+		s.t.Fatal(err)
+	}
+}
+
+// address returns the address of one of the services.
+func (s *ownServices) address(variable string) string {
+	s.t.Helper()
+	address, err := s.Address(s.t.Context(), variable)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return address
+}

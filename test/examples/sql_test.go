@@ -1,0 +1,147 @@
+package examples
+
+import (
+	"os"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5/pgtype"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// tables makes what the samples need: the recommended outbox, and the table of orders of the documents.
+func tables(t *testing.T) *pgtest.Schema {
+	t.Helper()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, blocks(t, "sql")[0])
+	return s
+}
+
+// The SQL of the documents runs from the first block to the last.
+func TestSQL(t *testing.T) {
+	t.Parallel()
+	s := tables(t)
+	for _, text := range blocks(t, "sql")[1:] {
+		s.Exec(t, text)
+	}
+	if got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload, headers->>'correlation-id') from outbox_messages"); got != `orders.placed ada {"cents": 4200, "customer": "ada"} checkout-7` {
+		t.Errorf("the sample wrote %s", got)
+	}
+}
+
+// What the documents say about indexes is what the relay finds.
+func TestIndexes(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		ddl            string
+		useful, failed bool // before the documents' indexes are made
+	}{
+		"recommended": {sql.Schema(sql.Table{Name: "outbox_messages"}), true, true},
+		"A":           {pgtest.ShapeA, true, true},
+		"B":           {pgtest.ShapeB, true, true},
+		"C":           {pgtest.ShapeC, false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, c.ddl)
+			check := func(when string, useful, failed bool) {
+				table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				counts, err := table.Count(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				if (counts.Pending != nil) != useful || (counts.Oldest != nil) != useful || (counts.Failed != nil) != failed {
+					t.Errorf("%s: pending %v, oldest %v, failed %v", when, counts.Pending, counts.Oldest, counts.Failed)
+				}
+			}
+			check("as it is", c.useful, c.failed)
+			for _, text := range blocks(t, "sql") {
+				if strings.HasPrefix(text, "create index") {
+					s.Exec(t, text)
+				}
+			}
+			check("with the indexes of the documents", true, true)
+		})
+	}
+}
+
+// The Go sample is the code that the package compiles.
+func TestGoIsCompiled(t *testing.T) {
+	t.Parallel()
+	source, err := os.ReadFile("order.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range blocks(t, "go") {
+		if !strings.Contains(string(source), text) {
+			t.Errorf("examples/order.go does not have this sample of the documents:\n%s", text)
+		}
+	}
+}
+
+func TestPlaceOrder(t *testing.T) {
+	t.Parallel()
+	s := tables(t)
+	if err := PlaceOrder(t.Context(), s.Pool, "ada", 4200); err != nil {
+		t.Fatal(err)
+	}
+	if got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload) from outbox_messages"); got != `orders.placed ada {"cents": 4200, "order": 1, "customer": "ada"}` {
+		t.Errorf("the message is %s", got)
+	}
+	s.Exec(t, "alter table outbox_messages add check (key <> 'eve')")
+	if err := PlaceOrder(t.Context(), s.Pool, "eve", 1); err == nil {
+		t.Error("a message that could not be inserted is no error")
+	}
+	if got := pgtest.Value[int](t, s, "select count(*) from orders"); got != 1 {
+		t.Errorf("%d orders, want 1: without its message an order must be rolled back", got)
+	}
+}
+
+var (
+	insert      = regexp.MustCompile("insert into [^\"'`]+")
+	placeholder = regexp.MustCompile(`%s|\?`)
+)
+
+// The statements in the samples of other languages run with values of the types that PostgreSQL expects.
+func TestStatements(t *testing.T) {
+	t.Parallel()
+	for _, language := range []string{"java", "python", "js", "elixir"} {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			s := tables(t)
+			conn, err := s.Pool.Acquire(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Release()
+			for _, statement := range insert.FindAllString(strings.Join(blocks(t, language), ""), -1) {
+				n := 0
+				statement = placeholder.ReplaceAllStringFunc(statement, func(string) string { n++; return "$" + strconv.Itoa(n) })
+				prepared, err := conn.Conn().Prepare(t.Context(), statement, statement)
+				if err != nil {
+					t.Fatalf("%s: %v", statement, err)
+				}
+				var values []any
+				for _, oid := range prepared.ParamOIDs {
+					values = append(values, map[uint32]any{pgtype.TextOID: "ada", pgtype.Int4OID: 4200, pgtype.JSONBOID: `{"order": 1}`}[oid])
+				}
+				if _, err := conn.Exec(t.Context(), statement, values...); err != nil {
+					t.Errorf("%s: %v", statement, err)
+				}
+			}
+			if got := pgtest.Value[string](t, s, "select concat_ws(' ', o.customer, o.cents, m.topic, m.key, m.payload) from orders o, outbox_messages m"); got != `ada 4200 ada ada {"order": 1}` {
+				t.Errorf("the statements wrote %q", got)
+			}
+		})
+	}
+}
