@@ -44,11 +44,7 @@ var errRefused = errors.New("nothing was changed")
 // apply makes a change to the rows that the flags choose.
 func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 	ctx := cmd.Context()
-	chosen, err := c.chosen(cmd)
-	if err != nil {
-		return err
-	}
-	o, err := openOutbox(ctx)
+	chosen, o, err := c.open(cmd)
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -19,6 +21,23 @@ func failedRows(t *testing.T) (*pgtest.Schema, []string) {
 		select 'topic' || n % 3, 'k', '{"n": 1}', 6, 'too large', case when n % 2 = 0 then now() - make_interval(mins => n) end, case when n % 2 = 1 then now() end
 		from generate_series(1, 120) n`)
 	return s, []string{"OUTBOX_DATABASE_URL=" + s.URL}
+}
+
+// TestFailedRowsWithoutAnID acts on failed rows of which some have no id: they keep nobody from the others.
+func TestFailedRowsWithoutAnID(t *testing.T) {
+	s, env := failedRows(t)
+	s.Exec(t, "alter table outbox_messages drop constraint outbox_messages_pkey; alter table outbox_messages alter id drop not null", pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, "update outbox_messages set id = null where topic = 'topic1' and failed_at is not null")
+	for _, c := range []struct{ args, out, errs string }{
+		{"failed list --json", `"id":""`, ""},
+		{"failed discard --dry-run --json --topic topic1", `"id":""`, "would discard 20 rows; nothing was changed\n"},
+		{"failed retry --yes --json --topic topic2", "", "retried: 20 rows\n"},
+		{"failed discard --yes", "", "discarded: 40 rows\n"},
+	} {
+		if status, out, errs := execute(t, env, strings.Fields(c.args)...); status != 0 || !strings.Contains(out, c.out) || errs != c.errs {
+			t.Errorf("%s: status %d:\n%s%s", c.args, status, out, errs)
+		}
+	}
 }
 
 // TestFailedCommands looks at failed rows and acts on them, with nothing but the database's settings.

@@ -56,17 +56,16 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 	if l.limit < 0 {
 		return usageError(errors.New("--limit must not be negative"))
 	}
-	chosen, err := l.chosen(cmd)
-	if err != nil {
-		return err
-	}
-	o, err := openOutbox(cmd.Context())
+	chosen, o, err := l.open(cmd)
 	if err != nil {
 		return err
 	}
 	defer o.close()
-	n := 0
-	err = o.Failed(cmd.Context(), chosen, content, func(row operate.FailedRow) error {
+	n, most := 0, l.limit
+	if most > 0 {
+		most++ // to know that there are more
+	}
+	err = o.Failed(cmd.Context(), chosen, most, content, func(row operate.FailedRow) error {
 		if n++; l.limit > 0 && n > l.limit {
 			return operate.ErrEnough
 		}

@@ -39,11 +39,7 @@ deletes nothing either while the table has columns with the state of a destinati
 			if older < 0 {
 				return usageError(errors.New("--older-than must not be negative"))
 			}
-			chosen, err := flags.chosen(cmd)
-			if err != nil {
-				return err
-			}
-			o, err := openOutbox(cmd.Context())
+			chosen, o, err := flags.open(cmd)
 			if err != nil {
 				return err
 			}

@@ -55,6 +55,16 @@ func completeDestination(*cobra.Command, []string, string) ([]string, cobra.Shel
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
+// open returns the selection that the flags make and the outbox that it is about, which is to be closed.
+func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, error) {
+	chosen, err := s.chosen(cmd)
+	if err != nil {
+		return chosen, nil, err
+	}
+	o, err := openOutbox(cmd.Context())
+	return chosen, o, err
+}
+
 // chosen returns the selection that the flags make. A flag that is given without a value is refused: it comes from a variable that is not set,
 // and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {

@@ -40,11 +40,7 @@ The other flags limit what is counted to some rows, of those that are looked at.
 			if watching && !asJSON && !isTerminal(out) {
 				return usageError(errors.New("--watch needs a terminal to draw on; without one, give --json for a line each second"))
 			}
-			chosen, err := flags.chosen(cmd)
-			if err != nil {
-				return err
-			}
-			o, err := openOutbox(cmd.Context())
+			chosen, o, err := flags.open(cmd)
 			if err != nil {
 				return err
 			}

@@ -2,7 +2,7 @@
 -- many transactions change them, and neither memory nor an open transaction has to hold them.
 -- The parameters are those of the selection. No locks. Leans on an index of the rows in that state, if there is one.
 declare {cursor} scroll cursor with hold for
-select ({identity})::text as identity_text, {id}::text as id_text, {topic}::text as topic_text, {taker}, ({order})::text as order_text, {key}
+select ({identity})::text as identity_text, coalesce({id}::text, '') as id_text, {topic}::text as topic_text, {taker}, ({order})::text as order_text, {key}
 from {table}
 where {state}
 order by {order}, {id}

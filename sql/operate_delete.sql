@@ -6,4 +6,4 @@ where {here}{identity} = any (array(
   select {identity} from {table}
   where {here}{identity} = any ($1::text[]::{identity_type}[]) and {still} and {done}
   for update skip locked))
-returning {id}::text
+returning coalesce({id}::text, '')

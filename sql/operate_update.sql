@@ -7,4 +7,4 @@ where {here}{identity} = any (array(
   select {identity} from {table}
   where {here}{identity} = any ($1::text[]::{identity_type}[]) and {still}
   for no key update skip locked))
-returning {id}::text
+returning coalesce({id}::text, '')

@@ -12,4 +12,4 @@ with chosen as materialized (
 )
 delete from {table}
 where {here}{identity} = any (array(select identity from chosen))
-returning {id}::text
+returning coalesce({id}::text, '')

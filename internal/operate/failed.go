@@ -29,15 +29,15 @@ type FailedRow struct {
 // ErrEnough is what a function returns that wants no more rows.
 var ErrEnough = errors.New("enough rows")
 
-// Failed calls a function for each failed row of a selection, those that failed last first, for each set of destinations. With content
-// it reads headers and payloads.
-func (o *Outbox) Failed(ctx context.Context, selection Selection, content bool, do func(FailedRow) error) error {
+// Failed calls a function for each failed row of a selection, those that failed last first, for each set of destinations, of which it reads
+// so many rows at most, or all if that is 0. With content it reads headers and payloads.
+func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool, do func(FailedRow) error) error {
 	sets, err := o.chosen(selection)
 	if err != nil {
 		return err
 	}
 	for _, s := range sets {
-		if err := o.failedOf(ctx, s, selection, content, do); err != nil {
+		if err := o.failedOf(ctx, s, selection, most, content, do); err != nil {
 			if errors.Is(err, ErrEnough) {
 				return nil
 			}
@@ -47,7 +47,7 @@ func (o *Outbox) Failed(ctx context.Context, selection Selection, content bool, 
 	return nil
 }
 
-func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, content bool, do func(FailedRow) error) error {
+func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most int, content bool, do func(FailedRow) error) error {
 	n := s.names
 	if err := keepsFailures(n); err != nil {
 		if len(o.sets()) == 1 || selection.Destination != "" {
@@ -66,7 +66,10 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, conte
 	}
 	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key, "attempt": n.Attempt.Or("null"),
 		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name, "last_error": n.LastError.Or("null"),
-		"headers": "null::text", "payload": "null::text", "state": state}
+		"headers": "null::text", "payload": "null::text", "state": state, "most": "all"}
+	if most > 0 {
+		names["most"] = values.add(most)
+	}
 	if content {
 		names["payload"] = n.Payload
 		names["headers"] = n.Headers
