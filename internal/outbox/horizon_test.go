@@ -28,6 +28,7 @@ func TestHorizon(t *testing.T) {
 
 	ctx := t.Context()
 	s.Exec(t, "insert into outbox_messages values ('a', -3, 't', null, null), ('c', 7, 't', null, null), ('r', 9, 't', null, now())")
+	awaitOlder(t, s)
 	older, err := s.Pool.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -110,17 +111,17 @@ func TestHorizonWithSavepoints(t *testing.T) {
 	const insert = "insert into outbox_messages (id, seq, topic) values ($1, $2, 't')"
 	table := open(t, s, Config{})
 	ctx := t.Context()
-	begin := func() pgx.Tx {
+	begin := func() (tx pgx.Tx, number string) {
 		t.Helper()
 		tx, err := s.Pool.Begin(ctx)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = tx.Rollback(ctx) }) // does nothing after the commit
-		if _, err := tx.Exec(ctx, "select pg_current_xact_id()"); err != nil {
+		if err := tx.QueryRow(ctx, "select pg_current_xact_id()::text").Scan(&number); err != nil {
 			t.Fatal(err)
 		}
-		return tx
+		return tx, number
 	}
 	under := func(tx pgx.Tx, depth int, id string, seq int) {
 		t.Helper()
@@ -135,10 +136,12 @@ func TestHorizonWithSavepoints(t *testing.T) {
 		}
 	}
 	s.Exec(t, insert, "a", 1)
-	goesOn := begin()
+	awaitOlder(t, s)
+	goesOn, number := begin()
 	under(goesOn, 1, "x", 2)
 	s.Exec(t, insert, "b", 3)
-	ends := begin()
+	awaitOlder(t, s, number)
+	ends, _ := begin()
 	under(ends, 0, "c", 4)
 	under(ends, 1, "d", 5)
 	under(ends, 3, "e", 6)

@@ -18,6 +18,7 @@ func TestLargeRowsBeyondTheHorizonAreNotRead(t *testing.T) {
 		select i, 't', case when i % 4 = 3 then repeat('k', 200000) when i % 4 > 0 then 'k' || i % 4 end, to_jsonb(repeat('x', 200000)),
 			jsonb_build_object('h', repeat('y', 100000)) from generate_series($1::int, $2::int) i`
 	s.Exec(t, insert, 1, 20)
+	awaitOlder(t, s)
 	table, ctx := open(t, s, Config{}), t.Context()
 	older, err := s.Pool.Begin(ctx)
 	if err != nil {

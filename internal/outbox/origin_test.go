@@ -84,6 +84,7 @@ func TestDeadLetters(t *testing.T) {
 			for _, topic := range []string{"t3", "t1", "t2"} {
 				fail(topic, "no "+topic)
 			}
+			awaitOlder(t, s)
 			page := read(t, letters, Query{Limit: 2, Horizon: true})
 			page.Rows = append(page.Rows, read(t, letters, Query{After: page.End, Within: page.Horizon}).Rows...)
 			if topics(page) != "t3t1t2" {

@@ -67,12 +67,14 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// awaitOlder waits until all transactions of the server have ended that began before now, those of other tests too.
-func awaitOlder(t *testing.T, s *pgtest.Schema) {
+// awaitOlder waits until all transactions of the server that began before now have ended, those of other tests too. The test's
+// own are excepted.
+func awaitOlder(t *testing.T, s *pgtest.Schema, own ...string) {
 	t.Helper()
 	now := pgtest.Value[string](t, s, "select pg_current_xact_id()::text")
 	eventually(t, "older transactions have ended", func() bool {
-		return pgtest.Value[bool](t, s, "select pg_snapshot_xmin(pg_current_snapshot()) > $1::text::xid8", now)
+		return pgtest.Value[bool](t, s, `select not exists (
+			select from pg_snapshot_xip(pg_current_snapshot()) x where x <= $1::text::xid8 and x::text <> all(coalesce($2::text[], '{}')))`, now, own)
 	})
 }
 

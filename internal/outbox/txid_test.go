@@ -87,6 +87,7 @@ func TestTransactionsOfAnotherServer(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (id, txid) select 5, (pg_current_xact_id()::text::bigint + 1000000)::text::xid8")
 	s.Exec(t, "insert into outbox_messages (id) values (6)")
 	table := open(t, s, Config{})
+	awaitOlder(t, s)
 	page := read(t, table, Query{Limit: 1, Horizon: true})
 	if rest := read(t, table, Query{After: page.End, Within: page.Horizon}); ids(page)+ids(rest) != "123456" || rest.Beyond != 0 {
 		t.Errorf("%s and %s, of which %d seem to be late", ids(page), ids(rest), rest.Beyond)
