@@ -12,6 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/telemetry"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay"
@@ -100,8 +101,8 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 	}
 	settings := relay.Config{
 		Pool: pool, Links: links, Connect: connect, Witness: witness,
-		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Headers: c.Table.Headers(),
-			Key: outboxKey(c.Table.Key), Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes},
+		Outbox: outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: preferred(c), Headers: c.Table.Headers(),
+			Key: c.Table.Key, Delete: c.Settle == config.SettleDelete, MaxRow: c.MaxRowBytes},
 		Limits:       relay.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
 		PollInterval: c.PollInterval, IdlePause: c.IdlePause, ListenChannel: c.ListenChannel, OwnerTTL: c.OwnerTTL, Shards: c.Shards,
 		StopTimeout: c.ShutdownTimeout, Logger: logger,
@@ -120,7 +121,7 @@ func gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.L
 		if d.Topic, settings.Outbox.Extra, err = relay.ParseTemplate(configured.Topic, settings.Outbox.Extra); err != nil {
 			return a, err
 		}
-		if column := configured.Kafka.TimestampColumn(); column != "" && isKafka(configured) {
+		if column := configured.Kafka.TimestampColumn(); column != "" && configured.Broker.Protocol == publisher.ProtocolKafka {
 			d.Time, settings.Outbox.Extra = relay.TimeFrom(column, settings.Outbox.Extra)
 		}
 		if configured.PayloadEncoding != config.EncodingNone {
@@ -157,8 +158,12 @@ func (a *assembly) close() error {
 	return errors.Join(errs...)
 }
 
-func outboxKey(k config.KeySource) outbox.Key {
-	kinds := map[config.KeyKind]outbox.KeyKind{config.KeyAuto: outbox.KeyDefault, config.KeyColumn: outbox.KeyColumn,
-		config.KeyHeader: outbox.KeyHeader, config.KeyPayload: outbox.KeyPayload, config.KeyTopic: outbox.KeyTopic, config.KeyNone: outbox.KeyNone}
-	return outbox.Key{Kind: kinds[k.Kind], Name: k.Name}
+// preferred returns the columns that are taken for ours where the table has them and OUTBOX_COLUMNS does not say otherwise.
+func preferred(c *config.Config) map[string]string {
+	for _, d := range c.Destinations {
+		if columns := profile.Columns(d.Profile); columns != nil {
+			return columns
+		}
+	}
+	return nil
 }

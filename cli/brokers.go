@@ -22,22 +22,18 @@ const clientName = "outbox-relay"
 
 // newPublisher makes the publisher of a destination; it reaches no broker.
 func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
-	broker, err := config.ParseBroker(d.PublishURL.Loaded())
-	if err != nil {
-		return nil, fmt.Errorf("destination %s: the publish URL %w", d.Name, err)
-	}
-	if broker.TLS { // what is wrong from the start need not wait for a connection
-		if _, err = newTLS(d, nil); err != nil {
+	if d.Broker.TLS { // what is wrong from the start need not wait for a connection
+		if _, err := newTLS(d, nil); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 		}
 	}
 	logger = logger.With("destination", d.Name)
-	switch broker.Family {
-	case config.FamilyKafka:
-		return newKafka(d, broker, logger, certificates)
-	case config.FamilyNATS:
-		return newNATS(d, broker, logger, certificates)
-	case config.FamilyAMQP:
+	switch d.Broker.Protocol {
+	case publisher.ProtocolKafka:
+		return newKafka(d, logger, certificates)
+	case publisher.ProtocolNATS:
+		return newNATS(d, logger, certificates)
+	case publisher.ProtocolAMQP:
 		return newAMQP(d, logger, certificates), nil
 	default:
 		return stdout.New(out), nil
@@ -46,11 +42,7 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, cert
 
 // newProfile makes the wire format of a destination, nil for plain.
 func newProfile(d config.Destination) (profile.Profile, error) {
-	broker, err := config.ParseBroker(d.PublishURL.Loaded())
-	if err != nil {
-		return nil, fmt.Errorf("destination %s: the publish URL %w", d.Name, err)
-	}
-	return profile.New(d.Profile, profile.Broker(broker.Family), profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
+	return profile.New(d.Profile, d.Broker.Protocol, profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
 }
 
 // withPort adds the usual port to hosts that come without one.

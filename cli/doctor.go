@@ -69,12 +69,8 @@ func newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() err
 	d := &doctor.Doctor{Pool: a.config.Pool, Connect: a.config.Connect, Outbox: a.config.Outbox, Channel: c.ListenChannel, Shards: c.Shards,
 		Destinations: a.config.Destinations, Certificates: certificates, Settings: contradictions(c), Secure: map[string][]doctor.Transport{}, Deduplicates: map[string]bool{}}
 	for _, destination := range c.Destinations {
-		broker, err := config.ParseBroker(destination.PublishURL.Loaded())
-		if err != nil {
-			continue // config.Load has checked it
-		}
-		d.Secure[destination.Name] = transports(destination, broker)
-		d.Deduplicates[destination.Name] = broker.Family == config.FamilyNATS && destination.NATS.Mode != config.NATSCore
+		d.Secure[destination.Name] = transports(destination)
+		d.Deduplicates[destination.Name] = destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore
 		if cert := destination.TLS.Cert; cert.IsSet() {
 			if pair, err := tls.X509KeyPair([]byte(cert.Loaded()), []byte(destination.TLS.Key.Loaded())); err == nil {
 				certificates.Add(destination.Name, pair.Leaf)

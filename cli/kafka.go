@@ -18,8 +18,8 @@ import (
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
-func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
-	c := kafka.Config{Brokers: withPort(broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
+func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
+	c := kafka.Config{Brokers: withPort(d.Broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
 		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, Logger: logger}
 	var err error
 	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
@@ -28,7 +28,7 @@ func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, c
 	if c.Partitioner, err = kafka.ParsePartitioner(d.Kafka.Partitioner); err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 	}
-	if broker.TLS {
+	if d.Broker.TLS {
 		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
 	}
 	switch d.Kafka.SASLMechanism {
@@ -46,12 +46,6 @@ func newKafka(d config.Destination, broker config.Broker, logger *slog.Logger, c
 		}
 	}
 	return kafka.New(c), nil
-}
-
-// isKafka reports whether a destination's broker is Kafka: settings for all destinations may be of use to some.
-func isKafka(d config.Destination) bool {
-	broker, err := config.ParseBroker(d.PublishURL.Loaded())
-	return err == nil && broker.Family == config.FamilyKafka
 }
 
 // kafkaOAuth returns the mechanism OAUTHBEARER with tokens from where the settings say.

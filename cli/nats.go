@@ -13,13 +13,13 @@ import (
 
 // newNATS makes the publisher of a NATS destination. Certificates and credentials are read again for each
 // connection.
-func newNATS(d config.Destination, broker config.Broker, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
+func newNATS(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
 	c := nats.Config{
-		Servers: natsServers(broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
+		Servers: natsServers(d.Broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
 		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
 		Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
 	}
-	if broker.TLS {
+	if d.Broker.TLS {
 		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
 	}
 	return nats.New(c)
@@ -56,13 +56,9 @@ func natsAuth(d config.Destination) func() (nats.Auth, error) {
 		if creds != "" || nkey != "" || auth.Token != "" {
 			return auth, nil
 		}
-		text, err := d.PublishURL.Read()
+		broker, err := d.ReadBroker()
 		if err != nil {
 			return auth, fmt.Errorf("OUTBOX_PUBLISH_URL %w", err)
-		}
-		broker, err := config.ParseBroker(text)
-		if err != nil {
-			return auth, fmt.Errorf("the publish URL %w", err)
 		}
 		if broker.HasUser && !broker.HasPass {
 			auth.Token = broker.User

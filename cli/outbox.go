@@ -47,7 +47,7 @@ func openTable(ctx context.Context, c *config.Config, extra []outbox.Extra) (*op
 		o.close()
 		return nil, usageError(err)
 	}
-	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred(), Key: outboxKey(c.Table.Key),
+	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: preferred(c), Key: c.Table.Key,
 		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views(c), Looks: true}
 	if extra != nil { // a header may be in a column
 		settings.Extra, settings.Headers = extra, c.Table.Headers()

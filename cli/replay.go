@@ -7,6 +7,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 func replayCommand() *cobra.Command {
@@ -36,8 +37,7 @@ again, and nothing is stored.
 // mayDeduplicate reports whether a destination publishes to JetStream, or may do so as far as the settings tell.
 func mayDeduplicate(c *config.Config) bool {
 	for _, d := range c.Destinations {
-		broker, err := config.ParseBroker(d.PublishURL.Loaded())
-		if err != nil || broker.Family == config.FamilyNATS && d.NATS.Mode != config.NATSCore {
+		if d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS && d.NATS.Mode != config.NATSCore {
 			return true
 		}
 	}

@@ -76,7 +76,7 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 
 // ownSchema is the DDL of a destination's own columns. It also says what its rows that are due later need.
 func ownSchema(c *config.Config, table sql.Table, name string, due *sql.Delaying) (string, error) {
-	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: c.Preferred()}
+	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: preferred(c)}
 	var names []string
 	for _, v := range views(c) {
 		switch {

@@ -8,14 +8,16 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // transports are the ways to a destination's broker.
-func transports(d config.Destination, broker config.Broker) []doctor.Transport {
-	if broker.Family == config.FamilyStdout {
+func transports(d config.Destination) []doctor.Transport {
+	broker := d.Broker
+	if broker.Protocol == "" {
 		return nil
 	}
-	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: readable(d, broker),
+	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: readable(d),
 		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls://, wss:// or amqps://"}}
 	more := func(address, remedy string, secret bool) {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
@@ -31,14 +33,14 @@ func transports(d config.Destination, broker config.Broker) []doctor.Transport {
 
 // readable reports whether a password or token goes to the broker in a form that whoever listens in can use. SCRAM, NKeys and credentials
 // files answer a challenge instead.
-func readable(d config.Destination, broker config.Broker) bool {
-	switch broker.Family {
-	case config.FamilyKafka:
+func readable(d config.Destination) bool {
+	switch d.Broker.Protocol {
+	case publisher.ProtocolKafka:
 		return d.Kafka.SASLMechanism == "PLAIN" || d.Kafka.SASLMechanism == config.MechanismOAuth
-	case config.FamilyNATS:
-		return broker.HasUser || d.NATS.Token.IsSet()
+	case publisher.ProtocolNATS:
+		return d.Broker.HasUser || d.NATS.Token.IsSet()
 	default:
-		return broker.HasUser
+		return d.Broker.HasUser
 	}
 }
 
@@ -64,11 +66,7 @@ func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
 		}
 	}
 	for _, d := range c.Destinations {
-		broker, err := config.ParseBroker(d.PublishURL.Loaded())
-		if err != nil {
-			continue // config.Load has checked it
-		}
-		for _, way := range transports(d, broker) {
+		for _, way := range transports(d) {
 			if address := way.Exposed(); way.Secret && address != "" {
 				warn(address, way.Remedy)
 			}

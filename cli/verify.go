@@ -160,14 +160,10 @@ func readableBrokers(c *config.Config, only string, problems io.Writer) (
 			return nil, nil, closing, usageError(err)
 		}
 		extra = more
-		broker, err := config.ParseBroker(d.PublishURL.Loaded())
-		if err != nil {
-			return nil, nil, closing, usageError(err)
-		}
 		reader, _ := p.(publisher.Reader) // as cannotRead says
-		brokers[d.Name] = operate.Broker{Reader: reader, ID: profile.IDOf(d.Profile, profile.Broker(broker.Family)),
+		brokers[d.Name] = operate.Broker{Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
 			Topic:   func(t *outbox.Table) string { return topic.SQL(t.Names().Topic.Name+"::text", t.Extra()) },
-			Anytime: broker.Family == config.FamilyKafka && d.Kafka.TimestampColumn() != ""}
+			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != ""}
 	}
 	switch {
 	case len(brokers) > 0:
@@ -184,15 +180,12 @@ func readableBrokers(c *config.Config, only string, problems io.Writer) (
 
 // cannotRead says why the messages of a destination cannot be read, empty if they can.
 func cannotRead(d config.Destination) string {
-	broker, err := config.ParseBroker(d.PublishURL.Loaded())
-	switch {
-	case err != nil:
-		return "the publish URL " + err.Error()
-	case broker.Family == config.FamilyAMQP:
+	switch to := d.Broker.Protocol; {
+	case to == publisher.ProtocolAMQP:
 		return "RabbitMQ does not let anybody look at a queue without taking its messages away"
-	case broker.Family == config.FamilyNATS && d.NATS.Mode == config.NATSCore:
+	case to == publisher.ProtocolNATS && d.NATS.Mode == config.NATSCore:
 		return "without JetStream nothing is stored"
-	case broker.Family != config.FamilyKafka && broker.Family != config.FamilyNATS:
+	case to != publisher.ProtocolKafka && to != publisher.ProtocolNATS:
 		return "nothing that was written there can be read"
 	default:
 		return ""

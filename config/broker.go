@@ -4,15 +4,18 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // A Broker is what a publish URL says, taken apart. It holds the password: do not print it.
 type Broker struct {
-	Family   Family
+	Protocol publisher.Protocol // empty where the relay has no publisher of its own for the scheme, and for stdout:
 	TLS      bool
 	Scheme   string   // in lower case
-	Hosts    []string // host or host:port, at least one unless the family is Stdout
+	Hosts    []string // host or host:port, at least one where there is a protocol
 	Path     string   // of a WebSocket listener; empty or with a slash at its beginning
 	User     string   // decoded; for NATS without a password it is a token
 	Password string
@@ -20,16 +23,8 @@ type Broker struct {
 	HasPass  bool // and a password in it
 }
 
-// A Family is the kind of client that a broker needs.
-type Family string
-
-// The families of brokers. Stdout writes JSON lines instead.
-const (
-	FamilyKafka  Family = "kafka"
-	FamilyNATS   Family = "nats"
-	FamilyAMQP   Family = "amqp"
-	FamilyStdout Family = "stdout"
-)
+// SchemeStdout is that of the URL stdout: which writes JSON lines.
+const SchemeStdout = "stdout"
 
 // schemeWebSocket is that of NATS through WebSocket, without TLS.
 const schemeWebSocket = "ws"
@@ -43,18 +38,22 @@ func (b Broker) WebSocket() bool {
 var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps", schemeWebSocket: "wss"}
 
 var brokerSchemes = map[string]Broker{
-	"kafka": {Family: FamilyKafka}, "kafka+tls": {Family: FamilyKafka, TLS: true},
-	"nats": {Family: FamilyNATS}, "nats+tls": {Family: FamilyNATS, TLS: true},
-	"amqp": {Family: FamilyAMQP}, "amqps": {Family: FamilyAMQP, TLS: true},
-	schemeWebSocket: {Family: FamilyNATS}, "wss": {Family: FamilyNATS, TLS: true},
+	"kafka": {Protocol: publisher.ProtocolKafka}, "kafka+tls": {Protocol: publisher.ProtocolKafka, TLS: true},
+	"nats": {Protocol: publisher.ProtocolNATS}, "nats+tls": {Protocol: publisher.ProtocolNATS, TLS: true},
+	"amqp": {Protocol: publisher.ProtocolAMQP}, "amqps": {Protocol: publisher.ProtocolAMQP, TLS: true},
+	schemeWebSocket: {Protocol: publisher.ProtocolNATS}, "wss": {Protocol: publisher.ProtocolNATS, TLS: true},
 }
 
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
 
-// ParseBroker reads a publish URL. Its errors go on after the variable's name and hold no secret.
-func ParseBroker(publishURL string) (Broker, error) {
-	if publishURL == "stdout:" {
-		return Broker{Family: FamilyStdout}, nil
+// parseBroker reads a publish URL. Of a URL with one of further schemes nothing but the scheme is read. Its errors go on after the
+// variable's name and hold no secret.
+func parseBroker(publishURL string, further []string) (Broker, error) {
+	if publishURL == SchemeStdout+":" {
+		return Broker{Scheme: SchemeStdout}, nil
+	}
+	if scheme, _, found := strings.Cut(publishURL, ":"); found && slices.Contains(further, strings.ToLower(scheme)) {
+		return Broker{Scheme: strings.ToLower(scheme)}, nil
 	}
 	u, err := splitURL(publishURL)
 	if errors.Is(err, errNoURL) {
@@ -67,11 +66,11 @@ func ParseBroker(publishURL string) (Broker, error) {
 	switch {
 	case !known:
 		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
-	case b.Family == FamilyKafka && u.user != nil:
+	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
 		return b, errors.New("holds a user, which Kafka URLs do not have; give OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
-	case b.Family != FamilyAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
+	case b.Protocol != publisher.ProtocolAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
 		return b, errors.New("has a path, which only AMQP URLs have (the vhost); set the topic with OUTBOX_TOPIC")
-	case b.Family != FamilyAMQP && u.query != "":
+	case b.Protocol != publisher.ProtocolAMQP && u.query != "":
 		return b, errors.New("has parameters after a ?, which only AMQP URLs have")
 	}
 	if err := checkHosts(u.hosts); err != nil {
@@ -90,4 +89,13 @@ func ParseBroker(publishURL string) (Broker, error) {
 		b.Password, _ = url.PathUnescape(*u.pass)
 	}
 	return b, nil
+}
+
+// ReadBroker takes the publish URL apart as it is now: one that came from a file may hold another password than when it was loaded.
+func (d *Destination) ReadBroker() (Broker, error) {
+	text, err := d.PublishURL.Read()
+	if err != nil {
+		return Broker{}, err
+	}
+	return parseBroker(text, nil)
 }

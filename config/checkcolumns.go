@@ -5,6 +5,8 @@ import (
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // checkStates checks where the destinations keep their state: in the columns of the table, in the same ones as another
@@ -111,7 +113,7 @@ func (t Table) shares(own StateColumns) (ours, theirs string) {
 	for ours, theirs := range t.Columns {
 		parts[theirs] = ours
 	}
-	if t.Key.Kind == KeyColumn {
+	if t.Key.Kind == outbox.KeyColumn {
 		parts[t.Key.Name] = "key"
 	}
 	for _, theirs := range slices.Sorted(maps.Values(own)) {

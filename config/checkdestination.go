@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/template"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // checkDestinations checks what the tags cannot say about each destination.
@@ -20,19 +21,21 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 	used := map[string]bool{}
 	for i, s := range scopes {
 		d := &cfg.Destinations[i]
+		var broken error
+		if d.PublishURL.IsSet() {
+			d.Broker, broken = parseBroker(d.PublishURL.value, s.loader.schemes)
+			d.Broker.User, d.Broker.Password = "", "" // whoever logs in reads them anew
+		}
 		applyProfile(d, s)
 		checkPublishing(d, s)
 		checkTLS(d, s)
 		checkCredentials(d, s)
-		if !d.PublishURL.IsSet() {
-			continue
+		if broken != nil {
+			d.Broker = Broker{}
+			s.bad("PUBLISH_URL", "%s", broken)
+		} else if d.PublishURL.IsSet() {
+			s.sortUse(d, unused, used)
 		}
-		b, err := ParseBroker(d.PublishURL.value)
-		if err != nil {
-			s.bad("PUBLISH_URL", "%s", err)
-			continue
-		}
-		s.sortUse(d, b, unused, used)
 	}
 	for _, variable := range slices.Sorted(maps.Keys(unused)) {
 		// A global setting may be of use to just some of the destinations.
@@ -43,7 +46,8 @@ func checkDestinations(cfg *Config, scopes []*scope) {
 }
 
 // sortUse notes which of the settings given for one kind of broker the destination's broker uses.
-func (s *scope) sortUse(d *Destination, b Broker, unused map[string]Problem, used map[string]bool) {
+func (s *scope) sortUse(d *Destination, unused map[string]Problem, used map[string]bool) {
+	b := d.Broker
 	for _, setting := range s.settings {
 		o := s.origins[setting.key]
 		if setting.scheme == "" || !o.given || o.text == "" {
@@ -51,9 +55,9 @@ func (s *scope) sortUse(d *Destination, b Broker, unused map[string]Problem, use
 		}
 		url := s.origins["PUBLISH_URL"].variable
 		switch {
-		case setting.scheme == string(b.Family), setting.scheme == "tls" && (b.TLS || d.managementTLS()):
+		case setting.scheme == string(b.Protocol), setting.scheme == "tls" && (b.TLS || d.managementTLS()):
 			used[o.variable] = true
-		case setting.scheme == "tls" && b.Family != FamilyStdout:
+		case setting.scheme == "tls" && b.Scheme != SchemeStdout:
 			unused[o.variable] = Problem{Variable: o.variable,
 				Text: fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, secureSchemes[b.Scheme])}
 		default:
@@ -80,7 +84,7 @@ func checkPublishing(d *Destination, s *scope) {
 			s.bad("BACKOFF_MAX", "is less than %s, which is %s; raise the one or lower the other", low.variable, low.text)
 		}
 	}
-	if b, err := ParseBroker(d.PublishURL.value); err == nil && d.AMQPMechanism == "EXTERNAL" && (!b.TLS || !s.origins["TLS_CERT"].given) {
+	if d.Broker.Scheme != "" && d.AMQPMechanism == "EXTERNAL" && (!d.Broker.TLS || !s.origins["TLS_CERT"].given) {
 		s.bad("AMQP_SASL_MECHANISM", "needs a client certificate; give %s and %s, usually as files, with an amqps:// URL",
 			s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
 	}
@@ -152,15 +156,16 @@ func checkCredentials(d *Destination, s *scope) {
 			s.bad(key, "is a second credential beside %s; keep one of them", first)
 		}
 	}
-	if b, err := ParseBroker(d.PublishURL.value); err == nil && b.Family == FamilyNATS {
-		checkNATS(d, s, b, first)
+	if d.Broker.Protocol == publisher.ProtocolNATS {
+		checkNATS(d, s, first)
 	}
 }
 
 // inboxPrefix is one or several tokens of a subject that is not the server's own.
 var inboxPrefix = regexp.MustCompile(`^[^\s.*>$][^\s.*>]*(\.[^\s.*>]+)*$`)
 
-func checkNATS(d *Destination, s *scope, b Broker, credential string) {
+func checkNATS(d *Destination, s *scope, credential string) {
+	b := d.Broker
 	if b.HasUser && credential != "" {
 		s.bad("PUBLISH_URL", "holds a user beside %s; keep one of them", credential)
 	}

@@ -10,6 +10,8 @@ import (
 	"log/slog"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // Prefix starts the name of each variable.
@@ -77,7 +79,7 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages" desc:"the outbox table, may be schema-qualified"`
 	// Columns maps our name of a column to the table's, for those that were configured.
 	Columns map[string]string `envconfig:"COLUMNS" desc:"our name to yours: key:aggregate_id,order:seq,topic:type; header.NAME:COLUMN sends a column as the header NAME"`
-	Key     KeySource         `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
+	Key     outbox.Key        `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
 }
 
 // headerPrefix begins our name of a column that is sent as a header.
@@ -137,6 +139,9 @@ type Destination struct {
 	TLS   TLS
 	Kafka Kafka
 	NATS  NATS
+
+	// Broker is the publish URL taken apart, as it was when it was loaded, without user and password.
+	Broker Broker
 }
 
 // Limits bound what a destination takes of the relay, of its broker and of time.
@@ -153,14 +158,8 @@ type Limits struct {
 // HeaderTypesJSON is a value of [Destination.AMQPHeaderTypes].
 const HeaderTypesJSON = "json"
 
-// Values of [Destination.Profile] and [Destination.OnFailed].
-const (
-	ProfilePlain        = "plain"
-	ProfileCloudEvents  = "cloudevents"
-	ProfileDebezium     = "debezium"
-	ProfilePhoenixMicro = "phoenix_micro"
-	OnFailedBlock       = "block"
-)
+// OnFailedBlock is a value of [Destination.OnFailed].
+const OnFailedBlock = "block"
 
 // NATSCore is the value of [NATS.Mode] without JetStream.
 const NATSCore = "core"

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // minimal is an environment that is sound and says no more than it must.
@@ -53,6 +56,7 @@ func TestDefaults(t *testing.T) {
 			OnFailed:       "continue",
 			Kafka:          Kafka{Compression: "none", Partitioner: "murmur2", Timestamp: "insert"},
 			NATS:           NATS{Mode: "jetstream"},
+			Broker:         Broker{Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"k1:9092", "k2:9092"}},
 		}},
 		BatchSize:        1000,
 		MaxInFlight:      4096,
@@ -138,22 +142,19 @@ func TestEachSetting(t *testing.T) {
 
 func TestKeySources(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]KeySource{
+	for text, want := range map[string]outbox.Key{
 		"":                  {},
-		"column:tenant":     {KeyColumn, "tenant"},
-		"header:x-key":      {KeyHeader, "x-key"},
-		"header:a:b":        {KeyHeader, "a:b"},
-		"payload:order.id":  {KeyPayload, "order.id"},
-		"topic":             {Kind: KeyTopic},
-		"none":              {Kind: KeyNone},
-		"column:with blank": {KeyColumn, "with blank"},
+		"column:tenant":     {Kind: outbox.KeyColumn, Name: "tenant"},
+		"header:x-key":      {Kind: outbox.KeyHeader, Name: "x-key"},
+		"header:a:b":        {Kind: outbox.KeyHeader, Name: "a:b"},
+		"payload:order.id":  {Kind: outbox.KeyPayload, Name: "order.id"},
+		"topic":             {Kind: outbox.KeyTopic},
+		"none":              {Kind: outbox.KeyNone},
+		"column:with blank": {Kind: outbox.KeyColumn, Name: "with blank"},
 	} {
 		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got != want || got.String() != text {
 			t.Errorf("%q: got %#v (%s)", text, got, got)
 		}
-	}
-	if path := (KeySource{KeyPayload, "a.b"}).Path(); !reflect.DeepEqual(path, []string{"a", "b"}) {
-		t.Errorf("path %q", path)
 	}
 }
 

@@ -8,13 +8,18 @@ import (
 
 // Load reads the process environment for a command that connects to the database and the brokers.
 // The error is an [*Error], which lists every problem found.
-func Load() (*Config, error) { return parse(os.Environ(), true) }
+// Publish URLs may have further schemes than the relay's own.
+func Load(schemes ...string) (*Config, error) {
+	return parseFor(os.Environ(), schemes, requireDatabase, requireBrokers)
+}
 
 // LoadOffline is Load for a command that needs no connection: the URLs may be missing.
-func LoadOffline() (*Config, error) { return parse(os.Environ(), false) }
+func LoadOffline(schemes ...string) (*Config, error) { return parseFor(os.Environ(), schemes) }
 
 // LoadDatabase is Load for a command that connects to the database only: the URLs of brokers may be missing.
-func LoadDatabase() (*Config, error) { return parseFor(os.Environ(), requireDatabase) }
+func LoadDatabase(schemes ...string) (*Config, error) {
+	return parseFor(os.Environ(), schemes, requireDatabase)
+}
 
 // LoadHTTP reads OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG alone, so that a health check does not depend on settings
 // that it does not use.
@@ -34,16 +39,17 @@ func LoadHTTP() (addr, path string, err error) {
 // parse is Load on an environment given as NAME=value strings.
 func parse(environ []string, connects bool) (*Config, error) {
 	if connects {
-		return parseFor(environ, requireDatabase, requireBrokers)
+		return parseFor(environ, nil, requireDatabase, requireBrokers)
 	}
-	return parseFor(environ)
+	return parseFor(environ, nil)
 }
 
 // requirement notes which settings are missing that a command cannot do without.
 type requirement func(cfg *Config, global *scope, scopes []*scope)
 
-func parseFor(environ []string, needs ...requirement) (*Config, error) {
+func parseFor(environ, schemes []string, needs ...requirement) (*Config, error) {
 	l := newLoader(environ)
+	l.schemes = schemes
 	cfg := &Config{}
 	global := l.scope("", Prefix)
 	global.loadAll(reflect.ValueOf(cfg).Elem())
@@ -81,6 +87,7 @@ func parseFor(environ []string, needs ...requirement) (*Config, error) {
 // A loader collects what is wrong instead of stopping at the first problem, as envconfig would.
 type loader struct {
 	env      map[string]string
+	schemes  []string // of publish URLs, besides the relay's own
 	problems []Problem
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"strings"
 	"unicode"
+
+	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
 // applyProfile fills in what a destination's profile has as a default of its own, and checks what only
@@ -15,14 +17,8 @@ func applyProfile(d *Destination, s *scope) {
 			s.origins[key] = o
 		}
 	}
-	switch d.Profile {
-	case ProfileDebezium:
-		fallback("TOPIC", &d.Topic, "outbox.event.{topic}")
-	case ProfilePhoenixMicro:
-		if b, err := ParseBroker(d.PublishURL.value); err == nil && b.Family == FamilyAMQP {
-			fallback("AMQP_EXCHANGE", &d.AMQPExchange, "phoenix_micro")
-		}
-	}
+	fallback("TOPIC", &d.Topic, profile.Topic(d.Profile))
+	fallback("AMQP_EXCHANGE", &d.AMQPExchange, profile.Exchange(d.Profile, d.Broker.Protocol))
 	if source := d.CloudEventsSource; source != "" {
 		if _, err := url.Parse(source); err != nil || strings.ContainsFunc(source,
 			func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }) {
@@ -33,22 +29,11 @@ func applyProfile(d *Destination, s *scope) {
 		key, profile string
 		given        bool
 	}{
-		{"CLOUDEVENTS_SOURCE", ProfileCloudEvents, d.CloudEventsSource != ""},
-		{"DEBEZIUM_TOMBSTONES", ProfileDebezium, d.DebeziumTombstones},
+		{"CLOUDEVENTS_SOURCE", profile.CloudEvents, d.CloudEventsSource != ""},
+		{"DEBEZIUM_TOMBSTONES", profile.Debezium, d.DebeziumTombstones},
 	} {
 		if only.given && !s.origins[only.key].inherited && d.Profile != only.profile {
 			s.bad(only.key, "has no effect without %s=%s; set that, or remove the setting", s.origins["PROFILE"].variable, only.profile)
 		}
 	}
-}
-
-// Preferred returns the columns that are taken for ours where the table has them and OUTBOX_COLUMNS
-// does not say otherwise: the names in Debezium's outbox layout, when a destination has that profile.
-func (c *Config) Preferred() map[string]string {
-	for _, d := range c.Destinations {
-		if d.Profile == ProfileDebezium {
-			return map[string]string{"topic": "aggregatetype", "key": "aggregateid"}
-		}
-	}
-	return nil
 }

@@ -3,6 +3,8 @@ package config
 import (
 	"maps"
 	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
 func TestProfileDefaults(t *testing.T) {
@@ -39,17 +41,11 @@ func TestProfilePerDestination(t *testing.T) {
 	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_PROFILE=debezium", "OUTBOX_DESTINATION_B_PROFILE=cloudevents",
 		"OUTBOX_CLOUDEVENTS_SOURCE=/shop", "OUTBOX_COLUMNS=header.eventType:type,order:seq")
 	a, b := cfg.Destinations[0], cfg.Destinations[1]
-	if a.Profile != ProfileDebezium || a.Topic != "outbox.event.{topic}" || b.Profile != ProfileCloudEvents || b.Topic != "{topic}" ||
+	if a.Profile != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.Profile != profile.CloudEvents || b.Topic != "{topic}" ||
 		b.CloudEventsSource != "/shop" {
 		t.Errorf("%+v\n%+v", a, b)
 	}
-	if got := cfg.Preferred(); !maps.Equal(got, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {
-		t.Error(got)
-	}
 	if got := cfg.Table.Headers(); !maps.Equal(got, map[string]string{"eventType": "type"}) {
 		t.Error(got)
-	}
-	if got := load(t).Preferred(); got != nil {
-		t.Errorf("without the profile: %v", got)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"net/url"
 	"regexp"
 	"strings"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 const (
@@ -49,13 +51,14 @@ func redactURL(text string) string {
 	if err != nil {
 		return redacted
 	}
+	broker, known := brokerSchemes[u.scheme]
 	var b strings.Builder
 	b.WriteString(u.scheme + "://")
 	if u.user != nil {
 		switch {
 		case u.pass != nil:
 			b.WriteString(*u.user + ":" + hidden)
-		case brokerSchemes[u.scheme].Family == FamilyNATS: // a user without a password is a token
+		case !isDatabaseURL(text) && (!known || broker.Protocol == publisher.ProtocolNATS): // a user without a password is a token
 			b.WriteString(hidden)
 		default:
 			b.WriteString(*u.user)

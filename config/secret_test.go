@@ -11,6 +11,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 func TestRedaction(t *testing.T) {
@@ -139,17 +141,17 @@ func TestBracesInTemplates(t *testing.T) {
 func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{
-		"stdout:":                  {Family: FamilyStdout},
-		"kafka://a:1,b":            {Family: FamilyKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
-		"KAFKA+TLS://[::1]:9092,a": {Family: FamilyKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
-		"nats://tok%40en@h/":       {Family: FamilyNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},
-		"ws://h,i:1":               {Family: FamilyNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
-		"WSS://t@h/a%20b/c":        {Family: FamilyNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c", User: "t", HasUser: true},
-		"nats+tls://u:@h":          {Family: FamilyNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
-		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Family: FamilyAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true,
+		"stdout:":                  {Scheme: SchemeStdout},
+		"kafka://a:1,b":            {Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
+		"KAFKA+TLS://[::1]:9092,a": {Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
+		"nats://tok%40en@h/":       {Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},
+		"ws://h,i:1":               {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
+		"WSS://t@h/a%20b/c":        {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c", User: "t", HasUser: true},
+		"nats+tls://u:@h":          {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
+		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true,
 			HasPass: true},
 	} {
-		if got, err := ParseBroker(text); err != nil || !reflect.DeepEqual(got, want) {
+		if got, err := parseBroker(text, nil); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
 		}
 	}
@@ -160,7 +162,7 @@ func FuzzRedact(f *testing.F) {
 		f.Add("postgres://"+seed, "host=h password=S3cret! user=u")
 	}
 	f.Fuzz(func(t *testing.T, url, dsn string) {
-		_, _ = ParseBroker(url)
+		_, _ = parseBroker(url, nil)
 		_ = CheckDatabase(dsn)
 		// Whatever surrounds it, a password in its proper place is not shown.
 		for _, text := range []string{"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn, "password='S3cret!' " + dsn} {

@@ -63,25 +63,6 @@ const (
 // MostExtra is how many further texts a row carries at most.
 const MostExtra = 64
 
-// A Key says where the ordering key of a row comes from.
-type Key struct {
-	Kind KeyKind
-	Name string // the column, the header, or the path in the payload with dots between its parts
-}
-
-// A KeyKind is one of the forms of OUTBOX_KEY.
-type KeyKind uint8
-
-// The zero KeyKind takes the column key if the table has one.
-const (
-	KeyDefault KeyKind = iota
-	KeyColumn
-	KeyHeader
-	KeyPayload
-	KeyTopic
-	KeyNone
-)
-
 // OIDs of the types that the relay understands, from PostgreSQL's pg_type.dat.
 const (
 	oidBool        = 16

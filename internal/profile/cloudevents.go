@@ -25,12 +25,12 @@ import (
 //
 // A row whose content type is application/cloudevents… holds an event already. It goes out as it is, in
 // structured mode.
-func cloudEvents(broker Broker, source string) Profile {
+func cloudEvents(to publisher.Protocol, source string) Profile {
 	prefix, encode := "ce_", func(value string) string { return value }
-	switch broker {
-	case NATS:
+	switch to {
+	case publisher.ProtocolNATS:
 		prefix, encode = "ce-", percentEncode
-	case AMQP:
+	case publisher.ProtocolAMQP:
 		prefix = "cloudEvents:"
 	}
 	usual := map[string]string{} // saves a text for each attribute of each message
@@ -40,7 +40,7 @@ func cloudEvents(broker Broker, source string) Profile {
 	return func(m *publisher.Message, _ int64) error {
 		contentType := m.ContentType()
 		if strings.HasPrefix(strings.ToLower(contentType), "application/cloudevents") {
-			return structured(m, broker, contentType)
+			return structured(m, to, contentType)
 		}
 		source := source
 		if source == "" {
@@ -67,9 +67,9 @@ func cloudEvents(broker Broker, source string) Profile {
 			switch {
 			case !legalAttribute(a.Value):
 				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty or has a control character", a.Name, a.Value)
-			case a.Name == dataContentType && broker == AMQP:
+			case a.Name == dataContentType && to == publisher.ProtocolAMQP:
 				m.Type = a.Value
-			case a.Name == dataContentType && broker != NATS:
+			case a.Name == dataContentType && to != publisher.ProtocolNATS:
 				headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: a.Value})
 			default:
 				name, ok := usual[a.Name]
@@ -91,9 +91,9 @@ const (
 )
 
 // structured lets an event in structured mode go as it is, with the one header that says so.
-func structured(m *publisher.Message, broker Broker, contentType string) error {
+func structured(m *publisher.Message, to publisher.Protocol, contentType string) error {
 	headers := make([]publisher.Header, 0, 1+len(m.Headers))
-	if broker != AMQP {
+	if to != publisher.ProtocolAMQP {
 		headers = append(headers, publisher.Header{Name: publisher.HeaderContentType, Value: contentType})
 	}
 	for _, h := range m.Headers {

@@ -15,7 +15,7 @@ import (
 // Server drops the message on NATS and sends the text "default" to RabbitMQ. The header id is the bare
 // id, as under Kafka Connect; Debezium Server makes a JSON object of schema and payload of it unless
 // told otherwise.
-func debezium(broker Broker, tombstones bool) Profile {
+func debezium(to publisher.Protocol, tombstones bool) Profile {
 	const headerID = "id"
 	return func(m *publisher.Message, _ int64) error {
 		headers := make([]publisher.Header, 0, 1+len(m.Headers))
@@ -27,7 +27,7 @@ func debezium(broker Broker, tombstones bool) Profile {
 			headers = append(headers, h)
 		}
 		m.Bare, m.Headers, m.Type = true, headers, ""
-		if m.Payload == nil && (broker != Kafka || !tombstones) {
+		if m.Payload == nil && (to != publisher.ProtocolKafka || !tombstones) {
 			m.Payload = []byte{}
 		}
 		return nil

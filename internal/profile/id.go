@@ -7,12 +7,12 @@ import (
 )
 
 // IDOf returns what finds the id of a row in a message that a broker holds, by the wire format that it was written in.
-func IDOf(name string, broker Broker) func(*publisher.Stored) string {
+func IDOf(name string, to publisher.Protocol) func(*publisher.Stored) string {
 	header := func(name string) func(*publisher.Stored) string {
 		return func(s *publisher.Stored) string { return s.Header(name) }
 	}
 	switch {
-	case name == CloudEvents && broker == NATS:
+	case name == CloudEvents && to == publisher.ProtocolNATS:
 		return func(s *publisher.Stored) string {
 			id, err := url.PathUnescape(s.Header("ce-id"))
 			if err != nil {
@@ -24,7 +24,7 @@ func IDOf(name string, broker Broker) func(*publisher.Stored) string {
 		return header("ce_id")
 	case name == Debezium:
 		return header("id")
-	case name == PhoenixMicro && broker == NATS:
+	case name == PhoenixMicro && to == publisher.ProtocolNATS:
 		return header("x-message-id")
 	case name == PhoenixMicro:
 		return func(s *publisher.Stored) string { return string(s.Key) }

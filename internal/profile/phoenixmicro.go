@@ -14,17 +14,17 @@ import (
 //   - Kafka: the id as the record's key and no headers. The partition is still chosen by the ordering
 //     key, so that order is kept. The library's own consumer reads partition 0 only: give such a topic
 //     one partition.
-func phoenixMicro(broker Broker) Profile {
+func phoenixMicro(to publisher.Protocol) Profile {
 	const (
 		headerID      = "x-message-id"
 		headerAttempt = "x-attempt"
 	)
 	return func(m *publisher.Message, attempt int64) error {
 		m.Bare = true
-		switch broker {
-		case AMQP:
+		switch to {
+		case publisher.ProtocolAMQP:
 			return nil
-		case NATS:
+		case publisher.ProtocolNATS:
 			headers := make([]publisher.Header, 0, 3+len(m.Headers))
 			headers = append(headers, publisher.Header{Name: headerID, Value: m.ID},
 				publisher.Header{Name: headerAttempt, Value: strconv.FormatInt(attempt, 10)})

@@ -23,16 +23,29 @@ const (
 	PhoenixMicro = "phoenix_micro"
 )
 
-// A Broker is a kind of broker; each has its own binding of a format.
-type Broker string
+// Topic returns the template of the topic that a profile has unless another one is given.
+func Topic(name string) string {
+	if name == Debezium {
+		return "outbox.event.{topic}"
+	}
+	return "{topic}"
+}
 
-// The kinds of brokers. Stdout shows messages as Kafka would get them.
-const (
-	Kafka  Broker = "kafka"
-	NATS   Broker = "nats"
-	AMQP   Broker = "amqp"
-	Stdout Broker = "stdout"
-)
+// Exchange returns the AMQP exchange that a profile has unless another one is given, empty for the default exchange.
+func Exchange(name string, to publisher.Protocol) string {
+	if name == PhoenixMicro && to == publisher.ProtocolAMQP {
+		return "phoenix_micro"
+	}
+	return ""
+}
+
+// Columns returns the columns that a profile takes for ours where the table has them: the names in Debezium's outbox layout.
+func Columns(name string) map[string]string {
+	if name == Debezium {
+		return map[string]string{"topic": "aggregatetype", "key": "aggregateid"}
+	}
+	return nil
+}
 
 // Options are what the profiles need besides the row.
 type Options struct {
@@ -40,19 +53,19 @@ type Options struct {
 	Tombstones bool   // of debezium on Kafka: a NULL payload is a null value, not an empty one
 }
 
-// New returns the profile of that name for a kind of broker, nil for plain.
-func New(name string, broker Broker, o Options) (Profile, error) {
+// New returns the profile of that name for a protocol, nil for plain. Of none it is as for Kafka.
+func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 	switch name {
-	case Plain:
+	case Plain, "":
 		return nil, nil
 	case CloudEvents:
-		return cloudEvents(broker, o.Source), nil
+		return cloudEvents(to, o.Source), nil
 	case Debezium:
-		return debezium(broker, o.Tombstones), nil
+		return debezium(to, o.Tombstones), nil
 	case PhoenixMicro:
-		return phoenixMicro(broker), nil
+		return phoenixMicro(to), nil
 	default:
-		return nil, fmt.Errorf("unknown profile %q", name)
+		return nil, fmt.Errorf("unknown wire format %q: use %s, %s, %s or %s", name, Plain, CloudEvents, Debezium, PhoenixMicro)
 	}
 }
 

@@ -17,7 +17,7 @@ func row() publisher.Message {
 		Headers: []header{{Name: "traceparent", Value: "00-1-2-01"}}}
 }
 
-func apply(t *testing.T, name string, broker Broker, m publisher.Message) (publisher.Message, error) {
+func apply(t *testing.T, name string, broker publisher.Protocol, m publisher.Message) (publisher.Message, error) {
 	t.Helper()
 	p, err := New(name, broker, Options{Source: "/shop/outbox"})
 	if err != nil {
@@ -34,23 +34,23 @@ func TestProfiles(t *testing.T) {
 	trace := header{Name: "traceparent", Value: "00-1-2-01"}
 	for _, c := range []struct {
 		profile string
-		broker  Broker
+		broker  publisher.Protocol
 		headers []header
 		key     string
 		kind    string
 	}{
-		{CloudEvents, Kafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id}, {Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
+		{CloudEvents, publisher.ProtocolKafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id}, {Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
 			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "application/json"}, {Name: "ce_traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
-		{CloudEvents, NATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
+		{CloudEvents, publisher.ProtocolNATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
 			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"}, {Name: "ce-datacontenttype", Value: "application/json"}, {Name: "ce-traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
-		{CloudEvents, AMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id}, {Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
+		{CloudEvents, publisher.ProtocolAMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id}, {Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
 			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"}, {Name: "cloudEvents:traceparent", Value: "00-1-2-01"}, trace}, "käse 1", "application/json"},
-		{Debezium, Kafka, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
-		{Debezium, NATS, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
-		{Debezium, AMQP, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
-		{PhoenixMicro, Kafka, nil, id, "application/json"},
-		{PhoenixMicro, NATS, []header{{Name: "x-message-id", Value: id}, {Name: "x-attempt", Value: "3"}, {Name: "content-type", Value: "application/json"}, trace}, "käse 1", "application/json"},
-		{PhoenixMicro, AMQP, []header{trace}, "käse 1", "application/json"},
+		{Debezium, publisher.ProtocolKafka, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
+		{Debezium, publisher.ProtocolNATS, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
+		{Debezium, publisher.ProtocolAMQP, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
+		{PhoenixMicro, publisher.ProtocolKafka, nil, id, "application/json"},
+		{PhoenixMicro, publisher.ProtocolNATS, []header{{Name: "x-message-id", Value: id}, {Name: "x-attempt", Value: "3"}, {Name: "content-type", Value: "application/json"}, trace}, "käse 1", "application/json"},
+		{PhoenixMicro, publisher.ProtocolAMQP, []header{trace}, "käse 1", "application/json"},
 	} {
 		m, err := apply(t, c.profile, c.broker, row())
 		if err != nil {
@@ -72,10 +72,10 @@ func TestProfiles(t *testing.T) {
 
 func TestPlainIsLeftToThePublishers(t *testing.T) {
 	t.Parallel()
-	if p, err := New(Plain, Kafka, Options{}); p != nil || err != nil {
+	if p, err := New(Plain, publisher.ProtocolKafka, Options{}); p != nil || err != nil {
 		t.Error(err)
 	}
-	if _, err := New("avro", Kafka, Options{}); err == nil {
+	if _, err := New("avro", publisher.ProtocolKafka, Options{}); err == nil {
 		t.Error("an unknown profile is taken")
 	}
 }
@@ -85,7 +85,7 @@ func TestAttributesFromHeaders(t *testing.T) {
 	m := row()
 	m.Headers = []header{{Name: "ce_type", Value: "com.shop.order"}, {Name: "ce-source", Value: "/elsewhere"}, {Name: "cloudEvents:subject", Value: "order/7"},
 		{Name: "cloudEvents_dataschema", Value: "https://shop/schema"}, {Name: "Content-Type", Value: "text/csv"}, {Name: "other", Value: "x"}}
-	got, err := apply(t, CloudEvents, Kafka, m)
+	got, err := apply(t, CloudEvents, publisher.ProtocolKafka, m)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +107,7 @@ func TestTraceAttributes(t *testing.T) {
 		"own after":  {[]header{{Name: "traceparent", Value: "p"}, {Name: "ce_traceparent", Value: "own"}}, []header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
 		"empty":      {[]header{{Name: "traceparent", Value: ""}}, []header{{Name: "traceparent", Value: ""}}},
 	} {
-		got, err := apply(t, CloudEvents, NATS, publisher.Message{ID: "7", Topic: "t", Headers: c.headers})
+		got, err := apply(t, CloudEvents, publisher.ProtocolNATS, publisher.Message{ID: "7", Topic: "t", Headers: c.headers})
 		if err != nil || !reflect.DeepEqual(got.Headers[4:], c.want) {
 			t.Errorf("%s: %v, %v, want %v", name, got.Headers, err, c.want)
 		}
@@ -118,7 +118,7 @@ func TestTraceAttributes(t *testing.T) {
 func TestBareEvent(t *testing.T) {
 	t.Parallel()
 	for _, key := range [][]byte{nil, {}} {
-		got, err := apply(t, CloudEvents, NATS, publisher.Message{ID: "7", Topic: "t", Key: key})
+		got, err := apply(t, CloudEvents, publisher.ProtocolNATS, publisher.Message{ID: "7", Topic: "t", Key: key})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -133,9 +133,9 @@ func TestStructuredEventGoesAsItIs(t *testing.T) {
 	t.Parallel()
 	m := row()
 	m.Headers = append(m.Headers, header{Name: "content-type", Value: "application/cloudevents+json"})
-	for broker, want := range map[Broker][]header{
-		Kafka: {{Name: "content-type", Value: "application/cloudevents+json"}, {Name: "traceparent", Value: "00-1-2-01"}},
-		AMQP:  {{Name: "traceparent", Value: "00-1-2-01"}},
+	for broker, want := range map[publisher.Protocol][]header{
+		publisher.ProtocolKafka: {{Name: "content-type", Value: "application/cloudevents+json"}, {Name: "traceparent", Value: "00-1-2-01"}},
+		publisher.ProtocolAMQP:  {{Name: "traceparent", Value: "00-1-2-01"}},
 	} {
 		got, err := apply(t, CloudEvents, broker, m)
 		if err != nil || !reflect.DeepEqual(got.Headers, want) || got.ContentType() != "application/cloudevents+json" {
@@ -148,12 +148,12 @@ func TestNullPayload(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		profile    string
-		broker     Broker
+		broker     publisher.Protocol
 		tombstones bool
 		null       bool
 	}{
-		{Debezium, Kafka, false, false}, {Debezium, Kafka, true, true}, {Debezium, NATS, true, false}, {Debezium, AMQP, false, false},
-		{CloudEvents, Kafka, false, true}, {PhoenixMicro, Kafka, false, true},
+		{Debezium, publisher.ProtocolKafka, false, false}, {Debezium, publisher.ProtocolKafka, true, true}, {Debezium, publisher.ProtocolNATS, true, false}, {Debezium, publisher.ProtocolAMQP, false, false},
+		{CloudEvents, publisher.ProtocolKafka, false, true}, {PhoenixMicro, publisher.ProtocolKafka, false, true},
 	} {
 		p, err := New(c.profile, c.broker, Options{Source: "/", Tombstones: c.tombstones})
 		if err != nil {
@@ -172,19 +172,19 @@ func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		profile string
-		broker  Broker
+		broker  publisher.Protocol
 		change  func(*publisher.Message)
 	}{
-		"debezium id":       {Debezium, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
-		"attempt":           {PhoenixMicro, NATS, func(m *publisher.Message) { m.Headers = []header{{Name: "X-Attempt", Value: "1"}} }},
-		"message id":        {PhoenixMicro, NATS, func(m *publisher.Message) { m.Headers = []header{{Name: "x-message-id", Value: "1"}} }},
-		"event id":          {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_id", Value: "1"}} }},
-		"specversion":       {CloudEvents, AMQP, func(m *publisher.Message) { m.Headers = []header{{Name: "cloudEvents:specversion", Value: "2"}} }},
-		"attribute's name":  {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_Data-Type", Value: "1"}} }},
-		"attribute's value": {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: "a\nb"}} }},
-		"empty attribute":   {CloudEvents, Kafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: ""}} }},
-		"no type":           {CloudEvents, Kafka, func(m *publisher.Message) { m.Topic = "" }},
-		"key":               {CloudEvents, NATS, func(m *publisher.Message) { m.Key = []byte("a\u0085b") }},
+		"debezium id":       {Debezium, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
+		"attempt":           {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) { m.Headers = []header{{Name: "X-Attempt", Value: "1"}} }},
+		"message id":        {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) { m.Headers = []header{{Name: "x-message-id", Value: "1"}} }},
+		"event id":          {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_id", Value: "1"}} }},
+		"specversion":       {CloudEvents, publisher.ProtocolAMQP, func(m *publisher.Message) { m.Headers = []header{{Name: "cloudEvents:specversion", Value: "2"}} }},
+		"attribute's name":  {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_Data-Type", Value: "1"}} }},
+		"attribute's value": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: "a\nb"}} }},
+		"empty attribute":   {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: ""}} }},
+		"no type":           {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Topic = "" }},
+		"key":               {CloudEvents, publisher.ProtocolNATS, func(m *publisher.Message) { m.Key = []byte("a\u0085b") }},
 	} {
 		m := row()
 		c.change(&m)
@@ -213,7 +213,7 @@ func TestPercentEncode(t *testing.T) {
 // Of one row, a profile makes as many allocations as it must: the headers, and texts that are new.
 func TestAllocations(t *testing.T) {
 	for name, most := range map[string]float64{CloudEvents: 6, Debezium: 1, PhoenixMicro: 1} {
-		p, err := New(name, Kafka, Options{Source: "/"})
+		p, err := New(name, publisher.ProtocolKafka, Options{Source: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -233,7 +233,7 @@ func TestAllocations(t *testing.T) {
 func FuzzCloudEvents(f *testing.F) {
 	f.Add("id", "topic", "ce_subject", "värde", "key")
 	f.Fuzz(func(t *testing.T, id, topic, name, value, key string) {
-		p, err := New(CloudEvents, NATS, Options{Source: "/"})
+		p, err := New(CloudEvents, publisher.ProtocolNATS, Options{Source: "/"})
 		if err != nil {
 			t.Fatal(err)
 		}

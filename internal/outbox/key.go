@@ -1,21 +1,21 @@
-package config
+package outbox
 
 import (
 	"errors"
 	"strings"
 )
 
-// A KeySource says where a row's ordering key comes from.
-type KeySource struct {
+// A Key says where a row's ordering key comes from. The zero Key takes the column key if the table has one.
+type Key struct {
 	Kind KeyKind
 	Name string // of the column or header, or the dotted path in the payload
 }
 
-// A KeyKind is the first part of OUTBOX_KEY.
+// A KeyKind is the first part of a Key's text form.
 type KeyKind string
 
 const (
-	KeyAuto    KeyKind = ""        // the column "key" (or what OUTBOX_COLUMNS maps it to), if there is one
+	KeyDefault    KeyKind = ""        // the column "key" (or what OUTBOX_COLUMNS maps it to), if there is one
 	KeyColumn  KeyKind = "column"  // the column Name
 	KeyHeader  KeyKind = "header"  // the row's header Name
 	KeyPayload KeyKind = "payload" // the value at the dotted path Name of a JSON payload
@@ -25,10 +25,10 @@ const (
 
 var errKey = errors.New("is no source of a key; write column:NAME, header:NAME, payload:a.b, topic or none")
 
-// UnmarshalText reads the form of OUTBOX_KEY.
-func (k *KeySource) UnmarshalText(text []byte) error {
+// UnmarshalText reads the text form: column:NAME, header:NAME, payload:a.b, topic or none.
+func (k *Key) UnmarshalText(text []byte) error {
 	kind, name, named := strings.Cut(string(text), ":")
-	*k = KeySource{Kind: KeyKind(kind), Name: name}
+	*k = Key{Kind: KeyKind(kind), Name: name}
 	switch k.Kind {
 	case KeyTopic, KeyNone:
 		if named {
@@ -50,11 +50,8 @@ func (k *KeySource) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// Path returns the parts of a payload's path.
-func (k KeySource) Path() []string { return strings.Split(k.Name, ".") }
-
-// String returns the form of OUTBOX_KEY.
-func (k KeySource) String() string {
+// String returns the text form.
+func (k Key) String() string {
 	if k.Name == "" {
 		return string(k.Kind)
 	}

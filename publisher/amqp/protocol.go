@@ -1,0 +1,8 @@
+package amqp
+
+import "github.com/outbox-relay/outbox-relay/publisher"
+
+var _ publisher.Speaker = (*Publisher)(nil)
+
+// Protocol returns [publisher.ProtocolAMQP].
+func (p *Publisher) Protocol() publisher.Protocol { return publisher.ProtocolAMQP }
