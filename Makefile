@@ -111,6 +111,14 @@ page: build ## the status page in a headless Chromium
 page-run:
 	@cd test/e2e && $(GOTEST) -tags page -run '^TestPage' .
 
+.PHONY: upgrade
+upgrade: ## rolling upgrades from earlier versions and back again, which it builds from the history
+	@$(SERVICES) run postgres kafka nats rabbitmq -- make upgrade-run
+
+.PHONY: upgrade-run
+upgrade-run:
+	@cd test/e2e && go vet -tags upgrade . && $(GOTEST) -count=1 -v -tags upgrade -run '^TestUpgrade' .
+
 .PHONY: bench
 bench: build ## measure against targets: CASE=drain (default), another of test/bench/README.md, or all
 	@$(SERVICES) run -- make bench-run

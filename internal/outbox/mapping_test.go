@@ -74,3 +74,41 @@ func TestMissingRights(t *testing.T) {
 		}
 	}
 }
+
+// Replicas share the work with those of other versions that find a row's shard and its place in the same way, and say so in the same words. A
+// change of any of these texts lets the new replicas of a rolling update wait for the last old one.
+func TestMappingIsThatOfOtherVersions(t *testing.T) {
+	t.Parallel()
+	const plain = `, order "inserted_at", "id", priority none`
+	shard := func(key string) string {
+		return `shard (hashtext(coalesce(` + key + `, "id"::text)) & 2147483647) % 16`
+	}
+	for name, test := range map[string]struct {
+		ddl    string
+		config Config
+		want   string
+	}{
+		"recommended": {sql.Schema(sql.Table{Name: "outbox_messages"}), Config{}, shard(`"key"`) + `, order "seq", "id", priority none`},
+		"shape A":     {pgtest.ShapeA, Config{}, shard("null::text") + plain},
+		"shape B":     {pgtest.ShapeB, Config{}, shard("null::text") + plain},
+		"shape C":     {pgtest.ShapeC, Config{}, shard("null::text") + plain},
+		"header": {pgtest.ShapeB + "alter table outbox_messages add column priority integer", Config{Key: Key{Kind: KeyHeader, Name: "tenant"}},
+			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (-coalesce("priority", 0)::bigint)`},
+		"payload": {pgtest.ShapeB, Config{Key: Key{Kind: KeyPayload, Name: "order.id"}},
+			shard(`("payload" #>> array['order', 'id'])`) + plain},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, test.ddl)
+			test.config.Table, test.config.Shards = sql.Table{Schema: s.Name, Name: "outbox_messages"}, 16
+			table, err := Open(t.Context(), s.Pool, test.config)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := table.Mapping(); got != test.want {
+				t.Errorf("%s\nwant\n%s", got, test.want)
+			}
+		})
+	}
+}

@@ -38,8 +38,14 @@ type settings []string
 // startRelay starts `outbox-relay run`. The process is killed when the test ends, if it still runs.
 func startRelay(t testing.TB, env settings) *relay {
 	t.Helper()
+	return startBuild(t, binary, env)
+}
+
+// startBuild is startRelay for a binary of another version.
+func startBuild(t testing.TB, program string, env settings) *relay {
+	t.Helper()
 	r := &relay{t: t, addr: freeAddr(t), exited: make(chan struct{}), code: -1}
-	r.cmd = command(env, "run")
+	r.cmd = commandOf(program, env, "run")
 	r.cmd.Env = append(r.cmd.Env, "OUTBOX_HTTP_ADDR="+r.addr)
 	stderr, err := r.cmd.StderrPipe()
 	if err != nil {
@@ -69,8 +75,10 @@ func startRelay(t testing.TB, env settings) *relay {
 }
 
 // command makes a command of the relay with nothing but the settings in its environment.
-func command(env settings, args ...string) *exec.Cmd {
-	cmd := exec.Command(binary, args...)
+func command(env settings, args ...string) *exec.Cmd { return commandOf(binary, env, args...) }
+
+func commandOf(program string, env settings, args ...string) *exec.Cmd {
+	cmd := exec.Command(program, args...)
 	cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env)
 	return cmd
 }
