@@ -2,18 +2,6 @@
 // or RabbitMQ.
 package main
 
-import (
-	"context"
-	"os"
-	"os/signal"
+import "github.com/outbox-relay/outbox-relay/cli"
 
-	"github.com/outbox-relay/outbox-relay/cli"
-)
-
-func main() {
-	ctx, stop := context.WithCancel(context.Background())
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, stopping()...)
-	go obey(signals, stop, os.Stderr, os.Exit)
-	os.Exit(cli.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
-}
+func main() { cli.Main() }

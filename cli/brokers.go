@@ -12,7 +12,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
-	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
@@ -21,7 +20,7 @@ import (
 const clientName = "outbox-relay"
 
 // newPublisher makes the publisher of a destination; it reaches no broker.
-func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
+func (p *program) newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
 	if d.Broker.TLS { // what is wrong from the start need not wait for a connection
 		if _, err := newTLS(d, nil); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
@@ -35,14 +34,11 @@ func newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, cert
 		return newNATS(d, logger, certificates)
 	case publisher.ProtocolAMQP:
 		return newAMQP(d, logger, certificates), nil
-	default:
-		return stdout.New(out), nil
 	}
-}
-
-// newProfile makes the wire format of a destination, nil for plain.
-func newProfile(d config.Destination) (profile.Profile, error) {
-	return profile.New(d.Profile, d.Broker.Protocol, profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones})
+	if open := p.schemes[d.Broker.Scheme]; open != nil {
+		return open(d.PublishURL.Read, logger)
+	}
+	return stdout.New(out), nil
 }
 
 // withPort adds the usual port to hosts that come without one.

@@ -22,8 +22,8 @@ const changingHelp = `
 It asks before it touches more than one row, and needs --yes where there is no terminal to ask at. Rows are changed in small transactions. It may
 be stopped at any time and run again: then it exits 3, as it does when another session keeps rows locked.`
 
-func (c *changing) add(cmd *cobra.Command, when string) {
-	c.selection.add(cmd, when)
+func (c *changing) add(p *program, cmd *cobra.Command, when string) {
+	c.selection.add(p, cmd, when)
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list what would be changed, and change nothing")
 	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask")
 	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row, for machines")

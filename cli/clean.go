@@ -9,10 +9,9 @@ import (
 )
 
 // newCleaner makes what deletes old rows beside relaying.
-func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) *operate.Cleaner {
-	settings := a.config.Outbox
-	settings.Shards, settings.Views, settings.Looks = c.Shards, views(c), true
+func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
+	settings, err := rowsOnly(a.config, false)
 	return &operate.Cleaner{Connect: a.config.Connect, After: c.PruneAfter, Logger: logger, Open: func(ctx context.Context) (*operate.Outbox, error) {
-		return viewed(ctx, a.config.Pool, settings)
-	}}
+		return viewed(ctx, a.pool, settings)
+	}}, err
 }

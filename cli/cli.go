@@ -18,28 +18,28 @@ import (
 const (
 	exitFailed     = 1
 	exitUsage      = 2 // configuration or usage error
-	ExitUnfinished = 3 // stopped before all was done
+	exitUnfinished = 3 // stopped before all was done
 )
 
-// An ExitError makes the program end with a status other than 1.
-type ExitError struct {
+// An exitError makes the program end with a status other than 1.
+type exitError struct {
 	Status int
 	Err    error
 }
 
-func (e *ExitError) Error() string { return e.Err.Error() }
-func (e *ExitError) Unwrap() error { return e.Err }
+func (e *exitError) Error() string { return e.Err.Error() }
+func (e *exitError) Unwrap() error { return e.Err }
 
 // usageError is a mistake in the command line or the configuration.
-func usageError(err error) error { return &ExitError{Status: exitUsage, Err: err} }
+func usageError(err error) error { return &exitError{Status: exitUsage, Err: err} }
 
 // unfinishedError says that a command stopped before all was done.
-func unfinishedError(err error) error { return &ExitError{Status: ExitUnfinished, Err: err} }
+func unfinishedError(err error) error { return &exitError{Status: exitUnfinished, Err: err} }
 
-// Run executes the command that the arguments name and returns the exit status. It returns soon after
+// execute executes the command that the arguments name and returns the exit status. It returns soon after
 // ctx has ended; how soon depends on the command.
-func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
-	root := rootCommand()
+func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := p.rootCommand()
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SetArgs(args)
@@ -55,7 +55,7 @@ func Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		text = errtext.Line(err)
 	}
 	fmt.Fprintf(stderr, "outbox-relay: %s\n", text)
-	if exit, ok := errors.AsType[*ExitError](err); ok {
+	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.Status
 	}
 	// What fails before a command has started is its flags or arguments.

@@ -29,7 +29,7 @@ func execute(t *testing.T, env []string, args ...string) (status int, stdout, st
 		t.Setenv(name, value)
 	}
 	var out, errs strings.Builder
-	status = Run(t.Context(), args, strings.NewReader(""), &out, &errs)
+	status = (&program{}).execute(t.Context(), args, strings.NewReader(""), &out, &errs)
 	return status, out.String(), errs.String()
 }
 
@@ -190,7 +190,7 @@ func TestHealthcheck(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if status := Run(ctx, []string{"healthcheck"}, nil, &strings.Builder{}, &strings.Builder{}); status != 1 {
+	if status := (&program{}).execute(ctx, []string{"healthcheck"}, nil, &strings.Builder{}, &strings.Builder{}); status != 1 {
 		t.Errorf("stopped: status %d", status)
 	}
 }

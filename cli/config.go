@@ -8,11 +8,9 @@ import (
 	"unicode"
 
 	"github.com/spf13/cobra"
-
-	"github.com/outbox-relay/outbox-relay/config"
 )
 
-func configCommand() *cobra.Command {
+func (p *program) configCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration, each value with its source",
@@ -21,7 +19,7 @@ variable that a destination inherits it from. Secrets are redacted. If the confi
 listed instead, and the exit status is 2. It connects to nothing.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load()
+			c, err := p.load()
 			if err != nil {
 				return err
 			}

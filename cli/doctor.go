@@ -2,6 +2,7 @@ package cli
 
 import (
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -11,11 +12,11 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-func doctorCommand() *cobra.Command {
+func (p *program) doctorCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -31,11 +32,11 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load()
+			c, err := p.load()
 			if err != nil {
 				return usageError(err)
 			}
-			d, closing, err := newDoctor(cmd, c)
+			d, closing, err := p.newDoctor(cmd, c)
 			if err != nil {
 				return usageError(err)
 			}
@@ -48,8 +49,8 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 			if err := write(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			if errors := report.Count(publisher.SeverityError); errors > 0 {
-				return fmt.Errorf("doctor found errors: %d", errors)
+			if count := report.Count(publisher.SeverityError); count > 0 {
+				return fmt.Errorf("doctor found errors: %d", count)
 			}
 			return nil
 		},
@@ -59,16 +60,22 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 }
 
 // newDoctor makes a doctor, and what closes its connections.
-func newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
+func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
 	certificates := &doctor.Certificates{}
 	// What the clients would log is what is found.
-	a, err := gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), certificates)
+	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), certificates)
 	if err != nil {
 		return nil, nil, err
 	}
-	d := &doctor.Doctor{Pool: a.config.Pool, Connect: a.config.Connect, Outbox: a.config.Outbox, Channel: c.ListenChannel, Shards: c.Shards,
-		Destinations: a.config.Destinations, Certificates: certificates, Settings: contradictions(c), Secure: map[string][]doctor.Transport{}, Deduplicates: map[string]bool{}}
-	for _, destination := range c.Destinations {
+	plan, routes, err := a.config.Plan()
+	if err != nil {
+		return nil, nil, errors.Join(err, a.close())
+	}
+	plan.Channel = "" // the doctor looks at the doorbell itself
+	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
+		Certificates: certificates, Settings: contradictions(c), Secure: map[string][]doctor.Transport{}, Deduplicates: map[string]bool{}}
+	for i, destination := range c.Destinations {
+		d.Destinations = append(d.Destinations, doctor.Destination{Route: routes[i], Publisher: a.config.Destinations[i].Publisher})
 		d.Secure[destination.Name] = transports(destination)
 		d.Deduplicates[destination.Name] = destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore
 		if cert := destination.TLS.Cert; cert.IsSet() {
@@ -97,7 +104,7 @@ func contradictions(c *config.Config) []publisher.Finding {
 		warn("OUTBOX_POLL_INTERVAL", "lower it, or set OUTBOX_LISTEN_CHANNEL", "it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
 	}
 	for _, d := range c.Destinations {
-		if topic, _, err := relay.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}") {
+		if topic, _, err := route.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}") {
 			warn("OUTBOX_TOPIC", "write single braces around a column's name", "it is %s for destination %s, where doubled braces stand for braces: every row has the same topic", d.Topic, d.Name)
 		}
 		if d.PublishTimeout > c.OwnerTTL {

@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-func drainCommand() *cobra.Command {
+func (p *program) drainCommand() *cobra.Command {
 	var timeout config.Duration
 	cmd := &cobra.Command{
 		Use:   "drain",
@@ -21,7 +21,7 @@ whichever replica. Exit 3, with a count by reason, when rows are left at the end
 For Jobs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load()
+			c, err := p.load()
 			if err != nil {
 				return usageError(err)
 			}
@@ -31,7 +31,7 @@ For Jobs.`,
 			if timeout <= 0 {
 				return usageError(errors.New("--timeout must be longer than nothing"))
 			}
-			a, err := assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
+			a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
 			if err != nil {
 				return usageError(err)
 			}

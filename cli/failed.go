@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-func failedCommand() *cobra.Command {
+func (p *program) failedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "failed list|show|retry|discard",
 		Short: "List, show, retry or discard rows that have failed",
@@ -32,7 +32,7 @@ wait for somebody to retry or to discard them. With OUTBOX_ON_FAILED=block their
 		},
 		RunE: func(*cobra.Command, []string) error { return nil },
 	}
-	cmd.AddCommand(failedListCommand(), failedShowCommand(), failedRetryCommand(), failedDiscardCommand())
+	cmd.AddCommand(p.failedListCommand(), p.failedShowCommand(), p.failedRetryCommand(), p.failedDiscardCommand())
 	return cmd
 }
 
@@ -46,8 +46,8 @@ type looking struct {
 	json  bool
 }
 
-func (l *looking) add(cmd *cobra.Command) {
-	l.selection.add(cmd, "that failed")
+func (l *looking) add(p *program, cmd *cobra.Command) {
+	l.selection.add(p, cmd, "that failed")
 	cmd.Flags().IntVar(&l.limit, "limit", rowLimit, "how many rows at most, 0 for all")
 	cmd.Flags().BoolVar(&l.json, "json", false, "print a line of JSON for each row, for machines")
 }
@@ -80,7 +80,7 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 	return nil
 }
 
-func failedListCommand() *cobra.Command {
+func (p *program) failedListCommand() *cobra.Command {
 	var flags looking
 	cmd := &cobra.Command{
 		Use:   "list",
@@ -101,11 +101,11 @@ func failedListCommand() *cobra.Command {
 			return errors.Join(err, out.Flush())
 		},
 	}
-	flags.add(cmd)
+	flags.add(p, cmd)
 	return cmd
 }
 
-func failedShowCommand() *cobra.Command {
+func (p *program) failedShowCommand() *cobra.Command {
 	var flags looking
 	cmd := &cobra.Command{
 		Use:   "show [ID...]",
@@ -121,7 +121,7 @@ func failedShowCommand() *cobra.Command {
 			}, true)
 		},
 	}
-	flags.add(cmd)
+	flags.add(p, cmd)
 	return cmd
 }
 
@@ -149,7 +149,7 @@ func showFailed(w io.Writer, row operate.FailedRow) error {
 	return out.Flush()
 }
 
-func failedRetryCommand() *cobra.Command {
+func (p *program) failedRetryCommand() *cobra.Command {
 	var flags changing
 	cmd := &cobra.Command{
 		Use:   "retry [ID...]",
@@ -162,11 +162,11 @@ of their keys have been relayed meanwhile, and these come after them. Ids may be
 			return flags.apply(cmd, operate.Retry())
 		},
 	}
-	flags.add(cmd, "that failed")
+	flags.add(p, cmd, "that failed")
 	return cmd
 }
 
-func failedDiscardCommand() *cobra.Command {
+func (p *program) failedDiscardCommand() *cobra.Command {
 	var flags changing
 	keep, reason := false, ""
 	cmd := &cobra.Command{
@@ -183,7 +183,7 @@ failed_at and relayed_at set and the reason added to its last error, and counts 
 			return flags.apply(cmd, operate.Discard(keep, reason))
 		},
 	}
-	flags.add(cmd, "that failed")
+	flags.add(p, cmd, "that failed")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the rows in the table")
 	cmd.Flags().StringVar(&reason, "reason", "", "why, added to the last error of rows that stay")
 	return cmd

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-func grantsCommand() *cobra.Command {
+func (p *program) grantsCommand() *cobra.Command {
 	role, purpose := "", ""
 	cmd := &cobra.Command{
 		Use:   "grants --role NAME",
@@ -28,7 +28,7 @@ and with --for prune the command prune.`,
 			if role == "" {
 				return usageError(errors.New("grants needs --role NAME, the database role of the relay"))
 			}
-			c, err := config.LoadOffline()
+			c, err := p.loadOffline()
 			if err != nil {
 				return err
 			}

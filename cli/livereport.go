@@ -93,7 +93,7 @@ func (l *liveReport) refresh(ctx context.Context, old bool) {
 }
 
 func (l *liveReport) ask(ctx context.Context) (operate.Report, error) {
-	r, o := l.unknown(), operate.Outbox{Pool: l.assembly.config.Pool, Shards: l.config.Shards}
+	r, o := l.unknown(), operate.Outbox{Pool: l.assembly.pool, Shards: l.config.Shards}
 	for i, table := range l.assembly.Tables() {
 		if name := l.config.Destinations[i].Name; table != nil {
 			o.Views = append(o.Views, operate.View{Destination: name, Table: table})

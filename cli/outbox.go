@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/sql"
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // operating is what the commands that look at rows need. It reaches no broker.
@@ -23,40 +23,48 @@ type operating struct {
 }
 
 // openOutbox reads the configuration and opens the table as each destination sees it.
-func openOutbox(ctx context.Context) (*operating, error) {
-	c, err := config.LoadDatabase()
+func (p *program) openOutbox(ctx context.Context) (*operating, error) {
+	c, err := p.loadDatabase()
 	if err != nil {
 		return nil, usageError(err)
 	}
-	return openTable(ctx, c, nil)
+	return openTable(ctx, c, false)
 }
 
-// openTable opens the table as each destination sees it, with further texts that each row carries.
-func openTable(ctx context.Context, c *config.Config, extra []outbox.Extra) (*operating, error) {
-	table, err := sql.ParseTable(c.Table.Name)
-	if err != nil {
-		return nil, usageError(fmt.Errorf("OUTBOX_TABLE: %w", err))
-	}
-	links := &outbox.Links{Patience: mostPatience, Logger: slog.New(slog.DiscardHandler)}
-	pool, err := newPool(ctx, c.Database, workOther, len(c.Destinations), nil, nil, links)
+// openTable opens the table as each destination sees it, with the texts that topics are made of if those are wanted.
+func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
+	r := relayConfig(c, slog.New(slog.DiscardHandler))
+	settings, err := rowsOnly(r, topics)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	o := &operating{config: c, close: func() { links.ClosePool(pool) }}
-	if o.connect, err = newConnect(c.Database, nil, 2*links.Patience); err != nil {
-		o.close()
+	pool, closePool, err := openPool(ctx, c.Database, &r, nil)
+	if err != nil {
 		return nil, usageError(err)
 	}
-	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: preferred(c), Key: c.Table.Key,
-		Delete: c.Settle == config.SettleDelete, Shards: c.Shards, Views: views(c), Looks: true}
-	if extra != nil { // a header may be in a column
-		settings.Extra, settings.Headers = extra, c.Table.Headers()
-	}
+	o := &operating{config: c, close: closePool, connect: r.Connect}
 	if o.Outbox, err = viewed(ctx, pool, settings); err != nil {
 		o.close()
 		return nil, err
 	}
 	return o, nil
+}
+
+// rowsOnly returns how commands understand the table that look at rows and publish none: of what messages are made of they need nothing but,
+// if asked for, the texts that topics are made of.
+func rowsOnly(r relay.Config, topics bool) (outbox.Config, error) {
+	plan, _, err := r.Plan()
+	if err != nil {
+		return plan, err
+	}
+	plan.Looks, plan.Encoded, plan.Channel, plan.MaxRow = true, false, "", 0
+	if !topics {
+		plan.Extra, plan.Headers = nil, nil
+	}
+	for i := range plan.Views {
+		plan.Views[i].BlockFailed = false
+	}
+	return plan, nil
 }
 
 // viewed opens the table as each destination sees it.

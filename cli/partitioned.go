@@ -5,7 +5,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -13,7 +12,7 @@ import (
 
 // undone is the condition of rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. What is not done in
 // the columns of the table keeps it, whoever takes it, and so does what a destination with columns of its own has to do.
-func undone(c *config.Config) string {
+func undone(seen []outbox.View) string {
 	state := func(v *outbox.View, ours string) string {
 		if v.Columns == nil {
 			return sql.Quote(ours)
@@ -26,7 +25,6 @@ func undone(c *config.Config) string {
 	open := func(v *outbox.View) string {
 		return fmt.Sprintf("coalesce(%s, case when $2 then %s end, 'infinity') >= $1", state(v, "relayed_at"), state(v, "failed_at"))
 	}
-	seen := views(c)
 	var conditions []string
 	if slices.ContainsFunc(seen, func(v outbox.View) bool { return v.Columns == nil }) {
 		conditions = append(conditions, open(&outbox.View{}))

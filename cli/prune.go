@@ -15,7 +15,7 @@ import (
 // pruneRest is for how many times as long as a transaction took the command rests after it.
 const pruneRest = 1
 
-func pruneCommand() *cobra.Command {
+func (p *program) pruneCommand() *cobra.Command {
 	var flags selection
 	var older config.Duration
 	failed, dryRun, yes, asJSON := false, false, false, false
@@ -86,7 +86,7 @@ deletes nothing either while the table has columns with the state of a destinati
 			return nil
 		},
 	}
-	flags.add(cmd, "inserted")
+	flags.add(p, cmd, "inserted")
 	cmd.Flags().Var(&older, "older-than", "for how long rows must have been done, such as 7d")
 	cmd.Flags().Lookup("older-than").DefValue = ""
 	cmd.Flags().BoolVar(&failed, "failed", false, "also delete rows that failed so long ago")

@@ -10,7 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-func replayCommand() *cobra.Command {
+func (p *program) replayCommand() *cobra.Command {
 	var flags changing
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
@@ -24,13 +24,13 @@ again, and nothing is stored.
 		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
-			if c, err := config.LoadDatabase(); err == nil && mayDeduplicate(c) {
+			if c, err := p.loadDatabase(); err == nil && mayDeduplicate(c) {
 				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops what it has seen within its duplicate window; such rows are marked as relayed again, and not stored again")
 			}
 			return flags.apply(cmd, operate.Replay())
 		},
 	}
-	flags.add(cmd, "that were relayed")
+	flags.add(p, cmd, "that were relayed")
 	return cmd
 }
 

@@ -29,7 +29,7 @@ const rootExamples = `  outbox-relay schema | psql "$OUTBOX_DATABASE_URL"    # m
   OUTBOX_PUBLISH_URL=stdout: outbox-relay              # see what would be published (rows are marked)
   OUTBOX_PUBLISH_URL=kafka://localhost:9092 outbox-relay`
 
-func rootCommand() *cobra.Command {
+func (p *program) rootCommand() *cobra.Command {
 	root := &cobra.Command{
 		Use:     "outbox-relay",
 		Short:   "Publish outbox rows from PostgreSQL to Kafka, NATS JetStream or RabbitMQ",
@@ -39,7 +39,7 @@ func rootCommand() *cobra.Command {
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	run := runCommand()
+	run := p.runCommand()
 	root.RunE = run.RunE
 	root.Args = func(cmd *cobra.Command, args []string) error {
 		if len(args) == 0 {
@@ -54,7 +54,7 @@ func rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(run, drainCommand(), doctorCommand(), statusCommand(), failedCommand(), replayCommand(), pruneCommand(), verifyCommand(), schemaCommand(), grantsCommand(), configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
+	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(), p.pruneCommand(), p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
 	return root
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/health"
 )
 
-func runCommand() *cobra.Command {
+func (p *program) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
@@ -25,7 +25,7 @@ The database and the broker may be away at start: /readyz, the log and the metri
 begins when they come.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load()
+			c, err := p.load()
 			if err != nil {
 				return usageError(err)
 			}
@@ -33,7 +33,7 @@ begins when they come.`,
 			if err := health.CheckConfig(c.HTTPConfig); err != nil {
 				return usageError(fmt.Errorf("configuration: OUTBOX_HTTP_CONFIG: %w", err))
 			}
-			a, err := assemble(cmd.Context(), c, cmd.OutOrStdout(), logger)
+			a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), logger)
 			if err != nil {
 				return usageError(err)
 			}
@@ -47,6 +47,10 @@ begins when they come.`,
 func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
 	build := thisBuild()
 	logger.Info("starting", "version", build.Version, "commit", build.Commit)
+	cleaner, err := newCleaner(c, a, logger)
+	if err != nil {
+		return usageError(err)
+	}
 	relaying, stop := context.WithCancel(ctx)
 	defer stop()
 	// Health and metrics are served until the relay has stopped.
@@ -55,7 +59,7 @@ func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger
 	var group sync.WaitGroup
 	group.Go(func() { failure = serve(serving, ports(c, a, logger), stop) })
 	if c.PruneAfter > 0 {
-		group.Go(func() { newCleaner(c, a, logger).Run(relaying) })
+		group.Go(func() { cleaner.Run(relaying) })
 	}
 	left := a.Run(relaying)
 	close()

@@ -4,16 +4,17 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-func schemaCommand() *cobra.Command {
+func (p *program) schemaCommand() *cobra.Command {
 	doorbell, delays, partitioned, destination := false, false, false, ""
 	cmd := &cobra.Command{
 		Use:   "schema",
@@ -36,7 +37,7 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.LoadOffline()
+			c, err := p.loadOffline()
 			if err != nil {
 				return err
 			}
@@ -46,7 +47,11 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 			}
 			text, due := sql.Schema(table), delaying(c, table)
 			if partitioned {
-				text = sql.Partitioned(table, undone(c))
+				settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
+				if err != nil {
+					return err
+				}
+				text = sql.Partitioned(table, undone(settings.Views))
 			}
 			if destination != "" {
 				if text, err = ownSchema(c, table, destination, &due); err != nil {
@@ -76,9 +81,13 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 
 // ownSchema is the DDL of a destination's own columns. It also says what its rows that are due later need.
 func ownSchema(c *config.Config, table sql.Table, name string, due *sql.Delaying) (string, error) {
-	settings := outbox.Config{Table: table, Columns: c.Table.Columns, Preferred: preferred(c)}
+	settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
+	if err != nil {
+		return "", err
+	}
+	settings.Shards, settings.Delete, settings.Key = 0, false, rowkey.Source{}
 	var names []string
-	for _, v := range views(c) {
+	for _, v := range settings.Views {
 		switch {
 		case v.Name == name && v.Columns == nil:
 			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)

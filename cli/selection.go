@@ -15,6 +15,7 @@ import (
 
 // selection are the flags by which commands choose rows.
 type selection struct {
+	program      *program
 	ids, topics  []string
 	key          string
 	since, until moment
@@ -28,7 +29,8 @@ Rows are chosen by the flags, all of which must fit. Without any it is all rows 
 OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long ago (2h, 3d).`
 
 // add adds the flags to a command; when says what --since and --until are about.
-func (s *selection) add(cmd *cobra.Command, when string) {
+func (s *selection) add(p *program, cmd *cobra.Command, when string) {
+	s.program = p
 	flags := cmd.Flags()
 	flags.StringSliceVar(&s.ids, "id", nil, "ids of rows, repeated or separated by commas")
 	flags.StringSliceVar(&s.topics, "topic", nil, "topics or patterns of topics, repeated or separated by commas")
@@ -37,14 +39,14 @@ func (s *selection) add(cmd *cobra.Command, when string) {
 	flags.Var(&s.until, "until", "rows "+when+" before this time")
 	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
 	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those of all destinations")
-	if err := cmd.RegisterFlagCompletionFunc("destination", completeDestination); err != nil {
+	if err := cmd.RegisterFlagCompletionFunc("destination", p.completeDestination); err != nil {
 		panic(err) // the flag is there
 	}
 }
 
 // completeDestination completes the name of a destination in a shell.
-func completeDestination(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
-	c, err := config.LoadOffline()
+func (p *program) completeDestination(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+	c, err := p.loadOffline()
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -61,7 +63,7 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 	if err != nil {
 		return chosen, nil, err
 	}
-	o, err := openOutbox(cmd.Context())
+	o, err := s.program.openOutbox(cmd.Context())
 	return chosen, o, err
 }
 

@@ -45,9 +45,9 @@ func running(t *testing.T, env ...string) (logged func() string, stop func() int
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
-	go func() { ended <- Run(ctx, []string{"run"}, strings.NewReader(""), io.Discard, log) }()
+	go func() { ended <- (&program{}).execute(ctx, []string{"run"}, strings.NewReader(""), io.Discard, log) }()
 	for {
-		if status := Run(t.Context(), []string{"healthcheck"}, strings.NewReader(""), io.Discard, io.Discard); status == 0 {
+		if status := (&program{}).execute(t.Context(), []string{"healthcheck"}, strings.NewReader(""), io.Discard, io.Discard); status == 0 {
 			return logged, func() int { cancel(); return <-ended }
 		}
 		select {

@@ -18,7 +18,7 @@ import (
 // countPatience bounds each look at the table's rows.
 const countPatience = 5 * time.Second
 
-func statusCommand() *cobra.Command {
+func (p *program) statusCommand() *cobra.Command {
 	var flags selection
 	asJSON, watching := false, false
 	cmd := &cobra.Command{
@@ -66,7 +66,7 @@ The other flags limit what is counted to some rows, of those that are looked at.
 			return writeStatus(out, report, paintFor(out))
 		},
 	}
-	flags.add(cmd, "inserted")
+	flags.add(p, cmd, "inserted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
 	cmd.Flags().BoolVar(&watching, "watch", false, "show it anew each second, until stopped")
 	return cmd

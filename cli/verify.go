@@ -18,7 +18,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 const (
@@ -28,7 +27,7 @@ const (
 	verifyRest = 5 * time.Second
 )
 
-func verifyCommand() *cobra.Command {
+func (p *program) verifyCommand() *cobra.Command {
 	var flags selection
 	asJSON := false
 	cmd := &cobra.Command{
@@ -63,7 +62,7 @@ or flags are wrong, also when no destination can be compared.`,
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			c, err := config.Load()
+			c, err := p.load()
 			if err != nil {
 				return usageError(err)
 			}
@@ -77,23 +76,23 @@ or flags are wrong, also when no destination can be compared.`,
 			if chosen.Until.IsZero() {
 				chosen.Until = time.Now().Add(-verifyRest)
 			}
-			return verify(cmd, c, chosen, asJSON)
+			return p.verify(cmd, c, chosen, asJSON)
 		},
 	}
-	flags.add(cmd, "that were relayed")
+	flags.add(p, cmd, "that were relayed")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a line of JSON for each such row, and one for each destination, for machines")
 	return cmd
 }
 
 // verify compares the destinations that are chosen.
-func verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
+func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
 	ctx := cmd.Context()
-	brokers, extra, closing, err := readableBrokers(c, chosen.Destination, cmd.ErrOrStderr())
+	brokers, closing, err := p.readableBrokers(c, chosen.Destination, cmd.ErrOrStderr())
 	defer closing()
 	if err != nil {
 		return err
 	}
-	o, err := openTable(ctx, c, extra)
+	o, err := openTable(ctx, c, true)
 	if err != nil {
 		return err
 	}
@@ -128,20 +127,23 @@ func verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJS
 	}
 }
 
-// readableBrokers returns the chosen destinations whose messages can be read, and the texts that their topics are made of. The others
-// are told.
-func readableBrokers(c *config.Config, only string, problems io.Writer) (
-	brokers map[string]operate.Broker, extra []outbox.Extra, closing func(), err error,
+// readableBrokers returns the chosen destinations whose messages can be read. The others are told.
+func (p *program) readableBrokers(c *config.Config, only string, problems io.Writer) (
+	brokers map[string]operate.Broker, closing func(), err error,
 ) {
+	_, routes, err := relayConfig(c, slog.New(slog.DiscardHandler)).Plan()
+	if err != nil {
+		return nil, func() {}, usageError(err)
+	}
 	brokers = map[string]operate.Broker{}
 	var opened []publisher.Publisher
 	closing = func() {
-		for _, p := range opened {
-			_ = p.Close() // nothing was written
+		for _, client := range opened {
+			_ = client.Close() // nothing was written
 		}
 	}
 	var known, unreadable []string
-	for _, d := range c.Destinations {
+	for i, d := range c.Destinations {
 		known = append(known, d.Name)
 		if only != "" && d.Name != only {
 			continue
@@ -150,17 +152,13 @@ func readableBrokers(c *config.Config, only string, problems io.Writer) (
 			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
 			continue
 		}
-		p, err := newPublisher(d, io.Discard, slog.New(slog.DiscardHandler), nil)
+		client, err := p.newPublisher(d, io.Discard, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
-			return nil, nil, closing, usageError(err)
+			return nil, closing, usageError(err)
 		}
-		opened = append(opened, p)
-		topic, more, err := relay.ParseTemplate(d.Topic, extra)
-		if err != nil {
-			return nil, nil, closing, usageError(err)
-		}
-		extra = more
-		reader, _ := p.(publisher.Reader) // as cannotRead says
+		opened = append(opened, client)
+		topic := routes[i].Topic
+		reader, _ := client.(publisher.Reader) // as cannotRead says
 		brokers[d.Name] = operate.Broker{Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
 			Topic:   func(t *outbox.Table) string { return topic.SQL(t.Names().Topic.Name+"::text", t.Extra()) },
 			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != ""}
@@ -170,11 +168,11 @@ func readableBrokers(c *config.Config, only string, problems io.Writer) (
 		for _, text := range unreadable {
 			fmt.Fprintln(problems, "note:", text)
 		}
-		return brokers, extra, closing, nil
+		return brokers, closing, nil
 	case len(unreadable) > 0:
-		return nil, nil, closing, usageError(errors.New(strings.Join(unreadable, "; ")))
+		return nil, closing, usageError(errors.New(strings.Join(unreadable, "; ")))
 	default:
-		return nil, nil, closing, selectionError(&operate.UnknownDestinationError{Name: only, Known: known})
+		return nil, closing, selectionError(&operate.UnknownDestinationError{Name: only, Known: known})
 	}
 }
 

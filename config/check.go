@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -65,7 +65,7 @@ func checkConfig(cfg *Config, s *scope) {
 // checkColumns refuses two meanings for one column that the relay writes.
 func checkColumns(cfg *Config, s *scope) {
 	table := cfg.Table
-	if table.Columns["key"] != "" && table.Key.Kind != outbox.KeyDefault {
+	if table.Columns["key"] != "" && table.Key.Kind != rowkey.Default {
 		s.bad("COLUMNS", "maps key, which contradicts %s; remove one of them", s.origins["KEY"].variable)
 	}
 	for i, ours := range ourColumns {

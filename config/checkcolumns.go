@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // checkStates checks where the destinations keep their state: in the columns of the table, in the same ones as another
@@ -113,7 +113,7 @@ func (t Table) shares(own StateColumns) (ours, theirs string) {
 	for ours, theirs := range t.Columns {
 		parts[theirs] = ours
 	}
-	if t.Key.Kind == outbox.KeyColumn {
+	if t.Key.Kind == rowkey.Column {
 		parts[t.Key.Name] = "key"
 	}
 	for _, theirs := range slices.Sorted(maps.Values(own)) {

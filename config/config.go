@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // Prefix starts the name of each variable.
@@ -79,22 +79,11 @@ type Table struct {
 	Name string `envconfig:"TABLE" default:"outbox_messages" desc:"the outbox table, may be schema-qualified"`
 	// Columns maps our name of a column to the table's, for those that were configured.
 	Columns map[string]string `envconfig:"COLUMNS" desc:"our name to yours: key:aggregate_id,order:seq,topic:type; header.NAME:COLUMN sends a column as the header NAME"`
-	Key     outbox.Key        `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
+	Key     rowkey.Source     `envconfig:"KEY" unset:"the column key, if there is one" desc:"where the ordering key comes from: column:NAME, header:NAME, payload:a.b (path in JSON), topic, none"`
 }
 
 // headerPrefix begins our name of a column that is sent as a header.
 const headerPrefix = "header."
-
-// Headers maps names of headers to the columns that are sent as them.
-func (t Table) Headers() map[string]string {
-	headers := map[string]string{}
-	for ours, theirs := range t.Columns {
-		if name, is := strings.CutPrefix(ours, headerPrefix); is {
-			headers[name] = theirs
-		}
-	}
-	return headers
-}
 
 // Column returns the table's name of one of our columns, whether or not the table has it.
 func (t Table) Column(ours string) string {

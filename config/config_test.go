@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -142,15 +142,15 @@ func TestEachSetting(t *testing.T) {
 
 func TestKeySources(t *testing.T) {
 	t.Parallel()
-	for text, want := range map[string]outbox.Key{
+	for text, want := range map[string]rowkey.Source{
 		"":                  {},
-		"column:tenant":     {Kind: outbox.KeyColumn, Name: "tenant"},
-		"header:x-key":      {Kind: outbox.KeyHeader, Name: "x-key"},
-		"header:a:b":        {Kind: outbox.KeyHeader, Name: "a:b"},
-		"payload:order.id":  {Kind: outbox.KeyPayload, Name: "order.id"},
-		"topic":             {Kind: outbox.KeyTopic},
-		"none":              {Kind: outbox.KeyNone},
-		"column:with blank": {Kind: outbox.KeyColumn, Name: "with blank"},
+		"column:tenant":     {Kind: rowkey.Column, Name: "tenant"},
+		"header:x-key":      {Kind: rowkey.Header, Name: "x-key"},
+		"header:a:b":        {Kind: rowkey.Header, Name: "a:b"},
+		"payload:order.id":  {Kind: rowkey.Payload, Name: "order.id"},
+		"topic":             {Kind: rowkey.Topic},
+		"none":              {Kind: rowkey.None},
+		"column:with blank": {Kind: rowkey.Column, Name: "with blank"},
 	} {
 		if got := load(t, "OUTBOX_KEY="+text).Table.Key; got != want || got.String() != text {
 			t.Errorf("%q: got %#v (%s)", text, got, got)

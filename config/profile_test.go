@@ -1,7 +1,6 @@
 package config
 
 import (
-	"maps"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/profile"
@@ -44,8 +43,5 @@ func TestProfilePerDestination(t *testing.T) {
 	if a.Profile != profile.Debezium || a.Topic != "outbox.event.{topic}" || b.Profile != profile.CloudEvents || b.Topic != "{topic}" ||
 		b.CloudEventsSource != "/shop" {
 		t.Errorf("%+v\n%+v", a, b)
-	}
-	if got := cfg.Table.Headers(); !maps.Equal(got, map[string]string{"eventType": "type"}) {
-		t.Error(got)
 	}
 }

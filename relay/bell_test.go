@@ -53,7 +53,7 @@ func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.DialFunc = network.Dial
-	r := replica(t, s, publishertest.NewBroker(), func(c *Config) {
+	r := replica(t, s, publishertest.NewBroker(), func(c *settings) {
 		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 		c.ListenChannel = s.Name
 	})

@@ -26,8 +26,8 @@ func verdicts(r *Relay) map[string]string {
 }
 
 // throughNetwork lets a replica reach its database over a network of the test only.
-func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Network) func(*Config) {
-	return func(c *Config) {
+func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Network) func(*settings) {
+	return func(c *settings) {
 		c.Pool = s.PoolWith(t, func(p *pgxpool.Config) { p.ConnConfig.DialFunc = network.Dial })
 		config := s.Pool.Config().ConnConfig
 		config.DialFunc = network.Dial
@@ -71,7 +71,7 @@ func TestDatabaseOutageIsTold(t *testing.T) {
 func TestMissingTableIsNoOutage(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
-	r := replica(t, s, b, func(c *Config) {
+	r := replica(t, s, b, func(c *settings) {
 		c.Destinations[0].Publisher = b.Publisher()
 		b.Down()
 	})

@@ -81,7 +81,7 @@ func TestViewsOfOrigins(t *testing.T) {
 	rest := &Destination{Name: "rest", Topics: []string{"a*"}}
 	copied := &Destination{Name: "copy", Topics: []string{"b*"}, Columns: map[string]string{"relayed_at": "y"}}
 	all := withNowhere([]*Destination{orders, letters, rest, copied})
-	views := Views(all)
+	views := viewsOf(all)
 	if len(all) != 5 || len(views[1].Before) != 0 || views[1].FailedOf == nil || views[1].FailedOf.Name != "orders" || len(views[2].Before) != 1 || len(views[3].Before) != 0 {
 		t.Errorf("views %+v", views)
 	}
@@ -89,7 +89,7 @@ func TestViewsOfOrigins(t *testing.T) {
 		t.Errorf("what nobody takes: %+v", nobody)
 	}
 	if all := withNowhere([]*Destination{copied, letters}); len(all) != 3 || all[2].Columns["relayed_at"] != "y" {
-		t.Errorf("without the table's columns: %+v", Views(all))
+		t.Errorf("without the table's columns: %+v", viewsOf(all))
 	}
 	if all := withNowhere([]*Destination{{Name: "orders"}, letters, copied}); len(all) != 3 {
 		t.Errorf("there is nothing that nobody takes: %d destinations", len(all))

@@ -29,7 +29,7 @@ func BenchmarkDrain(b *testing.B) {
 	s.Exec(b, `insert into outbox_messages (topic, key, payload, headers) select 'order.placed', 'key' || i % 1000,
 		jsonb_build_object('filler', repeat('x', 480)), '{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}' from generate_series(1, $1) i`, b.N)
 	s.Exec(b, "analyze outbox_messages")
-	r := replica(b, s, publishertest.NewBroker(), func(c *Config) {
+	r := replica(b, s, publishertest.NewBroker(), func(c *settings) {
 		c.Destinations[0].Publisher = accepting{}
 		c.Limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 	})

@@ -9,8 +9,8 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -105,7 +105,7 @@ func TestRollingUpdateOfTheKey(t *testing.T) {
 	old := replica(t, s, b, nil)
 	stop := start(t, old)
 	eventually(t, "the old one owns everything", func() bool { return owned(old) == 16 })
-	changed := func(c *Config) { c.Outbox.Key = outbox.Key{Kind: outbox.KeyTopic} }
+	changed := func(c *settings) { c.Outbox.Key = rowkey.Source{Kind: rowkey.Topic} }
 	replicas := []*Relay{replica(t, s, b, changed), replica(t, s, b, changed)}
 	for _, r := range replicas {
 		start(t, r)
@@ -138,7 +138,7 @@ func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.RuntimeParams["application_name"] = s.Name
-	r := replica(t, s, b, func(c *Config) {
+	r := replica(t, s, b, func(c *settings) {
 		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})
 	start(t, r)
@@ -165,7 +165,7 @@ func TestFollowsTheDoorbell(t *testing.T) {
 	s := pgtest.New(t)
 	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	s.Exec(t, sql.Schema(table))
-	r := replica(t, s, publishertest.NewBroker(), func(c *Config) { c.ListenChannel = s.Name })
+	r := replica(t, s, publishertest.NewBroker(), func(c *settings) { c.ListenChannel = s.Name })
 	r.looks = 20 * time.Millisecond
 	start(t, r)
 	eventually(t, "listening", r.listener.Up)

@@ -29,7 +29,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 	work, workURL := pgtest.NewFirewall(t, s.URL)
 	control, controlURL := pgtest.NewFirewall(t, s.URL)
 	listen, listenURL := pgtest.NewFirewall(t, s.URL)
-	r = replica(t, s, b, func(c *Config) {
+	r = replica(t, s, b, func(c *settings) {
 		c.OwnerTTL, c.ListenChannel, c.Connect = 2*time.Second, s.Name, connect(controlURL)
 		links := &outbox.Links{Connect: connect(workURL), Pooler: pooler, Patience: c.OwnerTTL / 2, Logger: slog.New(slog.DiscardHandler)}
 		config, err := pgxpool.ParseConfig(workURL)

@@ -38,7 +38,7 @@ func TestLargeRowBesideRowsThatCannotBeWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // before the schema goes
-				r := replica(t, s, b, func(c *Config) { c.Limits = Limits{Batch: 100, Rows: 500, Bytes: limit} })
+				r := replica(t, s, b, func(c *settings) { c.Limits = Limits{Batch: 100, Rows: 500, Bytes: limit} })
 				start(t, r)
 				eventually(t, "rows cannot be written", func() bool { return r.metrics.all().stuck == stuck })
 				s.Exec(t, `insert into outbox_messages select 1000 + i, 't', 'k' || i % 50, case when i % $1 = 0 then repeat('x', $2::int) else 'x' end from generate_series(1, $3::int) i`,

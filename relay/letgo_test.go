@@ -180,7 +180,7 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.RuntimeParams["application_name"] = s.Name
-	r := replica(t, s, b, func(c *Config) {
+	r := replica(t, s, b, func(c *settings) {
 		c.StopTimeout = time.Hour
 		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})

@@ -11,14 +11,14 @@ func (l Limits) shares(destinations []*Destination) map[*Destination]Limits {
 	rows, bytes := parts{left: int64(l.Rows)}, parts{left: l.Bytes}
 	for _, d := range destinations {
 		if d.Name != nowhereName {
-			rows.add(int64(d.Rows))
-			bytes.add(d.Bytes)
+			rows.add(int64(d.MaxInFlight))
+			bytes.add(d.MaxInFlightBytes)
 		}
 	}
 	all := map[*Destination]Limits{}
 	for _, d := range destinations {
 		share := l
-		share.Rows, share.Bytes = int(rows.of(int64(d.Rows))), bytes.of(d.Bytes)
+		share.Rows, share.Bytes = int(rows.of(int64(d.MaxInFlight))), bytes.of(d.MaxInFlightBytes)
 		if d.Name == nowhereName {
 			share.Rows, share.Bytes = min(share.Rows, nowhereRows), min(share.Bytes, nowhereBytes)
 		}

@@ -149,7 +149,9 @@ func TestLimiter(t *testing.T) {
 // Each destination has the part that it was given, and the others share what is left.
 func TestShares(t *testing.T) {
 	t.Parallel()
-	d := func(rows int, bytes int64) *Destination { return &Destination{Rows: rows, Bytes: bytes} }
+	d := func(rows int, bytes int64) *Destination {
+		return &Destination{MaxInFlight: rows, MaxInFlightBytes: bytes}
+	}
 	for _, c := range []struct {
 		destinations []*Destination
 		rows         []int

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -32,7 +33,7 @@ func TestProfilePanics(t *testing.T) {
 					bad = append(bad, fmt.Sprintf("k%d-%d", i%(test.rows/10), i/(test.rows/10)))
 				}
 				slices.Sort(bad)
-				s.destinations[0].Profile = func(m *publisher.Message, _ int64) error {
+				s.destinations[0].profile = func(m *publisher.Message, _ int64) error {
 					if _, found := slices.BinarySearch(bad, m.ID); found {
 						m.Payload = m.Payload[:len(m.Payload):0]
 					}
@@ -246,13 +247,13 @@ func TestPingPanics(t *testing.T) {
 // What was wrong with a row when it was read is what its last_error says, whatever the template makes of what is left of it.
 func TestFirstErrorOfARowStays(t *testing.T) {
 	t.Parallel()
-	template, _, err := ParseTemplate("{tenant}.{topic}", nil)
+	template, _, err := route.ParseTemplate("{tenant}.{topic}", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	tooLarge := publisher.PermanentError("row too large", "too large")
 	row := outbox.Row{Message: publisher.Message{Topic: "t"}, Extra: []string{""}, Nulls: 1, Invalid: tooLarge}
-	d := Destination{Topic: template, Profile: func(*publisher.Message, int64) error { return errors.New("not a document") }}
+	d := Destination{route: route.Route{Topic: template}, profile: func(*publisher.Message, int64) error { return errors.New("not a document") }}
 	if d.render(&row, 1); !errors.Is(row.Invalid, tooLarge) {
 		t.Errorf("the row is told to be %v", row.Invalid)
 	}

@@ -31,7 +31,7 @@ func TestRowsFlowBesideADeadPartition(t *testing.T) {
 			p := &stuckPublisher{Publisher: b.Publisher(), answer: func(*publisher.Message) error {
 				return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
 			}}
-			start(t, replica(t, s, b, func(c *Config) {
+			start(t, replica(t, s, b, func(c *settings) {
 				c.Limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 				c.Destinations[0].Publisher = p
 			}))

@@ -72,7 +72,7 @@ func TestPauseIsToldOnce(t *testing.T) {
 	on := false
 	d := s.destinations[0]
 	d.Paused = func() bool { return on }
-	r := &Relay{config: Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
+	r := &Relay{config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
 		metrics: &metrics{state: map[*Destination]snapshot{}}, database: &database{},
 		probes: []*probe{{destination: d, err: errNotProbed}}, wakes: make(chan string, 1)}
 	note := func() (string, error) {

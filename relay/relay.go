@@ -21,8 +21,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Config is what a Relay needs. Nothing in it is changed or closed by the Relay.
-type Config struct {
+// settings are what a Relay is made of.
+type settings struct {
 	Pool          *pgxpool.Pool                            // for reading and settling
 	Links         *outbox.Links                            // the pool's connections; may be nil
 	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
@@ -48,7 +48,7 @@ const workers = 2
 
 // Relay relays the rows of one outbox, or stands by while another replica does.
 type Relay struct {
-	config   Config
+	config   settings
 	owner    *owner.Owner
 	listener *outbox.Listener
 	bell     *bell
@@ -67,12 +67,12 @@ type Relay struct {
 	setup error         // why it is not
 }
 
-// New makes a Relay without reaching the database or a broker.
-func New(config Config) (*Relay, error) {
+// build makes a Relay without reaching the database or a broker.
+func (config settings) build() (*Relay, error) {
 	config.Destinations = withNowhere(config.Destinations)
 	config.Outbox.Shards, config.Outbox.Channel = config.Shards, config.ListenChannel
 	config.Limits.patience = owner.Patience * config.OwnerTTL
-	config.Outbox.Views = Views(config.Destinations)
+	config.Outbox.Views = viewsOf(config.Destinations)
 	m, err := newMetrics(config.Meter, config.Destinations)
 	if err != nil {
 		return nil, err

@@ -21,13 +21,13 @@ import (
 )
 
 // replica makes a relay of the schema's outbox_messages to a broker in memory.
-func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change func(*Config)) *Relay {
+func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change func(*settings)) *Relay {
 	t.Helper()
 	config, err := pgx.ParseConfig(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := Config{Pool: s.Pool, Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+	c := settings{Pool: s.Pool, Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
 		Outbox: outbox.Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}}, Limits: Limits{Batch: 100, Rows: 500, Bytes: 1 << 20},
 		Destinations: []*Destination{{Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond, PublishTimeout: 5 * time.Second}},
 		PollInterval: 50 * time.Millisecond, OwnerTTL: 5 * time.Second, Shards: 16, StopTimeout: 10 * time.Second,
@@ -35,7 +35,7 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 	if change != nil {
 		change(&c)
 	}
-	r, err := New(c)
+	r, err := c.build()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +126,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, pgtest.ShapeB)
-	one := func(c *Config) { c.Shards = 1 }
+	one := func(c *settings) { c.Shards = 1 }
 	first, second := replica(t, s, b, one), replica(t, s, b, one)
 	stop := start(t, first)
 	s.Exec(t, pgtest.Insert, "t", `1`)
@@ -205,7 +205,7 @@ func TestWakes(t *testing.T) {
 			} else {
 				s.Exec(t, pgtest.ShapeB)
 			}
-			r := replica(t, s, b, func(c *Config) { c.PollInterval, c.ListenChannel = time.Hour, s.Name })
+			r := replica(t, s, b, func(c *settings) { c.PollInterval, c.ListenChannel = time.Hour, s.Name })
 			start(t, r)
 			eventually(t, "listening", r.listener.Up)
 			for n := 1; n <= 3; n++ {
@@ -286,7 +286,7 @@ func TestLacksAreToldOnce(t *testing.T) {
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
 	var log publishertest.Log
-	r := replica(t, s, b, func(c *Config) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	r := replica(t, s, b, func(c *settings) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	stop := start(t, r)
 	eventually(t, "ready", func() bool { return notReady(r) == "" })
 	s.Exec(t, "alter table outbox_messages rename to elsewhere")

@@ -31,7 +31,7 @@ func traceOf(m *publisher.Message) trace.SpanContext {
 
 // beginSpan notes where the span of a row will begin, nil where the row has none.
 func (d *Destination) beginSpan(m *publisher.Message, now time.Time) *rowSpan {
-	if d.RowSpans == nil {
+	if d.rowSpans == nil {
 		return nil
 	}
 	parent := traceOf(m)
@@ -51,7 +51,7 @@ func (d *Destination) endSpan(r *row, failed error, now time.Time) {
 		return
 	}
 	ctx := trace.ContextWithRemoteSpanContext(context.Background(), r.span.parent)
-	_, span := d.RowSpans.Start(ctx, "relay "+d.Name, trace.WithTimestamp(r.span.began), trace.WithAttributes(
+	_, span := d.rowSpans.Start(ctx, "relay "+d.Name, trace.WithTimestamp(r.span.began), trace.WithAttributes(
 		attribute.String("outbox_relay.destination", d.Name), attribute.Int64("outbox_relay.attempt", r.attempt),
 		attribute.String("messaging.message.id", r.Message.ID), attribute.String("messaging.destination.name", r.Message.Topic)))
 	if failed != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -73,7 +74,9 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 		s.limits.patience = 15 * time.Second
 	}
 	s.wakes = make(chan string)
-	e := &engines{view: func(d *Destination) Table { return &simView{columnsOf(table, d), view(s.destinations, d).Filter} },
+	e := &engines{view: func(d *Destination) Table {
+		return &simView{columnsOf(table, d), viewsOf(s.destinations)[slices.Index(s.destinations, d)].Filter}
+	},
 		together: simTogether, destinations: s.destinations,
 		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns},
 		shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger},

@@ -20,7 +20,7 @@ import (
 func TestTableThatIsAwayIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := &Relay{config: Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
+	r := &Relay{config: settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
 	for port := range 100 {
 		r.found(nil, &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
 	}
@@ -52,7 +52,7 @@ func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
 	}
 	defer pool.Close()
 	var log publishertest.Log
-	r, err := New(Config{Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	r, err := settings{Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}.build()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -41,7 +41,7 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`, rows)
 			test.hinder(t, s, b)
 			var log publishertest.Log
-			r := replica(t, s, b, func(c *Config) {
+			r := replica(t, s, b, func(c *settings) {
 				c.Limits.Batch, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
 			})
 			ctx, cancel := context.WithCancel(t.Context())

@@ -13,8 +13,8 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // A Doctor says what to examine. Nothing in it is changed or closed.
@@ -24,11 +24,17 @@ type Doctor struct {
 	Outbox       outbox.Config
 	Channel      string // OUTBOX_LISTEN_CHANNEL
 	Shards       int
-	Destinations []*relay.Destination
+	Destinations []Destination
 	Certificates *Certificates          // those that the connections show
 	Settings     []publisher.Finding    // about the configuration, found before
 	Secure       map[string][]Transport // how the connections to each destination are protected, by its name
 	Deduplicates map[string]bool        // whether a destination's broker drops messages by their ids, by its name
+}
+
+// A Destination is where rows go, and what publishes them there.
+type Destination struct {
+	*route.Route
+	Publisher publisher.Publisher
 }
 
 // Areas of what was examined.
@@ -61,7 +67,11 @@ func (d *Doctor) Examine(ctx context.Context) Report {
 
 // destinations examines all brokers at once, each within its time.
 func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Table, rows []outbox.Sample) {
-	addresses, lost := relay.Addresses(d.Destinations, rows)
+	routes := make([]*route.Route, len(d.Destinations))
+	for i, to := range d.Destinations {
+		routes[i] = to.Route
+	}
+	addresses, lost := route.Addresses(routes, rows)
 	found := make([][]publisher.Finding, len(d.Destinations))
 	var group sync.WaitGroup
 	for i, to := range d.Destinations {

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -70,7 +71,7 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 // Texts come whole up to their bound, whether they are stored or made of another column, and are seen to be longer.
 func TestTextsThatComeWithTheirPage(t *testing.T) {
 	t.Parallel()
-	for name, config := range map[string]Config{"column": {}, "expression": {Key: Key{Kind: KeyHeader, Name: "k"}}} {
+	for name, config := range map[string]Config{"column": {}, "expression": {Key: rowkey.Source{Kind: rowkey.Header, Name: "k"}}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)

@@ -3,8 +3,10 @@
 package outbox
 
 import (
+	"strings"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -15,7 +17,7 @@ type Config struct {
 	// Preferred are columns that are taken, where the table has them, for those that Columns leaves open.
 	Preferred map[string]string
 	Headers   map[string]string // names of headers to the columns whose text is sent as them, unless it is NULL
-	Key       Key
+	Key       rowkey.Source
 	Extra     []Extra // further texts that each row carries, at most [MostExtra]
 	Delete    bool    // acknowledged rows are deleted instead of marked
 	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
@@ -39,6 +41,20 @@ func (c *Config) views() []View {
 		return []View{{}}
 	}
 	return c.Views
+}
+
+// headerPrefix begins our name of a column that is sent as a header.
+const headerPrefix = "header."
+
+// HeaderColumns returns, of names of columns, those that are sent as headers: names of headers to columns.
+func HeaderColumns(columns map[string]string) map[string]string {
+	headers := map[string]string{}
+	for ours, theirs := range columns {
+		if name, is := strings.CutPrefix(ours, headerPrefix); is {
+			headers[name] = theirs
+		}
+	}
+	return headers
 }
 
 // DefaultMaxRow is [Config.MaxRow] where it is not given.

@@ -10,6 +10,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -199,7 +200,7 @@ func (e *examination) columns() {
 	if len(m.ignored) > 0 {
 		e.warn(checkColumns, "rename the column, or map another one with OUTBOX_COLUMNS", "not used, since the type does not fit the name: %s", strings.Join(m.ignored, ", "))
 	}
-	if m.key == noKey && e.config.Key.Kind != KeyNone {
+	if m.key == noKey && e.config.Key.Kind != rowkey.None {
 		e.warn(checkColumns, "name the column of the ordering key with OUTBOX_COLUMNS=key:NAME, or another source with OUTBOX_KEY; OUTBOX_KEY=none says that none is wanted",
 			"no row has an ordering key, so rows are relayed without any order")
 	}
@@ -251,11 +252,11 @@ func (e *examination) absent() (all []absence) {
 
 func (e *examination) keySource() string {
 	switch k := e.config.Key; {
-	case k.Kind == KeyHeader:
+	case k.Kind == rowkey.Header:
 		return "header " + k.Name
-	case k.Kind == KeyPayload:
+	case k.Kind == rowkey.Payload:
 		return "payload " + k.Name
-	case k.Kind == KeyTopic:
+	case k.Kind == rowkey.Topic:
 		return "the topic"
 	case e.mapping.keyColumn != "":
 		return "column " + e.mapping.keyColumn

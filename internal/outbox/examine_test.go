@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -61,7 +62,7 @@ func TestExamineIndexes(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, c.ddl)
-			config := Config{Key: Key{Kind: KeyNone}}
+			config := Config{Key: rowkey.Source{Kind: rowkey.None}}
 			_, found := examine(t, s, config, "")
 			said := 0
 			for _, f := range worse(found) {
@@ -101,7 +102,7 @@ func TestExamineTable(t *testing.T) {
 		"unlogged": {strings.Replace(recommended(), "create table", "create unlogged table", 1), Config{}, "table", "unlogged",
 			"set logged"},
 		"no key":         {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "OUTBOX_KEY"},
-		"no key, and so": {pgtest.ShapeB, Config{Key: Key{Kind: KeyNone}}, "", "", ""},
+		"no key, and so": {pgtest.ShapeB, Config{Key: rowkey.Source{Kind: rowkey.None}}, "", "", ""},
 		"ignored": {recommended() + "alter table outbox_messages add available_at integer", Config{}, "columns", "available_at (integer)",
 			"OUTBOX_COLUMNS"},
 		"no failed_at": {recommended() +
@@ -112,7 +113,7 @@ func TestExamineTable(t *testing.T) {
 		"random order": {`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`, Config{Delete: true},
 			"order", "does not grow with time", "OUTBOX_COLUMNS=order:NAME"},
 		"whole seconds": {strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"),
-			Config{Key: Key{Kind: KeyNone}}, "order", "whole seconds", "seq bigint"},
+			Config{Key: rowkey.Source{Kind: rowkey.None}}, "order", "whole seconds", "seq bigint"},
 		"ids twice": {strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)",
 			Config{}, "id", "two rows may have one id", "create unique index concurrently"},
 		"ids may be null": {strings.Replace(recommended(), "uuid primary key", "uuid unique", 1), Config{}, "id", "two rows may have one id",

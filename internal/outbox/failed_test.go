@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -70,7 +71,7 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	}
 	_, remedy, _ := strings.Cut(err.Error(), "create one (")
 	remedy, _, _ = strings.Cut(remedy, "), or")
-	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true, Key: Key{Kind: KeyNone}}); err != nil {
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true, Key: rowkey.Source{Kind: rowkey.None}}); err != nil {
 		t.Errorf("without keys: %v", err)
 	}
 	s.Exec(t, remedy)

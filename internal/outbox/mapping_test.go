@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -27,7 +28,7 @@ func TestOpenProblems(t *testing.T) {
 			"has type boolean, which the relay cannot use as relayed_at"},
 		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
 			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
-		"key column": {pgtest.ShapeA, Config{Key: Key{Kind: KeyColumn, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
+		"key column": {pgtest.ShapeA, Config{Key: rowkey.Source{Kind: rowkey.Column, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
 		"template":   {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
 		"template of a header": {"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraHeader, "a"}}}, "a template names {header.a}, which needs a headers column of type jsonb or json"},

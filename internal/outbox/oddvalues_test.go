@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
 // The type json holds escapes that no text can hold. They do not stop the reads, and where the key has none it is
@@ -30,14 +31,14 @@ func TestKeyInJSONWithImpossibleEscapes(t *testing.T) {
 	for id, d := range documents {
 		s.Exec(t, "insert into outbox_messages (id, payload, headers) values ($1, $2, $3)", id, d.json, `{"h": "k", "z": "\u0000"}`)
 	}
-	for _, key := range []Key{{KeyPayload, "a.b"}, {KeyHeader, "h"}} {
+	for _, key := range []rowkey.Source{{Kind: rowkey.Payload, Name: "a.b"}, {Kind: rowkey.Header, Name: "h"}} {
 		page := read(t, open(t, s, Config{Key: key, Shards: 4}), Query{Shards: []int{0, 1, 2, 3}})
 		if len(page.Rows) != len(documents) {
 			t.Fatalf("%d rows, want %d", len(page.Rows), len(documents))
 		}
 		for i, row := range page.Rows {
 			want := documents[i+1]
-			if key.Kind == KeyHeader {
+			if key.Kind == rowkey.Header {
 				want.key = "k"
 			}
 			if got := string(row.Message.Key); got != want.key || string(row.Message.Payload) != want.json {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -152,7 +153,7 @@ const (
 	noPlace = "null::tid"
 )
 
-func (p *parts) key(key Key) {
+func (p *parts) key(key rowkey.Source) {
 	p.mapping.key = noKey
 	byColumn := func(c *column) {
 		p.readable(c)
@@ -163,34 +164,34 @@ func (p *parts) key(key Key) {
 		}
 	}
 	switch key.Kind {
-	case KeyDefault:
+	case rowkey.Default:
 		if c, _, _ := p.find("key"); c != nil {
 			byColumn(c)
 		}
-	case KeyColumn:
+	case rowkey.Column:
 		if c := p.columns[key.Name]; c != nil {
 			byColumn(c)
 		} else {
 			p.fail("correct OUTBOX_KEY", "table %s has no column %s, which OUTBOX_KEY names", p.table(), key.Name)
 		}
-	case KeyHeader:
+	case rowkey.Header:
 		if p.headers == nil {
 			p.fail("correct OUTBOX_KEY, or name the column with OUTBOX_COLUMNS=headers:NAME",
 				"OUTBOX_KEY=header:%s needs a headers column of type jsonb or json, and table %s has none", key.Name, p.table())
 			return
 		}
 		p.mapping.key = p.inHeaders(key.Name)
-	case KeyPayload:
+	case rowkey.Payload:
 		if !p.hasJSON() {
 			p.fail("correct OUTBOX_KEY", "OUTBOX_KEY=payload:%s needs a payload of type jsonb or json", key.Name)
 			return
 		}
 		p.mapping.key = p.inPayload(key.Name)
-	case KeyTopic:
+	case rowkey.Topic:
 		if p.topic != nil {
 			p.mapping.key, p.keyColumn = p.text(p.topic), p.topic.name
 		}
-	case KeyNone:
+	case rowkey.None:
 	}
 }
 

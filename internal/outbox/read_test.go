@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -20,16 +21,16 @@ func TestKeys(t *testing.T) {
 		('b', 'orders', '[]', '[]', null),
 		('c', 'orders', null, '["x"]', 1)`)
 	for name, test := range map[string]struct {
-		key  Key
+		key  rowkey.Source
 		want []string // of a, b, c
 	}{
-		"default":         {Key{}, []string{"42", "<nil>", "1"}},
-		"column":          {Key{KeyColumn, "topic"}, []string{"orders", "orders", "orders"}},
-		"header":          {Key{KeyHeader, "tenant"}, []string{"t1", "<nil>", "<nil>"}},
-		"payload":         {Key{KeyPayload, "customer.id"}, []string{"7", "<nil>", "<nil>"}},
-		"topic":           {Key{KeyTopic, ""}, []string{"orders", "orders", "orders"}},
-		"none":            {Key{KeyNone, ""}, []string{"<nil>", "<nil>", "<nil>"}},
-		"injection is no": {Key{KeyHeader, `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
+		"default":         {rowkey.Source{}, []string{"42", "<nil>", "1"}},
+		"column":          {rowkey.Source{Kind: rowkey.Column, Name: "topic"}, []string{"orders", "orders", "orders"}},
+		"header":          {rowkey.Source{Kind: rowkey.Header, Name: "tenant"}, []string{"t1", "<nil>", "<nil>"}},
+		"payload":         {rowkey.Source{Kind: rowkey.Payload, Name: "customer.id"}, []string{"7", "<nil>", "<nil>"}},
+		"topic":           {rowkey.Source{Kind: rowkey.Topic, Name: ""}, []string{"orders", "orders", "orders"}},
+		"none":            {rowkey.Source{Kind: rowkey.None, Name: ""}, []string{"<nil>", "<nil>", "<nil>"}},
+		"injection is no": {rowkey.Source{Kind: rowkey.Header, Name: `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
 	} {
 		page := read(t, open(t, s, Config{Key: test.key}), Query{})
 		for i, row := range page.Rows {

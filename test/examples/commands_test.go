@@ -2,11 +2,10 @@ package examples
 
 import (
 	"bytes"
+	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/outbox-relay/outbox-relay/cli"
 )
 
 var (
@@ -18,6 +17,7 @@ var (
 // The commands that the documents for operators tell to run are there, with these flags.
 func TestCommands(t *testing.T) {
 	t.Parallel()
+	relay := binary(t)
 	for _, document := range []string{"docs/alerts.md", "docs/deploying.md"} {
 		found := 0
 		for _, block := range shell.FindAllStringSubmatch(read(t, document), -1) {
@@ -29,8 +29,10 @@ func TestCommands(t *testing.T) {
 				}
 				// Flags are parsed before help is printed instead of running the command.
 				var out, problems bytes.Buffer
-				if status := cli.Run(t.Context(), append(args, "--help"), strings.NewReader(""), &out, &problems); status != 0 {
-					t.Errorf("%s: %s: status %d: %s", document, match[0], status, problems.String())
+				command := exec.CommandContext(t.Context(), relay, append(args, "--help")...)
+				command.Stdout, command.Stderr = &out, &problems
+				if err := command.Run(); err != nil {
+					t.Errorf("%s: %s: %v: %s", document, match[0], err, problems.String())
 				} else if !strings.Contains(out.String(), "outbox-relay "+args[0]) {
 					t.Errorf("%s: there is no command %s", document, args[0])
 				}

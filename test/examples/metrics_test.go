@@ -2,18 +2,17 @@ package examples
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/cli"
 )
 
 var (
@@ -74,17 +73,19 @@ func scrape(t *testing.T) string {
 	if err := listener.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for name, value := range map[string]string{"OUTBOX_DATABASE_URL": s.URL, "OUTBOX_PUBLISH_URL": "stdout:", "OUTBOX_HTTP_ADDR": addr} {
-		t.Setenv(name, value)
-	}
-	ctx, stop := context.WithCancel(t.Context())
 	var log bytes.Buffer
-	ended := make(chan int, 1)
-	go func() { ended <- cli.Run(ctx, []string{"run"}, strings.NewReader(""), io.Discard, &log) }()
+	command := exec.Command(binary(t), "run")
+	command.Env = append(os.Environ(), "OUTBOX_DATABASE_URL="+s.URL, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_HTTP_ADDR="+addr)
+	command.Stderr = &log
+	if err := command.Start(); err != nil {
+		t.Fatal(err)
+	}
 	defer func() {
-		stop()
-		if status := <-ended; status != 0 {
-			t.Errorf("the relay exited with %d:\n%s", status, log.String())
+		if err := command.Process.Signal(os.Interrupt); err != nil {
+			t.Error(err)
+		}
+		if err := command.Wait(); err != nil {
+			t.Errorf("the relay exited: %v\n%s", err, log.String())
 		}
 	}()
 	var body string

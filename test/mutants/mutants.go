@@ -111,7 +111,7 @@ var mutants = []mutant{
 		file: "internal/outbox/parts.go", old: "	if p.own(part) {\n		return p.findOwn(part)\n", new: "	if p.own(part) && p.view.Name == \"\" {\n		return p.findOwn(part)\n",
 		pkg: "./internal/outbox", tests: "^TestColumnsOfItsOwn$"},
 	{name: "row taken away by a destination with other columns", breaks: "a destination with columns of its own gets every row that it takes",
-		file: "relay/view.go", old: "to.Name != nowhereName && maps.Equal(d.Columns, to.Columns)", new: "to.Name != nowhereName && maps.Equal(to.Columns, to.Columns)",
+		file: "internal/route/view.go", old: "!to.Rest && maps.Equal(d.Columns, to.Columns)", new: "!to.Rest && maps.Equal(to.Columns, to.Columns)",
 		pkg: "./relay", tests: "^TestViewsOfOrigins$"},
 	{name: "mark of another destination taken for a late commit", breaks: "a row is told from late ones by the transaction that inserted it",
 		file: "internal/outbox/mapping.go", old: "m.writer, m.written = inserter(m.txid, m.writer), true", new: "m.written = true",

@@ -1,4 +1,4 @@
-package relay
+package route
 
 import (
 	"slices"
@@ -8,21 +8,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A RowTime takes the time of a message from a column of its row.
-type RowTime struct{ extra int }
+// A Time takes the time of a message from a column of its row.
+type Time struct{ extra int }
 
 // TimeFrom returns the time in a column, which is added to extra, if it is not there yet.
-func TimeFrom(column string, extra []outbox.Extra) (*RowTime, []outbox.Extra) {
+func TimeFrom(column string, extra []outbox.Extra) (*Time, []outbox.Extra) {
 	one := outbox.Extra{Kind: outbox.ExtraTime, Name: column}
 	index := slices.Index(extra, one)
 	if index < 0 {
 		index, extra = len(extra), append(extra, one)
 	}
-	return &RowTime{index}, extra
+	return &Time{index}, extra
 }
 
-// of returns the row's time; zero where the column is NULL or infinite.
-func (t *RowTime) of(row *outbox.Row) time.Time {
+// Of returns the row's time; zero where the column is NULL or infinite.
+func (t *Time) Of(row *outbox.Row) time.Time {
 	if t == nil || t.extra >= len(row.Extra) || row.Nulls&(1<<t.extra) != 0 {
 		return time.Time{}
 	}

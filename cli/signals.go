@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -7,8 +7,6 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/cli"
 )
 
 // stopping are the signals that end the relay. A terminal that closes is one of them, unless it was started with nohup.
@@ -34,7 +32,7 @@ func obey(signals <-chan os.Signal, stop func(), stderr io.Writer, exit func(sta
 			continue
 		}
 		fmt.Fprintf(stderr, "outbox-relay: stopped at once by a second signal (%v): rows that were not settled will be published again\n", s)
-		exit(cli.ExitUnfinished)
+		exit(exitUnfinished)
 		return
 	}
 }

@@ -1,4 +1,4 @@
-package relay
+package route
 
 import (
 	"errors"
@@ -18,7 +18,7 @@ func TestAddresses(t *testing.T) {
 		}
 		return &parsed
 	}
-	destinations := []*Destination{
+	routes := []*Route{
 		{Topics: []string{"audit.*"}, Topic: *template("log.{topic}")},
 		{Topics: []string{"order"}, Exchange: template("{tenant}")},
 		{Topics: []string{"order", "audit.a"}, Topic: *template("copy"), Columns: map[string]string{"relayed_at": "x"}},
@@ -31,7 +31,7 @@ func TestAddresses(t *testing.T) {
 		}
 		return sample
 	}
-	addresses, lost := Addresses(destinations, []outbox.Sample{
+	addresses, lost := Addresses(routes, []outbox.Sample{
 		row("order", "north", 0, 9), row("order", "east", 0), row("order", "north", 0, 7), row("order", "north", 0, 8), row("order", "north", 0), row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
 		row("nobody's", "", 0), row("nobody's", "x", 0), {Row: outbox.Row{Invalid: errors.New("no topic")}},
 	})

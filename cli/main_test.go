@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -46,7 +46,7 @@ func wait(t *testing.T, cmd *exec.Cmd) int {
 func TestSignalStopsCleanly(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "outbox-relay")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
+	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
 	for _, signal := range stopping() { // without SIGHUP where this test itself was started with nohup

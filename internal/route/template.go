@@ -1,4 +1,4 @@
-package relay
+package route
 
 import (
 	"fmt"
@@ -55,8 +55,8 @@ func (t Template) Fixed() bool {
 	return len(t.parts) == 1 && t.parts[0].Kind == template.Text
 }
 
-// render returns the template's text for a row that still has its own topic.
-func (t Template) render(row *outbox.Row) (string, error) {
+// Text returns the template's text for a row that still has its own topic.
+func (t Template) Text(row *outbox.Row) (string, error) {
 	if t.parts == nil {
 		return row.Message.Topic, nil
 	}

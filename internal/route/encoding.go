@@ -1,4 +1,4 @@
-package relay
+package route
 
 import (
 	"encoding/base64"
@@ -21,8 +21,8 @@ const (
 	EncodingHex    Encoding = "hex"    // digits of either case, also with the \x before them that PostgreSQL writes
 )
 
-// decode puts the bytes in the place of the text that stands for them. NULL stays NULL.
-func (e Encoding) decode(row *outbox.Row) error {
+// Decode puts the bytes in the place of the text that stands for them. NULL stays NULL.
+func (e Encoding) Decode(row *outbox.Row) error {
 	m := &row.Message
 	if e == EncodingNone || m.Payload == nil {
 		return nil
@@ -39,7 +39,7 @@ func (e Encoding) decode(row *outbox.Row) error {
 	}
 	if err != nil {
 		return publisher.PermanentError("payload not encoded",
-			"the payload is not the %s text that OUTBOX_PAYLOAD_ENCODING says: %w", string(e), position(err))
+			"the payload is not %s text, as the payload encoding says: %w", string(e), position(err))
 	}
 	m.Payload, m.Type = payload, "application/octet-stream"
 	return nil

@@ -1,4 +1,4 @@
-package relay
+package route
 
 import (
 	"cmp"
@@ -14,20 +14,20 @@ const mostAddresses = 100
 // Addresses returns where on each destination's broker rows go, sorted, without doubles and at most
 // 100 of each, and the rows' topics that no destination takes. Rows without a topic, or of which a template needs a column that is
 // NULL, have none.
-func Addresses(destinations []*Destination, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
-	addresses, views := make([][]publisher.Address, len(destinations)), Views(destinations)
+func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
+	addresses, views := make([][]publisher.Address, len(routes)), Views(routes)
 	for i := range rows {
 		row := &rows[i]
 		if row.Invalid != nil {
 			continue
 		}
 		taken := false
-		for to, d := range destinations {
+		for to, d := range routes {
 			if !views[to].Takes(row.Message.Topic) {
 				continue
 			}
-			taken = taken || d.plain()
-			if one := row.Row; d.address(&one) == nil {
+			taken = taken || d.Plain()
+			if one := row.Row; d.Address(&one) == nil {
 				addresses[to] = addAddress(addresses[to], publisher.Address{Topic: one.Message.Topic, Exchange: one.Message.Exchange, Oldest: row.Oldest})
 			}
 		}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"log/slog"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay"
+)
+
+// relayConfig returns what the settings say to the relay, but for the database, publishers and telemetry.
+func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
+	r := relay.Config{
+		Table: c.Table.Name, Columns: c.Table.Columns, Key: c.Table.Key.String(), Delete: c.Settle == config.SettleDelete,
+		BatchSize: c.BatchSize, MaxInFlight: c.MaxInFlight, MaxInFlightBytes: c.MaxInFlightBytes, MaxRowBytes: c.MaxRowBytes,
+		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, Shards: c.Shards, OwnerTTL: c.OwnerTTL, StopTimeout: c.ShutdownTimeout,
+		TraceRows: c.TraceRows, Logger: logger,
+	}
+	if c.ListenChannel == "" {
+		r.ListenChannel = relay.NoChannel
+	}
+	if c.IdlePause != c.PollInterval { // it was not given
+		r.PollInterval = 0
+	}
+	if c.PruneAfter > 0 {
+		r.SpareConnections = 1
+	}
+	everything := newPauseFile(c.Pause, logger)
+	for _, d := range c.Destinations {
+		r.Destinations = append(r.Destinations, destination(d, everything, newPauseFile(d.Pause, logger)))
+	}
+	return r
+}
+
+// destination returns what the settings say of a destination, but for its publisher. It is paused when one of two files says so.
+func destination(d config.Destination, everything, own *pauseFile) *relay.Destination {
+	to := &relay.Destination{
+		Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+		Topic: d.Topic, WireFormat: d.Profile, CloudEventsSource: d.CloudEventsSource, DebeziumTombstones: d.DebeziumTombstones,
+		DedupPrefix: d.NATS.MsgIDPrefix,
+		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, PublishTimeout: d.PublishTimeout,
+		BlockFailed: d.OnFailed == config.OnFailedBlock, MaxAge: d.MaxAge, Rate: d.Rate.PerSecond(),
+		MaxInFlight: d.MaxInFlight, MaxInFlightBytes: d.MaxInFlightBytes,
+		Paused: func() bool {
+			all, alone := everything.paused(), own.paused()
+			return all || alone
+		},
+	}
+	if d.Broker.Protocol == publisher.ProtocolKafka {
+		to.TimeColumn = d.Kafka.TimestampColumn()
+	}
+	if d.PayloadEncoding != config.EncodingNone {
+		to.PayloadEncoding = d.PayloadEncoding
+	}
+	if strings.ContainsAny(d.AMQPExchange, "{}") { // else the publisher has it
+		to.Exchange = d.AMQPExchange
+	}
+	return to
+}

@@ -1,0 +1,87 @@
+package route
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+func TestTemplate(t *testing.T) {
+	row := &outbox.Row{Message: publisher.Message{Topic: "orders"}, Extra: []string{"eu", "7", ""}, Nulls: 0b100}
+	for text, want := range map[string]string{
+		"": "orders", "{topic}": "orders", "shop.{topic}": "shop.orders", "{region}-{topic}.v{version}": "eu-orders.v7", "fixed": "fixed",
+		"{{topic}}": "{topic}", "a{{b": "a{b", "a}}b": "a}b", "{{{topic}}}": "{orders}", "{{{{": "{{", "{region}}}": "eu}", "{{}}{region}": "{}eu",
+	} {
+		template, extra, err := ParseTemplate(text, columns("region", "version"))
+		if err != nil || !slices.Equal(extra, columns("region", "version")) {
+			t.Fatalf("%s: %q, %v", text, extra, err)
+		}
+		if fixed := text == "fixed" || strings.HasPrefix(text, "a") || text == "{{{{" || text == "{{topic}}"; template.Fixed() != fixed {
+			t.Errorf("%s is fixed: %v", text, !fixed)
+		}
+		if got, err := template.Text(row); got != want || err != nil {
+			t.Errorf("%s gives %q, %v, want %q", text, got, err, want)
+		}
+	}
+	template, extra, err := ParseTemplate("{tenant}", columns("region", "version"))
+	if err != nil || !slices.Equal(extra, columns("region", "version", "tenant")) {
+		t.Fatal(extra, err)
+	}
+	if _, err := template.Text(row); publisher.ClassOf(err) != publisher.Permanent {
+		t.Errorf("NULL in the template: %v", err)
+	}
+	if _, _, err := ParseTemplate("{a", nil); err == nil {
+		t.Error("a { without its } was taken")
+	}
+}
+
+// columns are further texts of rows that are columns.
+func columns(names ...string) (extra []outbox.Extra) {
+	for _, name := range names {
+		extra = append(extra, outbox.Extra{Name: name})
+	}
+	return extra
+}
+
+func TestTemplateOfHeadersAndPayload(t *testing.T) {
+	template, extra, err := ParseTemplate("{header.region}.{payload.a.0}.{region}.{header.region}", nil)
+	want := []outbox.Extra{{Kind: outbox.ExtraHeader, Name: "region"}, {Kind: outbox.ExtraPayload, Name: "a.0"}, {Kind: outbox.ExtraColumn, Name: "region"}}
+	if err != nil || !slices.Equal(extra, want) {
+		t.Fatal(extra, err)
+	}
+	row := &outbox.Row{Extra: []string{"eu", "7", "x"}}
+	if got, err := template.Text(row); got != "eu.7.x.eu" || err != nil {
+		t.Errorf("%q, %v", got, err)
+	}
+	for nulls, want := range map[uint64]string{
+		0b001: "the template of topic or exchange needs {header.region}, and this row has no such header",
+		0b010: "the template of topic or exchange needs {payload.a.0}, and the payload of this row holds nothing there",
+		0b100: "the template of topic or exchange needs {region}, which is NULL in this row",
+	} {
+		row.Nulls = nulls
+		if _, err := template.Text(row); publisher.ClassOf(err) != publisher.Permanent || err.Error() != want {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
+
+// A row keeps in 64 bits which of its further texts are NULL.
+func TestTemplatesNameSoManyTextsAtMost(t *testing.T) {
+	var extra []outbox.Extra
+	var err error
+	for i := range outbox.MostExtra {
+		if _, extra, err = ParseTemplate(fmt.Sprintf("{c%d}", i), extra); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, _, err = ParseTemplate("{c0}{topic}", extra); err != nil {
+		t.Errorf("what is named already: %v", err)
+	}
+	if _, _, err = ParseTemplate("{another}", extra); err == nil || !strings.Contains(err.Error(), "more than 64") {
+		t.Errorf("one more: %v", err)
+	}
+}

@@ -1,0 +1,47 @@
+package route
+
+import (
+	"maps"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// Views returns how the destinations see the table. Those that keep their state in the same columns divide the rows: each row goes to the
+// first of them that takes it.
+func Views(routes []*Route) []outbox.View {
+	views := make([]outbox.View, len(routes))
+	for i, d := range routes {
+		views[i] = view(routes, d)
+	}
+	return views
+}
+
+// view returns how one of the destinations sees the table.
+func view(routes []*Route, to *Route) outbox.View {
+	v := outbox.View{Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.Expires,
+		Filter: outbox.Filter{Topics: to.Topics}}
+	for _, d := range routes {
+		if d == to {
+			break
+		}
+		if to.Rest && d.Plain() || !to.Rest && maps.Equal(d.Columns, to.Columns) {
+			v.Before = append(v.Before, d.Topics)
+		}
+	}
+	v.FailedOf, v.RelayedOf = viewOf(routes, to.FailedOf), viewOf(routes, to.RelayedOf)
+	return v
+}
+
+// viewOf returns how the destination of a name sees the table, nil for no name.
+func viewOf(routes []*Route, name string) *outbox.View {
+	for _, d := range routes {
+		if name != "" && d.Name == name {
+			v := view(routes, d)
+			return &v
+		}
+	}
+	return nil
+}
+
+// Plain reports whether a destination takes rows as they are inserted, not for what became of them elsewhere.
+func (d *Route) Plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }

@@ -1,0 +1,61 @@
+// Package rowkey says where the ordering keys of rows come from.
+package rowkey
+
+import (
+	"errors"
+	"strings"
+)
+
+// A Source says where a row's ordering key comes from. The zero Source takes the column key if the table has one.
+type Source struct {
+	Kind Kind
+	Name string // of the column or header, or the dotted path in the payload
+}
+
+// A Kind is the first part of a Source's text form.
+type Kind string
+
+// The kinds of sources.
+const (
+	Default Kind = ""        // the column "key" (or what is mapped to it), if there is one
+	Column  Kind = "column"  // the column Name
+	Header  Kind = "header"  // the row's header Name
+	Payload Kind = "payload" // the value at the dotted path Name of a JSON payload
+	Topic   Kind = "topic"   // the row's topic: order per topic
+	None    Kind = "none"    // no row has a key
+)
+
+var errKey = errors.New("is no source of a key; write column:NAME, header:NAME, payload:a.b, topic or none")
+
+// UnmarshalText reads the text form: column:NAME, header:NAME, payload:a.b, topic or none.
+func (k *Source) UnmarshalText(text []byte) error {
+	kind, name, named := strings.Cut(string(text), ":")
+	*k = Source{Kind: Kind(kind), Name: name}
+	switch k.Kind {
+	case Topic, None:
+		if named {
+			return errKey
+		}
+	case Column, Header:
+		if name == "" {
+			return errKey
+		}
+	case Payload:
+		for part := range strings.SplitSeq(name, ".") {
+			if part == "" {
+				return errors.New("has an empty part in its path; write payload:a or payload:a.b")
+			}
+		}
+	default:
+		return errKey
+	}
+	return nil
+}
+
+// String returns the text form.
+func (k Source) String() string {
+	if k.Name == "" {
+		return string(k.Kind)
+	}
+	return string(k.Kind) + ":" + k.Name
+}

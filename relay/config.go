@@ -1,0 +1,238 @@
+package relay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"go.opentelemetry.io/otel/metric"
+	metricnoop "go.opentelemetry.io/otel/metric/noop"
+	"go.opentelemetry.io/otel/trace"
+	tracenoop "go.opentelemetry.io/otel/trace/noop"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/profile"
+	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// Config says what a [Relay] relays, and how. Everything but Destinations has a default.
+type Config struct {
+	// Destinations are where rows go. At least one is required.
+	Destinations []*Destination
+
+	// Table is the outbox table, with its schema if that is not in the search path. The default is outbox_messages.
+	Table string
+	// Columns are the table's names of columns by their usual names: key, order, topic and so on. The name header.NAME stands for a column
+	// that is sent as the header NAME. By default columns have their usual names.
+	Columns map[string]string
+	// Key is where the ordering key of a row comes from: column:NAME, header:NAME, payload:a.b, topic or none. The default is the column
+	// key, if the table has one.
+	Key string
+	// Delete: rows that every destination has acknowledged are deleted. By default relayed_at is set.
+	Delete bool
+
+	// BatchSize is how many rows are read and published at a time. The default is 1000.
+	BatchSize int
+	// MaxInFlight is how many rows are read and not yet settled, over all destinations. It bounds the duplicates after a crash. The default
+	// is 4096.
+	MaxInFlight int
+	// MaxInFlightBytes is the same bound in bytes of payload. The default is 64 MiB.
+	MaxInFlightBytes int64
+	// MaxRowBytes is the size from which a row fails without being read. The default is 64 MiB, or MaxInFlightBytes if that is more.
+	MaxRowBytes int64
+
+	// PollInterval is the longest pause between two looks for new rows. The default is 50 ms, and a second while a doorbell works and there is
+	// nothing to do.
+	PollInterval time.Duration
+	// ListenChannel is the channel of LISTEN on which an insert may announce itself. The default is outbox_messages; [NoChannel] turns LISTEN
+	// off.
+	ListenChannel string
+	// Shards is the number of units of ownership, the same in every replica. The default is 16.
+	Shards int
+	// OwnerTTL is how long a replica keeps its shards after it has fallen silent. The default is ten seconds.
+	OwnerTTL time.Duration
+	// StopTimeout bounds a clean stop. The default is 25 seconds.
+	StopTimeout time.Duration
+
+	// Direct says how to connect to the server itself, for ownership and LISTEN, where the pool goes through a transaction pooler such as
+	// PgBouncer. By default these connections are made as the pool's are.
+	Direct *pgxpool.Config
+	// SpareConnections are connections of a pool that [Config.NewPool] makes besides those that the relay needs. The default is none.
+	SpareConnections int
+
+	// Meter makes the instruments. By default nothing is measured.
+	Meter metric.Meter
+	// Tracer makes a span for each batch. By default nothing is traced.
+	Tracer trace.Tracer
+	// TraceRows: Tracer also makes a span for each row whose traceparent is sampled.
+	TraceRows bool
+	// Logger takes the log. The default is [slog.Default].
+	Logger *slog.Logger
+
+	guard *poolGuard // of the pool's connections; nil for a pool that NewPool has not made
+}
+
+// NoChannel is the [Config.ListenChannel] that turns LISTEN off.
+const NoChannel = "-"
+
+// New makes a Relay without reaching the database or a broker. It reads and marks rows through the pool, of which it needs three connections
+// for each destination and one more. The error names every field that cannot be used, each as a [*FieldError].
+func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
+	if pool == nil {
+		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
+	}
+	c.fillIn()
+	if err := errors.Join(c.check(), c.checkPublishers()); err != nil {
+		return nil, err
+	}
+	table, _, err := c.Plan()
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range c.Destinations {
+		if d.profile, err = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher),
+			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
+			return nil, err // check has seen that there is one of this name
+		}
+		if c.TraceRows {
+			d.rowSpans = c.Tracer
+		}
+	}
+	s := settings{
+		Pool: pool, Outbox: table, Destinations: c.Destinations,
+		Limits:       Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
+		PollInterval: cmp.Or(c.PollInterval, defaultPoll), IdlePause: c.idlePause(), ListenChannel: c.channel(),
+		OwnerTTL: c.OwnerTTL, Shards: c.Shards, StopTimeout: c.StopTimeout,
+		Meter: c.Meter, Tracer: c.Tracer, Logger: c.Logger,
+	}
+	switch {
+	case c.guard != nil:
+		s.Links, s.Witness, s.Connect = c.guard.links, c.guard.witness, c.guard.connect
+	case c.Direct != nil:
+		s.Connect = connector(c.Direct, 2*c.patience())
+	default:
+		s.Connect = connector(pool.Config(), 2*c.patience())
+	}
+	return s.build()
+}
+
+// Close closes the publishers of all destinations. It is called when Run has returned.
+func (r *Relay) Close() error {
+	var errs []error
+	for _, d := range r.config.Destinations {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// Plan returns how a relay of this configuration understands its table and where the rows go. It is for the commands of outbox-relay that
+// look at the same rows; the types are not meant for anybody else.
+func (c Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
+	c.fillIn()
+	plan = outbox.Config{Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
+		Channel: c.channel(), Shards: c.Shards}
+	if plan.Table, err = sql.ParseTable(c.Table); err != nil {
+		return plan, nil, &FieldError{"Table", "is not the name of a table: write table or schema.table"}
+	}
+	if err := plan.Key.UnmarshalText([]byte(c.Key)); c.Key != "" && err != nil {
+		return plan, nil, &FieldError{"Key", err.Error()}
+	}
+	for i, d := range c.Destinations {
+		field := func(name string, err error) error {
+			return &FieldError{fmt.Sprintf("Destinations[%d].%s", i, name), err.Error()}
+		}
+		if d.route.Topic, plan.Extra, err = route.ParseTemplate(d.Topic, plan.Extra); err != nil {
+			return plan, nil, field("Topic", err)
+		}
+		if d.Exchange != "" {
+			exchange, extra, err := route.ParseTemplate(d.Exchange, plan.Extra)
+			if err != nil {
+				return plan, nil, field("Exchange", err)
+			}
+			d.route.Exchange, plan.Extra = &exchange, extra
+		}
+		if d.TimeColumn != "" {
+			d.route.Time, plan.Extra = route.TimeFrom(d.TimeColumn, plan.Extra)
+		}
+		if d.PayloadEncoding != "" {
+			d.route.Encoding, plan.Encoded = route.Encoding(d.PayloadEncoding), true
+		}
+		if plan.Preferred == nil {
+			plan.Preferred = profile.Columns(d.WireFormat)
+		}
+	}
+	routes = make([]*route.Route, len(c.Destinations))
+	for i, d := range c.Destinations {
+		routes[i] = d.whole()
+	}
+	plan.Views = route.Views(routes)
+	return plan, routes, nil
+}
+
+// Defaults of Config and Destination.
+const (
+	defaultName          = "default"
+	defaultTable         = "outbox_messages"
+	defaultChannel       = "outbox_messages"
+	defaultBatch         = 1000
+	defaultInFlight      = 4096
+	defaultInFlightBytes = 64 << 20
+	defaultPoll          = 50 * time.Millisecond
+	defaultIdle          = time.Second
+	defaultShards        = 16
+	defaultTTL           = 10 * time.Second
+	defaultStop          = 25 * time.Second
+	defaultAttempts      = 5
+	defaultBackoffMin    = 500 * time.Millisecond
+	defaultBackoffMax    = time.Minute
+	defaultPublish       = 10 * time.Second
+)
+
+// fillIn gives every field that was left out its default, but for PollInterval and ListenChannel.
+func (c *Config) fillIn() {
+	c.Table = cmp.Or(c.Table, defaultTable)
+	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, defaultBatch), cmp.Or(c.MaxInFlight, defaultInFlight)
+	c.MaxInFlightBytes = cmp.Or(c.MaxInFlightBytes, defaultInFlightBytes)
+	c.MaxRowBytes = cmp.Or(c.MaxRowBytes, max(outbox.DefaultMaxRow, c.MaxInFlightBytes))
+	c.Shards, c.OwnerTTL, c.StopTimeout = cmp.Or(c.Shards, defaultShards), cmp.Or(c.OwnerTTL, defaultTTL), cmp.Or(c.StopTimeout, defaultStop)
+	if c.Meter == nil {
+		c.Meter = metricnoop.Meter{}
+	}
+	if c.Tracer == nil {
+		c.Tracer = tracenoop.Tracer{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	for _, d := range c.Destinations {
+		if d == nil {
+			continue // check refuses it
+		}
+		if len(c.Destinations) == 1 {
+			d.Name = cmp.Or(d.Name, defaultName)
+		}
+		d.Topic = cmp.Or(d.Topic, profile.Topic(d.WireFormat))
+		d.MaxAttempts, d.PublishTimeout = cmp.Or(d.MaxAttempts, defaultAttempts), cmp.Or(d.PublishTimeout, defaultPublish)
+		d.BackoffMin = cmp.Or(d.BackoffMin, defaultBackoffMin)
+		d.BackoffMax = cmp.Or(d.BackoffMax, max(defaultBackoffMax, d.BackoffMin))
+	}
+}
+
+// idlePause is how long an owner sleeps whose doorbell works, once it has found nothing for a while.
+func (c *Config) idlePause() time.Duration { return cmp.Or(c.PollInterval, defaultIdle) }
+
+// patience is how long the database may take to answer before a connection is suspected of being lost.
+func (c *Config) patience() time.Duration { return min(c.OwnerTTL/2, mostPatience) }
+
+// channel is the channel of LISTEN, empty for none.
+func (c *Config) channel() string {
+	if c.ListenChannel == NoChannel {
+		return ""
+	}
+	return cmp.Or(c.ListenChannel, defaultChannel)
+}

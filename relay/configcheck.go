@@ -1,0 +1,199 @@
+package relay
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/profile"
+	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// A FieldError is a field of [Config] that cannot be used.
+type FieldError struct {
+	Field string // such as Table or Destinations[0].Publisher
+	Text  string // what is wrong with it, which continues a sentence about it
+}
+
+func (e *FieldError) Error() string { return "relay.Config." + e.Field + " " + e.Text }
+
+// problems gathers what is wrong with a configuration.
+type problems struct{ all []error }
+
+func (p *problems) add(field, format string, args ...any) {
+	p.all = append(p.all, &FieldError{field, fmt.Sprintf(format, args...)})
+}
+
+// count refuses numbers out of their bounds. A bound of 0 is none.
+func (p *problems) count(field string, n, least, most int64) {
+	if n < least {
+		p.add(field, "must be at least %d", least)
+	} else if most > 0 && n > most {
+		p.add(field, "must be at most %d", most)
+	}
+}
+
+func (p *problems) duration(field string, d, least time.Duration) {
+	if d < least {
+		p.add(field, "must be at least %v", least)
+	}
+}
+
+// mostShards is how many shards there are at most.
+const mostShards = 1024
+
+// check returns what is wrong with the configuration, apart from publishers. Its defaults have been filled in.
+func (c *Config) check() error {
+	var p problems
+	if _, err := sql.ParseTable(c.Table); err != nil {
+		p.add("Table", "is not the name of a table: write table or schema.table, a name with a dot in double quotes")
+	}
+	var key rowkey.Source
+	if err := key.UnmarshalText([]byte(c.Key)); c.Key != "" && err != nil {
+		p.add("Key", "%v", err)
+	}
+	p.count("BatchSize", int64(c.BatchSize), 1, 0)
+	p.count("MaxInFlight", int64(c.MaxInFlight), 1, 0)
+	p.count("MaxInFlightBytes", c.MaxInFlightBytes, 1, 0)
+	p.count("MaxRowBytes", c.MaxRowBytes, 1, 0)
+	p.count("Shards", int64(c.Shards), 1, mostShards)
+	p.count("SpareConnections", int64(c.SpareConnections), 0, 0)
+	p.duration("PollInterval", c.PollInterval, 0)
+	p.duration("OwnerTTL", c.OwnerTTL, time.Second)
+	p.duration("StopTimeout", c.StopTimeout, time.Millisecond)
+	if len(c.Destinations) == 0 {
+		p.add("Destinations", "must have at least one destination")
+	}
+	for i, d := range c.Destinations {
+		at := func(field string) string { return fmt.Sprintf("Destinations[%d].%s", i, field) }
+		if d == nil {
+			p.add(fmt.Sprintf("Destinations[%d]", i), "is nil")
+			continue
+		}
+		d.check(&p, at)
+		c.checkStates(&p, d, i, at)
+	}
+	return errors.Join(p.all...)
+}
+
+// checkPublishers returns which destinations have no publisher.
+func (c *Config) checkPublishers() error {
+	var p problems
+	for i, d := range c.Destinations {
+		if d != nil && d.Publisher == nil {
+			p.add(fmt.Sprintf("Destinations[%d].Publisher", i), "is nil: give one of kafka.New, nats.New, amqp.New or your own")
+		}
+	}
+	return errors.Join(p.all...)
+}
+
+// check adds what is wrong with a destination by itself. at makes the names of its fields.
+func (d *Destination) check(p *problems, at func(field string) string) {
+	switch d.Name {
+	case "":
+		p.add(at("Name"), "must be set where there are several destinations")
+	case nowhereName:
+		p.add(at("Name"), "must not be %q, which is reserved for rows that no destination takes", nowhereName)
+	}
+	if slices.Contains(d.Topics, "") || slices.Contains(d.Topics, "!") {
+		p.add(at("Topics"), "must not hold an empty pattern")
+	}
+	for _, template := range []struct{ field, text string }{{"Topic", d.Topic}, {"Exchange", d.Exchange}} {
+		if _, _, err := route.ParseTemplate(template.text, nil); err != nil {
+			p.add(at(template.field), "cannot be used: %v", err)
+		}
+	}
+	if e := route.Encoding(d.PayloadEncoding); e != route.EncodingNone && e != route.EncodingBase64 && e != route.EncodingHex {
+		p.add(at("PayloadEncoding"), "must be base64 or hex, or empty for none")
+	}
+	if _, err := profile.New(d.WireFormat, publisher.ProtocolKafka, profile.Options{}); err != nil {
+		p.add(at("WireFormat"), "is an %v", err)
+	}
+	p.count(at("MaxAttempts"), d.MaxAttempts, 1, 0)
+	p.duration(at("BackoffMin"), d.BackoffMin, time.Millisecond)
+	p.duration(at("BackoffMax"), d.BackoffMax, d.BackoffMin)
+	p.duration(at("PublishTimeout"), d.PublishTimeout, time.Millisecond)
+	p.duration(at("MaxAge"), d.MaxAge, 0)
+	p.count(at("MaxInFlight"), int64(d.MaxInFlight), 0, 0)
+	p.count(at("MaxInFlightBytes"), d.MaxInFlightBytes, 0, 0)
+	if d.Rate < 0 {
+		p.add(at("Rate"), "must be at least 0")
+	}
+}
+
+// checkStates adds what is wrong with a destination beside the others: with its name, its columns, and the rows that it takes of another.
+func (c *Config) checkStates(p *problems, d *Destination, i int, at func(field string) string) {
+	if j := slices.IndexFunc(c.Destinations[:i], func(o *Destination) bool { return o != nil && o.Name == d.Name }); j >= 0 && d.Name != "" {
+		p.add(at("Name"), "is also the name of Destinations[%d]", j)
+	}
+	for j, other := range c.Destinations[:i] {
+		switch {
+		case other == nil:
+		case len(d.Columns) > 0 && !maps.Equal(d.Columns, other.Columns) && shareValues(d.Columns, other.Columns):
+			p.add(at("Columns"), "must have no column in common with Destinations[%d], or all", j)
+		case len(d.Columns) > 0 && maps.Equal(d.Columns, other.Columns) && (d.FailedOf != other.FailedOf || d.RelayedOf != other.RelayedOf):
+			p.add(at("Columns"), "must differ from those of Destinations[%d], which takes other rows", j)
+		}
+	}
+	if d.Columns != nil && d.Columns["relayed_at"] == "" {
+		p.add(at("Columns"), "must name a column for relayed_at")
+	}
+	if d.Columns != nil && c.Delete {
+		p.add(at("Columns"), "must be nil with Delete, which deletes a row as soon as one destination has it")
+	}
+	if d.FailedOf != "" && d.RelayedOf != "" {
+		p.add(at("RelayedOf"), "must be empty where FailedOf is set")
+		return
+	}
+	field, name := "FailedOf", d.FailedOf
+	if name == "" {
+		field, name = "RelayedOf", d.RelayedOf
+	}
+	switch {
+	case name == "":
+	case c.destination(name) == nil:
+		p.add(at(field), "names no destination: there is none called %q", name)
+	case c.leadsBack(d):
+		p.add(at(field), "leads back to the destination itself, so that it would never get a row")
+	case d.Columns == nil:
+		p.add(at(field), "needs Columns, which keep the state of these rows")
+	}
+}
+
+// destination returns the destination of a name, nil if there is none.
+func (c *Config) destination(name string) *Destination {
+	i := slices.IndexFunc(c.Destinations, func(d *Destination) bool { return d != nil && d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return c.Destinations[i]
+}
+
+// leadsBack reports whether what a destination takes comes from itself, by way of others.
+func (c *Config) leadsBack(d *Destination) bool {
+	from := d
+	for range c.Destinations {
+		if from = c.destination(cmp.Or(from.FailedOf, from.RelayedOf)); from == nil || from == d {
+			break
+		}
+	}
+	return from == d
+}
+
+// shareValues reports whether two maps have a value in common.
+func shareValues(a, b map[string]string) bool {
+	for _, column := range a {
+		for _, other := range b {
+			if column == other {
+				return true
+			}
+		}
+	}
+	return false
+}
