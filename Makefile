@@ -20,7 +20,7 @@ LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 export GOFLAGS += -buildvcs=false
 
 # Every Go module but the pinned tools: the relay itself, then those with servers and peers in them.
-MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod)))
+MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod)))
 # Packages that wait for brokers cost little processor time, the race detector much.
 GOTEST  := go test -race -p 4 -timeout 15m
 

@@ -8,7 +8,7 @@ import (
 )
 
 // guides are the documents for users beside the README.
-var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/deploying.md", "docs/guarantees.md", "docs/metrics.md", "docs/operating.md",
+var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/deploying.md", "docs/embedding.md", "docs/guarantees.md", "docs/metrics.md", "docs/operating.md",
 	"docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md"}
 
 // A block is a fenced block of a document.
