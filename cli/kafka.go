@@ -1,12 +1,11 @@
 package cli
 
 import (
-	"context"
+	"cmp"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"log/slog"
-	"net/http"
+	"os"
 
 	"github.com/segmentio/kafka-go/sasl"
 
@@ -34,7 +33,10 @@ func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Ce
 	switch d.Kafka.SASLMechanism {
 	case "":
 	case config.MechanismOAuth:
-		mechanism := kafkaOAuth(d)
+		mechanism := kafka.OAuth(newTokens(config.OAuth(d.Kafka.OAuth), "OUTBOX_KAFKA_OAUTH_", d.TLS, logger), d.Kafka.OAuthExtensions...)
+		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
+	case config.MechanismIAM:
+		mechanism := kafka.IAM(newKeys(logger), d.Kafka.AWSRegion, cmp.Or(os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION")), clientName)
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:
 		c.SASL = func() (sasl.Mechanism, error) {
@@ -46,37 +48,6 @@ func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Ce
 		}
 	}
 	return kafka.New(c), nil
-}
-
-// kafkaOAuth returns the mechanism OAUTHBEARER with tokens from where the settings say.
-func kafkaOAuth(d config.Destination) sasl.Mechanism {
-	o := d.Kafka.OAuth
-	if o.Token.IsSet() {
-		return kafka.OAuth(func(context.Context) (string, error) {
-			token, err := o.Token.Read()
-			if err != nil {
-				return "", fmt.Errorf("OUTBOX_KAFKA_OAUTH_TOKEN %w", err)
-			}
-			return token, nil
-		}, o.Extensions...)
-	}
-	endpoint := &kafka.ClientCredentials{URL: o.TokenURL, Scope: o.Scope, Client: tokenClient(d.TLS),
-		Credentials: func() (id, secret string, err error) {
-			return readPair(o.ClientID, "OUTBOX_KAFKA_OAUTH_CLIENT_ID", o.ClientSecret, "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET")
-		}}
-	return endpoint.Mechanism(o.Extensions...)
-}
-
-// tokenClient trusts the broker's authorities beside those of the system: a private identity provider often
-// has the same.
-func tokenClient(t config.TLS) *http.Client {
-	roots, err := x509.SystemCertPool()
-	if err != nil {
-		roots = x509.NewCertPool()
-	}
-	roots.AppendCertsFromPEM([]byte(t.CA.Loaded()))
-	return &http.Client{Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 }
 
 // readPair reads two secrets as they are now.

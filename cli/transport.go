@@ -25,22 +25,23 @@ func transports(d config.Destination) []doctor.Transport {
 		}
 	}
 	more(d.AMQPManagement.Loaded(), "let the management interface listen with TLS, and write https:// in OUTBOX_AMQP_MANAGEMENT_URL", true)
+	more(d.AMQPOAuth.TokenURL, "write https:// in OUTBOX_AMQP_OAUTH_TOKEN_URL", true)
 	if d.Kafka.SASLMechanism == config.MechanismOAuth {
 		more(d.Kafka.OAuth.TokenURL, "write https:// in OUTBOX_KAFKA_OAUTH_TOKEN_URL", true)
 	}
 	return ways
 }
 
-// readable reports whether a password or token goes to the broker in a form that whoever listens in can use. SCRAM, NKeys and credentials
-// files answer a challenge instead.
+// readable reports whether a password or token goes to the broker in a form that whoever listens in can use: the signature of
+// AWS_MSK_IAM too, for some minutes. SCRAM, NKeys and credentials files answer a challenge instead.
 func readable(d config.Destination) bool {
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
-		return d.Kafka.SASLMechanism == "PLAIN" || d.Kafka.SASLMechanism == config.MechanismOAuth
+		return d.Kafka.SASLMechanism == "PLAIN" || d.Kafka.SASLMechanism == config.MechanismOAuth || d.Kafka.SASLMechanism == config.MechanismIAM
 	case publisher.ProtocolNATS:
 		return d.Broker.HasUser || d.NATS.Token.IsSet()
 	default:
-		return d.Broker.HasUser
+		return d.Broker.HasUser || config.OAuth(d.AMQPOAuth).IsSet()
 	}
 }
 

@@ -146,6 +146,7 @@ func checkTLS(d *Destination, s *scope) {
 
 func checkCredentials(d *Destination, s *scope) {
 	checkKafkaLogin(d, s)
+	checkAMQPLogin(d, s)
 	first := ""
 	for _, key := range []string{"NATS_CREDS", "NATS_NKEY", "NATS_TOKEN"} {
 		switch o := s.origins[key]; {

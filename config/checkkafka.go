@@ -1,8 +1,8 @@
 package config
 
 import (
-	"net/url"
 	"regexp"
+	"slices"
 )
 
 // extensionPattern is that of RFC 7628, without auth, which holds the token.
@@ -14,19 +14,34 @@ func checkKafkaLogin(d *Destination, s *scope) {
 	mechanism, user, password := s.origins["KAFKA_SASL_MECHANISM"], s.origins["KAFKA_SASL_USERNAME"], s.origins["KAFKA_SASL_PASSWORD"]
 	// What is meant for all destinations may be of no use to one that has its own mechanism.
 	meant := func(o origin) bool { return o.given && (!o.inherited || mechanism.inherited) }
-	if d.Kafka.SASLMechanism == MechanismOAuth {
+	if own := d.Kafka.SASLMechanism; own == MechanismOAuth || own == MechanismIAM {
 		for _, o := range []origin{user, password} {
 			if meant(o) {
 				s.bad("KAFKA_SASL_MECHANISM", "has no use for %s; remove one of them", o.variable)
 			}
 		}
-		checkKafkaToken(d, s)
-		return
 	}
-	for _, key := range []string{"TOKEN", "TOKEN_URL", "CLIENT_ID", "CLIENT_SECRET", "SCOPE", "EXTENSIONS"} {
-		if o := s.origins["KAFKA_OAUTH_"+key]; meant(o) && !mechanism.broken {
-			s.bad("KAFKA_OAUTH_"+key, "is for OAUTHBEARER; give %s as OAUTHBEARER, or remove it", mechanism.variable)
+	if d.Kafka.SASLMechanism != MechanismOAuth {
+		for _, key := range slices.Concat(oauthKeys, []string{"EXTENSIONS"}) {
+			if o := s.origins["KAFKA_OAUTH_"+key]; meant(o) && !mechanism.broken {
+				s.bad("KAFKA_OAUTH_"+key, "is for OAUTHBEARER; give %s as OAUTHBEARER, or remove it", mechanism.variable)
+			}
 		}
+	}
+	if o := s.origins["KAFKA_AWS_REGION"]; meant(o) && d.Kafka.SASLMechanism != MechanismIAM && !mechanism.broken {
+		s.bad("KAFKA_AWS_REGION", "is for AWS_MSK_IAM; give %s as AWS_MSK_IAM, or remove it", mechanism.variable)
+	}
+	switch d.Kafka.SASLMechanism {
+	case MechanismOAuth:
+		checkToken(OAuth(d.Kafka.OAuth), "KAFKA_OAUTH_", "KAFKA_SASL_MECHANISM", s)
+		for _, extension := range d.Kafka.OAuthExtensions {
+			if !extensionPattern.MatchString(extension) {
+				s.bad("KAFKA_OAUTH_EXTENSIONS", "holds %q, which is no extension; write name=value, the name of letters", extension)
+			}
+		}
+		return
+	case MechanismIAM:
+		return
 	}
 	switch {
 	case mechanism.given && !user.given:
@@ -37,36 +52,5 @@ func checkKafkaLogin(d *Destination, s *scope) {
 		s.bad("KAFKA_SASL_USERNAME", "needs a password; give %s, usually as %s", password.variable, password.variable+fileSuffix)
 	case password.given && !user.given:
 		s.bad("KAFKA_SASL_PASSWORD", "needs a user; give %s", user.variable)
-	}
-}
-
-// checkKafkaToken checks that there is one source of tokens and that it is complete.
-func checkKafkaToken(d *Destination, s *scope) {
-	token, endpoint := s.origins["KAFKA_OAUTH_TOKEN"], s.origins["KAFKA_OAUTH_TOKEN_URL"]
-	id, secret, scope := s.origins["KAFKA_OAUTH_CLIENT_ID"], s.origins["KAFKA_OAUTH_CLIENT_SECRET"], s.origins["KAFKA_OAUTH_SCOPE"]
-	switch {
-	case token.given && endpoint.given:
-		s.bad("KAFKA_OAUTH_TOKEN", "is a second source of tokens beside %s; keep one of them", endpoint.variable)
-	case token.given:
-		for _, o := range []origin{id, secret, scope} {
-			if o.given {
-				s.bad("KAFKA_OAUTH_TOKEN", "has no use for %s; remove one of them", o.variable)
-			}
-		}
-	case !endpoint.given:
-		s.bad("KAFKA_SASL_MECHANISM", "needs a token; give %s, or %s with %s and %s",
-			token.variable+fileSuffix, endpoint.variable, id.variable, secret.variable)
-	case !id.given || !secret.given:
-		s.bad("KAFKA_OAUTH_TOKEN_URL", "needs client credentials; give %s and %s, usually as %s", id.variable, secret.variable,
-			secret.variable+fileSuffix)
-	}
-	for _, extension := range d.Kafka.OAuth.Extensions {
-		if !extensionPattern.MatchString(extension) {
-			s.bad("KAFKA_OAUTH_EXTENSIONS", "holds %q, which is no extension; write name=value, the name of letters", extension)
-		}
-	}
-	if u, err := url.Parse(d.Kafka.OAuth.TokenURL); endpoint.given &&
-		(err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || u.User != nil) {
-		s.bad("KAFKA_OAUTH_TOKEN_URL", "is no URL of a token endpoint; write https://host/path, without a user")
 	}
 }

@@ -111,13 +111,14 @@ type Destination struct {
 	Topic      string `envconfig:"TOPIC" default:"{topic}" desc:"template of the broker's topic, subject or routing key; {topic}, {COLUMN}, {header.NAME} and {payload.a.b} (path in JSON) stand for the row's values, {{ and }} for braces"`
 	Profile    string `envconfig:"PROFILE" default:"plain" oneof:"plain,cloudevents,debezium,phoenix_micro" desc:"wire format: plain, cloudevents, debezium (then the topic is outbox.event.{topic} unless given) or phoenix_micro (then the exchange is phoenix_micro unless given)"`
 	// CloudEventsSource is empty unless the profile is cloudevents and it was given.
-	CloudEventsSource  string        `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE" desc:"the attribute source of profile cloudevents, a URI reference; not set, it names PostgreSQL's system identifier, the database's oid and the table, so that no two services have the same"`
-	DebeziumTombstones bool          `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
-	PayloadEncoding    string        `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex" desc:"how a payload column of type text carries bytes: base64 or hex; they are sent decoded, as application/octet-stream unless the row says otherwise, and a text that cannot be decoded fails the row"`
-	AMQPExchange       string        `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}, as in OUTBOX_TOPIC"`
-	AMQPMechanism      string        `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or auth_mechanism in the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL" desc:"PLAIN, AMQPLAIN or EXTERNAL; EXTERNAL logs in with the client certificate, OUTBOX_TLS_CERT"`
-	AMQPHeaderTypes    string        `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json" desc:"text sends header values that are not strings as text, as on every broker; json sends numbers, true, false, null, arrays and objects as AMQP fields of their own types"`
-	AMQPMandatory      bool          `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp" desc:"false lets rows count as relayed that no queue takes, and are lost: only for exchanges that give back what they deliver later (x-delayed-message)"`
+	CloudEventsSource  string `envconfig:"CLOUDEVENTS_SOURCE" unset:"/CLUSTER.DATABASE/SCHEMA.TABLE" desc:"the attribute source of profile cloudevents, a URI reference; not set, it names PostgreSQL's system identifier, the database's oid and the table, so that no two services have the same"`
+	DebeziumTombstones bool   `envconfig:"DEBEZIUM_TOMBSTONES" default:"false" desc:"profile debezium on Kafka: a NULL payload is a tombstone, not an empty value"`
+	PayloadEncoding    string `envconfig:"PAYLOAD_ENCODING" default:"none" oneof:"none,base64,hex" desc:"how a payload column of type text carries bytes: base64 or hex; they are sent decoded, as application/octet-stream unless the row says otherwise, and a text that cannot be decoded fails the row"`
+	AMQPExchange       string `envconfig:"AMQP_EXCHANGE" unset:"empty: the default exchange" empty:"true" scheme:"amqp" desc:"exchange to publish to, or a template of it such as {topic} or shop.{COLUMN}, as in OUTBOX_TOPIC"`
+	AMQPMechanism      string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or auth_mechanism in the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL" desc:"PLAIN, AMQPLAIN or EXTERNAL; EXTERNAL logs in with the client certificate, OUTBOX_TLS_CERT"`
+	AMQPHeaderTypes    string `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json" desc:"text sends header values that are not strings as text, as on every broker; json sends numbers, true, false, null, arrays and objects as AMQP fields of their own types"`
+	AMQPMandatory      bool   `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp" desc:"false lets rows count as relayed that no queue takes, and are lost: only for exchanges that give back what they deliver later (x-delayed-message)"`
+	AMQPOAuth          AMQPOAuth
 	AMQPManagement     Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp" desc:"RabbitMQ's management interface, http://h:15672 or https://user:pass@h:15671, which doctor asks for queue types, bindings and the state of the cluster, and run whether an exchange in trouble is a fanout; user and password are those of OUTBOX_PUBLISH_URL unless given"`
 	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000" desc:"refused publishes until failed_at"`
 	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms" desc:"pause before the second try; doubles with each further one, with full jitter"`
@@ -168,21 +169,47 @@ type Kafka struct {
 	Partitioner     string `envconfig:"KAFKA_PARTITIONER" default:"murmur2" oneof:"murmur2,crc32,fnv1a" scheme:"kafka" desc:"which partition a key goes to: murmur2 as with the Java client, crc32 as with librdkafka, fnv1a as with Sarama"`
 	Timestamp       string `envconfig:"KAFKA_TIMESTAMP" default:"insert" scheme:"kafka" desc:"time of the records: insert, when the row was inserted; now, when it is sent; column:NAME, the time in a column, and of insert where that is NULL"`
 	PartitionHeader string `envconfig:"KAFKA_PARTITION_HEADER" unset:"none" scheme:"kafka" desc:"name of a row header that holds the number of the row's partition; rows without it go by their key"`
-	SASLMechanism   string `envconfig:"KAFKA_SASL_MECHANISM" unset:"no SASL" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER" desc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER"`
+	SASLMechanism   string `envconfig:"KAFKA_SASL_MECHANISM" unset:"no SASL" scheme:"kafka" oneof:"PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER,AWS_MSK_IAM" desc:"PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or AWS_MSK_IAM; AWS_MSK_IAM takes the credentials of the pod's role or of the AWS_… variables"`
 	Username        Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka" desc:"SASL user"`
 	Password        Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka" desc:"SASL password"`
+	AWSRegion       string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka" desc:"region of the cluster for AWS_MSK_IAM, where the brokers have names of your own"`
 	OAuth           KafkaOAuth
+	// OAuthExtensions are those of the mechanism, not of the token.
+	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" desc:"SASL extensions that the cluster wants beside the token: name=value,name=value"`
 }
 
-// KafkaOAuth says where the token for OAUTHBEARER comes from: it is given, or asked for with client
-// credentials.
+// An OAuth says where the tokens for a login come from: they are given, or asked for with client credentials, of which the secret
+// may be an assertion. Each broker has settings of its own for it, in a struct of the same fields.
+type OAuth struct {
+	Token           Secret
+	TokenURL        string
+	ClientID        Secret
+	ClientSecret    Secret
+	ClientAssertion Secret
+	Scope           string
+}
+
+// IsSet reports whether there are tokens.
+func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL != "" }
+
+// KafkaOAuth is [OAuth] for OAUTHBEARER.
 type KafkaOAuth struct {
-	Token        Secret   `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"token for OAUTHBEARER; usually as OUTBOX_KAFKA_OAUTH_TOKEN_FILE, which is read at each login"`
-	TokenURL     string   `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"token endpoint that gives tokens for client credentials (OAuth 2.0), instead of a token"`
-	ClientID     Secret   `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"client id for the token endpoint"`
-	ClientSecret Secret   `envconfig:"KAFKA_OAUTH_CLIENT_SECRET" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"client secret for the token endpoint"`
-	Scope        string   `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"scope to ask the token endpoint for"`
-	Extensions   []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka" desc:"SASL extensions that the cluster wants beside the token: name=value,name=value"`
+	Token           Secret `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"token for OAUTHBEARER; usually as OUTBOX_KAFKA_OAUTH_TOKEN_FILE, which is read at each login"`
+	TokenURL        string `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"token endpoint that gives tokens for client credentials (OAuth 2.0), instead of a token"`
+	ClientID        Secret `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"client id for the token endpoint"`
+	ClientSecret    Secret `envconfig:"KAFKA_OAUTH_CLIENT_SECRET" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"client secret for the token endpoint"`
+	ClientAssertion Secret `envconfig:"KAFKA_OAUTH_CLIENT_ASSERTION" secret:"true" scheme:"kafka" group:"kafka-oauth" desc:"signed JWT that proves who the client is in place of a secret, as a cloud gives it to its workloads; as OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION_FILE it is read again for each token"`
+	Scope           string `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth" desc:"scope to ask the token endpoint for"`
+}
+
+// AMQPOAuth is [OAuth] for RabbitMQ, where the token stands in the place of the password.
+type AMQPOAuth struct {
+	Token           Secret `envconfig:"AMQP_OAUTH_TOKEN" secret:"true" scheme:"amqp" group:"amqp-oauth" desc:"token in place of a password, for brokers with rabbitmq_auth_backend_oauth2; usually as OUTBOX_AMQP_OAUTH_TOKEN_FILE, from which a new one is handed over while the connection stays"`
+	TokenURL        string `envconfig:"AMQP_OAUTH_TOKEN_URL" unset:"none" scheme:"amqp" group:"amqp-oauth" desc:"token endpoint that gives tokens for client credentials (OAuth 2.0), instead of a token; a token is renewed before it expires, and the connection stays"`
+	ClientID        Secret `envconfig:"AMQP_OAUTH_CLIENT_ID" secret:"true" scheme:"amqp" group:"amqp-oauth" desc:"client id for the token endpoint"`
+	ClientSecret    Secret `envconfig:"AMQP_OAUTH_CLIENT_SECRET" secret:"true" scheme:"amqp" group:"amqp-oauth" desc:"client secret for the token endpoint"`
+	ClientAssertion Secret `envconfig:"AMQP_OAUTH_CLIENT_ASSERTION" secret:"true" scheme:"amqp" group:"amqp-oauth" desc:"signed JWT that proves who the client is in place of a secret, as a cloud gives it to its workloads; as OUTBOX_AMQP_OAUTH_CLIENT_ASSERTION_FILE it is read again for each token"`
+	Scope           string `envconfig:"AMQP_OAUTH_SCOPE" unset:"none" scheme:"amqp" group:"amqp-oauth" desc:"scope to ask the token endpoint for"`
 }
 
 // TimestampColumn returns the column that gives records their time, "" for none.
@@ -204,8 +231,11 @@ const (
 // EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent as they are; the others are named as in the package relay.
 const EncodingNone = "none"
 
-// MechanismOAuth is the value of [Kafka.SASLMechanism] that takes tokens.
-const MechanismOAuth = "OAUTHBEARER"
+// Values of [Kafka.SASLMechanism] that need no password: one takes tokens, the other AWS credentials.
+const (
+	MechanismOAuth = "OAUTHBEARER"
+	MechanismIAM   = "AWS_MSK_IAM"
+)
 
 // NATS says how to publish to a NATS server, and holds the credentials for it, at most one of them.
 type NATS struct {

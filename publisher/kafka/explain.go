@@ -65,6 +65,12 @@ func (e *errMechanism) Error() string {
 	return fmt.Sprintf("it offers %.200s but not %s", strings.Join(e.offered, ", "), e.name)
 }
 
+// errIAM is that the broker refuses a login with AWS_MSK_IAM.
+type errIAM struct{ err error }
+
+func (e *errIAM) Error() string { return e.err.Error() }
+func (e *errIAM) Unwrap() error { return e.err }
+
 // errExpired is a certificate out of its time. The library's own text tells the time of the check, and so
 // is another one each time.
 type errExpired struct{ cert *x509.Certificate }
@@ -85,6 +91,7 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	link := func(short, found, remedy string) error { return &linkError{short, address, found, remedy, err} }
 	_, dns := errors.AsType[*net.DNSError](err)
 	_, mechanism := errors.AsType[*errMechanism](err)
+	_, iam := errors.AsType[*errIAM](err)
 	switch {
 	case dns && !slices.Contains(p.config.Brokers, address):
 		return link("unknown host", "the cluster names this address, but it cannot be resolved here",
@@ -99,11 +106,14 @@ func (p *Publisher) explain(address string, at step, err error) error {
 		return link("not Kafka", "what answers there does not speak Kafka's protocol",
 			"check host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
 	case at == stepCredentials:
-		return link("credentials unusable", "the SASL credentials cannot be used", "check OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…")
+		return link("credentials unusable", "the SASL credentials cannot be used", "check OUTBOX_KAFKA_SASL_…, OUTBOX_KAFKA_OAUTH_… or the AWS_… variables")
 	case mechanism:
 		return link("login refused", "it does not know the SASL mechanism", "change OUTBOX_KAFKA_SASL_MECHANISM to one that it offers")
 	case at == stepLogin && errors.Is(err, kafkago.IllegalSASLState):
 		return link("login refused", "this listener takes no SASL", "take the port of one that does, or remove OUTBOX_KAFKA_SASL_MECHANISM")
+	case iam:
+		return link("login refused", "it refuses the login with AWS_MSK_IAM",
+			"grant the role kafka-cluster:Connect on this cluster, and check the region, the port (9098 within the VPC) and the clock")
 	case at == stepLogin && errors.Is(err, kafkago.SASLAuthenticationFailed):
 		return link("login refused", "it refuses the login", "check the credentials in OUTBOX_KAFKA_SASL_… or OUTBOX_KAFKA_OAUTH_…")
 	case network.RefusedTLS(err):

@@ -181,7 +181,7 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 				func(k apiversions.ApiKeyResponse) bool { return f.unknown != 0 && k.ApiKey == int16(f.unknown) })
 		case *saslhandshake.Request:
 			login.mechanism = r.Mechanism
-			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"}}
+			response = &saslhandshake.Response{Mechanisms: []string{"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", mechanismIAM}}
 			if !slices.Contains(response.(*saslhandshake.Response).Mechanisms, r.Mechanism) {
 				response.(*saslhandshake.Response).ErrorCode = int16(kafkago.UnsupportedSASLMechanism)
 			}

@@ -10,16 +10,22 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255). The token is asked for at each login;
-// an error in its place must not show secrets. Extensions are what the cluster wants to know beside the
+// Tokens are where the tokens for OAUTHBEARER come from.
+type Tokens interface {
+	// Token is called at each login; an error in its place must not show secrets.
+	Token(context.Context) (string, error)
+	// Refused is called when a broker refuses the login with a token.
+	Refused(token string)
+}
+
+// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255). Extensions are what the cluster wants to know beside the
 // token, each as name=value.
-func OAuth(token func(context.Context) (string, error), extensions ...string) sasl.Mechanism {
-	return &bearer{token: token, extensions: extensions}
+func OAuth(tokens Tokens, extensions ...string) sasl.Mechanism {
+	return &bearer{tokens: tokens, extensions: extensions}
 }
 
 type bearer struct {
-	token      func(context.Context) (string, error)
-	refused    func(token string) // told when a broker refuses the login; may be nil
+	tokens     Tokens
 	extensions []string
 }
 
@@ -27,7 +33,7 @@ func (*bearer) Name() string { return "OAUTHBEARER" }
 
 // Start makes the client's first message.
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
-	token, err := b.token(ctx)
+	token, err := b.tokens.Token(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -40,19 +46,17 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	for _, extension := range b.extensions {
 		first += extension + "\x01"
 	}
-	session := &bearerSession{}
-	if b.refused != nil {
-		session.told = func() { b.refused(token) }
-	}
-	return session, []byte(first + "\x01"), nil
+	return &bearerSession{told: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
 }
 
 // A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends
 // the exchange when that has been answered by a single byte.
 type bearerSession struct {
 	refused string
-	told    func() // told when the login is refused; may be nil
+	told    func() // tells where the token came from that the login is refused
 }
+
+func (s *bearerSession) tell() { s.told() }
 
 // Next answers the broker's challenge, of which there is one at most.
 func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
@@ -74,8 +78,8 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, re
 
 // tellRefused tells where the credentials come from that the login with them was refused.
 func tellRefused(session sasl.StateMachine, err error) {
-	if b, ok := session.(*bearerSession); ok && b.told != nil && errors.Is(err, kafkago.SASLAuthenticationFailed) {
-		b.told()
+	if s, ok := session.(interface{ tell() }); ok && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		s.tell()
 	}
 }
 

@@ -4,22 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/http"
-	"net/http/httptest"
+	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/segmentio/kafka-go/sasl"
 
+	"github.com/outbox-relay/outbox-relay/internal/oauth"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // openOAuth returns a publisher that logs in with a token and the extension pool=blue.
-func (f *fakeCluster) openOAuth(token func(context.Context) (string, error)) *Publisher {
+func (f *fakeCluster) openOAuth(token func() (string, error)) *Publisher {
 	return f.open(func(c *Config) {
-		c.SASL = func() (sasl.Mechanism, error) { return OAuth(token, "pool=blue"), nil }
+		c.SASL = func() (sasl.Mechanism, error) { return OAuth(oauth.Given(token), "pool=blue"), nil }
 	})
 }
 
@@ -29,7 +28,7 @@ func TestOAuth(t *testing.T) {
 	f.topic("t", 0)
 	f.password = "the-token"
 	with := func(token string, err error) *Publisher {
-		return f.openOAuth(func(context.Context) (string, error) { return token, err })
+		return f.openOAuth(func() (string, error) { return token, err })
 	}
 	expect(t, "the right token", publish(t, with("the-token", nil), rows("t", 0, 1, "a")), ok)
 	for name, test := range map[string]struct {
@@ -58,7 +57,7 @@ func TestSessionEnds(t *testing.T) {
 	f.topic("t", 0)
 	f.password, f.lifetime = "token-1", 100*time.Millisecond
 	token := "token-1"
-	p := f.openOAuth(func(context.Context) (string, error) { return token, nil })
+	p := f.openOAuth(func() (string, error) { return token, nil })
 	logins := func() (n int) { f.set(func() { n = f.logins }); return n }
 	sent := 0
 	eventually(t, func() bool {
@@ -78,96 +77,35 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-func TestClientCredentials(t *testing.T) {
-	t.Parallel()
-	const form = "grant_type=client_credentials&scope=kafka+write"
-	requests, answer, status := 0, `{"access_token":"t1","expires_in":0.05,"token_type":"Bearer"}`, http.StatusOK
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requests++
-		id, secret, _ := r.BasicAuth()
-		if err := r.ParseForm(); err != nil || id != "relay%3A1" || secret != "hush%2Fsecret" || r.PostForm.Encode() != form ||
-			r.Method != http.MethodPost {
-			t.Errorf("the request is %s with %v as %s", r.Method, r.PostForm, id)
-		}
-		w.WriteHeader(status)
-		_, _ = w.Write([]byte(answer))
-	}))
-	defer server.Close()
-	c := &ClientCredentials{URL: server.URL + "/token?hush", Scope: "kafka write",
-		Credentials: func() (string, string, error) { return "relay:1", "hush/secret", nil }}
-	token := func(want string) {
-		t.Helper()
-		if got, err := c.Token(t.Context()); err != nil || got != want {
-			t.Errorf("the token is %q, want %q: %v", got, want, err)
-		}
-	}
-	token("t1")
-	token("t1")
-	if requests > 2 {
-		t.Errorf("%d requests for one token", requests)
-	}
-	answer = `{"access_token":"t2"}`
-	eventually(t, func() bool { got, err := c.Token(t.Context()); return err == nil && got == "t2" })
-	before := requests
-	token("t2")
-	if life := c.until.Sub(c.asked); requests != before || life != unknownLife*4/5 {
-		t.Errorf("a token of unknown life is used for %v, after %d more requests", life, requests-before)
-	}
-	c.until = time.Time{}
-	refuse := func(name string, code int, body, says string) {
-		t.Helper()
-		status, answer, c.until = code, body, time.Time{}
-		_, err := c.Token(t.Context())
-		if err == nil || !strings.Contains(err.Error(), says) || strings.Contains(err.Error(), "hush") {
-			t.Errorf("%s: %v", name, err)
-		}
-	}
-	refuse("wrong secret", http.StatusUnauthorized, `{"error":"invalid_client"}`, "invalid_client")
-	refuse("not JSON", http.StatusOK, `<html>`, "no token endpoint")
-	refuse("no token", http.StatusOK, `{}`, "no token endpoint")
-	server.Close()
-	refuse("away", http.StatusOK, `{}`, "cannot be reached")
-	c.Credentials = func() (string, string, error) { return "", "", errors.New("no such file") }
-	refuse("no credentials", http.StatusOK, `{}`, "no such file")
+// numbered are tokens of which each is used until it is refused.
+type numbered struct {
+	n       int
+	refused []string
 }
 
-// A token that the cluster refuses, because keys were changed or it was revoked, is given up long before its life is over:
-// nothing has to be started anew. The endpoint is not asked for each login.
-func TestRefusedTokenIsForgotten(t *testing.T) {
+func (n *numbered) Token(context.Context) (string, error) { return fmt.Sprint("token-", n.n), nil }
+
+func (n *numbered) Refused(token string) {
+	n.refused = append(n.refused, token)
+	n.n++
+}
+
+// Where a token comes from learns that a broker refuses it, and of no other failure.
+func TestRefusedTokenIsTold(t *testing.T) {
 	t.Parallel()
-	var requests atomic.Int64
-	endpoint := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = fmt.Fprintf(w, `{"access_token":"token-%d","expires_in":3600}`, requests.Add(1))
-	}))
-	defer endpoint.Close()
-	c := &ClientCredentials{URL: endpoint.URL, Credentials: func() (string, string, error) { return "id", "secret", nil }}
 	f := newFakeCluster(t, 1)
 	f.password = "token-2"
+	tokens := &numbered{}
 	p := f.open(func(config *Config) {
-		config.SASL = func() (sasl.Mechanism, error) { return c.Mechanism("pool=blue"), nil }
+		config.SASL = func() (sasl.Mechanism, error) { return OAuth(tokens, "pool=blue"), nil }
 	})
-	for range 20 {
-		if err := p.Ping(t.Context()); err == nil {
-			t.Fatal("the cluster takes another token than its own")
-		}
+	f.setDown(0, true)
+	if err := p.Ping(t.Context()); err == nil || tokens.n != 0 {
+		t.Errorf("a broker that is away: %v, %d tokens refused", err, tokens.n)
 	}
-	if n := requests.Load(); n != 1 {
-		t.Errorf("the endpoint was asked %d times in a moment", n)
-	}
-	c.mu.Lock()
-	c.asked = c.asked.Add(-refusedPause)
-	c.mu.Unlock()
-	if err := p.Ping(t.Context()); err == nil {
-		t.Fatal("the cluster takes another token than its own")
-	}
-	if err := p.Ping(t.Context()); err != nil {
-		t.Errorf("with the next token: %v", err)
-	}
-	if n := requests.Load(); n != 2 {
-		t.Errorf("the endpoint was asked %d times for two tokens", n)
-	}
-	c.refused("token-1")
-	if token, err := c.Token(t.Context()); err != nil || token != "token-2" {
-		t.Errorf("after an older one was refused: %q, %v", token, err)
+	f.setDown(0, false)
+	eventually(t, func() bool { return p.Ping(t.Context()) == nil })
+	if !slices.Equal(tokens.refused, []string{"token-0", "token-1"}) {
+		t.Errorf("refused were %q", tokens.refused)
 	}
 }

@@ -66,7 +66,12 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 	if err != nil {
 		return stepCredentials, 0, err
 	}
-	defer func() { tellRefused(session, err) }()
+	defer func() {
+		tellRefused(session, err)
+		if mechanism.Name() == mechanismIAM && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+			err = &errIAM{err}
+		}
+	}()
 	for {
 		m, err := pc.RoundTrip(&saslauthenticate.Request{AuthBytes: state})
 		if network.Ended(err) {

@@ -36,6 +36,13 @@ func (l *fakeLogin) step(in []byte, password string) *saslauthenticate.Response 
 			return &saslauthenticate.Response{AuthBytes: []byte(`{"status":"invalid_token"}`)}
 		}
 	}
+	if l.mechanism == mechanismIAM {
+		if l.done = signedBy(in, password); l.done {
+			return &saslauthenticate.Response{AuthBytes: []byte(`{"version":"2020_10_22","request-id":"1"}`)}
+		}
+		refused.ErrorMessage = "Access denied"
+		return refused
+	}
 	if l.mechanism == "PLAIN" {
 		if l.done = bytes.Equal(in, []byte("\x00relay\x00"+password)); l.done {
 			return &saslauthenticate.Response{}

@@ -1,11 +1,17 @@
 package e2e
 
 import (
+	"encoding/base64"
+	"encoding/json"
 	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -44,16 +50,30 @@ func (k *secureKafka) rotations(t *testing.T) {
 		k.expect(t, r, outbox, topic)
 	})
 	t.Run("token", func(t *testing.T) {
-		topic, outbox := k.topic(t), newTable(t)
-		path := k.renewToken(t)
-		r := startRelay(t, outbox.env("kafka+tls://"+k.secure, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER",
-			"OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path))
+		oauth := func(outbox *table, more ...string) settings {
+			return outbox.env("kafka+tls://"+k.secure, append(more, ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER")...)
+		}
+		given, asked := newTable(t), newTable(t)
+		path := k.renewed(t, "token", func() string { return token("relay", 3*time.Second) })
+		assertion := k.renewed(t, "assertion", func() string { return token("workload", 3*time.Second) })
+		endpoint := k.tokenEndpoint(t)
+		relays := map[*table]*relay{
+			given: startRelay(t, oauth(given, "OUTBOX_KAFKA_OAUTH_TOKEN_FILE="+path)),
+			asked: startRelay(t, oauth(asked, "OUTBOX_KAFKA_OAUTH_TOKEN_URL="+endpoint, "OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION_FILE="+assertion)),
+		}
+		topics := map[*table]string{given: k.topic(t), asked: k.topic(t)}
 		rows := 0
 		for began := time.Now(); time.Since(began) < 7*time.Second; rows += 10 {
-			outbox.insert(topic, rows, 10, 5)
-			outbox.awaitDrained()
+			for outbox, topic := range topics {
+				outbox.insert(topic, rows, 10, 5)
+			}
+			for outbox := range topics {
+				outbox.awaitDrained()
+			}
 		}
-		k.expect(t, r, outbox, topic)
+		for outbox, r := range relays {
+			k.expect(t, r, outbox, topics[outbox])
+		}
 	})
 	t.Run("certificates", func(t *testing.T) {
 		topic, outbox := k.topic(t), newTable(t)
@@ -74,14 +94,14 @@ func (k *secureKafka) rotations(t *testing.T) {
 	})
 }
 
-// renewToken keeps a token that is good for three seconds in a file, and writes a new one long before that, however
-// long the rows take, as whoever renews tokens does.
-func (k *secureKafka) renewToken(t *testing.T) (path string) {
+// renewed keeps in a file what is good for three seconds, and writes a new one long before that, however long the rows take, as
+// whoever renews tokens does.
+func (k *secureKafka) renewed(t *testing.T, name string, next func() string) (path string) {
 	t.Helper()
-	path = filepath.Join(k.dir, "token")
+	path = filepath.Join(k.dir, name)
 	renew := func() {
 		fresh := path + ".new"
-		if err := errors.Join(os.WriteFile(fresh, []byte(token("relay", 3*time.Second)), 0o600), os.Rename(fresh, path)); err != nil {
+		if err := errors.Join(os.WriteFile(fresh, []byte(next()), 0o600), os.Rename(fresh, path)); err != nil {
 			t.Error(err)
 		}
 	}
@@ -102,6 +122,38 @@ func (k *secureKafka) renewToken(t *testing.T) (path string) {
 		}
 	}()
 	return path
+}
+
+// tokenEndpoint gives tokens of three seconds for assertions that have not expired, as only one that is read again each time has not.
+func (k *secureKafka) tokenEndpoint(t *testing.T) string {
+	t.Helper()
+	var mu sync.Mutex
+	taken := map[string]bool{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		defer mu.Unlock()
+		given := r.PostFormValue("client_assertion")
+		var claims struct{ Exp int64 }
+		if parts := strings.Split(given, "."); len(parts) == 3 {
+			text, _ := base64.RawURLEncoding.DecodeString(parts[1])
+			_ = json.Unmarshal(text, &claims)
+		}
+		if r.PostFormValue("client_assertion_type") != "urn:ietf:params:oauth:client-assertion-type:jwt-bearer" ||
+			time.Now().Unix() > claims.Exp {
+			t.Errorf("the endpoint is given %q", r.PostForm)
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		taken[given] = true
+		_, _ = fmt.Fprintf(w, `{"access_token":%q,"token_type":"Bearer","expires_in":3}`, token("relay", 3*time.Second))
+	}))
+	t.Cleanup(func() {
+		server.Close()
+		if len(taken) < 2 {
+			t.Errorf("the endpoint was given %d assertions", len(taken))
+		}
+	})
+	return server.URL
 }
 
 // expect checks that everything has arrived once and spent nothing, and that no secret was logged.

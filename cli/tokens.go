@@ -1,0 +1,64 @@
+package cli
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"os"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/aws"
+	"github.com/outbox-relay/outbox-relay/internal/oauth"
+)
+
+// tokens are what the publishers ask for tokens to log in with.
+type tokens interface {
+	Token(context.Context) (string, error)
+	Refused(token string)
+}
+
+// newTokens returns where the settings that begin with prefix say that tokens come from.
+func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger) tokens {
+	if o.Token.IsSet() {
+		return oauth.Given(func() (string, error) {
+			token, err := o.Token.Read()
+			if err != nil {
+				return "", fmt.Errorf("%sTOKEN %w", prefix, err)
+			}
+			return token, nil
+		})
+	}
+	return &oauth.Endpoint{URL: o.TokenURL, Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger, Client: func() (c oauth.Client, err error) {
+		if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret, prefix+"CLIENT_SECRET"); err != nil {
+			return c, err
+		}
+		if c.Assertion, err = o.ClientAssertion.Read(); err != nil {
+			return c, fmt.Errorf("%sCLIENT_ASSERTION %w", prefix, err)
+		}
+		return c, nil
+	}}
+}
+
+// newKeys returns the AWS credentials of the process.
+func newKeys(logger *slog.Logger) *aws.Chain {
+	return &aws.Chain{Getenv: os.Getenv, Client: tokenClient(config.TLS{}), Logger: logger,
+		Local: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay}}
+}
+
+// tokenClient trusts the broker's authorities beside those of the system: a private identity provider often
+// has the same.
+func tokenClient(t config.TLS) *http.Client {
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	roots.AppendCertsFromPEM([]byte(t.CA.Loaded()))
+	return &http.Client{CheckRedirect: stay, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+}
+
+// stay follows no redirect: another host is not given the secret.
+func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

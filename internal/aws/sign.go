@@ -1,0 +1,69 @@
+package aws
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// algorithm is that of Signature Version 4.
+const algorithm = "AWS4-HMAC-SHA256"
+
+// A Request is what is signed: GET of a host's root with parameters, and no body.
+type Request struct {
+	Host, Region, Service string
+	Query                 url.Values
+	At                    time.Time
+	Life                  time.Duration // of the signature, in whole seconds
+}
+
+// Presign returns the parameters of the request with those that sign it.
+func (r Request) Presign(c Credentials) url.Values {
+	at := r.At.UTC().Format("20060102T150405Z")
+	scope := []string{at[:8], r.Region, r.Service, "aws4_request"}
+	query := url.Values{
+		"X-Amz-Algorithm": {algorithm}, "X-Amz-Credential": {c.KeyID + "/" + strings.Join(scope, "/")}, "X-Amz-Date": {at},
+		"X-Amz-Expires": {strconv.FormatInt(int64(r.Life/time.Second), 10)}, "X-Amz-SignedHeaders": {"host"},
+	}
+	if c.Token != "" {
+		query.Set("X-Amz-Security-Token", c.Token)
+	}
+	for name, values := range r.Query {
+		query[name] = values
+	}
+	request := strings.Join([]string{"GET", "/", canonical(query), "host:" + r.Host, "", "host", hexHash("")}, "\n")
+	key := []byte("AWS4" + c.Secret)
+	for _, part := range scope {
+		key = keyedHash(key, part)
+	}
+	signed := strings.Join([]string{algorithm, at, strings.Join(scope, "/"), hexHash(request)}, "\n")
+	query.Set("X-Amz-Signature", hex.EncodeToString(keyedHash(key, signed)))
+	return query
+}
+
+// canonical returns the parameters in the order of their names, as they are encoded, with a blank as %20.
+func canonical(query url.Values) string {
+	parameters := strings.Split(strings.ReplaceAll(query.Encode(), "+", "%20"), "&")
+	slices.SortStableFunc(parameters, func(a, b string) int {
+		nameA, _, _ := strings.Cut(a, "=")
+		nameB, _, _ := strings.Cut(b, "=")
+		return strings.Compare(nameA, nameB)
+	})
+	return strings.Join(parameters, "&")
+}
+
+func hexHash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}
+
+func keyedHash(key []byte, text string) []byte {
+	h := hmac.New(sha256.New, key)
+	h.Write([]byte(text))
+	return h.Sum(nil)
+}

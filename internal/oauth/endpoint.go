@@ -1,0 +1,157 @@
+package oauth
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+)
+
+// An Endpoint gets tokens from a token endpoint for client credentials (RFC 6749, section 4.4). A token is used again until
+// four fifths of its life have passed, or a broker has refused it. Set the fields before the first use.
+type Endpoint struct {
+	URL   string
+	Scope string // may be empty
+	// Client is asked for with each request, so that a rotated secret and a renewed assertion are taken.
+	Client func() (Client, error)
+	// Settings begins the names of the settings, such as OUTBOX_KAFKA_OAUTH_, for errors.
+	Settings string
+	HTTP     *http.Client // nil is http.DefaultClient
+	Logger   *slog.Logger // nil discards
+
+	mu    sync.Mutex
+	token string
+	asked time.Time // when the token was given
+	until time.Time // then it is renewed
+	ends  time.Time // then it is of no use
+	told  bool      // that it cannot be renewed
+}
+
+// A Client is who asks for a token, and how that is proved: by a secret or by an assertion.
+type Client struct {
+	ID        string // may be empty with an assertion, which names the client
+	Secret    string
+	Assertion string // a signed JWT (RFC 7523), as a cloud gives it to its workloads
+}
+
+// String keeps secrets out of logs and errors.
+func (Client) String() string { return "[redacted]" }
+
+// GoString keeps secrets out of %#v.
+func (Client) GoString() string { return "oauth.Client{[redacted]}" }
+
+// assertionType is that of signed JWTs (RFC 7523, section 2.2).
+const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
+
+// maxAnswer bounds what is read of a token endpoint's answer.
+const maxAnswer = 1 << 20
+
+const (
+	// unknownLife is the life of a token whose endpoint does not tell.
+	unknownLife = time.Minute
+	// refusedPause is how long a token that is refused is used all the same: a broker may refuse every token, and the
+	// endpoint is not to be asked for each login.
+	refusedPause = 5 * time.Second
+	// renewPause is how long a token is used that could not be renewed before its end.
+	renewPause = 10 * time.Second
+)
+
+// Refused notes that a broker takes the token no more: keys were changed, the token was revoked, or a right that it lacks
+// was granted meanwhile. The next login has another one.
+func (e *Endpoint) Refused(token string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if token == e.token && time.Since(e.asked) >= refusedPause {
+		e.until, e.ends = time.Time{}, time.Time{}
+	}
+}
+
+// Token returns a token. Errors show neither credentials nor tokens.
+func (e *Endpoint) Token(ctx context.Context) (string, error) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if time.Now().Before(e.until) {
+		return e.token, nil
+	}
+	token, life, err := e.request(ctx)
+	switch {
+	case err != nil && time.Now().Before(e.ends):
+		if !e.told && e.Logger != nil {
+			e.Logger.Warn("the OAuth token cannot be renewed, and is used to its end", "until", e.ends.UTC(), "error", err)
+		}
+		e.told, e.until = true, time.Now().Add(renewPause)
+		return e.token, nil
+	case err != nil:
+		return "", err
+	}
+	e.token, e.asked, e.told = token, time.Now(), false
+	e.until, e.ends = e.asked.Add(life*4/5), e.asked.Add(life)
+	return token, nil
+}
+
+// request asks for a token, and returns how long it lives.
+func (e *Endpoint) request(ctx context.Context) (token string, life time.Duration, err error) {
+	client, err := e.Client()
+	if err != nil {
+		return "", 0, err
+	}
+	form := url.Values{"grant_type": {"client_credentials"}}
+	if e.Scope != "" {
+		form.Set("scope", e.Scope)
+	}
+	proof := "_CLIENT_SECRET"
+	if client.Assertion != "" {
+		proof = "_CLIENT_ASSERTION (its file is renewed by whoever writes it; issuer, subject and audience must be those that the client trusts)"
+		form.Set("client_assertion_type", assertionType)
+		form.Set("client_assertion", strings.TrimSpace(client.Assertion))
+		if client.ID != "" {
+			form.Set("client_id", client.ID)
+		}
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, strings.NewReader(form.Encode()))
+	if err != nil {
+		return "", 0, fmt.Errorf("%sTOKEN_URL is no URL: correct it", e.Settings)
+	}
+	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	request.Header.Set("Accept", "application/json")
+	if client.Assertion == "" {
+		request.SetBasicAuth(url.QueryEscape(client.ID), url.QueryEscape(client.Secret))
+	}
+	through := e.HTTP
+	if through == nil {
+		through = http.DefaultClient
+	}
+	response, err := through.Do(request)
+	if err != nil {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
+			err = wrapped.Err // without the URL, which may hold parameters
+		}
+		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w", request.URL.Host, e.Settings, err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	var answer struct {
+		Token string  `json:"access_token"`
+		Life  float64 `json:"expires_in"` // seconds
+		Error string  `json:"error"`
+	}
+	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer)
+	switch {
+	case response.StatusCode != http.StatusOK:
+		return "", 0, fmt.Errorf("the token endpoint %s refuses: check %sCLIENT_ID, _SCOPE and %s: %s %.60q",
+			request.URL.Host, e.Settings, proof, response.Status, answer.Error)
+	case err != nil || answer.Token == "":
+		return "", 0, fmt.Errorf("what answers at %s is no token endpoint: check %sTOKEN_URL", request.URL.Host, e.Settings)
+	}
+	if answer.Life <= 0 {
+		return answer.Token, unknownLife, nil
+	}
+	const longest = 24 * time.Hour
+	return answer.Token, time.Duration(min(answer.Life, longest.Seconds()) * float64(time.Second)), nil
+}
