@@ -19,6 +19,9 @@ func newAMQP(d config.Destination, logger *slog.Logger, certificates *doctor.Cer
 		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName, Logger: logger,
 		TLS: func() (*tls.Config, error) { return newTLS(d, certificates) },
 	}
+	if o := config.OAuth(d.AMQPOAuth); o.IsSet() {
+		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)
+	}
 	if strings.ContainsAny(c.Exchange, "{}") { // a template, which the relay fills in
 		c.Exchange = ""
 	}

@@ -13,7 +13,7 @@ import (
 // cluster. It returns false when it does not answer.
 func (e *examination) askManagement(ctx context.Context, p *Publisher) bool {
 	const remedy = "check OUTBOX_AMQP_MANAGEMENT_URL (the interface is usually on port 15672, with TLS on 15671), and that the plugin rabbitmq_management is enabled"
-	m, err := p.management()
+	m, err := p.management(ctx)
 	if err != nil {
 		e.Warn(checkManagement, "", oneLine(err), remedy)
 		return false

@@ -21,8 +21,15 @@ type connection struct {
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
-	url     string    // that it was made with
-	made    time.Time // when
+	url     string        // that it was made with
+	made    time.Time     // when
+	ended   chan struct{} // closed when it has ended
+
+	// For a login by token, changed by whoever has set renewing:
+	token     string    // that the broker has of us
+	renewAt   time.Time // no sooner, after it could not be renewed
+	unrenewed string    // why it could not, as last told
+
 	// patience is how old the connection must be for a refusal to be a reason to log in again.
 	patience time.Duration
 	user     string // that has logged in, empty where that is not known
@@ -31,6 +38,7 @@ type connection struct {
 	log      *slog.Logger
 	running  *sync.WaitGroup // the publisher's
 
+	renewing atomic.Bool                   // the token is about to be renewed
 	refused  atomic.Bool                   // the broker has refused access on it, and nobody has looked at its login since
 	checking atomic.Bool                   // whether the broker still answers
 	useful   atomic.Bool                   // a message was accepted on it
@@ -90,6 +98,7 @@ func (c *connection) publishNowhere() error {
 
 // watch follows the connection's state until it has ended and all its channels with it.
 func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.Blocking) {
+	defer close(c.ended)
 	for closes != nil || blocks != nil {
 		select {
 		case err, open := <-closes:

@@ -150,10 +150,14 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	token, err := p.token(ctx)
+	if err != nil {
+		return nil, err
+	}
 	errs := make([]any, len(urls))
 	for range urls {
 		i := p.host % len(urls)
-		conn, err := p.dialOne(ctx, urls[i])
+		conn, err := p.dialOne(ctx, urls[i], token)
 		if err == nil {
 			conn.url = url
 			return conn, nil
@@ -172,21 +176,24 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 }
 
 // dialOne makes the network connection, with TLS if the URL says so, and logs in.
-func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error) {
+func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	uri, err := amqp091.ParseURI(url)
 	if err != nil {
 		return nil, errURL
 	}
+	if p.config.Tokens != nil {
+		uri.Username, uri.Password = userIn(url), token
+	}
 	config := amqp091.Config{Heartbeat: heartbeat, Properties: amqp091.NewConnectionProperties()}
 	config.Properties.SetClientConnectionName(p.config.Name)
 	if config.SASL, err = logins(uri, config.Properties, p.config.Mechanism); err != nil {
 		return nil, err
 	}
-	a := &attempt{uri: uri, secure: uri.Scheme == "amqps"}
+	a := &attempt{uri: uri, secure: uri.Scheme == "amqps", token: p.config.Tokens != nil}
 	p.mu.Lock()
-	p.trying = &attempt{uri: uri, secure: a.secure}
+	p.trying = &attempt{uri: uri, secure: a.secure, token: a.token}
 	p.mu.Unlock()
 	for _, way := range config.SASL {
 		a.mechanisms = append(a.mechanisms, way.Mechanism())
@@ -196,7 +203,7 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		return nil, a.explain(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), user: userOf(uri, config.SASL), typed: p.config.TypedHeaders,
+	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL), token: token, ended: make(chan struct{}), typed: p.config.TypedHeaders,
 		unrouted: p.config.Unrouted, log: p.log,
 		running:   &p.running,
 		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
@@ -218,6 +225,8 @@ func (p *Publisher) dialOne(ctx context.Context, url string) (*connection, error
 		_ = raw.Close()
 		if ctx.Err() != nil {
 			err = ctx.Err() // the handshake only saw the socket closed
+		} else if server, ok := errors.AsType[*amqp091.Error](err); ok && a.token && (server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)) {
+			p.config.Tokens.Refused(token)
 		}
 		return nil, a.explain(err)
 	}

@@ -46,6 +46,7 @@ func (e *linkError) Error() string {
 type attempt struct {
 	uri        amqp091.URI
 	secure     bool     // with TLS
+	token      bool     // in the place of a password
 	mechanisms []string // that we would log in with
 	socket     *socket  // nil if there was none
 }
@@ -77,6 +78,12 @@ func (a *attempt) reason(err error) *linkError {
 	case isServer && server.Server && server.Code == amqp091.AccessRefused && a.external():
 		return &linkError{short: "login refused", found: "it finds no user for the client certificate",
 			remedy: "give one of an authority that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and create the user that its setting ssl_cert_login_from takes from it"}
+	case a.token && (isServer && server.Server && server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)):
+		return &linkError{short: "login refused", found: "it refuses the OAuth token",
+			remedy: "check OUTBOX_AMQP_OAUTH_…, that the token has not expired and that its audience is the broker's resource_server_id, and at the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens"}
+	case a.token && isServer && server.Server && server.Code == amqp091.NotAllowed:
+		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost, server.Reason),
+			remedy: "create the vhost, change it in the publish URL, or grant a scope for it, such as rabbitmq.write:VHOST/*"}
 	case isServer && server.Server && server.Code == amqp091.AccessRefused:
 		return &linkError{short: "login refused", found: fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
 			remedy: "check user and password in the publish URL (the user guest may log in from the broker's own machine only)"}

@@ -177,13 +177,17 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 		properties := 4 + 4 + binary.BigEndian.Uint32(payload[4:])
 		_, rest := short(payload[properties:])
 		response := string(rest[4 : 4+binary.BigEndian.Uint32(rest)])
+		c.mu.Lock()
 		c.response = response
+		c.mu.Unlock()
 		if c.fake.login != nil && !c.fake.login(response) {
 			return false
 		}
 		c.method(0, 10, 30, []byte{0, 0, 0, 1, 0, 0, 0, 0}) // tune: frames of up to 64 KiB, no heartbeat
 	case [2]uint16{10, 40}: // open
 		c.method(0, 10, 41, []byte{0})
+	case [2]uint16{10, 70}: // update-secret
+		c.updateSecret(payload)
 	case [2]uint16{10, 50}: // close
 		c.method(0, 10, 51, nil)
 		return false

@@ -83,7 +83,7 @@ func (p *Publisher) askType(exchange string) {
 	}
 	p.running.Go(func() {
 		var found struct{ Type string }
-		m, err := p.management()
+		m, err := p.management(ctx)
 		if err == nil {
 			err = m.get(ctx, &found, "type", "exchanges", m.vhost, exchange)
 			m.client.CloseIdleConnections()

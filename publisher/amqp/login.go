@@ -28,8 +28,11 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
-// userOf returns the user that logs in, "" where that is for the broker to tell: by a certificate, or by a token without a user's name.
-func userOf(uri amqp091.URI, ways []amqp091.Authentication) string {
+// userOf returns the user that logs in, "" where that is for the broker to tell: by a certificate or a token.
+func (p *Publisher) userOf(uri amqp091.URI, ways []amqp091.Authentication) string {
+	if p.config.Tokens != nil {
+		return ""
+	}
 	for _, way := range ways {
 		if way.Mechanism() == mechanismExternal {
 			return ""

@@ -52,7 +52,7 @@ func newManagement(text string, login amqp091.URI, settings *tls.Config) (*manag
 }
 
 // management returns the interface that is configured. The settings are read as they are now.
-func (p *Publisher) management() (*management, error) {
+func (p *Publisher) management(ctx context.Context) (*management, error) {
 	text, err := p.config.Management()
 	if err != nil {
 		return nil, fmt.Errorf("OUTBOX_AMQP_MANAGEMENT_URL %w", err)
@@ -71,6 +71,12 @@ func (p *Publisher) management() (*management, error) {
 	}
 	if p.config.Mechanism == mechanismExternal { // then user and password are just the library's defaults
 		login.Username, login.Password = "", ""
+	}
+	if p.config.Tokens != nil && !strings.Contains(text, "@") {
+		login.Username = cmp.Or(userIn(hosts[0]), nameless)
+		if login.Password, err = p.config.Tokens.Token(ctx); err != nil {
+			return nil, err
+		}
 	}
 	var settings *tls.Config
 	if p.config.TLS != nil && strings.HasPrefix(text, "https:") {

@@ -44,7 +44,7 @@ func (o *ownBroker) token(t *testing.T, life time.Duration) string {
 	}
 	signed := part(map[string]any{"alg": "RS256", "typ": "JWT", "kid": "test"}) + "." + part(map[string]any{
 		"aud": []string{"rabbitmq"}, "sub": "relay", "client_id": "relay", "exp": time.Now().Add(life).Unix(),
-		"scope": []string{"rabbitmq.configure:*/*", "rabbitmq.write:*/*", "rabbitmq.read:*/*"},
+		"scope": []string{"rabbitmq.configure:*/*", "rabbitmq.write:*/*", "rabbitmq.read:*/*", "rabbitmq.tag:monitoring"},
 	})
 	sum := sha256.Sum256([]byte(signed))
 	signature, err := rsa.SignPKCS1v15(rand.Reader, o.tokens, crypto.SHA256, sum[:])

@@ -119,13 +119,14 @@ func free(port int) bool {
 	return true
 }
 
-// ctl runs rabbitmqctl.
-func (o *ownBroker) ctl(t *testing.T, arguments ...string) {
+// ctl runs rabbitmqctl and returns what it prints.
+func (o *ownBroker) ctl(t *testing.T, arguments ...string) string {
 	t.Helper()
 	out, err := exec.Command(filepath.Join(o.set.Dir, "bin", "rabbitmqctl"), append([]string{"--quiet"}, arguments...)...).CombinedOutput()
 	if err != nil {
 		t.Fatalf("rabbitmqctl %v: %v\n%s", arguments, err, out)
 	}
+	return string(out)
 }
 
 // write puts a file into a directory and returns its path.

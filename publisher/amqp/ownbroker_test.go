@@ -12,6 +12,7 @@ func TestOwnBroker(t *testing.T) {
 	t.Run("management interface", o.managedExamined)
 	t.Run("rotated password", o.rotatedPassword)
 	t.Run("expired token", o.expiredToken)
+	t.Run("client credentials", o.clientCredentials)
 	t.Run("rotated certificate", o.rotatedCertificate)
 	t.Run("memory alarm", func(t *testing.T) {
 		o.alarm(t, "low on memory", []string{"set_vm_memory_high_watermark", "0.0001"}, []string{"set_vm_memory_high_watermark", "0.4"})

@@ -39,6 +39,9 @@ type Config struct {
 	// Mechanism is the SASL mechanism: PLAIN, AMQPLAIN or EXTERNAL. Empty leaves it to the URL's
 	// parameter auth_mechanism, without which it is PLAIN.
 	Mechanism string
+	// Tokens are where the token comes from that stands in the place of the password (OAuth 2.0); nil when there is none. A new one is handed
+	// over on the connection that is there.
+	Tokens Tokens
 	// Exchange is what messages are published to that name none; "" is the default exchange, where the
 	// topic names a queue.
 	Exchange string

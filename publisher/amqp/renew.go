@@ -11,8 +11,9 @@ import (
 )
 
 // A connection keeps the login that it was made with. RabbitMQ refuses each operation of one whose OAuth token has expired, and
-// leaves the connection open; the new token is in the URL by then. So a connection is replaced when the URL has changed, and when
-// it is old and the broker refuses access: what the broker knew at its login may be outdated.
+// leaves the connection open. Tokens that have settings of their own are renewed on the connection (see renew); one that is the
+// password in the URL is in a new URL by then. So a connection is replaced when the URL has changed, and when it is old and
+// the broker refuses access: what the broker knew at its login may be outdated.
 
 const (
 	// patienceMin is how old a connection must be at least for a refusal to be a reason to log in again. It doubles with
@@ -29,6 +30,13 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	url, err := p.config.URL()
 	changed := err == nil && url != live.url
 	outdated := refused && time.Since(live.made) >= live.patience
+	if !changed && p.config.Tokens != nil {
+		if outdated {
+			live.made, live.patience = time.Now(), min(2*live.patience, patienceMax)
+		}
+		live.renew(p.config.Tokens, outdated)
+		return live
+	}
 	if !changed && !outdated || time.Now().Before(p.renewAt) {
 		return live
 	}

@@ -1,0 +1,87 @@
+package amqp
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+)
+
+// Tokens are where the tokens for a login come from.
+type Tokens interface {
+	// Token is asked for each connection and by each Ping; an error in its place must not show secrets.
+	Token(context.Context) (string, error)
+	// Refused is called when the broker refuses a token, or what is done with it.
+	Refused(token string)
+}
+
+// nameless is the user where a token is enough, but something must stand for the name.
+const nameless = "oauth"
+
+// tokenTimeout bounds what is done for a new token while there is a connection.
+const tokenTimeout = 10 * time.Second
+
+// token returns the token for a new connection, "" where there is none.
+func (p *Publisher) token(ctx context.Context) (string, error) {
+	if p.config.Tokens == nil {
+		return "", nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	token, err := p.config.Tokens.Token(ctx)
+	if err != nil {
+		return "", unavailable("no token", "there is no token to log in to RabbitMQ with: %w", err)
+	}
+	return token, nil
+}
+
+// userIn returns the user in a URL, "" if there is none; the library makes one up.
+func userIn(text string) string {
+	parsed, err := url.Parse(text)
+	if err != nil {
+		return ""
+	}
+	return parsed.User.Username()
+}
+
+// renew hands a new token over if there is one, in the background: neither calls under way nor messages notice it. outdated is
+// that the broker refuses what is done with the old one.
+func (c *connection) renew(tokens Tokens, outdated bool) {
+	if !c.renewing.CompareAndSwap(false, true) {
+		return
+	}
+	c.running.Go(func() {
+		defer c.renewing.Store(false)
+		if time.Now().Before(c.renewAt) {
+			return
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), tokenTimeout)
+		defer cancel()
+		c.running.Go(func() {
+			select {
+			case <-c.ended:
+				cancel()
+			case <-ctx.Done():
+			}
+		})
+		if outdated {
+			tokens.Refused(c.token)
+		}
+		token, err := tokens.Token(ctx)
+		if err == nil && token != c.token {
+			err = c.ask(ctx, func(conn *amqp091.Connection) error { return conn.UpdateSecret(token, "renewed") })
+		}
+		if err == nil {
+			c.token, c.unrenewed = token, ""
+			return
+		}
+		c.renewAt = time.Now().Add(renewPause)
+		if why := errtext.Line(err); why != c.unrenewed && !c.amqp.IsClosed() {
+			c.unrenewed = why
+			c.log.Warn("rabbitmq gets no new token, so the connection keeps the one from before", "address", c.address, "error", err)
+		}
+	})
+}

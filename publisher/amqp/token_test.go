@@ -1,0 +1,187 @@
+package amqp_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/oauth"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+)
+
+// serial are tokens of which a test says which one is current.
+type serial struct {
+	current atomic.Int64
+	fails   atomic.Bool
+	mu      sync.Mutex
+	refused []string
+}
+
+func (s *serial) Token(context.Context) (string, error) {
+	if s.fails.Load() {
+		return "", errors.New("the endpoint is away")
+	}
+	return fmt.Sprint("hush-", s.current.Load()), nil
+}
+
+func (s *serial) Refused(token string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.refused = append(s.refused, token)
+}
+
+// A new token is handed over on the connection that there is, and no message notices it. While there is none, the old one goes on.
+func TestTokenIsHandedOver(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, listen(t), func(m *sent) { m.ack() })
+	var log bytes.Buffer
+	tokens := &serial{}
+	p := amqp.New(amqp.Config{Tokens: tokens, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		URL: func() (string, error) { return fmt.Sprint("amqp://", f.listener.Addr(), "/shop"), nil }})
+	t.Cleanup(func() { _ = p.Close() })
+	for n := range int64(3) {
+		tokens.current.Store(n)
+		want := fmt.Sprint("\x00\x00hush-", n)
+		await(t, func() bool {
+			if err := p.Ping(within(t, 10*time.Second)); err != nil {
+				t.Error(err)
+			}
+			return f.connections()[0].secret() == want
+		})
+		for _, err := range p.Publish(within(t, 10*time.Second), numbered(100, 3, "q")) {
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tokens.fails.Store(true)
+	for range 3 {
+		if err := p.Ping(within(t, 10*time.Second)); err != nil {
+			t.Error(err)
+		}
+		want(t, "a message without a new token", p.Publish(within(t, 10*time.Second), numbered(1, 0, "q"))[0], publisher.Accepted)
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+	if n := len(f.connections()); n != 1 {
+		t.Errorf("%d connections", n)
+	}
+	if strings.Contains(log.String(), "hush") || strings.Count(log.String(), "the endpoint is away") > 1 {
+		t.Errorf("logged:\n%s", log.String())
+	}
+}
+
+// Where a token comes from learns that the broker refuses it, and why there is no connection is said without it.
+func TestTokenIsRefused(t *testing.T) {
+	t.Parallel()
+	f := newFake(t, listen(t), func(m *sent) { m.ack() })
+	f.login = func(response string) bool { return response == "\x00relay\x00hush-1" }
+	tokens := &serial{}
+	p := amqp.New(amqp.Config{Tokens: tokens, URL: func() (string, error) { return fmt.Sprint("amqp://relay@", f.listener.Addr()), nil }})
+	t.Cleanup(func() { _ = p.Close() })
+	err := p.Ping(within(t, 10*time.Second))
+	if err == nil || publisher.ShortOf(err) != "login refused" || !strings.Contains(err.Error(), "OUTBOX_AMQP_OAUTH_") || strings.Contains(err.Error(), "hush") {
+		t.Errorf("the refused token: %v", err)
+	}
+	tokens.mu.Lock()
+	if len(tokens.refused) != 1 || tokens.refused[0] != "hush-0" {
+		t.Errorf("refused are %q", tokens.refused)
+	}
+	tokens.mu.Unlock()
+	tokens.fails.Store(true)
+	await(t, func() bool {
+		err := p.Ping(within(t, 10*time.Second))
+		return publisher.ShortOf(err) == "no token" && strings.Contains(err.Error(), "the endpoint is away")
+	})
+	tokens.fails.Store(false)
+	tokens.current.Store(1)
+	await(t, func() bool { return p.Ping(within(t, 10*time.Second)) == nil })
+}
+
+// secret returns what the client has said last to prove who it is.
+func (c *fakeConn) secret() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.response
+}
+
+// updateSecret takes the token in the place of the one before.
+func (c *fakeConn) updateSecret(payload []byte) {
+	token := string(payload[8 : 8+binary.BigEndian.Uint32(payload[4:])])
+	c.mu.Lock()
+	c.response = c.response[:strings.LastIndexByte(c.response, 0)+1] + token
+	c.mu.Unlock()
+	c.method(0, 10, 71, nil)
+}
+
+// clientCredentials gets tokens for the real broker from a token endpoint, which lets them live for seconds: the relay holds one
+// connection for many tokens, none of its messages is refused, and without the endpoint it ends with the last token.
+func (o *ownBroker) clientCredentials(t *testing.T) {
+	o.ctl(t, "eval", "application:set_env(rabbit, channel_tick_interval, 500).")
+	_, host, _ := strings.Cut(o.harness.url, "@")
+	topic := o.harness.Topic(t)
+	var asked atomic.Int64
+	var gone atomic.Bool
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if id, secret, _ := r.BasicAuth(); gone.Load() || id != "relay" || secret != "hush" {
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		asked.Add(1)
+		_, _ = fmt.Fprintf(w, `{"access_token":%q,"expires_in":3}`, o.token(t, 3*time.Second))
+	}))
+	defer server.Close()
+	endpoint := &oauth.Endpoint{URL: server.URL, Settings: "OUTBOX_AMQP_OAUTH_", Client: func() (oauth.Client, error) {
+		return oauth.Client{ID: "relay", Secret: "hush"}, nil
+	}}
+	p := amqp.New(amqp.Config{Tokens: endpoint, Name: "client credentials", URL: func() (string, error) { return "amqp://" + host, nil },
+		Management: func() (string, error) { return "http://" + o.management, nil }})
+	defer p.Close()
+	connections := map[string]bool{}
+	for asked.Load() < 3 { // the first has long expired by then
+		if err := p.Ping(within(t, 10*time.Second)); err != nil {
+			t.Fatal(err)
+		}
+		for _, err := range p.Publish(within(t, 10*time.Second), numbered(10, 2, topic)) {
+			want(t, "a message", err, publisher.Accepted)
+		}
+	}
+	for line := range strings.Lines(o.ctl(t, "list_connections", "name", "client_properties")) {
+		if strings.Contains(line, "client credentials") {
+			name, _, _ := strings.Cut(line, "\t")
+			connections[name] = true
+		}
+	}
+	if len(connections) != 1 {
+		t.Errorf("%d connections for %d tokens: %v", len(connections), asked.Load(), connections)
+	}
+	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") || !strings.Contains(found, "queue") {
+		t.Errorf("doctor: %s", found)
+	}
+	gone.Store(true)
+	await(t, func() bool { return publisher.ClassOf(p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0]) == publisher.Topology })
+	gone.Store(false)
+	await(t, func() bool {
+		_ = p.Ping(within(t, 10*time.Second))
+		return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] == nil
+	})
+	// A vhost that the token's scopes do not cover.
+	other := amqp.New(amqp.Config{Tokens: endpoint, URL: func() (string, error) { return "amqp://" + strings.TrimSuffix(host, "/") + "/none", nil }})
+	defer other.Close()
+	if err := other.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), `virtual host "none"`) || !strings.Contains(err.Error(), "scope") {
+		t.Errorf("another vhost: %v", err)
+	}
+}
