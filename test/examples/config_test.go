@@ -1,9 +1,11 @@
 package examples
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,6 +19,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/health"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // load loads a configuration as printed, with what it leaves out for the sake of brevity. Files are made
@@ -30,9 +33,15 @@ func load(t *testing.T, settings map[string]string) {
 		}
 	}
 	values := map[string]string{"OUTBOX_DATABASE_URL": "postgres://postgres/shop", "OUTBOX_PUBLISH_URL": "stdout:"}
+	files := maps.Clone(values)
+	if settings["OUTBOX_TLS_CA_FILE"] != "" {
+		authority := publishertest.NewAuthority(t)
+		client := authority.Issue(t, publishertest.Leaf{Name: "relay"})
+		files["OUTBOX_TLS_CA"], files["OUTBOX_TLS_CERT"], files["OUTBOX_TLS_KEY"] = string(authority.PEM), string(client.Cert), string(client.Key)
+	}
 	for name, value := range settings {
 		if variable, isFile := strings.CutSuffix(name, "_FILE"); isFile {
-			text := values[variable]
+			text := files[variable]
 			if text == "" {
 				text = "secret"
 			}
@@ -64,6 +73,16 @@ func TestEnvironments(t *testing.T) {
 		}
 		if len(settings) > 0 {
 			t.Run(fmt.Sprint(settings), func(t *testing.T) { load(t, settings) })
+		}
+	}
+}
+
+// Policies and other JSON are well formed.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for _, text := range blocks(t, "json") {
+		if !json.Valid([]byte(text)) {
+			t.Errorf("this is no JSON:\n%s", text)
 		}
 	}
 }

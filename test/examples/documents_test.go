@@ -8,8 +8,8 @@ import (
 )
 
 // guides are the documents for users beside the README.
-var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/deploying.md", "docs/embedding.md", "docs/guarantees.md", "docs/metrics.md", "docs/operating.md",
-	"docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md"}
+var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/deploying.md", "docs/embedding.md", "docs/guarantees.md", "docs/managed-services.md",
+	"docs/metrics.md", "docs/operating.md", "docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md"}
 
 // A block is a fenced block of a document.
 type block struct {
@@ -19,7 +19,7 @@ type block struct {
 
 // sampled are the documents whose blocks are tried, in this order.
 var sampled = []string{"docs/writing.md", "README.md", "docs/deploying.md", "docs/wire-formats.md", "docs/settings.md", "docs/metrics.md", "docs/operating.md",
-	"docs/guarantees.md", "docs/comparison.md"}
+	"docs/guarantees.md", "docs/comparison.md", "docs/managed-services.md"}
 
 // samples returns the fenced blocks of these documents. One that stands in two of them counts once.
 func samples(t *testing.T) (all []block) {
@@ -76,7 +76,7 @@ func TestGuides(t *testing.T) {
 // Each block says what it is, so that none escapes the tests by accident.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
-	known := []string{"sh", "sql", "go", "java", "python", "js", "elixir", "yaml", "dotenv", "console", "mermaid", "text"}
+	known := []string{"sh", "sql", "go", "java", "python", "js", "elixir", "json", "yaml", "dotenv", "console", "mermaid", "text"}
 	all := samples(t)
 	for _, b := range all {
 		found := false
