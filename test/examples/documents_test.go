@@ -8,8 +8,9 @@ import (
 )
 
 // guides are the documents for users beside the README.
-var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/deploying.md", "docs/embedding.md", "docs/guarantees.md", "docs/managed-services.md",
-	"docs/metrics.md", "docs/operating.md", "docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md"}
+var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/consumers.md", "docs/deploying.md", "docs/design.md",
+	"docs/embedding.md", "docs/glossary.md", "docs/guarantees.md", "docs/managed-services.md", "docs/metrics.md", "docs/operating.md",
+	"docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md"}
 
 // A block is a fenced block of a document.
 type block struct {

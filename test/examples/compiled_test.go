@@ -15,6 +15,7 @@ var (
 func TestSamplesAreCompiled(t *testing.T) {
 	t.Parallel()
 	for document, sources := range map[string][]string{
+		"docs/consumers.md": {"test/examples/consume.go"},
 		"docs/embedding.md": {"relay/example_test.go", "test/examples/ownbroker/main.go"},
 	} {
 		var code string

@@ -1,0 +1,62 @@
+package examples
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
+
+// Each message is processed once, however often, in whichever order and by however many consumers at a time it is received, also when
+// processing it fails at first.
+func TestOnce(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	statements := sqlBlock.FindAllStringSubmatch(read(t, "docs/consumers.md"), -1)
+	if len(statements) != 2 {
+		t.Fatalf("%d blocks of SQL, not the table and its cleaning", len(statements))
+	}
+	s.Exec(t, statements[0][1])
+	s.Exec(t, "create table balance (customer text primary key, cents bigint not null)")
+	s.Exec(t, "insert into balance values ('ada', 0)")
+	pay := func(tx pgx.Tx) error {
+		_, err := tx.Exec(t.Context(), "update balance set cents = cents + 1 where customer = 'ada'")
+		return err
+	}
+	broken := errors.New("broken")
+	if err := Once(t.Context(), s.Pool, "billing", "0", func(tx pgx.Tx) error { return errors.Join(pay(tx), broken) }); !errors.Is(err, broken) {
+		t.Fatalf("%v", err)
+	}
+	const messages, deliveries = 100, 5
+	failures := make(chan error, messages*deliveries)
+	var group sync.WaitGroup
+	for i := range messages * deliveries {
+		group.Go(func() { failures <- Once(t.Context(), s.Pool, "billing", strconv.Itoa(i%messages), pay) })
+	}
+	group.Wait()
+	close(failures)
+	for err := range failures {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := Once(t.Context(), s.Pool, "mails", "0", pay); err != nil { // another consumer of the same messages
+		t.Fatal(err)
+	}
+	if cents := pgtest.Value[int](t, s, "select cents from balance"); cents != messages+1 {
+		t.Errorf("%d messages were processed, not %d", cents, messages+1)
+	}
+	s.Exec(t, "update processed_messages set processed_at = now() - interval '31 days' where id::int < 40")
+	s.Exec(t, statements[1][1])
+	if left := pgtest.Value[string](t, s, "select string_agg(distinct consumer, ' ') || ' ' || count(*) from processed_messages"); left != fmt.Sprintf("billing %d", messages-40) {
+		t.Errorf("after the cleaning: %s", left)
+	}
+}
