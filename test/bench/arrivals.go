@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // arrivals is what a consumer of the broker has seen of numbered rows.
@@ -83,7 +85,7 @@ func (a *arrivals) wrong() int {
 func (a *arrivals) await(ctx context.Context, rows int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := until(ctx, 10*time.Millisecond, func() (bool, error) {
+	err := testkit.Until(ctx, 10*time.Millisecond, func() (bool, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		return len(a.first) >= rows, a.err

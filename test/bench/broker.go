@@ -7,28 +7,31 @@ import (
 	"net/url"
 	"strconv"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// broker is one of the real brokers.
-type broker interface {
-	// create makes the topic, stream or queue anew, ready to be written to.
-	create(ctx context.Context, topic string) error
-	remove(ctx context.Context, topic string) error
-	// count returns how many messages have arrived.
-	count(ctx context.Context, topic string) (int, error)
-	// consume calls receive with the body of every message from the first on, each as soon as it is there,
-	// until ctx ends. Those of one key come one after the other.
-	consume(ctx context.Context, topic string, receive func([]byte)) error
-	// publish publishes one message and waits for the acknowledgement.
-	publish(ctx context.Context, topic string, body []byte) error
-	close()
-}
-
-// namedBroker is a broker with what programs and reports need to know of it.
-type namedBroker struct {
-	broker
+// broker is one of the real brokers, with what programs and reports need to know of it.
+type broker struct {
+	testkit.Broker
 	name, url string
 	pid       int // 0 when it cannot be seen
+}
+
+// create makes the topic, stream or queue, ready to be written to.
+func (b broker) create(ctx context.Context, topic string) error {
+	return b.Create(ctx, testkit.Topic{Name: topic, Partitions: partitions, Duplicates: 2 * time.Minute})
+}
+
+// consume calls receive with the body of every message from the first on, each as soon as it is there,
+// until ctx ends. Those of one key come one after the other.
+func (b broker) consume(ctx context.Context, topic string, receive func([]byte)) error {
+	return b.Consume(ctx, topic, func(m testkit.Message) { receive(m.Body) })
+}
+
+// publish publishes one message and waits for the acknowledgement.
+func (b broker) publish(ctx context.Context, topic string, body []byte) error {
+	return b.Publish(ctx, topic, testkit.Message{Body: body})
 }
 
 // partitions is how many the Kafka topic has.
@@ -43,45 +46,34 @@ type kind struct {
 var kinds = []kind{{"kafka", "TEST_KAFKA_URL"}, {"nats", "TEST_NATS_URL"}, {"rabbitmq", "TEST_AMQP_URL"}}
 
 // on calls do with the broker at an address.
-func on(name, address string, do func(namedBroker) error) error {
+func on(name, address string, do func(broker) error) error {
 	b, err := open(name, address)
 	if err != nil {
 		return err
 	}
-	defer b.close()
+	defer b.Close()
 	return do(b)
 }
 
-func open(name, address string) (b namedBroker, err error) {
+func open(name, address string) (b broker, err error) {
 	b.name, b.url = name, address
 	port, err := portOf(b.url)
 	if err != nil {
 		return b, err
 	}
 	b.pid = listenerOn(port)
-	b.broker, err = dial(name, address)
+	b.Broker, err = testkit.Open(address)
 	return b, err
 }
 
-func dial(name, address string) (broker, error) {
-	switch name {
-	case "kafka":
-		return newKafka(address), nil
-	case "nats":
-		return newNATS(address)
-	default:
-		return newRabbit(address)
-	}
-}
-
 // topic makes a new topic with a name of its own.
-func (b namedBroker) topic(ctx context.Context) (topic string, remove func() error, err error) {
+func (b broker) topic(ctx context.Context) (topic string, remove func() error, err error) {
 	topic = fmt.Sprint("bench-", time.Now().UnixNano())
 	if err := b.create(ctx, topic); err != nil {
 		return "", nil, fmt.Errorf("create %s: %w", topic, err)
 	}
 	return topic, func() error {
-		if err := b.remove(context.WithoutCancel(ctx), topic); err != nil {
+		if err := b.Remove(context.WithoutCancel(ctx), topic); err != nil {
 			return fmt.Errorf("remove %s: %w", topic, err)
 		}
 		return nil
@@ -99,20 +91,4 @@ func portOf(address string) (int, error) {
 		return 0, fmt.Errorf("the address %s has no port", u.Host)
 	}
 	return strconv.Atoi(port)
-}
-
-// until polls a condition that has no event to wait for.
-func until(ctx context.Context, every time.Duration, condition func() (bool, error)) error {
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		if done, err := condition(); err != nil || done {
-			return err
-		}
-		select {
-		case <-ticker.C:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
 }

@@ -20,7 +20,7 @@ func delayStudy(ctx context.Context, l *lab, r *report) (err error) {
 		name             string
 		broker, database time.Duration
 	}{{name: "no delay"}, {name: "+1 ms to the broker", broker: time.Millisecond}, {name: "+1 ms to the database", database: time.Millisecond}}
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		var drainers []drainer
 		for _, v := range variants {
 			broker, err := startProxy(ctx, b.url, v.broker)

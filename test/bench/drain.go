@@ -7,8 +7,9 @@ import (
 	"os"
 	"os/exec"
 	"slices"
-	"syscall"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // drain is one measured run of a program over a full table.
@@ -48,7 +49,7 @@ func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, table.close(ctx)) }()
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		results, err := l.drains(ctx, table, b, []drainer{
 			{name: "yardstick", start: func(ctx context.Context, topic string) (*program, error) {
 				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--partitions", fmt.Sprint(partitions)))
@@ -61,8 +62,8 @@ func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 			return err
 		}
 		reportDrain(r, b.name, l.rows, results[1], results[0], l.hot)
-		if rabbit, ok := b.broker.(*rabbitBroker); ok && l.hot > 0 {
-			return reportOneByOne(ctx, r, rabbit, l.hot)
+		if b.name == "rabbitmq" && l.hot > 0 {
+			return reportOneByOne(ctx, r, b, l.hot)
 		}
 		return nil
 	})
@@ -101,7 +102,7 @@ func reportDrain(r *report, on string, rows int, relay, yardstick []drain, hot i
 
 // drains lets programs drain the table by turns and returns each one's runs. A first run of the first one
 // warms the broker up and is not counted: a broker that has just started costs several times as much.
-func (l *lab) drains(ctx context.Context, table *outbox, b namedBroker, drainers []drainer) ([][]drain, error) {
+func (l *lab) drains(ctx context.Context, table *outbox, b broker, drainers []drainer) ([][]drain, error) {
 	results := make([][]drain, len(drainers))
 	for round := range l.rounds + 1 {
 		for i, p := range drainers {
@@ -128,7 +129,7 @@ func (l *lab) drains(ctx context.Context, table *outbox, b namedBroker, drainers
 
 // drain seeds the table, lets the program drain it into a new topic and checks that each row has arrived
 // once.
-func (l *lab) drain(ctx context.Context, table *outbox, b namedBroker, p drainer) (d drain, err error) {
+func (l *lab) drain(ctx context.Context, table *outbox, b broker, p drainer) (d drain, err error) {
 	topic, remove, err := b.topic(ctx)
 	if err != nil {
 		return d, err
@@ -148,7 +149,7 @@ func (l *lab) drain(ctx context.Context, table *outbox, b namedBroker, p drainer
 	return d, table.checkRelayed(ctx, b, topic, l.rows)
 }
 
-func (l *lab) timeDrain(ctx context.Context, table *outbox, b namedBroker, p drainer, topic string) (d drain, err error) {
+func (l *lab) timeDrain(ctx context.Context, table *outbox, b broker, p drainer, topic string) (d drain, err error) {
 	log, err := table.log(ctx)
 	if err != nil {
 		return d, err
@@ -158,41 +159,37 @@ func (l *lab) timeDrain(ctx context.Context, table *outbox, b namedBroker, p dra
 	if err != nil {
 		return d, err
 	}
-	defer running.kill()
+	defer running.Kill()
 	d.ready = running.ready
 	var asked time.Time
-	err = until(ctx, 20*time.Millisecond, func() (bool, error) {
+	err = testkit.Until(ctx, 20*time.Millisecond, func() (bool, error) {
 		asked = time.Now() // the answer is about this moment
 		return table.empty(ctx)
 	})
 	if err != nil {
 		return d, running.fail(err)
 	}
-	d.elapsed = asked.Sub(running.started)
+	d.elapsed = asked.Sub(running.Started)
 	d.database, d.broker = used(l.databasePID)-database, used(b.pid)-broker
 	end, err := table.log(ctx)
 	if err != nil {
 		return d, err
 	}
 	d.log = end - log
-	if running.addr == "" { // it ends by itself
+	if running.Address == "" { // it ends by itself
 		if err := running.wait(); err != nil {
 			return d, err
 		}
-		state := running.cmd.ProcessState
-		d.itself = state.UserTime() + state.SystemTime()
-		if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
-			d.memory = usage.Maxrss << 10
-		}
+		d.itself, d.memory = running.Used()
 		return d, nil
 	}
-	d.itself = processorTime(running.cmd.Process.Pid)
-	m, err := running.metrics(ctx)
+	d.itself = processorTime(running.PID())
+	m, err := running.Metrics(ctx)
 	if err != nil {
 		return d, running.fail(err)
 	}
-	d.stages = m.stages(d.elapsed)
-	if d.memory, err = peakMemory(running.cmd.Process.Pid); err != nil {
+	d.stages = stages(m, d.elapsed)
+	if d.memory, err = peakMemory(running.PID()); err != nil {
 		return d, running.fail(err)
 	}
 	return d, running.stop()

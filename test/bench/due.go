@@ -27,7 +27,7 @@ select $2, 'order-' || i % 1000, jsonb_build_object('n', lpad((500000000 + i)::t
 // same table without the indexes that `schema --delays` prints.
 func dueStudy(ctx context.Context, l *lab, r *report) error {
 	rates := []float64{200, 1000}
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		late, flow := map[bool][][]time.Duration{}, map[bool][][]time.Duration{}
 		for _, indexed := range []bool{false, true} {
 			for _, rate := range rates {
@@ -63,7 +63,7 @@ func dueStudy(ctx context.Context, l *lab, r *report) error {
 }
 
 // due returns how late rows were that became due at random times, and how long others took that were due at once.
-func (l *lab) due(ctx context.Context, b namedBroker, indexed bool, rate float64) (late, others []time.Duration, err error) {
+func (l *lab) due(ctx context.Context, b broker, indexed bool, rate float64) (late, others []time.Duration, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
 		return nil, nil, err
@@ -82,7 +82,7 @@ func (l *lab) due(ctx context.Context, b namedBroker, indexed bool, rate float64
 	if err != nil {
 		return nil, nil, err
 	}
-	defer relay.kill()
+	defer relay.Kill()
 	const writers, lasts, perSecond = 8, 30 * time.Second, 50
 	t := traffic{rows: int(rate * lasts.Seconds()), perSecond: rate, writers: writers, keys: l.keys / writers * writers}
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row }) // rows with available_at keep no order

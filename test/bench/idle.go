@@ -11,10 +11,10 @@ import (
 // idleStudy watches an owner and a standby that have nothing to do, with the doorbell's trigger. The reference for the owner is a process
 // that asks every 50 ms and does nothing else, as an owner without the trigger has to: what this machine, Go and its client library take for that.
 func idleStudy(ctx context.Context, l *lab, r *report) error {
-	return l.eachBroker(func(b namedBroker) error { return l.idle(ctx, b, r) })
+	return l.eachBroker(func(b broker) error { return l.idle(ctx, b, r) })
 }
 
-func (l *lab) idle(ctx context.Context, b namedBroker, r *report) (err error) {
+func (l *lab) idle(ctx context.Context, b broker, r *report) (err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
 		return err
@@ -30,7 +30,7 @@ func (l *lab) idle(ctx context.Context, b namedBroker, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	defer owner.kill()
+	defer owner.Kill()
 	if _, err := table.fillAndDrain(ctx, seed{topic: topic, rows: 1000, keys: l.keys}); err != nil {
 		return err
 	}
@@ -43,18 +43,18 @@ func (l *lab) idle(ctx context.Context, b namedBroker, r *report) (err error) {
 	if err != nil {
 		return err
 	}
-	defer standby.kill()
+	defer standby.Kill()
 	poller, err := startPoller(ctx)
 	if err != nil {
 		return err
 	}
-	defer poller.kill()
+	defer poller.Kill()
 	const settles, watched = 15 * time.Second, 60 * time.Second // connections that are not used have been closed by then
 	if err := pause(ctx, settles); err != nil {
 		return err
 	}
 	used := func() [3]time.Duration {
-		return [...]time.Duration{processorTime(owner.cmd.Process.Pid), processorTime(standby.cmd.Process.Pid), processorTime(poller.cmd.Process.Pid)}
+		return [...]time.Duration{processorTime(owner.PID()), processorTime(standby.PID()), processorTime(poller.PID())}
 	}
 	before := used()
 	working.begin()

@@ -46,7 +46,7 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 		{name: "no relay, columns and indexes of a second destination", copies: 1},
 		{name: "no relay, columns and indexes of three destinations", copies: 2, target: new(atLeast(1 / 1.3))},
 	}
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		for _, clients := range []int{8, 32} {
 			rates := make([][]float64, len(kinds))
 			relayed := make([][]float64, len(kinds)) // share of the rows when pgbench ended
@@ -83,7 +83,7 @@ const plainNotify = `create function ring() returns trigger language plpgsql as 
 create trigger ring after insert on outbox_messages for each statement execute function ring()`
 
 // insert returns the transactions per second, and the part of their rows that was relayed in the same time.
-func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b namedBroker, kind insertion, clients int) (rate, relayed float64, err error) {
+func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, kind insertion, clients int) (rate, relayed float64, err error) {
 	topic, remove, err := b.topic(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -109,14 +109,14 @@ func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b namedBrok
 		if err != nil {
 			return 0, 0, err
 		}
-		defer relay.kill() // what it has not relayed is of no interest
+		defer relay.Kill() // what it has not relayed is of no interest
 	}
 	if kind.least {
 		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--poll", "50ms"))
 		if err != nil {
 			return 0, 0, err
 		}
-		defer least.kill()
+		defer least.Kill()
 	}
 	if kind.missing {
 		topic += "-missing"

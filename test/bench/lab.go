@@ -63,7 +63,7 @@ func (l *lab) yardstick(ctx context.Context) (string, error) {
 }
 
 // eachBroker calls do with each broker that was asked for.
-func (l *lab) eachBroker(do func(namedBroker) error) error {
+func (l *lab) eachBroker(do func(broker) error) error {
 	return l.eachKind(func(k kind) error {
 		address, err := endpoint(k.variable)
 		if err != nil {
@@ -92,7 +92,7 @@ func (l *lab) eachKind(do func(kind) error) error {
 }
 
 // prepare makes a topic and an outbox for one run of a study. remove does away with both.
-func (l *lab) prepare(ctx context.Context, b namedBroker, doorbell bool) (table *outbox, topic string, remove func() error, err error) {
+func (l *lab) prepare(ctx context.Context, b broker, doorbell bool) (table *outbox, topic string, remove func() error, err error) {
 	topic, removeTopic, err := b.topic(ctx)
 	if err != nil {
 		return nil, "", nil, err

@@ -47,7 +47,7 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 		{name: "commits up to 1 s late, 64 writers", traffic: traffic{rows: l.rows / 10, perSecond: 100, writers: 64, keys: 64, late: time.Second}, polled: 60, onlyPolled: true},
 	}
 	loads = slices.DeleteFunc(loads, func(load load) bool { return !strings.Contains(load.name, l.only) })
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		fromReturn, fromSent := map[string][]time.Duration{}, map[string][]time.Duration{}
 		name := func(load load, wake wake) string { return load.name + ", " + wake.name }
 		for round := range l.rounds {
@@ -110,7 +110,7 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 
 // latency returns the times from the return of each commit to the arrival of its row, and those from
 // sending it.
-func (l *lab) latency(ctx context.Context, b namedBroker, w wake, t traffic) (returned, sent []time.Duration, err error) {
+func (l *lab) latency(ctx context.Context, b broker, w wake, t traffic) (returned, sent []time.Duration, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, w.doorbell)
 	if err != nil {
 		return nil, nil, err
@@ -123,7 +123,7 @@ func (l *lab) latency(ctx context.Context, b namedBroker, w wake, t traffic) (re
 		if relay, err = l.startRelay(ctx, table.url, b.url, w.settings...); err != nil {
 			return nil, nil, err
 		}
-		defer relay.kill()
+		defer relay.Kill()
 	}
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row % t.keys })
 	defer func() { err = errors.Join(err, end()) }()

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // memoryStudy looks at the largest resident size of a relay that drains small rows, large rows, and rows larger than
@@ -14,7 +16,7 @@ func memoryStudy(ctx context.Context, l *lab, r *report) error {
 	const bound = 64 // MiB, the default of OUTBOX_MAX_IN_FLIGHT_BYTES
 	// NATS and Kafka take no more than 1 MiB with everything around the payload, unless told otherwise.
 	const large = mib - 8<<10
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		small, err := l.resident(ctx, b, l.rows, 512)
 		if err != nil {
 			return err
@@ -40,7 +42,7 @@ type resident struct {
 	inFlight float64 // rows, at most, as far as it was looked at
 }
 
-func (l *lab) resident(ctx context.Context, b namedBroker, rows, size int, settings ...string) (found resident, err error) {
+func (l *lab) resident(ctx context.Context, b broker, rows, size int, settings ...string) (found resident, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err
@@ -56,19 +58,19 @@ func (l *lab) resident(ctx context.Context, b namedBroker, rows, size int, setti
 	if err != nil {
 		return found, err
 	}
-	defer relay.kill()
-	err = until(ctx, 50*time.Millisecond, func() (bool, error) {
-		m, err := relay.metrics(ctx)
+	defer relay.Kill()
+	err = testkit.Until(ctx, 50*time.Millisecond, func() (bool, error) {
+		m, err := relay.Metrics(ctx)
 		if err != nil {
 			return false, relay.fail(err)
 		}
-		found.inFlight = max(found.inFlight, m.sum("in_flight_rows"))
+		found.inFlight = max(found.inFlight, m.Sum("in_flight_rows"))
 		return table.empty(ctx)
 	})
 	if err != nil {
 		return found, err
 	}
-	peak, err := peakMemory(relay.cmd.Process.Pid)
+	peak, err := peakMemory(relay.PID())
 	if err != nil {
 		return found, err
 	}

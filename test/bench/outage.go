@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/services"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // outage is how long the broker is away.
@@ -65,7 +67,7 @@ func outageStudy(ctx context.Context, l *lab, r *report) error {
 
 func (l *lab) outage(ctx context.Context, set *services.Set, name, address string) (o recovery, err error) {
 	var topic string
-	err = on(name, address, func(b namedBroker) (err error) {
+	err = on(name, address, func(b broker) (err error) {
 		topic, _, err = b.topic(ctx) // it is removed with the broker
 		return err
 	})
@@ -81,7 +83,7 @@ func (l *lab) outage(ctx context.Context, set *services.Set, name, address strin
 	if err != nil {
 		return o, err
 	}
-	defer relay.kill()
+	defer relay.Kill()
 	rows := seed{topic: topic, rows: l.rows, keys: l.keys}
 	for range 2 { // the first pays for warming up
 		if o.before, err = table.fillAndDrain(ctx, rows); err != nil {
@@ -109,14 +111,14 @@ func (l *lab) outage(ctx context.Context, set *services.Set, name, address strin
 		started <- err
 	}()
 	taken := make(chan time.Time, 1)
-	go func() { taken <- whenTaken(ctx, name, address, topic) }()
-	err = until(ctx, 5*time.Millisecond, func() (bool, error) {
+	go func() { taken <- whenTaken(ctx, address, topic) }()
+	err = testkit.Until(ctx, 5*time.Millisecond, func() (bool, error) {
 		now, err := table.head(ctx)
 		return now != head, err
 	})
 	flows := time.Now()
 	if err == nil {
-		err = until(ctx, 20*time.Millisecond, func() (bool, error) { return table.empty(ctx) })
+		err = testkit.Until(ctx, 20*time.Millisecond, func() (bool, error) { return table.empty(ctx) })
 	}
 	o.relayed, o.flowing = time.Since(flows), flows.Sub(<-taken)
 	if err := errors.Join(err, <-started); err != nil {
@@ -128,16 +130,16 @@ func (l *lab) outage(ctx context.Context, set *services.Set, name, address strin
 
 // whenTaken returns when the broker first took a message for the topic from a client that has just connected. A topic
 // that holds much may come back later than others.
-func whenTaken(ctx context.Context, name, address, topic string) time.Time {
+func whenTaken(ctx context.Context, address, topic string) time.Time {
 	try := func() bool {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		b, err := dial(name, address)
+		b, err := testkit.Open(address)
 		if err != nil {
 			return false
 		}
-		defer b.close()
-		return b.publish(ctx, topic, nil) == nil
+		defer b.Close()
+		return b.Publish(ctx, topic, testkit.Message{}) == nil
 	}
 	for !try() && ctx.Err() == nil {
 		<-time.After(10 * time.Millisecond)

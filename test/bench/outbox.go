@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // outbox is the table that is drained, in a schema of its own.
@@ -120,7 +122,7 @@ func (o *outbox) fillAndDrain(ctx context.Context, s seed) (time.Duration, error
 		return 0, err
 	}
 	started := time.Now()
-	err := until(ctx, 20*time.Millisecond, func() (bool, error) { return o.empty(ctx) })
+	err := testkit.Until(ctx, 20*time.Millisecond, func() (bool, error) { return o.empty(ctx) })
 	return time.Since(started), err
 }
 
@@ -147,8 +149,8 @@ func (o *outbox) checkRelayed(ctx context.Context, b broker, topic string, rows 
 	}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err := until(limited, 100*time.Millisecond, func() (done bool, err error) {
-		arrived, err = b.count(ctx, topic)
+	err := testkit.Until(limited, 100*time.Millisecond, func() (done bool, err error) {
+		arrived, err = b.Count(ctx, topic)
 		return arrived >= rows, err
 	})
 	if err != nil {

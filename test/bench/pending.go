@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // backlog is how a relay fared before a number of pending rows.
@@ -17,7 +19,7 @@ type backlog struct {
 
 // pendingStudy lets the relay work at a large backlog and at a small one, for a while or until it is done.
 func pendingStudy(ctx context.Context, l *lab, r *report) error {
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		var large, small []backlog
 		for range l.rounds {
 			for _, rows := range []int{l.rows / 100, l.rows} {
@@ -50,7 +52,7 @@ func millis(reads []explained) []float64 {
 	return each(reads, func(e explained) float64 { return e.millis })
 }
 
-func (l *lab) backlog(ctx context.Context, b namedBroker, rows int) (found backlog, err error) {
+func (l *lab) backlog(ctx context.Context, b broker, rows int) (found backlog, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err
@@ -74,12 +76,12 @@ func (l *lab) backlog(ctx context.Context, b namedBroker, rows int) (found backl
 	if err != nil {
 		return found, err
 	}
-	defer relay.kill()
+	defer relay.Kill()
 	limited, cancel := context.WithTimeout(ctx, 15*time.Second)
 	defer cancel()
-	err = until(limited, 200*time.Millisecond, func() (bool, error) {
+	err = testkit.Until(limited, 200*time.Millisecond, func() (bool, error) {
 		asked := time.Now()
-		if _, err := relay.metrics(ctx); err != nil {
+		if _, err := relay.Metrics(ctx); err != nil {
 			return false, relay.fail(err)
 		}
 		found.scrapes = append(found.scrapes, float64(time.Since(asked).Microseconds())/1000)
@@ -92,7 +94,7 @@ func (l *lab) backlog(ctx context.Context, b namedBroker, rows int) (found backl
 		return found, err
 	}
 	found.reads = slices.DeleteFunc(found.reads, func(e explained) bool { return e.rows == 0 })
-	if found.memory, err = peakMemory(relay.cmd.Process.Pid); err != nil {
+	if found.memory, err = peakMemory(relay.PID()); err != nil {
 		return found, err
 	}
 	return found, relay.stop()

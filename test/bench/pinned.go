@@ -21,7 +21,7 @@ type behind struct {
 // pinnedStudy relays rows behind a transaction that is open all the time, so that nothing they leave behind can be
 // cleaned up, and looks at what the reads cost then. The reference is a table that was vacuumed instead.
 func pinnedStudy(ctx context.Context, l *lab, r *report) error {
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		var pinned, vacuumed []behind
 		for round := range l.rounds {
 			for _, pin := range []bool{false, true} {
@@ -58,7 +58,7 @@ func buffers(reads []explained) []float64 {
 	return each(reads, func(e explained) float64 { return e.buffers })
 }
 
-func (l *lab) behind(ctx context.Context, b namedBroker, pin bool) (found behind, err error) {
+func (l *lab) behind(ctx context.Context, b broker, pin bool) (found behind, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err
@@ -83,7 +83,7 @@ func (l *lab) behind(ctx context.Context, b namedBroker, pin bool) (found behind
 	if err != nil {
 		return found, err
 	}
-	defer relay.kill()
+	defer relay.Kill()
 	if _, err := table.fillAndDrain(ctx, seed{topic: topic, rows: l.rows, keys: l.keys}); err != nil {
 		return found, err
 	}

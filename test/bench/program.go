@@ -1,28 +1,19 @@
 package main
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"net"
-	"net/http"
-	"os"
 	"os/exec"
 	"strings"
-	"syscall"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// program is a running process: the relay or the yardstick.
+// program is a running process: the relay, or the yardstick, which has no HTTP server.
 type program struct {
-	cmd     *exec.Cmd
-	addr    string // of the relay's HTTP server
-	started time.Time
-	ready   time.Duration // until /readyz said so
-	output  bytes.Buffer  // whole once it has exited
-	exited  chan struct{}
-	err     error // then
+	*testkit.Relay
+	ready time.Duration // until /readyz said so
 }
 
 // patience bounds every wait for something that should soon be so.
@@ -30,95 +21,45 @@ const patience = 30 * time.Second
 
 // startRelay starts the relay with its defaults but for the settings given, and waits until it is ready.
 func (l *lab) startRelay(ctx context.Context, database, broker string, settings ...string) (*program, error) {
-	addr, err := freeAddr(ctx)
+	settings = append([]string{"OUTBOX_DATABASE_URL=" + database, "OUTBOX_PUBLISH_URL=" + broker}, settings...)
+	relay, err := testkit.StartRelay(ctx, l.relay, settings, "")
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, l.relay, "run")
-	cmd.Env = append(withoutSettings(os.Environ()), "OUTBOX_DATABASE_URL="+database, "OUTBOX_PUBLISH_URL="+broker, "OUTBOX_HTTP_ADDR="+addr)
-	cmd.Env = append(cmd.Env, settings...)
-	p, err := start(cmd)
-	if err != nil {
-		return nil, err
-	}
-	p.addr = addr
+	p := &program{Relay: relay}
 	limited, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	err = until(limited, 2*time.Millisecond, func() (bool, error) {
-		select {
-		case <-p.exited:
-			return false, errors.New("the relay ended")
-		default:
-			return isReady(ctx, addr), nil
-		}
-	})
-	if err != nil {
-		return nil, p.fail(fmt.Errorf("wait for the relay: %w", err))
+	if p.ready, err = relay.AwaitReady(limited); err != nil {
+		return nil, p.fail(err)
 	}
-	p.ready = time.Since(p.started)
 	return p, nil
 }
 
 func start(cmd *exec.Cmd) (*program, error) {
-	p := &program{cmd: cmd, started: time.Now(), exited: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = &p.output, &p.output
-	if err := cmd.Start(); err != nil {
+	process, err := testkit.Start(cmd, "")
+	if err != nil {
 		return nil, err
 	}
-	go func() {
-		defer close(p.exited)
-		p.err = cmd.Wait()
-	}()
-	return p, nil
+	return &program{Relay: &testkit.Relay{Process: process}}, nil
 }
 
 // stop asks the program to end and waits for it.
 func (p *program) stop() error {
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may be gone
+	_ = p.Stop(context.Background()) // cannot fail without a deadline
 	return p.wait()
 }
 
 // wait waits for a program that ends by itself.
 func (p *program) wait() error {
-	<-p.exited
-	if p.err != nil {
-		return p.fail(p.err)
+	if err := p.Err(); err != nil {
+		return p.fail(err)
 	}
 	return nil
 }
 
-// kill ends the program as a crash would. It may be gone already.
-func (p *program) kill() {
-	_ = p.cmd.Process.Kill()
-	<-p.exited
-}
-
 // fail ends the program and adds its last words to an error.
 func (p *program) fail(err error) error {
-	p.kill()
-	lines := strings.Split(strings.TrimSpace(p.output.String()), "\n")
+	p.Kill()
+	lines := strings.Split(strings.TrimSpace(p.Log()), "\n")
 	return fmt.Errorf("%w; it said:\n%s", err, strings.Join(lines[max(0, len(lines)-10):], "\n"))
-}
-
-func isReady(ctx context.Context, addr string) bool {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+addr+"/readyz", nil)
-	if err != nil {
-		return false
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false
-	}
-	defer response.Body.Close()
-	return response.StatusCode == http.StatusOK
-}
-
-// freeAddr returns an address of the loopback interface that nobody listens on.
-func freeAddr(ctx context.Context) (string, error) {
-	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	defer listener.Close()
-	return listener.Addr().String(), nil
 }

@@ -20,7 +20,7 @@ var publishers = map[string]func(ctx context.Context, out io.Writer, url string,
 
 // publishStudy measures the publishers without database and relay.
 func publishStudy(ctx context.Context, l *lab, _ *report) error {
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		if run := publishers[b.name]; run != nil {
 			return run(ctx, os.Stdout, b.url, l.rows)
 		}

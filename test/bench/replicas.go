@@ -5,13 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // replicasStudy lets one, two and four replicas drain the same rows by turns. They share out the shards over an
 // empty table; then all rows are committed at once. The order of each key is checked at the broker.
 func replicasStudy(ctx context.Context, l *lab, r *report) error {
 	counts := []int{1, 2, 4}
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		rates, disordered := map[int][]float64{}, 0
 		for round := range l.rounds {
 			for _, replicas := range counts {
@@ -32,7 +34,7 @@ func replicasStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-func (l *lab) share(ctx context.Context, b namedBroker, replicas int) (rate float64, wrong int, err error) {
+func (l *lab) share(ctx context.Context, b broker, replicas int) (rate float64, wrong int, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return 0, 0, err
@@ -41,7 +43,7 @@ func (l *lab) share(ctx context.Context, b namedBroker, replicas int) (rate floa
 	running, err := l.startReplicas(ctx, replicas, table.url, b.url)
 	defer func() {
 		for _, relay := range running {
-			relay.kill()
+			relay.Kill()
 		}
 	}()
 	if err != nil {
@@ -86,10 +88,10 @@ func awaitShares(ctx context.Context, running []*program) error {
 	fair := float64((shards + len(running) - 1) / len(running))
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	return until(ctx, 20*time.Millisecond, func() (bool, error) {
+	return testkit.Until(ctx, 20*time.Millisecond, func() (bool, error) {
 		total := 0.0
 		for _, relay := range running {
-			m, err := relay.metrics(ctx)
+			m, err := relay.Metrics(ctx)
 			if err != nil {
 				return false, relay.fail(err)
 			}

@@ -14,6 +14,8 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/test/bench/publish/tlsproxy"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // secured is a broker of one study alone, which takes connections with TLS and without.
@@ -41,7 +43,7 @@ func (l *lab) startSecured(ctx context.Context, k kind) (*secured, error) {
 	if err != nil {
 		return nil, fmt.Errorf("address of %s: %w", k.name, err)
 	}
-	free, err := freeAddr(ctx)
+	free, err := testkit.FreeAddress(ctx)
 	if err != nil {
 		return nil, err
 	}

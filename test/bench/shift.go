@@ -23,7 +23,7 @@ type worked struct {
 }
 
 // shifts works one shift each round.
-func (l *lab) shifts(ctx context.Context, b namedBroker, next func(round int) shift) (all []worked, err error) {
+func (l *lab) shifts(ctx context.Context, b broker, next func(round int) shift) (all []worked, err error) {
 	for round := range l.rounds {
 		w, err := l.work(ctx, b, next(round))
 		if err != nil {
@@ -35,7 +35,7 @@ func (l *lab) shifts(ctx context.Context, b namedBroker, next func(round int) sh
 	return all, nil
 }
 
-func (l *lab) work(ctx context.Context, b namedBroker, s shift) (w worked, err error) {
+func (l *lab) work(ctx context.Context, b broker, s shift) (w worked, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
 		return w, err
@@ -44,7 +44,7 @@ func (l *lab) work(ctx context.Context, b namedBroker, s shift) (w worked, err e
 	running, err := l.startReplicas(ctx, s.replicas, table.url, b.url)
 	defer func() {
 		for _, relay := range running {
-			relay.kill()
+			relay.Kill()
 		}
 	}()
 	if err != nil {

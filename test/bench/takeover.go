@@ -7,7 +7,7 @@ import (
 
 // takeoverStudy kills one of two replicas under load, again and again, and looks how long rows had to wait.
 func takeoverStudy(ctx context.Context, l *lab, r *report) error {
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		shifts, err := l.shifts(ctx, b, func(round int) shift {
 			return shift{replicas: 2, rows: l.rows, perSecond: 1000, disturb: killOne(round)}
 		})
@@ -25,7 +25,7 @@ func takeoverStudy(ctx context.Context, l *lab, r *report) error {
 
 // rollingStudy restarts three replicas one after the other under load.
 func rollingStudy(ctx context.Context, l *lab, r *report) error {
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		shifts, err := l.shifts(ctx, b, func(int) shift {
 			return shift{replicas: 3, rows: l.rows, perSecond: 5000, disturb: restartEach}
 		})
@@ -47,7 +47,7 @@ func disordered(w worked) float64 { return float64(w.disordered) }
 func killOne(round int) disturbance {
 	return func(_ context.Context, running []*program, start func() (*program, error)) error {
 		victim := round % len(running)
-		running[victim].kill()
+		running[victim].Kill()
 		replacement, err := start()
 		if err != nil {
 			return err

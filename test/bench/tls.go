@@ -18,7 +18,7 @@ func tlsStudy(ctx context.Context, l *lab, r *report) (err error) {
 			return err
 		}
 		defer func() { err = errors.Join(err, s.close(ctx)) }()
-		return on(k.name, s.plain, func(b namedBroker) error {
+		return on(k.name, s.plain, func(b broker) error {
 			// The first one is warmed up, and what TLS needs with it.
 			results, err := l.drains(ctx, table, b, []drainer{
 				{name: "with TLS", start: func(ctx context.Context, _ string) (*program, error) {

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // troubled is how the rows without trouble fared beside those with it.
@@ -25,7 +27,7 @@ type troubled struct {
 // troubleStudy lets some rows be in trouble, and looks at the others: a backlog of rows, a twentieth of further rows in trouble among them, then steady
 // traffic. The reference has no trouble. At last the trouble ends, and what waited flows.
 func troubleStudy(ctx context.Context, l *lab, r *report) error {
-	return l.eachBroker(func(b namedBroker) error {
+	return l.eachBroker(func(b broker) error {
 		for _, t := range troubles {
 			for _, n := range t.numbers {
 				name := fmt.Sprintf("%s: %d", t.name, n)
@@ -87,7 +89,7 @@ func (t trouble) report(r *report, on, name string, n int, with, without []troub
 const mostLines = 3
 
 // trouble runs a relay beside so many keys, topics or partitions in trouble; 0 is the control.
-func (l *lab) trouble(ctx context.Context, b namedBroker, t trouble, n int) (found troubled, err error) {
+func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found troubled, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
 		return found, err
@@ -107,7 +109,7 @@ func (l *lab) trouble(ctx context.Context, b namedBroker, t trouble, n int) (fou
 	if err != nil {
 		return found, err
 	}
-	defer relay.kill()
+	defer relay.Kill()
 	arrived, end := consume(ctx, b, topic, keyOf(l.keys))
 	defer func() { err = errors.Join(err, end()) }()
 
@@ -152,7 +154,7 @@ func (l *lab) trouble(ctx context.Context, b namedBroker, t trouble, n int) (fou
 		}
 	}
 	found.wrong = arrived.wrong()
-	peak, err := peakMemory(relay.cmd.Process.Pid)
+	peak, err := peakMemory(relay.PID())
 	if err != nil {
 		return found, err
 	}
@@ -160,7 +162,7 @@ func (l *lab) trouble(ctx context.Context, b namedBroker, t trouble, n int) (fou
 	if err := relay.stop(); err != nil {
 		return found, err
 	}
-	for line := range strings.Lines(relay.output.String()) {
+	for line := range strings.Lines(relay.Log()) {
 		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) {
 			found.lines++
 		}
@@ -188,7 +190,7 @@ func (s *site) recover(ctx context.Context, t trouble, found *troubled) error {
 	limited, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
 	left := waited
-	err = until(limited, 50*time.Millisecond, func() (done bool, err error) {
+	err = testkit.Until(limited, 50*time.Millisecond, func() (done bool, err error) {
 		left, err = count()
 		if found.first == 0 && left < waited {
 			found.first = time.Since(ended)
@@ -220,7 +222,7 @@ func (a *arrivals) awaitEach(ctx context.Context, commits []commit) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	next := 0
-	err := until(ctx, 10*time.Millisecond, func() (bool, error) {
+	err := testkit.Until(ctx, 10*time.Millisecond, func() (bool, error) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		for next < len(commits) && !a.first[commits[next].row].IsZero() {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // trouble is one kind of it.
@@ -37,7 +39,7 @@ const missing = "bench-missing"
 // site is where trouble is made.
 type site struct {
 	*outbox
-	broker namedBroker
+	broker broker
 	topic  string
 	number int      // of keys or topics in trouble
 	next   int      // number of the next row without trouble
@@ -47,7 +49,7 @@ type site struct {
 func (s *site) clean(ctx context.Context) error {
 	var errs []error
 	for _, topic := range s.made {
-		errs = append(errs, s.broker.remove(context.WithoutCancel(ctx), topic))
+		errs = append(errs, s.broker.Remove(context.WithoutCancel(ctx), topic))
 	}
 	return errors.Join(errs...)
 }
@@ -124,12 +126,12 @@ func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) erro
 	limited, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
 	known := 0.0
-	err := until(limited, 200*time.Millisecond, func() (bool, error) {
-		m, err := relay.metrics(ctx)
+	err := testkit.Until(limited, 200*time.Millisecond, func() (bool, error) {
+		m, err := relay.Metrics(ctx)
 		if err != nil {
 			return false, relay.fail(err)
 		}
-		known = m.sum(t.shows)
+		known = m.Sum(t.shows)
 		return known >= float64(s.number), nil
 	})
 	if err != nil {
@@ -172,7 +174,7 @@ func (s *site) drain(ctx context.Context, rows, keys int, t trouble) (time.Durat
 	started := time.Now()
 	limited, cancel := context.WithTimeout(ctx, 4*patience)
 	defer cancel()
-	err := until(limited, 50*time.Millisecond, func() (bool, error) {
+	err := testkit.Until(limited, 50*time.Millisecond, func() (bool, error) {
 		var relayed bool
 		err := s.conn.QueryRow(limited, `select not exists (select from (select 1 from outbox_messages
 			where relayed_at is null and failed_at is null and seq > $1 and key like 'order-%' order by seq desc limit 1) last)`, base).Scan(&relayed)

@@ -1,0 +1,89 @@
+package testkit
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// A Message is one that a broker holds, as a consumer gets it.
+type Message struct {
+	Topic   string // subject, routing key
+	ID, Key string
+	Keyless bool // no key at all
+	Body    []byte
+	Null    bool // no body at all: a Kafka tombstone
+	// Headers are those of the message and what the broker carries as properties, without id and key.
+	Headers   map[string]string
+	Time      time.Time // as the message says; on JetStream, as the stream does. Zero if neither does
+	Partition int       // messages of one partition are in order
+	Offset    int64     // from the beginning of the partition, where the broker counts
+}
+
+// A Broker is one of the real brokers. A topic is a Kafka topic, a JetStream stream of one subject, or a quorum queue. The
+// methods are safe for concurrent use.
+type Broker interface {
+	// Create makes a topic and returns when it can be written to.
+	Create(ctx context.Context, topic Topic) error
+	// Remove deletes a topic and what it holds.
+	Remove(ctx context.Context, topic string) error
+	// Count returns how many messages a topic holds. What a quorum queue says may be some seconds old.
+	Count(ctx context.Context, topic string) (int, error)
+	// Consume calls receive with each message from the first one on, as soon as it is there, until ctx ends, which is no error.
+	// Messages of one partition come one after the other. A queue's messages are acknowledged as they are sent.
+	Consume(ctx context.Context, topic string, receive func(Message)) error
+	// Read returns all messages that a topic holds. It empties a queue.
+	Read(ctx context.Context, topic string) ([]Message, error)
+	// Publish publishes id, body and partition of a message, and waits for the acknowledgement.
+	Publish(ctx context.Context, topic string, m Message) error
+	// Close ends the connections.
+	Close()
+}
+
+// A Topic is what Create makes.
+type Topic struct {
+	Name       string
+	Partitions int               // of a Kafka topic; 0 for one
+	Replicas   int               // of a Kafka topic or a stream; 0 for one
+	Most       int               // bytes of a message; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
+	Configs    map[string]string // of a Kafka topic
+	// Duplicates is the window in which a stream drops messages with an id that it has seen, 0 for the shortest there is.
+	Duplicates time.Duration
+}
+
+// Open connects to the broker at an OUTBOX_PUBLISH_URL: kafka:, nats: or amqp:.
+func Open(address string) (Broker, error) {
+	u, err := url.Parse(address)
+	if err != nil || u.Host == "" {
+		return nil, fmt.Errorf("the broker's address is not kafka://, nats:// or amqp://host:port")
+	}
+	switch u.Scheme {
+	case "kafka":
+		return OpenKafka(strings.Split(u.Host, ",")...), nil
+	case "nats":
+		return OpenNATS(address)
+	case "amqp":
+		return OpenRabbitMQ(address)
+	}
+	return nil, fmt.Errorf("unknown broker %s:", u.Scheme)
+}
+
+// Headers of the plain wire format.
+const (
+	headerID  = "message-id"
+	headerKey = "message-key"
+)
+
+// header sorts one header of a message.
+func (m *Message) header(name, value string) {
+	switch name {
+	case headerID:
+		m.ID = value
+	case headerKey:
+		m.Key, m.Keyless = value, false
+	default:
+		m.Headers[name] = value
+	}
+}
