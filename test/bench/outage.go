@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/services"
-
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 

@@ -14,7 +14,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/test/bench/publish/tlsproxy"
-
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 

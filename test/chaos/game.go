@@ -211,7 +211,7 @@ func (g *game) replica(i int) error {
 		"OUTBOX_SHUTDOWN_TIMEOUT=" + shutdown.String(),
 		"OUTBOX_BACKOFF_MIN=100ms", "OUTBOX_BACKOFF_MAX=2s",
 	}, g.broker.Environment()...)
-	g.replicas[i] = &replica.Replica{Name: name, Binary: g.relay, Environment: append(environment, g.plan.Settings.Environment()...),
+	g.replicas[i] = &replica.Replica{Name: name, Binary: g.relay, Settings: append(environment, g.plan.Settings.Environment()...),
 		Log: filepath.Join(g.dir, strings.ReplaceAll(name, " ", "-")+".log"), StopTime: shutdown + overtime,
 		MayLeave: !g.clean,
 		Ended: func(how string) {

@@ -163,7 +163,7 @@ func (d *demo) settings() map[string]string {
 func (d *demo) start(ctx context.Context, group *errgroup.Group, settings map[string]string) (*relay, error) {
 	name := fmt.Sprintf("relay %d", len(d.relays)+1)
 	r := &relay{name: name, binary: d.options.relay, log: filepath.Join(d.dir, strings.ReplaceAll(name, " ", "-")+".log"),
-		env: relayEnvironment(settings)}
+		settings: list(settings)}
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}

@@ -96,9 +96,7 @@ func TestDemoInterrupted(t *testing.T) {
 		t.Fatalf("%d relays ran, error %v, not cleaned up: %v\n%s", len(d.relays), err, d.left, &out.Buffer)
 	}
 	for _, r := range d.relays {
-		select {
-		case <-r.exited:
-		default:
+		if r.Running() {
 			t.Errorf("%s still runs", r.name)
 		}
 	}

@@ -6,9 +6,12 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/nats-io/nats-server/v2 v2.15.2
 	github.com/nats-io/nats.go v1.55.0
-	github.com/rabbitmq/amqp091-go v1.16.0
-	github.com/segmentio/kafka-go v0.4.51
 	golang.org/x/sync v0.24.0
+)
+
+require (
+	github.com/rabbitmq/amqp091-go v1.16.0 // indirect
+	github.com/segmentio/kafka-go v0.4.51 // indirect
 )
 
 require (
@@ -22,9 +25,12 @@ require (
 	github.com/nats-io/jwt/v2 v2.8.2 // indirect
 	github.com/nats-io/nkeys v0.4.16 // indirect
 	github.com/nats-io/nuid v1.0.1 // indirect
-	github.com/pierrec/lz4/v4 v4.1.15 // indirect
+	github.com/outbox-relay/outbox-relay v0.0.0
+	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
 	golang.org/x/text v0.43.0 // indirect
 	golang.org/x/time v0.16.0 // indirect
 )
+
+replace github.com/outbox-relay/outbox-relay => ../../

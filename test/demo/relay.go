@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
-	"strings"
 	"sync/atomic"
-	"syscall"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 const (
@@ -22,38 +18,27 @@ const (
 
 // A relay is one process of the real binary. Its fields are set before it is started.
 type relay struct {
-	name   string
-	binary string
-	env    []string
-	log    string // path of its log
+	*testkit.Relay // once it is started
+	name           string
+	binary         string
+	settings       []string
+	log            string // path of its log
 
-	address string // of its HTTP server
-	command *exec.Cmd
-	exited  chan struct{} // closed when the process has ended; err is set before
-	err     error
 	leaving atomic.Bool // it was told to stop
 	seen    atomic.Pointer[metrics]
 }
 
-// relayEnvironment is this process's environment with the settings of a relay, and none that belong to
-// another one.
-func relayEnvironment(settings map[string]string) []string {
-	var env []string
-	for _, variable := range os.Environ() {
-		if !strings.HasPrefix(variable, "OUTBOX_") {
-			env = append(env, variable)
-		}
-	}
+// list returns settings as NAME=value.
+func list(settings map[string]string) (all []string) {
 	for name, value := range settings {
-		env = append(env, name+"="+value)
+		all = append(all, name+"="+value)
 	}
-	return env
+	return all
 }
 
 // printSchema runs `outbox-relay schema`.
 func printSchema(ctx context.Context, binary string, settings map[string]string, flags ...string) (string, error) {
-	command := exec.CommandContext(ctx, binary, append([]string{"schema"}, flags...)...)
-	command.Env = relayEnvironment(settings)
+	command := testkit.Command(ctx, binary, list(settings), append([]string{"schema"}, flags...)...)
 	command.Stderr = os.Stderr
 	out, err := command.Output()
 	if errors.Is(err, os.ErrNotExist) {
@@ -66,31 +51,10 @@ func printSchema(ctx context.Context, binary string, settings map[string]string,
 }
 
 // start runs the process. It is to be closed, if start returns no error.
-func (r *relay) start(ctx context.Context) error {
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // finds a free port
-	if err != nil {
-		return fmt.Errorf("find a port: %w", err)
+func (r *relay) start(ctx context.Context) (err error) {
+	if r.Relay, err = testkit.StartRelay(ctx, r.binary, r.settings, r.log); err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
 	}
-	r.address = listener.Addr().String()
-	listener.Close()
-	log, err := os.OpenFile(r.log, os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o600)
-	if err != nil {
-		return fmt.Errorf("open log: %w", err)
-	}
-	defer log.Close()                                                            // the process has its own
-	r.command = exec.CommandContext(context.WithoutCancel(ctx), r.binary, "run") // only stop and close end it
-	r.command.Env = append(r.env, "OUTBOX_HTTP_ADDR="+r.address)
-	r.command.Stderr = log
-	// A process group of its own: Ctrl-C in the terminal is for us, and we stop the relay.
-	r.command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := r.command.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", r.name, err)
-	}
-	r.exited = make(chan struct{})
-	go func() { // close waits for it
-		defer close(r.exited)
-		r.err = r.command.Wait()
-	}()
 	return nil
 }
 
@@ -98,24 +62,10 @@ func (r *relay) start(ctx context.Context) error {
 func (r *relay) ready(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTime)
 	defer cancel()
-	tick := time.NewTicker(20 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		status, text, err := r.ask(ctx, "/readyz?verbose")
-		if status == http.StatusOK {
-			return nil
-		}
-		select {
-		case <-tick.C:
-		case <-r.exited:
-			return r.lost()
-		case <-ctx.Done():
-			if err == nil {
-				err = errors.New(strings.TrimSpace(text))
-			}
-			return fmt.Errorf("%s is not ready: %w", r.name, err)
-		}
+	if _, err := r.AwaitReady(ctx); err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
 	}
+	return nil
 }
 
 // watch returns nil when the process has ended as it was told, or ctx ends, and an error when the
@@ -124,7 +74,7 @@ func (r *relay) watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
 		return nil
-	case <-r.exited:
+	case <-r.Exited():
 	}
 	if r.leaving.Load() {
 		return nil
@@ -133,10 +83,10 @@ func (r *relay) watch(ctx context.Context) error {
 }
 
 func (r *relay) lost() error {
-	if r.err == nil {
+	if r.Err() == nil {
 		return fmt.Errorf("%s ended by itself", r.name)
 	}
-	return fmt.Errorf("%s ended: %w", r.name, r.err)
+	return fmt.Errorf("%s ended: %w", r.name, r.Err())
 }
 
 // stop sends SIGTERM and returns when the process has ended, which it must do with status 0. What it counts
@@ -144,18 +94,13 @@ func (r *relay) lost() error {
 func (r *relay) stop(ctx context.Context) error {
 	r.leaving.Store(true)
 	r.scrape(ctx)
-	if err := r.command.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
-		return fmt.Errorf("signal %s: %w", r.name, err)
-	}
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
-	select {
-	case <-ctx.Done():
-		return fmt.Errorf("%s did not stop: %w", r.name, ctx.Err())
-	case <-r.exited:
+	if err := r.Stop(ctx); err != nil {
+		return fmt.Errorf("%s: %w", r.name, err)
 	}
-	if r.err != nil {
-		return fmt.Errorf("%s did not stop cleanly: %w", r.name, r.err)
+	if r.Err() != nil {
+		return fmt.Errorf("%s did not stop cleanly: %w", r.name, r.Err())
 	}
 	return nil
 }
@@ -165,23 +110,5 @@ func (r *relay) close(ctx context.Context) {
 	if r.stop(ctx) == nil {
 		return
 	}
-	_ = r.command.Process.Kill() // an error says that it has ended already
-	<-r.exited
-}
-
-// ask makes an HTTP request of the relay.
-func (r *relay) ask(ctx context.Context, path string) (status int, text string, err error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+path, nil)
-	if err != nil {
-		return 0, "", err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, "", err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(body), err
+	r.Kill()
 }

@@ -46,7 +46,7 @@ func TestAlarm(t *testing.T) {
 		t.Errorf("%d rows are pending during the alarm, want %d", pending, rows)
 	}
 	outbox.checkUnspent(everyRow)
-	if said := strings.Count(r.logged(), "low on memory"); said > 5 {
+	if said := strings.Count(r.Log(), "low on memory"); said > 5 {
 		t.Errorf("%d lines of log tell of the alarm", said)
 	}
 

@@ -84,7 +84,7 @@ func TestMissingTopic(t *testing.T) {
 		if pending := outbox.count(isPending + " and attempt = 1 and last_error is null"); pending != rows/3 {
 			t.Errorf("%d rows wait untouched, want %d", pending, rows/3)
 		}
-		if !strings.Contains(r.logged(), missing) {
+		if !strings.Contains(r.Log(), missing) {
 			t.Error("the log does not name the missing topic")
 		}
 		b.create(t, missing)

@@ -1,9 +1,19 @@
 package e2e
 
 import (
+	"context"
 	"crypto/rand"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
+	"github.com/rabbitmq/amqp091-go"
+	"github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // broker is one of the real brokers.
@@ -20,6 +30,72 @@ type broker interface {
 	received(t testing.TB, topic string) []delivery
 }
 
+// common is what the brokers of every kind have in common.
+type common struct {
+	testkit.Broker
+	kind, address string
+	replicas      int // of each partition or stream
+}
+
+func (s *common) name() string { return s.kind }
+func (s *common) url() string  { return s.address }
+
+func (s *common) topic(t testing.TB) string {
+	t.Helper()
+	name := uniqueTopic()
+	s.create(t, name)
+	return name
+}
+
+func (s *common) create(t testing.TB, topic string) {
+	t.Helper()
+	s.createAs(t, testkit.Topic{Name: topic})
+}
+
+// createAs is create with more than a name. JetStream drops next to no duplicates, so that they can be counted.
+func (s *common) createAs(t testing.TB, topic testkit.Topic) {
+	t.Helper()
+	topic.Partitions, topic.Replicas = kafkaPartitions, s.replicas
+	if err := s.Create(t.Context(), topic); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		defer cancel()
+		_ = s.Remove(ctx, topic.Name) // the broker may be gone
+	})
+}
+
+// tryTime is how long a broker that has just started may take to answer a client that tries it.
+const tryTime = time.Second
+
+func (s *common) try(t testing.TB, topic string) error {
+	ctx, cancel := context.WithTimeout(t.Context(), tryTime)
+	defer cancel()
+	b, err := testkit.Open(s.address)
+	if err != nil {
+		return err
+	}
+	defer b.Close()
+	return b.Publish(ctx, topic, testkit.Message{})
+}
+
+func (s *common) received(t testing.TB, topic string) []delivery {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
+	defer cancel()
+	messages, err := s.Read(ctx, topic)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := make([]delivery, len(messages))
+	for i, m := range messages {
+		all[i] = delivery{topic: m.Topic, partition: m.Partition, id: m.ID, key: m.Key, keyless: m.Keyless, body: string(m.Body), null: m.Null,
+			headers: m.Headers, timestamp: m.Time}
+	}
+	return all
+}
+
 // brokers returns one of each kind, at the addresses of the TEST_ variables.
 func brokers(t testing.TB) []broker {
 	t.Helper()
@@ -28,6 +104,68 @@ func brokers(t testing.TB) []broker {
 		newNATS(t, endpoint(t, "TEST_NATS_URL")),
 		newRabbit(t, endpoint(t, "TEST_AMQP_URL")),
 	}
+}
+
+const kafkaPartitions = 6
+
+type kafkaBroker struct {
+	common
+	client *kafka.Client
+}
+
+func newKafka(t testing.TB, url string) *kafkaBroker {
+	k := testkit.OpenKafka(strings.Split(strings.TrimPrefix(url, "kafka://"), ",")...)
+	t.Cleanup(k.Close)
+	return &kafkaBroker{common{Broker: k, kind: "kafka", address: url, replicas: 1}, k.Client}
+}
+
+type natsBroker struct {
+	common
+	js jetstream.JetStream
+}
+
+func newNATS(t testing.TB, url string, options ...nats.Option) *natsBroker {
+	t.Helper()
+	n, err := testkit.OpenNATS(url, options...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(n.Close)
+	return &natsBroker{common{Broker: n, kind: "nats", address: url, replicas: 1}, n.JetStream}
+}
+
+// rabbitBroker remembers what it has taken from the queues, so that it can be asked for again.
+type rabbitBroker struct {
+	common
+	rabbit *testkit.RabbitMQ
+
+	mu    sync.Mutex
+	taken map[string][]delivery // by queue
+}
+
+func newRabbit(t testing.TB, url string) *rabbitBroker {
+	r := testkit.OpenRabbitMQ(url)
+	t.Cleanup(r.Close)
+	return &rabbitBroker{common: common{Broker: r, kind: "rabbitmq", address: url}, rabbit: r, taken: map[string][]delivery{}}
+}
+
+func (b *rabbitBroker) received(t testing.TB, topic string) []delivery {
+	t.Helper()
+	got := b.common.received(t, topic)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.taken[topic] = append(b.taken[topic], got...)
+	return b.taken[topic]
+}
+
+// channel opens a channel, which the caller closes.
+func (b *rabbitBroker) channel(t testing.TB) *amqp091.Channel {
+	t.Helper()
+	channel, err := b.rabbit.Channel()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return channel
 }
 
 // each runs a test for each kind of broker.

@@ -14,11 +14,11 @@ func TestHealthcheck(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, settings{"OUTBOX_DATABASE_URL=postgres://" + nobody + "/db", "OUTBOX_PUBLISH_URL=stdout:"})
 	r.awaitNotReady()
-	if code, _, problems := runCommand(t, settings{"OUTBOX_HTTP_ADDR=" + r.addr}, "healthcheck"); code != 0 {
+	if code, _, problems := runCommand(t, settings{"OUTBOX_HTTP_ADDR=" + r.Address}, "healthcheck"); code != 0 {
 		t.Errorf("while the relay runs: status %d: %s", code, problems)
 	}
 	r.stop()
-	if code, _, _ := runCommand(t, settings{"OUTBOX_HTTP_ADDR=" + r.addr}, "healthcheck"); code != 1 {
+	if code, _, _ := runCommand(t, settings{"OUTBOX_HTTP_ADDR=" + r.Address}, "healthcheck"); code != 1 {
 		t.Errorf("after it has stopped: status %d", code)
 	}
 }
@@ -52,12 +52,10 @@ func TestSecondSignal(t *testing.T) {
 	r := startRelay(t, outbox.env(b.url()))
 	r.awaitReady()
 	for range 2 {
-		if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			break // the first one was enough
-		}
+		r.Signal(syscall.SIGTERM)
 	}
 	select {
-	case <-r.exited:
+	case <-r.Exited():
 	case <-time.After(patience):
 		t.Error("it still runs")
 	}

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/segmentio/kafka-go"
-
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // diagnosis is what `outbox-relay doctor --json` prints.
@@ -147,8 +146,8 @@ func TestDoctorTimes(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
 	strict, brief, outbox := uniqueTopic(), uniqueTopic(), newTable(t)
-	k.createWith(t, strict, kafka.ConfigEntry{ConfigName: "message.timestamp.before.max.ms", ConfigValue: "3600000"})
-	k.createWith(t, brief, kafka.ConfigEntry{ConfigName: "retention.ms", ConfigValue: "600000"})
+	k.createAs(t, testkit.Topic{Name: strict, Configs: map[string]string{"message.timestamp.before.max.ms": "3600000"}})
+	k.createAs(t, testkit.Topic{Name: brief, Configs: map[string]string{"retention.ms": "600000"}})
 	outbox.insert(strict, 0, 5, 1)
 	outbox.insert(brief, 5, 5, 1)
 	d := doctor(t, outbox.env(k.url()))

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"syscall"
 	"testing"
 	"time"
 
@@ -48,9 +47,7 @@ func TestFrozenOwner(t *testing.T) {
 		await(t, "they share the shards", func() bool { return frozen.owns(8) && other.owns(8) })
 		outbox.insert(topic, manyRows, manyRows, manyKeys)
 		outbox.awaitRelayed(manyRows / 2)
-		if err := frozen.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		frozen.Freeze()
 		before, since := outbox.count(isRelayed), time.Now()
 		if before >= 2*manyRows {
 			t.Fatal("frozen too late: nothing was left")
@@ -58,9 +55,7 @@ func TestFrozenOwner(t *testing.T) {
 		await(t, "the other takes over", func() bool { return other.owns(16) })
 		t.Logf("taken over %v after the owner froze, with %d rows left", time.Since(since).Round(time.Millisecond), 2*manyRows-before)
 		outbox.awaitRelayed(before + 1)
-		if err := frozen.cmd.Process.Signal(syscall.SIGCONT); err != nil {
-			t.Fatal(err)
-		}
+		frozen.Thaw()
 		outbox.awaitDrained()
 		await(t, "they share the shards again", func() bool { return frozen.owns(8) && other.owns(8) })
 		checkBounded(t, outbox, b.received(t, topic), 1)

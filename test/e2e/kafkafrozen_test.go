@@ -28,7 +28,7 @@ func TestFrozenKafkaBroker(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, "the partitions have leaders", func() bool {
-		_, err := c.ends(t.Context(), topic)
+		_, err := c.Count(t.Context(), topic)
 		return err == nil
 	})
 	f := startTraffic(t, c, topic)

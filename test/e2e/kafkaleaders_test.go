@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // TestKafkaCluster moves, stops, freezes and kills the leaders of three brokers under a relay that drains, until
@@ -15,7 +17,7 @@ func TestKafkaCluster(t *testing.T) {
 	t.Parallel()
 	c := newKafkaCluster(t)
 	topic := uniqueTopic()
-	c.createWith(t, topic, kafka.ConfigEntry{ConfigName: "min.insync.replicas", ConfigValue: "2"})
+	c.createAs(t, testkit.Topic{Name: topic, Configs: map[string]string{"min.insync.replicas": "2"}})
 	d := &leaderFaults{traffic: startTraffic(t, c, topic, "OUTBOX_BATCH_SIZE=200"), cluster: c}
 
 	d.strike("leaders moved", 0, func() { c.move(topic) })

@@ -161,8 +161,8 @@ func (k *secureKafka) expect(t *testing.T, r *relay, outbox *table, topic string
 	t.Helper()
 	check(t, outbox, k.received(t, topic))
 	outbox.checkUnspent(everyRow)
-	if strings.Contains(r.logged(), "hunter2") || strings.Contains(r.logged(), token("relay", 0)[:20]) {
-		t.Errorf("a secret is logged:\n%s", r.logged())
+	if strings.Contains(r.Log(), "hunter2") || strings.Contains(r.Log(), token("relay", 0)[:20]) {
+		t.Errorf("a secret is logged:\n%s", r.Log())
 	}
 	r.stop()
 }

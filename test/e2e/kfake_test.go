@@ -143,7 +143,7 @@ func fault(cluster *kfake.Cluster, random *rand.Rand) {
 // expectOnce reads the topic with franz-go: so many messages, none twice, each key's in the order of ids.
 func expectOnce(t *testing.T, cluster *kfake.Cluster, n int) {
 	t.Helper()
-	records := (&kafkaBroker{address: "kafka://" + strings.Join(cluster.ListenAddrs(), ",")}).consume(t, fakeTopic, n)
+	records := newKafka(t, "kafka://"+strings.Join(cluster.ListenAddrs(), ",")).consume(t, fakeTopic, n)
 	if len(records) != n {
 		t.Errorf("%d records, want %d", len(records), n)
 	}

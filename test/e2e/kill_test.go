@@ -21,7 +21,7 @@ func TestKill(t *testing.T) {
 
 		first := startRelay(t, outbox.env(b.url()))
 		outbox.awaitRelayed(manyRows / 4)
-		first.kill()
+		first.Kill()
 		relayed := outbox.count(isRelayed)
 		if relayed >= manyRows {
 			t.Fatal("killed too late: nothing was left")

@@ -80,7 +80,7 @@ func TestHugeRows(t *testing.T) {
 // peakMemory returns the most bytes that were resident so far.
 func (r *relay) peakMemory() int64 {
 	r.t.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.cmd.Process.Pid))
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID()))
 	if err != nil {
 		r.t.Fatal(err)
 	}

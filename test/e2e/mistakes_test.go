@@ -22,7 +22,7 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	env = outbox.env(publishURL, env...)
 	r := startRelay(t, env)
 	r.awaitNotReady(says...)
-	await(t, "the log says it", func() bool { return containsAll(r.logged(), says) })
+	await(t, "the log says it", func() bool { return containsAll(r.Log(), says) })
 	d := doctor(t, env)
 	// A certificate of our own that has ended is told as well.
 	found := slices.DeleteFunc(d.errors(), func(f finding) bool { return f.Check == "certificate" })
@@ -38,7 +38,7 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	}
 	_, body := r.get("/readyz?verbose")
 	t.Log(body)
-	if strings.Contains(body+r.logged(), "hunter2") {
+	if strings.Contains(body+r.Log(), "hunter2") {
 		t.Error("a secret is told")
 	}
 	r.stop()
@@ -51,7 +51,7 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 func awaitRetries(t *testing.T, r *relay) {
 	t.Helper()
 	<-time.After(1500 * time.Millisecond)
-	if !r.running() {
+	if !r.Running() {
 		t.Error("the relay has ended")
 	}
 }

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // natsCluster is three servers of a test's own.
@@ -52,7 +54,7 @@ func newNATSCluster(t testing.TB) *natsCluster {
 // leader returns the server that leads the topic's stream, nil while none does.
 func (c *natsCluster) leader(t testing.TB, topic string) *node {
 	t.Helper()
-	s, err := c.js.Stream(t.Context(), streamOf(topic))
+	s, err := c.js.Stream(t.Context(), testkit.StreamOf(topic))
 	if err != nil || s.CachedInfo().Cluster == nil {
 		return nil
 	}
@@ -79,7 +81,7 @@ func (c *natsCluster) awaitLeader(t testing.TB, topic string, not ...*node) *nod
 func (c *natsCluster) awaitInSync(t testing.TB, topic string) {
 	t.Helper()
 	await(t, "all servers follow", func() bool {
-		s, err := c.js.Stream(t.Context(), streamOf(topic))
+		s, err := c.js.Stream(t.Context(), testkit.StreamOf(topic))
 		return err == nil && !slices.ContainsFunc(s.CachedInfo().Cluster.Replicas,
 			func(p *jetstream.PeerInfo) bool { return !p.Current || p.Offline })
 	})
@@ -90,7 +92,7 @@ func (c *natsCluster) awaitInSync(t testing.TB, topic string) {
 func (c *natsCluster) awaitServed(t testing.TB, topic string) {
 	t.Helper()
 	await(t, "consumers can be made", func() bool {
-		_, err := c.js.CreateConsumer(t.Context(), streamOf(topic), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
+		_, err := c.js.CreateConsumer(t.Context(), testkit.StreamOf(topic), jetstream.ConsumerConfig{AckPolicy: jetstream.AckNonePolicy})
 		return err == nil
 	})
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/nats-io/jwt/v2"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 )
 
@@ -39,16 +38,7 @@ func newNATSOperator(t *testing.T) *natsOperator {
 	n.start()
 	n.awaitLog("Server is ready")
 	address := fmt.Sprintf("nats://127.0.0.1:%d", port)
-	conn, err := nats.Connect(address, nats.UserCredentialBytes(o.creds(t, nil)))
-	if err != nil {
-		t.Fatalf("connect to NATS: %v", err)
-	}
-	t.Cleanup(conn.Close)
-	js, err := jetstream.New(conn)
-	if err != nil {
-		t.Fatal(err)
-	}
-	o.natsBroker = &natsBroker{address: address, js: js, replicas: 1}
+	o.natsBroker = newNATS(t, address, nats.UserCredentialBytes(o.creds(t, nil)))
 	return o
 }
 

@@ -1,10 +1,10 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 
@@ -20,7 +20,12 @@ const numbered = `create table outbox_messages (id bigint generated always as id
 func (b *natsBroker) shared(t *testing.T) (stream jetstream.Stream, subject string) {
 	t.Helper()
 	subject = uniqueTopic()
-	return b.stream(t, subject, subject+".>", 2*time.Minute), subject
+	stream, err := b.js.CreateStream(t.Context(), jetstream.StreamConfig{Name: subject, Subjects: []string{subject + ".>"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.js.DeleteStream(context.WithoutCancel(t.Context()), subject) })
+	return stream, subject
 }
 
 // drain runs the command to its end, and fails unless it relays everything.

@@ -22,7 +22,7 @@ func TestOperate(t *testing.T) {
 	await(t, "two keys are blocked", func() bool {
 		return outbox.count(isFailed) == 2 && r.metric(`blocked_keys{destination="default"}`) == "2" && outbox.count(isRelayed) == rows-100
 	})
-	ours := append(env, "OUTBOX_HTTP_ADDR="+r.addr)
+	ours := append(env, "OUTBOX_HTTP_ADDR="+r.Address)
 	command := func(want string, args ...string) string {
 		t.Helper()
 		code, out, problems := runCommand(t, ours, args...)
@@ -87,6 +87,6 @@ func TestPruneAfter(t *testing.T) {
 	outbox.insert("x", 0, 3000, 10)
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_PRUNE_AFTER=1s"))
 	await(t, "relayed rows are deleted", func() bool { return outbox.count("true") == 1 })
-	await(t, "the log tells", func() bool { return strings.Contains(r.logged(), `"msg":"deleted old rows","rows":`) })
+	await(t, "the log tells", func() bool { return strings.Contains(r.Log(), `"msg":"deleted old rows","rows":`) })
 	r.stop()
 }

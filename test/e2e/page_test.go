@@ -93,7 +93,7 @@ func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	r, held := busy(t)
 	b := newBrowser(t)
-	b.open(r.addr)
+	b.open(r.Address)
 	var text string
 	await(t, "the page shows what is held, and why", func() bool { // a busy server is taken for one that is away at first
 		text = evaluate[string](b, "document.body.innerText")
@@ -116,7 +116,7 @@ func TestPageInBrowser(t *testing.T) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for url := range b.asked {
-		if !strings.HasPrefix(url, "http://"+r.addr+"/") && !strings.HasPrefix(url, "data:") {
+		if !strings.HasPrefix(url, "http://"+r.Address+"/") && !strings.HasPrefix(url, "data:") {
 			t.Errorf("the page fetched %s", url)
 		}
 	}

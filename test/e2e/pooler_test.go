@@ -61,13 +61,13 @@ func TestPoolerAlone(t *testing.T) {
 	r := startRelay(t, outbox.pooled("stdout:"))
 	r.awaitNotReady("transaction pooler", "OUTBOX_DATABASE_DIRECT_URL")
 	await(t, "the log says it", func() bool {
-		return containsAll(r.logged(), []string{"transaction pooler", "OUTBOX_DATABASE_DIRECT_URL"})
+		return containsAll(r.Log(), []string{"transaction pooler", "OUTBOX_DATABASE_DIRECT_URL"})
 	})
 	if relayed := outbox.count(isRelayed); relayed > 0 {
 		t.Errorf("%d rows were relayed", relayed)
 	}
 	if lines := len(r.records("WARN")); lines > 3 {
-		t.Errorf("%d warnings:\n%s", lines, r.logged())
+		t.Errorf("%d warnings:\n%s", lines, r.Log())
 	}
 	r.stop()
 }

@@ -119,8 +119,8 @@ func (d delivery) golden(broker, profile string) string {
 // bindTo binds a queue to a durable topic exchange, which is made if need be.
 func (b *rabbitBroker) bindTo(t testing.TB, exchange, queue string) {
 	t.Helper()
-	channel, done := b.channel(t)
-	defer done()
+	channel := b.channel(t)
+	defer channel.Close()
 	if err := channel.ExchangeDeclare(exchange, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
 		t.Fatalf("declare exchange %s: %v", exchange, err)
 	}

@@ -16,8 +16,7 @@ func TestDoctorQueues(t *testing.T) {
 	b := newRabbit(t, endpoint(t, "TEST_AMQP_URL"))
 	management := endpoint(t, "TEST_AMQP_MANAGEMENT_URL")
 	quorum, dropping, exchange := b.topic(t), uniqueTopic(), uniqueTopic()
-	channel, done := b.channel(t)
-	t.Cleanup(done)
+	channel := b.channel(t)
 	if err := channel.ExchangeDeclare(exchange, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -1,35 +1,25 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // relay is a process of the real binary.
 type relay struct {
-	t       testing.TB
-	addr    string
-	cmd     *exec.Cmd
-	started time.Time
-	exited  chan struct{} // closed when the process is gone and its output is read
-	code    int           // then
-
-	mu  sync.Mutex
-	log []string // lines of standard error
+	*testkit.Relay
+	t testing.TB
 }
 
 // settings are the relay's environment; later ones win.
@@ -44,43 +34,23 @@ func startRelay(t testing.TB, env settings) *relay {
 // startBuild is startRelay for a binary of another version.
 func startBuild(t testing.TB, program string, env settings) *relay {
 	t.Helper()
-	r := &relay{t: t, addr: freeAddr(t), exited: make(chan struct{}), code: -1}
-	r.cmd = commandOf(program, env, "run")
-	r.cmd.Env = append(r.cmd.Env, "OUTBOX_HTTP_ADDR="+r.addr)
-	stderr, err := r.cmd.StderrPipe()
+	started, err := testkit.StartRelay(t.Context(), program, env, "")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.started = time.Now()
-	if err := r.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		defer close(r.exited)
-		for lines := bufio.NewScanner(stderr); lines.Scan(); {
-			r.mu.Lock()
-			r.log = append(r.log, lines.Text())
-			r.mu.Unlock()
-		}
-		_ = r.cmd.Wait() // the status says it all
-		r.code = r.cmd.ProcessState.ExitCode()
-	}()
+	r := &relay{Relay: started, t: t}
 	t.Cleanup(func() {
-		r.kill()
+		r.Kill()
 		if t.Failed() {
-			t.Logf("log of the relay at %s:\n%s", r.addr, r.logged())
+			t.Logf("log of the relay at %s:\n%s", r.Address, r.Log())
 		}
 	})
 	return r
 }
 
 // command makes a command of the relay with nothing but the settings in its environment.
-func command(env settings, args ...string) *exec.Cmd { return commandOf(binary, env, args...) }
-
-func commandOf(program string, env settings, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...)
-	cmd.Env = slices.Concat([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, env)
-	return cmd
+func command(env settings, args ...string) *exec.Cmd {
+	return testkit.Command(context.Background(), binary, env, args...)
 }
 
 // runCommand runs a command of the relay to its end.
@@ -88,9 +58,7 @@ func runCommand(t testing.TB, env settings, args ...string) (code int, stdout, s
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	made := command(env, args...)
-	cmd := exec.CommandContext(ctx, made.Path, args...)
-	cmd.Env = made.Env
+	cmd := testkit.Command(ctx, binary, env, args...)
 	var out, problems strings.Builder
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err := cmd.Run()
@@ -121,44 +89,19 @@ func listen(t testing.TB) net.Listener {
 	return listener
 }
 
-// kill ends the process as a crash would: kill -9.
-func (r *relay) kill() {
-	_ = r.cmd.Process.Kill() // it may be gone already
-	<-r.exited
-}
-
 // stop asks the process to end, waits for it, and fails the test unless it ended well.
 func (r *relay) stop() time.Duration {
 	r.t.Helper()
 	asked := time.Now()
-	if err := r.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		r.t.Fatalf("stop the relay: %v", err)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := r.Stop(ctx); err != nil {
+		r.t.Fatal(err)
 	}
-	select {
-	case <-r.exited:
-	case <-time.After(patience):
-		r.t.Fatalf("the relay did not stop within %v", patience)
-	}
-	if r.code != 0 {
-		r.t.Fatalf("the relay stopped with status %d", r.code)
+	if r.Status() != 0 {
+		r.t.Fatalf("the relay stopped with status %d", r.Status())
 	}
 	return time.Since(asked)
-}
-
-func (r *relay) running() bool {
-	select {
-	case <-r.exited:
-		return false
-	default:
-		return true
-	}
-}
-
-// logged returns the log so far.
-func (r *relay) logged() string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return strings.Join(r.log, "\n")
 }
 
 // record is a line of the log.
@@ -171,7 +114,7 @@ func (r *relay) records(level string) []record {
 	r.t.Helper()
 	levels := []string{"DEBUG", "INFO", "WARN", "ERROR"}
 	var found []record
-	for _, line := range strings.Split(r.logged(), "\n") {
+	for _, line := range strings.Split(r.Log(), "\n") {
 		var one record
 		if line == "" {
 			continue
@@ -193,23 +136,11 @@ func (r *relay) get(path string) (status int, body string) {
 }
 
 func (r *relay) ask(method, path string) (status int, body string) {
-	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, method, "http://"+r.addr+path, nil)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	response, err := http.DefaultClient.Do(request)
+	status, body, err := r.Ask(context.Background(), method, path)
 	if err != nil {
 		return 0, ""
 	}
-	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, ""
-	}
-	return response.StatusCode, string(content)
+	return status, body
 }
 
 // awaitReady waits until /readyz answers 200 and returns how long that took since the start.
@@ -220,7 +151,7 @@ func (r *relay) awaitReady() time.Duration {
 		status, _ := r.get("/readyz")
 		return status == http.StatusOK
 	})
-	return time.Since(r.started)
+	return time.Since(r.Started)
 }
 
 // awaitNotReady waits until /readyz answers 503 with all of the words, and checks that the process lives on.
@@ -245,8 +176,8 @@ func (r *relay) awaitNotReady(words ...string) {
 
 func (r *relay) mustRun() {
 	r.t.Helper()
-	if !r.running() {
-		r.t.Fatalf("the relay ended with status %d", r.code)
+	if !r.Running() {
+		r.t.Fatalf("the relay ended with status %d", r.Status())
 	}
 }
 

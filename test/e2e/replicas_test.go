@@ -41,7 +41,7 @@ func killReplicas(t *testing.T, b broker, shards int) {
 		if replicas[1-kill].owns(shards) {
 			victim = 1 - kill // of an active and a standby the active one
 		}
-		replicas[victim].kill()
+		replicas[victim].Kill()
 		killed := time.Now()
 		outbox.insert(topic, kill*manyRows+first, manyRows-first, manyKeys) // however much was left, these wait for the other one
 		await(t, "the other one takes over", func() bool { return replicas[1-victim].owns(shards) })

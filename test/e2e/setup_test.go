@@ -77,13 +77,13 @@ func TestUnusableDatabase(t *testing.T) {
 			t.Parallel()
 			r := startRelay(t, settings{"OUTBOX_DATABASE_URL=" + c.url, "OUTBOX_PUBLISH_URL=stdout:"})
 			r.awaitNotReady(c.says...)
-			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
+			await(t, "the log says it", func() bool { return containsAll(r.Log(), c.says) })
 			if up := r.metric("database_up"); up != "0" {
 				t.Errorf("database_up is %q", up)
 			}
 			_, body := r.get("/readyz?verbose")
-			if strings.Contains(r.logged()+body, "hunter2") {
-				t.Errorf("a secret is told:\n%s\n%s", body, r.logged())
+			if strings.Contains(r.Log()+body, "hunter2") {
+				t.Errorf("a secret is told:\n%s\n%s", body, r.Log())
 			}
 			t.Log(body)
 			r.stop()
@@ -117,13 +117,13 @@ func TestUnusableBroker(t *testing.T) {
 			outbox.insert("orders", 0, 100, 10)
 			r := startRelay(t, outbox.env(c.url))
 			r.awaitNotReady(c.says...)
-			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says[1:]) && len(r.records("WARN")) > 0 })
+			await(t, "the log says it", func() bool { return containsAll(r.Log(), c.says[1:]) && len(r.records("WARN")) > 0 })
 			if up := r.metric(`destination_up{destination="default"}`); up != "0" {
 				t.Errorf("destination_up is %q", up)
 			}
 			_, body := r.get("/readyz?verbose")
-			if strings.Contains(r.logged()+body, "hunter2") {
-				t.Errorf("a secret is told:\n%s\n%s", body, r.logged())
+			if strings.Contains(r.Log()+body, "hunter2") {
+				t.Errorf("a secret is told:\n%s\n%s", body, r.Log())
 			}
 			t.Log(body)
 			r.stop()
@@ -161,7 +161,7 @@ func TestUnusableTable(t *testing.T) {
 			outbox := newShape(t, ddl)
 			r := startRelay(t, outbox.env("stdout:"))
 			r.awaitNotReady(c.says...)
-			await(t, "the log says it", func() bool { return containsAll(r.logged(), c.says) })
+			await(t, "the log says it", func() bool { return containsAll(r.Log(), c.says) })
 			_, body := r.get("/readyz?verbose")
 			t.Log(body)
 			outbox.Exec(t, c.remedy)

@@ -15,7 +15,7 @@ func TestReadySoon(t *testing.T) {
 		r := startRelay(t, outbox.env(b.url()))
 		ready := r.awaitReady()
 		outbox.awaitDrained()
-		t.Logf("ready after %v, first row after %v", ready.Round(time.Millisecond), time.Since(r.started).Round(time.Millisecond))
+		t.Logf("ready after %v, first row after %v", ready.Round(time.Millisecond), time.Since(r.Started).Round(time.Millisecond))
 		if ready > 3*time.Second {
 			t.Errorf("ready only after %v", ready)
 		}

@@ -70,7 +70,7 @@ func TestStatus(t *testing.T) {
 	if len(report.Problems) > 0 || strings.Contains(body, "secret-key") || strings.Contains(body, "payload") || strings.Contains(body, "filler") {
 		t.Errorf("problems, a key or a payload: %s", body)
 	}
-	if log := r.logged(); strings.Contains(log, "secret-key") || strings.Contains(log, "filler") {
+	if log := r.Log(); strings.Contains(log, "secret-key") || strings.Contains(log, "filler") {
 		t.Error("a key or a payload was logged")
 	}
 	if status, page := r.get("/"); status != http.StatusOK || !strings.Contains(page, "<title>outbox-relay</title>") {

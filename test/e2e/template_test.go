@@ -27,7 +27,7 @@ func TestTopicTemplates(t *testing.T) {
 		}
 	}
 	if failed := outbox.count(isFailed + ` and "Region of" is null and attempt = 2 and last_error like '%Region of%NULL%'`); failed != 1 {
-		t.Errorf("the row without a region has not failed as it should:\n%s", r.logged())
+		t.Errorf("the row without a region has not failed as it should:\n%s", r.Log())
 	}
 }
 

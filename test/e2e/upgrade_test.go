@@ -77,7 +77,7 @@ func newUpgrade(t *testing.T, b broker, commit string, shares bool) *upgrade {
 		t.Fatalf("build %s: %v\n%s", commit, err, problems.String())
 	}
 	u := &upgrade{t: t, old: strings.TrimSpace(string(path)), shares: shares, topic: b.topic(t)}
-	ddl, err := commandOf(u.old, nil, "schema").Output()
+	ddl, err := testkit.Command(u.t.Context(), u.old, nil, "schema").Output()
 	if err != nil {
 		t.Fatalf("schema of the earlier version: %v", err)
 	}
@@ -103,7 +103,7 @@ func (u *upgrade) forward() {
 	u.olds[1].stop()
 	u.t.Logf("the new replicas owned everything after %v", u.awaitAll(u.news))
 	u.flow()
-	if code, out, problems := runCommand(u.t, append(u.env, "OUTBOX_HTTP_ADDR="+u.news[0].addr), "doctor"); code != 0 {
+	if code, out, problems := runCommand(u.t, append(u.env, "OUTBOX_HTTP_ADDR="+u.news[0].Address), "doctor"); code != 0 {
 		u.t.Errorf("doctor: status %d:\n%s%s", code, out, problems)
 	}
 }
@@ -147,7 +147,7 @@ func (u *upgrade) crash() {
 	u.write = startWriter(u.t, u.outbox, u.topic, u.write.rows)
 	for _, r := range u.olds {
 		u.flow()
-		r.kill()
+		r.Kill()
 	}
 	u.t.Logf("the new replica owned everything after %v", u.awaitAll(u.news))
 	u.flow()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // A discrepancy is a line of `verify --json`: a row, or what a destination comes to.
@@ -105,7 +106,7 @@ func TestVerifyRemoved(t *testing.T) {
 			t.Fatalf("drain: status %d: %s", code, problems)
 		}
 	}
-	stream, err := b.js.Stream(t.Context(), streamOf(topic))
+	stream, err := b.js.Stream(t.Context(), testkit.StreamOf(topic))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,7 +128,7 @@ func TestVerifyRemoved(t *testing.T) {
 	if rows, sum := verified(t, env, 0); len(rows) != 99 || sum.Gone != 99 {
 		t.Errorf("of an empty stream: %d rows, %+v", len(rows), sum)
 	}
-	if err := b.js.DeleteStream(t.Context(), streamOf(topic)); err != nil {
+	if err := b.js.DeleteStream(t.Context(), testkit.StreamOf(topic)); err != nil {
 		t.Fatal(err)
 	}
 	if _, sum := verified(t, env, 1); sum.Missing != 99 {

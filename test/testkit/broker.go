@@ -53,7 +53,7 @@ type Topic struct {
 	Duplicates time.Duration
 }
 
-// Open connects to the broker at an OUTBOX_PUBLISH_URL: kafka:, nats: or amqp:.
+// Open makes a client of the broker at an OUTBOX_PUBLISH_URL, kafka:, nats: or amqp:. Only NATS is connected to at once.
 func Open(address string) (Broker, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -65,7 +65,7 @@ func Open(address string) (Broker, error) {
 	case "nats":
 		return OpenNATS(address)
 	case "amqp":
-		return OpenRabbitMQ(address)
+		return OpenRabbitMQ(address), nil
 	}
 	return nil, fmt.Errorf("unknown broker %s:", u.Scheme)
 }

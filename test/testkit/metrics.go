@@ -22,15 +22,20 @@ func (r *Relay) Metrics(ctx context.Context) (Metrics, error) {
 	if status != http.StatusOK {
 		return nil, fmt.Errorf("read metrics: status %d", status)
 	}
+	return parseMetrics(body), nil
+}
+
+// parseMetrics reads the text format of Prometheus: one sample a line, with name, labels and value.
+func parseMetrics(text string) Metrics {
 	m := Metrics{}
-	for line := range strings.Lines(body) {
+	for line := range strings.Lines(text) {
 		if at := strings.LastIndexByte(line, ' '); at > 0 && line[0] != '#' {
 			if value, err := strconv.ParseFloat(strings.TrimSpace(line[at:]), 64); err == nil {
 				m[strings.TrimPrefix(line[:at], "outbox_relay_")] = value
 			}
 		}
 	}
-	return m, nil
+	return m
 }
 
 // each calls do with the samples of a metric that have all of some labels, such as stage="fetch".

@@ -20,8 +20,8 @@ type NATS struct {
 var _ Broker = (*NATS)(nil)
 
 // OpenNATS connects to a server, and again whenever the connection ends.
-func OpenNATS(address string) (*NATS, error) {
-	conn, err := nats.Connect(address, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+func OpenNATS(address string, options ...nats.Option) (*NATS, error) {
+	conn, err := nats.Connect(address, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -115,12 +116,17 @@ func (p *Process) Stop(ctx context.Context) error {
 	}
 }
 
-// Log returns what the process has logged so far, "" when that goes to a file.
+// Log returns the lines that the process has logged so far, "" when these go to a file.
 func (p *Process) Log() string {
 	if p.log == nil {
 		return ""
 	}
-	return p.log.String()
+	running := p.Running()
+	text := p.log.String()
+	if running { // the last line may not be whole yet
+		text = text[:strings.LastIndexByte(text, '\n')+1]
+	}
+	return strings.TrimSuffix(text, "\n")
 }
 
 // A lockedBuffer is written by the process and read by others at the same time.

@@ -22,15 +22,8 @@ type RabbitMQ struct {
 
 var _ Broker = (*RabbitMQ)(nil)
 
-// OpenRabbitMQ connects to a server.
-func OpenRabbitMQ(address string) (*RabbitMQ, error) {
-	r := &RabbitMQ{address: address}
-	channel, err := r.Channel()
-	if err != nil {
-		return nil, err
-	}
-	return r, channel.Close()
-}
+// OpenRabbitMQ makes a client of a server. It connects when it is used.
+func OpenRabbitMQ(address string) *RabbitMQ { return &RabbitMQ{address: address} }
 
 // Channel opens a channel, on a new connection if the present one has ended. The caller closes it.
 func (r *RabbitMQ) Channel() (*amqp091.Channel, error) {

@@ -4,38 +4,27 @@ package replica
 import (
 	"context"
 	"fmt"
-	"io"
-	"net"
-	"net/http"
-	"os"
-	"os/exec"
-	"strings"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // A Replica is a place in which one process after the other runs. Its exported fields are set before Start. It is
 // not safe for concurrent use, but for Running and Ready.
 type Replica struct {
-	Name        string
-	Binary      string
-	Environment []string
-	Log         string        // path of the file to which all its processes write
-	StopTime    time.Duration // in which a process must end after SIGTERM
-	MayLeave    bool          // rows unsettled at a stop, since a fault may have taken their answers
+	Name     string
+	Binary   string
+	Settings []string      // NAME=value
+	Log      string        // path of the file to which all its processes write
+	StopTime time.Duration // in which a process must end after SIGTERM
+	MayLeave bool          // rows unsettled at a stop, since a fault may have taken their answers
 	// Ended is called when a process ends that nobody told to.
 	Ended func(how string)
 
-	address string // of its HTTP server
 	mu      sync.Mutex
-	process *process
-}
-
-type process struct {
-	cmd    *exec.Cmd
-	exited chan struct{} // closed when it has ended
-	told   bool          // to end; guarded by the replica's mu
+	process *testkit.Relay // the last one; nil before the first
+	told    bool           // that process, to end
 }
 
 // Start starts a process, unless one runs.
@@ -43,74 +32,53 @@ func (r *Replica) Start(ctx context.Context) error {
 	if r.Running() {
 		return nil
 	}
-	// A port anew for each process: while this one is dead, another may have taken the last one.
-	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0") // finds a free one
+	p, err := testkit.StartRelay(ctx, r.Binary, r.Settings, r.Log)
 	if err != nil {
-		return fmt.Errorf("find a port: %w", err)
+		return err
 	}
-	r.address = listener.Addr().String()
-	_ = listener.Close()
-	log, err := os.OpenFile(r.Log, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
-	if err != nil {
-		return fmt.Errorf("open log: %w", err)
-	}
-	defer log.Close() // the process has its own
-	cmd := exec.CommandContext(context.WithoutCancel(ctx), r.Binary, "run")
-	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "OUTBOX_HTTP_ADDR=" + r.address}, r.Environment...)
-	cmd.Stderr = log
-	// A process group of its own: Ctrl-C in the terminal is for us.
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("start %s: %w", r.Name, err)
-	}
-	p := &process{cmd: cmd, exited: make(chan struct{})}
 	r.mu.Lock()
-	r.process = p
+	r.process, r.told = p, false
 	r.mu.Unlock()
-	go func() { // Stop and Kill wait for it
-		err := cmd.Wait()
+	go func() { // Stop and Kill wait for the end of the process
+		err := p.Err()
 		r.mu.Lock()
-		told := p.told
+		byItself := r.process == p && !r.told
 		r.mu.Unlock()
-		if !told {
+		if byItself {
 			r.Ended(fmt.Sprintf("ended by itself: %v", err))
 		}
-		close(p.exited)
 	}()
 	return nil
 }
 
-// Running reports whether a process runs, frozen or not.
-func (r *Replica) Running() bool {
+// last returns the last process, nil before the first.
+func (r *Replica) last() *testkit.Relay {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.process == nil {
-		return false
-	}
-	select {
-	case <-r.process.exited:
-		return false
-	default:
-		return true
-	}
+	return r.process
+}
+
+// Running reports whether a process runs, frozen or not.
+func (r *Replica) Running() bool {
+	p := r.last()
+	return p != nil && p.Running()
 }
 
 // tell returns the process that runs, after noting that it was told to end, or nil.
-func (r *Replica) tell() *process {
+func (r *Replica) tell() *testkit.Relay {
 	if !r.Running() {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.process.told = true
+	r.told = true
 	return r.process
 }
 
 // Kill ends the process as kill -9 does.
 func (r *Replica) Kill() {
 	if p := r.tell(); p != nil {
-		_ = p.cmd.Process.Kill() // it may just have ended
-		<-p.exited
+		p.Kill()
 	}
 }
 
@@ -123,46 +91,34 @@ func (r *Replica) Stop() {
 	if p == nil {
 		return
 	}
-	_ = p.cmd.Process.Signal(syscall.SIGTERM) // it may just have ended
-	select {
-	case <-p.exited:
-		if code := p.cmd.ProcessState.ExitCode(); code != 0 && (code != unsettled || !r.MayLeave) {
-			r.Ended(fmt.Sprintf("ended with status %d after SIGTERM", code))
-		}
-	case <-time.After(r.StopTime):
+	ctx, cancel := context.WithTimeout(context.Background(), r.StopTime)
+	defer cancel()
+	if p.Stop(ctx) != nil {
 		r.Ended(fmt.Sprintf("did not end within %v after SIGTERM", r.StopTime))
-		r.Kill()
+		p.Kill()
+	} else if code := p.Status(); code != 0 && (code != unsettled || !r.MayLeave) {
+		r.Ended(fmt.Sprintf("ended with status %d after SIGTERM", code))
 	}
 }
 
 // Freeze stops the process where it is, until Thaw.
-func (r *Replica) Freeze() { r.signal(syscall.SIGSTOP) }
+func (r *Replica) Freeze() {
+	if p := r.last(); p != nil {
+		p.Freeze()
+	}
+}
 
 // Thaw lets it go on.
-func (r *Replica) Thaw() { r.signal(syscall.SIGCONT) }
-
-func (r *Replica) signal(s syscall.Signal) {
-	if r.Running() {
-		_ = r.process.cmd.Process.Signal(s) // it may just have ended
+func (r *Replica) Thaw() {
+	if p := r.last(); p != nil {
+		p.Thaw()
 	}
 }
 
 // Ready returns what /readyz says in full.
 func (r *Replica) Ready(ctx context.Context) (ready bool, text string) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/readyz?verbose", nil)
-	if err != nil {
-		return false, err.Error()
+	if p := r.last(); p != nil {
+		return p.Ready(ctx)
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return false, err.Error()
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return false, err.Error()
-	}
-	return response.StatusCode == http.StatusOK, strings.TrimSpace(string(body))
+	return false, "not started"
 }

@@ -3,9 +3,12 @@ package broker
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // A Broker holds one topic, which is called topic, subject or queue.
@@ -48,9 +51,19 @@ func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func
 	case Core:
 		return openCore(topic.Name)
 	case "kafka":
-		return openKafka(ctx, topic, getenv("TEST_KAFKA_URL"))
+		url := getenv("TEST_KAFKA_URL")
+		address, found := strings.CutPrefix(url, "kafka://")
+		if !found {
+			return nil, errors.New("TEST_KAFKA_URL is not kafka://host:port: run `make demo BROKER=kafka`, or eval \"$(dev/services.sh env)\" first")
+		}
+		client := testkit.OpenKafka(strings.Split(address, ",")...)
+		return openKept(ctx, &kept{Broker: client, name: "Kafka", url: url, ends: partitions}, topic)
 	case "rabbitmq":
-		return openRabbitMQ(topic.Name, getenv("TEST_AMQP_URL"))
+		url := getenv("TEST_AMQP_URL")
+		if url == "" {
+			return nil, errors.New("TEST_AMQP_URL is not set: run `make demo BROKER=rabbitmq`, or eval \"$(dev/services.sh env)\" first")
+		}
+		return openKept(ctx, &kept{Broker: testkit.OpenRabbitMQ(url), name: "RabbitMQ", url: url, ends: 1}, topic)
 	}
 	return nil, fmt.Errorf("unknown broker %q", kind)
 }

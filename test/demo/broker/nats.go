@@ -8,97 +8,100 @@ import (
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
-	"github.com/nats-io/nats.go/jetstream"
 
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// natsBroker is a NATS server with JetStream inside this process, and a stream of one subject.
-type natsBroker struct {
-	server *server.Server
-	conn   *nats.Conn
-	js     jetstream.JetStream
-	topic  string
+// startNATS starts a server inside this process; stop ends it.
+func startNATS(options server.Options) (url string, stop func(), err error) {
+	options.Host, options.Port, options.NoSigs, options.NoLog = "127.0.0.1", server.RANDOM_PORT, true, true
+	s, err := server.NewServer(&options)
+	if err != nil {
+		return "", nil, fmt.Errorf("make NATS server: %w", err)
+	}
+	s.Start()
+	stop = func() {
+		s.Shutdown()
+		s.WaitForShutdown()
+	}
+	if !s.ReadyForConnections(10 * time.Second) {
+		stop()
+		return "", nil, errors.New("the NATS server does not start")
+	}
+	return s.ClientURL(), stop, nil
 }
 
-func openNATS(ctx context.Context, topic Topic, dir string) (_ Broker, err error) {
-	b := &natsBroker{topic: topic.Name}
-	b.server, err = server.NewServer(&server.Options{Host: "127.0.0.1", Port: server.RANDOM_PORT, JetStream: true, StoreDir: dir,
-		NoSigs: true, NoLog: true})
+// openNATS makes a stream in a server with JetStream inside this process, with its data in dir.
+func openNATS(ctx context.Context, topic Topic, dir string) (Broker, error) {
+	url, stop, err := startNATS(server.Options{JetStream: true, StoreDir: dir})
 	if err != nil {
-		return nil, fmt.Errorf("make NATS server: %w", err)
+		return nil, err
 	}
-	defer func() {
-		if err != nil {
-			_ = b.Close(ctx)
-		}
-	}()
-	b.server.Start()
-	if !b.server.ReadyForConnections(10 * time.Second) {
-		return nil, errors.New("the NATS server does not start")
+	client, err := testkit.OpenNATS(url)
+	if err != nil {
+		stop()
+		return nil, err
 	}
-	if b.conn, err = nats.Connect(b.server.ClientURL()); err != nil {
+	return openKept(ctx, &kept{Broker: client, name: "NATS JetStream", url: url, ends: 1, stop: stop}, topic)
+}
+
+// core is a NATS server inside this process and a subscription: nothing is kept for those who come later.
+type core struct {
+	url      string
+	stop     func()
+	conn     *nats.Conn
+	messages chan *nats.Msg
+	topic    string
+}
+
+func openCore(topic string) (Broker, error) {
+	url, stop, err := startNATS(server.Options{})
+	if err != nil {
+		return nil, err
+	}
+	b := &core{url: url, stop: stop, topic: topic, messages: make(chan *nats.Msg, 100_000)}
+	if b.conn, err = nats.Connect(url); err != nil {
+		stop()
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
-	if b.js, err = jetstream.New(b.conn); err != nil {
-		return nil, fmt.Errorf("use JetStream: %w", err)
+	if _, err = b.conn.ChanSubscribe(topic, b.messages); err == nil {
+		err = b.conn.Flush()
 	}
-	_, err = b.js.CreateStream(ctx, jetstream.StreamConfig{Name: "demo", Subjects: []string{topic.Name}, MaxMsgSize: mostOf(topic),
-		// What a relay publishes twice within this time the stream drops, and the check does not see it.
-		// The default is two minutes; this is the shortest there is.
-		Duplicates: 100 * time.Millisecond})
 	if err != nil {
-		return nil, fmt.Errorf("create stream: %w", err)
+		_ = b.Close(context.Background()) // has no error
+		return nil, fmt.Errorf("subscribe: %w", err)
 	}
 	return b, nil
 }
 
-// mostOf is JetStream's limit of a message.
-func mostOf(topic Topic) int32 {
-	if topic.Most == 0 {
-		return -1
-	}
-	return int32(topic.Most)
-}
+func (b *core) Name() string { return "core NATS" }
+func (b *core) URL() string  { return b.url }
 
-func (b *natsBroker) Name() string { return "NATS JetStream" }
-func (b *natsBroker) URL() string  { return b.server.ClientURL() }
-
-func (b *natsBroker) Consume(ctx context.Context, arrived func(ledger.Arrival)) error {
-	consumer, err := b.js.OrderedConsumer(ctx, "demo", jetstream.OrderedConsumerConfig{})
-	if err != nil {
-		return fmt.Errorf("create consumer: %w", err)
-	}
-	messages, err := consumer.Messages()
-	if err != nil {
-		return fmt.Errorf("read stream: %w", err)
-	}
-	defer messages.Stop()
+func (b *core) Consume(ctx context.Context, arrived func(ledger.Arrival)) error {
 	for {
-		m, err := messages.Next(jetstream.NextContext(ctx))
-		if err != nil {
-			return fmt.Errorf("read stream: %w", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case m := <-b.messages:
+			a := ledger.Arrival{ID: m.Header.Get(messageID), Key: m.Header.Get(messageKey), Payload: string(m.Data), At: time.Now()}
+			if a.ID == endMark {
+				return nil
+			}
+			arrived(a)
 		}
-		a := ledger.Arrival{ID: m.Headers().Get(messageID), Key: m.Headers().Get(messageKey), Payload: string(m.Data()), Why: m.Headers().Get(whyFailed), At: time.Now()}
-		if a.ID == endMark {
-			return nil
-		}
-		arrived(a)
 	}
 }
 
-func (b *natsBroker) End(ctx context.Context) error {
-	if _, err := b.js.PublishMsg(ctx, &nats.Msg{Subject: b.topic, Header: nats.Header{messageID: {endMark}}}); err != nil {
+func (b *core) End(context.Context) error {
+	if err := b.conn.PublishMsg(&nats.Msg{Subject: b.topic, Header: nats.Header{messageID: {endMark}}}); err != nil {
 		return fmt.Errorf("publish end mark: %w", err)
 	}
 	return nil
 }
 
-func (b *natsBroker) Close(context.Context) error {
-	if b.conn != nil {
-		b.conn.Close()
-	}
-	b.server.Shutdown()
-	b.server.WaitForShutdown()
+func (b *core) Close(context.Context) error {
+	b.conn.Close()
+	b.stop()
 	return nil
 }
