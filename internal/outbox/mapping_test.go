@@ -93,9 +93,9 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 		"shape A":     {pgtest.ShapeA, Config{}, shard("null::text") + plain},
 		"shape B":     {pgtest.ShapeB, Config{}, shard("null::text") + plain},
 		"shape C":     {pgtest.ShapeC, Config{}, shard("null::text") + plain},
-		"header": {pgtest.ShapeB + "alter table outbox_messages add column priority integer", Config{Key: Key{Kind: KeyHeader, Name: "tenant"}},
+		"header": {pgtest.ShapeB + "alter table outbox_messages add column priority integer", Config{Key: rowkey.Source{Kind: rowkey.Header, Name: "tenant"}},
 			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (-coalesce("priority", 0)::bigint)`},
-		"payload": {pgtest.ShapeB, Config{Key: Key{Kind: KeyPayload, Name: "order.id"}},
+		"payload": {pgtest.ShapeB, Config{Key: rowkey.Source{Kind: rowkey.Payload, Name: "order.id"}},
 			shard(`("payload" #>> array['order', 'id'])`) + plain},
 	} {
 		t.Run(name, func(t *testing.T) {
