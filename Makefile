@@ -49,14 +49,12 @@ test: lint ## everything: linters, chart, all tests against real services
 	@$(SERVICES) run -- make test-go
 	@echo "all tests passed"
 
-# The tests of e2e mostly wait for other processes, so that the rest has room beside them.
-BESIDE  := $(filter-out . test/e2e,$(MODULES))
+# The end-to-end tests mostly wait for other processes, so that the others have room beside them.
+BESIDE  := $(filter-out test/e2e,$(MODULES))
 
 .PHONY: test-go
 test-go: build bin/helm bin/helm3 bin/promtool ## go vet and go test -race of all modules; needs the TEST_ variables
-	@failed=0; make test-module-. || failed=1; \
-	make --keep-going --jobs=2 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
-	exit $$failed
+	@make --keep-going --jobs=2 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other
 
 .PHONY: $(MODULES:%=test-module-%)
 test-module-test/e2e: GOTEST += -parallel 4
