@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -86,11 +85,18 @@ func newUpgrade(t *testing.T, b broker, commit string, shares bool) *upgrade {
 	return u
 }
 
+// startWriter writes rows on 50 keys, from a number on, and never many more than are relayed.
+func (u *upgrade) startWriter(from int) *writer {
+	return startWriter(u.t, u.outbox.Pool, from, 100, fmt.Sprintf(`insert into outbox_messages (topic, key, payload)
+		select '%s', 'k' || i %% 50, jsonb_build_object('n', i) from generate_series($1::int, $2::int) i
+		where (select count(*) from outbox_messages where relayed_at is null) < 2000 order by i`, u.topic))
+}
+
 // forward replaces the old replicas, one after the other.
 func (u *upgrade) forward() {
 	u.t.Helper()
 	u.olds = u.start(u.old, 2)
-	u.write = startWriter(u.t, u.outbox, u.topic)
+	u.write = u.startWriter(0)
 	u.bad("from before")
 	u.flow()
 
@@ -144,7 +150,7 @@ func (u *upgrade) crash() {
 	u.t.Helper()
 	u.news = u.start(binary, 1)
 	u.besides(u.olds, u.news[0], "earlier version")
-	u.write = startWriter(u.t, u.outbox, u.topic, u.write.rows)
+	u.write = u.startWriter(u.write.rows)
 	for _, r := range u.olds {
 		u.flow()
 		r.Kill()
@@ -214,50 +220,4 @@ func owned(replicas ...*relay) int {
 		sum += n
 	}
 	return sum
-}
-
-// writer writes rows for as long as a test wants, never many more than are relayed.
-type writer struct {
-	rows  int // so many numbers are given out, once it has ended
-	ended chan struct{}
-	once  sync.Once
-	done  chan struct{}
-}
-
-func startWriter(t *testing.T, tb *table, topic string, from ...int) *writer {
-	w := &writer{ended: make(chan struct{}), done: make(chan struct{})}
-	if len(from) > 0 {
-		w.rows = from[0]
-	}
-	go func() {
-		defer close(w.done)
-		ticker := time.NewTicker(10 * time.Millisecond)
-		defer ticker.Stop()
-		for {
-			select {
-			case <-w.ended:
-				return
-			case <-ticker.C:
-			}
-			const rows, most = 100, 2000
-			tag, err := tb.Pool.Exec(t.Context(), `insert into outbox_messages (topic, key, payload)
-				select $1, 'k' || i % 50, jsonb_build_object('n', i) from generate_series($2::int, $2::int + $3::int - 1) i
-				where (select count(*) from outbox_messages where relayed_at is null) < $4 order by i`, topic, w.rows, rows, most)
-			if err != nil {
-				if t.Context().Err() == nil {
-					t.Errorf("write rows: %v", err)
-				}
-				return
-			}
-			w.rows += int(tag.RowsAffected())
-		}
-	}()
-	t.Cleanup(w.end)
-	return w
-}
-
-// end ends the writing.
-func (w *writer) end() {
-	w.once.Do(func() { close(w.ended) })
-	<-w.done
 }
