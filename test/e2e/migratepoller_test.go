@@ -86,8 +86,7 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 			topic, outbox := b.topic(t), newShape(t, ddl)
 			b.bindTo(t, "phoenix_micro", topic)
 			env := outbox.env(b.url(), way.settings(t, "phoenix_micro")...)
-			channel, done := b.channel(t)
-			t.Cleanup(done)
+			channel := b.channel(t)
 			theirs := func() *poller {
 				return startPoller(t, outbox.Pool,
 					"select id::text, topic, topic, payload::text from outbox_messages where relayed_at is null and failed_at is null and coalesce(attempt, 1) < 2 order by inserted_at, id limit 100",
