@@ -14,6 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 func (p *program) doctorCommand() *cobra.Command {
@@ -49,7 +50,7 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 			if err := write(cmd.OutOrStdout()); err != nil {
 				return err
 			}
-			if count := report.Count(publisher.SeverityError); count > 0 {
+			if count := report.Count(finding.Error); count > 0 {
 				return fmt.Errorf("doctor found errors: %d", count)
 			}
 			return nil
@@ -91,10 +92,10 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 }
 
 // contradictions are settings that are allowed and yet do not fit together.
-func contradictions(c *config.Config) []publisher.Finding {
-	var found []publisher.Finding
+func contradictions(c *config.Config) []finding.Finding {
+	var found []finding.Finding
 	warn := func(setting, remedy, format string, args ...any) {
-		found = append(found, publisher.Finding{Severity: publisher.SeverityWarning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...), Remedy: remedy})
+		found = append(found, finding.Finding{Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...), Remedy: remedy})
 	}
 	if c.MaxInFlight < c.BatchSize {
 		warn("OUTBOX_MAX_IN_FLIGHT", "raise it to a few times OUTBOX_BATCH_SIZE, or lower that", "it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize)

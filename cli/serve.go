@@ -11,6 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/health"
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // port is an address that run serves HTTP on, and the setting that names it.
@@ -21,7 +22,7 @@ type port struct {
 
 // ports returns what run serves HTTP on.
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
-	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live, Ready: func(context.Context) []health.Check { return checks(a) },
+	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live, Ready: func(context.Context) []relay.Check { return checks(a) },
 		Doorbell: a.Ring, Logger: logger}
 	if c.StatusPage != config.StatusPageOff {
 		status := &liveReport{assembly: a, config: c, started: time.Now()}
@@ -55,13 +56,13 @@ func serve(ctx context.Context, all []port, stop func()) error {
 	return errors.Join(failures...)
 }
 
-func checks(a *assembly) []health.Check {
-	var all []health.Check
+func checks(a *assembly) []relay.Check {
+	var all []relay.Check
 	for _, check := range a.Ready() {
 		if check.Err != nil {
 			check.Err = errors.New(errtext.Line(check.Err))
 		}
-		all = append(all, health.Check(check))
+		all = append(all, check)
 	}
 	return all
 }

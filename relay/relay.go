@@ -18,7 +18,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // settings are what a Relay is made of.
@@ -57,10 +57,10 @@ type Relay struct {
 	probes   []*probe
 	wakes    chan string
 	measured tableGauges
-	beats    []*atomic.Int64     // when each destination's engine last showed that it turns
-	active   atomic.Bool         // the engine runs and looks after the beat itself
-	lacks    []publisher.Finding // of the table, as was told; only Run touches it
-	looks    time.Duration       // between two looks at the catalogue, at most
+	beats    []*atomic.Int64   // when each destination's engine last showed that it turns
+	active   atomic.Bool       // the engine runs and looks after the beat itself
+	lacks    []finding.Finding // of the table, as was told; only Run touches it
+	looks    time.Duration     // between two looks at the catalogue, at most
 
 	mu    sync.Mutex
 	table *outbox.Table // nil until it is found
@@ -198,7 +198,7 @@ func (r *Relay) found(table *outbox.Table, err error) {
 }
 
 // tellLacks tells once what the table lacks.
-func (r *Relay) tellLacks(lacks []publisher.Finding) {
+func (r *Relay) tellLacks(lacks []finding.Finding) {
 	if slices.Equal(lacks, r.lacks) {
 		return
 	}

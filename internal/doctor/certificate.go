@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // databaseCertificate names the database among the holders of certificates.
@@ -58,20 +58,20 @@ func (c *Certificates) Add(destination string, certificate *x509.Certificate) {
 // soon is how long before its end a certificate is worth a warning.
 const soon = 21 * 24 * time.Hour
 
-func (c *Certificates) findings(destination string) []publisher.Finding {
+func (c *Certificates) findings(destination string) []finding.Finding {
 	if c == nil {
 		return nil
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var found []publisher.Finding
+	var found []finding.Finding
 	for _, certificate := range c.seen[destination] {
 		found = append(found, validity(certificate, time.Now()))
 	}
 	return found
 }
 
-func validity(c *x509.Certificate, now time.Time) publisher.Finding {
+func validity(c *x509.Certificate, now time.Time) finding.Finding {
 	const check = "certificate"
 	const renew = "renew the certificate, and see why that did not happen by itself"
 	subject := c.Subject.String()

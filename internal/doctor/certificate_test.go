@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 func TestValidity(t *testing.T) {
@@ -19,18 +19,18 @@ func TestValidity(t *testing.T) {
 	const day = 24 * time.Hour
 	for name, c := range map[string]struct {
 		begins, ends time.Duration
-		severity     publisher.Severity
+		severity     finding.Severity
 		says         string
 	}{
-		"young":           {-day, 90 * day, publisher.SeverityOK, "it ends at 2026-07-30"},
-		"near its end":    {-80 * day, 10*day + time.Hour, publisher.SeverityWarning, "it ends in 10 days"},
-		"ended":           {-90 * day, -time.Minute, publisher.SeverityError, "it ended at 2026-05-01T11:59:00Z"},
-		"not yet":         {day, 90 * day, publisher.SeverityError, "it begins only at 2026-05-02"},
-		"of a short life": {-time.Hour, 23 * time.Hour, publisher.SeverityOK, "it ends at"},
-		"short, too late": {-20 * time.Hour, 4 * time.Hour, publisher.SeverityWarning, "it ends in 0 days"},
+		"young":           {-day, 90 * day, finding.OK, "it ends at 2026-07-30"},
+		"near its end":    {-80 * day, 10*day + time.Hour, finding.Warning, "it ends in 10 days"},
+		"ended":           {-90 * day, -time.Minute, finding.Error, "it ended at 2026-05-01T11:59:00Z"},
+		"not yet":         {day, 90 * day, finding.Error, "it begins only at 2026-05-02"},
+		"of a short life": {-time.Hour, 23 * time.Hour, finding.OK, "it ends at"},
+		"short, too late": {-20 * time.Hour, 4 * time.Hour, finding.Warning, "it ends in 0 days"},
 	} {
 		f := validity(&x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, NotBefore: now.Add(c.begins), NotAfter: now.Add(c.ends)}, now)
-		if f.Severity != c.severity || !strings.Contains(f.Found, c.says) || f.Subject != "CN=broker" || (f.Remedy == "") != (c.severity == publisher.SeverityOK) {
+		if f.Severity != c.severity || !strings.Contains(f.Found, c.says) || f.Subject != "CN=broker" || (f.Remedy == "") != (c.severity == finding.OK) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -94,8 +94,8 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 
 const oldest = 14_00_00 // server_version_num of the first version that works
 
-func (s server) findings() []publisher.Finding {
-	found := []publisher.Finding{ok("reach", variableURL, "PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role)}
+func (s server) findings() []finding.Finding {
+	found := []finding.Finding{ok("reach", variableURL, "PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role)}
 	if s.number < oldest {
 		found = append(found, failure("version", "", "upgrade the server", "PostgreSQL %s is too old: the relay needs 14 or newer", s.version))
 	}
@@ -126,14 +126,14 @@ func (s server) findings() []publisher.Finding {
 }
 
 // direct looks at the connection for ownership.
-func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []publisher.Finding {
+func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []finding.Finding {
 	const check = "pooler"
 	s, err := look(ctx, conn)
 	if err != nil {
-		return []publisher.Finding{unreachable(variableDirect, err)}
+		return []finding.Finding{unreachable(variableDirect, err)}
 	}
 	if s.started != work.started || s.database != work.database {
-		return []publisher.Finding{failure("reach", variableDirect, "let both URLs lead to the same database of the same server", "it leads to another server or database than %s", variableURL)}
+		return []finding.Finding{failure("reach", variableDirect, "let both URLs lead to the same database of the same server", "it leads to another server or database than %s", variableURL)}
 	}
 	found := DatabaseSecurity(&conn.Config().Config).findings(variableDirect, s.encrypted)
 	if conn.Config().ConnString() == d.Pool.Config().ConnString() { // that has been said of the other
@@ -151,7 +151,7 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []publ
 }
 
 // transactions looks for what keeps dead rows from being removed.
-func transactions(ctx context.Context, conn *pgx.Conn) []publisher.Finding {
+func transactions(ctx context.Context, conn *pgx.Conn) []finding.Finding {
 	const (
 		check = "transactions"
 		long  = 5 * 60
@@ -160,10 +160,10 @@ func transactions(ctx context.Context, conn *pgx.Conn) []publisher.Finding {
 	var open, behind, prepared, slots int64
 	err := conn.QueryRow(ctx, sql.Text("doctor_transactions.sql", nil), pgx.QueryExecModeExec).Scan(&open, &behind, &prepared, &slots)
 	if err != nil {
-		return []publisher.Finding{warning(check, "", "look at the server's log for the same message", "cannot be examined: %s", errtext.Line(err))}
+		return []finding.Finding{warning(check, "", "look at the server's log for the same message", "cannot be examined: %s", errtext.Line(err))}
 	}
 	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
-	var found []publisher.Finding
+	var found []finding.Finding
 	if open > long || behind > far {
 		found = append(found, warning(check, "", "find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout keeps it from coming back",
 			"a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is %d transactions behind)%s", time.Duration(open)*time.Second, behind, because))

@@ -14,7 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // Whatever keeps the connection from being made comes with what to change.
@@ -39,7 +39,7 @@ func TestUnreachable(t *testing.T) {
 		"protocol":    {errors.New("unexpected message"), "reach", "no PostgreSQL server"},
 	} {
 		f := unreachable(variableURL, fmt.Errorf("connect: %w", c.err))
-		if f.Severity != publisher.SeverityError || f.Check != c.check || !strings.Contains(f.Remedy, c.remedy) || f.Found == "" || strings.Contains(f.Found, "\n") {
+		if f.Severity != finding.Error || f.Check != c.check || !strings.Contains(f.Remedy, c.remedy) || f.Found == "" || strings.Contains(f.Found, "\n") {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -50,26 +50,26 @@ func TestServer(t *testing.T) {
 	well := server{version: "17.2", number: 170002, isolation: "read committed", commit: "on", sessions: 10, slots: 97, encrypted: true}
 	for name, c := range map[string]struct {
 		change   func(*server)
-		severity publisher.Severity
+		severity finding.Severity
 		check    string
 		says     string
 	}{
-		"well":          {func(*server) {}, publisher.SeverityOK, "", ""},
-		"old":           {func(s *server) { s.number, s.version = 130009, "13.9" }, publisher.SeverityError, "version", "needs 14 or newer"},
-		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, publisher.SeverityError, "read_only", "is a standby"},
-		"read-only":     {func(s *server) { s.readOnly = true }, publisher.SeverityError, "read_only", "are read-only"},
-		"clock":         {func(s *server) { s.skew = -3 * time.Second }, publisher.SeverityWarning, "clock", "differ by 3s"},
-		"isolation":     {func(s *server) { s.isolation = "serializable" }, publisher.SeverityWarning, "settings", "serializable"},
-		"commit":        {func(s *server) { s.commit = "off" }, publisher.SeverityWarning, "settings", "forgets marks"},
-		"timeout":       {func(s *server) { s.statementTimeout = time.Second }, publisher.SeverityWarning, "settings", "it is 1s"},
-		"long timeout":  {func(s *server) { s.statementTimeout = time.Minute }, publisher.SeverityOK, "", ""},
-		"connections":   {func(s *server) { s.sessions = 95 }, publisher.SeverityWarning, "connections", "2 of 97"},
-		"overcommitted": {func(s *server) { s.sessions = 99 }, publisher.SeverityWarning, "connections", "0 of 97"},
+		"well":          {func(*server) {}, finding.OK, "", ""},
+		"old":           {func(s *server) { s.number, s.version = 130009, "13.9" }, finding.Error, "version", "needs 14 or newer"},
+		"standby":       {func(s *server) { s.standby, s.readOnly = true, true }, finding.Error, "read_only", "is a standby"},
+		"read-only":     {func(s *server) { s.readOnly = true }, finding.Error, "read_only", "are read-only"},
+		"clock":         {func(s *server) { s.skew = -3 * time.Second }, finding.Warning, "clock", "differ by 3s"},
+		"isolation":     {func(s *server) { s.isolation = "serializable" }, finding.Warning, "settings", "serializable"},
+		"commit":        {func(s *server) { s.commit = "off" }, finding.Warning, "settings", "forgets marks"},
+		"timeout":       {func(s *server) { s.statementTimeout = time.Second }, finding.Warning, "settings", "it is 1s"},
+		"long timeout":  {func(s *server) { s.statementTimeout = time.Minute }, finding.OK, "", ""},
+		"connections":   {func(s *server) { s.sessions = 95 }, finding.Warning, "connections", "2 of 97"},
+		"overcommitted": {func(s *server) { s.sessions = 99 }, finding.Warning, "connections", "0 of 97"},
 	} {
 		s := well
 		c.change(&s)
 		found := s.findings()
-		if found[0].Severity != publisher.SeverityOK || found[0].Check != "reach" {
+		if found[0].Severity != finding.OK || found[0].Check != "reach" {
 			t.Errorf("%s: %+v", name, found[0])
 		}
 		switch rest := found[1:]; {

@@ -15,6 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A Doctor says what to examine. Nothing in it is changed or closed.
@@ -26,7 +27,7 @@ type Doctor struct {
 	Shards       int
 	Destinations []Destination
 	Certificates *Certificates          // those that the connections show
-	Settings     []publisher.Finding    // about the configuration, found before
+	Settings     []finding.Finding      // about the configuration, found before
 	Secure       map[string][]Transport // how the connections to each destination are protected, by its name
 	Deduplicates map[string]bool        // whether a destination's broker drops messages by their ids, by its name
 }
@@ -72,7 +73,7 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		routes[i] = to.Route
 	}
 	addresses, lost := route.Addresses(routes, rows)
-	found := make([][]publisher.Finding, len(d.Destinations))
+	found := make([][]finding.Finding, len(d.Destinations))
 	var group sync.WaitGroup
 	for i, to := range d.Destinations {
 		group.Go(func() {
@@ -99,12 +100,12 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 }
 
 // examine asks a broker what there is to know of it.
-func examine(ctx context.Context, p publisher.Publisher, addresses []publisher.Address) []publisher.Finding {
+func examine(ctx context.Context, p publisher.Publisher, addresses []publisher.Address) []finding.Finding {
 	if e, can := p.(publisher.Examiner); can {
 		return e.Examine(ctx, addresses)
 	}
 	if err := p.Ping(ctx); err != nil {
-		return []publisher.Finding{failure("reach", "", "correct what the message says; the URL is in OUTBOX_PUBLISH_URL", "%s", errtext.Line(err))}
+		return []finding.Finding{failure("reach", "", "correct what the message says; the URL is in OUTBOX_PUBLISH_URL", "%s", errtext.Line(err))}
 	}
-	return []publisher.Finding{ok("reach", "", "takes messages")}
+	return []finding.Finding{ok("reach", "", "takes messages")}
 }

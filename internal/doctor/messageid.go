@@ -4,22 +4,22 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // messageIDs says by which ids a broker that drops duplicates tells the table's rows apart, and when two rows could have the same.
 // prefix is the destination's own, if it has one.
-func messageIDs(form outbox.IDForm, prefix string) []publisher.Finding {
+func messageIDs(form outbox.IDForm, prefix string) []finding.Finding {
 	const check = "message_id"
 	if form.UUID {
-		return []publisher.Finding{ok(check, "Nats-Msg-Id", "it is the row's id, a uuid: rows are told apart as long as no other table whose rows go to the same stream has the same ids")}
+		return []finding.Finding{ok(check, "Nats-Msg-Id", "it is the row's id, a uuid: rows are told apart as long as no other table whose rows go to the same stream has the same ids")}
 	}
 	example := form.Example
 	if prefix != "" {
 		_, rest, _ := strings.Cut(example, "/")
 		example = prefix + "/" + rest
 	}
-	var found []publisher.Finding
+	var found []finding.Finding
 	if !form.Cluster && prefix == "" {
 		found = append(found, warning(check, "Nats-Msg-Id", "let the role read it (grant execute on function pg_control_system()), or set OUTBOX_NATS_MSG_ID_PREFIX to a name that no other service has",
 			"it is of the form %s and does not name the database server, whose system identifier this role may not read: if another server has the same numbers and tables, streams that both use drop rows as duplicates", example))

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // What two rows may have in common is a warning with its remedy.
@@ -32,7 +32,7 @@ func TestMessageIDs(t *testing.T) {
 		}
 		for i, f := range found {
 			says, remedy, _ := strings.Cut(test.found[i], "|")
-			if !strings.Contains(f.Found, says) || !strings.Contains(f.Remedy, remedy) || (f.Severity == publisher.SeverityOK) != (remedy == "") {
+			if !strings.Contains(f.Found, says) || !strings.Contains(f.Remedy, remedy) || (f.Severity == finding.OK) != (remedy == "") {
 				t.Errorf("%s: %+v", name, f)
 			}
 		}

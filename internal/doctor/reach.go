@@ -10,12 +10,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // unreachable is the finding for a connection to the database that could not be made. variable names the
 // setting with its URL.
-func unreachable(variable string, err error) publisher.Finding {
+func unreachable(variable string, err error) finding.Finding {
 	remedy := "check host and port in " + variable + ": what answers there may be no PostgreSQL server"
 	check := "reach"
 	var server *pgconn.PgError

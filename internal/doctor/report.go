@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A Report is all that was found.
@@ -14,29 +14,24 @@ type Report struct {
 	Findings []Finding
 }
 
-// A Finding is one line of a report. Its JSON names are fixed.
+// A Finding is one line of a report: what was found, and where. Its JSON names are fixed.
 type Finding struct {
-	Severity    string `json:"severity"` // ok, warning or error
-	Area        string `json:"area"`     // settings, database, table, replicas or destination
+	Area        string `json:"area"` // settings, database, table, replicas or destination
 	Destination string `json:"destination,omitempty"`
-	Check       string `json:"check"`
-	Subject     string `json:"subject,omitempty"`
-	Found       string `json:"found"`
-	Remedy      string `json:"remedy,omitempty"`
+	finding.Finding
 }
 
-func (r *Report) add(area, destination string, findings ...publisher.Finding) {
+func (r *Report) add(area, destination string, findings ...finding.Finding) {
 	for _, f := range findings {
-		r.Findings = append(r.Findings, Finding{Severity: f.Severity.String(), Area: area, Destination: destination,
-			Check: f.Check, Subject: f.Subject, Found: f.Found, Remedy: f.Remedy})
+		r.Findings = append(r.Findings, Finding{area, destination, f})
 	}
 }
 
 // Count returns how many findings have a severity.
-func (r Report) Count(severity publisher.Severity) int {
+func (r Report) Count(severity finding.Severity) int {
 	n := 0
 	for _, f := range r.Findings {
-		if f.Severity == severity.String() {
+		if f.Severity == severity {
 			n++
 		}
 	}
@@ -56,7 +51,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 		Errors   int       `json:"errors"`
 		Warnings int       `json:"warnings"`
 		Findings []Finding `json:"findings"`
-	}{r.Count(publisher.SeverityError), r.Count(publisher.SeverityWarning), findings})
+	}{r.Count(finding.Error), r.Count(finding.Warning), findings})
 }
 
 // WriteText writes the report for people: by area, the remedy under what it is for.
@@ -81,7 +76,7 @@ func (r Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&out, "           -> %s\n", f.Remedy)
 		}
 	}
-	fmt.Fprintf(&out, "\n%s, %s\n", count(r.Count(publisher.SeverityError), "error"), count(r.Count(publisher.SeverityWarning), "warning"))
+	fmt.Fprintf(&out, "\n%s, %s\n", count(r.Count(finding.Error), "error"), count(r.Count(finding.Warning), "warning"))
 	_, err := io.WriteString(w, out.String())
 	return err
 }
@@ -93,14 +88,14 @@ func count(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-func ok(check, subject, format string, args ...any) publisher.Finding {
-	return publisher.Finding{Check: check, Subject: subject, Found: fmt.Sprintf(format, args...)}
+func ok(check, subject, format string, args ...any) finding.Finding {
+	return finding.Finding{Check: check, Subject: subject, Found: fmt.Sprintf(format, args...)}
 }
 
-func warning(check, subject, remedy, format string, args ...any) publisher.Finding {
-	return publisher.Finding{Severity: publisher.SeverityWarning, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+func warning(check, subject, remedy, format string, args ...any) finding.Finding {
+	return finding.Finding{Severity: finding.Warning, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-func failure(check, subject, remedy, format string, args ...any) publisher.Finding {
-	return publisher.Finding{Severity: publisher.SeverityError, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
+func failure(check, subject, remedy, format string, args ...any) finding.Finding {
+	return finding.Finding{Severity: finding.Error, Check: check, Subject: subject, Found: fmt.Sprintf(format, args...), Remedy: remedy}
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
@@ -52,7 +52,7 @@ func TestReport(t *testing.T) {
 func TestCount(t *testing.T) {
 	t.Parallel()
 	r := example()
-	if e, w, fine := r.Count(publisher.SeverityError), r.Count(publisher.SeverityWarning), r.Count(publisher.SeverityOK); e != 2 || w != 2 || fine != 4 {
+	if e, w, fine := r.Count(finding.Error), r.Count(finding.Warning), r.Count(finding.OK); e != 2 || w != 2 || fine != 4 {
 		t.Errorf("%d errors, %d warnings, %d ok", e, w, fine)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // table examines the outbox and what waits in it.
@@ -87,7 +87,7 @@ func samples(ctx context.Context, views []view) (rows []outbox.Sample, cheap boo
 }
 
 // future looks for rows that were inserted at a time that is still to come.
-func future(table string, rows []outbox.Sample, now time.Time) []publisher.Finding {
+func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding {
 	const apart = time.Minute // as clocks are
 	var ahead time.Duration
 	for i := range rows {
@@ -96,12 +96,12 @@ func future(table string, rows []outbox.Sample, now time.Time) []publisher.Findi
 	if ahead < apart {
 		return nil
 	}
-	return []publisher.Finding{warning("inserted_at", table, "make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the database",
+	return []finding.Finding{warning("inserted_at", table, "make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the database",
 		"rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone is taken for UTC", ahead.Round(time.Second))}
 }
 
 // unreadable is the finding for a question that the database did not answer.
-func unreadable(check string, err error) publisher.Finding {
+func unreadable(check string, err error) finding.Finding {
 	if setup, ok := errors.AsType[*outbox.SetupError](err); ok {
 		return failure(check, "", setup.Remedy, "%s", setup.Problem)
 	}
@@ -109,13 +109,13 @@ func unreadable(check string, err error) publisher.Finding {
 }
 
 // backlog looks at the rows that wait and those that have failed.
-func backlog(ctx context.Context, table *outbox.Table) []publisher.Finding {
+func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 	const check = "backlog"
 	c, err := table.Count(ctx)
 	if err != nil {
-		return []publisher.Finding{unreadable(check, err)}
+		return []finding.Finding{unreadable(check, err)}
 	}
-	var found []publisher.Finding
+	var found []finding.Finding
 	if c.Pending != nil {
 		text := "pending rows: " + capped(*c.Pending)
 		var age time.Duration
@@ -146,15 +146,15 @@ func capped(n int64) string {
 }
 
 // replicas looks at who relays at present.
-func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) []publisher.Finding {
+func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) []finding.Finding {
 	const check = "replicas"
 	table := opened.Name()
 	peers, err := owner.Look(ctx, conn, table, d.Shards, opened.Mapping())
 	if err != nil {
-		return []publisher.Finding{unreadable(check, err)}
+		return []finding.Finding{unreadable(check, err)}
 	}
 	if len(peers.Replicas) == 0 {
-		return []publisher.Finding{ok(check, table, "no replica runs at present")}
+		return []finding.Finding{ok(check, table, "no replica runs at present")}
 	}
 	var counts []int
 	for shards := range peers.Replicas {
@@ -169,10 +169,10 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 	}
 	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), peers.Owned)
 	if foreign {
-		return []publisher.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS", "%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
+		return []finding.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS", "%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
 	}
 	if peers.Different > 0 {
-		return []publisher.Finding{warning(check, table, "give all replicas the same version, OUTBOX_KEY and OUTBOX_COLUMNS", "%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier version: a replica with these settings waits until they are gone", text, peers.Different)}
+		return []finding.Finding{warning(check, table, "give all replicas the same version, OUTBOX_KEY and OUTBOX_COLUMNS", "%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier version: a replica with these settings waits until they are gone", text, peers.Different)}
 	}
-	return []publisher.Finding{ok(check, table, "%s", text)}
+	return []finding.Finding{ok(check, table, "%s", text)}
 }

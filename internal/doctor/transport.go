@@ -6,7 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // A Transport says how a connection is protected.
@@ -34,7 +34,7 @@ func (t Transport) Exposed() string {
 	return ""
 }
 
-func (t Transport) findings() []publisher.Finding {
+func (t Transport) findings() []finding.Finding {
 	address := t.Exposed()
 	if address == "" {
 		return nil
@@ -43,7 +43,7 @@ func (t Transport) findings() []publisher.Finding {
 	if t.Secret {
 		text += ", and carries a password or token"
 	}
-	return []publisher.Finding{warning("encryption", address, t.Remedy, "%s", text)}
+	return []finding.Finding{warning("encryption", address, t.Remedy, "%s", text)}
 }
 
 // A Security says what a configuration allows of the connections to the database, of those that leave this host. The fields are addresses,
@@ -77,15 +77,15 @@ func DatabaseSecurity(c *pgconn.Config) (s Security) {
 const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
 
 // findings are about the setting that holds the configuration, and the connection that was made with it.
-func (s Security) findings(variable string, encrypted bool) []publisher.Finding {
+func (s Security) findings(variable string, encrypted bool) []finding.Finding {
 	const check = "encryption"
 	switch {
 	case s.Plain != "" && s.Encrypted == "", s.Plain != "" && !encrypted:
-		return []publisher.Finding{warning(check, variable, verify, "the connection is not encrypted")}
+		return []finding.Finding{warning(check, variable, verify, "the connection is not encrypted")}
 	case s.Plain != "":
-		return []publisher.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: somebody in between may have it in plain text, or be the server")}
+		return []finding.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: somebody in between may have it in plain text, or be the server")}
 	case s.Unverified != "":
-		return []publisher.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken for the database", s.Unverified)}
+		return []finding.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken for the database", s.Unverified)}
 	}
 	return nil
 }

@@ -23,6 +23,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // certificate makes a certificate for a name that is not the loopback interface's, and returns the PEM text of it and of its key.
@@ -81,7 +83,7 @@ func TestProtectedPort(t *testing.T) {
 	path := webFile(t, tlsFiles+"http_server_config:\n  headers:\n    Strict-Transport-Security: max-age=60\nbasic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
 	away := errors.New("role relay at db:5432: refused")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
-		Ready: func(context.Context) []Check { return []Check{{Name: "database", Err: away}} }})
+		Ready: func(context.Context) []relay.Check { return []relay.Check{{Name: "database", Err: away}} }})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	get := func(path, user, password, forwarded string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+path, nil)

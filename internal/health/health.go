@@ -10,6 +10,8 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // A Server answers until the context of Run ends. The fields are its configuration; set them before
@@ -23,7 +25,7 @@ type Server struct {
 	Live func() error
 	// Ready returns every check that readiness depends on. It is called for each request, so it
 	// should say what is known rather than find out.
-	Ready func(context.Context) []Check
+	Ready func(context.Context) []relay.Check
 	// Metrics serves /metrics.
 	Metrics http.Handler
 	// Status returns the report that /status answers as JSON and the page at / shows, with or without details that name hosts and
@@ -37,13 +39,6 @@ type Server struct {
 	Logger *slog.Logger
 	// Listening, if set, is called once with the address that the server listens on.
 	Listening func(net.Addr)
-}
-
-// A Check is one thing that readiness depends on.
-type Check struct {
-	Name string
-	Err  error  // nil when it is well; the text is for people
-	Note string // shown when it is well: that a standby stands by, and why
 }
 
 // drain is how long requests under way may take when the server stops.

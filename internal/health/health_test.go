@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay"
 )
 
 // ask sends a request to the handler as if it came from a remote address.
@@ -30,13 +32,13 @@ func TestAnswers(t *testing.T) {
 	t.Parallel()
 	stuck := errors.New("the dispatch loop has not turned for 30s")
 	away := errors.New("no broker answers\nat h:9092: set OUTBOX_PUBLISH_URL")
-	well := []Check{{Name: "database"}, {Name: "destination default", Note: "standing by: another replica is active"}}
-	broken := []Check{{Name: "database"}, {Name: "destination default", Err: away}}
+	well := []relay.Check{{Name: "database"}, {Name: "destination default", Note: "standing by: another replica is active"}}
+	broken := []relay.Check{{Name: "database"}, {Name: "destination default", Err: away}}
 	metrics := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "up 1\n") })
 	for _, c := range []struct {
 		name, method, path string
 		live               error
-		checks             []Check
+		checks             []relay.Check
 		status             int
 		body               string
 	}{
@@ -55,7 +57,7 @@ func TestAnswers(t *testing.T) {
 		{"wrong method", "POST", "/livez", nil, nil, 405, "Method Not Allowed\n"},
 		{"unknown", "GET", "/", nil, nil, 404, "404 page not found\n"},
 	} {
-		s := &Server{Live: func() error { return c.live }, Ready: func(context.Context) []Check { return c.checks }, Metrics: metrics}
+		s := &Server{Live: func() error { return c.live }, Ready: func(context.Context) []relay.Check { return c.checks }, Metrics: metrics}
 		if status, body := ask(s, c.method, c.path, loopback); status != c.status || body != c.body {
 			t.Errorf("%s: got %d %q, want %d %q", c.name, status, body, c.status, c.body)
 		}
@@ -112,8 +114,8 @@ func TestDoorbellIsNotForOthers(t *testing.T) {
 // Reasons and notes name hosts and roles: others get the same answer without them.
 func TestReadinessWithholdsDetails(t *testing.T) {
 	t.Parallel()
-	checks := []Check{{Name: "ownership", Note: "relays 8 of 16 shards"}, {Name: "database", Err: errors.New("role relay at db:5432: refused")}}
-	s := &Server{Ready: func(context.Context) []Check { return checks }}
+	checks := []relay.Check{{Name: "ownership", Note: "relays 8 of 16 shards"}, {Name: "database", Err: errors.New("role relay at db:5432: refused")}}
+	s := &Server{Ready: func(context.Context) []relay.Check { return checks }}
 	for _, remote := range []string{"10.0.0.7:40000", "127.0.0.6:40000", loopback} {
 		status, body := ask(s, "GET", "/readyz?verbose", remote)
 		details := strings.Contains(body, "role relay at db:5432") && strings.Contains(body, "8 of 16")

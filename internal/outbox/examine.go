@@ -11,14 +11,14 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Examine looks at the table as [Open] does, and says all that is to be known of it: every problem, not
 // just the first, and what makes relaying slow or less safe. channel is where the relay listens. It
 // changes nothing. The table is nil when it cannot be used.
-func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel string) (*Table, []publisher.Finding, error) {
+func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel string) (*Table, []finding.Finding, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to database: %w", err)
@@ -54,14 +54,14 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 }
 
 // lacks are the warnings about columns and indexes, which need no look at the table, and what keeps single destinations from using it.
-func lacks(r *relation, m *mapping, config Config, view View) []publisher.Finding {
+func lacks(r *relation, m *mapping, config Config, view View) []finding.Finding {
 	e := newExamination(r, m, config, view)
 	e.columns()
 	e.indexes()
 	e.found = append(e.found, views(r, config)...)
 	e.txid()
 	e.strays()
-	return slices.DeleteFunc(e.found, func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+	return slices.DeleteFunc(e.found, func(f finding.Finding) bool { return f.Severity == finding.OK })
 }
 
 // strays names the columns of destinations that are not configured.
@@ -98,7 +98,7 @@ func (e *examination) txid() {
 }
 
 // views are the findings about the columns that single destinations have for themselves.
-func views(r *relation, config Config) (found []publisher.Finding) {
+func views(r *relation, config Config) (found []finding.Finding) {
 	for _, v := range config.Views {
 		m, problems := mapColumns(r, config, v)
 		if len(problems) > 0 {
@@ -120,8 +120,8 @@ func views(r *relation, config Config) (found []publisher.Finding) {
 
 // findings are the problems of a table that cannot be used. Rights that are missing are one finding,
 // since one script gives them all.
-func findings(problems []*SetupError) []publisher.Finding {
-	var found []publisher.Finding
+func findings(problems []*SetupError) []finding.Finding {
+	var found []finding.Finding
 	rights := -1
 	for _, p := range problems {
 		if p.Check == checkRights {
@@ -131,7 +131,7 @@ func findings(problems []*SetupError) []publisher.Finding {
 			}
 			rights = len(found)
 		}
-		found = append(found, publisher.Finding{Severity: publisher.SeverityError, Check: p.Check, Found: p.Problem, Remedy: p.Remedy})
+		found = append(found, finding.Finding{Severity: finding.Error, Check: p.Check, Found: p.Problem, Remedy: p.Remedy})
 	}
 	return found
 }
@@ -144,7 +144,7 @@ type examination struct {
 	view     View
 	table    sql.Table
 	subject  string
-	found    []publisher.Finding
+	found    []finding.Finding
 }
 
 func newExamination(r *relation, m *mapping, config Config, view View) *examination {
@@ -153,11 +153,11 @@ func newExamination(r *relation, m *mapping, config Config, view View) *examinat
 }
 
 func (e *examination) ok(check, format string, args ...any) {
-	e.found = append(e.found, publisher.Finding{Check: check, Subject: e.subject, Found: fmt.Sprintf(format, args...)})
+	e.found = append(e.found, finding.Finding{Check: check, Subject: e.subject, Found: fmt.Sprintf(format, args...)})
 }
 
 func (e *examination) warn(check, remedy, format string, args ...any) {
-	e.found = append(e.found, publisher.Finding{Severity: publisher.SeverityWarning, Check: check, Subject: e.subject,
+	e.found = append(e.found, finding.Finding{Severity: finding.Warning, Check: check, Subject: e.subject,
 		Found: fmt.Sprintf(format, args...), Remedy: remedy})
 }
 

@@ -9,14 +9,14 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // recommended makes the table that `outbox-relay schema` prints.
 func recommended() string { return sql.Schema(messages) }
 
-func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Table, []publisher.Finding) {
+func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Table, []finding.Finding) {
 	t.Helper()
 	config.Table = messages
 	table, found, err := Examine(t.Context(), s.Pool, config, channel)
@@ -24,7 +24,7 @@ func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Ta
 		t.Fatal(err)
 	}
 	for _, f := range found {
-		if f.Check == "" || f.Found == "" || (f.Remedy == "") != (f.Severity == publisher.SeverityOK) || strings.HasSuffix(f.Found, ".") {
+		if f.Check == "" || f.Found == "" || (f.Remedy == "") != (f.Severity == finding.OK) || strings.HasSuffix(f.Found, ".") {
 			t.Errorf("incomplete: %+v", f)
 		}
 	}
@@ -32,8 +32,8 @@ func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Ta
 }
 
 // worse are the findings that are not ok.
-func worse(found []publisher.Finding) []publisher.Finding {
-	return slices.DeleteFunc(slices.Clone(found), func(f publisher.Finding) bool { return f.Severity == publisher.SeverityOK })
+func worse(found []finding.Finding) []finding.Finding {
+	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Severity == finding.OK })
 }
 
 // Each missing index is named with what it costs, and applying the statement that is printed mends it.
@@ -164,7 +164,7 @@ func TestExamineTellsAllProblems(t *testing.T) {
 		t.Errorf("%d findings: %+v", len(found), found)
 	}
 	for _, f := range found {
-		if f.Severity != publisher.SeverityError || f.Check != "columns" {
+		if f.Severity != finding.Error || f.Check != "columns" {
 			t.Errorf("%+v", f)
 		}
 	}
@@ -177,7 +177,7 @@ func TestExamineRights(t *testing.T) {
 	role := s.NewRole(t)
 	pool := s.PoolAs(t, role)
 	name := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}}
-	look := func() (*Table, []publisher.Finding) {
+	look := func() (*Table, []finding.Finding) {
 		table, found, err := Examine(t.Context(), pool, name, "")
 		if err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -83,7 +83,7 @@ func TestOwnSchema(t *testing.T) {
 					t.Fatal(err)
 				}
 				for _, f := range found {
-					if f.Severity != publisher.SeverityOK && f.Check == checkIndex && strings.Contains(f.Subject, "destination") {
+					if f.Severity != finding.OK && f.Check == checkIndex && strings.Contains(f.Subject, "destination") {
 						t.Errorf("%s: %s: %s: %s", when, f.Subject, f.Found, f.Remedy)
 					}
 				}
@@ -116,7 +116,7 @@ func TestOwnSchema(t *testing.T) {
 				t.Errorf("columns of destinations that are not configured: %+v", stray)
 			}
 			_, found, err := Examine(t.Context(), s.Pool, config, "")
-			if err != nil || !slices.ContainsFunc(found, func(f publisher.Finding) bool {
+			if err != nil || !slices.ContainsFunc(found, func(f finding.Finding) bool {
 				return strings.Contains(f.Found, "notice_relayed_at kept the state of destination notice") && strings.Contains(f.Remedy, `drop column "notice_relayed_at"`)
 			}) {
 				t.Errorf("findings %+v, %v", found, err)

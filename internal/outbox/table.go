@@ -12,7 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -33,7 +33,7 @@ type Table struct {
 	rowOID   uint32 // of the elements of an array of identities
 	maxRow   int64  // bytes of a row that are read
 
-	lacks    []publisher.Finding
+	lacks    []finding.Finding
 	prepares bool // statements stay prepared on their connections
 	rings    bool // the doorbell does
 
@@ -166,7 +166,7 @@ func (t *Table) Mapping() string {
 }
 
 // Lacks returns what the table would need to serve better, each with its remedy: columns and indexes.
-func (t *Table) Lacks() []publisher.Finding { return t.lacks }
+func (t *Table) Lacks() []finding.Finding { return t.lacks }
 
 // Describe returns what was found as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -143,7 +143,7 @@ func TestColumnsThatAreMissing(t *testing.T) {
 	}
 	failures := 0
 	for _, f := range found {
-		if f.Severity == publisher.SeverityError {
+		if f.Severity == finding.Error {
 			failures++
 		}
 	}
@@ -191,7 +191,7 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages select i, 't', 'p' from generate_series(1, 5) i")
 	views := []View{{Name: "a", Columns: map[string]string{"relayed_at": "a"}}, {Name: "b", Columns: map[string]string{"relayed_at": "b"}}}
 	table := open(t, s, Config{Views: views})
-	noTxid := func(f publisher.Finding) bool { return strings.Contains(f.Remedy, "add column txid xid8") }
+	noTxid := func(f finding.Finding) bool { return strings.Contains(f.Remedy, "add column txid xid8") }
 	if !slices.ContainsFunc(table.Lacks(), noTxid) || slices.ContainsFunc(open(t, s, Config{Views: views[:1]}).Lacks(), noTxid) {
 		t.Errorf("a table with two destinations lacks %v", table.Lacks())
 	}
@@ -230,7 +230,7 @@ func TestIndexOfADestination(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, f := range found {
-						if f.Check == checkIndex && f.Severity == publisher.SeverityWarning && strings.HasSuffix(f.Subject, "audit") && strings.Contains(f.Remedy, `("id")`) {
+						if f.Check == checkIndex && f.Severity == finding.Warning && strings.HasSuffix(f.Subject, "audit") && strings.Contains(f.Remedy, `("id")`) {
 							remedy = f.Remedy
 						}
 					}

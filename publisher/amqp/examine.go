@@ -13,6 +13,7 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // Names of what is examined, as scripts read them.
@@ -36,17 +37,17 @@ var _ publisher.Examiner = (*Publisher)(nil)
 // Examine looks at the connection, the exchanges and, on the default exchange, the queues; see
 // [publisher.Examiner]. AMQP does not tell how a queue is replicated, nor what is bound to an exchange:
 // that is asked of the management interface, where one is configured, and else said as well.
-func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
 	e := &examination{exchange: p.config.Exchange, unrouted: p.config.Unrouted}
 	if !p.enter() {
 		e.unreachable(publisher.ErrClosed)
-		return e.Findings
+		return e.List
 	}
 	defer p.running.Done()
 	conn, err := p.connect(ctx, true)
 	if err != nil {
 		e.unreachable(err)
-		return e.Findings
+		return e.List
 	}
 	defer conn.release()
 	e.conn = conn
@@ -60,7 +61,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 		defer e.management.client.CloseIdleConnections()
 	}
 	if !e.alarms(ctx) {
-		return e.Findings // a blocked connection answers nothing any more
+		return e.List // a blocked connection answers nothing any more
 	}
 	there := e.routes(ctx, addresses)
 	switch {
@@ -70,7 +71,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell",
 			"set OUTBOX_AMQP_MANAGEMENT_URL, or see with rabbitmqctl list_bindings and list_queues name type durable")
 	}
-	return e.Findings
+	return e.List
 }
 
 // routes looks for the exchanges, and at the routes to them. It returns those that are there: routing keys by
@@ -115,7 +116,7 @@ type examination struct {
 	exchange   string      // that is configured
 	unrouted   bool        // messages need no route
 	management *management // nil when it does not answer
-	publisher.Findings
+	finding.List
 }
 
 // unreachable tells why there is no connection.

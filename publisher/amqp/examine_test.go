@@ -10,15 +10,16 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // shown returns findings as one text each: severity, check, subject and what was found.
-func shown(findings []publisher.Finding) string {
+func shown(findings []finding.Finding) string {
 	var all []string
 	for _, f := range findings {
 		all = append(all, fmt.Sprint(f.Severity, " ", f.Check, " ", f.Subject, ": ", f.Found))
-		if (f.Severity == publisher.SeverityOK) != (f.Remedy == "") {
+		if (f.Severity == finding.OK) != (f.Remedy == "") {
 			all = append(all, "wrong remedy: "+f.Remedy)
 		}
 	}

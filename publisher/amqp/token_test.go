@@ -172,7 +172,9 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 		t.Errorf("doctor: %s", found)
 	}
 	gone.Store(true)
-	await(t, func() bool { return publisher.ClassOf(p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0]) == publisher.Topology })
+	await(t, func() bool {
+		return publisher.ClassOf(p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0]) == publisher.Topology
+	})
 	gone.Store(false)
 	await(t, func() bool {
 		_ = p.Ping(within(t, 10*time.Second))

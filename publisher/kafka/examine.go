@@ -12,6 +12,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // Names of what is examined, as scripts read them.
@@ -31,7 +32,7 @@ var _ publisher.Examiner = (*Publisher)(nil)
 
 // Examine looks at the brokers, the login, the topics and what their acknowledgements are worth; see
 // [publisher.Examiner].
-func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
 	e := &examination{publisher: p, oldest: map[string]time.Time{}}
 	names := []string{} // not nil, which asks for all topics
 	for _, address := range addresses {
@@ -48,7 +49,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 	answer, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: names, IncludeTopicAuthorizedOperations: true}, true)
 	if err != nil {
 		e.unreachable(strings.Join(p.config.Brokers, ", "), err)
-		return e.Findings
+		return e.List
 	}
 	response := answer.(*metadata.Response)
 	p.cluster.learn(response)
@@ -62,14 +63,14 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 		}
 	}
 	e.settings(ctx, present)
-	return e.Findings
+	return e.List
 }
 
 // An examination gathers findings.
 type examination struct {
 	publisher *Publisher
 	oldest    map[string]time.Time // by topic: when the first row that waits for it was inserted
-	publisher.Findings
+	finding.List
 }
 
 // unreachable tells why a broker cannot be used.

@@ -11,11 +11,12 @@ import (
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // findings returns severity, check and subject of each finding, for one kind of check if one is named.
-func findings(list []publisher.Finding, checks ...string) []string {
+func findings(list []finding.Finding, checks ...string) []string {
 	var short []string
 	for _, f := range list {
 		if len(checks) == 0 || slices.Contains(checks, f.Check) {
@@ -26,10 +27,10 @@ func findings(list []publisher.Finding, checks ...string) []string {
 	return short
 }
 
-func wellFormed(t *testing.T, list []publisher.Finding) {
+func wellFormed(t *testing.T, list []finding.Finding) {
 	t.Helper()
 	for _, f := range list {
-		if f.Check == "" || f.Found == "" || strings.HasSuffix(f.Found, ".") || (f.Severity == publisher.SeverityOK) != (f.Remedy == "") {
+		if f.Check == "" || f.Found == "" || strings.HasSuffix(f.Found, ".") || (f.Severity == finding.OK) != (f.Remedy == "") {
 			t.Errorf("not well formed: %+v", f)
 		}
 	}
@@ -129,7 +130,7 @@ func TestExamineTimes(t *testing.T) {
 		list := f.open().Examine(t.Context(), []publisher.Address{address})
 		wellFormed(t, list)
 		expect(t, name, findings(list, checkTime), test.want+" message_time t")
-		if !slices.ContainsFunc(list, func(f publisher.Finding) bool { return f.Check == checkTime && strings.Contains(f.Found, test.says) }) {
+		if !slices.ContainsFunc(list, func(f finding.Finding) bool { return f.Check == checkTime && strings.Contains(f.Found, test.says) }) {
 			t.Errorf("%s: nothing says %q: %v", name, test.says, list)
 		}
 	}
@@ -149,7 +150,7 @@ func TestExamineTopic(t *testing.T) {
 	if e.topic(&metadata.ResponseTopic{Name: "hidden", ErrorCode: int16(kafkago.TopicAuthorizationFailed)}) {
 		t.Error("a topic that may not be seen is looked at")
 	}
-	expect(t, "findings", findings(e.Findings), "error permission hidden")
+	expect(t, "findings", findings(e.List), "error permission hidden")
 }
 
 func TestExamineWithoutBroker(t *testing.T) {

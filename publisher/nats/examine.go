@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
 // Names of what is examined, as scripts read them.
@@ -34,12 +35,12 @@ var _ publisher.Examiner = (*Publisher)(nil)
 
 // Examine looks at the server, the login, JetStream, and the streams of the subjects; see
 // [publisher.Examiner].
-func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []publisher.Finding {
+func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
 	e := &examination{publisher: p}
 	link, err := p.reconnected(ctx)
 	if err != nil {
 		e.unreachable(err)
-		return e.Findings
+		return e.List
 	}
 	e.link = link
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
@@ -48,7 +49,7 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 		e.Warn(checkJetStream, "", "OUTBOX_NATS_MODE is core: a row counts as relayed when a server has read it, nothing stores it",
 			"write jetstream, unless rows may be lost")
 	} else if !e.account(ctx) {
-		return e.Findings
+		return e.List
 	}
 	seen := map[string]bool{}
 	for _, address := range addresses {
@@ -58,14 +59,14 @@ func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) 
 			e.topic(ctx, address.Topic, seen)
 		}
 	}
-	return e.Findings
+	return e.List
 }
 
 // An examination gathers findings.
 type examination struct {
 	publisher *Publisher
 	link      *link
-	publisher.Findings
+	finding.List
 }
 
 // unreachable tells why no server can be used.

@@ -10,13 +10,14 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
-	"github.com/outbox-relay/outbox-relay/publisher"
+
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // about returns the findings about one subject, each as severity and check.
-func about(findings []publisher.Finding, subject string) []string {
+func about(findings []finding.Finding, subject string) []string {
 	var list []string
 	for _, f := range findings {
 		if f.Subject == subject {
@@ -81,7 +82,7 @@ func TestExamine(t *testing.T) {
 				t.Errorf("of JetStream found %q", got)
 			}
 			for _, f := range findings {
-				if f.Found == "" || (f.Remedy == "") != (f.Severity == publisher.SeverityOK) || strings.Contains(f.Found+f.Remedy, "\n") {
+				if f.Found == "" || (f.Remedy == "") != (f.Severity == finding.OK) || strings.Contains(f.Found+f.Remedy, "\n") {
 					t.Errorf("%+v lacks words, or has too many", f)
 				}
 			}

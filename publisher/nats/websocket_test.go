@@ -7,7 +7,9 @@ import (
 	"testing"
 
 	"github.com/nats-io/nats.go/jetstream"
+
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -42,7 +44,7 @@ func TestWebSocket(t *testing.T) {
 			}
 			inOrder(t, s, all)
 			found := p.Examine(timely(t), publishertest.Addresses("orders.placed"))
-			if slices.ContainsFunc(found, func(f publisher.Finding) bool { return f.Severity == publisher.SeverityError }) {
+			if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
 				t.Errorf("doctor finds %+v", found)
 			}
 			server.stop()
