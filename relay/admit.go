@@ -91,7 +91,7 @@ func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 		case from == fromTrial:
 			return known
 		case r.Beyond:
-			d.leftOut.add(r)
+			d.late.LeaveOut(r.hash, r.Position.Ordinal)
 			return known
 		case d.overtakes(r, now):
 			return passedOver
@@ -124,7 +124,7 @@ func (d *dispatch) mayPass(r *row, w *wait, from source) bool {
 		return w.state == asked && w.headID == r.ID()
 	case r.Beyond:
 		if w.stopped = w.stopped || from == fromScan; from == fromWalk {
-			d.leftOut.add(r) // a scan may end before it, and open the key
+			d.late.LeaveOut(r.hash, r.Position.Ordinal) // a scan may end before it, and open the key
 		}
 		d.passOver(w, at)
 		return false
@@ -166,8 +166,8 @@ func (d *dispatch) onWire(r *row) bool {
 
 // overtakes reports whether an older row of the key was left to the next walk. Then a scan brings both.
 func (d *dispatch) overtakes(r *row, now time.Time) bool {
-	head, ok := d.leftOut.head(r.key)
-	if !ok || r.key.keyless || r.Position.Ordinal < head {
+	head, overtakes := d.late.Overtakes(r.hash, r.Position.Ordinal)
+	if !overtakes || r.key.keyless {
 		return false
 	}
 	d.passKey(r.key, r.hash, r.Shard, min(head, low(r)), now)
@@ -245,7 +245,7 @@ func (d *dispatch) enqueue(r *row) {
 	d.bytes += r.size
 	l := &d.lanes[r.worker]
 	if r.late = d.ordinal && d.before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
-		if d.latest.after(r.hash, r.Position.Ordinal) {
+		if d.late.OutOfOrder(r.hash, r.Position.Ordinal) {
 			d.metrics.orderViolations(1)
 		}
 		l.insert(r)

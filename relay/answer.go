@@ -119,7 +119,7 @@ func (a *answers) accept(r *row, w *wait) {
 	a.sent.noteAccepted(r)
 	a.settle = append(a.settle, r)
 	if a.ordinal && !r.key.keyless {
-		a.latest.note(r.hash, r.Position.Ordinal)
+		a.late.Accepted(r.hash, r.Position.Ordinal)
 	}
 	if h := a.holds.of(r); h != nil {
 		a.release(h, a.now)

@@ -6,6 +6,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/late"
 )
 
 // dispatch owns the state of a destination's relay: the rows in flight, their order, and what waits. It does no
@@ -40,13 +41,12 @@ type dispatch struct {
 	failures *failures // nil where failed rows block nothing
 	accepted uint64    // messages, so far
 
-	latest  latest
+	late    *late.Commits
 	sent    sent
 	before  func(p, q outbox.Position) bool // in table order
 	walked  outbox.Position                 // the last one taken
-	leftOut *leftOut
-	rewind  bool // the walk must begin anew: shards came
-	unknown int  // rows dropped by the stop that may have been published
+	rewind  bool                            // the walk must begin anew: shards came
+	unknown int                             // rows dropped by the stop that may have been published
 
 	stopping  bool
 	notices   notices
@@ -82,7 +82,7 @@ func newDispatch(limits Limits, to *Destination, workers, total int, table Table
 	d := &dispatch{limits: limits, to: to, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
 		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepErrors: table.KeepsErrors() && table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
 		logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
-		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), leftOut: newLeftOut(),
+		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), late: late.New(),
 		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}, limiter: newLimiter(to, total)}
 	d.waits = newWaits(limits.remembered(), d.holds.orphaned)
 	for i := range d.lanes {

@@ -73,7 +73,7 @@ func (e *engine) loop() *loop {
 		feed: newFeed(e.table, e.limits, e.interval, time.Now()), due: due{reads: e.table.ReadsDue(), pause: dueRest}, room: room{limits: e.limits, most: e.limits.Bytes},
 		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
 		settled: make(chan outcome, settlers), answers: make(chan answered)}
-	l.feed.leftOut = l.dispatch.leftOut
+	l.feed.late = l.dispatch.late
 	l.feed.idlePause = max(e.interval, e.idlePause)
 	if e.table.Delays() { // nobody rings when a row becomes due
 		l.feed.idlePause = max(e.interval, min(e.idlePause, sweepOften))

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/late"
 )
 
 // feed decides which rows to read next, and when. It makes three kinds of reads:
@@ -21,7 +22,7 @@ import (
 //
 // A walk that takes several pages sees the table at several times. It must not take the younger row of a key from a late page
 // when an older one was committed behind its back, to an early page. So it leaves out what was not committed, or not even
-// inserted, when it began ([leftOut]). The next walk begins at the bound again and comes by both.
+// inserted, when it began ([late.Commits.LeaveOut]). The next walk begins at the bound again and comes by both.
 //
 // Where a new row may come before older ones, the walk begins anew at every poll instead; during a long walk
 // the first page is looked at now and then, and every eighth read goes in table order ([guard]).
@@ -37,11 +38,8 @@ type feed struct {
 	restarted time.Time // when the walk last began at the beginning
 
 	highest int64 // ordinal
-	lookback
+	late    *late.Commits
 	armed
-	leftOut *leftOut // by the present walk
-	since   uint32   // rows of transactions before this one have been read, from the bound on; 0 when nothing is known
-	bound   mark     // where the walk began, the zero mark at the very beginning
 
 	guard   guard           // of a walk by priority
 	began   time.Time       // when the walk began, with its first page
@@ -98,7 +96,7 @@ const (
 )
 
 func newFeed(table Table, limits Limits, interval time.Duration, now time.Time) *feed {
-	f := &feed{leftOut: newLeftOut(), table: table, batch: limits.Batch, interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
+	f := &feed{late: late.New(), table: table, batch: limits.Batch, interval: interval, highest: math.MinInt64, average: 1024, pause: shortestPause}
 	f.idlePause = interval
 	f.fit(limits.Rows)
 	f.sweepDue, f.restarted = now.Add(f.sweepPause()), now
@@ -141,19 +139,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	case restart, f.caughtUp && !f.table.Ordinal():
 		f.cursor, f.restarted = outbox.Position{}, now
 	case f.caughtUp:
-		f.cursor, f.bound = outbox.Position{}, mark{}
-		low, ok := f.low()
-		if ok {
-			f.bound = low
-		} else if f.since != 0 && !f.lowered { // what a walk of everything has returned need not come again
-			low, ok = mark{highest: math.MinInt64}, true
-		}
-		if ok {
-			from := min(low.highest, f.leftOut.lowest)
-			q.Recent, q.Horizon, q.Ended = &from, f.long || f.lowered || from < low.highest, f.open()
-			if since := f.since; since != 0 && !f.lowered && from == low.highest {
-				q.Since = &since
-			}
+		if f.cursor = (outbox.Position{}); f.late.Tail(&q, f.long) {
 			return q, readWalk, true
 		}
 	}
@@ -163,7 +149,7 @@ func (f *feed) next(now time.Time, rows int, bytes int64) (outbox.Query, kind, b
 	switch {
 	case !f.sweeps():
 	case f.opening:
-		f.bound = mark{}
+		f.late.Whole()
 		q.Horizon = true
 	default:
 		q.Within = f.within
@@ -186,7 +172,7 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 	}
 	f.took[f.reads%len(f.took)] = took
 	f.reads++
-	f.date(page.Snapshot)
+	f.late.Date(&page.Snapshot)
 	n := len(page.Rows)
 	if n > 0 {
 		mean := page.Bytes / int64(n)
@@ -209,17 +195,17 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		}
 	default:
 		if f.opening && f.sweeps() {
-			if f.missed(f.bound, page.Ended) {
+			if !f.late.MayTake(&page.Ended) {
 				f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
 				return false
 			}
 			if !f.abandons(page) {
-				f.seen = page.Snapshot
+				f.late.Opened(page.Snapshot)
 			}
 		}
 		if f.opening {
 			f.waited = 0
-			f.leftOut.reset()
+			f.late.TakeLeftOut()
 		}
 		f.sinceSweep++
 		f.guard.reads++
@@ -227,10 +213,10 @@ func (f *feed) read(k kind, page outbox.Page, started, ended time.Time) bool {
 		f.cursor, f.caughtUp = page.End, !page.More
 		if f.sweeps() {
 			if abandoned := f.abandons(page); f.turn(page, started) && !abandoned {
-				f.walked, f.lowered = f.began, false
+				f.late.Ended(f.began)
 			}
 			if !page.More {
-				f.since = f.seen.Oldest
+				f.late.Returned()
 			}
 		}
 	}
@@ -273,7 +259,7 @@ func (f *feed) turn(page outbox.Page, started time.Time) bool {
 	default:
 		f.long = true
 		if page.Horizon.Highest != nil {
-			f.mark(started, *page.Horizon.Highest)
+			f.late.Mark(started, *page.Horizon.Highest)
 		}
 	}
 	return f.caughtUp
@@ -283,8 +269,8 @@ func (f *feed) turn(page outbox.Page, started time.Time) bool {
 // they must not overtake the walk.
 func (f *feed) again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.highest, f.marks, f.undated, f.bound, f.lowered, f.sweeping = math.MinInt64, nil, false, mark{}, false, false
-	f.since = 0
+	f.highest, f.sweeping = math.MinInt64, false
+	f.late.Forget()
 }
 
 // anew reports whether nothing is known of what was walked, so that neither sweep nor scan can be ahead of a walk that begins now.

@@ -230,7 +230,7 @@ func (l *loop) sleep(now time.Time) time.Duration {
 			return max(until.Sub(now), shortestPause/2) // nothing else is read
 		}
 		rows, bytes := l.room.left(d)
-		if due, ok := d.nextTrial(); ok && !l.feed.lowered && rows > 0 && bytes > 0 {
+		if due, ok := d.nextTrial(); ok && !l.feed.late.Lowered() && rows > 0 && bytes > 0 {
 			earlier(maxTime(maxTime(maxTime(due, d.triable()), l.patience.trial.rest), l.retryRead))
 		}
 		if l.scanWanted() && bytes > 0 && rows >= l.feed.least {

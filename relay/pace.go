@@ -57,8 +57,8 @@ func (f *feed) pace(fresh int, ended time.Time, wakeable bool) {
 		rest, f.cut = 0, false
 	}
 	f.due = ended.Add(max(rest, f.waitingRest(fresh)))
-	if f.caughtUp && f.table.Ordinal() && (len(f.marks) == 0 || ended.Sub(f.marks[len(f.marks)-1].at) >= time.Second) {
-		f.mark(ended, f.highest)
+	if f.caughtUp && f.table.Ordinal() {
+		f.late.MarkEverySecond(ended, f.highest)
 	}
 }
 

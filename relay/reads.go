@@ -84,7 +84,7 @@ func (l *loop) walk(now time.Time) bool {
 // walk's to find, which looks first where it has caught up.
 func (l *loop) try(now time.Time) bool {
 	rows, bytes := l.room.left(l.dispatch)
-	if rows <= 0 || bytes <= 0 || l.feed.lowered || l.patience.trial.resting(now) || now.Before(l.dispatch.triable()) {
+	if rows <= 0 || bytes <= 0 || l.feed.late.Lowered() || l.patience.trial.resting(now) || now.Before(l.dispatch.triable()) {
 		return false
 	}
 	if rows = min(rows, l.feed.rows(min(bytes, l.room.most))); l.dispatch.outage.active() {
@@ -251,11 +251,11 @@ func (l *loop) take(r response) {
 		l.feed.pace(fresh, r.ended, l.ownership.Up())
 		l.ownership.Arm(l.feed.rings(fresh+waiting, r.ended))
 	case readSweep:
-		if low, ok := l.feed.low(); ok && !l.feed.table.Delays() && l.dispatch.tookBefore(r.page.Rows, low.highest) {
+		if low, ok := l.feed.late.Bound(); ok && !l.feed.table.Delays() && l.dispatch.tookBefore(r.page.Rows, low) {
 			l.feed.strays.found = true
 		}
 		if l.feed.swept(fresh, r.page.More, r.ended) {
-			l.dispatch.latest = latest{} // what it knows may be of another order
+			l.dispatch.late.ForgetAccepted()
 		}
 	}
 	if fresh > 0 {

@@ -32,7 +32,7 @@ const (
 
 // wants reports whether there is anything to scan.
 func (l *loop) scanWanted() bool {
-	return l.feed.sweeps() && !l.feed.lowered && l.feed.highest != math.MinInt64 && (l.scans.active || l.dispatch.catch.low != nothing)
+	return l.feed.sweeps() && !l.feed.late.Lowered() && l.feed.highest != math.MinInt64 && (l.scans.active || l.dispatch.catch.low != nothing)
 }
 
 // scan begins the read of the next page, if there is one to read.
@@ -47,11 +47,7 @@ func (l *loop) scan(now time.Time) bool {
 	}
 	if !s.active {
 		from, keys := l.dispatch.scanning()
-		if low, ok := l.feed.low(); ok {
-			from = min(from, low.highest, l.feed.leftOut.lowest)
-		} else {
-			from = everything
-		}
+		from = l.feed.late.From(from)
 		*s = scan{active: true, opening: true, from: from, keys: keys, next: from, alone: s.alone}
 	}
 	upto := l.feed.highest
@@ -86,7 +82,7 @@ func (l *loop) takeScan(r response) {
 		return
 	}
 	if s.opening {
-		if low, _ := l.feed.low(); l.feed.missed(low, r.page.Ended) {
+		if !l.feed.late.MayScan(&r.page.Ended) {
 			l.feed.nudge()
 			l.abandonScan()
 			d.decline(r.page.Rows, r.ended)

@@ -56,7 +56,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
 			q.Keys != nil && (r.message.Key == nil || !keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From),
 			q.Recent != nil && r.ordinal < *q.Recent,
-			q.Since != nil && before(t.writerOf(r), *q.Since),
+			q.Since != nil && began(t.writerOf(r), *q.Since),
 			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
 			q.IDs == nil && !q.Due && !t.walks(r), r.available.After(time.Now()):
 			continue

@@ -46,7 +46,7 @@ func (t *simTransactions) savepoint(transaction uint32) uint32 {
 func (t *simTransactions) rollback(savepoint uint32) { t.complete(savepoint) }
 
 func (t *simTransactions) complete(n uint32) {
-	if before(t.completed, n) {
+	if began(t.completed, n) {
 		t.completed = n
 	}
 }
@@ -65,7 +65,7 @@ func (t *simTransactions) snapshot() outbox.Snapshot {
 	s := outbox.Snapshot{Next: following(t.completed), Unassigned: following(t.assigned)}
 	s.Oldest = s.Next
 	for _, running := range t.running {
-		if before(running, s.Next) {
+		if began(running, s.Next) {
 			s.Running = append(s.Running, running)
 		}
 	}
@@ -74,3 +74,6 @@ func (t *simTransactions) snapshot() outbox.Snapshot {
 	}
 	return s
 }
+
+// began reports whether one transaction began before another. Their numbers go round.
+func began(a, b uint32) bool { return int32(a-b) < 0 }
