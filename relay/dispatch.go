@@ -2,6 +2,7 @@ package relay
 
 import (
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -92,6 +93,11 @@ func newDispatch(limits Limits, to *Destination, workers, total int, table Table
 		d.failures = &failures{}
 	}
 	return d
+}
+
+// publishing reports whether rows are on the wire.
+func (d *dispatch) publishing() bool {
+	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire != nil })
 }
 
 // slow reports whether the destination keeps rows waiting.

@@ -112,28 +112,28 @@ func (d *due) glanced(page outbox.Page, ended time.Time) {
 }
 
 // readDue begins a read of due rows, if there is one to make.
-func (l *loop) readDue(now time.Time) bool {
-	at, ok := l.due.wait(l.feed.glancing(now))
-	rows, bytes := l.room.left(l.dispatch)
-	if !ok || now.Before(at) || l.patience.due.resting(now) || bytes <= 0 || rows < l.feed.least || l.dispatch.shards.active == (owner.Set{}) {
+func (e *engine) readDue(now time.Time) bool {
+	at, ok := e.due.wait(e.feed.glancing(now))
+	rows, bytes := e.room.left(e.dispatch)
+	if !ok || now.Before(at) || e.patience[readDue].resting(now) || bytes <= 0 || rows < e.feed.least || e.dispatch.shards.active == (owner.Set{}) {
 		return false
 	}
-	q := l.due.query(now)
-	q.Limit = min(rows, l.feed.rows(min(bytes, l.room.most)))
-	l.room.bound(&q, bytes)
-	q.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
-	l.begin(request{query: q, kind: readDue})
+	q := e.due.query(now)
+	q.Limit = min(rows, e.feed.rows(min(bytes, e.room.most)))
+	e.room.bound(&q, bytes)
+	q.Shards = e.dispatch.shards.queried(e.dispatch.shards.active)
+	e.begin(read{query: q, kind: readDue})
 	return true
 }
 
 // takeDue takes a page of due rows. While some come or wait, the owner is not idle.
-func (l *loop) takeDue(r response) {
-	fresh, waiting := l.dispatch.take(r.page.Rows, fromWalk, r.ended)
-	l.due.read(r.page, fresh, r.started, r.ended)
+func (e *engine) takeDue(r read) {
+	fresh, waiting := e.dispatch.take(r.page.Rows, fromWalk, r.ended)
+	e.due.read(r.page, fresh, r.started, r.ended)
 	if fresh+waiting > 0 {
-		l.feed.active = r.ended
+		e.feed.active = r.ended
 	}
 	if fresh > 0 {
-		l.metrics.wakeup(sourcePoll)
+		e.metrics.wakeup(sourcePoll)
 	}
 }

@@ -2,12 +2,9 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
@@ -34,87 +31,104 @@ func (l Limits) remembered() int {
 // touches the feed and the dispatch; a reader and the workers, and the settlers of the process, do what takes time, one thing
 // each, so that reading, publishing and settling overlap.
 type engine struct {
-	table      Table // as this destination sees it
-	to         *Destination
-	limits     Limits
-	interval   time.Duration // the longest pause between two polls
-	idlePause  time.Duration // the same while nothing has come for a while and each writer would ring
-	workers    int
-	ownership  *share
-	settlement *settlement
-	state      int           // which of its sets of columns
-	shards     int           // in all
-	wakes      <-chan string // sources of hints that there are new rows
-	logger     *slog.Logger
-	metrics    *metrics
-	tracer     trace.Tracer
-	database   *database
-	beat       *atomic.Int64 // when the loop turned last
-	stopTime   time.Duration
+	*engines
+	to     *Destination
+	table  Table  // as this destination sees it
+	limits Limits // its share
+	state  int    // which of the settlement's sets of columns is its own
+	beat   *atomic.Int64
+	hints  chan string
+
+	// What others ask of it, under the engines' mu.
+	left  owner.Set // of the shards that are to be given back, those of which it has nothing in flight
+	slow  bool      // its destination keeps it waiting
+	armed bool      // each writer is to ring
+
+	// The loop's own.
+	dispatch    *dispatch
+	feed        *feed
+	due         due
+	requests    chan read
+	responses   chan read
+	settled     chan outcome
+	batches     []chan []*row // by lane
+	answers     chan answered
+	room        room
+	reading     bool
+	turnOf      int  // the kind of read that has the next turn, if it has anything to read
+	looked      bool // the walk has looked for late rows since the last read of heads
+	whole       bool // the walk began at the very beginning
+	scans       scan
+	patience    map[kind]*patience
+	settling    int       // rows of which the outcome is being written
+	unwritable  time.Time // when the log last told of refusals that cannot be written
+	unchecked   *read     // a page that is taken when the failed rows have been read
+	retryRead   time.Time
+	failedReads int
+	outdated    error  // why the loop ends by itself
+	abandoned   bool   // nothing can be written any more
+	ending      func() // bounds what is under way from now on
+	full        bool   // the log has told that nothing is read for what cannot be written
+	observed    time.Time
+	paused      bool // nothing is published to the destination
 }
 
-// ownership says which shards are ours, and until when.
-type ownership interface {
-	State() (owner.State, <-chan struct{})
-	Trusted() time.Time // nothing is written to a broker after this time
-	Left(owner.Set)     // nothing of these is in flight any more
-}
+// nowhereInterval is how often it is looked for rows that no destination takes.
+const nowhereInterval = time.Second
 
-// doorbell lets writers ring; see [outbox.Listener].
-type doorbell interface {
-	Up() bool
-	Arm(bool)         // each writer is to ring, or none need
-	Armed() time.Time // since when each does; zero if that is not so
-}
-
-// loop makes a loop that has not begun.
-func (e *engine) loop() *loop {
-	l := &loop{engine: e, dispatch: newDispatch(e.limits, e.to, e.workers, e.shards, e.table, e.logger, e.metrics),
-		feed: newFeed(e.table, e.limits, e.interval, time.Now()), due: due{reads: e.table.ReadsDue(), pause: dueRest}, room: room{limits: e.limits, most: e.limits.Bytes},
-		patience: newPatiences(), requests: make(chan request), responses: make(chan response),
-		settled: make(chan outcome, settlers), answers: make(chan answered)}
-	l.feed.late = l.dispatch.late
-	l.feed.idlePause = max(e.interval, e.idlePause)
-	if e.table.Delays() { // nobody rings when a row becomes due
-		l.feed.idlePause = max(e.interval, min(e.idlePause, sweepOften))
+// newEngine makes an engine that has not begun.
+func newEngine(es *engines, to *Destination, table Table, limits Limits, state int, beat *atomic.Int64) *engine {
+	interval := es.interval
+	if to.Name == nowhereName {
+		interval = max(interval, nowhereInterval)
 	}
-	return l
+	e := &engine{engines: es, to: to, table: table, limits: limits, state: state, beat: beat, hints: make(chan string, 1),
+		dispatch: newDispatch(limits, to, es.workers, es.shards, table, es.logger, es.metrics),
+		feed:     newFeed(table, limits, interval, time.Now()), due: due{reads: table.ReadsDue(), pause: dueRest}, room: room{limits: limits, most: limits.Bytes},
+		patience: newPatiences(), requests: make(chan read), responses: make(chan read),
+		settled: make(chan outcome, settlers), answers: make(chan answered)}
+	e.feed.late = e.dispatch.late
+	e.feed.idlePause = max(interval, es.idlePause)
+	if table.Delays() { // nobody rings when a row becomes due
+		e.feed.idlePause = max(interval, min(es.idlePause, sweepOften))
+	}
+	return e
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and
 // until those are written, at most for the stop timeout, and returns. It returns early when the table is no
 // longer what it was. left is how many rows were published, or may have been, and could not be settled: they will be published again.
-func (l *loop) run(ctx context.Context) (left int, err error) {
+func (e *engine) run(ctx context.Context) (left int, err error) {
 	// What is under way when ctx ends goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(l.stopTime, abandon) })()
-	l.ending = func() { // when the table has changed, too
-		time.AfterFunc(l.stopTime, abandon)
-		l.settlement.ending()
+	defer context.AfterFunc(ctx, func() { time.AfterFunc(e.stopTime, abandon) })()
+	e.ending = func() { // when the table has changed, too
+		time.AfterFunc(e.stopTime, abandon)
+		e.settlement.ending()
 	}
 
 	var group sync.WaitGroup
-	group.Go(func() { l.read(ctx) })
-	for i := range l.dispatch.lanes {
-		w := &worker{destination: l.to, lane: i, trusted: l.ownership.Trusted, tracer: l.tracer, logger: l.logger}
+	group.Go(func() { e.read(ctx) })
+	for i := range e.dispatch.lanes {
+		w := &worker{destination: e.to, lane: i, trusted: e.ownership.Trusted, tracer: e.tracer, logger: e.logger}
 		batches := make(chan []*row)
-		group.Go(func() { w.run(work, batches, l.answers) })
-		l.batches = append(l.batches, batches)
+		group.Go(func() { w.run(work, batches, e.answers) })
+		e.batches = append(e.batches, batches)
 	}
-	err = l.turn(ctx)
-	close(l.requests)
-	for _, batches := range l.batches {
+	err = e.turn(ctx)
+	close(e.requests)
+	for _, batches := range e.batches {
 		close(batches)
 	}
 	group.Wait()
-	l.publish(snapshot{})
-	if left = l.dispatch.unsettled(); left > 0 {
-		l.logger.Error("stopped before everything was settled: rows will be published again",
-			"destination", l.to.Name, "rows", left, "error", err)
+	e.publish(snapshot{})
+	if left = e.dispatch.unsettled(); left > 0 {
+		e.logger.Error("stopped before everything was settled: rows will be published again",
+			"destination", e.to.Name, "rows", left, "error", err)
 	}
 	return left, err
 }
 
 // publish tells others what the state is.
-func (l *loop) publish(s snapshot) { l.metrics.observe(l.to, s) }
+func (e *engine) publish(s snapshot) { e.metrics.observe(e.to, s) }

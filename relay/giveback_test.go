@@ -6,8 +6,9 @@ import "testing"
 // one has let go. What was let go of before the shard was to stay says nothing of the next time.
 func TestShardIsGivenBackByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
-	s := &shared{ownership: o, changed: make(chan struct{}), parts: make([]member, 2)}
-	fast, slow := &share{s, 0}, &share{s, 1}
+	es := &engines{ownership: o, changed: make(chan struct{})}
+	fast, slow := &engine{engines: es}, &engine{engines: es}
+	es.all = []*engine{fast, slow}
 	const shard = 3
 	leave := func() { o.give(shard, heir) }
 	stay := func() {
@@ -19,30 +20,30 @@ func TestShardIsGivenBackByAllDestinations(t *testing.T) {
 	given := func() bool { state, _ := heir.State(); return state.Owned.Has(shard) }
 
 	leave()
-	slow.Slow(true)
-	if state, _ := fast.State(); !state.Owned.Has(shard) || state.Leaving.Has(shard) {
+	slow.wait(true)
+	if state, _ := fast.ours(); !state.Owned.Has(shard) || state.Leaving.Has(shard) {
 		t.Error("a destination lets go before the slow one has")
 	}
-	state, _ := slow.State()
+	state, _ := slow.ours()
 	if state.Owned.Has(shard) || !state.Leaving.Has(shard) {
 		t.Error("the slow destination does not let go")
 	}
-	slow.Left(state.Leaving)
+	slow.leave(state.Leaving)
 	if given() {
 		t.Error("the shard is given back while a destination has it")
 	}
-	if state, _ = fast.State(); state.Owned.Has(shard) || !state.Leaving.Has(shard) {
+	if state, _ = fast.ours(); state.Owned.Has(shard) || !state.Leaving.Has(shard) {
 		t.Error("the other does not let go when the slow one has")
 	}
 
 	stay()
-	fast.State()
+	fast.ours()
 	leave()
-	fast.Left(state.Leaving)
+	fast.leave(state.Leaving)
 	if given() {
 		t.Error("the shard is given back although the slow destination has it again")
 	}
-	slow.Left(state.Leaving)
+	slow.leave(state.Leaving)
 	if !given() {
 		t.Error("the shard is not given back")
 	}

@@ -9,94 +9,58 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// loop is a run of the engine.
-type loop struct {
-	*engine
-	dispatch *dispatch
-	feed     *feed
-	due      due
-
-	requests  chan request
-	responses chan response
-	settled   chan outcome
-	batches   []chan []*row // by lane
-	answers   chan answered
-
-	room        room
-	reading     bool
-	turnOf      int  // the kind of read that has the next turn, if it has anything to read
-	looked      bool // the walk has looked for late rows since the last read of heads
-	whole       bool // the walk began at the very beginning
-	scans       scan
-	patience    patiences
-	settling    int       // rows of which the outcome is being written
-	retrying    bool      // one of them could not be written before
-	unwritable  time.Time // when the log last told of refusals that cannot be written
-	publishing  int
-	unchecked   *response // a page that is taken when the failed rows have been read
-	retryRead   time.Time
-	failedReads int
-	changed     error  // why the loop ends by itself
-	abandoned   bool   // nothing can be written any more
-	ending      func() // bounds what is under way from now on
-	full        bool   // the log has told that nothing is read for what cannot be written
-	observed    time.Time
-	paused      bool // nothing is published to the destination
-}
-
 // turn is the loop.
-func (l *loop) turn(ctx context.Context) error {
+func (e *engine) turn(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	done := ctx.Done()
 	for {
 		now := time.Now()
-		l.beat.Store(now.UnixNano())
-		moved := l.own()
-		if done == nil || l.changed != nil {
-			if !l.dispatch.stopping {
-				l.dispatch.stop()
-				l.ending()
+		e.beat.Store(now.UnixNano())
+		moved := e.own()
+		if done == nil || e.outdated != nil {
+			if !e.dispatch.stopping {
+				e.dispatch.stop()
+				e.ending()
 			}
-			if !l.abandoned {
-				l.settleMore(now)
+			if !e.abandoned {
+				e.settleMore(now)
 			}
-			if l.publishing == 0 && l.settling == 0 && !l.reading && (l.abandoned || !l.waitsForLocked(ctx)) {
-				return l.changed
+			if !e.dispatch.publishing() && e.settling == 0 && !e.reading && (e.abandoned || !e.waitsForLocked(ctx)) {
+				return e.outdated
 			}
 		} else {
-			l.publishMore(now)
-			l.settleMore(now)
-			l.readMore(now)
+			e.publishMore(now)
+			e.settleMore(now)
+			e.readMore(now)
 		}
-		l.observe(now)
-		timer.Reset(l.sleep(now))
+		e.observe(now)
+		timer.Reset(e.sleep(now))
 		select {
 		case <-done:
 			done = nil
 		case <-moved:
-		case r := <-l.responses:
-			l.taken(r)
-		case a := <-l.answers:
-			l.publishing--
-			l.metrics.stage(l.to, stagePublish, a.took)
-			l.dispatch.answer(a.worker.lane, a.rows, a.errs, time.Now())
-		case o := <-l.settled:
-			l.settling -= len(o.accepted) + len(o.refused)
+		case r := <-e.responses:
+			e.taken(r)
+		case a := <-e.answers:
+			e.metrics.stage(e.to, stagePublish, a.took)
+			e.dispatch.answer(a.worker.lane, a.rows, a.errs, time.Now())
+		case o := <-e.settled:
+			e.settling -= len(o.accepted) + len(o.refused)
 			if o.err != nil {
 				if outbox.Outdated(o.err) {
-					l.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
+					e.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
 						"rows", len(o.accepted)+len(o.refused), "error", o.err)
 				}
-				l.changed, l.abandoned = o.err, true
+				e.outdated, e.abandoned = o.err, true
 				continue
 			}
-			l.written(o)
-		case source := <-l.wakes:
-			l.metrics.wakeup(source)
-			l.feed.hint()
-			l.due.ask()
-			l.dispatch.failures.ask()
+			e.written(o)
+		case source := <-e.hints:
+			e.metrics.wakeup(source)
+			e.feed.hint()
+			e.due.ask()
+			e.dispatch.failures.ask()
 		case <-timer.C:
 		}
 	}
@@ -107,140 +71,137 @@ var errTermOver = errors.New("the ownership has ended")
 
 // waitsForLocked reports whether the loop goes on because of rows that somebody keeps locked. It does when the process ends, so
 // that nothing is published twice. At the end of a term that would keep everything else waiting.
-func (l *loop) waitsForLocked(ctx context.Context) bool {
-	n := len(l.dispatch.locked.accepted) + len(l.dispatch.locked.refused)
+func (e *engine) waitsForLocked(ctx context.Context) bool {
+	n := len(e.dispatch.locked.accepted) + len(e.dispatch.locked.refused)
 	if n == 0 {
 		return false
 	}
-	if cause := context.Cause(ctx); l.changed == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
+	if cause := context.Cause(ctx); e.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
-	l.logger.Warn("the ownership has ended, or the table has changed; rows that somebody else keeps locked are published again", "rows", n)
+	e.logger.Warn("the ownership has ended, or the table has changed; rows that somebody else keeps locked are published again", "rows", n)
 	return false
 }
 
 // own follows the shards that come to this replica and leave it.
-func (l *loop) own() (moved <-chan struct{}) {
-	state, moved := l.ownership.State()
-	l.ownership.Slow(l.dispatch.slow(time.Now()))
-	l.dispatch.own(l.relayed(state.Owned))
-	l.dispatch.limiter.own(l.dispatch.shards.active.Len(), time.Now())
-	if left := l.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
-		l.ownership.Left(left)
+func (e *engine) own() (moved <-chan struct{}) {
+	state, moved := e.ours()
+	e.wait(e.dispatch.slow(time.Now()))
+	e.dispatch.own(e.relayed(state.Owned))
+	e.dispatch.limiter.own(e.dispatch.shards.active.Len(), time.Now())
+	if left := e.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
+		e.leave(left)
 	}
 	return moved
 }
 
 // publishMore gives every idle worker its next batch. After an outage each lane is the first to try in turn.
-func (l *loop) publishMore(now time.Time) {
-	if !now.Before(l.ownership.Trusted()) {
+func (e *engine) publishMore(now time.Time) {
+	if !now.Before(e.ownership.Trusted()) {
 		return
 	}
-	d := l.dispatch
+	d := e.dispatch
 	for n := range d.lanes {
 		i := (d.turn + n) % len(d.lanes)
 		if rows := d.batch(i, now); rows != nil {
 			d.turn = i + 1
 			d.lanes[i].since = now
-			l.publishing++
-			l.batches[i] <- rows
+			e.batches[i] <- rows
 		}
 	}
 }
 
 // settleMore lets the settlers write what became of rows. What could not be written before is tried on its own.
-func (l *loop) settleMore(now time.Time) {
-	d := l.dispatch
+func (e *engine) settleMore(now time.Time) {
+	d := e.dispatch
 	d.failedLog.flush(now)
-	if !l.retrying {
+	if !d.retrying() {
 		o, ok := d.locked.retry(now)
 		if !ok {
 			o, ok = d.rejected.retry(now)
 		}
 		if ok {
-			l.retrying = true
-			l.settle(o)
+			e.settle(o)
 		}
 	}
 	if len(d.settle)+len(d.refuse) == 0 {
 		return
 	}
-	l.settle(outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)})
+	e.settle(outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)})
 	d.settle, d.refuse = nil, nil
 }
 
-func (l *loop) settle(o outcome) {
-	l.settling += len(o.accepted) + len(o.refused)
-	l.settlement.write(l.state, o, l.settled)
+func (e *engine) settle(o outcome) {
+	e.settling += len(o.accepted) + len(o.refused)
+	e.settlement.write(e.state, o, e.settled)
 }
 
-func (l *loop) written(o outcome) {
+func (e *engine) written(o outcome) {
 	now := time.Now()
-	l.feed.written(o.marked, o.took)
+	e.feed.written(o.marked, o.took)
 	if o.slow > 0 {
-		l.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
+		e.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
 	}
-	if len(o.unwritable) > 0 && now.Sub(l.unwritable) > time.Minute {
-		l.unwritable = now
-		l.logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
+	if len(o.unwritable) > 0 && now.Sub(e.unwritable) > time.Minute {
+		e.unwritable = now
+		e.logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
 			"rows", len(o.unwritable), "error", o.why)
 	}
-	l.dispatch.keepLocked(&o, now)
-	l.metrics.relayed(l.dispatch.settled(o, now), now)
-	l.dispatch.refusedWritten(o, now)
+	e.dispatch.keepLocked(&o, now)
+	e.metrics.relayed(e.dispatch.settled(o, now), now)
+	e.dispatch.refusedWritten(o, now)
 	switch o.again {
 	case againLocked:
-		l.dispatch.retriedLocked()
+		e.dispatch.retriedLocked()
 	case againRejected:
-		l.dispatch.retriedRejected(len(o.rejected) == 0, now)
+		e.dispatch.retriedRejected(len(o.rejected) == 0, now)
 	}
-	l.retrying = l.retrying && o.again == fresh
 }
 
 // sleep returns how long there is nothing to do but wait for others.
-func (l *loop) sleep(now time.Time) time.Duration {
+func (e *engine) sleep(now time.Time) time.Duration {
 	until := now.Add(time.Second) // livez wants to see the loop turn
 	earlier := func(t time.Time) {
 		if t.Before(until) {
 			until = t
 		}
 	}
-	d := l.dispatch
+	d := e.dispatch
 	if d.stopping {
 		return until.Sub(now)
 	}
-	if len(d.rejected.rows) > 0 && !l.retrying {
+	if len(d.rejected.rows) > 0 && !d.retrying() {
 		earlier(d.rejected.due)
 	}
-	if d.locked.any() && !l.retrying {
+	if d.locked.any() && !d.retrying() {
 		earlier(d.locked.due)
 	}
-	if due, ok := d.nextTry(); ok && now.Before(l.ownership.Trusted()) {
+	if due, ok := d.nextTry(); ok && now.Before(e.ownership.Trusted()) {
 		earlier(maxTime(due, d.limiter.next(now)))
 	}
-	if due, ok := d.nextSend(now); ok && now.Before(l.ownership.Trusted()) {
+	if due, ok := d.nextSend(now); ok && now.Before(e.ownership.Trusted()) {
 		earlier(due)
 	}
-	if !l.reading {
+	if !e.reading {
 		if due, ok := d.failures.wait(); ok {
-			earlier(maxTime(maxTime(due, l.patience.failed.rest), l.retryRead))
+			earlier(maxTime(maxTime(due, e.patience[readFailed].rest), e.retryRead))
 		}
 		if d.shards.active == (owner.Set{}) {
 			return max(until.Sub(now), shortestPause/2) // nothing else is read
 		}
-		rows, bytes := l.room.left(d)
-		if due, ok := d.nextTrial(); ok && !l.feed.late.Lowered() && rows > 0 && bytes > 0 {
-			earlier(maxTime(maxTime(maxTime(due, d.triable()), l.patience.trial.rest), l.retryRead))
+		rows, bytes := e.room.left(d)
+		if due, ok := d.nextTrial(); ok && !e.feed.late.Lowered() && rows > 0 && bytes > 0 {
+			earlier(maxTime(maxTime(maxTime(due, d.triable()), e.patience[readTrial].rest), e.retryRead))
 		}
-		if l.scanWanted() && bytes > 0 && rows >= l.feed.least {
-			earlier(maxTime(maxTime(l.scans.rest, l.patience.scan.rest), l.retryRead))
+		if e.scanWanted() && bytes > 0 && rows >= e.feed.least {
+			earlier(maxTime(maxTime(e.scans.rest, e.patience[readScan].rest), e.retryRead))
 		}
-		if due, ok := l.due.wait(l.feed.glancing(now)); ok && bytes > 0 && rows >= l.feed.least {
-			earlier(maxTime(maxTime(due, l.patience.due.rest), l.retryRead))
+		if due, ok := e.due.wait(e.feed.glancing(now)); ok && bytes > 0 && rows >= e.feed.least {
+			earlier(maxTime(maxTime(due, e.patience[readDue].rest), e.retryRead))
 		}
-		if bytes > 0 && rows >= l.feed.least {
-			earlier(maxTime(maxTime(l.feed.wait(now), l.patience.walk.rest), l.retryRead))
+		if bytes > 0 && rows >= e.feed.least {
+			earlier(maxTime(maxTime(e.feed.wait(now), e.patience[readWalk].rest), e.retryRead))
 		}
 	}
 	return max(until.Sub(now), shortestPause/2) // whatever could begin now has begun
@@ -254,28 +215,28 @@ func maxTime(a, b time.Time) time.Time {
 }
 
 // observe publishes the state for the gauges, not more often than anybody looks.
-func (l *loop) observe(now time.Time) {
-	if now.Sub(l.observed) < 100*time.Millisecond {
+func (e *engine) observe(now time.Time) {
+	if now.Sub(e.observed) < 100*time.Millisecond {
 		return
 	}
-	l.observed = now
-	d := l.dispatch
-	d.notices.others(l.logger, now)
+	e.observed = now
+	d := e.dispatch
+	d.notices.others(e.logger, now)
 	s := snapshot{inFlight: len(d.inFlight), blocked: d.blocked(), held: d.heldRows(), holds: d.holds.shown(), note: d.heldTopics()}
-	if d.outage.active() && !l.paused {
+	if d.outage.active() && !e.paused {
 		s.down = d.outage.err
 	}
-	if s.stuck, s.full = l.dispatch.stuck(), l.dispatch.clogged(); len(l.dispatch.rejected.rows)+l.dispatch.rejected.trying > 0 {
-		s.why = l.dispatch.rejected.why
+	if s.stuck, s.full = e.dispatch.stuck(), e.dispatch.clogged(); len(e.dispatch.rejected.rows)+e.dispatch.rejected.trying > 0 {
+		s.why = e.dispatch.rejected.why
 	}
-	if s.full != l.full {
-		l.full = s.full
-		if l.full {
-			l.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published "+
+	if s.full != e.full {
+		e.full = s.full
+		if e.full {
+			e.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published "+
 				"and cannot be written", "rows", s.stuck, "error", s.why)
 		} else {
-			l.logger.Info("rows are read again")
+			e.logger.Info("rows are read again")
 		}
 	}
-	l.publish(s)
+	e.publish(s)
 }

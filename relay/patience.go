@@ -20,31 +20,15 @@ const (
 	patienceMost  = 16              // times the statement timeout, for what it needs
 )
 
-// patiences are those of all reads.
-type patiences struct{ walk, sweep, scan, trial, failed, due patience }
-
-func newPatiences() patiences {
-	short := patience{least: patienceShort, most: statementTimeout, limit: patienceShort}
-	long := patience{least: statementTimeout, most: patienceMost * statementTimeout, limit: statementTimeout}
-	return patiences{walk: long, sweep: short, scan: short, trial: short, failed: long, due: long}
-}
-
-// of returns the patience for a request.
-func (p *patiences) of(r request) *patience {
-	switch {
-	case r.kind == readTrial:
-		return &p.trial
-	case r.kind == readScan:
-		return &p.scan
-	case r.kind == readSweep:
-		return &p.sweep
-	case r.kind == readFailed:
-		return &p.failed
-	case r.kind == readDue:
-		return &p.due
-	default:
-		return &p.walk
+// newPatiences returns the patience for each kind of read. All reads of the walk share one.
+func newPatiences() map[kind]*patience {
+	short := func() *patience { return &patience{least: patienceShort, most: statementTimeout, limit: patienceShort} }
+	long := func() *patience {
+		return &patience{least: statementTimeout, most: patienceMost * statementTimeout, limit: statementTimeout}
 	}
+	walk := long()
+	return map[kind]*patience{readWalk: walk, readHead: walk, readGuard: walk, readGlance: walk,
+		readSweep: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long()}
 }
 
 // over takes note of a read that has failed, and reports whether that was because its time was over: then the next one has more, and

@@ -49,12 +49,12 @@ func (r *Relay) lookAtPauses() {
 // relayed returns which of the shards the engine relays: none while its destination is paused. What was read and not handed over is
 // forgotten then, and read again afterwards: somebody may change or delete these rows meanwhile. What is on the wire is answered and
 // settled. Shards go to other replicas as always.
-func (l *loop) relayed(shards owner.Set) owner.Set {
-	paused := l.to.paused.Load()
-	if paused && !l.paused {
-		l.ownership.Arm(false) // nobody looks for rows, however often writers ring
+func (e *engine) relayed(shards owner.Set) owner.Set {
+	paused := e.to.paused.Load()
+	if paused && !e.paused {
+		e.arm(false) // nobody looks for rows, however often writers ring
 	}
-	if l.paused = paused; paused {
+	if e.paused = paused; paused {
 		return owner.Set{}
 	}
 	return shards

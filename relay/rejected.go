@@ -68,6 +68,9 @@ func (d *dispatch) retriedRejected(well bool, now time.Time) {
 	}
 }
 
+// retrying reports whether rows that could not be written before are with the settlers.
+func (d *dispatch) retrying() bool { return d.locked.trying+d.rejected.trying > 0 }
+
 // stuck returns how many rows in flight can be neither written nor published.
 func (d *dispatch) stuck() int {
 	return len(d.rejected.rows) + d.rejected.trying + len(d.locked.accepted) + len(d.locked.refused) + d.locked.trying

@@ -31,30 +31,30 @@ const (
 )
 
 // wants reports whether there is anything to scan.
-func (l *loop) scanWanted() bool {
-	return l.feed.sweeps() && !l.feed.late.Lowered() && l.feed.highest != math.MinInt64 && (l.scans.active || l.dispatch.catch.low != nothing)
+func (e *engine) scanWanted() bool {
+	return e.feed.sweeps() && !e.feed.late.Lowered() && e.feed.highest != math.MinInt64 && (e.scans.active || e.dispatch.catch.low != nothing)
 }
 
 // scan begins the read of the next page, if there is one to read.
-func (l *loop) scan(now time.Time) bool {
-	s := &l.scans
-	if !l.scanWanted() || now.Before(s.rest) || l.patience.scan.resting(now) {
+func (e *engine) scan(now time.Time) bool {
+	s := &e.scans
+	if !e.scanWanted() || now.Before(s.rest) || e.patience[readScan].resting(now) {
 		return false
 	}
-	rows, bytes := l.room.left(l.dispatch)
-	if bytes <= 0 || rows < l.feed.least {
+	rows, bytes := e.room.left(e.dispatch)
+	if bytes <= 0 || rows < e.feed.least {
 		return false
 	}
 	if !s.active {
-		from, keys := l.dispatch.scanning()
-		from = l.feed.late.From(from)
+		from, keys := e.dispatch.scanning()
+		from = e.feed.late.From(from)
 		*s = scan{active: true, opening: true, from: from, keys: keys, next: from, alone: s.alone}
 	}
-	upto := l.feed.highest
+	upto := e.feed.highest
 	if upto < math.MaxInt64 {
 		upto++ // the last row of the walk, too
 	}
-	q := outbox.Query{Limit: min(rows, l.feed.rows(min(bytes, l.room.most))), Upto: &upto}
+	q := outbox.Query{Limit: min(rows, e.feed.rows(min(bytes, e.room.most))), Upto: &upto}
 	if q.Keys = s.keys; q.Keys != nil && s.next != everything {
 		q.From = &s.next
 	}
@@ -68,23 +68,23 @@ func (l *loop) scan(now time.Time) bool {
 	default:
 		q.Recent, q.Horizon, q.Ended = &s.from, true, true
 	}
-	l.room.bound(&q, bytes)
-	q.Shards = l.dispatch.shards.queried(l.dispatch.shards.active)
-	l.begin(request{query: q, kind: readScan})
+	e.room.bound(&q, bytes)
+	q.Shards = e.dispatch.shards.queried(e.dispatch.shards.active)
+	e.begin(read{query: q, kind: readScan})
 	return true
 }
 
 // takeScan takes a page of a scan.
-func (l *loop) takeScan(r response) {
-	s, d := &l.scans, l.dispatch
+func (e *engine) takeScan(r read) {
+	s, d := &e.scans, e.dispatch
 	if !s.active {
 		d.ended()
 		return
 	}
 	if s.opening {
-		if !l.feed.late.MayScan(&r.page.Ended) {
-			l.feed.nudge()
-			l.abandonScan()
+		if !e.feed.late.MayScan(&r.page.Ended) {
+			e.feed.nudge()
+			e.abandonScan()
 			d.decline(r.page.Rows, r.ended)
 			return
 		}
@@ -94,7 +94,7 @@ func (l *loop) takeScan(r response) {
 	s.cursor, d.catch.at = r.page.End, r.page.End
 	if s.keys != nil && r.page.More {
 		if at := r.page.End; at.Ordinal <= s.next || at.Unordered() {
-			l.abandonScan() // too many rows have the same order value: the next one goes through the table
+			e.abandonScan() // too many rows have the same order value: the next one goes through the table
 			return
 		}
 		s.next = r.page.End.Ordinal
@@ -107,7 +107,7 @@ func (l *loop) takeScan(r response) {
 		s.alone = false
 	}
 	if taken > 0 {
-		l.metrics.wakeup(sourceRetry)
+		e.metrics.wakeup(sourceRetry)
 	}
 	if !r.page.More {
 		again := d.scanned(r.ended)
@@ -117,9 +117,9 @@ func (l *loop) takeScan(r response) {
 }
 
 // abandonScan ends a scan that has not come to its end.
-func (l *loop) abandonScan() {
-	if l.scans.active {
-		l.scans.active, l.scans.alone = false, false
-		l.dispatch.abandonScan(l.scans.from)
+func (e *engine) abandonScan() {
+	if e.scans.active {
+		e.scans.active, e.scans.alone = false, false
+		e.dispatch.abandonScan(e.scans.from)
 	}
 }

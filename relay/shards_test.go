@@ -31,7 +31,7 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	}
 	replicas := []*simOwner{s.owner, newSimOwner(0), newSimOwner(0)}
 	var stops []func()
-	var loops []*loop
+	var loops []*engine
 	mixed := newMixture(replicas, guarded && r.IntN(2) == 0 || !guarded)
 	for i, replica := range replicas {
 		s.owner = replica

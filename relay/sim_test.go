@@ -30,12 +30,12 @@ type sim struct {
 	idlePause    time.Duration
 	doorbell     doorbell
 	owner        *simOwner
-	turns        atomic.Int64            // of the loops that run
-	loop         *loop                   // of the first destination, the one that was started last
-	latest       atomic.Pointer[[]*loop] // of all destinations, those that were started last or have opened the table again
-	wakes        chan string             // of that one
-	log          io.Writer               // of the loops
-	meter        metric.Meter            // of the loops
+	turns        atomic.Int64              // of the loops that run
+	loop         *engine                   // of the first destination, the one that was started last
+	latest       atomic.Pointer[[]*engine] // of all destinations, those that were started last or have opened the table again
+	wakes        chan string               // of that one
+	log          io.Writer                 // of the loops
+	meter        metric.Meter              // of the loops
 }
 
 type deaf struct{}
@@ -86,21 +86,23 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	loops, shared := e.loops()
-	s.loop = loops[0]
-	first := &loops
+	e.make()
+	s.loop = e.all[0]
+	all := e.all
+	first := &all
 	s.latest.Store(first)
 	go func() {
 		defer close(ended)
 		for {
-			_, err := e.turn(ctx, loops, shared) // what it leaves undone is seen in the table
+			_, err := e.turn(ctx) // what it leaves undone is seen in the table
 			link, ok := table.(*session)
 			if !ok || err == nil || ctx.Err() != nil {
 				return
 			}
 			link.open()
-			loops, shared = e.loops()
-			again := &loops
+			e.make()
+			all := e.all
+			again := &all
 			s.latest.CompareAndSwap(first, again)
 			first = again
 		}

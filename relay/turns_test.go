@@ -35,11 +35,11 @@ func TestScanThatBringsLittleRests(t *testing.T) {
 	d.take(rowsOf("closed", "t", 1, 2, 3), fromWalk, now)
 	published(t, d, errRefused, "closed-1")
 	d.begin()
-	l := &loop{engine: &engine{metrics: d.metrics}, dispatch: d, scans: scan{active: true}}
+	e := &engine{engines: &engines{metrics: d.metrics}, dispatch: d, scans: scan{active: true}}
 	const took = 100 * time.Millisecond
 	page := outbox.Page{Rows: append(rowsOf("closed", "t", 1, 2, 3), rowsOf("open", "t", 4)...), More: true}
-	l.takeScan(response{request: request{kind: readScan}, page: page, started: now.Add(-took), ended: now})
-	if rest := l.scans.rest.Sub(now); len(d.lanes[0].rows) == 0 || rest < took*3/4 || rest > 5*took {
+	e.takeScan(read{kind: readScan, page: page, started: now.Add(-took), ended: now})
+	if rest := e.scans.rest.Sub(now); len(d.lanes[0].rows) == 0 || rest < took*3/4 || rest > 5*took {
 		t.Errorf("three of four rows are of no use, and after %v the scans rest for %v", took, rest)
 	}
 }
