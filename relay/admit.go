@@ -259,3 +259,17 @@ func (d *dispatch) enqueue(r *row) {
 
 // rowOverhead is about what a row in flight takes besides its message.
 const rowOverhead = 400
+
+// tookBefore reports whether one of these rows, which were just read, has been taken although it lies before an ordinal.
+func (d *dispatch) tookBefore(rows []outbox.Row, ordinal int64) bool {
+	for i := range rows {
+		r := &rows[i]
+		if r.Position.Unordered() || r.Position.Ordinal >= ordinal {
+			continue
+		}
+		if taken := d.inFlight[r.Identity()]; taken != nil && taken.Row == r {
+			return true
+		}
+	}
+	return false
+}

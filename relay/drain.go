@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // A LeftError says that a drain ended with rows left.
@@ -61,7 +62,7 @@ func (r *Relay) drained(ctx context.Context) error {
 		case left.open == 0:
 			return left
 		}
-		wait = max(min(2*wait, 200*time.Millisecond), restShare*time.Since(started))
+		wait = max(min(2*wait, 200*time.Millisecond), feed.RestShare*time.Since(started))
 		select {
 		case <-ctx.Done():
 			return r.leftAt(ctx, table, ends, err)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // Limits bound what the relay holds in memory.
@@ -46,8 +47,8 @@ type engine struct {
 
 	// The loop's own.
 	dispatch    *dispatch
-	feed        *feed
-	due         due
+	feed        *feed.Feed
+	due         feed.Due
 	requests    chan read
 	responses   chan read
 	settled     chan outcome
@@ -59,7 +60,7 @@ type engine struct {
 	looked      bool // the walk has looked for late rows since the last read of heads
 	whole       bool // the walk began at the very beginning
 	scans       scan
-	patience    map[kind]*patience
+	patience    map[feed.Kind]*patience
 	settling    int       // rows of which the outcome is being written
 	unwritable  time.Time // when the log last told of refusals that cannot be written
 	unchecked   *read     // a page that is taken when the failed rows have been read
@@ -84,14 +85,10 @@ func newEngine(es *engines, to *Destination, table Table, limits Limits, state i
 	}
 	e := &engine{engines: es, to: to, table: table, limits: limits, state: state, beat: beat, hints: make(chan string, 1),
 		dispatch: newDispatch(limits, to, es.workers, es.shards, table, es.logger, es.metrics),
-		feed:     newFeed(table, limits, interval, time.Now()), due: due{reads: table.ReadsDue(), pause: dueRest}, room: room{limits: limits, most: limits.Bytes},
+		feed:     feed.New(table, limits.Batch, limits.Rows, interval, es.idlePause, time.Now()), due: feed.NewDue(table.ReadsDue()), room: room{limits: limits, most: limits.Bytes},
 		patience: newPatiences(), requests: make(chan read), responses: make(chan read),
 		settled: make(chan outcome, settlers), answers: make(chan answered)}
-	e.feed.late = e.dispatch.late
-	e.feed.idlePause = max(interval, es.idlePause)
-	if table.Delays() { // nobody rings when a row becomes due
-		e.feed.idlePause = max(interval, min(es.idlePause, sweepOften))
-	}
+	e.dispatch.late = e.feed.Late
 	return e
 }
 

@@ -6,6 +6,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // failures knows which keys have a failed row, where that blocks a key until the row is retried or discarded
@@ -98,7 +99,7 @@ func (f *failures) ask() {
 	if f == nil || f.known.empty() || f.reading {
 		return
 	}
-	if soon := f.ended.Add(max(failedSoon, restShare*f.spent)); soon.Before(f.due) {
+	if soon := f.ended.Add(max(failedSoon, feed.RestShare*f.spent)); soon.Before(f.due) {
 		f.due = soon
 	}
 }
@@ -159,7 +160,7 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, en
 		f.found.add(r.Key, r.Ordinal)
 	}
 	if f.after = page.End; page.More {
-		f.due = ended.Add(restShare * took)
+		f.due = ended.Add(feed.RestShare * took)
 		return false
 	}
 	if f.found.more != nil && f.known.more == nil {
@@ -183,7 +184,7 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, en
 	if f.known.empty() {
 		pause = failedRarely
 	}
-	f.due = ended.Add(max(pause, restShare*f.spent))
+	f.due = ended.Add(max(pause, feed.RestShare*f.spent))
 	return freed
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // turn is the loop.
@@ -58,8 +59,8 @@ func (e *engine) turn(ctx context.Context) error {
 			e.written(o)
 		case source := <-e.hints:
 			e.metrics.wakeup(source)
-			e.feed.hint()
-			e.due.ask()
+			e.feed.Hint()
+			e.due.Ask()
 			e.dispatch.failures.ask()
 		case <-timer.C:
 		}
@@ -138,7 +139,7 @@ func (e *engine) settle(o outcome) {
 
 func (e *engine) written(o outcome) {
 	now := time.Now()
-	e.feed.written(o.marked, o.took)
+	e.feed.Wrote(o.marked, o.took)
 	if o.slow > 0 {
 		e.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
@@ -178,36 +179,37 @@ func (e *engine) sleep(now time.Time) time.Duration {
 		earlier(d.locked.due)
 	}
 	if due, ok := d.nextTry(); ok && now.Before(e.ownership.Trusted()) {
-		earlier(maxTime(due, d.limiter.next(now)))
+		earlier(later(due, d.limiter.next(now)))
 	}
 	if due, ok := d.nextSend(now); ok && now.Before(e.ownership.Trusted()) {
 		earlier(due)
 	}
 	if !e.reading {
 		if due, ok := d.failures.wait(); ok {
-			earlier(maxTime(maxTime(due, e.patience[readFailed].rest), e.retryRead))
+			earlier(later(later(due, e.patience[readFailed].rest), e.retryRead))
 		}
 		if d.shards.active == (owner.Set{}) {
-			return max(until.Sub(now), shortestPause/2) // nothing else is read
+			return max(until.Sub(now), feed.ShortestPause/2) // nothing else is read
 		}
 		rows, bytes := e.room.left(d)
-		if due, ok := d.nextTrial(); ok && !e.feed.late.Lowered() && rows > 0 && bytes > 0 {
-			earlier(maxTime(maxTime(maxTime(due, d.triable()), e.patience[readTrial].rest), e.retryRead))
+		if due, ok := d.nextTrial(); ok && !e.feed.Late.Lowered() && rows > 0 && bytes > 0 {
+			earlier(later(later(later(due, d.triable()), e.patience[readTrial].rest), e.retryRead))
 		}
-		if e.scanWanted() && bytes > 0 && rows >= e.feed.least {
-			earlier(maxTime(maxTime(e.scans.rest, e.patience[readScan].rest), e.retryRead))
+		if e.scanWanted() && bytes > 0 && e.feed.Worth(rows) {
+			earlier(later(later(e.scans.rest, e.patience[readScan].rest), e.retryRead))
 		}
-		if due, ok := e.due.wait(e.feed.glancing(now)); ok && bytes > 0 && rows >= e.feed.least {
-			earlier(maxTime(maxTime(due, e.patience[readDue].rest), e.retryRead))
+		if due, ok := e.due.Wait(e.feed.Glancing(now)); ok && bytes > 0 && e.feed.Worth(rows) {
+			earlier(later(later(due, e.patience[readDue].rest), e.retryRead))
 		}
-		if bytes > 0 && rows >= e.feed.least {
-			earlier(maxTime(maxTime(e.feed.wait(now), e.patience[readWalk].rest), e.retryRead))
+		if bytes > 0 && e.feed.Worth(rows) {
+			earlier(later(later(e.feed.Wait(now), e.patience[feed.Walk].rest), e.retryRead))
 		}
 	}
-	return max(until.Sub(now), shortestPause/2) // whatever could begin now has begun
+	return max(until.Sub(now), feed.ShortestPause/2) // whatever could begin now has begun
 }
 
-func maxTime(a, b time.Time) time.Time {
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
 	if a.After(b) {
 		return a
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // patience is how long a kind of read may take, and when it may be made again. A read whose time was over is not repeated at once:
@@ -21,14 +22,14 @@ const (
 )
 
 // newPatiences returns the patience for each kind of read. All reads of the walk share one.
-func newPatiences() map[kind]*patience {
+func newPatiences() map[feed.Kind]*patience {
 	short := func() *patience { return &patience{least: patienceShort, most: statementTimeout, limit: patienceShort} }
 	long := func() *patience {
 		return &patience{least: statementTimeout, most: patienceMost * statementTimeout, limit: statementTimeout}
 	}
 	walk := long()
-	return map[kind]*patience{readWalk: walk, readHead: walk, readGuard: walk, readGlance: walk,
-		readSweep: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long()}
+	return map[feed.Kind]*patience{feed.Walk: walk, feed.Head: walk, feed.Guard: walk, feed.Glance: walk,
+		feed.Sweep: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long()}
 }
 
 // over takes note of a read that has failed, and reports whether that was because its time was over: then the next one has more, and

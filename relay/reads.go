@@ -6,12 +6,13 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // read is a read to make, and what came of it.
 type read struct {
 	query outbox.Query
-	kind  kind
+	kind  feed.Kind
 	waits []*wait       // whose heads are read
 	limit time.Duration // it may take
 
@@ -21,6 +22,14 @@ type read struct {
 	cancelled      bool // it was cut off, which says nothing about the database
 	started, ended time.Time
 }
+
+// Kinds of reads that are not the feed's.
+const (
+	readFailed = feed.Others + iota // failed rows, see failures
+	readScan                        // a page of a catch-up scan
+	readTrial                       // the heads of keys that wait
+	readDue                         // rows whose available_at has come
+)
 
 // readMore begins the next read, if there is something to read and room for it. The walk, the scans, the reads of heads and those of due rows take turns:
 // however many keys wait, other rows flow, and whatever flows, those that wait are tried.
@@ -41,8 +50,8 @@ func (e *engine) readMore(now time.Time) {
 	}
 	if e.dispatch.rewound() {
 		e.abandonScan()
-		e.feed.again()
-		e.due.again()
+		e.feed.Again()
+		e.due.Again()
 	}
 	turns := [...]func(time.Time) bool{e.walk, e.scan, e.try, e.readDue}
 	for i := range turns {
@@ -55,23 +64,23 @@ func (e *engine) readMore(now time.Time) {
 
 // walk begins the feed's next read, if there is one to make.
 func (e *engine) walk(now time.Time) bool {
-	if e.patience[readWalk].resting(now) || e.scans.active && e.scans.alone {
+	if e.patience[feed.Walk].resting(now) || e.scans.active && e.scans.alone {
 		return false
 	}
 	rows, bytes := e.room.left(e.dispatch)
-	e.feed.fit(min(e.limits.Rows-e.dispatch.stuck(), e.dispatch.limiter.furthest()))
-	query, kind, ok := e.feed.next(now, rows, min(bytes, e.room.most))
+	e.feed.Fit(min(e.limits.Rows-e.dispatch.stuck(), e.dispatch.limiter.furthest()))
+	query, kind, ok := e.feed.Next(now, rows, min(bytes, e.room.most))
 	if !ok {
 		return false
 	}
-	if kind == readWalk && query.After.IsZero() && query.Recent == nil && e.feed.anew() { // it brings what scans were to bring
+	if e.feed.Whole(kind, query) { // it brings what scans were to bring
 		e.abandonScan()
 		e.dispatch.walking()
 		e.whole = true
 	}
 	e.room.bound(&query, bytes)
 	query.Shards = e.dispatch.shards.queried(e.dispatch.shards.active)
-	e.looked = e.looked || kind == readWalk
+	e.looked = e.looked || kind == feed.Walk
 	e.begin(read{query: query, kind: kind})
 	return true
 }
@@ -80,18 +89,18 @@ func (e *engine) walk(now time.Time) bool {
 // walk's to find, which looks first where it has caught up.
 func (e *engine) try(now time.Time) bool {
 	rows, bytes := e.room.left(e.dispatch)
-	if rows <= 0 || bytes <= 0 || e.feed.late.Lowered() || e.patience[readTrial].resting(now) || now.Before(e.dispatch.triable()) {
+	if rows <= 0 || bytes <= 0 || e.feed.Late.Lowered() || e.patience[readTrial].resting(now) || now.Before(e.dispatch.triable()) {
 		return false
 	}
-	if rows = min(rows, e.feed.rows(min(bytes, e.room.most))); e.dispatch.outage.active() {
+	if rows = min(rows, e.feed.Rows(min(bytes, e.room.most))); e.dispatch.outage.active() {
 		rows = min(rows, probeKeys)
 	}
 	waits := e.dispatch.trials(rows, now)
 	if len(waits) == 0 {
 		return false
 	}
-	if e.feed.caughtUp && !e.looked && !e.patience[readWalk].resting(now) && !e.scans.alone && rows >= e.feed.least {
-		e.feed.nudge()
+	if e.feed.CaughtUp() && !e.looked && !e.patience[feed.Walk].resting(now) && !e.scans.alone && e.feed.Worth(rows) {
+		e.feed.Nudge()
 		return e.walk(now)
 	}
 	e.looked = false
@@ -142,7 +151,7 @@ func (e *engine) taken(r read) {
 	if r.kind != readFailed {
 		limit := e.patience[r.kind].limit
 		if wants = e.room.read(&r.query, &r.page, r.err, took, limit); tooLong(r.err, took, limit) {
-			e.feed.tooLong(r.query)
+			e.feed.TooLong(r.query)
 		}
 	}
 	if r.err != nil {
@@ -157,7 +166,7 @@ func (e *engine) taken(r read) {
 		if r.kind != readFailed {
 			e.dispatch.ended()
 			e.dispatch.notRead(r.waits, r.ended)
-			e.feed.nudge()
+			e.feed.Nudge()
 		}
 	case r.kind == readFailed:
 		e.takenFailed(r)
@@ -172,8 +181,8 @@ func (e *engine) taken(r read) {
 // wait for that.
 func (e *engine) failedRead(r read, took time.Duration) {
 	share := time.Duration(1)
-	if r.kind == readSweep || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.failures.awaited() {
-		share = restShare
+	if r.kind == feed.Sweep || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.failures.awaited() {
+		share = feed.RestShare
 	}
 	over := e.patience[r.kind].over(r.err, share, took, r.ended)
 	if r.kind != readFailed {
@@ -182,12 +191,12 @@ func (e *engine) failedRead(r read, took time.Duration) {
 	}
 	e.scans.alone = false
 	if over {
-		e.feed.outOfTime(r.kind, e.patience[r.kind].rest)
+		e.feed.OutOfTime(r.kind, e.patience[r.kind].rest)
 		return
 	}
 	e.failedReads++
 	e.retryRead = r.ended.Add(pause(e.failedReads))
-	e.feed.retry(e.retryRead)
+	e.feed.Retry(e.retryRead)
 	if outbox.Changed(r.err) {
 		e.outdated = r.err
 	}
@@ -196,7 +205,7 @@ func (e *engine) failedRead(r read, took time.Duration) {
 // takenFailed takes failed rows, and the page that waits for them. If keys are free now that nobody can name, the row for which they
 // waited may be missing in that page, which is not taken: the walk begins anew.
 func (e *engine) takenFailed(r read) {
-	freed := e.dispatch.takeFailed(r.failed, e.feed.caughtUp, r.started, r.ended)
+	freed := e.dispatch.takeFailed(r.failed, e.feed.CaughtUp(), r.started, r.ended)
 	waited := e.unchecked
 	if waited == nil || e.dispatch.failures.afterwards {
 		return
@@ -224,32 +233,26 @@ func (e *engine) take(r read) {
 	case readDue:
 		e.takeDue(r)
 		return
-	case readGlance:
-		e.due.glanced(r.page, r.ended)
-		if r.page.More {
-			e.due.poll = r.ended
-		}
+	case feed.Glance:
+		e.due.Glanced(r.page, r.ended)
 	}
-	if !e.feed.read(r.kind, r.page, r.started, r.ended) {
+	if !e.feed.Read(r.kind, r.page, r.started, r.ended) {
 		e.dispatch.decline(r.page.Rows, r.ended)
 		return
 	}
 	fresh, waiting := e.dispatch.take(r.page.Rows, fromWalk, r.ended)
 	switch r.kind {
-	case readWalk:
-		if e.whole && e.feed.caughtUp {
+	case feed.Walk:
+		if e.whole && e.feed.CaughtUp() {
 			e.whole = false
 			e.dispatch.closeUnmet(r.ended)
 		}
-		e.feed.passed(waiting, len(r.page.Rows))
-		e.feed.armedSince = e.doorbell.Armed()
-		e.feed.pace(fresh, r.ended, e.doorbell.Up())
-		e.arm(e.feed.rings(fresh+waiting, r.ended))
-	case readSweep:
-		if low, ok := e.feed.late.Bound(); ok && !e.feed.table.Delays() && e.dispatch.tookBefore(r.page.Rows, low) {
-			e.feed.strays.found = true
+		e.arm(e.feed.Walked(len(r.page.Rows), fresh, waiting, e.doorbell.Armed(), e.doorbell.Up(), r.ended))
+	case feed.Sweep:
+		if low, ok := e.feed.Late.Bound(); ok && !e.table.Delays() && e.dispatch.tookBefore(r.page.Rows, low) {
+			e.feed.Stray()
 		}
-		if e.feed.swept(fresh, r.page.More, r.ended) {
+		if e.feed.Swept(fresh, r.page.More, r.ended) {
 			e.dispatch.late.ForgetAccepted()
 		}
 	}

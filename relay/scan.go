@@ -1,7 +1,6 @@
 package relay
 
 import (
-	"math"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -32,7 +31,7 @@ const (
 
 // wants reports whether there is anything to scan.
 func (e *engine) scanWanted() bool {
-	return e.feed.sweeps() && !e.feed.late.Lowered() && e.feed.highest != math.MinInt64 && (e.scans.active || e.dispatch.catch.low != nothing)
+	return e.feed.Scannable() && (e.scans.active || e.dispatch.catch.low != nothing)
 }
 
 // scan begins the read of the next page, if there is one to read.
@@ -42,19 +41,15 @@ func (e *engine) scan(now time.Time) bool {
 		return false
 	}
 	rows, bytes := e.room.left(e.dispatch)
-	if bytes <= 0 || rows < e.feed.least {
+	if bytes <= 0 || !e.feed.Worth(rows) {
 		return false
 	}
 	if !s.active {
 		from, keys := e.dispatch.scanning()
-		from = e.feed.late.From(from)
+		from = e.feed.Late.From(from)
 		*s = scan{active: true, opening: true, from: from, keys: keys, next: from, alone: s.alone}
 	}
-	upto := e.feed.highest
-	if upto < math.MaxInt64 {
-		upto++ // the last row of the walk, too
-	}
-	q := outbox.Query{Limit: min(rows, e.feed.rows(min(bytes, e.room.most))), Upto: &upto}
+	q := outbox.Query{Limit: min(rows, e.feed.Rows(min(bytes, e.room.most))), Upto: e.feed.Upto()}
 	if q.Keys = s.keys; q.Keys != nil && s.next != everything {
 		q.From = &s.next
 	}
@@ -82,8 +77,8 @@ func (e *engine) takeScan(r read) {
 		return
 	}
 	if s.opening {
-		if !e.feed.late.MayScan(&r.page.Ended) {
-			e.feed.nudge()
+		if !e.feed.Late.MayScan(&r.page.Ended) {
+			e.feed.Nudge()
 			e.abandonScan()
 			d.decline(r.page.Rows, r.ended)
 			return

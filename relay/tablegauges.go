@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
 // tableGauges measures the table for those who scrape, as each destination sees it. However many they are and however often they come, the
@@ -80,7 +81,7 @@ func (g *tableGauges) count(ctx context.Context) {
 		}
 		v.counts, v.err = v.Count(limited)
 		ended := time.Now()
-		v.due = ended.Add(max(cmp.Or(g.every, countEvery)*time.Duration(len(g.views)), restShare*ended.Sub(started)))
+		v.due = ended.Add(max(cmp.Or(g.every, countEvery)*time.Duration(len(g.views)), feed.RestShare*ended.Sub(started)))
 	}
 }
 
@@ -97,6 +98,6 @@ func (g *tableGauges) measureSize(ctx context.Context) error {
 		g.size = nil
 	}
 	ended := time.Now()
-	g.due = ended.Add(max(sizeEvery, restShare*ended.Sub(started)))
+	g.due = ended.Add(max(sizeEvery, feed.RestShare*ended.Sub(started)))
 	return err
 }

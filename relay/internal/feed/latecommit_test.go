@@ -1,6 +1,7 @@
-package relay
+package feed
 
 import (
+	"context"
 	"slices"
 	"testing"
 	"time"
@@ -11,6 +12,26 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
+
+const insertRow = "insert into outbox_messages (topic, key, payload) values ('t', $1, to_jsonb($2::int))"
+
+// begin begins a transaction, and returns what makes a statement in it.
+func begin(t *testing.T, s *pgtest.Schema) (do func(statement string, args ...any)) {
+	t.Helper()
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // which rolls back what is left
+	do = func(statement string, args ...any) {
+		t.Helper()
+		if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
+			t.Fatalf("%s: %v", statement, err)
+		}
+	}
+	do("begin")
+	return do
+}
 
 // A transaction of PostgreSQL that was open for longer than reads of recent rows reach back keeps its order, though its number was higher than
 // all that had ended when the bound was set. The feed is told the time, so nobody waits for it.
@@ -26,15 +47,15 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 				t.Fatal(err)
 			}
 			now := time.Now()
-			f := newFeed(table, Limits{Batch: 100, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
-			f.sweepDue = now.Add(time.Hour)
+			f := New(table, 100, 100, 50*time.Millisecond, 0, now)
+			f.sweep.due = now.Add(time.Hour)
 			taken := map[string]bool{}
 			var ofKey []string
 			poll := func(after time.Duration) {
 				t.Helper()
 				for now = now.Add(after); ; now = now.Add(time.Millisecond) {
-					f.nudge()
-					q, kind, ok := f.next(now, 100, 1<<20)
+					f.Nudge()
+					q, kind, ok := f.Next(now, 100, 1<<20)
 					if !ok {
 						t.Fatal("nothing to read")
 					}
@@ -42,7 +63,7 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if !f.read(kind, page, now, now) {
+					if !f.Read(kind, page, now, now) {
 						continue
 					}
 					for i := range page.Rows {
@@ -52,7 +73,7 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 						}
 						taken[r.ID()] = taken[r.ID()] || !r.Beyond
 					}
-					f.pace(len(page.Rows), now, false)
+					f.plan(len(page.Rows), now, false)
 					return
 				}
 			}
@@ -62,11 +83,11 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 			}
 			for range 5 { // another test's transactions may end just then
 				lower, higher := begin(t, s), begin(t, s)
-				lower.do("select pg_current_xact_id()")
-				higher.do("select pg_current_xact_id()")
-				higher.do(insertRow, "K", 1)
-				lower.do(insertRow, "other", 1)
-				lower.do("commit")
+				lower("select pg_current_xact_id()")
+				higher("select pg_current_xact_id()")
+				higher(insertRow, "K", 1)
+				lower(insertRow, "other", 1)
+				lower("commit")
 				for range 3 {
 					poll(time.Second)
 				}
@@ -76,8 +97,8 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 					}
 					poll(time.Second)
 				}
-				higher.do(insertRow, "K", 2)
-				higher.do("commit")
+				higher(insertRow, "K", 2)
+				higher("commit")
 				poll(time.Second)
 				if !slices.Equal(ofKey, []string{"1", "2"}) {
 					t.Fatalf("the key's rows are taken as %s", ofKey)

@@ -1,4 +1,4 @@
-package relay
+package feed
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 
 // guard lets rows with small priorities go while larger ones come all the time. Where the walk goes by priority, every eighth of its reads is
 // made in table order instead, whatever the priorities, from the first pending row on to the last one that there was when the walk began.
-// When it has come there, both begin anew: keys that wait for that are not kept waiting by a walk that never ends.
+// When it has come there, both begin again: keys that wait for that are not kept waiting by a walk that never ends.
 //
 // Both begin at the very beginning at the same time, and keys that wait are let go only then. So each of them, and both together, take of a key's
 // rows with the same priority the first ones.
@@ -22,8 +22,8 @@ type guard struct {
 const readsPerGuard = 7
 
 // guards reports whether the next read of the walk is made in table order.
-func (f *feed) guards() bool {
-	return !f.caughtUp && f.guard.reads >= readsPerGuard && f.table.Ranked() && f.table.Ordinal() && f.table.OrderIndexed()
+func (f *Feed) guards() bool {
+	return !f.caughtUp && f.guard.reads >= readsPerGuard && f.order.Ranked() && f.order.Ordinal() && f.order.OrderIndexed()
 }
 
 // query completes a query for the next page.

@@ -2,14 +2,10 @@ package relay
 
 import (
 	"fmt"
-	"math"
-	"math/rand/v2"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
-
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
 // simBell is a doorbell that each writer rings from a time on.
@@ -26,122 +22,30 @@ func (b *simBell) Up() bool             { return true }
 func (b *simBell) Arm(bool)             {}
 func (b *simBell) Armed() time.Time     { return *b.since.Load() }
 
-// While rows are few, each writer is to ring. While they are many, none need, and the relay does not change its mind all the time.
-func TestEachWriterRingsWhileRowsAreFew(t *testing.T) {
-	random := rand.New(rand.NewPCG(1, 2))
-	now := time.Now()
-	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, now)
-	f.caughtUp, f.cheap = true, true
-	// flow lets rows come at random, so many a second, and returns for which part of the time writers were to ring, and how often that changed.
-	var ringing bool
-	flow := func(perSecond float64) (part float64, changes int) {
-		looks := 0
-		for until := now.Add(10 * time.Second); now.Before(until); looks++ {
-			now = now.Add(time.Duration(random.ExpFloat64() * float64(time.Second) / perSecond))
-			f.active = now
-			if rings := f.rings(1, now); rings != ringing {
-				ringing = rings
-				changes++
-			}
-			if ringing {
-				part++
-			}
-		}
-		return part / float64(looks), changes
-	}
-	for _, test := range []struct {
-		perSecond float64
-		rings     bool
-	}{{1, true}, {200, true}, {1000, false}, {10_000, false}, {500, false}, {200, true}, {300, true}} {
-		part, changes := flow(test.perSecond)
-		if changes > 2 || test.rings && part < 0.85 || !test.rings && part > 0.1 {
-			t.Errorf("%v rows/s: writers ring %.0f %% of the time, with %d changes", test.perSecond, 100*part, changes)
-		}
-	}
-	if f.cheap = false; f.rings(1, now) {
-		t.Error("they ring while reads are dear")
-	}
-	if now = now.Add(time.Second); !f.rings(0, now) {
-		t.Error("they do not ring for a relay that is idle")
-	}
-}
-
-// Where a commit takes long, fewer writers may ring: they wait for one another.
-func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
-	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, time.Now())
-	for _, test := range []struct {
-		rows int
-		took time.Duration
-		most float64
-	}{{1, 100 * time.Microsecond, busyRate}, {1, 5 * time.Millisecond, 100}, {flowRows, 50 * time.Millisecond, 10}, {flowRows + 1, time.Millisecond, 10}, {0, time.Millisecond, 10}, {2, time.Millisecond, busyRate}} {
-		for range f.wrote {
-			f.written(test.rows, test.took)
-		}
-		if most := f.mostRings(); math.Abs(most-test.most) > 0.1 {
-			t.Errorf("%d rows in %v: %v a second may ring, want %v", test.rows, test.took, most, test.most)
-		}
-	}
-	f.written(1, time.Second)
-	if most := f.mostRings(); most != busyRate {
-		t.Errorf("one write that took long: %v a second may ring", most)
-	}
-}
-
 // Commits of an owner tell how many writers may ring.
 func TestOwnerNotesWhatCommitsTake(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
+		s.table.took = 10 * time.Millisecond
 		stop := s.start()
-		for n := range 2 * len(armed{}.wrote) {
+		for n := range 20 {
 			s.table.insert(int64(n+1), fmt.Sprint("row", n), "k", "t")
 			s.table.drained(t, time.Second)
 			time.Sleep(100 * time.Millisecond)
 		}
 		stop()
-		if s.loop.feed.writes < len(armed{}.wrote) || s.loop.feed.wrote[0] <= 0 {
-			t.Errorf("%d writes of %v", s.loop.feed.writes, s.loop.feed.wrote)
+		if most := s.loop.feed.MostRings(); most > 50 {
+			t.Errorf("commits take %v, and %v a second may ring", s.table.took, most)
 		}
 	})
 }
 
-// Where each writer rings there is nothing to look for in between. For a moment after that begins there is.
-func TestLooksWhenItHasRung(t *testing.T) {
-	now := time.Now()
-	const interval = 50 * time.Millisecond
-	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, interval, now)
-	poll := func(fresh int) (pause time.Duration) {
-		f.nudge()
-		f.next(now, 1000, 1<<20)
-		started := now
-		now = now.Add(cheapRead / 2)
-		f.read(readWalk, outbox.Page{}, started, now)
-		f.pace(fresh, now, true)
-		pause = f.due.Sub(now)
-		return pause
-	}
-	for range f.took {
-		poll(1)
-	}
-	if pause := poll(0); pause > awakePause {
-		t.Errorf("nobody rings: a pause of %v", pause)
-	}
-	f.armedSince = now
-	if pause := poll(0); pause > awakePause {
-		t.Errorf("each writer has just begun to ring: a pause of %v", pause)
-	}
-	now = now.Add(drowsyFor)
-	for _, fresh := range []int{1, 0, 2 * flowRows} {
-		if pause := poll(fresh); pause != interval {
-			t.Errorf("each writer rings, after %d rows: a pause of %v", fresh, pause)
-		}
-		if f.hint(); !f.nudged {
-			t.Errorf("each writer rings, after %d rows: one that does brings no look", fresh)
-		}
-	}
-	f.armedSince = time.Time{}
-	if pause := poll(1); pause > awakePause {
-		t.Errorf("nobody rings any more: a pause of %v", pause)
-	}
-}
+// As in package feed.
+const (
+	idleAfter   = 10 * time.Second
+	lookEvery   = time.Minute
+	cheapGlance = 20 * time.Millisecond
+	dearGlances = 3
+)
 
 // economical simulates a relay with a doorbell that works and nothing to do, until it economizes.
 func economical(t *testing.T, f func(t *testing.T, s *sim, b *simBell)) {

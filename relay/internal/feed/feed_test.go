@@ -1,4 +1,4 @@
-package relay
+package feed
 
 import (
 	"testing"
@@ -9,17 +9,17 @@ import (
 
 // fullPage is a page of rows with these ordinals, behind which there are more.
 func fullPage(ordinals ...int64) outbox.Page {
-	rows := of("a", ordinals...)
+	rows := rowsAt(ordinals...)
 	return outbox.Page{Rows: rows, End: rows[len(rows)-1].Position, More: true}
 }
 
 // A sweep takes nothing that lies before the walk, so that it neither does its work nor passes it.
 func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
 	now := time.Now()
-	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, time.Second, now)
-	f.read(readWalk, fullPage(3, 5), now, now)
-	f.sweeping, f.sinceSweep = true, walksPerSweep
-	if q, kind, ok := f.next(now, 100, 1<<20); !ok || kind != readSweep || q.Upto == nil || *q.Upto != 5 {
+	f := New(&order{}, 10, 100, time.Second, 0, now)
+	f.Read(Walk, fullPage(3, 5), now, now)
+	f.sweep.under, f.sweep.walks = true, walksPerSweep
+	if q, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Sweep || q.Upto == nil || *q.Upto != 5 {
 		t.Errorf("the sweep's read is %+v, want one that ends before the walk's last row", q)
 	}
 }
@@ -28,29 +28,29 @@ func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
 // looked at meanwhile. Rows at the beginning that are held would otherwise hide all others.
 func TestWalkWithPrioritiesGetsOn(t *testing.T) {
 	now := time.Now()
-	table := newSimTable()
+	table := &order{}
 	table.ranked = true
-	f := newFeed(table, Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	f := New(table, 2, 100, 50*time.Millisecond, 0, now)
 	var walked, heads int
 	for i := int64(1); i <= 20; i++ {
-		q, kind, ok := f.next(now, 100, 1<<20)
+		q, kind, ok := f.Next(now, 100, 1<<20)
 		if !ok {
 			t.Fatal("nothing to read")
 		}
 		now = now.Add(time.Second)
 		switch kind {
-		case readHead:
+		case Head:
 			heads++
 			if !q.After.IsZero() {
 				t.Error("not the first page")
 			}
-			f.read(kind, fullPage(1, 2), now, now)
-		case readWalk:
+			f.Read(kind, fullPage(1, 2), now, now)
+		case Walk:
 			if walked++; walked > 1 && q.After.Ordinal != int64(2*(walked-1)) {
 				t.Fatalf("page %d is read after %d", walked, q.After.Ordinal)
 			}
-			f.read(kind, fullPage(int64(2*walked-1), int64(2*walked)), now, now)
-			f.pace(0, now, false)
+			f.Read(kind, fullPage(int64(2*walked-1), int64(2*walked)), now, now)
+			f.plan(0, now, false)
 		default:
 			t.Errorf("read of kind %d", kind)
 		}
@@ -64,20 +64,20 @@ func TestWalkWithPrioritiesGetsOn(t *testing.T) {
 // the same keys that were committed behind the first one.
 func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	now := time.Now()
-	f := newFeed(newSimTable(), Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, time.Second, now)
-	f.sweepDue = now.Add(time.Hour)
+	f := New(&order{}, 2, 100, time.Second, 0, now)
+	f.sweep.due = now.Add(time.Hour)
 	next := func(what string) outbox.Query {
 		t.Helper()
 		now = now.Add(time.Millisecond)
-		q, kind, ok := f.next(now, 100, 1<<20)
-		if !ok || kind != readWalk {
+		q, kind, ok := f.Next(now, 100, 1<<20)
+		if !ok || kind != Walk {
 			t.Fatalf("%s: %+v, kind %d, %t", what, q, kind, ok)
 		}
 		return q
 	}
 	take := func(page outbox.Page) {
-		f.read(readWalk, page, now, now)
-		f.pace(len(page.Rows), now, false)
+		f.Read(Walk, page, now, now)
+		f.plan(len(page.Rows), now, false)
 	}
 	if q := next("the first page"); !q.Horizon || q.Within != nil {
 		t.Errorf("the first page does not ask where the table ends: %+v", q)
@@ -98,22 +98,22 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	// Once it is known what cannot be committed late any more, a poll reads from there, in a single page.
 	take(outbox.Page{})
 	now = now.Add(outbox.Late)
-	f.nudge()
+	f.Nudge()
 	next("a poll")
 	take(outbox.Page{})
-	f.nudge()
+	f.Nudge()
 	if q := next("a later poll"); q.Recent == nil || q.Horizon {
 		t.Errorf("it reads %+v", q)
 	}
 	take(outbox.Page{})
-	left := of("a", 2)
-	f.late.LeaveOut(keyOf(&left[0]).hash(), left[0].Position.Ordinal) // by a sweep, say
-	f.nudge()
+	left := rowsAt(2)
+	f.Late.LeaveOut(7, left[0].Position.Ordinal) // by a sweep, say
+	f.Nudge()
 	if q := next("after a row was left out"); q.Recent == nil || *q.Recent != 2 || !q.Horizon {
 		t.Errorf("it reads %+v", q)
 	}
 	take(outbox.Page{})
-	f.nudge()
+	f.Nudge()
 	if q := next("the one after that"); q.Recent == nil || *q.Recent == 2 {
 		t.Errorf("it reads %+v", q)
 	}
@@ -128,15 +128,15 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 	for name, ranked := range map[string]bool{"in order": false, "with priorities": true} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
-			table := newSimTable()
+			table := &order{}
 			table.ranked = ranked
-			f := newFeed(table, Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, time.Second, now)
-			left := of("a", 2)
-			key := keyOf(&left[0]).hash()
-			f.late.LeaveOut(key, left[0].Position.Ordinal)
-			f.next(now, 100, 1<<20)
-			f.read(readWalk, outbox.Page{}, now, now)
-			if _, overtakes := f.late.Overtakes(key, 3); overtakes {
+			f := New(table, 2, 100, time.Second, 0, now)
+			left := rowsAt(2)
+			const key = 7
+			f.Late.LeaveOut(key, left[0].Position.Ordinal)
+			f.Next(now, 100, 1<<20)
+			f.Read(Walk, outbox.Page{}, now, now)
+			if _, overtakes := f.Late.Overtakes(key, 3); overtakes {
 				t.Error("the key is still remembered")
 			}
 		})
@@ -147,21 +147,21 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 func TestSweepsInVainBecomeSeldom(t *testing.T) {
 	t.Parallel()
 	const took = 60 * time.Millisecond
-	sweep := func(f *feed, now time.Time, fresh int) time.Duration {
-		f.sweepDue, f.caughtUp, f.sinceSweep = now, true, 1
-		if _, kind, ok := f.next(now, 100, 1<<20); !ok || kind != readSweep {
+	sweep := func(f *Feed, now time.Time, fresh int) time.Duration {
+		f.sweep.due, f.caughtUp, f.sweep.walks = now, true, 1
+		if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Sweep {
 			t.Fatalf("reads %v, not the sweep", kind)
 		}
-		f.read(readSweep, outbox.Page{}, now, now.Add(took))
-		f.swept(fresh, false, now.Add(took))
-		return f.sweepDue.Sub(now.Add(took))
+		f.Read(Sweep, outbox.Page{}, now, now.Add(took))
+		f.Swept(fresh, false, now.Add(took))
+		return f.sweep.due.Sub(now.Add(took))
 	}
 	for name, delays := range map[string]bool{"rows can be found at once": false, "rows become due later": true} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
-			table := newSimTable()
+			table := &order{}
 			table.delays = delays
-			f := newFeed(table, Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, time.Second, now)
+			f := New(table, 10, 100, time.Second, 0, now)
 			first := sweep(f, now, 0)
 			var last time.Duration
 			for range 100 {

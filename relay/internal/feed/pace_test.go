@@ -1,4 +1,4 @@
-package relay
+package feed
 
 import (
 	"testing"
@@ -11,23 +11,23 @@ import (
 func TestReadsOftenWhileFallingAsleep(t *testing.T) {
 	started := time.Now()
 	const interval = 50 * time.Millisecond
-	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, interval, started)
+	f := New(&order{}, 100, 1000, interval, 0, started)
 	poll := func(fresh int, now time.Time) (pause time.Duration) {
-		f.next(now, 1000, 1<<20)
+		f.Next(now, 1000, 1<<20)
 		ended := now.Add(cheapRead / 2)
-		f.read(readWalk, outbox.Page{}, now, ended)
-		f.pace(fresh, ended, true)
-		return f.due.Sub(ended)
+		f.Read(Walk, outbox.Page{}, now, ended)
+		f.plan(fresh, ended, true)
+		return f.pace.due.Sub(ended)
 	}
 	longest := poll(1, started)
-	for f.due.Sub(started) < awakeFor+drowsyFor {
-		longest = max(longest, poll(0, f.due))
+	for f.pace.due.Sub(started) < awakeFor+drowsyFor {
+		longest = max(longest, poll(0, f.pace.due))
 	}
-	if asleep := f.idle(f.due); !asleep || longest > awakePause {
+	if asleep := f.idle(f.pace.due); !asleep || longest > awakePause {
 		t.Errorf("asleep %v, and the longest pause till then is %v", asleep, longest)
 	}
 	for range 10 {
-		longest = poll(0, f.due)
+		longest = poll(0, f.pace.due)
 	}
 	if longest != interval {
 		t.Errorf("then the pauses grow to %v", longest)
@@ -37,14 +37,14 @@ func TestReadsOftenWhileFallingAsleep(t *testing.T) {
 // While rows come in numbers, a hint does not bring the next read forward.
 func TestHintsGiveWayToTheFlow(t *testing.T) {
 	now := time.Now()
-	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
 	hinted := func(fresh int, took time.Duration) bool {
 		started := now
 		now = now.Add(took)
-		f.read(readWalk, outbox.Page{}, started, now)
-		f.pace(fresh, now, true)
-		f.hint()
-		_, _, reads := f.next(now, 1000, 1<<20)
+		f.Read(Walk, outbox.Page{}, started, now)
+		f.plan(fresh, now, true)
+		f.Hint()
+		_, _, reads := f.Next(now, 1000, 1<<20)
 		return reads
 	}
 	if !hinted(1, time.Millisecond) {
@@ -56,7 +56,7 @@ func TestHintsGiveWayToTheFlow(t *testing.T) {
 	if !hinted(0, time.Millisecond) {
 		t.Error("when the rows have stopped, a hint brings no read")
 	}
-	for range len(f.took) {
+	for range f.took.times {
 		hinted(flowRows+1, time.Second)
 	}
 	if !hinted(flowRows+1, time.Second) {
@@ -69,38 +69,38 @@ func TestHintsGiveWayToTheFlow(t *testing.T) {
 func TestRestsAsReadsCost(t *testing.T) {
 	now := time.Now()
 	const interval, slow = 50 * time.Millisecond, time.Second
-	f := newFeed(newSimTable(), Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}, interval, now)
-	f.sweepDue = now.Add(time.Hour)
+	f := New(&order{}, 10, 100, interval, 0, now)
+	f.sweep.due = now.Add(time.Hour)
 	read := func(took time.Duration) time.Duration {
-		f.nudge()
-		f.next(now, 100, 1<<20)
+		f.Nudge()
+		f.Next(now, 100, 1<<20)
 		started := now
 		now = now.Add(took)
-		f.read(readWalk, outbox.Page{}, started, now)
-		f.pace(0, now, false)
-		return f.due.Sub(now)
+		f.Read(Walk, outbox.Page{}, started, now)
+		f.plan(0, now, false)
+		return f.pace.due.Sub(now)
 	}
-	for range len(f.took) {
+	for range f.took.times {
 		read(time.Millisecond)
 	}
 	if rest := read(slow); rest > interval {
 		t.Errorf("after one slow read the relay rests for %v", rest)
 	}
 	var rest time.Duration
-	for range len(f.took) {
+	for range f.took.times {
 		rest = read(slow)
 	}
-	if rest < restShare*slow {
+	if rest < RestShare*slow {
 		t.Errorf("after many slow reads the relay rests for %v only", rest)
 	}
 	flow := func(took time.Duration) time.Duration {
-		for range len(f.took) {
+		for range f.took.times {
 			read(took)
 		}
-		f.pace(1, now, true)
-		return f.due.Sub(now)
+		f.plan(1, now, true)
+		return f.pace.due.Sub(now)
 	}
-	if rest := flow(slow); rest < restShare*slow {
+	if rest := flow(slow); rest < RestShare*slow {
 		t.Errorf("while rows flow and reads are slow the relay rests for %v only", rest)
 	}
 	if rest := flow(cheapRead / 2); rest > flowShare*cheapRead/2 {
@@ -112,20 +112,20 @@ func TestRestsAsReadsCost(t *testing.T) {
 // would gather each time.
 func TestRestsBrieflyBehindRowsThatHaveGathered(t *testing.T) {
 	now := time.Now()
-	f := newFeed(newSimTable(), Limits{Batch: 100, Rows: 1000, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
 	for _, test := range []struct {
 		rate  float64
 		share time.Duration
-	}{{1000, flowShare}, {10_000, restShare}} {
-		for range f.took {
-			f.nudge()
-			f.next(now, 100, 1<<20)
-			f.read(readWalk, outbox.Page{}, now, now.Add(cheapRead))
+	}{{1000, flowShare}, {10_000, RestShare}} {
+		for range f.took.times {
+			f.Nudge()
+			f.Next(now, 100, 1<<20)
+			f.Read(Walk, outbox.Page{}, now, now.Add(cheapRead))
 			now = now.Add(cheapRead)
 			f.rate = test.rate
-			f.pace(2*flowRows, now, true)
+			f.plan(2*flowRows, now, true)
 		}
-		if rest := f.due.Sub(now); rest != test.share*cheapRead {
+		if rest := f.pace.due.Sub(now); rest != test.share*cheapRead {
 			t.Errorf("at %v rows/s it rests for %v", test.rate, rest)
 		}
 	}
@@ -135,10 +135,10 @@ func TestRestsBrieflyBehindRowsThatHaveGathered(t *testing.T) {
 // the trouble costs the database little, and stays awake, so that writers need not ring.
 func TestRestsWhileRowsWait(t *testing.T) {
 	now := time.Now()
-	f := newFeed(newSimTable(), Limits{Batch: 2, Rows: 100, Bytes: 1 << 20}, 50*time.Millisecond, now)
+	f := New(&order{}, 2, 100, 50*time.Millisecond, 0, now)
 	last := int64(0)
 	walk := func(took time.Duration, waiting, fresh int) (rest time.Duration) {
-		f.next(now, 100, 1<<20)
+		f.Next(now, 100, 1<<20)
 		for pages := 2; pages > 0; pages-- {
 			started := now
 			now = now.Add(took)
@@ -146,23 +146,22 @@ func TestRestsWhileRowsWait(t *testing.T) {
 			page.More, page.Beyond = pages > 1, 1 // more rows come all the time
 			page.Horizon = &outbox.Horizon{Highest: &page.Rows[1].Position.Ordinal}
 			last += 2
-			f.read(readWalk, page, started, now)
-			f.passed(waiting, 2)
-			f.pace(fresh, now, true)
+			f.Read(Walk, page, started, now)
+			f.Walked(2, fresh, waiting, time.Time{}, true, now)
 		}
 		if f.idle(now) {
 			t.Error("it sleeps while rows come")
 		}
-		f.hint()
-		rest = f.wait(now).Sub(now)
-		now = f.wait(now)
+		f.Hint()
+		rest = f.Wait(now).Sub(now)
+		now = f.Wait(now)
 		return rest
 	}
 	const took = 5 * time.Millisecond
 	if rest := walk(took, 0, 2); rest > 0 {
 		t.Errorf("while rows flow that need not wait it rests for %v", rest)
 	}
-	if rest := walk(took, 2, 0); rest != restShare*2*took {
+	if rest := walk(took, 2, 0); rest != RestShare*2*took {
 		t.Errorf("after two pages of waiting rows it rests for %v", rest)
 	}
 	if rest := walk(took, 1, 1); rest != flowShare*took {

@@ -1,0 +1,111 @@
+package feed
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// While rows are few, each writer is to ring. While they are many, none need, and the relay does not change its mind all the time.
+func TestEachWriterRingsWhileRowsAreFew(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	now := time.Now()
+	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
+	f.caughtUp, f.cheap = true, true
+	// flow lets rows come at random, so many a second, and returns for which part of the time writers were to ring, and how often that changed.
+	var ringing bool
+	flow := func(perSecond float64) (part float64, changes int) {
+		looks := 0
+		for until := now.Add(10 * time.Second); now.Before(until); looks++ {
+			now = now.Add(time.Duration(random.ExpFloat64() * float64(time.Second) / perSecond))
+			f.active = now
+			if rings := f.rings(1, now); rings != ringing {
+				ringing = rings
+				changes++
+			}
+			if ringing {
+				part++
+			}
+		}
+		return part / float64(looks), changes
+	}
+	for _, test := range []struct {
+		perSecond float64
+		rings     bool
+	}{{1, true}, {200, true}, {1000, false}, {10_000, false}, {500, false}, {200, true}, {300, true}} {
+		part, changes := flow(test.perSecond)
+		if changes > 2 || test.rings && part < 0.85 || !test.rings && part > 0.1 {
+			t.Errorf("%v rows/s: writers ring %.0f %% of the time, with %d changes", test.perSecond, 100*part, changes)
+		}
+	}
+	if f.cheap = false; f.rings(1, now) {
+		t.Error("they ring while reads are dear")
+	}
+	if now = now.Add(time.Second); !f.rings(0, now) {
+		t.Error("they do not ring for a relay that is idle")
+	}
+}
+
+// Where a commit takes long, fewer writers may ring: they wait for one another.
+func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
+	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, time.Now())
+	for _, test := range []struct {
+		rows int
+		took time.Duration
+		most float64
+	}{{1, 100 * time.Microsecond, busyRate}, {1, 5 * time.Millisecond, 100}, {flowRows, 50 * time.Millisecond, 10}, {flowRows + 1, time.Millisecond, 10}, {0, time.Millisecond, 10}, {2, time.Millisecond, busyRate}} {
+		for range f.wrote.times {
+			f.Wrote(test.rows, test.took)
+		}
+		if most := f.MostRings(); math.Abs(most-test.most) > 0.1 {
+			t.Errorf("%d rows in %v: %v a second may ring, want %v", test.rows, test.took, most, test.most)
+		}
+	}
+	f.Wrote(1, time.Second)
+	if most := f.MostRings(); most != busyRate {
+		t.Errorf("one write that took long: %v a second may ring", most)
+	}
+}
+
+// Where each writer rings there is nothing to look for in between. For a moment after that begins there is.
+func TestLooksWhenItHasRung(t *testing.T) {
+	now := time.Now()
+	const interval = 50 * time.Millisecond
+	f := New(&order{}, 100, 1000, interval, 0, now)
+	poll := func(fresh int) (pause time.Duration) {
+		f.Nudge()
+		f.Next(now, 1000, 1<<20)
+		started := now
+		now = now.Add(cheapRead / 2)
+		f.Read(Walk, outbox.Page{}, started, now)
+		f.plan(fresh, now, true)
+		pause = f.pace.due.Sub(now)
+		return pause
+	}
+	for range f.took.times {
+		poll(1)
+	}
+	if pause := poll(0); pause > awakePause {
+		t.Errorf("nobody rings: a pause of %v", pause)
+	}
+	f.armed = now
+	if pause := poll(0); pause > awakePause {
+		t.Errorf("each writer has just begun to ring: a pause of %v", pause)
+	}
+	now = now.Add(drowsyFor)
+	for _, fresh := range []int{1, 0, 2 * flowRows} {
+		if pause := poll(fresh); pause != interval {
+			t.Errorf("each writer rings, after %d rows: a pause of %v", fresh, pause)
+		}
+		if f.Hint(); !f.nudged {
+			t.Errorf("each writer rings, after %d rows: one that does brings no look", fresh)
+		}
+	}
+	f.armed = time.Time{}
+	if pause := poll(1); pause > awakePause {
+		t.Errorf("nobody rings any more: a pause of %v", pause)
+	}
+}
