@@ -22,7 +22,7 @@ func (d *dispatch) take(rows []outbox.Row, from source, now time.Time) (taken, w
 	backing := make([]row, len(rows))
 	for i := range rows {
 		r := &backing[i]
-		if !d.ordinal { // where larger priorities go first it does not tell which row does: all count alike
+		if !d.ordered() { // where larger priorities go first it does not tell which row does: all count alike
 			rows[i].Position.Ordinal = 0
 		}
 		r.Row, r.key, r.attempt = &rows[i], keyOf(&rows[i]), rows[i].Attempt
@@ -104,7 +104,7 @@ func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 	}
 	if w != nil && w.headID == r.ID() {
 		r.unknown = w.unknown
-		if !d.keepAttempts {
+		if !d.table.KeepsAttempts() {
 			r.attempt += w.refusals
 		}
 	}
@@ -132,15 +132,15 @@ func (d *dispatch) mayPass(r *row, w *wait, from source) bool {
 		return false // it is the head
 	case d.catch.covers(w):
 		// What the scan has brought may be on its way, and what was committed late goes before it.
-		if !w.stopped && at <= w.next && (from == fromScan || d.ordinal && d.before(r.Position, d.catch.at)) {
+		if !w.stopped && at <= w.next && (from == fromScan || d.ordered() && d.table.Before(r.Position, d.catch.at)) {
 			return true
 		}
-	case d.ordinal && at < w.head && w.headID != "": // it goes before the head
+	case d.ordered() && at < w.head && w.headID != "": // it goes before the head
 		switch {
 		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
 			w.older = true
 		case w.state == trial, w.low < at:
-			w.passed, w.low = true, min(w.low, w.head)
+			w.low = min(w.low, w.head)
 			d.catchUp(w) // a head that is queued becomes void
 			d.void = true
 			if w.low >= at {
@@ -230,11 +230,11 @@ func restOf(r *row, w *wait) time.Duration {
 // enqueue puts a row in the lane of its key's worker; a head that is tried has another.
 func (d *dispatch) enqueue(r *row) {
 	r.size = int64(r.Message.Size()) + rowOverhead
-	r.worker = int(r.lane() % uint64(d.workers))
+	r.worker = int(r.lane() % uint64(d.workers()))
 	w := d.waits.byKey[r.hash]
 	tries := w != nil && w.state == asked && w.headID == r.ID()
 	if tries {
-		r.worker = d.workers
+		r.worker = d.workers()
 		if r.unknown > 0 || w.hold != nil && w.hold.other {
 			r.worker++
 		}
@@ -244,7 +244,7 @@ func (d *dispatch) enqueue(r *row) {
 	d.shards.inFlight[r.Shard]++
 	d.bytes += r.size
 	l := &d.lanes[r.worker]
-	if r.late = d.ordinal && d.before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
+	if r.late = d.ordered() && d.table.Before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
 		if d.late.OutOfOrder(r.hash, r.Position.Ordinal) {
 			d.metrics.orderViolations(1)
 		}
@@ -252,7 +252,7 @@ func (d *dispatch) enqueue(r *row) {
 	} else {
 		l.push(r)
 	}
-	if !r.Delayed && d.before(d.walked, r.Position) {
+	if !r.Delayed && d.table.Before(d.walked, r.Position) {
 		d.walked = r.Position
 	}
 }

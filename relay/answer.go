@@ -35,8 +35,7 @@ type answers struct {
 	counts map[publisher.Class]int
 	again  []*row // published again, in order, before everything else
 	down   error  // the last answer that says nothing can be published to the destination
-	reason cause
-	alive  bool // an answer shows that the broker answers
+	alive  bool   // an answer shows that the broker answers
 
 	unexpected int // duplicates of rows that were not sent before
 }
@@ -60,13 +59,13 @@ func (a *answers) one(r *row, err error, alone bool) {
 		a.requeue(r)
 	case publisher.Refused:
 		a.alive = true
-		a.refused(r, err, a.keepFailures && r.attempt+1 > a.to.MaxAttempts)
+		a.refused(r, err, a.table.KeepsFailures() && r.attempt+1 > a.to.MaxAttempts)
 	case publisher.Permanent:
 		a.alive = a.alive || r.Invalid == nil
-		a.refused(r, err, a.keepFailures)
+		a.refused(r, err, a.table.KeepsFailures())
 	case publisher.Topology, publisher.Unavailable:
 		if publisher.ScopeOf(err) == publisher.ScopeDestination {
-			a.down, a.reason = err, classCause(class)
+			a.down = err
 			a.requeue(r)
 			return
 		}
@@ -82,7 +81,7 @@ func (a *answers) one(r *row, err error, alone bool) {
 		case alone && r.unknown > aloneAfter:
 			a.isolated(r, w, err)
 		default:
-			a.down, a.reason = err, causeUnavailable
+			a.down = err
 			a.requeue(r)
 		}
 	}
@@ -118,7 +117,7 @@ func (a *answers) accept(r *row, w *wait) {
 	a.accepted++
 	a.sent.noteAccepted(r)
 	a.settle = append(a.settle, r)
-	if a.ordinal && !r.key.keyless {
+	if a.ordered() && !r.key.keyless {
 		a.late.Accepted(r.hash, r.Position.Ordinal)
 	}
 	if h := a.holds.of(r); h != nil {
@@ -180,7 +179,7 @@ func (a *answers) isolated(r *row, w *wait, err error) {
 	if w != nil && w.headID == r.ID() && r.unknown >= refuseAfter && a.accepted > w.accepted {
 		r.unknown = 0
 		refusal := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
-		a.refused(r, refusal, a.keepFailures && r.attempt+1 > a.to.MaxAttempts)
+		a.refused(r, refusal, a.table.KeepsFailures() && r.attempt+1 > a.to.MaxAttempts)
 		w.unknown = 0
 		return
 	}
@@ -206,8 +205,9 @@ func (a *answers) settleOutage() {
 			a.logger.Info("destination is back", "destination", a.to.Name)
 		}
 	case a.down != nil:
-		if o.fail(a.reason, a.down, a.now) && !a.to.complaint.told(a.down) {
-			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", a.reason, "error", a.down)
+		reason := classCause(publisher.ClassOf(a.down))
+		if o.fail(reason, a.down, a.now) && !a.to.complaint.told(a.down) {
+			a.logger.Warn("destination is held", "destination", a.to.Name, "reason", reason, "error", a.down)
 		}
 	default: // nothing was attempted
 		o.probing = false

@@ -23,23 +23,25 @@ func (d *dispatch) catchUp(w *wait) {
 		return
 	}
 	d.waits.enter(w, catching, causeOrder)
-	w.covered, w.again, w.stopped, w.next, w.older = d.catch.number+1, false, false, nothing, false
+	w.older = false
 	d.waits.heads(w, "")
-	if !w.listed {
-		w.listed = true
-		d.waits.catching = append(d.waits.catching, w)
-	}
-	d.catch.low = min(d.catch.low, w.low)
+	d.cover(w, w.low)
+}
+
+// cover lets the next scan bring a key's rows from there on.
+func (d *dispatch) cover(w *wait, from int64) {
+	w.low, w.covered, w.stopped, w.next = from, d.catch.number+1, false, nothing
+	d.catch.low = min(d.catch.low, from)
 }
 
 // passOver notes that something of a key was passed over.
 func (d *dispatch) passOver(w *wait, low int64) {
 	switch {
 	case d.catch.covers(w):
-		w.again, w.next = true, min(w.next, low)
+		w.next = min(w.next, low)
 		d.void = true
 	default:
-		w.passed, w.low = true, min(w.low, low)
+		w.low = min(w.low, low)
 		if w.state == catching {
 			d.catch.low = min(d.catch.low, low)
 			d.void = true
@@ -54,7 +56,7 @@ func (c *catchup) covers(w *wait) bool {
 
 // goOn lets a key go on after its head is done.
 func (d *dispatch) goOn(w *wait) {
-	if w.passed {
+	if w.passed() {
 		d.catchUp(w)
 		return
 	}
@@ -71,7 +73,7 @@ func (c *catchup) wantOthers(low int64) {
 // scanning notes that the next scan begins, and returns from where. With few keys it returns them: their rows alone are to be read.
 func (d *dispatch) scanning() (low int64, keys []string) {
 	c := &d.catch
-	if low = c.low; !c.others && d.byKey {
+	if low = c.low; !c.others && d.table.KeyIndexed() {
 		keys = d.fewKeys()
 	}
 	c.number++
@@ -81,9 +83,8 @@ func (d *dispatch) scanning() (low int64, keys []string) {
 
 // fewKeys returns the keys that wait for a scan, nil if they are many, or not all known by name.
 func (d *dispatch) fewKeys() (keys []string) {
-	for _, w := range d.waits.catching {
+	for w := range d.waits.catching {
 		switch {
-		case w.state != catching || w.covered == gone:
 		case w.text == "" || len(keys) == fewKeys:
 			return nil
 		default:
@@ -99,24 +100,16 @@ const fewKeys = 64
 // scanned notes that the scan has come to its end. A key of which nothing was passed over since it began is open again.
 func (d *dispatch) scanned(now time.Time) (again int) {
 	d.catch.under = false
-	var left []*wait
-	for _, w := range d.waits.catching {
+	for w := range d.waits.catching {
 		switch {
-		case w.state != catching || w.covered == gone:
-			w.listed = false
 		case w.covered > d.catch.number:
-			left = append(left, w)
-		case w.again:
+		case w.next != nothing:
 			again++
-			w.low, w.covered, w.again, w.stopped, w.next = w.next, d.catch.number+1, false, false, nothing
-			d.catch.low = min(d.catch.low, w.low)
-			left = append(left, w)
+			d.cover(w, w.next)
 		default:
-			w.listed = false
 			d.waits.remove(w)
 		}
 	}
-	d.waits.catching = left
 	d.closeUnmet(now)
 	return again
 }
@@ -133,10 +126,9 @@ func (d *dispatch) abandonScan(from int64) {
 			h.opened = d.catch.number
 		}
 	}
-	for _, w := range d.waits.catching {
-		if w.state == catching && w.covered == d.catch.number {
-			w.low, w.covered, w.again, w.stopped, w.next = min(w.low, w.next), d.catch.number+1, false, false, nothing
-			d.catch.low = min(d.catch.low, w.low)
+	for w := range d.waits.catching {
+		if w.covered == d.catch.number {
+			d.cover(w, min(w.low, w.next))
 		}
 	}
 }

@@ -159,7 +159,7 @@ func TestScanThatIsGivenUpIsMadeAgain(t *testing.T) {
 func TestScanOfFewKeys(t *testing.T) {
 	for others, want := range map[bool]int{false: 1, true: 0} {
 		d, now := testDispatch(t), time.Now()
-		d.byKey = true
+		d.table.(*simTable).byKey = true
 		d.take(rowsOf("k", "t", 5, 9), fromWalk, now)
 		d.decline(rowsOf("k", "t", 7), now)
 		if others {
@@ -220,7 +220,7 @@ func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 			rows := try(t, d, now.Add(time.Minute), rowsOf("k", "t", 10))
 			d.begin()
 			d.take(rowsOf("k", "t", 3), fromWalk, now)
-			d.answer(d.workers, rows, []error{publisher.ErrNotAttempted}, now)
+			d.answer(d.workers(), rows, []error{publisher.ErrNotAttempted}, now)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

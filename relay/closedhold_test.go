@@ -54,7 +54,7 @@ func try(t *testing.T, d *dispatch, now time.Time, rows []outbox.Row) (onWire []
 	}
 	d.begin()
 	d.takeTrials(waits, rows, false, now)
-	return d.batch(d.workers, now)
+	return d.batch(d.workers(), now)
 }
 
 // While the head of one key tries what is in trouble, no other key does, whatever joins meanwhile.
@@ -82,7 +82,7 @@ func TestEndOfAHoldBringsRowsWithoutAKey(t *testing.T) {
 	published(t, d, nil, "")
 	now = now.Add(time.Minute)
 	rows := try(t, d, now, keyless(rowsOf("row", "t", 1)))
-	d.answer(d.workers, rows, make([]error, len(rows)), now)
+	d.answer(d.workers(), rows, make([]error, len(rows)), now)
 	if low, _ := d.scanning(); low != 2 {
 		t.Errorf("the scan begins at %d", low)
 	}
@@ -146,7 +146,7 @@ func TestHeadsAreNotReadInVainInAnOutage(t *testing.T) {
 func TestHoldOfOneBatch(t *testing.T) {
 	for _, ordinal := range []bool{true, false} {
 		d, now := testDispatch(t), time.Now()
-		d.ordinal, d.limits.Batch = ordinal, 10
+		d.table.(*simTable).ordinal, d.limits.Batch = ordinal, 10
 		d.take(append(rowsOf("k", "t", 1), rowsOf("other", "t", 2)...), fromWalk, now)
 		rows := d.batch(0, now)
 		d.begin()

@@ -28,7 +28,7 @@ func (d *dispatch) crowd(hash uint64, from int64, now time.Time) {
 		d.waits.rest(&c.wait, causeOrder, now.Add(crowdRest))
 	}
 	c.keys.add(hash)
-	if c.passed, c.low = true, min(c.low, from); d.waits.former != nil && d.waits.former.keys.has(hash) {
+	if c.low = min(c.low, from); d.waits.former != nil && d.waits.former.keys.has(hash) {
 		former := &d.waits.former.wait // something of the key that was to be brought may not have been
 		if d.catch.covers(former) {
 			c.low = min(c.low, former.next)

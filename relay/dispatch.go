@@ -13,23 +13,17 @@ import (
 // dispatch owns the state of a destination's relay: the rows in flight, their order, and what waits. It does no
 // work of its own and never blocks; one goroutine calls it and carries out what it says.
 type dispatch struct {
-	limits       Limits
-	to           *Destination
-	ordinal      bool // table order is the order of ordinals
-	byKey        bool // rows can be read by their keys at little cost
-	keepFailures bool
-	keepErrors   bool // a row that waits for another try can be found in the table
-	keepAttempts bool
-	logger       *slog.Logger
-	metrics      *metrics
+	limits  Limits
+	to      *Destination
+	table   Table
+	logger  *slog.Logger
+	metrics *metrics
 
 	inFlight map[string]*row // by identity, from being read to being settled or forgotten
 	bytes    int64
-	gone     map[string]struct{} // by identity: settled while a read was under way, which may still return them
-	reading  bool
+	gone     map[string]struct{} // by identity: settled while a read was under way, which may still return them; nil while there is none
 	shards   shards
 	lanes    []lane // those of the workers, and two in which heads are tried
-	workers  int
 	turn     int    // the lane that is asked first: what tries after an outage must not always be of the same one
 	taken    uint64 // rows, so far
 	void     bool   // rows in the lanes may have become void
@@ -44,10 +38,9 @@ type dispatch struct {
 
 	late    *late.Commits
 	sent    sent
-	before  func(p, q outbox.Position) bool // in table order
-	walked  outbox.Position                 // the last one taken
-	rewind  bool                            // the walk must begin anew: shards came
-	unknown int                             // rows dropped by the stop that may have been published
+	walked  outbox.Position // the last one taken
+	rewind  bool            // the walk must begin anew: shards came
+	unknown int             // rows dropped by the stop that may have been published
 
 	stopping  bool
 	notices   notices
@@ -80,10 +73,8 @@ type refusal struct {
 }
 
 func newDispatch(limits Limits, to *Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
-	d := &dispatch{limits: limits, to: to, workers: workers, before: table.Before, ordinal: table.Ordinal() && !table.Ranked(),
-		byKey: table.KeyIndexed(), keepFailures: table.KeepsFailures(), keepErrors: table.KeepsErrors() && table.KeepsFailures(), keepAttempts: table.KeepsAttempts(),
-		logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
-		inFlight: map[string]*row{}, gone: map[string]struct{}{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), late: late.New(),
+	d := &dispatch{limits: limits, to: to, table: table, logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
+		inFlight: map[string]*row{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), late: late.New(),
 		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}, limiter: newLimiter(to, total)}
 	d.waits = newWaits(limits.remembered(), d.holds.orphaned)
 	for i := range d.lanes {
@@ -94,6 +85,12 @@ func newDispatch(limits Limits, to *Destination, workers, total int, table Table
 	}
 	return d
 }
+
+// ordered reports whether table order is the order of ordinals.
+func (d *dispatch) ordered() bool { return d.table.Ordinal() && !d.table.Ranked() }
+
+// workers returns how many lanes are for rows of keys that do not wait. Those behind them are for heads that are tried.
+func (d *dispatch) workers() int { return len(d.lanes) - tryLanes }
 
 // publishing reports whether rows are on the wire.
 func (d *dispatch) publishing() bool {
@@ -204,7 +201,7 @@ func (d *dispatch) isVoid(r *row) bool {
 		return true
 	case d.catch.covers(w):
 		return low(r) > w.next
-	case !d.ordinal:
+	case !d.ordered():
 		return r.number > w.number
 	case w.state == catching:
 		return low(r) > w.low
@@ -242,14 +239,13 @@ func (d *dispatch) rewound() bool {
 
 // begin notes that a read begins.
 func (d *dispatch) begin() {
-	d.reading = true
+	d.gone = map[string]struct{}{}
 	d.shards.reading = d.shards.active
 }
 
 // ended notes that a read is over and that no more of it is taken.
 func (d *dispatch) ended() {
-	d.reading = false
-	clear(d.gone)
+	d.gone = nil
 }
 
 // unsettled returns, after the stop, how many rows were published, or may have been, and are not settled.

@@ -46,7 +46,7 @@ func TestVoidRowsAreDropped(t *testing.T) {
 	}
 	d.answer(0, rows, []error{publisher.TopologyError("no topic", "no topic")}, now)
 	w := d.waits.byKey[rows[0].hash]
-	if w == nil || w.head != 1 || !w.passed || w.low != 2 || len(d.inFlight) != 0 {
+	if w == nil || w.head != 1 || !w.passed() || w.low != 2 || len(d.inFlight) != 0 {
 		t.Errorf("the key waits as %+v with %d rows in flight", w, len(d.inFlight))
 	}
 }

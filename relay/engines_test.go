@@ -29,6 +29,7 @@ func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
 			s.table.insert(int64(i+100), fmt.Sprint("q", i), fmt.Sprint("k", i), "t")
 			time.Sleep(20 * time.Millisecond)
 		}
+		time.Sleep(s.interval) // the last one, too
 		if got := len(s.Received("t")); got != 50 {
 			t.Errorf("%d of 50 rows for the quick destination were relayed meanwhile", got)
 		}

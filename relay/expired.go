@@ -34,7 +34,7 @@ func (c *clock) since(t, now time.Time) time.Duration {
 
 // expired reports whether a row is too old to be published. One that is invalid fails for that.
 func (d *dispatch) expired(r *row, now time.Time) bool {
-	return d.to.MaxAge > 0 && d.keepFailures && !r.Due.IsZero() && r.Invalid == nil && d.clock.since(r.Due, now) > d.to.MaxAge
+	return d.to.MaxAge > 0 && d.table.KeepsFailures() && !r.Due.IsZero() && r.Invalid == nil && d.clock.since(r.Due, now) > d.to.MaxAge
 }
 
 // expire lets a row fail instead of being published, which needs no broker: it happens during an outage, too. What is queued behind the row

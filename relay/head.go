@@ -12,19 +12,18 @@ func (d *dispatch) lead(r *row) (w *wait, ok bool) {
 	w, at := d.add(r.key, r.hash, r.Shard), low(r)
 	switch {
 	case w.state == writing:
-		w.passed, w.low, w.older = true, min(w.low, at), true
+		w.low, w.older = min(w.low, at), true
 		return w, false
 	case w.state == catching && w.covered != 0:
-		if w.passed = true; d.catch.covers(w) {
-			w.low = min(w.next, at) // what is before it has been brought
-		} else {
-			w.low = min(w.low, at)
+		if d.catch.covers(w) {
+			w.low = w.next // what is before it has been brought
 		}
+		w.low = min(w.low, at)
 	case w.headID != "" && w.headID != r.ID():
-		w.passed, w.low = true, min(w.low, w.head)
+		w.low = min(w.low, w.head)
 	}
 	if w.delayed = r.Delayed; w.delayed { // nothing goes before it
-		w.passed, w.low = false, nothing
+		w.low = nothing
 	}
 	d.waits.heads(w, r.ID())
 	w.head, w.number, w.older, w.covered = at, r.number, false, 0
@@ -67,9 +66,8 @@ func (d *dispatch) add(k key, hash uint64, shard int) *wait {
 		if w.low = crowd.low; d.catch.covers(crowd) {
 			w.low = crowd.next
 		}
-		w.passed = w.low != nothing
 	}
-	if d.byKey && !k.keyless && len(k.text) <= mostKeyText {
+	if d.table.KeyIndexed() && !k.keyless && len(k.text) <= mostKeyText {
 		w.text = strings.Clone(k.text) // it lies among the bytes of other rows
 		d.waits.bytes += len(w.text)
 	}

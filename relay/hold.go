@@ -210,7 +210,7 @@ func (d *dispatch) release(h *hold, now time.Time) {
 		switch {
 		case w.hold != h:
 		case w.state == held:
-			w.passed, w.low = true, min(w.low, w.head)
+			w.low = min(w.low, w.head)
 			d.catchUp(w)
 		default:
 			w.hold = nil // it is under way by itself

@@ -192,6 +192,6 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 }
 
 func (w *wait) String() string {
-	state := [...]string{"resting", "held", "asked", "trial", "writing", "catching"}[w.state]
-	return fmt.Sprintf("a key that is %s (%s) with the head %q at %d, passed over %v from %d, covered %d, again %v from %d", state, w.cause, w.headID, w.head, w.passed, w.low, w.covered, w.again, w.next)
+	state := [...]string{"resting", "held", "asked", "trial", "writing", "catching", "forgotten"}[w.state]
+	return fmt.Sprintf("a key that is %s (%s) with the head %q at %d, passed over from %d, covered %d, again from %d", state, w.cause, w.headID, w.head, w.low, w.covered, w.next)
 }

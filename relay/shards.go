@@ -10,7 +10,6 @@ import (
 // shards are the shards that this replica relays, and how many rows of each are in flight. Only the
 // dispatch touches them.
 type shards struct {
-	total    int
 	active   owner.Set // rows of these are taken
 	reading  owner.Set // of these from the read that is under way: they were active when it began, and ever since
 	inFlight []int
@@ -19,7 +18,7 @@ type shards struct {
 }
 
 func newShards(total int) shards {
-	return shards{total: total, inFlight: make([]int, total), leaving: map[int]time.Time{}, since: make([]time.Time, total)}
+	return shards{inFlight: make([]int, total), leaving: map[int]time.Time{}, since: make([]time.Time, total)}
 }
 
 // own takes note of the shards to relay from now on. Those that are new are walked from the beginning. Of a shard
@@ -107,7 +106,7 @@ func (d *dispatch) letGo(leaving, late owner.Set) {
 		if !late.Has(x.row.Shard) {
 			return false
 		}
-		if w := x.row.wait; w.covered != gone {
+		if w := x.row.wait; w.state != forgotten {
 			d.waits.remove(w)
 		}
 		d.forget(x.row)
@@ -120,7 +119,7 @@ func (d *dispatch) letGo(leaving, late owner.Set) {
 
 // queried returns shards for a query, nil for all.
 func (s *shards) queried(set owner.Set) []int {
-	if set.Len() == s.total {
+	if set.Len() == len(s.inFlight) {
 		return nil
 	}
 	return set.Shards()

@@ -101,7 +101,7 @@ func (d *dispatch) headGone(w *wait) {
 	if h := w.hold; h != nil {
 		h.until = time.Time{}
 	}
-	if w.passed {
+	if w.passed() {
 		w.low = min(w.low, w.head)
 	}
 	d.goOn(w)

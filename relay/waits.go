@@ -33,18 +33,15 @@ type wait struct {
 	delayed bool   // the head is a row that keeps no order: nothing waits behind it, and reads of due rows return it
 	trial   *row   // the head, in trial
 
-	passed bool  // something was passed over that lies behind the head
-	low    int64 // its least ordinal, or a lesser one
-	older  bool  // and something of it goes before the head, which is under way
+	low    int64 // the least ordinal of what was passed over, or a lesser one; [nothing] when nothing was
+	older  bool  // something of it goes before the head, which is under way
 	writes int   // refusals of the key that are being written: in writing, and 1 unless a row came that goes before the head
 
 	expiring bool // its head fails for its age, in writing; so may what is queued behind it
 
 	covered uint32 // in catching: the first scan that brings the key's rows
-	again   bool   // the next scan must come by, too: something was passed over since this one began
+	next    int64  // the least ordinal of what was passed over since this scan began, which the next one brings; [nothing] when nothing was
 	stopped bool   // this scan brings no more of it
-	next    int64  // the least ordinal of that
-	listed  bool   // among the waits that are or were catching
 
 	failures int    // trials in a row that ended in being held
 	unknown  int    // publishes of the head whose outcome is unknown
@@ -61,6 +58,7 @@ const (
 	trial                     // its head is in flight
 	writing                   // its head's refusal is being written
 	catching                  // rows of it are taken from scans alone
+	forgotten
 )
 
 func (w *wait) when() time.Time { return w.due }
@@ -81,7 +79,7 @@ type waits struct {
 	former   *crowd // those for which it is over, and which wait for a scan
 	most     int    // of byKey
 	due      alarms[*wait]
-	catching []*wait // and some that are not any more
+	catching map[*wait]struct{} // those that are
 	counts   map[cause]int
 	bytes    int         // of the ids of heads
 	orphaned func(*hold) // called when the probe of a hold has something else to do
@@ -96,7 +94,7 @@ const (
 )
 
 func newWaits(most int, orphaned func(*hold)) waits {
-	return waits{byKey: map[uint64]*wait{}, most: most, counts: map[cause]int{}, orphaned: orphaned}
+	return waits{byKey: map[uint64]*wait{}, most: most, catching: map[*wait]struct{}{}, counts: map[cause]int{}, orphaned: orphaned}
 }
 
 // of returns the wait that a key is in, nil if it may go on.
@@ -146,6 +144,9 @@ func (ws *waits) enter(w *wait, s waitState, c cause) {
 		ws.count(w.cause, -1)
 		ws.count(c, 1)
 	}
+	if delete(ws.catching, w); s == catching {
+		ws.catching[w] = struct{}{}
+	}
 	w.state, w.cause, w.trial, w.expiring = s, c, nil, false
 	if h := w.hold; h != nil && s != held && s != asked && s != trial {
 		w.hold = nil
@@ -168,17 +169,20 @@ func (ws *waits) rest(w *wait, c cause, due time.Time) {
 	ws.due.set(w)
 }
 
-// low is the ordinal from which a scan has to begin that is to find a row.
+// low is the ordinal from which a scan has to begin that is to find a row: less than [nothing].
 func low(r *row) int64 {
 	if r.Position.Unordered() {
 		return everything
 	}
-	return r.Position.Ordinal
+	return min(r.Position.Ordinal, nothing-1)
 }
+
+// passed reports whether something was passed over, which a scan has to bring.
+func (w *wait) passed() bool { return w.low != nothing }
 
 // remove forgets a wait.
 func (ws *waits) remove(w *wait) {
-	ws.enter(w, catching, "")
+	ws.enter(w, forgotten, "")
 	ws.heads(w, "")
 	switch {
 	case ws.byKey[w.hash] == w:
@@ -189,19 +193,11 @@ func (ws *waits) remove(w *wait) {
 	case ws.crowd != nil && w == &ws.crowd.wait:
 		ws.crowd = nil
 	}
-	w.covered = gone
 }
-
-// gone is the covered of a wait that is forgotten.
-const gone = math.MaxUint32
 
 // free forgets the waits for scans: the walk has begun anew, and comes by all of their rows.
 func (ws *waits) free() {
-	for _, w := range ws.catching {
-		w.listed = false
-		if w.state == catching && w.covered != gone {
-			ws.remove(w)
-		}
+	for w := range ws.catching {
+		ws.remove(w)
 	}
-	ws.catching = nil
 }

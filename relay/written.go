@@ -24,7 +24,7 @@ func (d *dispatch) settled(o outcome, now time.Time) []*row {
 
 // done forgets a row that a read which is under way may still return as it was.
 func (d *dispatch) done(r *row) {
-	if d.reading {
+	if d.gone != nil {
 		d.gone[r.Identity()] = struct{}{}
 	}
 	d.forget(r)
@@ -45,7 +45,7 @@ func (d *dispatch) refusedWritten(o outcome, now time.Time) {
 		if last {
 			d.failures.failedHere(r, written)
 		}
-		if w := r.wait; w.covered != gone {
+		if w := r.wait; w.state != forgotten {
 			if w.writes--; w.writes == 0 {
 				d.refusalWritten(w, x, written, unwritable, last, now)
 			}
@@ -61,7 +61,7 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	if spent && written && (r.attempt == to.MaxAttempts || w.refusals == 1) { // once
 		d.failedLog.row(r, x.err, false, now)
 	} else if !x.failed {
-		d.failedLog.refused(r, x.err, d.keepErrors || w.refusals > 1, now)
+		d.failedLog.refused(r, x.err, w.refusals > 1 || d.table.KeepsErrors() && d.table.KeepsFailures(), now)
 	}
 	switch {
 	case !d.shards.active.Has(r.Shard):
@@ -75,7 +75,7 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	case x.failed && written && w.headID == r.ID():
 		d.goOn(w)
 	case w.older || w.low < w.head || !written && !unwritable:
-		w.passed, w.low = true, min(w.low, w.head)
+		w.low = min(w.low, w.head)
 		d.catchUp(w)
 	case len(d.waits.byKey) > d.limits.remembered(): // it was remembered to be written
 		d.waits.remove(w)
