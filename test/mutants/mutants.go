@@ -24,7 +24,7 @@ var mutants = []mutant{
 		file: "relay/written.go", old: "	if d.reading {\n", new: "	if false {\n",
 		pkg: "./relay", tests: schedules},
 	{name: "random worker", breaks: "one worker for each key",
-		file: "relay/admit.go", old: "r.worker = int(r.lane() % uint64(d.workers))", new: "r.worker = len(d.inFlight) % d.workers",
+		file: "relay/admit.go", old: "r.worker = int(r.lane() % uint64(d.workers()))", new: "r.worker = len(d.inFlight) % d.workers",
 		pkg: "./relay", tests: schedules},
 	{name: "late row queued last", breaks: "a row that commits late goes before the younger ones that still wait",
 		file: "relay/admit.go", old: "		l.insert(r)\n", new: "		l.push(r)\n",
