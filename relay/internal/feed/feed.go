@@ -258,11 +258,11 @@ func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 	return f.caughtUp
 }
 
-// Again walks once more from the beginning; what is in flight is not taken twice. Sweeps begin again too, since
+// Again walks once more from the beginning; what is in flight is not taken twice. Sweeps and reads in table order begin again too, since
 // they must not overtake the walk.
 func (f *Feed) Again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.highest, f.sweep.under = math.MinInt64, false
+	f.highest, f.sweep.under, f.guard = math.MinInt64, false, guard{}
 	f.Late.Forget()
 }
 

@@ -6,12 +6,12 @@ import (
 )
 
 // order is a table as far as a feed has to know it. Its positions have ordinals.
-type order struct{ ranked, delays bool }
+type order struct{ ranked, delays, indexed bool }
 
 func (o *order) Ordinal() bool      { return true }
 func (o *order) Ranked() bool       { return o.ranked }
 func (o *order) Delays() bool       { return o.delays }
-func (o *order) OrderIndexed() bool { return false }
+func (o *order) OrderIndexed() bool { return o.indexed }
 
 // rowsAt returns rows of a key with these ordinals.
 func rowsAt(ordinals ...int64) []outbox.Row {
