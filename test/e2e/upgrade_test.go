@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
 // TestUpgrade replaces both replicas of each earlier version by those of this one while rows are written, and puts the old ones back: nothing
