@@ -2,154 +2,200 @@ package kafka
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
-
-	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
-
-	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
-const (
-	// askTimeout bounds small requests: metadata, a producer id.
-	askTimeout = 3 * time.Second
-	// maxThrottle is how long a request waits for the end of a quota's pause; longer pauses are
-	// answered as unavailable.
-	maxThrottle = 500 * time.Millisecond
-	// quotaQuiet is how long no such pause is asked for until the quota counts as kept again.
-	quotaQuiet = time.Minute
-)
-
-// A broker is one address of the cluster: its connections, and how it fares.
+// A broker is one address of the cluster. Its goroutine, run, owns the connections, the dials, what is sent on them and what
+// is known of how the broker fares; see the package's comment. It starts with the first request, and ends when the publisher
+// is closed or the cluster does not name the address any more. It never waits for anything but the next event.
 type broker struct {
 	publisher *Publisher
 	address   string
 
-	mu        sync.Mutex
-	idle      []*conn
-	failures  int       // dials failed in a row
-	failed    error     // of the last dial; nil while a caller may wait for the next one
-	logged    bool      // that it is away
-	retry     time.Time // no dial before it
-	dialling  bool      // in the background
-	throttled time.Time // the broker reads no produce request before it
+	begin       sync.Once
+	posts       chan *request
+	withdrawals chan *request
+	pokes       chan struct{} // somebody would send something if there were a connection
+	drop        chan struct{} // closed when the cluster does not name the address any more
+	gone        chan struct{} // closed when run has ended, after which nothing is taken
+
+	shown atomic.Pointer[standing]
+	heard atomic.Int64 // time in nanoseconds of the last answer to a produce request
+
+	// The rest belongs to run.
+
+	state   standing
+	queue   []*request // wait for a connection, or for the end of a short pause
+	flights []*request // sent and not answered
+	landed  chan *request
+	idle    []*conn
+	ended   []*request // to be handed back when the standing is shown
+	leaving bool       // run ends as soon as nothing is under way
+
+	dials     chan dialled
+	dialling  int       // dials under way
+	wanted    bool      // a request has not been sent since the last dial began
+	verify    bool      // dial at once, to learn whether the broker is still there
+	retry     time.Time // no other dial before it
+	away      bool      // the log was told that it cannot be reached
+	noted     time.Time // when a request without an answer was last counted
+	silent    bool      // the log was told that it does not answer
+	asking    *request  // the one that may wait for a suspect
 	overQuota time.Time // last asked for a long pause; zero when that is over
-	heard     time.Time // last answer to a produce request
-	silence   silence
 }
 
-// give takes back a connection that answered, or ends it.
-func (b *broker) give(c *conn, healthy bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	c.used = time.Now()
-	for len(b.idle) > 0 && b.idle[0].stale(c.used) { // the oldest, which take may never reach
-		b.discard(b.idle[0])
-		b.idle = slices.Delete(b.idle, 0, 1)
+// A standing is what others may know of a broker. It is never changed once it is shown.
+type standing struct {
+	connected bool
+	failed    error     // why nothing is sent without a connection: the last dial; nil while the next one may be waited for
+	failures  int       // dials failed in a row
+	silences  int       // requests without an answer, in a row: the broker is a suspect
+	asked     bool      // a call waits for the suspect
+	until     time.Time // no call does before this time
+	paused    time.Time // the broker reads no produce request before it
+	waits     time.Time // when the oldest question without an answer was sent; zero is none
+}
+
+func newBroker(p *Publisher, address string) *broker {
+	b := &broker{publisher: p, address: address, posts: make(chan *request), withdrawals: make(chan *request), pokes: make(chan struct{}, 1),
+		drop: make(chan struct{}), gone: make(chan struct{}), landed: make(chan *request), dials: make(chan dialled)}
+	b.shown.Store(&standing{})
+	return b
+}
+
+// post hands the request to the broker. It comes back in any case.
+func (b *broker) post(r *request) {
+	b.begin.Do(func() {
+		if !b.publisher.life.start(b.run) {
+			close(b.gone)
+		}
+	})
+	r.posted, r.sent, r.conn, r.withdrawn, r.response = time.Now(), time.Time{}, nil, false, nil
+	select {
+	case b.posts <- r:
+	case <-b.gone:
+		r.ending, r.err = unreached, b.left()
+		r.back <- r
 	}
-	if healthy && !c.stale(c.used) && !b.publisher.open.closed() {
-		b.idle = append(b.idle, c)
+}
+
+// withdraw makes a request come back soon. Nothing more of it is written then.
+func (b *broker) withdraw(r *request) {
+	select {
+	case b.withdrawals <- r:
+	case <-b.gone:
+	}
+}
+
+// poke has a broker dialled to which something would be sent.
+func (b *broker) poke() {
+	select {
+	case b.pokes <- struct{}{}:
+	default:
+	}
+}
+
+// run takes what comes, event by event, and sends what can be sent.
+func (b *broker) run() {
+	defer close(b.gone)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	timer := time.NewTimer(time.Hour)
+	defer timer.Stop()
+	over, drop := b.publisher.life.over, b.drop
+	for !b.leaving || len(b.flights)+b.dialling > 0 {
+		select {
+		case r := <-b.posts:
+			b.admit(r)
+		case r := <-b.withdrawals:
+			b.giveUp(r)
+		case r := <-b.landed:
+			b.land(r)
+		case d := <-b.dials:
+			b.dialled(d)
+		case <-b.pokes:
+			b.wanted = true
+		case <-timer.C:
+		case <-drop:
+			b.leaving, drop = true, nil
+			cancel()
+		case <-over:
+			b.leaving, over = true, nil
+			cancel()
+			for _, r := range b.flights {
+				r.conn.close()
+			}
+		}
+		wake := b.dispatch(ctx, time.Now())
+		b.show()
+		for _, r := range b.ended {
+			r.back <- r
+		}
+		clear(b.ended)
+		b.ended = b.ended[:0]
+		if timer.Stop(); !wake.IsZero() {
+			timer.Reset(time.Until(wake))
+		}
+	}
+}
+
+// show lets others see the standing.
+func (b *broker) show() {
+	b.state.connected = len(b.idle)+len(b.flights) > 0
+	b.state.asked = b.asking != nil
+	b.state.waits = time.Time{}
+	if at := slices.IndexFunc(b.flights, func(r *request) bool { return r.group == nil }); at >= 0 {
+		b.state.waits = b.flights[at].sent
+	}
+	if *b.shown.Load() != b.state {
+		s := b.state
+		b.shown.Store(&s)
+	}
+}
+
+// standing is what was known of the broker a moment ago.
+func (b *broker) standing() *standing { return b.shown.Load() }
+
+// admit queues a request, unless it is refused.
+func (b *broker) admit(r *request) {
+	if r.group != nil {
+		if err := b.refusal(&b.state, r.deadline); err != nil {
+			b.end(r, refused, err)
+			return
+		}
+		if b.state.silences > 0 {
+			b.asking = r
+		}
+	}
+	b.queue = append(b.queue, r)
+}
+
+// giveUp takes back a request for which nobody waits any more. What was sent comes back when its round trip is over.
+func (b *broker) giveUp(r *request) {
+	if slices.Contains(b.flights, r) {
+		r.withdrawn = true
+		r.conn.abort()
 		return
 	}
-	b.discard(c)
-}
-
-func (b *broker) discard(c *conn) {
-	b.publisher.open.remove(c.number)
-	_ = c.net.Close()
-}
-
-// reset drops the idle connections that nothing has come from since: one has just died, and the broker with it perhaps.
-func (b *broker) reset(since time.Time) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.idle = slices.DeleteFunc(b.idle, func(c *conn) bool {
-		if c.used.After(since) {
-			return false
-		}
-		b.discard(c)
-		return true
-	})
-}
-
-// away reports whether the last dial failed, or the last request was not answered.
-func (b *broker) away() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failures > 0 || b.silence.requests > 0
-}
-
-// connected reports whether a connection is idle.
-func (b *broker) connected() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return len(b.idle) > 0
-}
-
-// ask sends a request that may be sent twice, so that a connection which died while it was idle does
-// not show.
-func (b *broker) ask(ctx context.Context, request protocol.Message, force bool) (protocol.Message, error) {
-	for {
-		c, reused, err := b.take(ctx, force)
-		if err != nil {
-			return nil, err
-		}
-		if _, understood := c.versions[request.ApiKey()]; !understood {
-			b.give(c, true)
-			return nil, fmt.Errorf("%s: %w", request.ApiKey(), kafkago.UnsupportedVersion)
-		}
-		asked := time.Now()
-		response, err := c.roundTrip(ctx, request, within(ctx, askTimeout))
-		b.give(c, err == nil)
-		if err == nil {
-			return response, nil
-		}
-		if over(ctx) {
-			return nil, err
-		}
-		b.reset(asked)
-		if !reused {
-			if b.publisher.config.SASL == nil && network.Ended(err) {
-				err = b.publisher.explain(b.address, stepRequest, err)
-			}
-			return nil, err
-		}
+	at := slices.Index(b.queue, r)
+	if at < 0 {
+		return // it is on its way back
 	}
+	b.queue = slices.Delete(b.queue, at, at+1)
+	if b.dialling > 0 && b.state.failed == nil && time.Since(r.posted) >= patience/4 {
+		b.state.failed = b.slow() // let the next ones not wait as long
+	}
+	b.end(r, withdrawn, nil)
 }
 
-// throttle notes how long the broker wants to be left alone (KIP-219: it has answered and reads nothing
-// more from the connection until then; what has to be asked meanwhile takes another one). A quota is kept
-// for each broker. While it is used up, pauses come and go; that is told as one state.
-func (b *broker) throttle(c *conn, pause time.Duration) {
-	now := time.Now()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if pause > 0 {
-		b.throttled = now.Add(pause)
-		c.muted = b.throttled
+// end hands the request back, after the present event.
+func (b *broker) end(r *request, how ending, err error) {
+	if b.asking == r {
+		b.asking = nil
 	}
-	switch told := !b.overQuota.IsZero(); {
-	case pause > maxThrottle:
-		b.overQuota = now
-		if !told {
-			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address, "pause",
-				pause.Round(time.Millisecond))
-		}
-	case told && now.Sub(b.overQuota) > quotaQuiet:
-		b.overQuota = time.Time{}
-		b.publisher.log.Info("kafka broker does not throttle this client any more", "broker", b.address)
-	}
-}
-
-// pause is how long the broker still wants to be left alone.
-func (b *broker) pause() time.Duration {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.throttled.IsZero() {
-		return 0
-	}
-	return max(time.Until(b.throttled), 0)
+	r.ending, r.err = how, err
+	b.ended = append(b.ended, r)
 }

@@ -25,25 +25,23 @@ type conn struct {
 	net      net.Conn
 	protocol *protocol.Conn
 	versions map[protocol.ApiKey]int16 // of what the broker understands
-	used     time.Time                 // when it was last given back
+	used     time.Time                 // when an answer came last
+	reused   bool                      // an answer has come
 	expires  time.Time                 // when the broker ends its session; zero is never
 	muted    time.Time                 // the broker reads nothing from it before
-	number   int                       // in closers
+	socket   net.Conn                  // below TLS
 }
 
 // connect dials the address and makes the connection ready for requests. The error says what failed
 // and never shows credentials.
 func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) {
-	ctx, cancel := context.WithTimeout(ctx, within(ctx, dialTimeout))
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	dialling := p.open.add(cancel)
-	defer p.open.remove(dialling)
-
 	dialled, err := p.config.Dial(ctx, "tcp", address)
 	if err != nil {
 		return nil, p.explain(address, stepDial, err)
 	}
-	c := &conn{net: dialled, used: time.Now()}
+	c := &conn{net: dialled, socket: dialled}
 	if p.config.TLS != nil {
 		config, err := p.config.TLS()
 		if err != nil {
@@ -63,10 +61,9 @@ func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) 
 		err = context.Cause(ctx)
 	}
 	if err != nil {
-		_ = c.net.Close()
+		c.close()
 		return nil, p.explain(address, at, err)
 	}
-	c.number = p.open.add(func() { _ = c.net.Close() })
 	return c, nil
 }
 
@@ -108,21 +105,14 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 	return stepRequest, nil
 }
 
-// roundTrip sends the request and waits for its answer, until ctx or the timeout ends. After an error
-// the connection is of no use, whether the broker has taken the request is not known, and nothing
-// more of it is written.
-func (c *conn) roundTrip(ctx context.Context, request protocol.Message, timeout time.Duration) (protocol.Message, error) {
-	if err := c.net.SetDeadline(time.Now().Add(timeout)); err != nil {
-		return nil, err
-	}
-	stop := context.AfterFunc(ctx, c.abort)
-	response, err := c.protocol.RoundTrip(request)
-	if !stop() && err == nil {
-		// The answer came just in time, but abort may still be about to run.
-		c.expires = time.Now()
-	}
-	return response, err
+// understands reports whether the broker knows such requests.
+func (c *conn) understands(m protocol.Message) bool {
+	_, known := c.versions[m.ApiKey()]
+	return known
 }
+
+// close ends the connection without a word of TLS, which the broker might not take.
+func (c *conn) close() { _ = c.socket.Close() }
 
 // abort ends the reads and writes that are under way.
 func (c *conn) abort() { _ = c.net.SetDeadline(time.Unix(1, 0)) }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -98,12 +99,10 @@ func (e *examination) reached(ctx context.Context) {
 		if !p.cluster.named(b) {
 			continue // a first address, such as a load balancer's
 		}
-		c, _, err := b.take(ctx, true)
-		if err != nil {
+		if _, err := b.ask(ctx, &apiversions.Request{}, true); err != nil {
 			e.unreachable(b.address, err)
 			continue
 		}
-		b.give(c, true)
 		e.Well(checkReach, b.address, "answers")
 	}
 	switch c := p.config; {

@@ -44,10 +44,12 @@ type fakeCluster struct {
 	settings   map[string]string // of every topic
 	replicas   int               // of every partition, and of them so many in sync:
 	insync     int
-	allowed    int32 // operations on every topic
-	hidden     bool  // the metadata knows no topic
-	requests   int   // produce requests so far
+	allowed    int32  // operations on every topic
+	hidden     bool   // the metadata knows no topic
+	denied     string // a topic that this client may not use
+	requests   int    // produce requests so far
 	dials      int
+	unheard    int // questions that were not answered
 }
 
 // A fakeBroker is one address of the cluster.
@@ -56,6 +58,7 @@ type fakeBroker struct {
 	listener net.Listener
 	conns    map[net.Conn]struct{} // guarded by the cluster's mu
 	down     bool                  // accepts and closes at once
+	deaf     bool                  // does not answer questions for metadata
 }
 
 func newFakeCluster(t *testing.T, brokers int) *fakeCluster {
@@ -204,6 +207,10 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 		}
 		switch r := request.(type) {
 		case *metadata.Request:
+			if f.hush(b) {
+				<-f.closed
+				return
+			}
 			response = f.metadata(r)
 		case *describeconfigs.Request:
 			response = f.describe(r)
@@ -235,6 +242,16 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 	}
 }
 
+// hush reports whether the broker is one that leaves questions without an answer, and counts them.
+func (f *fakeCluster) hush(b *fakeBroker) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if b.deaf {
+		f.unheard++
+	}
+	return b.deaf
+}
+
 func (f *fakeCluster) metadata(r *metadata.Request) *metadata.Response {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -248,6 +265,9 @@ func (f *fakeCluster) metadata(r *metadata.Request) *metadata.Response {
 		topic := metadata.ResponseTopic{Name: name, TopicAuthorizedOperations: f.allowed}
 		if f.topics[name] == nil || f.hidden {
 			topic.ErrorCode = int16(kafkago.UnknownTopicOrPartition)
+		}
+		if name == f.denied {
+			topic.ErrorCode = int16(kafkago.TopicAuthorizationFailed)
 		}
 		for i, p := range f.topics[name] {
 			if f.hidden {

@@ -53,7 +53,7 @@ func (j *job) ambiguous(err error) error {
 	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Class != publisher.NotAttempted {
 		answer.Scope, answer.Fate = e.Scope, e.Fate
 	}
-	if answer.Scope == publisher.ScopeDestination && j.leader.othersAnswer(j.asked) {
+	if answer.Scope == publisher.ScopeDestination && j.call.publisher.cluster.answers(j.leader, j.call.now) {
 		answer.Scope, answer.Fate = publisher.ScopeMessage, j.leader.fate()
 	}
 	return answer

@@ -145,12 +145,13 @@ func TestOneOfTwoBrokersAway(t *testing.T) {
 	if publisher.ScopeOf(answers[0]) != publisher.ScopeDestination {
 		t.Errorf("all brokers away: %v", answers[0])
 	}
-	before := f.dials
+	dials := func() (n int) { f.set(func() { n = f.dials }); return n }
+	before := dials()
 	for range 50 {
 		expect(t, "in the backoff", publish(t, p, rows("t", 0, 2, "e")), down)
 	}
-	if dials := f.dials - before; dials > 20 {
-		t.Errorf("%d dials in 50 calls", dials)
+	if n := dials() - before; n > 20 {
+		t.Errorf("%d dials in 50 calls", n)
 	}
 	f.setDown(0, false)
 	f.setDown(1, false)

@@ -72,20 +72,18 @@ func (t *topic) takes(index int32, now time.Time) bool {
 
 // takes reports whether the broker can be reached, answers, and does not ask for a pause, as far as is known.
 func (b *broker) takes(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.failed == nil && b.silence.requests == 0 && b.throttled.Sub(now) <= maxThrottle
+	s := b.standing()
+	return s.failed == nil && s.silences == 0 && s.paused.Sub(now) <= maxThrottle
 }
 
 // mayTry reports whether a request may be sent to a broker that free messages avoid. One that could not be reached is dialled
 // in the background.
 func (b *broker) mayTry(now time.Time) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.failed != nil && !now.Before(b.retry) {
-		b.redial()
+	s := b.standing()
+	if s.failed != nil {
+		b.poke()
 	}
-	return b.failed == nil && !b.silence.asked && !now.Before(b.silence.until) && b.throttled.Sub(now) <= maxThrottle
+	return s.failed == nil && !s.asked && !now.Before(s.until) && s.paused.Sub(now) <= maxThrottle
 }
 
 // leaves reports whether the message, whose outcome in an earlier call is unknown, is sent to another partition than then.

@@ -22,12 +22,11 @@ type job struct {
 	ends      []int32 // messages before which a batch must end, the nearest last: a divided batch
 	done      bool    // the turn was given back
 
-	again      bool      // may not be sent again by itself: one resend or relocation is used up
-	renewed    bool      // began a new sequence since something was accepted
-	moved      bool      // needs to learn its leader
-	unanswered error     // why the batch, sent in this call, was not answered
-	asked      time.Time // when the batch was first sent in this call
-	strikes    int       // single records refused for a reason that may be the broker's
+	again      bool  // may not be sent again by itself: one resend or relocation is used up
+	renewed    bool  // began a new sequence since something was accepted
+	moved      bool  // needs to learn its leader
+	unanswered error // why the batch, sent in this call, was not answered
+	strikes    int   // single records refused for a reason that may be the broker's
 }
 
 // maxStrikes is how many records of a job may be refused alone for a reason that is perhaps not theirs.
@@ -101,7 +100,7 @@ func (j *job) resends() bool {
 // those found accepted in an earlier call's batch.
 func (j *job) compact() {
 	c := j.call
-	if !c.troubled.Load() && c.publisher.recall.size.Load() == 0 {
+	if !c.troubled && c.publisher.recall.size.Load() == 0 {
 		return
 	}
 	left := j.queue[:j.next]
@@ -184,9 +183,10 @@ func (j *job) accepted() {
 		j.call.publisher.recall.accept(b, j.call.now)
 	}
 	p.advance(b.count)
+	p.turn.progress()
 	p.avoided.Store(0)
 	j.release()
-	j.again, j.renewed, j.asked = false, false, time.Time{}
+	j.again, j.renewed = false, false
 }
 
 // divide gives up a batch that was refused as a whole: a single record is answered, more are halved.
@@ -307,6 +307,6 @@ func (j *job) release() {
 func (j *job) finish() {
 	if !j.done {
 		j.done = true
-		j.partition.release()
+		j.partition.turn.release()
 	}
 }

@@ -2,10 +2,42 @@
 //
 // It stands on kafka-go's protocol and connection, below its Writer and its Transport. The Writer
 // lingers, appends twice after REQUEST_TIMED_OUT, lets later batches overtake a failed one and fails a
-// whole call for one unknown topic; the Transport keeps metadata of its own, for all topics of the
-// cluster, and does not tell whether a request was sent. Here one request per leader carries the
-// batches of many partitions, each with a producer id and a sequence, so that a batch sent again after
-// a lost answer is appended once (see partition).
+// whole call for one unknown topic. The Transport keeps metadata of its own, for all topics of the
+// cluster, lets its callers wait for dials, and does not say whether a request was sent. Here one request
+// for each leader carries the batches of many partitions, each with a producer id and a sequence, so that
+// a batch sent again after a lost answer is appended once (see partition).
+//
+// A call sorts its messages into jobs, one for each partition, and the jobs into groups, one for each
+// leader. It posts the next request of each group to the leader's broker and then takes what comes: turns
+// of partitions that other calls were using, requests with what became of them, its own end. Nothing else
+// blocks a call, and it alone touches its jobs.
+//
+// Each [broker] has one goroutine, which owns its connections, dials, backoff, requests in flight and the
+// suspicion that it does not answer. Each round trip and each dial under way has a short-lived one beside
+// it. All end with Close. A request that is posted comes back at the latest when its answer is late, so no
+// broker can delay the calls that go to others:
+//
+//	            dial succeeds                 an answer is late
+//	┌──────┐ ─────────────────▶ ┌───────┐ ────────────────────▶ ┌─────────┐
+//	│ away │                    │ ready │                       │ suspect │─┐ again: a pause,
+//	└──────┘ ◀───────────────── └───────┘ ◀──────────────────── └─────────┘◀┘ three times as long
+//	   ▲        dial fails                 an answer in time         │
+//	   └─────────────────────────────────────────────────────────────┘
+//	                              dial fails
+//
+// What a request meets in each state:
+//
+//   - away: it comes back at once. The next dial begins when the backoff has passed and somebody would
+//     send something; only Ping and other questions of an operator dial before that and wait.
+//   - ready: its answer is late after patience, if another broker has answered since the call began. With no
+//     such answer nobody is delayed, and the request stays until its own limit.
+//   - suspect: one request at a time may wait for the answer, after a dial has shown that the broker is
+//     there. All others come back at once. A broker that was away in the meantime is asked at once.
+//   - throttled, beside any of these: it waits for the end of a short pause, and comes back at once during a
+//     long one. A used-up quota is logged once, and once when no long pause has been asked for in a minute.
+//
+// What comes back unsent or unheard names the broker as its fate; its batch, if it was sent, stays with the
+// partition until it is resolved.
 package kafka
 
 import (
@@ -61,7 +93,7 @@ type Publisher struct {
 	cluster  *cluster
 	identity *identity
 	recall   recall
-	open     closers
+	life     lifetime
 	calls    sync.Pool // *call
 	buffers  sync.Pool // *[]byte
 }
@@ -81,14 +113,14 @@ func New(config Config) *Publisher {
 		config.Logger = slog.Default()
 	}
 	p := &Publisher{config: config, log: config.Logger, identity: newIdentity(),
-		open: closers{end: map[int]func(){}, done: make(chan struct{})}}
+		life: lifetime{over: make(chan struct{})}}
 	p.cluster = newCluster(p)
 	return p
 }
 
 // Ping asks any broker for the cluster's layout. It dials also where a dial has just failed.
 func (p *Publisher) Ping(ctx context.Context) error {
-	if p.open.closed() {
+	if p.life.ended() {
 		return publisher.ErrClosed
 	}
 	_, err := p.cluster.ask(ctx, &metadata.Request{TopicNames: []string{}}, true)
@@ -100,7 +132,7 @@ func (p *Publisher) Ping(ctx context.Context) error {
 
 // Close ends the connections at once. Calls that are under way return.
 func (p *Publisher) Close() error {
-	p.open.close()
+	p.life.end()
 	return nil
 }
 

@@ -2,7 +2,6 @@ package kafka
 
 import (
 	"context"
-	"math/rand/v2"
 	"net"
 	"slices"
 	"strconv"
@@ -11,7 +10,6 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -35,9 +33,15 @@ type cluster struct {
 	nodes   map[int32]*broker  // by node id, as of the last metadata
 	topics  map[string]*topic
 	states  map[string][]*partition // by topic and index; outlives metadata
-	counts  map[string]int          // by topic: its partitions as of the last metadata that had it
+	counts  map[string]count        // by topic, as long as its states
 	retimed map[string]bool         // topics of which it was told that they refuse old times
 	swept   time.Time               // when topics out of use were looked for
+}
+
+// A count is how many partitions a topic had when the metadata had it last.
+type count struct {
+	partitions int
+	learned    time.Time
 }
 
 // A topic is one answer of the metadata, never changed.
@@ -54,9 +58,9 @@ type topic struct {
 // newCluster knows the addresses of the configuration.
 func newCluster(p *Publisher) *cluster {
 	c := &cluster{publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]int{}, retimed: map[string]bool{}}
+		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]count{}, retimed: map[string]bool{}}
 	for _, address := range p.config.Brokers {
-		c.brokers[address] = &broker{publisher: p, address: address}
+		c.brokers[address] = newBroker(p, address)
 	}
 	return c
 }
@@ -94,40 +98,6 @@ func (c *cluster) refresh(ctx context.Context, names []string) (refused map[stri
 	return c.learn(m.(*metadata.Response)), nil
 }
 
-// ask sends a request to any broker that answers: first to those that are connected.
-func (c *cluster) ask(ctx context.Context, request protocol.Message, force bool) (m protocol.Message, err error) {
-	for _, b := range c.candidates() {
-		m, err = b.ask(ctx, request, force)
-		if err == nil || over(ctx) || c.publisher.open.closed() {
-			return m, err
-		}
-	}
-	return nil, err
-}
-
-// candidates returns the brokers in the order in which to ask them.
-func (c *cluster) candidates() []*broker {
-	c.mu.Lock()
-	brokers := make([]*broker, 0, len(c.brokers))
-	for _, b := range c.brokers {
-		brokers = append(brokers, b)
-	}
-	c.mu.Unlock()
-	rand.Shuffle(len(brokers), func(i, j int) { brokers[i], brokers[j] = brokers[j], brokers[i] })
-	rank := func(b *broker) int {
-		switch {
-		case b.away():
-			return 2
-		case b.connected():
-			return 0
-		default:
-			return 1
-		}
-	}
-	slices.SortStableFunc(brokers, func(a, b *broker) int { return rank(a) - rank(b) })
-	return brokers
-}
-
 // learn takes over an answer.
 func (c *cluster) learn(response *metadata.Response) (refused map[string]error) {
 	c.mu.Lock()
@@ -136,7 +106,7 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 	for _, b := range response.Brokers {
 		address := net.JoinHostPort(b.Host, strconv.Itoa(int(b.Port)))
 		if c.brokers[address] == nil {
-			c.brokers[address] = &broker{publisher: c.publisher, address: address}
+			c.brokers[address] = newBroker(c.publisher, address)
 		}
 		c.nodes[b.NodeID] = c.brokers[address]
 	}
@@ -168,7 +138,7 @@ func (c *cluster) forgetBrokers() {
 			named = named || node == b
 		}
 		if !named {
-			b.reset(time.Now())
+			close(b.drop)
 			delete(c.brokers, address)
 		}
 	}
@@ -193,17 +163,17 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 			known.available = append(known.available, int32(i))
 		}
 	}
-	if n, count := c.counts[t.Name], len(t.Partitions); n != count {
-		if c.counts[t.Name] = count; n != 0 {
-			c.publisher.log.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins anew",
-				"topic", t.Name, "before", n, "partitions", count)
-		}
+	known.learned = time.Now()
+	before, now := c.counts[t.Name].partitions, len(t.Partitions)
+	if before != now && before != 0 {
+		c.publisher.log.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins anew",
+			"topic", t.Name, "before", before, "partitions", now)
 	}
+	c.counts[t.Name] = count{now, known.learned}
 	ttl := metadataTTL
 	if len(known.available) < len(known.leaders) {
 		ttl = leaderlessTTL
 	}
-	known.learned = time.Now()
 	known.expires = known.learned.Add(ttl)
 	return known
 }
@@ -251,7 +221,7 @@ func (c *cluster) unreachable() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, b := range c.nodes {
-		if !b.away() {
+		if !b.standing().isAway() {
 			return false
 		}
 	}

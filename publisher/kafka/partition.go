@@ -31,7 +31,7 @@ const maxEpoch = 1<<15 - 1
 type partition struct {
 	topic string
 	index int32
-	turn  chan struct{} // holds a token while nobody has the turn
+	turn  turn
 
 	avoided atomic.Int64 // time in nanoseconds until which free messages avoid the partition; 0 when it has no trouble
 
@@ -69,22 +69,8 @@ type batch struct {
 }
 
 func newPartition(topic string, index int32) *partition {
-	p := &partition{topic: topic, index: index, turn: make(chan struct{}, 1), producer: producer{id: unknownProducer}}
-	p.turn <- struct{}{}
-	return p
+	return &partition{topic: topic, index: index, producer: producer{id: unknownProducer}}
 }
-
-// try takes the turn if it is free.
-func (p *partition) try() bool {
-	select {
-	case <-p.turn:
-		return true
-	default:
-		return false
-	}
-}
-
-func (p *partition) release() { p.turn <- struct{}{} }
 
 // maxBytes is the size up to which batches are filled. A topic's limit may be raised, so what was
 // learned from a refusal is forgotten after a minute.

@@ -82,7 +82,7 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 		defer func() { i.turn <- struct{}{} }()
 	case <-ctx.Done():
 		return 0, ctx.Err()
-	case <-p.open.done:
+	case <-p.life.over:
 		return 0, context.Canceled
 	}
 	before, fresh := i.current()

@@ -3,7 +3,6 @@ package kafka
 import (
 	"context"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -15,13 +14,14 @@ type call struct {
 	messages  []publisher.Message
 	errs      []error
 	now       time.Time
+	deadline  time.Time // zero is none
 	producer  int64
 	keys      keyGroups
 
 	late     []late // what routing found wrong, in order of messages
 	stopped  []bool // by key group: is in late, so its later messages are not sent
 	failed   []bool // by key group: a message was not accepted
-	troubled atomic.Bool
+	troubled bool
 
 	topics []use
 	byName map[string]int32 // index in topics
@@ -32,9 +32,14 @@ type call struct {
 	last  []target // by key group: where its last message goes
 	count int32    // of waves
 
-	jobs   []job
-	ready  []*job
-	asking []*broker // silent ones of which this call is the one that may ask them
+	jobs  []job
+	ready []*job
+
+	waiting  []*job        // for their turn
+	turns    chan *job     // those of them that have got it
+	underway []*group      // each with a request that comes back
+	back     chan *request // what has come back
+	returned bool          // something of the wave has
 }
 
 // A late answer is for a message that cannot be sent. It is given at the end, if all before it of its
@@ -54,7 +59,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		}
 		return errs
 	}
-	if p.open.closed() {
+	if p.life.ended() {
 		return fill(publisher.ErrClosed)
 	}
 	fill(publisher.ErrNotAttempted)
@@ -66,6 +71,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		c = &call{publisher: p, byName: map[string]int32{}}
 	}
 	c.reset(messages, errs)
+	c.deadline, _ = ctx.Deadline()
 	c.run(ctx)
 	c.settle()
 	c.reset(nil, nil)
@@ -106,7 +112,7 @@ func (c *call) fail(i int32, err error) {
 	if group := c.keys.of[i]; group != keyless {
 		c.failed[group] = true
 	}
-	c.troubled.Store(true)
+	c.troubled = true
 }
 
 // failAll answers every message that has a partition and is first of its key.
@@ -148,7 +154,7 @@ func (c *call) settle() {
 // reset readies the call for these messages, and forgets those before.
 func (c *call) reset(messages []publisher.Message, errs []error) {
 	c.messages, c.errs, c.now, c.count = messages, errs, time.Now(), 0
-	c.troubled.Store(false)
+	c.troubled = false
 	n := len(messages)
 	clear(c.late)
 	c.late = c.late[:0]
@@ -172,7 +178,7 @@ func (c *call) reset(messages []publisher.Message, errs []error) {
 
 // unreached is the answer after a request for metadata or a producer id failed.
 func (p *Publisher) unreached(err error) error {
-	if p.open.closed() {
+	if p.life.ended() {
 		return publisher.ErrClosed
 	}
 	return unavailable(err)

@@ -33,7 +33,7 @@ func awaitConnection(t *testing.T, p *Publisher, from int32) {
 	t.Helper()
 	eventually(t, func() bool {
 		for id, b := range p.cluster.nodes {
-			if id >= from && !b.connected() {
+			if s := b.standing(); id >= from && (!s.connected || s.failed != nil) {
 				return false
 			}
 		}
@@ -182,31 +182,6 @@ func TestWholeClusterIsSilent(t *testing.T) {
 	<-done
 }
 
-// A broker whose answers are merely slow is never taken for a silent one while it is the only one asked.
-func TestLateAnswersAreNotGivenUpInTurn(t *testing.T) {
-	t.Parallel()
-	r := &round{answers: func(*broker, time.Time) bool { return false }, running: 2, late: map[*broker]context.CancelFunc{}}
-	slow, healthy := &broker{address: "slow"}, &broker{address: "healthy"}
-	waiting, done := r.request(t.Context(), slow, time.Nanosecond)
-	eventually(t, func() bool { r.mu.Lock(); defer r.mu.Unlock(); return len(r.late) == 1 })
-	if waiting.Err() != nil {
-		t.Error("given up while another broker is sent to")
-	}
-	_, answered := r.request(t.Context(), healthy, time.Hour)
-	answered(true)
-	if waiting.Err() != nil {
-		t.Error("given up while the call has more for the other broker")
-	}
-	r.finished()
-	if waiting.Err() == nil {
-		t.Error("still waited for, with the other's answers there")
-	}
-	done(false)
-	if len(r.late) != 0 {
-		t.Error("a request that is over counts as late")
-	}
-}
-
 // forgotten are connections that something between has forgotten: what is written vanishes, and nothing comes. New ones
 // work.
 type forgotten struct {
@@ -271,8 +246,8 @@ func TestForgottenConnections(t *testing.T) {
 			t.Error("every call had a connection of its own")
 		}
 		for _, b := range p.cluster.nodes {
-			if !b.silence.until.IsZero() {
-				t.Errorf("a broker is left alone until %v because its connections were forgotten", b.silence.until)
+			if until := b.standing().until; !until.IsZero() {
+				t.Errorf("a broker is left alone until %v because its connections were forgotten", until)
 			}
 		}
 		eventually(t, well)

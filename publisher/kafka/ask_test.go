@@ -1,0 +1,36 @@
+package kafka
+
+import (
+	"fmt"
+	"testing"
+	"time"
+)
+
+// A broker that does not answer questions costs calls that have one to ask little time, and soon none.
+func TestQuestionsGoToAnotherBroker(t *testing.T) {
+	t.Parallel()
+	f := newFakeCluster(t, 3)
+	const topics = 60
+	f.topic("first", 0, 1, 2)
+	for i := range topics {
+		f.topic(fmt.Sprint("t", i), 0)
+	}
+	p := f.open()
+	for partition := range 3 {
+		expect(t, "before", publish(t, p, rows("first", partition, 3, "a")), ok)
+	}
+	f.set(func() { f.brokers[1].deaf = true })
+	begun := time.Now()
+	for i := range topics {
+		topic := fmt.Sprint("t", i)
+		expect(t, topic, publish(t, p, rows(topic, 0, 1, "a")), ok)
+	}
+	unheard := 0
+	f.set(func() { unheard = f.unheard })
+	if took := time.Since(begun); took > 10*time.Second || unheard == 0 {
+		t.Errorf("%d questions to brokers of which one is silent took %v; it got %d", topics, took, unheard)
+	}
+	if err := p.Ping(t.Context()); err != nil {
+		t.Errorf("ping: %v", err)
+	}
+}

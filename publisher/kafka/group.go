@@ -1,0 +1,218 @@
+package kafka
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
+)
+
+// A group is jobs that have their turn and are sent to their common leader together, request after request, until each of them
+// is done or has moved.
+type group struct {
+	leader  *broker
+	jobs    []*job
+	request request
+	sending []*job // whose batches are in the request
+}
+
+// start sends what jobs that have their turn have to send.
+func (c *call) start(ctx context.Context, jobs []*job) {
+	slices.SortFunc(jobs, func(a, b *job) int {
+		return 4*strings.Compare(a.leader.address, b.leader.address) + 2*strings.Compare(a.partition.topic, b.partition.topic) +
+			int(min(max(a.partition.index-b.partition.index, -1), 1))
+	})
+	for len(jobs) > 0 {
+		n := 1
+		for n < len(jobs) && jobs[n].leader == jobs[0].leader {
+			n++
+		}
+		g := &group{leader: jobs[0].leader, jobs: jobs[:n:n]}
+		jobs = jobs[n:]
+		c.advance(ctx, g)
+	}
+}
+
+// advance sends the next request of a group. When there is none its jobs are done, or go to other leaders.
+func (c *call) advance(ctx context.Context, g *group) {
+	size := 0
+	for again := true; again; {
+		if ctx.Err() != nil || c.publisher.life.ended() {
+			g.each(func(j *job) { j.fail(c.ended()) })
+			return
+		}
+		// Batches that were sent before go by themselves: one whose replicas do not follow delays all answers to its request.
+		resent := slices.ContainsFunc(g.jobs, (*job).resends)
+		g.sending, size = g.sending[:0], 0
+		for _, j := range g.jobs {
+			if j.moved || size > maxRequestBytes || !j.prepare() || j.resends() != resent {
+				continue
+			}
+			size += len(j.partition.batch.bytes)
+			g.sending = append(g.sending, j)
+		}
+		again = resent && len(g.sending) == 0 // they are to be sent no more
+	}
+	if len(g.sending) == 0 {
+		c.relocate(ctx, slices.DeleteFunc(g.jobs, func(j *job) bool { return j.done }))
+		return
+	}
+	replication := max(within(ctx, maxReplication), time.Millisecond)
+	limit := replication + answerSlack
+	if g.sending[0].partition.batch.kept {
+		replication = min(replication, againReplication)
+	}
+	g.request = request{message: newRequest(g.sending, replication), back: c.back, group: g, size: size, since: c.now, deadline: c.deadline,
+		limit: limit, patient: c.producer == noProducer}
+	c.underway = append(c.underway, g)
+	g.leader.post(&g.request)
+}
+
+// each calls a function for the jobs that are not done.
+func (g *group) each(do func(*job)) {
+	for _, j := range g.jobs {
+		if !j.done {
+			do(j)
+		}
+	}
+}
+
+// take takes a request that has come back.
+func (c *call) take(ctx context.Context, r *request) {
+	g := r.group
+	c.underway = slices.DeleteFunc(c.underway, func(other *group) bool { return other == g })
+	c.returned = true
+	for _, j := range g.sending {
+		switch r.ending {
+		case replied:
+			if answer := answerFor(r.response.(*produce.Response), j.partition); answer != nil {
+				j.answered(kafkago.Error(answer.ErrorCode), answer.ErrorMessage)
+			} else {
+				j.lost(errors.New("the broker left the partition out of its answer"))
+			}
+		case unreached:
+			c.unsent(ctx, j, r.err)
+		case refused:
+			j.fail(r.err)
+			c.doubt(j)
+		case withdrawn:
+			j.fail(c.ended())
+		case lost:
+			c.lost(ctx, j, r.err)
+		case unheard:
+			c.givenUp(ctx, j, r.suspected, r.err)
+		}
+	}
+	c.advance(ctx, g)
+}
+
+// relocate learns the leaders of jobs that need it. A job that has none is over.
+func (c *call) relocate(ctx context.Context, jobs []*job) {
+	if len(jobs) == 0 {
+		return
+	}
+	names := make([]string, 0, len(jobs))
+	for _, j := range jobs {
+		names = append(names, j.partition.topic)
+	}
+	slices.Sort(names)
+	refused, err := c.publisher.cluster.refresh(ctx, slices.Compact(names))
+	for _, j := range jobs {
+		j.moved = false
+		name, index := j.partition.topic, int(j.partition.index)
+		known, _ := c.publisher.cluster.cached(name, c.now)
+		switch {
+		case ctx.Err() != nil || c.publisher.life.ended():
+			j.fail(c.ended())
+		case err != nil:
+			j.fail(unavailable(err))
+		case refused[name] != nil:
+			j.gone(refused[name])
+		case known == nil || index >= len(known.leaders) || known.leaders[index] == nil:
+			j.fail(j.partition.unavailable("no leader", "it has no leader"))
+		default:
+			j.leader = known.leaders[index]
+		}
+	}
+	c.start(ctx, slices.DeleteFunc(jobs, func(j *job) bool { return j.done }))
+}
+
+// unsent answers for a job whose leader could not be reached.
+func (c *call) unsent(ctx context.Context, j *job, err error) {
+	if ctx.Err() != nil || c.publisher.life.ended() {
+		j.fail(c.ended())
+		return
+	}
+	j.unsent(j.leader.unavailable(c.publisher.cluster.unreachable(), shortOf(err), "%w", err))
+}
+
+// lost answers for a job whose batch was sent without an answer.
+func (c *call) lost(ctx context.Context, j *job, err error) {
+	if over(ctx) || c.publisher.life.ended() {
+		j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
+		j.fail(c.ended())
+		return
+	}
+	j.lost(err)
+}
+
+// givenUp answers for a job whose leader did not answer in time. It is sent nothing more in this call. Had the leader
+// been silent before, that is known to be its fault: messages whose outcome is unknown again and again would be
+// suspected themselves.
+func (c *call) givenUp(ctx context.Context, j *job, before bool, err error) {
+	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
+	if ctx.Err() != nil || c.publisher.life.ended() {
+		j.fail(c.ended())
+		return
+	}
+	if before {
+		j.unanswered = nil
+	}
+	j.fail(j.leader.quiet(c.publisher.cluster.unreachable()))
+}
+
+// doubt has the cluster asked again who leads the job's partition.
+func (c *call) doubt(j *job) {
+	if known, _ := c.publisher.cluster.cached(j.partition.topic, c.now); known != nil {
+		c.publisher.cluster.doubt(known, c.now)
+	}
+}
+
+// newRequest makes a request of the jobs' batches. The jobs are sorted by topic.
+func newRequest(jobs []*job, replication time.Duration) protocol.Message {
+	request := &rawproduce.Request{Acks: -1, Timeout: int32(replication.Milliseconds())}
+	partitions := make([]rawproduce.RequestPartition, len(jobs))
+	readers := make([]bytes.Reader, len(jobs))
+	for i, j := range jobs {
+		readers[i].Reset(j.partition.batch.bytes)
+		partitions[i] = rawproduce.RequestPartition{Partition: j.partition.index, RecordSet: protocol.RawRecordSet{Reader: &readers[i]}}
+		if i == 0 || jobs[i-1].partition.topic != j.partition.topic {
+			request.Topics = append(request.Topics, rawproduce.RequestTopic{Topic: j.partition.topic, Partitions: partitions[i:i]})
+		}
+		last := &request.Topics[len(request.Topics)-1]
+		last.Partitions = last.Partitions[:len(last.Partitions)+1]
+	}
+	return request
+}
+
+// answerFor finds the partition's answer.
+func answerFor(response *produce.Response, p *partition) *produce.ResponsePartition {
+	for t := range response.Topics {
+		if response.Topics[t].Topic != p.topic {
+			continue
+		}
+		for i := range response.Topics[t].Partitions {
+			if answer := &response.Topics[t].Partitions[i]; answer.Partition == p.index {
+				return answer
+			}
+		}
+	}
+	return nil
+}
