@@ -16,9 +16,9 @@ const (
 func (c *cluster) forget(name string) {
 	partitions := c.states[name]
 	for i, p := range partitions {
-		if !p.try() {
+		if !p.turn.try() {
 			for _, taken := range partitions[:i] {
-				taken.release()
+				taken.turn.release()
 			}
 			return
 		}
@@ -30,7 +30,7 @@ func (c *cluster) forget(name string) {
 		}
 		c.publisher.identity.spend(p.producer)
 		p.dead = true
-		p.release()
+		p.turn.release()
 	}
 	delete(c.states, name)
 	delete(c.topics, name)
@@ -45,7 +45,7 @@ func (c *cluster) forgetIdle(now time.Time) {
 	}
 	c.swept = now
 	for name := range c.states {
-		if known := c.topics[name]; known != nil && now.Sub(known.learned) > idleTopic {
+		if now.Sub(c.counts[name].learned) > idleTopic { // the metadata may have refused it since, and nobody asks again
 			c.forget(name)
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"time"
 
 	kafkago "github.com/segmentio/kafka-go"
-
-	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // age lets time pass for the batches that wait for an answer: since they were kept, and since their messages were given.
@@ -154,14 +152,21 @@ func TestTopicsAreForgotten(t *testing.T) {
 			publish(t, p, rows(name, 0, 2, name))
 		}
 	}
+	f.topic("denied", 0)
+	expect(t, "denied", publish(t, p, rows("denied", 0, 1, "denied")), ok)
+	f.set(func() { f.denied = "denied" })
+	if _, err := p.cluster.refresh(t.Context(), []string{"denied"}); err != nil {
+		t.Fatal(err)
+	}
 	c := p.cluster
-	for name, known := range c.topics {
-		idle := *known
-		idle.learned = time.Now().Add(-2 * idleTopic)
-		c.topics[name] = &idle
+	for name, known := range c.counts {
+		known.learned = time.Now().Add(-2 * idleTopic)
+		c.counts[name] = known
 	}
 	c.swept = time.Time{}
-	expect(t, "the one in use", publish(t, p, []publisher.Message{{ID: "x", Topic: "stays"}}), ok)
+	if _, err := p.cluster.refresh(t.Context(), []string{"stays"}); err != nil { // as a call does each minute
+		t.Fatal(err)
+	}
 	if len(c.topics) != 1 || len(c.states) != 1 || len(c.counts) != 1 {
 		t.Errorf("%d topics, %d states and %d counts are remembered", len(c.topics), len(c.states), len(c.counts))
 	}
