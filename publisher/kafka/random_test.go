@@ -78,7 +78,7 @@ func TestRandomFaults(t *testing.T) {
 
 // randomFault is a fault that leaves the broker's rules intact; f.mu is held.
 func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
-	switch random.IntN(28) {
+	switch random.IntN(31) {
 	case 0:
 		return fault{drop: true}
 	case 1:
@@ -105,6 +105,20 @@ func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
 		return fault{code: kafkago.KafkaStorageError, append: true}
 	case 9:
 		return fault{code: kafkago.NotLeaderForPartition}
+	case 10:
+		for c := range f.brokers[b.broker].conns {
+			_ = c.Close()
+		}
+		return fault{append: true}
+	case 11:
+		late := make(chan struct{})
+		time.AfterFunc(time.Duration(random.IntN(50))*time.Millisecond, func() { close(late) })
+		return fault{until: late}
+	case 12:
+		// Rarely so late that the broker becomes a suspect.
+		late := make(chan struct{})
+		time.AfterFunc(time.Duration(random.IntN(40)/39)*patience*5/4, func() { close(late) })
+		return fault{until: late}
 	default:
 		return fault{}
 	}
