@@ -44,6 +44,18 @@ demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka
 demo-run:
 	@cd test/demo && go build -o ../../bin/demo . && exec ../../bin/demo --scene $(SCENE) --broker $(BROKER)
 
+.PHONY: check
+check: ## go vet, and every test that needs no service: a minute, for while you work
+	@for script in .ci/run $$(find dev -name '*.sh'); do bash -n $$script; done
+	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
+	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
+	@go test $$(go list -f '{{if .TestGoFiles}}{{.Dir}} {{.ImportPath}} {{.TestImports}}{{.XTestImports}}{{end}}' ./... | \
+	  while read -r dir path imports; do [[ $$imports == */internal/pgtest* ]] || grep -q publishertest.Endpoint $$dir/*_test.go || echo $$path; done)
+	@SIMULATION_RUNS=300 go test -run 'TestRandomSchedules|TestConfigNames|TestConfigHas' ./relay
+	@go test -run 'TestGolden|TestSecondSignal|TestSignal' ./cli
+	@cd test/examples && go test -run 'TestLinks|TestTargets|TestGuides|TestLanguages|TestSamples|TestGlossary|TestRunbook|TestCommands' .
+	@echo "checked; make test also runs what needs PostgreSQL and the brokers"
+
 .PHONY: test
 test: lint ## everything: linters, chart, all tests against real services
 	@$(SERVICES) run -- make test-go
