@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,10 @@ func (a Auth) GoString() string { return "nats.Auth{[redacted]}" }
 
 func (a Auth) empty() bool {
 	return a.User == "" && a.Password == "" && a.Token == "" && len(a.Credentials) == 0 && len(a.Seed) == 0
+}
+
+func (a Auth) equal(b Auth) bool {
+	return a.User == b.User && a.Password == b.Password && a.Token == b.Token && bytes.Equal(a.Credentials, b.Credentials) && bytes.Equal(a.Seed, b.Seed)
 }
 
 var (

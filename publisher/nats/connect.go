@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -90,6 +91,8 @@ func (p *Publisher) start() {
 // run keeps one link up until ctx ends.
 func (p *Publisher) run(ctx context.Context) {
 	defer close(p.stopped)
+	var replaced sync.WaitGroup
+	defer replaced.Wait()
 	known, pause, down := p.servers, firstPause, time.Now()
 	for ctx.Err() == nil {
 		link, err := p.dial(ctx, p.worth(known, down))
@@ -98,7 +101,13 @@ func (p *Publisher) run(ctx context.Context) {
 			p.report(nil, err)
 		} else {
 			since := time.Now()
-			known = p.hold(ctx, link)
+			for next := link; next != nil; {
+				link = next
+				if known, next = p.hold(ctx, link); next != nil {
+					old := link
+					replaced.Go(func() { old.end(ctx) })
+				}
+			}
 			down = time.Now()
 			if len(p.answered) > rememberAddresses {
 				clear(p.answered)
@@ -116,12 +125,19 @@ func (p *Publisher) run(ctx context.Context) {
 	}
 }
 
-// hold lends out the link until it or ctx has ended. It returns the servers to try next.
-func (p *Publisher) hold(ctx context.Context, l *link) []server {
+// hold lends out the link until it or ctx has ended, or another takes its place. It returns that one, and the servers to try next.
+func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *link) {
 	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
 	p.report(l, nil)
+	look := time.NewTicker(renewEvery)
+	defer look.Stop()
 	for open := true; open; {
 		select {
+		case <-look.C:
+			if next := p.renewed(ctx, l); next != nil {
+				p.report(next, nil)
+				return nil, next
+			}
 		case <-l.closed:
 			open = false
 		case <-l.doubted:
@@ -137,7 +153,7 @@ func (p *Publisher) hold(ctx context.Context, l *link) []server {
 		p.logger.Warn("lost the connection to NATS", "error", err)
 	}
 	p.report(nil, err)
-	return l.server.with(p.servers, l.nc.DiscoveredServers())
+	return l.server.with(p.servers, l.nc.DiscoveredServers()), nil
 }
 
 // report makes the outcome of an attempt, or the loss of a link, known to everybody who waits.

@@ -37,11 +37,12 @@ var _ publisher.Examiner = (*Publisher)(nil)
 // [publisher.Examiner].
 func (p *Publisher) Examine(ctx context.Context, addresses []publisher.Address) []finding.Finding {
 	e := &examination{publisher: p}
-	link, err := p.reconnected(ctx)
+	link, err := p.borrow(ctx, p.reconnected)
 	if err != nil {
 		e.unreachable(err)
 		return e.List
 	}
+	defer link.release()
 	e.link = link
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	e.server()

@@ -25,6 +25,8 @@ type link struct {
 	hot, hotSynced int           // see the constants
 	doubted        chan struct{} // holds a wish to see whether the server is there
 	closed         chan struct{} // closed when the connection has ended and all that was read is in the lanes
+	unused         chan struct{} // closed when another has taken its place and no call uses it any more
+	auth           Auth          // that it has logged in with
 
 	streams streams
 	mute    atomic.Bool // the user may not publish to the inbox
@@ -34,6 +36,8 @@ type link struct {
 	idle  []*lane
 	made  uint64 // lanes ever made
 	blind bool   // the account's information may not be asked for
+	users int    // calls that use it
+	over  bool   // another has taken its place
 }
 
 // take returns a lane for one call.

@@ -24,7 +24,11 @@ func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(net
 func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
-	options, err := p.options(s)
+	auth, err := p.auth(s)
+	if err != nil {
+		return nil, attempt{server: s}.explain(err).answer()
+	}
+	options, err := p.options(s, auth)
 	try := attempt{server: s, tls: options.Secure, tlsFirst: options.TLSHandshakeFirst}
 	if err != nil {
 		return nil, try.explain(err).answer()
@@ -34,7 +38,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		closed: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
+		auth: auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
 		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
@@ -78,19 +82,24 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	return nil, try.explain(err).answer()
 }
 
-// options returns what nats.go is told for a connection to the server.
-func (p *Publisher) options(s server) (nats.Options, error) {
-	options := nats.GetDefaultOptions()
-	auth := s.auth
-	if p.config.Auth != nil {
-		given, err := p.config.Auth()
-		if err != nil {
-			return options, &localError{err: err}
-		}
-		if !given.empty() {
-			auth = given
-		}
+// auth returns who logs in to the server, as it is now.
+func (p *Publisher) auth(s server) (Auth, error) {
+	if p.config.Auth == nil {
+		return s.auth, nil
 	}
+	given, err := p.config.Auth()
+	switch {
+	case err != nil:
+		return Auth{}, &localError{err: err}
+	case given.empty():
+		return s.auth, nil
+	}
+	return given, nil
+}
+
+// options returns what nats.go is told for a connection to the server.
+func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
+	options := nats.GetDefaultOptions()
 	err := auth.apply(&options)
 	if err != nil {
 		return options, &localError{err: err}

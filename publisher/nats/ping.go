@@ -23,10 +23,11 @@ func (l *link) infoSubject() string { return l.api + "INFO" }
 // may not ask for that is answered too, by a violation, which shows that the server is there. So does an account without
 // JetStream: its messages may go to streams of another account through an import, or of another server through a leaf node.
 func (p *Publisher) Ping(ctx context.Context) error {
-	link, err := p.reconnected(ctx)
+	link, err := p.borrow(ctx, p.reconnected)
 	if err != nil {
 		return err
 	}
+	defer link.release()
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	err = link.ask(ctx)
 	if ctx.Err() != nil {

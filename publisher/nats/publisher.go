@@ -53,7 +53,8 @@ type Config struct {
 	// InboxPrefix is what the subjects begin with where acknowledgements arrive, for users who may not subscribe to all of
 	// _INBOX.>, which is what an empty one stands for.
 	InboxPrefix string
-	// Auth, when not nil, is asked before each attempt to connect, so that rotated secrets are taken.
+	// Auth, when not nil, is asked before each attempt to connect and every other second: when its answer has changed, a new
+	// connection takes the place of the one that there is.
 	Auth func() (Auth, error)
 	// Name is shown in the server's list of connections.
 	Name string
@@ -80,7 +81,10 @@ type Publisher struct {
 	stopped chan struct{}      // closed when the connecting goroutine has ended
 	hurry   chan struct{}      // holds a wish to connect without waiting
 
-	answered map[string]bool // whether an address of the cluster has ever answered; only the connecting goroutine has it
+	// Only the connecting goroutine has these:
+	answered  map[string]bool // whether an address of the cluster has ever answered
+	renewAt   time.Time       // no sooner, after there was no connection with new credentials
+	unrenewed string          // why there was none, as last told
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
@@ -118,10 +122,11 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	if len(messages) == 0 {
 		return nil
 	}
-	link, err := p.connected(ctx)
+	link, err := p.borrow(ctx, p.connected)
 	if err != nil {
 		return unsent(messages, err)
 	}
+	defer link.release()
 	// A stalled network can hold a write, and whoever waits for it, beyond the end of ctx.
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	lane, err := link.take()

@@ -29,10 +29,11 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 	if p.config.Core {
 		return nil, errors.New("nothing is stored without JetStream, so there is nothing to read")
 	}
-	link, err := p.reconnected(ctx)
+	link, err := p.borrow(ctx, p.reconnected)
 	if err != nil {
 		return nil, err
 	}
+	defer link.release()
 	js, err := jetstream.NewWithAPIPrefix(link.nc, link.api)
 	if err != nil {
 		return nil, fmt.Errorf("use JetStream: %w", err)

@@ -168,3 +168,67 @@ func TestCertificatesAreRotated(t *testing.T) {
 		})
 	}
 }
+
+// Credentials that change while the old ones still hold lead to a new connection beside the old one: every message has its answer, and
+// none is sent twice. Those that the server does not take change nothing.
+func TestCredentialsAreRenewed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var users []string
+	for n := range 3 {
+		users = append(users, fmt.Sprintf("{user: relay%d, password: secret}", n))
+	}
+	server := startServer(t, dir, "authorization { users = ["+strings.Join(users, ",")+"] }")
+	createStream(t, "nats://relay0:secret@"+server.address)
+	user := func(name string) { write(t, dir, "user", []byte(name)) }
+	user("relay0")
+	var log publishertest.Log
+	p := open(t, nats.Config{Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Auth: func() (nats.Auth, error) {
+			name, err := os.ReadFile(filepath.Join(dir, "user"))
+			return nats.Auth{User: string(name), Password: "secret"}, err
+		}})
+	sent := 0
+	until := func(logged string, times int) {
+		t.Helper()
+		for ctx := timely(t); strings.Count(log.String(), logged) < times; sent++ {
+			if ctx.Err() != nil {
+				t.Fatalf("not %d times %q:\n%s", times, logged, log.String())
+			}
+			for _, err := range p.Publish(ctx, hotRows("a.b", 20, 3)) {
+				if err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err := p.Ping(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for n := range 3 {
+		user(fmt.Sprint("relay", n))
+		until("connected to NATS", n+1)
+	}
+	user("stranger")
+	until("does not take the new credentials", 1)
+	user("relay2")
+	nc, err := client.Connect("nats://relay0:secret@" + server.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	js, err := jetstream.New(nc)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := js.Stream(timely(t), "A")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := s.CachedInfo().State.Msgs; n != uint64(20*sent) {
+		t.Errorf("%d messages of %d are stored", n, 20*sent)
+	}
+	if strings.Contains(log.String(), "lost the connection") || strings.Contains(log.String(), "secret") {
+		t.Errorf("logged:\n%s", log.String())
+	}
+}

@@ -3,6 +3,7 @@ package e2e
 import (
 	"fmt"
 	"net/url"
+	"strings"
 	"testing"
 	"time"
 
@@ -117,6 +118,30 @@ func TestNATSCredentials(t *testing.T) {
 		f.relay.awaitReady()
 		check(t, f.table, o.received(t, topic))
 		f.checkUnspent(everyRow)
+		f.relay.stop()
+	})
+	t.Run("renewal", func(t *testing.T) {
+		t.Parallel()
+		topic := o.topic(t)
+		next := func() []byte {
+			return o.creds(t, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(time.Minute).Unix() })
+		}
+		path := s.write(t, "renewed.creds", next())
+		f := startTraffic(t, o, topic, "OUTBOX_NATS_CREDS_FILE="+path)
+		const connected = "connected to NATS"
+		for n := 1; n <= 3; n++ {
+			await(t, "another connection", func() bool {
+				f.add(10)
+				f.awaitDrained()
+				return strings.Count(f.relay.Log(), connected) >= n
+			})
+			s.write(t, "renewed.creds", next())
+		}
+		check(t, f.table, o.received(t, topic))
+		f.checkUnspent(everyRow)
+		if strings.Contains(f.relay.Log(), "lost the connection") {
+			t.Errorf("the server has ended a connection:\n%s", f.relay.Log())
+		}
 		f.relay.stop()
 	})
 	host, err := url.Parse(o.url())
