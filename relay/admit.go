@@ -35,6 +35,9 @@ func (d *dispatch) take(rows []outbox.Row, from source, now time.Time) (taken, w
 			waiting++
 		}
 	}
+	if n := len(rows); from == fromWalk && n > 0 && !rows[n-1].Delayed {
+		d.flights.walk(rows[n-1].Position.Ordinal)
+	}
 	d.ended()
 	d.dropVoid()
 	return taken, waiting
@@ -97,6 +100,7 @@ func (d *dispatch) admit(r *row, from source, now time.Time) admission {
 			return passedOver
 		}
 	}
+	r.others = d.flights.others(r.Message.Topic)
 	r.destination, r.span = d.to, d.to.beginSpan(&r.Message, now)
 	d.to.render(r.Row, r.attempt)
 	if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
@@ -243,6 +247,7 @@ func (d *dispatch) enqueue(r *row) {
 	d.inFlight[r.Identity()] = r
 	d.shards.inFlight[r.Shard]++
 	d.bytes += r.size
+	d.flights.begin(r)
 	l := &d.lanes[r.worker]
 	if r.late = d.ordered() && d.table.Before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
 		if d.late.OutOfOrder(r.hash, r.Position.Ordinal) {

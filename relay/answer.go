@@ -116,6 +116,7 @@ func (d *dispatch) lost(r *row) bool {
 func (a *answers) accept(r *row, w *wait) {
 	a.accepted++
 	a.sent.noteAccepted(r)
+	r.answered = a.now
 	a.settle = append(a.settle, r)
 	if a.ordered() && !r.key.keyless {
 		a.late.Accepted(r.hash, r.Position.Ordinal)

@@ -52,6 +52,8 @@ type dispatch struct {
 	limiter  *limiter // nil without a rate
 	clock    clock    // the database's
 
+	flights *flights // nil where only one destination has each row
+
 	settle []*row    // accepted, to be marked
 	refuse []refusal // to be written
 }
@@ -226,6 +228,7 @@ func (d *dispatch) forget(r *row) {
 	delete(d.inFlight, r.Identity())
 	d.shards.inFlight[r.Shard]--
 	d.bytes -= r.size
+	d.flights.end(r)
 }
 
 // rewound reports whether the walk must begin anew, which it does before the next read.

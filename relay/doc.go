@@ -34,8 +34,8 @@ from another. The process shares the ownership of shards, hints, the pool and th
     that are too old fail when it is their turn (expired). While a destination is paused its engine relays no shard (paused).
   - Workers publish one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own.
   - Two settlers, the process's, mark what was accepted, many rows in a statement, and write refusals (settlement). What several
-    destinations write to the same columns goes into the same statements, and so do the marks of a row in columns of several (together).
-    No row is with both settlers at a time.
+    destinations write to the same columns goes into the same statements, and so do the marks of a row in columns of several (together),
+    which wait a moment for each other (meeting). No row is with both settlers at a time.
   - shards follows what this replica owns, failures knows which keys have a failed row, where such a row blocks its key.
 
 # Keys that wait

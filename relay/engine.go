@@ -36,7 +36,7 @@ type engine struct {
 	to     *Destination
 	table  Table  // as this destination sees it
 	limits Limits // its share
-	state  int    // which of the settlement's sets of columns is its own
+	writer *writer
 	beat   *atomic.Int64
 	hints  chan string
 
@@ -83,11 +83,12 @@ func newEngine(es *engines, to *Destination, table Table, limits Limits, state i
 	if to.Name == nowhereName {
 		interval = max(interval, nowhereInterval)
 	}
-	e := &engine{engines: es, to: to, table: table, limits: limits, state: state, beat: beat, hints: make(chan string, 1),
+	e := &engine{engines: es, to: to, table: table, limits: limits, beat: beat, hints: make(chan string, 1),
 		dispatch: newDispatch(limits, to, es.workers, es.shards, table, es.logger, es.metrics),
 		feed:     feed.New(table, limits.Batch, limits.Rows, interval, es.idlePause, time.Now()), due: feed.NewDue(table.ReadsDue()), room: room{limits: limits, most: limits.Bytes},
 		patience: newPatiences(), requests: make(chan read), responses: make(chan read),
 		settled: make(chan outcome, settlers), answers: make(chan answered)}
+	e.writer = &writer{state: state, limits: limits, result: e.settled}
 	e.dispatch.late = e.feed.Late
 	return e
 }

@@ -75,7 +75,10 @@ func (es *engines) make() {
 		}
 		es.all = append(es.all, newEngine(es, d, table, limits[d], state, es.beats[i]))
 	}
-	es.settlement = newSettlement(es.limits.Batch, tables)
+	es.settlement = newSettlement(es.limits.Batch, tables, takers(es.destinations, columns))
+	for _, e := range es.all {
+		e.dispatch.flights = es.settlement.flights(e.writer.state)
+	}
 }
 
 // turn runs the engines. When one ends by itself the others end, too.
@@ -88,7 +91,10 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	watching.Go(func() { es.ring(watch) })
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	es.settlement.ending = func() { time.AfterFunc(es.stopTime, abandon) }
+	es.settlement.ending = func() {
+		es.settlement.hurry()
+		time.AfterFunc(es.stopTime, abandon)
+	}
 	for range settlers {
 		one := &settler{database: es.database, metrics: es.metrics, limit: statementTimeout, join: es.together, joints: map[uint64]joint{}}
 		es.settlement.group.Go(func() { one.run(work, es.settlement) })

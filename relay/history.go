@@ -58,7 +58,7 @@ func (h *history) add(rows []*row, at time.Time) {
 	h.relayed += int64(len(rows))
 	for _, r := range rows {
 		if due := r.Due; !due.IsZero() {
-			i.latencies[latencyBucket(at.Sub(due))]++
+			i.latencies[latencyBucket(r.answered.Sub(due))]++
 		}
 	}
 }

@@ -134,7 +134,7 @@ func (e *engine) settleMore(now time.Time) {
 
 func (e *engine) settle(o outcome) {
 	e.settling += len(o.accepted) + len(o.refused)
-	e.settlement.write(e.state, o, e.settled)
+	e.settlement.write(e.writer, o)
 }
 
 func (e *engine) written(o outcome) {

@@ -167,7 +167,7 @@ func (m *metrics) relayed(rows []*row, now time.Time) {
 		d, first, n := rows[i].destination, i, 0
 		for ; i < len(rows) && rows[i].destination == d; i++ {
 			if due := rows[i].Due; !due.IsZero() {
-				m.latency.Record(ctx, now.Sub(due).Seconds(), m.destinations[d].destination)
+				m.latency.Record(ctx, rows[i].answered.Sub(due).Seconds(), m.destinations[d].destination)
 			}
 			n++
 		}

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"hash/maphash"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
@@ -15,9 +16,11 @@ type row struct {
 	key         key
 	hash        uint64 // of the key
 	size        int64
-	number      uint64   // rows that were read later have larger ones
-	wait        *wait    // of which it is the head that is tried
-	span        *rowSpan // nil for none
+	number      uint64    // rows that were read later have larger ones
+	answered    time.Time // when it was accepted
+	others      uint64    // other sets of columns that are to have a mark of it
+	wait        *wait     // of which it is the head that is tried
+	span        *rowSpan  // nil for none
 
 	late    bool  // committed after younger rows had been read
 	unknown int   // publishes of this row whose outcome is unknown

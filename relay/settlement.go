@@ -3,6 +3,7 @@ package relay
 import (
 	"slices"
 	"sync"
+	"time"
 )
 
 // settlers is how many write at a time. While one statement waits for the disk, the other has the processor.
@@ -10,7 +11,8 @@ const settlers = 2
 
 // settlement gathers what became of the rows of all destinations and hands it to the settlers of the process. What several destinations
 // have to write to the same columns goes into the same statements. No row is ever with both settlers: destinations that keep its state
-// in columns of their own would wait for each other's locks. What takes long or cannot be written steps aside ([settlement.aside]).
+// in columns of their own would wait for each other's locks. What takes long or cannot be written steps aside ([settlement.aside]). Marks of
+// the same row wait a moment for each other ([meeting]).
 type settlement struct {
 	batch  int    // with twice as many rows the second settler begins: small statements cost the database more a row
 	ending func() // bounds what is under way from now on
@@ -20,6 +22,7 @@ type settlement struct {
 	states   []gathered
 	rows     int                 // gathered
 	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
+	meeting  *meeting            // nil as above
 	busy     int                 // settlers, but for the one that retries and those that have stepped aside
 	again    []*order            // what could not be written before: each is tried on its own, and one at a time
 	retrying bool
@@ -48,42 +51,70 @@ type order struct {
 type piece struct {
 	accepted []*row
 	refused  []refusal
-	result   chan<- outcome
+	from     *writer
+	until    time.Time // its marks may wait for others
+}
+
+// writer is an engine as the settlement knows it.
+type writer struct {
+	state  int // to which set of columns it writes
+	limits Limits
+	result chan<- outcome
+
+	rows    int // gathered
+	bytes   int64
+	credit  time.Duration // how long it may still wait without room
+	waiting bool          // it does
+	looked  time.Time
 }
 
 func (p *piece) rows() int { return len(p.accepted) + len(p.refused) }
 
-// newSettlement makes a settlement for tables each of which keeps the state of rows in other columns.
-func newSettlement(batch int, tables []Table) *settlement {
+func (p *piece) bytes() (n int64) {
+	for _, r := range p.accepted {
+		n += r.size
+	}
+	for _, x := range p.refused {
+		n += x.row.size
+	}
+	return n
+}
+
+// newSettlement makes a settlement for tables each of which keeps the state of rows in other columns, and takes rows of some topics.
+func newSettlement(batch int, tables []Table, takes []func(topic string) bool) *settlement {
 	s := &settlement{batch: batch, ending: func() {}}
 	s.changed = sync.NewCond(&s.mu)
 	for _, table := range tables {
 		s.states = append(s.states, gathered{table: table})
 	}
 	if len(tables) > 1 {
-		s.taken = map[string]struct{}{}
+		s.taken, s.meeting = map[string]struct{}{}, newMeeting(takes, s.ring)
 	}
 	return s
 }
 
-// write lets an outcome be written to a set of columns. The result comes in one or several outcomes.
-func (s *settlement) write(state int, o outcome, result chan<- outcome) {
+// ring lets the settlers look.
+func (s *settlement) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed.Broadcast()
+}
+
+// write lets an engine's outcome be written. The result comes in one or several outcomes.
+func (s *settlement) write(from *writer, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.changed.Broadcast()
-	g, p := &s.states[state], piece{o.accepted, o.refused, result}
+	g, p := &s.states[from.state], piece{accepted: o.accepted, refused: o.refused, from: from}
 	if o.again != fresh {
 		o.table = g.table
-		s.again = append(s.again, &order{outcome: o, state: state, pieces: []piece{p}})
+		s.again = append(s.again, &order{outcome: o, state: from.state, pieces: []piece{p}})
 		return
 	}
 	s.rows += p.rows()
+	from.rows, from.bytes = from.rows+p.rows(), from.bytes+p.bytes()
 	g.careful = g.careful || o.careful
-	if i := slices.IndexFunc(g.pieces, func(p piece) bool { return p.result == result }); i >= 0 {
-		there := &g.pieces[i]
-		there.accepted, there.refused = append(there.accepted, p.accepted...), append(there.refused, p.refused...)
-		return
-	}
+	s.meeting.landed(&p, time.Now())
 	g.pieces = append(g.pieces, p)
 }
 
@@ -118,14 +149,17 @@ func (s *settlement) choose() (job []*order) {
 			return job
 		}
 	}
-	if s.rows == 0 || s.busy > 0 && s.rows < 2*s.batch {
+	now := time.Now()
+	s.meeting.look(s.states, now)
+	defer func() { s.meeting.wait(s.states, s.busy > 0, now) }()
+	if n := s.ready(now); n == 0 || s.busy > 0 && n < 2*s.batch {
 		return nil
 	}
 	for i := range s.states {
 		if s.states[i].aside > 0 {
 			continue
 		}
-		if w := s.gather(i); len(w.pieces) > 0 {
+		if w := s.gather(i, now); len(w.pieces) > 0 {
 			job = append(job, w)
 		}
 	}
@@ -135,28 +169,76 @@ func (s *settlement) choose() (job []*order) {
 	return job
 }
 
-// gather takes what is to be written to a set of columns, but for rows that the other settler has. The caller holds mu.
-func (s *settlement) gather(state int) *order {
+// ready counts the rows that can be written now. The caller holds mu.
+func (s *settlement) ready(now time.Time) (n int) {
+	if s.meeting == nil {
+		return s.rows
+	}
+	for i := range s.states {
+		if s.states[i].aside > 0 {
+			continue
+		}
+		for _, p := range s.states[i].pieces {
+			marks, refusals := s.stays(&p, now)
+			n += p.rows() - number(p.accepted, marks) - number(p.refused, refusals)
+		}
+	}
+	return n
+}
+
+// stays returns which rows of a piece cannot be written now: those that the other settler has, and those whose marks wait. The caller holds mu.
+func (s *settlement) stays(p *piece, now time.Time) (marks func(*row) bool, refusals func(refusal) bool) {
+	waits := s.meeting.waits(p, now)
+	return func(r *row) bool { return s.has(r) || waits && s.meeting.awaited(r) != 0 },
+		func(x refusal) bool { return s.has(x.row) }
+}
+
+func number[T any](items []T, which func(T) bool) (n int) {
+	for _, item := range items {
+		if which(item) {
+			n++
+		}
+	}
+	return n
+}
+
+// gather takes what is to be written to a set of columns. The caller holds mu.
+func (s *settlement) gather(state int, now time.Time) *order {
 	g := &s.states[state]
 	w := &order{outcome: outcome{table: g.table, careful: g.careful}, state: state}
 	var left []piece
 	for _, p := range g.pieces {
-		now, later := p, piece{result: p.result}
-		if len(s.taken) > 0 {
-			now.accepted, later.accepted = apart(p.accepted, func(r *row) bool { return s.has(r) })
-			now.refused, later.refused = apart(p.refused, func(x refusal) bool { return s.has(x.row) })
+		goes, stays := p, piece{from: p.from, until: p.until}
+		if s.meeting != nil {
+			marks, refusals := s.stays(&p, now)
+			goes.accepted, stays.accepted = apart(p.accepted, marks)
+			goes.refused, stays.refused = apart(p.refused, refusals)
+			s.meeting.missed(&goes)
 		}
-		if now.rows() > 0 {
-			s.rows -= now.rows()
-			w.pieces = append(w.pieces, now)
-			w.accepted, w.refused = append(w.accepted, now.accepted...), append(w.refused, now.refused...)
+		if goes.rows() > 0 {
+			w.add(goes)
 		}
-		if later.rows() > 0 {
-			left = append(left, later)
+		if stays.rows() > 0 {
+			left = append(left, stays)
 		}
+	}
+	for _, p := range w.pieces {
+		s.rows -= p.rows()
+		p.from.rows, p.from.bytes = p.from.rows-p.rows(), p.from.bytes-p.bytes()
 	}
 	g.pieces, g.careful = left, g.careful && left != nil
 	return w
+}
+
+// add adds a piece to what is written.
+func (w *order) add(p piece) {
+	w.accepted, w.refused = append(w.accepted, p.accepted...), append(w.refused, p.refused...)
+	if i := slices.IndexFunc(w.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
+		there := &w.pieces[i]
+		there.accepted, there.refused = append(there.accepted, p.accepted...), append(there.refused, p.refused...)
+		return
+	}
+	w.pieces = append(w.pieces, p)
 }
 
 // apart returns the items of which stays does not hold, and the others.
@@ -244,7 +326,7 @@ func (w *order) tell() {
 			o.locked, o.written = p.among(w.locked), p.among(w.written)
 			o.rejected, o.unwritable = p.among(w.rejected), p.among(w.unwritable)
 		}
-		p.result <- o
+		p.from.result <- o
 	}
 }
 

@@ -34,11 +34,12 @@ func idsOfOrders(job []*order) (ids []string) {
 
 // While one settler has a row the other gets no outcome of the same row, for whichever destination, be it for the first time or again.
 func TestRowIsWithOneSettler(t *testing.T) {
-	s, results := newSettlement(1, make([]Table, 2)), make(chan outcome, 10)
-	s.write(0, outcome{accepted: rowsNamed("a", "b")}, results)
+	s := newSettlement(0, make([]Table, 2), make([]func(string) bool, 2))
+	zero, one := &writer{}, &writer{state: 1}
+	s.write(zero, outcome{accepted: rowsNamed("a", "b")})
 	first := s.take()
-	s.write(1, outcome{accepted: rowsNamed("a", "c"), refused: []refusal{{row: rowsNamed("b")[0]}}}, results)
-	s.write(1, outcome{accepted: rowsNamed("b"), again: againLocked}, results)
+	s.write(one, outcome{accepted: rowsNamed("a", "c"), refused: []refusal{{row: rowsNamed("b")[0]}}})
+	s.write(one, outcome{accepted: rowsNamed("b"), again: againLocked})
 	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"c"}) {
 		t.Errorf("beside a and b the other settler writes %q", got)
 	}
@@ -46,7 +47,7 @@ func TestRowIsWithOneSettler(t *testing.T) {
 	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"b"}) {
 		t.Errorf("what is tried again is %q", got)
 	}
-	s.write(0, outcome{accepted: rowsNamed("d")}, results)
+	s.write(zero, outcome{accepted: rowsNamed("d")})
 	if got := idsOfOrders(s.take()); !slices.Equal(got, []string{"d", "a"}) {
 		t.Errorf("beside b a settler writes %q", got)
 	}
@@ -54,11 +55,12 @@ func TestRowIsWithOneSettler(t *testing.T) {
 
 // Each engine learns what became of its own rows, and of no others.
 func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
-	one, other := make(chan outcome, 1), make(chan outcome, 1)
-	s := newSettlement(1, make([]Table, 1))
-	s.write(0, outcome{accepted: rowsNamed("a", "b")}, one)
-	s.write(0, outcome{accepted: rowsNamed("c"), refused: []refusal{{row: rowsNamed("d")[0]}}}, other)
-	s.write(0, outcome{accepted: rowsNamed("e")}, one)
+	results := []chan outcome{make(chan outcome, 1), make(chan outcome, 1)}
+	one, other := &writer{result: results[0]}, &writer{result: results[1]}
+	s := newSettlement(1, make([]Table, 1), nil)
+	s.write(one, outcome{accepted: rowsNamed("a", "b")})
+	s.write(other, outcome{accepted: rowsNamed("c"), refused: []refusal{{row: rowsNamed("d")[0]}}})
+	s.write(one, outcome{accepted: rowsNamed("e")})
 	job := s.take()
 	if len(job) != 1 {
 		t.Fatalf("%d orders for one set of columns", len(job))
@@ -67,7 +69,7 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	w.locked, w.rejected, w.written = map[string]bool{"b": true, "c": true}, map[string]bool{"e": true}, map[string]bool{"d": true}
 	w.tell()
 	for i, want := range []struct{ accepted, locked, rejected, written int }{{3, 1, 1, 0}, {1, 1, 0, 1}} {
-		o := <-[]chan outcome{one, other}[i]
+		o := <-results[i]
 		if len(o.accepted) != want.accepted || len(o.locked) != want.locked || len(o.rejected) != want.rejected ||
 			len(o.written) != want.written {
 			t.Errorf("engine %d learns %+v", i, o)

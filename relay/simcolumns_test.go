@@ -92,6 +92,7 @@ func (j *simJoint) Settle(ctx context.Context, rows []*outbox.Row) (all bool, er
 	}
 	free := slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return marked[id] })
 	for _, t := range tables {
+		t.joined += len(free)
 		_ = t.mark(free)
 	}
 	return len(free) == len(ids), first.answer(ctx, trouble, nil)

@@ -32,6 +32,7 @@ type simTable struct {
 	locked         map[string]bool
 	inert          map[string]bool // a trigger makes nothing of what is written to these
 	settles        int             // calls that marked something
+	joined         int             // rows that were marked here and elsewhere at once
 	reads          int
 	glances        int
 	returned       int  // rows, by reads

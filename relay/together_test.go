@@ -30,9 +30,9 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 		one := &settler{database: &database{logger: slog.New(slog.DiscardHandler)}, metrics: m, limit: statementTimeout,
 			join: simTogether, joints: map[uint64]joint{}}
 		settle := func(first, second []string) {
-			settlement, results := newSettlement(10, []Table{&simView{Table: tables[0]}, &simView{Table: tables[1]}}), make(chan outcome, 2)
-			settlement.write(0, outcome{accepted: rowsNamed(first...)}, results)
-			settlement.write(1, outcome{accepted: rowsNamed(second...)}, results)
+			settlement, results := newSettlement(10, []Table{&simView{Table: tables[0]}, &simView{Table: tables[1]}}, make([]func(string) bool, 2)), make(chan outcome, 2)
+			settlement.write(&writer{result: results}, outcome{accepted: rowsNamed(first...)})
+			settlement.write(&writer{state: 1, result: results}, outcome{accepted: rowsNamed(second...)})
 			settlement.close()
 			one.run(t.Context(), settlement)
 			if a, b := <-results, <-results; len(a.accepted) != len(first) || len(b.accepted) != len(second) || a.took == 0 || b.took == 0 {
