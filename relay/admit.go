@@ -6,6 +6,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // source is what kind of read a row comes from.
@@ -228,7 +229,7 @@ func restOf(r *row, w *wait) time.Duration {
 	if !r.Retried || r.Waited < 0 && w != nil && w.headID == r.ID() { // its key has waited
 		return 0
 	}
-	return backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - max(0, r.Waited)
+	return retry.Backoff(r.destination.BackoffMin, r.destination.BackoffMax, r.Message.ID, r.attempt) - max(0, r.Waited)
 }
 
 // enqueue puts a row in the lane of its key's worker; a head that is tried has another.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // answer takes the broker's answers for a batch.
@@ -18,7 +19,7 @@ func (d *dispatch) answer(index int, rows []*row, errs []error, now time.Time) {
 	a.settleOutage()
 	if rows[0].Invalid == nil { // such a row comes alone and was handed to no publisher
 		d.metrics.published(d.to, len(rows), a.counts)
-		d.limiter.spend(-(a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]))
+		d.limiter.Spend(-(a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]))
 	}
 	l.unpop(a.again)
 	d.dropVoid()
@@ -186,7 +187,7 @@ func (a *answers) isolated(r *row, w *wait, err error) {
 	}
 	if w, ok := a.lead(r); ok {
 		w.failures++
-		a.waits.rest(w, causeUnavailable, a.now.Add(pauseAmong(a.causes(), w.failures)))
+		a.waits.rest(w, causeUnavailable, a.now.Add(retry.PauseAmong(a.causes(), w.failures)))
 		a.remember(r)
 	}
 	a.forget(r)

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // When a topic is back, all that waited for it goes on at once and not key by key.
@@ -91,7 +93,7 @@ func TestBackoffOutlivesARestart(t *testing.T) {
 		s.AwaitTries(t, "k-0", 1)
 		time.Sleep(time.Second)
 		stop()
-		due := s.table.row("k-0").updated.Add(backoff(time.Hour, time.Hour, "k-0", 2))
+		due := s.table.row("k-0").updated.Add(retry.Backoff(time.Hour, time.Hour, "k-0", 2))
 		stop = s.start()
 		defer stop()
 		time.Sleep(time.Until(due) - time.Second)

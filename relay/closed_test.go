@@ -188,7 +188,7 @@ func TestKeysWithoutNamesComeFree(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.rewound()
 	d.failures = &failures{}
-	d.failures.known.more.add(key{text: "k"}.hash())
+	d.failures.known.more.Add(key{text: "k"}.hash())
 	if freed := d.takeFailed(outbox.FailedPage{}, true, now, now); !freed || !d.rewound() {
 		t.Error("the walk goes on")
 	}

@@ -2,16 +2,20 @@ package relay
 
 import "time"
 
+import "github.com/outbox-relay/outbox-relay/relay/internal/keys"
+
+import "github.com/outbox-relay/outbox-relay/relay/internal/retry"
+
 // A crowd is many keys that wait as one. Few others are taken for one of them.
 type crowd struct {
 	wait
-	keys keySet
+	keys keys.Set
 }
 
 // inCrowd returns the wait of the crowd that a key is in, if it is in one.
 func (ws *waits) inCrowd(hash uint64) *wait {
 	for _, c := range [...]*crowd{ws.crowd, ws.former} {
-		if c != nil && c.keys.has(hash) {
+		if c != nil && c.keys.Has(hash) {
 			return &c.wait
 		}
 	}
@@ -27,8 +31,8 @@ func (d *dispatch) crowd(hash uint64, from int64, now time.Time) {
 		d.waits.crowd = c
 		d.waits.rest(&c.wait, causeOrder, now.Add(crowdRest))
 	}
-	c.keys.add(hash)
-	if c.low = min(c.low, from); d.waits.former != nil && d.waits.former.keys.has(hash) {
+	c.keys.Add(hash)
+	if c.low = min(c.low, from); d.waits.former != nil && d.waits.former.keys.Has(hash) {
 		former := &d.waits.former.wait // something of the key that was to be brought may not have been
 		if d.catch.covers(former) {
 			c.low = min(c.low, former.next)
@@ -43,7 +47,7 @@ func (d *dispatch) crowd(hash uint64, from int64, now time.Time) {
 func (d *dispatch) scatter(now time.Time) {
 	c := d.waits.crowd
 	if d.waits.former != nil {
-		d.waits.rest(&c.wait, causeOrder, now.Add(shortestHold))
+		d.waits.rest(&c.wait, causeOrder, now.Add(retry.ShortestHold))
 		return
 	}
 	d.waits.crowd, d.waits.former = nil, c

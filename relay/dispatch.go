@@ -8,6 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/late"
+	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
 )
 
 // dispatch owns the state of a destination's relay: the rows in flight, their order, and what waits. It does no
@@ -49,8 +50,8 @@ type dispatch struct {
 
 	rejected rejected
 	locked   locked
-	limiter  *limiter // nil without a rate
-	clock    clock    // the database's
+	limiter  *rate.Limiter // nil without a rate
+	clock    clock         // the database's
 
 	flights *flights // nil where only one destination has each row
 
@@ -77,7 +78,7 @@ type refusal struct {
 func newDispatch(limits Limits, to *Destination, workers, total int, table Table, logger *slog.Logger, m *metrics) *dispatch {
 	d := &dispatch{limits: limits, to: to, table: table, logger: logger, failedLog: failedLog{logger: logger}, metrics: m,
 		inFlight: map[string]*row{}, lanes: make([]lane, workers+tryLanes), holds: newHolds(), late: late.New(),
-		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}, limiter: newLimiter(to, total)}
+		notices: notices{}, shards: newShards(total), catch: catchup{low: nothing}, limiter: rate.New(to.Rate, total)}
 	d.waits = newWaits(limits.remembered(), d.holds.orphaned)
 	for i := range d.lanes {
 		d.lanes[i].before = table.Before
@@ -123,7 +124,7 @@ func (d *dispatch) batch(index int, now time.Time) []*row {
 	if l.wire != nil || l.len() == 0 || d.outage.waits(now) {
 		return nil
 	}
-	most := d.limiter.rows(d.limits.Batch, now)
+	most := d.limiter.Rows(d.limits.Batch, now)
 	var rows []*row
 	var bytes int64
 	p := probing{active: d.outage.active()}
@@ -165,7 +166,7 @@ func (d *dispatch) batch(index int, now time.Time) []*row {
 	if l.wire = rows; len(rows) > 0 {
 		d.outage.probing = d.outage.active()
 		if rows[0].Invalid == nil { // others are sent to nobody
-			d.limiter.spend(len(rows))
+			d.limiter.Spend(len(rows))
 		}
 	}
 	return rows

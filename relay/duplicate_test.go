@@ -3,7 +3,6 @@ package relay
 import (
 	"context"
 	"fmt"
-	"hash/maphash"
 	"strings"
 	"testing"
 	"time"
@@ -170,31 +169,6 @@ func TestDuplicateOfWhatWasSent(t *testing.T) {
 				c.expect(0, 0)
 			})
 		})
-	}
-}
-
-// However many rows were accepted before, the last ones are known, and hardly any others.
-func TestCrowd(t *testing.T) {
-	t.Parallel()
-	var c recents
-	hash := func(i int) uint64 { return maphash.Comparable(seed, i) }
-	const rounds = 5
-	for i := range rounds * recentMost {
-		c.add(hash(i))
-	}
-	for i := range recentMost {
-		if !c.has(hash((rounds-1)*recentMost + i)) {
-			t.Fatalf("number %d of the last ones is forgotten", i)
-		}
-	}
-	strangers := 0
-	for i := range recentMost {
-		if c.has(hash(-1 - i)) {
-			strangers++
-		}
-	}
-	if strangers > recentMost/200 {
-		t.Errorf("%d of %d others are taken for known", strangers, recentMost)
 	}
 }
 

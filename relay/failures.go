@@ -7,6 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
 )
 
 // failures knows which keys have a failed row, where that blocks a key until the row is retried or discarded
@@ -167,7 +168,7 @@ func (d *dispatch) takeFailed(page outbox.FailedPage, caughtUp bool, started, en
 		d.logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them", "keys", len(f.found.heads))
 	}
 	f.found.merge(f.since)
-	if f.found.more.lacks(f.known.more) {
+	if f.found.more.Lacks(f.known.more) {
 		if caughtUp || ended.Sub(f.freed) >= freedRest {
 			d.rewind = true
 			freed, f.freed = true, ended
@@ -196,7 +197,7 @@ func (d *dispatch) freeFailed(now time.Time) {
 		switch found, still := f.found.heads[text]; {
 		case still:
 			f.found.heads[text] = failedHead{min(h.low, found.low), h.waits}
-		case f.found.more.has(k.hash()):
+		case f.found.more.Has(k.hash()):
 			f.found.least = min(f.found.least, h.low)
 		default:
 			d.passKey(k, k.hash(), noShard, h.low, now)
@@ -220,7 +221,7 @@ type failedHead struct {
 type failedKeys struct {
 	heads map[string]failedHead
 	bytes int // of the keys in heads
-	more  keySet
+	more  keys.Set
 	least int64 // the smallest ordinal of those in more
 }
 
@@ -241,7 +242,7 @@ func (s *failedKeys) add(text string, ordinal int64) {
 		if s.more == nil {
 			s.least = ordinal
 		}
-		s.more.add(key{text: text}.hash())
+		s.more.Add(key{text: text}.hash())
 		s.least = min(s.least, ordinal)
 	}
 }
@@ -262,13 +263,13 @@ func (s *failedKeys) mergeMore(other failedKeys) {
 	if s.more == nil {
 		s.least = other.least
 	}
-	s.more.merge(other.more)
+	s.more.Merge(other.more)
 	s.least = min(s.least, other.least)
 }
 
 func (s *failedKeys) has(k key) bool {
 	_, known := s.heads[k.text]
-	return known || s.more.has(k.hash())
+	return known || s.more.Has(k.hash())
 }
 
 // mostFailedBytes bounds the texts of keys with failed rows that are known one by one.

@@ -3,6 +3,8 @@ package relay
 import (
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // lead makes a row the head of its key, which waits from now on. What is behind it in the lanes becomes void. It reports false if
@@ -45,7 +47,7 @@ func (d *dispatch) restAlone(r *row, c cause, now time.Time) {
 		return
 	}
 	w.failures++
-	d.waits.rest(w, c, now.Add(pauseAmong(d.causes(), w.failures)))
+	d.waits.rest(w, c, now.Add(retry.PauseAmong(d.causes(), w.failures)))
 }
 
 // remember keeps what is known of a head that leaves memory.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // cause says why rows are held; it is the label reason of rows_held.
@@ -49,8 +50,8 @@ type hold struct {
 	opened  uint32  // the scan that was under way or last then
 }
 
-func (h *hold) when() time.Time { return h.until }
-func (h *hold) place() *int     { return &h.index }
+func (h *hold) When() time.Time { return h.until }
+func (h *hold) Place() *int     { return &h.index }
 
 // topic names a topic of a destination; on an AMQP broker, a routing key on an exchange.
 type topic struct{ exchange, name string }
@@ -65,8 +66,8 @@ func (t topic) kept() topic { return topic{strings.Clone(t.exchange), strings.Cl
 type holds struct {
 	byFate  map[publisher.Fate]*hold
 	byTopic map[topic]*hold
-	due     alarms[*hold]
-	repeats repeats
+	due     retry.Alarms[*hold]
+	repeats retry.Repeats
 	soon    map[publisher.FateKind]time.Time // when holds of a kind were last made due because one had ended
 }
 
@@ -74,7 +75,7 @@ type holds struct {
 const mostHolds = 10_000
 
 func newHolds() holds {
-	return holds{byFate: map[publisher.Fate]*hold{}, byTopic: map[topic]*hold{}, repeats: repeats{}, soon: map[publisher.FateKind]time.Time{}}
+	return holds{byFate: map[publisher.Fate]*hold{}, byTopic: map[topic]*hold{}, repeats: retry.Repeats{}, soon: map[publisher.FateKind]time.Time{}}
 }
 
 // of returns the hold that a row would run into, as far as its topic tells.
@@ -89,7 +90,7 @@ func (hs *holds) of(r *row) *hold {
 func (hs *holds) orphaned(h *hold) {
 	h.probe = nil
 	if hs.byFate[h.fate] == h && !h.open {
-		hs.due.set(h)
+		hs.due.Set(h)
 	}
 }
 
@@ -135,11 +136,11 @@ func (d *dispatch) prolong(h *hold, c cause, err error, now time.Time) {
 	h.cause, h.err, h.open = c, err, false
 	h.other = publisher.ClassOf(err) == publisher.Ambiguous
 	h.failures++
-	h.until = now.Add(pauseAmong(d.causes(), h.failures))
+	h.until = now.Add(retry.PauseAmong(d.causes(), h.failures))
 	if h.repeats = publisher.Repeats(err); h.repeats {
-		h.until = now.Add(max(h.until.Sub(now), d.holds.repeats.pause(h.fate, now)))
+		h.until = now.Add(max(h.until.Sub(now), d.holds.repeats.Pause(h.fate, now)))
 	}
-	d.holds.due.set(h)
+	d.holds.due.Set(h)
 	short := publisher.ShortOf(err)
 	switch {
 	case len(h.topics) > 0 && (h.failures == 1 || before != c): // a better answer than the first
@@ -188,7 +189,7 @@ func (d *dispatch) join(r *row, h *hold, now time.Time) {
 		h.probe, h.open = w, false
 	}
 	if h.probe == w && h.index < 0 { // it may have been on its way to try
-		d.holds.due.set(h)
+		d.holds.due.Set(h)
 	}
 }
 
@@ -203,8 +204,8 @@ func (d *dispatch) release(h *hold, now time.Time) {
 			delete(d.holds.byTopic, name)
 		}
 	}
-	d.holds.due.cancel(h)
-	d.holds.repeats.relent(h.fate)
+	d.holds.due.Cancel(h)
+	d.holds.repeats.Relent(h.fate)
 	h.probe = nil
 	for _, w := range h.waiting {
 		switch {
@@ -228,7 +229,7 @@ func (d *dispatch) release(h *hold, now time.Time) {
 
 // tryOthers lets others of a kind be tried soon when one is back: a broker may have led a thousand partitions.
 func (d *dispatch) tryOthers(kind publisher.FateKind, now time.Time) {
-	if now.Sub(d.holds.soon[kind]) < shortestHold {
+	if now.Sub(d.holds.soon[kind]) < retry.ShortestHold {
 		return
 	}
 	d.holds.soon[kind] = now
@@ -237,9 +238,9 @@ func (d *dispatch) tryOthers(kind publisher.FateKind, now time.Time) {
 		if h.fate.Kind != kind || h.index < 0 || h.repeats {
 			continue
 		}
-		if soon := now.Add(rand.N(shortestHold / 4)); soon.Before(h.until) {
+		if soon := now.Add(rand.N(retry.ShortestHold / 4)); soon.Before(h.until) {
 			h.until = soon
-			d.holds.due.set(h)
+			d.holds.due.Set(h)
 		}
 		if n++; n == mostSoon {
 			break
@@ -252,8 +253,8 @@ const mostSoon = 100
 
 // probe chooses for each hold that is due the head that tries it.
 func (d *dispatch) probe(now time.Time) {
-	for h, ok := d.holds.due.past(now); ok; h, ok = d.holds.due.past(now) {
-		d.holds.due.cancel(h)
+	for h, ok := d.holds.due.Past(now); ok; h, ok = d.holds.due.Past(now) {
+		d.holds.due.Cancel(h)
 		if h.choose(); h.probe != nil {
 			d.ask(h.probe)
 			continue

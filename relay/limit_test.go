@@ -111,41 +111,6 @@ func TestRateIsItsOwn(t *testing.T) {
 	})
 }
 
-func TestLimiter(t *testing.T) {
-	t.Parallel()
-	now := time.Now()
-	l := newLimiter(&Destination{Rate: 100}, 16)
-	l.own(16, now)
-	if got := l.rows(1000, now); got != 0 {
-		t.Errorf("%d rows at once, although none but the first is due", got)
-	}
-	now = now.Add(time.Hour)
-	if got := l.rows(1000, now); got != 100 {
-		t.Errorf("%d rows after a long rest, not those of a second", got)
-	}
-	l.spend(100)
-	if next := l.next(now).Sub(now); next < gather || next > 2*gather {
-		t.Errorf("the next ones after %v", next)
-	}
-	l.spend(-40) // did not reach the broker
-	if got := l.rows(1000, now); got != 40 {
-		t.Errorf("%d rows are given back, not 40", got)
-	}
-	l.own(8, now)
-	now = now.Add(time.Hour)
-	if got := l.rows(1000, now); got != 50 {
-		t.Errorf("%d rows with half of the shards", got)
-	}
-	l.own(0, now)
-	l.spend(1)
-	if next := l.next(now); next.Before(now.Add(time.Minute)) {
-		t.Error("rows without a shard")
-	}
-	if newLimiter(&Destination{}, 16).rows(7, now) != 7 {
-		t.Error("a destination without a rate has one")
-	}
-}
-
 // Each destination has the part that it was given, and the others share what is left.
 func TestShares(t *testing.T) {
 	t.Parallel()

@@ -89,7 +89,7 @@ func (e *engine) own() (moved <-chan struct{}) {
 	state, moved := e.ours()
 	e.wait(e.dispatch.slow(time.Now()))
 	e.dispatch.own(e.relayed(state.Owned))
-	e.dispatch.limiter.own(e.dispatch.shards.active.Len(), time.Now())
+	e.dispatch.limiter.Own(e.dispatch.shards.active.Len(), time.Now())
 	if left := e.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
 		e.leave(left)
 	}
@@ -179,7 +179,7 @@ func (e *engine) sleep(now time.Time) time.Duration {
 		earlier(d.locked.due)
 	}
 	if due, ok := d.nextTry(); ok && now.Before(e.ownership.Trusted()) {
-		earlier(later(due, d.limiter.next(now)))
+		earlier(later(due, d.limiter.Next(now)))
 	}
 	if due, ok := d.nextSend(now); ok && now.Before(e.ownership.Trusted()) {
 		earlier(due)

@@ -2,6 +2,8 @@ package relay
 
 import "time"
 
+import "github.com/outbox-relay/outbox-relay/relay/internal/retry"
+
 // An outage is a time in which nothing can be published to the destination. What was taken stays in its lanes, in order, and one real
 // batch tries now and then. Only the dispatch touches it.
 type outage struct {
@@ -18,7 +20,7 @@ func (o *outage) active() bool { return o.failures > 0 }
 func (o *outage) fail(c cause, err error, now time.Time) bool {
 	o.cause, o.err = c, err
 	o.failures++
-	o.until, o.probing = now.Add(pause(o.failures)), false
+	o.until, o.probing = now.Add(retry.Pause(o.failures)), false
 	return o.failures == 1
 }
 

@@ -7,6 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // read is a read to make, and what came of it.
@@ -68,7 +69,7 @@ func (e *engine) walk(now time.Time) bool {
 		return false
 	}
 	rows, bytes := e.room.left(e.dispatch)
-	e.feed.Fit(min(e.limits.Rows-e.dispatch.stuck(), e.dispatch.limiter.furthest()))
+	e.feed.Fit(min(e.limits.Rows-e.dispatch.stuck(), e.dispatch.limiter.Furthest()))
 	query, kind, ok := e.feed.Next(now, rows, min(bytes, e.room.most))
 	if !ok {
 		return false
@@ -187,7 +188,7 @@ func (e *engine) failedRead(r read, took time.Duration) {
 	over := e.patience[r.kind].over(r.err, share, took, r.ended)
 	if r.kind != readFailed {
 		e.dispatch.ended()
-		e.dispatch.notRead(r.waits, r.ended.Add(shortestHold))
+		e.dispatch.notRead(r.waits, r.ended.Add(retry.ShortestHold))
 	}
 	e.scans.alone = false
 	if over {
@@ -195,7 +196,7 @@ func (e *engine) failedRead(r read, took time.Duration) {
 		return
 	}
 	e.failedReads++
-	e.retryRead = r.ended.Add(pause(e.failedReads))
+	e.retryRead = r.ended.Add(retry.Pause(e.failedReads))
 	e.feed.Retry(e.retryRead)
 	if outbox.Changed(r.err) {
 		e.outdated = r.err

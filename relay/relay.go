@@ -19,6 +19,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // settings are what a Relay is made of.
@@ -159,7 +160,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		}
 		select { // also when the table could be opened: it may be of no use to the statements
 		case <-ctx.Done():
-		case <-time.After(2 * pause(failures)):
+		case <-time.After(2 * retry.Pause(failures)):
 		}
 		failures++
 	}

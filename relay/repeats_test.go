@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // rejecting is what a publisher says where one of several queues rejects and the others take: each try leaves a copy.
@@ -67,7 +68,7 @@ func TestRepeatedTriesGrowRare(t *testing.T) {
 					}
 					s.Heal(id)
 				}
-				s.table.drained(t, repeatMost+5*time.Second)
+				s.table.drained(t, retry.RepeatMost+5*time.Second)
 				checkOrder(t, s.All())
 			})
 		})
@@ -98,19 +99,4 @@ func sumOf(t *testing.T, reader sdk.Reader, name string) int64 {
 	}
 	t.Fatalf("no metric %s", name)
 	return 0
-}
-
-// However many topics repeat, a bounded number of them is remembered.
-func TestRepeatsAreBounded(t *testing.T) {
-	r, now := repeats{}, time.Now()
-	for i := range 2 * mostRepeats {
-		r.pause(publisher.Fate{Name: fmt.Sprint("t", i)}, now.Add(time.Duration(i)*time.Millisecond))
-		if len(r) > mostRepeats {
-			t.Fatalf("%d topics of %d are remembered", len(r), i)
-		}
-	}
-	last := publisher.Fate{Name: fmt.Sprint("t", 2*mostRepeats-1)}
-	if e := r[last]; e == nil || e.level != 1 {
-		t.Errorf("of the last topic is known: %v", e)
-	}
 }

@@ -22,7 +22,7 @@ type room struct {
 // left returns the rows and bytes that may be read now.
 func (r *room) left(d *dispatch) (rows int, bytes int64) {
 	rows, bytes = d.room()
-	rows = min(rows, d.limiter.ahead()-d.queued())
+	rows = min(rows, d.limiter.Ahead()-d.queued())
 	if r.alone = bytes >= r.almostAll(); r.alone || bytes >= r.wants {
 		return rows, bytes
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // settler writes what became of rows. It keeps trying: rows that a broker has accepted are known as
@@ -250,7 +251,7 @@ func (s *settler) retry(ctx context.Context, n int, f func(context.Context) erro
 		select {
 		case <-ctx.Done():
 			return err
-		case <-time.After(pause(failures)):
+		case <-time.After(retry.Pause(failures)):
 		}
 	}
 }

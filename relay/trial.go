@@ -20,7 +20,7 @@ func (d *dispatch) ask(w *wait) {
 func (d *dispatch) trials(n int, now time.Time) []*wait {
 	d.asking = slices.DeleteFunc(d.asking, func(w *wait) bool { return w.state != asked }) // before some of them are asked again
 	d.probe(now)
-	for w, ok := d.waits.due.past(now); ok; w, ok = d.waits.due.past(now) {
+	for w, ok := d.waits.due.Past(now); ok; w, ok = d.waits.due.Past(now) {
 		if w.headID == "" {
 			d.scatter(now)
 			continue
@@ -112,7 +112,7 @@ func (d *dispatch) later(w *wait, due time.Time) {
 	if h := w.hold; h != nil {
 		d.waits.enter(w, held, w.cause)
 		h.until = due
-		d.holds.due.set(h)
+		d.holds.due.Set(h)
 		return
 	}
 	d.waits.rest(w, w.cause, due)

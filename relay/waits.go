@@ -4,6 +4,8 @@ import (
 	"math"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // A wait is a key that may not go on: its head was refused, or what it is published to is in trouble, or rows of it were passed over
@@ -61,8 +63,8 @@ const (
 	forgotten
 )
 
-func (w *wait) when() time.Time { return w.due }
-func (w *wait) place() *int     { return &w.index }
+func (w *wait) When() time.Time { return w.due }
+func (w *wait) Place() *int     { return &w.index }
 
 // bars reports whether a row with this ordinal must not go before the head, or before what was passed over. What was passed over itself may
 // have been read again since, and go.
@@ -78,7 +80,7 @@ type waits struct {
 	crowd    *crowd // further keys, which wait as one for a time; nil when there are none
 	former   *crowd // those for which it is over, and which wait for a scan
 	most     int    // of byKey
-	due      alarms[*wait]
+	due      retry.Alarms[*wait]
 	catching map[*wait]struct{} // those that are
 	counts   map[cause]int
 	bytes    int         // of the ids of heads
@@ -139,7 +141,7 @@ const everything = math.MinInt64
 
 // enter lets w go over into another state.
 func (ws *waits) enter(w *wait, s waitState, c cause) {
-	ws.due.cancel(w)
+	ws.due.Cancel(w)
 	if w.cause != c {
 		ws.count(w.cause, -1)
 		ws.count(c, 1)
@@ -166,7 +168,7 @@ func (ws *waits) count(c cause, n int) {
 func (ws *waits) rest(w *wait, c cause, due time.Time) {
 	ws.enter(w, resting, c)
 	w.due = due
-	ws.due.set(w)
+	ws.due.Set(w)
 }
 
 // low is the ordinal from which a scan has to begin that is to find a row: less than [nothing].

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // settled notes that rows were marked, and returns them. Those that could not be stay in flight, so that
@@ -83,6 +84,6 @@ func (d *dispatch) refusalWritten(w *wait, x refusal, written, unwritable, last 
 	case unwritable, spent: // it would have failed, but the table cannot say so
 		d.waits.rest(w, causeFailed, now.Add(to.BackoffMax))
 	default:
-		d.waits.rest(w, causeRetry, now.Add(backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.attempt+1)))
+		d.waits.rest(w, causeRetry, now.Add(retry.Backoff(to.BackoffMin, to.BackoffMax, r.Message.ID, r.attempt+1)))
 	}
 }

@@ -1,4 +1,5 @@
-package relay
+// Package retry says when something that has failed is tried again.
+package retry
 
 import (
 	"hash/fnv"
@@ -6,10 +7,10 @@ import (
 	"time"
 )
 
-// backoff returns how long after its last refusal a row waits for the try with this number: a
+// Backoff returns how long after its last refusal a row waits for the try with this number: a
 // random part (full jitter) of a bound that doubles from one refusal to the next. What is random comes
 // from the row's id and attempt, so that every replica finds the same time without writing it down.
-func backoff(least, most time.Duration, id string, attempt int64) time.Duration {
+func Backoff(least, most time.Duration, id string, attempt int64) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
 	_, _ = h.Write([]byte{byte(attempt), byte(attempt >> 8), byte(attempt >> 16)})
@@ -29,21 +30,21 @@ func bound(least, most time.Duration, n int64) time.Duration {
 	return min(least, most)
 }
 
-// pause returns how long to wait after the nth failure in a row of something that costs no attempt: an
+// Pause returns how long to wait after the nth failure in a row of something that costs no attempt: an
 // outage, a missing topic, an unreachable database. The bound is short, so that rows flow within
 // a second of recovery, together with the pause of a publisher that has just failed to connect.
-func pause(n int) time.Duration { return pauseAmong(0, n) }
+func Pause(n int) time.Duration { return PauseAmong(0, n) }
 
-// pauseAmong is the pause of one of many causes that are tried again by themselves. Each try costs a part of a read and a publish:
+// PauseAmong is the pause of one of many causes that are tried again by themselves. Each try costs a part of a read and a publish:
 // the more causes there are, the longer each waits.
-func pauseAmong(causes, n int) time.Duration {
-	longest := min(shortestHold+time.Duration(causes)*holdShare, longestHold)
+func PauseAmong(causes, n int) time.Duration {
+	longest := min(ShortestHold+time.Duration(causes)*holdShare, longestHold)
 	most := bound(max(50*time.Millisecond, longest/16), longest, int64(n))
 	return most/2 + rand.N(most/2)
 }
 
 const (
-	shortestHold = 500 * time.Millisecond
+	ShortestHold = 500 * time.Millisecond
 	holdShare    = 10 * time.Millisecond // so much longer with each other cause
 	longestHold  = 15 * time.Second
 )

@@ -1,4 +1,4 @@
-package relay
+package retry
 
 import (
 	"testing"
@@ -12,11 +12,11 @@ func TestBackoff(t *testing.T) {
 	for i := range rows {
 		id := string(rune('a'+i%26)) + time.Duration(i).String()
 		for attempt := range int64(12) {
-			d := backoff(least, most, id, attempt)
+			d := Backoff(least, most, id, attempt)
 			if limit := bound(least, most, attempt-2); d < 0 || d > limit {
 				t.Fatalf("backoff before try %d is %v, limit %v", attempt, d, limit)
 			}
-			if again := backoff(least, most, id, attempt); again != d {
+			if again := Backoff(least, most, id, attempt); again != d {
 				t.Fatalf("two replicas find %v and %v", d, again)
 			}
 			sum[attempt] += d
