@@ -23,25 +23,36 @@ Package relay moves the rows of an outbox to a broker: each at least once, in or
 Each destination has an engine of its own, with its own reads, memory and workers, so that a destination takes nothing
 from another. The process shares the ownership of shards, hints, the pool and the settlers among them (engines).
 
-  - A feed decides what to read next: the walk, which goes on from a cursor and then looks at recent rows again for late
-    commits, and a sweep from the beginning for whatever else was missed (and when: pace, armed).
+  - The feed decides what to read next and when (package feed): the walk, which goes on from a cursor and then looks at recent rows
+    again for late commits (package late), a sweep from the beginning for whatever else was missed, and rows whose available_at has come.
   - The dispatch owns the state: rows in flight (dispatch, admit, answer, written), keys that wait (waits), what is in
     trouble at the broker (hold), and what the catch-up scans have to bring (catchup).
   - The loop is the one goroutine that touches feed and dispatch. It makes the reads in turns (reads): the walk, a page of a
-    catch-up scan (scan), the heads of keys whose time has come (trial), rows whose available_at has come (due). Each rests in
-    proportion to what it took, so that none starves another. Where rows have priorities, every eighth read of the walk is in table order (guard).
-  - A limiter lets no more rows go than the destination's rate allows, in proportion to the shards that this replica relays (limiter). Rows
+    catch-up scan (scan), the heads of keys whose time has come (trial), due rows (due). Each rests in
+    proportion to what it took, so that none starves another. Where rows have priorities, every eighth read of the walk is in table order.
+  - A limiter lets no more rows go than the destination's rate allows, in proportion to the shards that this replica relays (package rate). Rows
     that are too old fail when it is their turn (expired). While a destination is paused its engine relays no shard (paused).
   - Workers publish one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own.
   - Two settlers, the process's, mark what was accepted, many rows in a statement, and write refusals (settlement). What several
     destinations write to the same columns goes into the same statements, and so do the marks of a row in columns of several (together),
     which wait a moment for each other (meeting). No row is with both settlers at a time.
   - shards follows what this replica owns, failures knows which keys have a failed row, where such a row blocks its key.
+  - Pauses between tries are those of package retry; sets of very many keys are those of package keys.
 
 # Keys that wait
 
 A row that cannot go is the head of its key. The key waits, and what is behind the head is passed over by every read and not
 kept in memory. What is remembered is the head, and from where on rows were passed over (wait):
+
+	           due, or chosen as a probe                 accepted, nothing passed over
+	resting ───────────────────────────▶ asked ──▶ trial ────────────────────────────▶ forgotten
+	held    ──────────┐                              │ └──accepted───▶ catching ──▶ a scan has come by: forgotten
+	   ▲ ▲            │ its cause is gone            │                    ▲  │
+	   │ └────────────┼──────────────────────────────┤ held again         │  │ a row of it is refused or held
+	   │              └──────────────────────────────┼────────────────────┘  │
+	   └──────────────────written───── writing ◀─────┴───────────────────────┘
+
+Why it waits, and until when:
 
   - A refused row waits for its backoff, alone, and is read again by its id.
   - A row with available_at that has a read of its own waits like a row without a key: for itself, with nothing behind it. The next read of due
@@ -59,24 +70,22 @@ further troubles wait alone. A restart forgets all of it and finds it again in t
 
 # Invariants
 
- 1. A row is in flight at most once. Its identity stays in the set of rows in flight from the read until its mark has been committed,
-    and longer if a read is under way that began before the commit and could still return it (dispatch.gone).
- 2. A key's rows are on the wire in one call at most, in table order. They have one lane, a head is tried only when no other row of its key
-    is queued or on the wire (takeTrials), and a publisher accepts of each key a prefix of what it was given.
- 3. Behind a row that could not go nothing of its key is published before it. What is queued becomes void (isVoid); what reads return
-    is passed over (mayPass), and each row that is passed over lies within a catch-up scan to come (wait.low, wait.next, catchup.low).
-    A row that was committed late and lies before everything that is known of its key goes at once.
- 4. relayed_at is written only for accepted rows, and a refusal only while attempt, relayed_at and failed_at are as they were read.
-    A refusal is written before its key goes on. Where failed rows block their keys no row is taken before the failed rows of its shard are known.
- 5. Rows of a shard are taken only from reads that began when it was ours, and while it has been ours ever since (shards.reading). A shard
-    is given back when no engine has anything of it in flight; only what cannot be written is forgotten (shards.letGo). Its next owner walks
-    from the very beginning.
- 6. A younger row of a key is taken only from reads that can also see every older one that was committed before it was inserted, or together
-    with it. A read of several pages leaves out what was committed after it began, and younger rows of those keys wait (leftOut); reads of recent
-    rows and scans begin seconds back (lookback), and further back when a transaction has ended that was open for longer. Not covered: order values
-    older than their transaction's first write. The sweep finds such rows.
- 7. Memory is bounded: rows and bytes in flight stop the reads, a row larger than OUTBOX_MAX_ROW_BYTES is never read, what is remembered of
-    keys and holds is bounded in number and bytes.
+ 1. A row is in flight once. It is known from the read on until its mark has been committed, and further until no read can return it that
+    began before that commit (dispatch.gone).
+ 2. A key is in one call. Its rows have one lane and stand there in table order; a head is tried only while nothing else of its key is
+    queued or on the wire (takeTrials). Of each key a publisher accepts a prefix of what it was given.
+ 3. Nothing passes a head. While a key waits, what is queued of it is dropped (isVoid) and what is read of it is passed over (mayPass). A
+    catch-up scan brings both: it begins at or before the first of them (wait.low, wait.next). Only a row that lies before the head goes at
+    once: it was committed late.
+ 4. Marks follow answers. relayed_at is written for accepted rows alone. A refusal is written only over the attempt, relayed_at and failed_at
+    that were read, and before its key goes on. Where failed rows block their keys, a shard's failed rows are read before its others are taken.
+ 5. Only owned rows go. A row is taken from a read during all of which its shard was ours (shards.reading). A shard is given back when no
+    engine has anything of it in flight but what cannot be written (shards.letGo), and its next owner walks from the very beginning.
+ 6. Late commits keep their place. A younger row of a key is taken only from a read that could also see each older one that was committed
+    before the younger was inserted, or with it (package late). Not covered: order values older than their transaction's first write. The
+    sweep finds such rows.
+ 7. Memory is bounded. Rows and bytes in flight stop the reads, a row larger than OUTBOX_MAX_ROW_BYTES is never read, and what is
+    remembered of keys and holds is bounded in number and bytes.
 
 # What happens at each failure
 
@@ -84,7 +93,7 @@ further troubles wait alone. A restart forgets all of it and finds it again in t
     yet are published again with the same id, at most as many as may be in flight.
   - A connection to the database dies: reads begin again after a pause; accepted rows are known in memory
     and are marked as soon as the database answers, not published again.
-  - A firewall forgets connections, so that what is sent on them is lost without a word: the control connection's is noticed within
+  - A firewall forgets connections, so that what is sent on them is lost without an error: the control connection's is noticed within
     the time to live, and all others are closed with it. One of the pool that waits for half of that time is examined over a new
     connection: it is closed unless the server works for it (outbox.Links). The listener's has to answer as often.
   - This replica alone cannot publish to one of its destinations (its password, its network): it says so in its membership, the others count
@@ -93,8 +102,8 @@ further troubles wait alone. A restart forgets all of it and finds it again in t
     a lock for a moment; after that, rows are marked that are free, and the others are tried again (locked). A clean stop
     waits for them; a shard that is to be given back waits for three times the time to live, and the end of a term, when
     the control connection was lost, not at all: then they are published again.
-  - The table changes, or replicas are configured differently: replicas that would tell a row's shard or its place differently
-    never own side by side (package owner). Each looks at the catalogue now and then, and opens a table that has changed anew (follow).
+  - The table changes, or replicas are configured differently: replicas that would place a row in another shard or order
+    never own side by side (package owner). Each looks at the catalogue now and then, and opens a table again that has changed (follow).
   - A read needs longer than it may: it rests in proportion, the other reads go first, and it comes again with twice
     the time (patience). A sweep, a scan or a read of heads has little time at first.
   - The database will not mark rows, with an error or by doing nothing: they stay in flight, and some of them are tried again every
@@ -113,7 +122,7 @@ further troubles wait alone. A restart forgets all of it and finds it again in t
     panics in a goroutine of a publisher's own still ends the process.
   - A broker takes a row for a message that it holds already, by its id: after a publish without an answer, and for rows that the last
     owner may have sent, that is an acceptance. Of any other row it means that two rows have the same id, and one is lost: it
-    is marked, counted and told (duplicate).
+    is marked, counted and reported (duplicate).
   - A row commits late, behind rows that were relayed already: the next read of recent rows finds it, or the
     sweep. If a younger row of its key has been relayed, the order cannot be mended; it is delivered
     at once and counted.

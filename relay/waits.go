@@ -10,15 +10,7 @@ import (
 
 // A wait is a key that may not go on: its head was refused, or what it is published to is in trouble, or rows of it were passed over
 // that a catch-up scan has to bring. A row without a key is a key of its own here. What is behind the head is passed over by all reads
-// and not kept in memory: the wait knows that there is something, and from where on.
-//
-//	           due, or chosen as a probe                 accepted, nothing passed over
-//	resting ───────────────────────────▶ asked ──▶ trial ────────────────────────────▶ forgotten
-//	held    ──────────┐                              │ └──accepted───▶ catching ──▶ a scan has come by: forgotten
-//	   ▲ ▲            │ its cause is gone            │                    ▲  │
-//	   │ └────────────┼──────────────────────────────┤ held again         │  │ a row of it is refused or held
-//	   │              └──────────────────────────────┼────────────────────┘  │
-//	   └──────────────────written───── writing ◀─────┴───────────────────────┘
+// and not kept in memory: the wait knows that there is something, and from where on. Its states are drawn in doc.go.
 type wait struct {
 	hash  uint64 // of the key, see row.hash
 	text  string // the key, where its rows can be read by it and it is short
