@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"time"
 )
 
 // all stands for every study, or every broker.
@@ -17,6 +18,7 @@ const all = "all"
 type options struct {
 	broker, relay, only     string
 	rows, rounds, keys, hot int
+	duration                time.Duration
 }
 
 // lab is what studies work with: the programs and the servers.

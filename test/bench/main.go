@@ -11,6 +11,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // study is one thing to measure: a subcommand.
@@ -24,6 +25,7 @@ type study struct {
 // studies are listed in the order in which `all` runs them.
 var studies = []study{
 	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all, run: drainStudy},
+	{name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000, rounds: 3, broker: "nats", run: destinationsStudy},
 	{name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats", run: latencyStudy},
 	{name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats", run: replicasStudy},
 	{name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3, broker: all, run: delayStudy},
@@ -67,7 +69,8 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.rounds, "rounds", 0, "runs of each variant; 0 means the study's own number")
 	flags.IntVar(&o.keys, "keys", 1000, "ordering keys")
 	flags.IntVar(&o.hot, "hot", 0, "drain: percentage of the rows on one hot key")
-	flags.StringVar(&o.only, "only", "", "latency, trouble: only the cases of which the name contains this text")
+	flags.DurationVar(&o.duration, "duration", 20*time.Second, "destinations: steady traffic beside one in trouble")
+	flags.StringVar(&o.only, "only", "", "latency, trouble, destinations: only the cases of which the name contains this text")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: go run . [STUDY] [flags]\n\nSTUDY is all, or one of")
 		for _, s := range studies {

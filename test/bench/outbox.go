@@ -67,7 +67,7 @@ func (l *lab) newOutbox(ctx context.Context, doorbell bool) (*outbox, error) {
 
 // addDestination makes columns and indexes of its own for a destination that takes every row.
 func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error {
-	columns := strings.ReplaceAll("relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at", "X", name)
+	columns := ownColumns(name)
 	command := exec.CommandContext(ctx, l.relay, "schema", "--destination", name)
 	command.Env = append(withoutSettings(os.Environ()), "OUTBOX_DESTINATIONS=default,"+name, "OUTBOX_DESTINATION_"+strings.ToUpper(name)+"_COLUMNS="+columns)
 	ddl, err := command.Output()
@@ -78,6 +78,11 @@ func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error 
 		return fmt.Errorf("add destination %s: %w", name, err)
 	}
 	return nil
+}
+
+// ownColumns is the setting of a destination with columns of its own.
+func ownColumns(name string) string {
+	return strings.ReplaceAll("relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at", "X", name)
 }
 
 func (o *outbox) close(ctx context.Context) error {
