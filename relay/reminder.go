@@ -31,9 +31,15 @@ func (m *reminder) due(trouble bool, now time.Time) (since time.Time, due bool) 
 	return m.since, false
 }
 
+// reminders are those of a relay: of its database, and for each destination of the broker and of what is held of it.
+type reminders struct {
+	database      reminder
+	brokers, held []reminder
+}
+
 // remind reminds the log of outages, with how many rows wait, as far as the table's indexes tell.
 func (r *Relay) remind(ctx context.Context) {
-	destinations, database := make([]reminder, len(r.probes)), reminder{}
+	m := reminders{brokers: make([]reminder, len(r.probes)), held: make([]reminder, len(r.probes))}
 	ticker := time.NewTicker(remindLook)
 	defer ticker.Stop()
 	for {
@@ -41,17 +47,26 @@ func (r *Relay) remind(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			trouble := r.databaseTrouble()
-			if since, due := database.due(trouble != nil, now); due {
-				r.config.Logger.Warn("database still cannot be used", "for", now.Sub(since).Round(time.Second), "error", trouble)
-			}
-			for i, p := range r.probes {
-				err := r.usable(p)
-				if since, due := destinations[i].due(err != nil && !p.destination.paused.Load(), now); due {
-					attributes := []any{"destination", p.destination.Name, "for", now.Sub(since).Round(time.Second)}
-					r.config.Logger.Warn("destination still cannot be used", append(append(attributes, r.waiting(ctx, i)...), "error", err)...)
-				}
-			}
+			r.remindOf(ctx, &m, now)
+		}
+	}
+}
+
+func (r *Relay) remindOf(ctx context.Context, m *reminders, now time.Time) {
+	trouble := r.databaseTrouble()
+	if since, due := m.database.due(trouble != nil, now); due {
+		r.config.Logger.Warn("database still cannot be used", "for", now.Sub(since).Round(time.Second), "error", trouble)
+	}
+	for i, p := range r.probes {
+		err, paused, held := r.usable(p), p.destination.paused.Load(), r.metrics.of(p.destination).note
+		attributes := func(since time.Time) []any {
+			return append([]any{"destination", p.destination.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
+		}
+		if since, due := m.brokers[i].due(err != nil && !paused, now); due {
+			r.config.Logger.Warn("destination still cannot be used", append(attributes(since), "error", err)...)
+		}
+		if since, due := m.held[i].due(held != "" && err == nil && !paused, now); due {
+			r.config.Logger.Warn("topics are still held", append(attributes(since), "reason", held)...)
 		}
 	}
 }

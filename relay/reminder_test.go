@@ -1,8 +1,12 @@
 package relay
 
 import (
+	"log/slog"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
 // An outage is told of again every five minutes for as long as it lasts, and one that begins anew has five minutes of its own.
@@ -35,5 +39,45 @@ func TestReminder(t *testing.T) {
 	at(time.Hour+5*time.Minute, true)
 	if told != 4 {
 		t.Errorf("told %d times", told)
+	}
+}
+
+// What is held is told of again too, of each destination by itself, unless the destination is paused or told of as a whole.
+func TestReminderOfWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	var log strings.Builder
+	s := newSim(t)
+	d := s.destinations[0]
+	state := map[*Destination]snapshot{d: {note: `rows of topic "orders" are held (and 2 others): no such topic`}}
+	r := &Relay{config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
+		metrics: &metrics{state: state}, database: &database{}, probes: []*probe{{destination: d}}}
+	m := reminders{brokers: make([]reminder, 1), held: make([]reminder, 1)}
+	start := time.Now()
+	until, now := time.Duration(0), time.Duration(0)
+	told := func(next time.Duration) int {
+		log.Reset()
+		for until += next; now < until; now += remindLook {
+			r.remindOf(t.Context(), &m, start.Add(now))
+		}
+		return strings.Count(log.String(), "topics are still held")
+	}
+	if n := told(5 * time.Minute); n != 0 {
+		t.Errorf("told %d times before five minutes", n)
+	}
+	if n := told(6 * time.Minute); n != 2 || !strings.Contains(log.String(), "orders") || !strings.Contains(log.String(), "for=5m0s") {
+		t.Errorf("told %d times: %s", n, &log)
+	}
+	d.paused.Store(true)
+	if n := told(6 * time.Minute); n != 0 {
+		t.Errorf("told %d times while paused", n)
+	}
+	d.paused.Store(false)
+	state[d] = snapshot{note: state[d].note, down: errNotProbed}
+	if n := told(6 * time.Minute); n != 0 {
+		t.Errorf("told %d times while the destination cannot be used", n)
+	}
+	state[d] = snapshot{}
+	if n := told(6 * time.Minute); n != 0 {
+		t.Errorf("told %d times when nothing is held", n)
 	}
 }
