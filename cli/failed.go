@@ -91,13 +91,17 @@ func (p *program) failedListCommand() *cobra.Command {
 			if flags.json {
 				return flags.each(cmd, func(row operate.FailedRow) error { return json.NewEncoder(cmd.OutOrStdout()).Encode(row) }, false)
 			}
-			out := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+			out, listed := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0), false
 			fmt.Fprintln(out, "ID\tDESTINATION\tTOPIC\tATTEMPT\tFAILED AT\tLAST ERROR")
 			err := flags.each(cmd, func(row operate.FailedRow) error {
+				listed = true
 				_, err := fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(row.ID), row.Destination, printable(row.Topic), optional(row.Attempt),
 					row.FailedAt.UTC().Format(time.RFC3339), short(row.LastError))
 				return err
 			}, false)
+			if err != nil && !listed {
+				return err // and no heading, which alone says that there are no rows
+			}
 			return errors.Join(err, out.Flush())
 		},
 	}

@@ -16,12 +16,24 @@ import (
 // selection are the flags by which commands choose rows.
 type selection struct {
 	program      *program
-	ids, topics  []string
+	ids, topics  list
 	key          string
 	since, until moment
 	text         string
 	destination  string
 }
+
+// list is a flag of several texts. Quotes in them mean nothing, since ids and topics of rows may hold quotes.
+type list []string
+
+func (l *list) Set(text string) error {
+	*l = append(*l, strings.Split(text, ",")...)
+	return nil
+}
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Type() string { return "strings" }
 
 // selectionHelp explains the flags once for all commands.
 const selectionHelp = `
@@ -32,8 +44,8 @@ OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 
 func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	s.program = p
 	flags := cmd.Flags()
-	flags.StringSliceVar(&s.ids, "id", nil, "ids of rows, repeated or separated by commas")
-	flags.StringSliceVar(&s.topics, "topic", nil, "topics or patterns of topics, repeated or separated by commas")
+	flags.Var(&s.ids, "id", "ids of rows, repeated or separated by commas")
+	flags.Var(&s.topics, "topic", "topics or patterns of topics, repeated or separated by commas")
 	flags.StringVar(&s.key, "key", "", "rows with this ordering key")
 	flags.Var(&s.since, "since", "rows "+when+" at this time or later")
 	flags.Var(&s.until, "until", "rows "+when+" before this time")
