@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
 const (
@@ -38,8 +40,14 @@ func (b *broker) dialFor(ctx context.Context, waiting int, now time.Time) (next 
 		b.dialling++
 		b.wanted, b.verify = false, false
 		go func() {
-			c, err := b.publisher.connect(ctx, b.address)
-			b.dials <- dialled{c, err, now}
+			d := dialled{begun: now}
+			defer func() {
+				if value := recover(); value != nil {
+					d.err = b.publisher.explain(b.address, stepVersions, panics.Caught(value))
+				}
+				b.dials <- d
+			}()
+			d.conn, d.err = b.publisher.connect(ctx, b.address)
 		}()
 	}
 	return time.Time{}

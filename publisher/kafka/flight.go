@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go/protocol/produce"
+
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
 // dispatch sends what can be sent, dials for the rest, and looks after what is late. It returns when to do so again at the
@@ -80,8 +82,13 @@ func (b *broker) send(r *request, now time.Time) bool {
 	r.conn, r.sent = c, now
 	b.flights = append(b.flights, r)
 	go func() {
+		defer func() {
+			if value := recover(); value != nil { // the library decodes what a broker has sent
+				r.err = panics.Caught(value)
+			}
+			b.landed <- r
+		}()
 		r.response, r.err = c.protocol.RoundTrip(r.message)
-		b.landed <- r
 	}()
 	return true
 }
