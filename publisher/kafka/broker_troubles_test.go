@@ -57,7 +57,7 @@ func TestHundredCallsBesideOneBrokerInTrouble(t *testing.T) {
 			t.Parallel()
 			s := &spread{fakeCluster: newFakeCluster(t, 3), troubled: 1, first: 2, leaders: []int32{0, 1, 2, 0, 1, 2}}
 			s.topic("t", s.leaders...)
-			h := &holes{end: make(chan struct{})}
+			h := &holes{end: make(chan struct{}), deaf: true}
 			p := s.open(func(c *Config) { c.Dial = h.dial })
 			expectNone(t, answered(t, p, s.messages()))
 			end := begin(s, h)

@@ -178,10 +178,13 @@ func (c *call) givenUp(ctx context.Context, j *job, before bool, err error) {
 	j.fail(j.leader.quiet(c.publisher.cluster.unreachable()))
 }
 
-// doubt has the cluster asked again who leads the job's partition.
+// doubt has the cluster asked again who leads the job's partition, if its leader is a suspect.
 func (c *call) doubt(j *job) {
+	if j.leader.standing().silences == 0 {
+		return // it asks for a pause
+	}
 	if known, _ := c.publisher.cluster.cached(j.partition.topic, c.now); known != nil {
-		c.publisher.cluster.doubt(known, c.now)
+		c.publisher.cluster.doubt(known, movingTTL, c.now)
 	}
 }
 

@@ -22,6 +22,9 @@ const (
 	leaderlessTTL = 50 * time.Millisecond
 	// doubtTTL is how soon a topic is asked for again because a message names a partition that it lacks.
 	doubtTTL = time.Second
+	// movingTTL is how soon a topic is asked for again because a partition's leader is a suspect: another broker becomes its
+	// leader, at a time of the cluster's choice.
+	movingTTL = 250 * time.Millisecond
 )
 
 // cluster is what is known of the brokers and of the topics in use.
@@ -74,8 +77,8 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 }
 
 // doubt makes the next call ask for the topic again, and reports true, if it was learned long enough ago.
-func (c *cluster) doubt(t *topic, now time.Time) bool {
-	if now.Sub(t.learned) < doubtTTL {
+func (c *cluster) doubt(t *topic, ttl time.Duration, now time.Time) bool {
+	if now.Sub(t.learned) < ttl {
 		return false
 	}
 	c.mu.Lock()

@@ -146,7 +146,7 @@ func (c *call) target(i int32) (target, error) {
 // beyond is the answer for a message that names a partition which the topic does not have. The topic may
 // have grown since it was asked for, and may still grow.
 func (c *call) beyond(t *topic, partition int32) error {
-	if c.publisher.cluster.doubt(t, c.now) {
+	if c.publisher.cluster.doubt(t, doubtTTL, c.now) {
 		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition", "topic %q had no partition %d a while ago",
 			t.name, partition)
 	}
