@@ -109,7 +109,7 @@ func (e *engine) run(ctx context.Context) (left int, err error) {
 	var group sync.WaitGroup
 	group.Go(func() { e.read(ctx) })
 	for i := range e.dispatch.lanes {
-		w := &worker{destination: e.to, lane: i, trusted: e.ownership.Trusted, tracer: e.tracer, logger: e.logger}
+		w := &worker{engine: e, lane: i}
 		batches := make(chan []*row)
 		group.Go(func() { w.run(work, batches, e.answers) })
 		e.batches = append(e.batches, batches)

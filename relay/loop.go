@@ -45,7 +45,7 @@ func (e *engine) turn(ctx context.Context) error {
 			e.taken(r)
 		case a := <-e.answers:
 			e.metrics.stage(e.to, stagePublish, a.took)
-			e.dispatch.answer(a.worker.lane, a.rows, a.errs, time.Now())
+			e.dispatch.answer(a.lane, a.rows, a.errs, time.Now())
 		case o := <-e.settled:
 			e.settling -= len(o.accepted) + len(o.refused)
 			if o.err != nil {

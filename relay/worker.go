@@ -2,7 +2,6 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"slices"
 	"time"
 
@@ -17,20 +16,17 @@ import (
 // worker publishes one batch at a time to one destination. A key always has the same worker, so that its
 // rows are never on the wire twice at once.
 type worker struct {
-	destination *Destination
-	lane        int
-	trusted     func() time.Time // nothing is written to the broker after this time
-	tracer      trace.Tracer
-	logger      *slog.Logger
-	messages    []publisher.Message
+	engine   *engine // of which it uses what never changes
+	lane     int
+	messages []publisher.Message
 }
 
 // answered is a batch with its answers.
 type answered struct {
-	worker *worker
-	rows   []*row
-	errs   []error
-	took   time.Duration
+	lane int
+	rows []*row
+	errs []error
+	took time.Duration
 }
 
 // run publishes the batches until there are no more. ctx ends only when the relay may wait no longer.
@@ -38,7 +34,7 @@ func (w *worker) run(ctx context.Context, batches <-chan []*row, answers chan<- 
 	for rows := range batches {
 		started := time.Now()
 		errs := w.publish(ctx, rows, started)
-		answers <- answered{w, rows, errs, time.Since(started)}
+		answers <- answered{w.lane, rows, errs, time.Since(started)}
 	}
 }
 
@@ -50,8 +46,8 @@ func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []erro
 		}
 		return []error{err}
 	}
-	deadline := now.Add(w.destination.PublishTimeout)
-	if trusted := w.trusted(); trusted.Before(deadline) {
+	deadline := now.Add(w.engine.to.PublishTimeout)
+	if trusted := w.engine.ownership.Trusted(); trusted.Before(deadline) {
 		deadline = trusted
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -68,15 +64,15 @@ func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []erro
 // handOver publishes the messages. A panic says nothing of what became of them.
 func (w *worker) handOver(ctx context.Context) (errs []error) {
 	every := func(err error) []error { return slices.Repeat([]error{err}, len(w.messages)) }
-	broker, err := w.destination.open()
+	broker, err := w.engine.to.open()
 	if err != nil {
 		return every(err)
 	}
 	defer func() {
 		if value := recover(); value != nil {
 			caught := panics.Caught(value)
-			w.destination.panicked(w.logger, "the publisher is opened again, and what it was given is published again", caught)
-			w.destination.giveUp(broker)
+			w.engine.to.panicked(w.engine.logger, "the publisher is opened again, and what it was given is published again", caught)
+			w.engine.to.giveUp(broker)
 			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
 			w.messages = nil // it may still look at them
 		}
@@ -96,7 +92,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 // span begins the span of a batch, with a link to the trace of each row that has one. The row's own
 // context travels on untouched.
 func (w *worker) span(ctx context.Context) (context.Context, trace.Span) {
-	ctx, span := w.tracer.Start(ctx, "send "+w.destination.Name, trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := w.engine.tracer.Start(ctx, "send "+w.engine.to.Name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
 			attribute.Int("messaging.batch.message_count", len(w.messages))))
 	if !span.IsRecording() {
