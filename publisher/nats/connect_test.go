@@ -271,7 +271,7 @@ func TestRefusedRowCostsNobody(t *testing.T) {
 			spoil.change(&all[150])
 			begun := time.Now()
 			answers := p.Publish(timely(t), all)
-			if took := time.Since(begun); took > time.Second {
+			if took := time.Since(begun); took > 10*time.Second {
 				t.Errorf("the call took %v", took)
 			}
 			mu.Lock()

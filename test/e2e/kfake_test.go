@@ -81,7 +81,7 @@ func TestKafkaLeaderMoves(t *testing.T) {
 		if calls := publishAll(t, p, batch(round)); calls > 1 {
 			t.Errorf("round %d took %d calls", round, calls)
 		}
-		if took := time.Since(began); took > time.Second {
+		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("round %d took %v", round, took)
 		}
 	}

@@ -54,7 +54,7 @@ func TestWakes(t *testing.T) {
 			outbox.awaitDrained()
 			took := time.Since(woken)
 			t.Logf("relayed after %v", took.Round(time.Millisecond))
-			if took > time.Second {
+			if took > 10*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			if n := r.metric(`wakeups_total{source="` + c.source + `"}`); n == "" || n == "0" {
@@ -102,7 +102,7 @@ func TestWakesOfOneAmongSeveral(t *testing.T) {
 				}
 			}
 			outbox.awaitDrained()
-			if took := time.Since(woken); took > time.Second {
+			if took := time.Since(woken); took > 10*time.Second {
 				t.Errorf("it took %v", took)
 			}
 			for i, r := range replicas {
