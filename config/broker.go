@@ -44,7 +44,8 @@ var brokerSchemes = map[string]Broker{
 	schemeWebSocket: {Protocol: publisher.ProtocolNATS}, "wss": {Protocol: publisher.ProtocolNATS, TLS: true},
 }
 
-const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
+const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or " +
+	"amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
 
 // parseBroker reads a publish URL. Of a URL with one of further schemes nothing but the scheme is read. Its errors go on after the
 // variable's name and hold no secret.

@@ -108,7 +108,8 @@ func checkManagement(text string) error {
 	}
 	u, err := splitURL(text)
 	if errors.Is(err, errNoURL) || err == nil && (u.scheme != "http" && u.scheme != "https" || u.query != "") {
-		return errors.New("is no URL of RabbitMQ's management interface; write http://host:15672 or https://host:15671, with user:password@ before the host unless they are those of the publish URL")
+		return errors.New("is no URL of RabbitMQ's management interface; write http://host:15672 or https://host:15671, with user:password@ " +
+			"before the host unless they are those of the publish URL")
 	} else if err != nil {
 		return err
 	}

@@ -228,7 +228,8 @@ const (
 	timestampColumn = "column:"
 )
 
-// EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent as they are; the others are named as in the package relay.
+// EncodingNone is the value of [Destination.PayloadEncoding] for payloads that are sent as they are; the others are named as in the package
+// relay.
 const EncodingNone = "none"
 
 // Values of [Kafka.SASLMechanism] that need no password: one takes tokens, the other AWS credentials.

@@ -85,8 +85,9 @@ func TestIdlePause(t *testing.T) {
 	if err := os.WriteFile(path, []byte("70ms\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for setting, want := range map[string]time.Duration{"OUTBOX_POLL_INTERVAL=": time.Second, "OUTBOX_POLL_INTERVAL=50ms": 50 * time.Millisecond,
-		"OUTBOX_POLL_INTERVAL=1h": time.Hour, "OUTBOX_POLL_INTERVAL_FILE=" + path: 70 * time.Millisecond} {
+	for setting, want := range map[string]time.Duration{"OUTBOX_POLL_INTERVAL=": time.Second,
+		"OUTBOX_POLL_INTERVAL=50ms": 50 * time.Millisecond,
+		"OUTBOX_POLL_INTERVAL=1h":   time.Hour, "OUTBOX_POLL_INTERVAL_FILE=" + path: 70 * time.Millisecond} {
 		if got := load(t, setting).IdlePause; got != want {
 			t.Errorf("%s: %v", setting, got)
 		}

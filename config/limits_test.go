@@ -10,10 +10,12 @@ import (
 // Limits of a destination have the names of those for all, and do not stand for them.
 func TestLimits(t *testing.T) {
 	t.Parallel()
-	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90", "OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1MiB",
+	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90",
+		"OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1MiB",
 		"OUTBOX_RATE=500/s", "OUTBOX_DESTINATION_B_RATE=30/m", "OUTBOX_DESTINATION_C_MAX_AGE=2d", "OUTBOX_DESTINATION_C_PAUSE=true")
 	a, b, c := cfg.Destinations[0].Limits, cfg.Destinations[1].Limits, cfg.Destinations[2].Limits
-	if cfg.MaxInFlight != 100 || cfg.MaxInFlightBytes != 64<<20 || a.MaxInFlight != 90 || a.MaxInFlightBytes != 0 || b.MaxInFlightBytes != 1<<20 || b.MaxInFlight != 0 {
+	if cfg.MaxInFlight != 100 || cfg.MaxInFlightBytes != 64<<20 || a.MaxInFlight != 90 || a.MaxInFlightBytes != 0 ||
+		b.MaxInFlightBytes != 1<<20 || b.MaxInFlight != 0 {
 		t.Errorf("bounds %d and %d, parts %+v and %+v", cfg.MaxInFlight, cfg.MaxInFlightBytes, a, b)
 	}
 	if a.Rate.String() != "500/s" || a.Rate.PerSecond() != 500 || b.Rate.PerSecond() != 0.5 || c.MaxAge != 48*time.Hour || a.MaxAge != 0 {
@@ -38,7 +40,8 @@ func TestPauseFile(t *testing.T) {
 	for _, step := range []struct {
 		text    string
 		on, bad bool
-	}{{"true\n", true, false}, {"false", false, false}, {" true \r\n", true, false}, {"yes", false, true}, {"", false, true}, {"gone", false, false}, {"true", true, false}} {
+	}{{"true\n", true, false}, {"false", false, false}, {" true \r\n", true, false}, {"yes", false, true}, {"", false, true},
+		{"gone", false, false}, {"true", true, false}} {
 		var err error
 		if step.text == "gone" {
 			err = os.Remove(path)

@@ -33,7 +33,8 @@ func problemsOf(t *testing.T, more ...string) []string {
 
 func TestBadInput(t *testing.T) {
 	t.Parallel()
-	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
+	const forms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or " +
+		"amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
 	const noRate = "is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or 1000/h"
 	missing := filepath.Join(t.TempDir(), "missing")
 	empty := file(t, "\n")
@@ -72,7 +73,8 @@ func TestBadInput(t *testing.T) {
 			`OUTBOX_DESTINATION_A_MAX_IN_FLIGHT="4097" is too large: the parts of all destinations are 4097 rows together, and OUTBOX_MAX_IN_FLIGHT is 4096; lower the one or raise the other`},
 		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=4096",
 			`OUTBOX_DESTINATION_A_MAX_IN_FLIGHT="4096" is too large: the parts of all destinations are 4096 rows together, and OUTBOX_MAX_IN_FLIGHT is 4096, which must leave something for the destinations without a part of their own; lower the one or raise the other`},
-		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_MAX_IN_FLIGHT_BYTES=1GiB OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1KiB OUTBOX_MAX_IN_FLIGHT_BYTES=1GiB",
+		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_MAX_IN_FLIGHT_BYTES=1GiB OUTBOX_DESTINATION_B_MAX_IN_FLIGHT_BYTES=1KiB " +
+			"OUTBOX_MAX_IN_FLIGHT_BYTES=1GiB",
 			`OUTBOX_DESTINATION_A_MAX_IN_FLIGHT_BYTES="1GiB" is too large: the parts of all destinations are 1073742848 bytes together, and OUTBOX_MAX_IN_FLIGHT_BYTES is 1073741824; lower the one or raise the other`},
 		{"OUTBOX_POLL_INTERVAL=0", `OUTBOX_POLL_INTERVAL="0" is too small; the least is 1ms`},
 		{"OUTBOX_POLL_INTERVAL=50", `OUTBOX_POLL_INTERVAL="50" is not a duration; write a number and its unit: 500ms, 10s, 5m, 1h or 7d`},
@@ -222,7 +224,8 @@ func TestBadInput(t *testing.T) {
 			`OUTBOX_KAFKA_OAUTH_EXTENSIONS="a" holds "a", which is no extension; write name=value, the name of letters`},
 		{"OUTBOX_KAFKA_OAUTH_SCOPE=s",
 			`OUTBOX_KAFKA_OAUTH_SCOPE="s" is for OAUTHBEARER; give OUTBOX_KAFKA_SASL_MECHANISM as OAUTHBEARER, or remove it`},
-		{"OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER OUTBOX_KAFKA_OAUTH_TOKEN_URL=https://id/token OUTBOX_KAFKA_OAUTH_CLIENT_ID=c OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hush OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION=hush",
+		{"OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER OUTBOX_KAFKA_OAUTH_TOKEN_URL=https://id/token OUTBOX_KAFKA_OAUTH_CLIENT_ID=c " +
+			"OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hush OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION=hush",
 			`OUTBOX_KAFKA_OAUTH_CLIENT_SECRET is a second proof beside OUTBOX_KAFKA_OAUTH_CLIENT_ASSERTION; keep one of them`},
 		{"OUTBOX_KAFKA_SASL_MECHANISM=AWS_MSK_IAM OUTBOX_KAFKA_SASL_PASSWORD=hush",
 			`OUTBOX_KAFKA_SASL_MECHANISM="AWS_MSK_IAM" has no use for OUTBOX_KAFKA_SASL_PASSWORD; remove one of them`},
@@ -324,9 +327,11 @@ func TestBadInput(t *testing.T) {
 			`OUTBOX_DESTINATION_B_FAILED_OF="a" needs columns of its own; set OUTBOX_DESTINATION_B_COLUMNS`},
 		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x OUTBOX_DESTINATION_B_FAILED_OF=a OUTBOX_DESTINATION_B_RELAYED_OF=a",
 			`OUTBOX_DESTINATION_B_RELAYED_OF="a" contradicts OUTBOX_DESTINATION_B_FAILED_OF; remove one of them`},
-		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_COLUMNS=relayed_at:y OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x OUTBOX_DESTINATION_B_FAILED_OF=a",
+		{"OUTBOX_DESTINATIONS=a,b OUTBOX_DESTINATION_A_COLUMNS=relayed_at:y OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x " +
+			"OUTBOX_DESTINATION_B_FAILED_OF=a",
 			`OUTBOX_DESTINATION_B_FAILED_OF="a" names a, whose columns have no failed_at, so that no row fails there; add failed_at to them`},
-		{"OUTBOX_DESTINATIONS=a,b,c OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x OUTBOX_DESTINATION_B_FAILED_OF=a OUTBOX_DESTINATION_C_COLUMNS=relayed_at:x",
+		{"OUTBOX_DESTINATIONS=a,b,c OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x OUTBOX_DESTINATION_B_FAILED_OF=a " +
+			"OUTBOX_DESTINATION_C_COLUMNS=relayed_at:x",
 			`OUTBOX_DESTINATION_C_COLUMNS="relayed_at:x" is the same as OUTBOX_DESTINATION_B_COLUMNS, and these two do not take the same rows; give each columns of its own`},
 		{"OUTBOX_SETTLE=delete OUTBOX_DESTINATIONS=a OUTBOX_DESTINATION_A_COLUMNS=relayed_at:x",
 			`OUTBOX_DESTINATION_A_COLUMNS="relayed_at:x" contradicts OUTBOX_SETTLE=delete, which deletes a row as soon as one destination has it; remove one of them`},

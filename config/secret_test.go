@@ -146,9 +146,12 @@ func TestParseBroker(t *testing.T) {
 		"KAFKA+TLS://[::1]:9092,a": {Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
 		"nats://tok%40en@h/":       {Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},
 		"ws://h,i:1":               {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
-		"WSS://t@h/a%20b/c":        {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c", User: "t", HasUser: true},
-		"nats+tls://u:@h":          {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u", HasUser: true, HasPass: true},
-		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u", Password: "p/+q", HasUser: true,
+		"WSS://t@h/a%20b/c": {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c",
+			User: "t", HasUser: true},
+		"nats+tls://u:@h": {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u",
+			HasUser: true, HasPass: true},
+		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u",
+			Password: "p/+q", HasUser: true,
 			HasPass: true},
 	} {
 		if got, err := parseBroker(text, nil); err != nil || !reflect.DeepEqual(got, want) {

@@ -122,14 +122,16 @@ func (c *StateColumns) UnmarshalText(text []byte) error {
 	}
 	for _, ours := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(writtenColumns, ours) {
-			return fmt.Errorf("maps %s, which is the same for all destinations; a destination's own are %s", ours, strings.Join(writtenColumns, ", "))
+			return fmt.Errorf("maps %s, which is the same for all destinations; a destination's own are %s", ours,
+				strings.Join(writtenColumns, ", "))
 		}
 	}
 	if theirs := slices.Sorted(maps.Values(all)); len(slices.Compact(slices.Clone(theirs))) < len(theirs) {
 		return errors.New("takes one column for two parts; each needs a column of its own")
 	}
 	if all["relayed_at"] == "" {
-		return errors.New("lacks relayed_at, without which nothing says which rows are done; write relayed_at:NAME, and the others if there are such columns")
+		return errors.New("lacks relayed_at, without which nothing says which rows are done; write relayed_at:NAME, and the others if there " +
+			"are such columns")
 	}
 	*c = StateColumns(all)
 	return nil
