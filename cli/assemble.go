@@ -58,7 +58,8 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 
 // gather makes all that a relay is made of, but not the relay. certificates, which may be nil, takes note of
 // what the servers show.
-func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (a *assembly, err error) {
+func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger,
+	certificates *doctor.Certificates) (a *assembly, err error) {
 	a = &assembly{config: relayConfig(c, logger)}
 	defer func() {
 		if err != nil {

@@ -20,7 +20,8 @@ import (
 const clientName = "outbox-relay"
 
 // newPublisher makes the publisher of a destination; it reaches no broker.
-func (p *program) newPublisher(d config.Destination, out io.Writer, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
+func (p *program) newPublisher(d config.Destination, out io.Writer, logger *slog.Logger,
+	certificates *doctor.Certificates) (publisher.Publisher, error) {
 	if d.Broker.TLS { // what is wrong from the start need not wait for a connection
 		if _, err := newTLS(d, nil); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)

@@ -63,7 +63,8 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		}
 		if choice.Rows() > 1 && !c.yes {
 			if !isTerminal(cmd.InOrStdin()) {
-				return usageError(fmt.Errorf("this would %s %d rows, and there is no terminal to ask at: give --yes, or --dry-run to see them", change.Verb(), choice.Rows()))
+				return usageError(fmt.Errorf("this would %s %d rows, and there is no terminal to ask at: give --yes, or --dry-run to see them",
+					change.Verb(), choice.Rows()))
 			}
 			if !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), fmt.Sprintf("%s %d rows?", change.Verb(), choice.Rows())) {
 				return errRefused
@@ -78,13 +79,14 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 				fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
 			}
 		}
-		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{Done: bar.show, Waits: waits, Row: func(row operate.Chosen, how string) error {
-			if !c.json {
-				return nil
-			}
-			bar.clear()
-			return c.print(cmd, row, how)
-		}})
+		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{Done: bar.show, Waits: waits,
+			Row: func(row operate.Chosen, how string) error {
+				if !c.json {
+					return nil
+				}
+				bar.clear()
+				return c.print(cmd, row, how)
+			}})
 		bar.clear()
 		if err != nil {
 			return fmt.Errorf("%w; rows changed before: %d; run it again for the others", err, result.Changed)
@@ -103,7 +105,8 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {
 	out := cmd.OutOrStdout()
 	if c.json {
-		return json.NewEncoder(out).Encode(changedRow{ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action, DryRun: c.dryRun})
+		return json.NewEncoder(out).Encode(changedRow{ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action,
+			DryRun: c.dryRun})
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable(row.ID), row.Destination, printable(row.Topic))
 	return err

@@ -11,7 +11,8 @@ import (
 // newCleaner makes what deletes old rows beside relaying.
 func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
 	settings, err := rowsOnly(a.config, false)
-	return &operate.Cleaner{Connect: a.config.Connect, After: c.PruneAfter, Logger: logger, Open: func(ctx context.Context) (*operate.Outbox, error) {
-		return viewed(ctx, a.pool, settings)
-	}}, err
+	return &operate.Cleaner{Connect: a.config.Connect, After: c.PruneAfter, Logger: logger,
+		Open: func(ctx context.Context) (*operate.Outbox, error) {
+			return viewed(ctx, a.pool, settings)
+		}}, err
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// connectionsTo returns how to connect to the database: each time with user and password as they are then. certificates, which may be nil, takes
-// note of what the server shows. An error is about what the configuration's own check has let through. The library's text is not shown: it
-// masks passwords only as well as it can.
+// connectionsTo returns how to connect to the database: each time with user and password as they are then. certificates, which may be nil,
+// takes note of what the server shows. An error is about what the configuration's own check has let through. The library's text is not
+// shown: it masks passwords only as well as it can.
 func connectionsTo(url config.Secret, variable string, certificates *doctor.Certificates) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
 	if err != nil {

@@ -95,21 +95,27 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 func contradictions(c *config.Config) []finding.Finding {
 	var found []finding.Finding
 	warn := func(setting, remedy, format string, args ...any) {
-		found = append(found, finding.Finding{Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...), Remedy: remedy})
+		found = append(found, finding.Finding{Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...),
+			Remedy: remedy})
 	}
 	if c.MaxInFlight < c.BatchSize {
-		warn("OUTBOX_MAX_IN_FLIGHT", "raise it to a few times OUTBOX_BATCH_SIZE, or lower that", "it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize)
+		warn("OUTBOX_MAX_IN_FLIGHT", "raise it to a few times OUTBOX_BATCH_SIZE, or lower that",
+			"it is %d, less than OUTBOX_BATCH_SIZE, which is %d: no batch is ever full", c.MaxInFlight, c.BatchSize)
 	}
 	const slow = 5 * time.Second
 	if c.ListenChannel == "" && c.PollInterval > slow {
-		warn("OUTBOX_POLL_INTERVAL", "lower it, or set OUTBOX_LISTEN_CHANNEL", "it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
+		warn("OUTBOX_POLL_INTERVAL", "lower it, or set OUTBOX_LISTEN_CHANNEL",
+			"it is %v, and nothing wakes the relay sooner, since OUTBOX_LISTEN_CHANNEL is empty", c.PollInterval)
 	}
 	for _, d := range c.Destinations {
 		if topic, _, err := route.ParseTemplate(d.Topic, nil); err == nil && topic.Fixed() && strings.ContainsAny(d.Topic, "{}") {
-			warn("OUTBOX_TOPIC", "write single braces around a column's name", "it is %s for destination %s, where doubled braces stand for braces: every row has the same topic", d.Topic, d.Name)
+			warn("OUTBOX_TOPIC", "write single braces around a column's name",
+				"it is %s for destination %s, where doubled braces stand for braces: every row has the same topic", d.Topic, d.Name)
 		}
 		if d.PublishTimeout > c.OwnerTTL {
-			warn("OUTBOX_PUBLISH_TIMEOUT", "lower it, or raise OUTBOX_OWNER_TTL", "it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership does", d.PublishTimeout, d.Name, c.OwnerTTL)
+			warn("OUTBOX_PUBLISH_TIMEOUT", "lower it, or raise OUTBOX_OWNER_TTL",
+				"it is %v for destination %s, more than OUTBOX_OWNER_TTL, which is %v: a publish ends when ownership does", d.PublishTimeout, d.Name,
+				c.OwnerTTL)
 		}
 	}
 	return found

@@ -58,10 +58,12 @@ func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 		return sql.Rights{Purpose: "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything.",
 			Updates: written(c, deletes), Delete: deletes || c.PruneAfter > 0}, nil
 	case "operate":
-		return sql.Rights{Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and delete those that are discarded.",
+		return sql.Rights{Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and " +
+			"delete those that are discarded.",
 			Updates: written(c, deletes), Delete: true, Txid: c.Table.Column("txid")}, nil
 	case "prune":
-		return sql.Rights{Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be able to update a column.",
+		return sql.Rights{Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be able " +
+			"to update a column.",
 			Updates: lockable(c, deletes), Delete: true}, nil
 	}
 	return sql.Rights{}, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)

@@ -120,7 +120,8 @@ func (l *liveReport) ask(ctx context.Context) (operate.Report, error) {
 func (l *liveReport) unknown() operate.Report {
 	r := operate.Report{At: time.Now().UTC(), Table: l.config.Table.Name, Problems: []string{}}
 	for _, d := range l.config.Destinations {
-		r.Destinations = append(r.Destinations, operate.Destination{Name: d.Name, Backlog: operate.Backlog{AtLeast: []string{}, Topics: []operate.Topic{}}})
+		r.Destinations = append(r.Destinations, operate.Destination{Name: d.Name,
+			Backlog: operate.Backlog{AtLeast: []string{}, Topics: []operate.Topic{}}})
 	}
 	return r
 }
@@ -143,7 +144,8 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 	for i, state := range l.assembly.States() {
 		d := &r.Destinations[i]
 		d.Held = new(int64)
-		to := &operate.DestinationProcess{Up: state.Up, Paused: state.Paused, Reason: state.Reason, InFlight: int64(state.InFlight), BlockedKeys: int64(state.Blocked), Relayed: state.Relayed,
+		to := &operate.DestinationProcess{Up: state.Up, Paused: state.Paused, Reason: state.Reason, InFlight: int64(state.InFlight),
+			BlockedKeys: int64(state.Blocked), Relayed: state.Relayed,
 			Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{}}
 		d.Process = to
 		p.InFlight += to.InFlight

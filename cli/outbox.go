@@ -50,8 +50,8 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	return o, nil
 }
 
-// rowsOnly returns how commands understand the table that look at rows and publish none: of what messages are made of they need nothing but,
-// if asked for, the texts that topics are made of.
+// rowsOnly returns how commands understand the table that look at rows and publish none: of what messages are made of they need nothing
+// but, if asked for, the texts that topics are made of.
 func rowsOnly(r relay.Config, topics bool) (outbox.Config, error) {
 	plan, _, err := r.Plan()
 	if err != nil {

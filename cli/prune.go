@@ -45,7 +45,8 @@ deletes nothing either while the table has columns with the state of a destinati
 			}
 			defer o.close()
 			out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
-			p := &operate.Prune{Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen, Rest: func() float64 { return pruneRest }}
+			p := &operate.Prune{Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen,
+				Rest: func() float64 { return pruneRest }}
 			if !dryRun && !yes {
 				if yes, err = confirmPrune(cmd, p); err != nil || !yes {
 					return err
@@ -113,7 +114,8 @@ func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
 	case n <= 1 && partitions == 0:
 		return true, nil
 	case !isTerminal(cmd.InOrStdin()):
-		return false, usageError(fmt.Errorf("this would delete %s, and there is no terminal to ask at: give --yes, or --dry-run to see them", what))
+		return false, usageError(fmt.Errorf("this would delete %s, and there is no terminal to ask at: give --yes, or --dry-run to see them",
+			what))
 	case !ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "delete "+what+"?"):
 		return false, errRefused
 	}

@@ -25,7 +25,8 @@ again, and nothing is stored.
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
 			if c, err := p.loadDatabase(); err == nil && mayDeduplicate(c) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops what it has seen within its duplicate window; such rows are marked as relayed again, and not stored again")
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops what it has seen within its duplicate window; such rows are marked "+
+					"as relayed again, and not stored again")
 			}
 			return flags.apply(cmd, operate.Replay())
 		},

@@ -54,7 +54,9 @@ func (p *program) rootCommand() *cobra.Command {
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
 		return fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())
 	})
-	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(), p.pruneCommand(), p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(), settingsTopic())
+	root.AddCommand(run, p.drainCommand(), p.doctorCommand(), p.statusCommand(), p.failedCommand(), p.replayCommand(), p.pruneCommand(),
+		p.verifyCommand(), p.schemaCommand(), p.grantsCommand(), p.configCommand(), licensesCommand(), healthcheckCommand(), versionCommand(),
+		settingsTopic())
 	return root
 }
 

@@ -71,9 +71,11 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 			return err
 		},
 	}
-	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this name needs for columns of its own")
+	cmd.Flags().StringVar(&destination, "destination", "", "print, instead of the table, what the destination of this name needs for "+
+		"columns of its own")
 	cmd.Flags().BoolVar(&delays, "delays", false, "also print what rows need that are due later: the column and the indexes")
-	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with functions that make and drop partitions")
+	cmd.Flags().BoolVar(&partitioned, "partitioned", false, "print the table in a partition for each day, with functions that make and drop "+
+		"partitions")
 	cmd.MarkFlagsMutuallyExclusive("partitioned", "destination")
 	cmd.Flags().BoolVar(&doorbell, "doorbell", false, "also print the trigger that wakes a sleeping relay")
 	return cmd
@@ -90,7 +92,8 @@ func ownSchema(c *config.Config, table sql.Table, name string, due *sql.Delaying
 	for _, v := range settings.Views {
 		switch {
 		case v.Name == name && v.Columns == nil:
-			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own", name)
+			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set OUTBOX_DESTINATION_…_COLUMNS to give it "+
+				"columns of its own", name)
 		case v.Name == name:
 			due.Pending, due.Suffix = settings.PendingColumns(v), "_"+name
 			due.Filter = settings.Condition(v)

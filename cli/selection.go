@@ -79,16 +79,18 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 	return chosen, o, err
 }
 
-// chosen returns the selection that the flags make. A flag that is given without a value is refused: it comes from a variable that is not set,
-// and would choose all rows.
+// chosen returns the selection that the flags make. A flag that is given without a value is refused: it comes from a variable that is not
+// set, and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
-	for flag, empty := range map[string]bool{"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 || slices.Contains(s.topics, ""),
+	for flag, empty := range map[string]bool{"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 ||
+		slices.Contains(s.topics, ""),
 		"error": s.text == "", "destination": s.destination == ""} {
 		if empty && cmd.Flags().Changed(flag) {
 			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag))
 		}
 	}
-	chosen := operate.Selection{IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text, Destination: s.destination}
+	chosen := operate.Selection{IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
+		Destination: s.destination}
 	if cmd.Flags().Changed("key") {
 		chosen.Key = &s.key
 	}

@@ -22,7 +22,8 @@ type port struct {
 
 // ports returns what run serves HTTP on.
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
-	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live, Ready: func(context.Context) []relay.Check { return checks(a) },
+	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
+		Ready:    func(context.Context) []relay.Check { return checks(a) },
 		Doorbell: a.Ring, Logger: logger}
 	if c.StatusPage != config.StatusPageOff {
 		status := &liveReport{assembly: a, config: c, started: time.Now()}
@@ -32,7 +33,8 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
 		main.Metrics = metrics
 	} else {
-		all = append(all, port{"OUTBOX_METRICS_ADDR=" + c.MetricsAddr, &health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger}})
+		all = append(all, port{"OUTBOX_METRICS_ADDR=" + c.MetricsAddr,
+			&health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger}})
 	}
 	if c.PprofAddr != "" {
 		all = append(all, port{"OUTBOX_PPROF_ADDR=" + c.PprofAddr, &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger}})

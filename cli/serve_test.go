@@ -145,7 +145,8 @@ func TestStatusWithholdsDetails(t *testing.T) {
 			body, _ := io.ReadAll(response.Body)
 			response.Body.Close()
 			text := string(body)
-			if details := strings.Contains(text, "127.0.0.1:1") && strings.Contains(text, "somebody"); details == want && strings.Contains(text, "ready\":false") {
+			if details := strings.Contains(text, "127.0.0.1:1") && strings.Contains(text, "somebody"); details == want &&
+				strings.Contains(text, "ready\":false") {
 				if !want && (strings.Contains(text, "127.0.0.1") || strings.Contains(text, "somebody") || !strings.Contains(text, "withheld")) {
 					t.Errorf("from elsewhere: %s", text)
 				}
@@ -171,7 +172,8 @@ func TestPasswordsOnBothAddresses(t *testing.T) {
 	}
 	main, metrics := freeAddr(t), freeAddr(t)
 	logged, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_HTTP_CONFIG="+file)
-	for url, want := range map[string]int{"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200, "http://" + main + "/livez": 200,
+	for url, want := range map[string]int{"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200,
+		"http://" + main + "/livez":  200,
 		"http://" + main + "/status": 401, "http://" + main + "/": 401, "http://prom:hush@" + main + "/status": 200} {
 		if status, _ := fetch(t, url); status != want {
 			t.Errorf("%s: %d, want %d", url, status, want)
@@ -191,8 +193,10 @@ func TestAddressTrouble(t *testing.T) {
 	}
 	defer listener.Close()
 	taken := listener.Addr().String()
-	for setting, want := range map[string]int{"OUTBOX_METRICS_ADDR=" + taken: 1, "OUTBOX_PPROF_ADDR=" + taken: 1, "OUTBOX_HTTP_CONFIG=/nowhere/web.yaml": 2} {
-		status, _, errs := execute(t, append([]string{"OUTBOX_HTTP_ADDR=" + freeAddr(t), "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_METRICS_ADDR=",
+	for setting, want := range map[string]int{"OUTBOX_METRICS_ADDR=" + taken: 1, "OUTBOX_PPROF_ADDR=" + taken: 1,
+		"OUTBOX_HTTP_CONFIG=/nowhere/web.yaml": 2} {
+		status, _, errs := execute(t, append([]string{"OUTBOX_HTTP_ADDR=" + freeAddr(t), "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop",
+			"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_METRICS_ADDR=",
 			"OUTBOX_PPROF_ADDR=", "OUTBOX_HTTP_CONFIG="}, setting), "run")
 		if name, _, _ := strings.Cut(setting, "="); status != want || !strings.Contains(errs, name) {
 			t.Errorf("%s: status %d: %s", setting, status, errs)

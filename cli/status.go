@@ -97,12 +97,14 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 	}
 	return func(r *operate.Report) {
 		if err != nil {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at OUTBOX_HTTP_ADDR=%s: run this beside one (%s)",
+			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
+				"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)",
 				o.config.HTTPAddr, errtext.Line(err)))
 			return
 		}
 		if known.Table != r.Table {
-			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of table %s", o.config.HTTPAddr, known.Table))
+			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, is not known: the relay at OUTBOX_HTTP_ADDR=%s is that of table %s",
+				o.config.HTTPAddr, known.Table))
 			return
 		}
 		r.Process = known.Process

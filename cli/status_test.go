@@ -16,13 +16,15 @@ import (
 // TestStatusCommand asks the table, and a relay on this host if there is one.
 func TestStatusCommand(t *testing.T) {
 	s, env := failedRows(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, last_error, inserted_at) select 'late', '{}', 'no', now() - interval '3 hours' from generate_series(1, 7)")
+	s.Exec(t, "insert into outbox_messages (topic, payload, last_error, inserted_at) select 'late', '{}', 'no', now() - interval '3 hours' "+
+		"from generate_series(1, 7)")
 	id := pgtest.Value[string](t, s, "select id::text from outbox_messages where topic = 'late' limit 1")
 	nobody := httptest.NewServer(http.NotFoundHandler())
 	away := append(env, "OUTBOX_HTTP_ADDR="+nobody.Listener.Addr().String())
 	status, out, errs := execute(t, away, "status", "--id", id)
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	for _, want := range []string{"default      7    7         0          ?     60      3h0m    ?", "shards owned: 0 of 16", "default      late    7    7         0          0       3h0m",
+	for _, want := range []string{"default      7    7         0          ?     60      3h0m    ?", "shards owned: 0 of 16",
+		"default      late    7    7         0          0       3h0m",
 		"default  retrying  attempt 1  no replica owns its shard", "only a running relay knows, and none answers at OUTBOX_HTTP_ADDR="} {
 		if status != 0 || !strings.Contains(words(out), words(want)) {
 			t.Errorf("status %d, without %q:\n%s%s", status, want, out, errs)
@@ -30,7 +32,8 @@ func TestStatusCommand(t *testing.T) {
 	}
 	status, out, errs = execute(t, away, "status", "--json", "--topic", "topic1", "--id", "00000000-0000-0000-0000-000000000000")
 	var r operate.Report
-	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || *r.Destinations[0].Due != 0 || *r.Destinations[0].Failed != 20 || len(r.Problems) != 2 {
+	if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil || *r.Destinations[0].Due != 0 || *r.Destinations[0].Failed != 20 ||
+		len(r.Problems) != 2 {
 		t.Errorf("status %d: %v\n%s%s", status, err, out, errs)
 	}
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, request *http.Request) {
@@ -39,9 +42,11 @@ func TestStatusCommand(t *testing.T) {
 			return
 		}
 		held := int64(5)
-		_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Process: &operate.Process{Version: "1.2.3"}, Destinations: []operate.Destination{{
-			Name: "default", Held: &held, Process: &operate.DestinationProcess{Up: true,
-				Holds: []operate.Hold{{Reason: "topology", What: "topic late", Topics: []string{"late"}, Error: "there is no such topic", Since: time.Now()}}}}}})
+		_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Process: &operate.Process{Version: "1.2.3"},
+			Destinations: []operate.Destination{{
+				Name: "default", Held: &held, Process: &operate.DestinationProcess{Up: true,
+					Holds: []operate.Hold{{Reason: "topology", What: "topic late", Topics: []string{"late"}, Error: "there is no such topic",
+						Since: time.Now()}}}}}})
 	}))
 	defer relay.Close()
 	status, out, errs = execute(t, append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String()), "status", "--id", id)
@@ -88,7 +93,8 @@ func TestOddTimes(t *testing.T) {
 		from unnest(array['-infinity', '4713-01-01 BC', '2020-01-01', '294276-12-31', 'infinity']) at, unnest(array['inserted', 'due', 'failed', 'relayed']) state`)
 	env := []string{"OUTBOX_DATABASE_URL=" + s.URL}
 	ids := pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages")
-	for _, command := range []string{"status", "status --json", "status --id " + ids, "status --json --id " + ids, "failed list", "failed list --json", "failed show",
+	for _, command := range []string{"status", "status --json", "status --id " + ids, "status --json --id " + ids, "failed list",
+		"failed list --json", "failed show",
 		"failed retry --dry-run", "replay --dry-run", "prune --older-than 1d --dry-run"} {
 		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 || strings.Contains(out, "infinity") {
 			t.Errorf("%s: status %d: %s%s", command, status, out, errs)

@@ -85,7 +85,8 @@ func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state str
 	if b.OldestAgeSeconds != nil && b.Due != nil && *b.Due > 0 {
 		oldest = age(*b.OldestAgeSeconds)
 	}
-	fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, number(b.Due, "due"), number(b.Retrying, "due"), number(b.Scheduled, "scheduled"), held,
+	fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", name, number(b.Due, "due"), number(b.Retrying, "due"),
+		number(b.Scheduled, "scheduled"), held,
 		number(b.Failed, "failed"), oldest, state)
 }
 
@@ -115,7 +116,8 @@ func writeHolds(w io.Writer, d operate.Destination, p paint) {
 			fmt.Fprintf(w, "  and %d more that are held\n", len(d.Process.Holds)-i)
 			return
 		}
-		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason, printable(h.Error))
+		fmt.Fprintf(w, "\n%s %s is held since %s (%s): %s\n", p.red("!"), printable(h.What), h.Since.UTC().Format(time.RFC3339), h.Reason,
+			printable(h.Error))
 	}
 }
 

@@ -31,15 +31,16 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 			return token, nil
 		})
 	}
-	return &oauth.Endpoint{URL: o.TokenURL, Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger, Client: func() (c oauth.Client, err error) {
-		if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret, prefix+"CLIENT_SECRET"); err != nil {
-			return c, err
-		}
-		if c.Assertion, err = o.ClientAssertion.Read(); err != nil {
-			return c, fmt.Errorf("%sCLIENT_ASSERTION %w", prefix, err)
-		}
-		return c, nil
-	}}
+	return &oauth.Endpoint{URL: o.TokenURL, Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
+		Client: func() (c oauth.Client, err error) {
+			if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret, prefix+"CLIENT_SECRET"); err != nil {
+				return c, err
+			}
+			if c.Assertion, err = o.ClientAssertion.Read(); err != nil {
+				return c, fmt.Errorf("%sCLIENT_ASSERTION %w", prefix, err)
+			}
+			return c, nil
+		}}
 }
 
 // newKeys returns the AWS credentials of the process.

@@ -51,7 +51,8 @@ func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
 	warn := func(to, remedy string) {
 		if !told[to] {
 			told[to] = true
-			logger.Warn("a password or token can be read on its way to another host, since the connection is not encrypted", "host", to, "remedy", remedy)
+			logger.Warn("a password or token can be read on its way to another host, since the connection is not encrypted", "host", to, "remedy",
+				remedy)
 		}
 	}
 	for _, setting := range []struct {

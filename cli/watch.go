@@ -46,7 +46,8 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 		for _, d := range report.Destinations {
 			t := trends[d.Name]
 			if len(t.rates) > 0 {
-				fmt.Fprintf(&screen, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)), t.rates[len(t.rates)-1])
+				fmt.Fprintf(&screen, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)),
+					t.rates[len(t.rates)-1])
 			}
 			if len(t.due) > 0 {
 				fmt.Fprintf(&screen, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
