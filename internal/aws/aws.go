@@ -55,7 +55,8 @@ const (
 )
 
 // errNone is that no place has credentials.
-var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service accounts or an ECS task role), " +
+var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service accounts or an ECS " +
+	"task role), " +
 	"or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
 
 // Credentials returns credentials for requests in a region. Its errors say what to change, and show no secrets.

@@ -50,7 +50,8 @@ func TestPlaces(t *testing.T) {
 	t.Parallel()
 	sts := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		if err := r.ParseForm(); err != nil || r.Method != http.MethodPost || r.PostForm.Get("Action") != "AssumeRoleWithWebIdentity" ||
-			r.PostForm.Get("Version") != "2011-06-15" || r.PostForm.Get("WebIdentityToken") != "hush-jwt" || r.PostForm.Get("RoleSessionName") == "" {
+			r.PostForm.Get("Version") != "2011-06-15" || r.PostForm.Get("WebIdentityToken") != "hush-jwt" ||
+			r.PostForm.Get("RoleSessionName") == "" {
 			t.Errorf("the security token service is asked for %v", r.PostForm)
 		}
 		_, _ = w.Write([]byte(temporary(r.PostForm.Get("RoleArn"), time.Now().Add(time.Hour))))
@@ -63,7 +64,8 @@ func TestPlaces(t *testing.T) {
 			time.Now().Add(time.Hour).UTC().Format(time.RFC3339))
 	})
 	jwt, pod := file(t, "hush-jwt\n"), file(t, "hush-pod\n")
-	shared := file(t, "# keys\n[default]\naws_access_key_id = file\naws_secret_access_key=hush-key\n\n[ other ]\naws_access_key_id=other\naws_secret_access_key=hush-key\naws_session_token=hush-session\n")
+	shared := file(t, "# keys\n[default]\naws_access_key_id = file\naws_secret_access_key=hush-key\n\n[ other "+
+		"]\naws_access_key_id=other\naws_secret_access_key=hush-key\naws_session_token=hush-session\n")
 	settings := file(t, "[default]\nregion=eu-west-1\n[profile web]\nrole_arn=profile-role\nweb_identity_token_file="+jwt+"\n[profile sso]\nsso_session=x\n")
 	key := environment{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "hush-key", "AWS_SESSION_TOKEN": "hush-session"}
 	web := environment{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "role", "AWS_ENDPOINT_URL_STS": sts}
@@ -73,7 +75,8 @@ func TestPlaces(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(home, ".aws"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(file(t, "[default]\naws_access_key_id=home\naws_secret_access_key=hush-key"), filepath.Join(home, ".aws", "credentials")); err != nil {
+	if err := os.Rename(file(t, "[default]\naws_access_key_id=home\naws_secret_access_key=hush-key"),
+		filepath.Join(home, ".aws", "credentials")); err != nil {
 		t.Fatal(err)
 	}
 	both := func(all ...environment) environment {

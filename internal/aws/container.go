@@ -42,7 +42,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	if file := c.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
 		text, err := os.ReadFile(file) // each time, since it is renewed
 		if err != nil {
-			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: correct the path, or mount the file: %w", err)
+			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: correct the path, or mount "+
+				"the file: %w", err)
 		}
 		token = strings.TrimSpace(string(text))
 	}
@@ -54,7 +55,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	}
 	status, body, err := ask(c.Local, request)
 	if err != nil {
-		return found, false, fmt.Errorf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the node, and network policies: %w",
+		return found, false, fmt.Errorf("the AWS agent for container credentials at %s cannot be reached: check that it runs on the node, and "+
+			"network policies: %w",
 			parsed.Host, err)
 	}
 	var answer struct {
@@ -67,7 +69,8 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	wrong := json.Unmarshal(body, &answer)
 	switch {
 	case status != http.StatusOK:
-		return found, false, fmt.Errorf("the AWS agent for container credentials at %s refuses: associate a role with the pod's service account or the task: %d %.60q",
+		return found, false, fmt.Errorf("the AWS agent for container credentials at %s refuses: associate a role with the pod's service "+
+			"account or the task: %d %.60q",
 			parsed.Host, status, answer.Code)
 	case wrong != nil || answer.AccessKeyID == "" || answer.SecretAccessKey == "":
 		return found, false, fmt.Errorf("what answers at %s gives no AWS credentials: check AWS_CONTAINER_CREDENTIALS_FULL_URI", parsed.Host)

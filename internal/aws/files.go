@@ -40,18 +40,21 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 	case found.KeyID != "" && found.Secret != "":
 		return found, true, nil
 	case found.KeyID != "" || found.Secret != "":
-		return found, false, fmt.Errorf("the AWS profile %q has only one of aws_access_key_id and aws_secret_access_key: add the other one", profile)
+		return found, false, fmt.Errorf("the AWS profile %q has only one of aws_access_key_id and aws_secret_access_key: add the other one",
+			profile)
 	case settings["web_identity_token_file"] != "":
 		return c.assume(ctx, region, settings["web_identity_token_file"], settings["role_arn"], settings["role_session_name"])
 	}
 	for _, other := range []string{"credential_process", "source_profile", "credential_source", "sso_session", "sso_start_url"} {
 		if settings[other] != "" {
-			return found, false, fmt.Errorf("the AWS profile %q has %s, which the relay does not know: give it a key, or web_identity_token_file and role_arn",
+			return found, false, fmt.Errorf("the AWS profile %q has %s, which the relay does not know: give it a key, or web_identity_token_file "+
+				"and role_arn",
 				profile, other)
 		}
 	}
 	if asked := cmp.Or(c.Getenv("AWS_PROFILE"), c.Getenv("AWS_DEFAULT_PROFILE")); asked != "" {
-		return found, false, fmt.Errorf("the AWS profile %q of AWS_PROFILE is in none of the shared files, or has no key: add it, or remove AWS_PROFILE", asked)
+		return found, false, fmt.Errorf("the AWS profile %q of AWS_PROFILE is in none of the shared files, or has no key: add it, or remove "+
+			"AWS_PROFILE", asked)
 	}
 	return found, false, nil
 }

@@ -30,7 +30,8 @@ func TestValidity(t *testing.T) {
 		"short, too late": {-20 * time.Hour, 4 * time.Hour, finding.Warning, "it ends in 0 days"},
 	} {
 		f := validity(&x509.Certificate{Subject: pkix.Name{CommonName: "broker"}, NotBefore: now.Add(c.begins), NotAfter: now.Add(c.ends)}, now)
-		if f.Severity != c.severity || !strings.Contains(f.Found, c.says) || f.Subject != "CN=broker" || (f.Remedy == "") != (c.severity == finding.OK) {
+		if f.Severity != c.severity || !strings.Contains(f.Found, c.says) || f.Subject != "CN=broker" ||
+			(f.Remedy == "") != (c.severity == finding.OK) {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}

@@ -74,7 +74,8 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 	var s server
 	var clock, timeout int64
 	asked := time.Now()
-	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number, &s.standby, &s.readOnly, &clock,
+	err := conn.QueryRow(ctx, sql.Text("doctor_server.sql", nil), pgx.QueryExecModeExec).Scan(&s.version, &s.number, &s.standby, &s.readOnly,
+		&clock,
 		&s.isolation, &s.commit, &timeout, &s.sessions, &s.slots, &s.started, &s.database, &s.role)
 	answered := time.Now()
 	if err != nil {
@@ -101,26 +102,34 @@ func (s server) findings() []finding.Finding {
 	}
 	switch {
 	case s.standby:
-		found = append(found, failure("read_only", variableURL, "name the primary, or several hosts with target_session_attrs=read-write", "the server is a standby, where nothing can be marked as relayed"))
+		found = append(found, failure("read_only", variableURL, "name the primary, or several hosts with target_session_attrs=read-write",
+			"the server is a standby, where nothing can be marked as relayed"))
 	case s.readOnly:
-		found = append(found, failure("read_only", variableURL, "take away default_transaction_read_only from the role, the database or the URL", "transactions are read-only, so nothing can be marked as relayed"))
+		found = append(found, failure("read_only", variableURL, "take away default_transaction_read_only from the role, the database or the URL",
+			"transactions are read-only, so nothing can be marked as relayed"))
 	}
 	if skew := s.skew.Abs(); skew > 2*time.Second {
-		found = append(found, warning("clock", "", "let both hosts follow the same time servers", "this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates may seem expired", skew.Round(100*time.Millisecond)))
+		found = append(found, warning("clock", "", "let both hosts follow the same time servers",
+			"this host's clock and the database's differ by %v: latencies are measured wrongly, and certificates may seem expired",
+			skew.Round(100*time.Millisecond)))
 	}
 	if s.isolation != "read committed" {
-		found = append(found, warning("settings", "default_transaction_isolation", "set it to read committed for the relay's role", "transactions are %s by default: statements may fail that two replicas make at once", s.isolation))
+		found = append(found, warning("settings", "default_transaction_isolation", "set it to read committed for the relay's role",
+			"transactions are %s by default: statements may fail that two replicas make at once", s.isolation))
 	}
 	if s.commit == "off" || s.commit == "local" {
-		found = append(found, warning("settings", "synchronous_commit", "set it to on for the relay's role", "it is %s: a crash or failover of the server forgets marks, and their rows are published again", s.commit))
+		found = append(found, warning("settings", "synchronous_commit", "set it to on for the relay's role",
+			"it is %s: a crash or failover of the server forgets marks, and their rows are published again", s.commit))
 	}
 	const least = 5 * time.Second
 	if s.statementTimeout > 0 && s.statementTimeout < least {
-		found = append(found, warning("settings", "statement_timeout", "set it to 30s or more for the relay's role", "it is %v: a write of many rows may be cut off again and again", s.statementTimeout))
+		found = append(found, warning("settings", "statement_timeout", "set it to 30s or more for the relay's role",
+			"it is %v: a write of many rows may be cut off again and again", s.statementTimeout))
 	}
 	const spare = 6
 	if free := s.slots - s.sessions; free < spare {
-		found = append(found, warning("connections", "", "raise max_connections, or put a pooler in front of applications that hold many", "%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare))
+		found = append(found, warning("connections", "", "raise max_connections, or put a pooler in front of applications that hold many",
+			"%d of %d connections are left; a replica uses up to %d", max(free, 0), s.slots, spare))
 	}
 	return found
 }
@@ -133,7 +142,8 @@ func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []find
 		return []finding.Finding{unreachable(variableDirect, err)}
 	}
 	if s.started != work.started || s.database != work.database {
-		return []finding.Finding{failure("reach", variableDirect, "let both URLs lead to the same database of the same server", "it leads to another server or database than %s", variableURL)}
+		return []finding.Finding{failure("reach", variableDirect, "let both URLs lead to the same database of the same server",
+			"it leads to another server or database than %s", variableURL)}
 	}
 	found := DatabaseSecurity(&conn.Config().Config).findings(variableDirect, s.encrypted)
 	if conn.Config().ConnString() == d.Pool.Config().ConnString() { // that has been said of the other
@@ -165,14 +175,18 @@ func transactions(ctx context.Context, conn *pgx.Conn) []finding.Finding {
 	const because = ": the dead rows that each relayed row leaves cannot be removed meanwhile, and reads become slower"
 	var found []finding.Finding
 	if open > long || behind > far {
-		found = append(found, warning(check, "", "find it in pg_stat_activity by xact_start and backend_xmin, and end it; idle_in_transaction_session_timeout keeps it from coming back",
-			"a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is %d transactions behind)%s", time.Duration(open)*time.Second, behind, because))
+		found = append(found, warning(check, "", "find it in pg_stat_activity by xact_start and backend_xmin, and end it; "+
+			"idle_in_transaction_session_timeout keeps it from coming back",
+			"a transaction has been open for long (the oldest that this role may see for %v, the oldest snapshot is %d "+
+				"transactions behind)%s", time.Duration(open)*time.Second, behind, because))
 	}
 	if prepared > long {
-		found = append(found, warning(check, "", "commit or roll back what pg_prepared_xacts shows", "a prepared transaction has waited for %v%s", time.Duration(prepared)*time.Second, because))
+		found = append(found, warning(check, "", "commit or roll back what pg_prepared_xacts shows", "a prepared transaction has waited for %v%s",
+			time.Duration(prepared)*time.Second, because))
 	}
 	if slots > far {
-		found = append(found, warning(check, "", "bring its reader back, or drop the slot that pg_replication_slots shows", "a replication slot without a reader is %d transactions behind%s", slots, because))
+		found = append(found, warning(check, "", "bring its reader back, or drop the slot that pg_replication_slots shows",
+			"a replication slot without a reader is %d transactions behind%s", slots, because))
 	}
 	if found == nil {
 		found = append(found, ok(check, "", "none has been open for long"))

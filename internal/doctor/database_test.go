@@ -24,7 +24,8 @@ func TestUnreachable(t *testing.T) {
 		err           error
 		check, remedy string
 	}{
-		"password":    {&pgconn.PgError{Code: "28P01", Message: "password authentication failed"}, "authentication", "correct user and password in OUTBOX_DATABASE_URL"},
+		"password": {&pgconn.PgError{Code: "28P01", Message: "password authentication failed"}, "authentication",
+			"correct user and password in OUTBOX_DATABASE_URL"},
 		"role":        {&pgconn.PgError{Code: "28000"}, "authentication", "pg_hba.conf"},
 		"database":    {&pgconn.PgError{Code: "3D000"}, "reach", "correct the database's name"},
 		"connect":     {&pgconn.PgError{Code: "42501"}, "rights", "grant connect"},
@@ -39,7 +40,8 @@ func TestUnreachable(t *testing.T) {
 		"protocol":    {errors.New("unexpected message"), "reach", "no PostgreSQL server"},
 	} {
 		f := unreachable(variableURL, fmt.Errorf("connect: %w", c.err))
-		if f.Severity != finding.Error || f.Check != c.check || !strings.Contains(f.Remedy, c.remedy) || f.Found == "" || strings.Contains(f.Found, "\n") {
+		if f.Severity != finding.Error || f.Check != c.check || !strings.Contains(f.Remedy, c.remedy) || f.Found == "" ||
+			strings.Contains(f.Found, "\n") {
 			t.Errorf("%s: %+v", name, f)
 		}
 	}
@@ -75,7 +77,8 @@ func TestServer(t *testing.T) {
 		switch rest := found[1:]; {
 		case c.says == "" && len(rest) > 0:
 			t.Errorf("%s: unexpected %+v", name, rest)
-		case c.says != "" && (len(rest) != 1 || rest[0].Severity != c.severity || rest[0].Check != c.check || !strings.Contains(rest[0].Found, c.says) || rest[0].Remedy == ""):
+		case c.says != "" && (len(rest) != 1 || rest[0].Severity != c.severity || rest[0].Check != c.check ||
+			!strings.Contains(rest[0].Found, c.says) || rest[0].Remedy == ""):
 			t.Errorf("%s: %+v", name, rest)
 		}
 	}

@@ -94,7 +94,8 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		r.add(areaDestination, to.Name, d.Certificates.findings(to.Name)...)
 	}
 	for _, topic := range lost {
-		r.add(areaDestination, "", warning("topic", topic, "add a pattern for it to the TOPICS of a destination, or a destination without TOPICS, which takes every row",
+		r.add(areaDestination, "", warning("topic", topic, "add a pattern for it to the TOPICS of a destination, or a destination without "+
+			"TOPICS, which takes every row",
 			"no destination takes this topic: its rows wait"))
 	}
 }

@@ -12,7 +12,8 @@ import (
 func messageIDs(form outbox.IDForm, prefix string) []finding.Finding {
 	const check = "message_id"
 	if form.UUID {
-		return []finding.Finding{ok(check, "Nats-Msg-Id", "it is the row's id, a uuid: rows are told apart as long as no other table whose rows go to the same stream has the same ids")}
+		return []finding.Finding{ok(check, "Nats-Msg-Id", "it is the row's id, a uuid: rows are told apart as long as no other table whose "+
+			"rows go to the same stream has the same ids")}
 	}
 	example := form.Example
 	if prefix != "" {
@@ -21,12 +22,16 @@ func messageIDs(form outbox.IDForm, prefix string) []finding.Finding {
 	}
 	var found []finding.Finding
 	if !form.Cluster && prefix == "" {
-		found = append(found, warning(check, "Nats-Msg-Id", "let the role read it (grant execute on function pg_control_system()), or set OUTBOX_NATS_MSG_ID_PREFIX to a name that no other service has",
-			"it is of the form %s and does not name the database server, whose system identifier this role may not read: if another server has the same numbers and tables, streams that both use drop rows as duplicates", example))
+		found = append(found, warning(check, "Nats-Msg-Id", "let the role read it (grant execute on function pg_control_system()), or set "+
+			"OUTBOX_NATS_MSG_ID_PREFIX to a name that no other service has",
+			"it is of the form %s and does not name the database server, whose system identifier this role may not read: if another server has "+
+				"the same numbers and tables, streams that both use drop rows as duplicates", example))
 	}
 	if !form.Timed {
-		found = append(found, warning(check, "Nats-Msg-Id", "add a column inserted_at (timestamptz not null default now()), or change OUTBOX_NATS_MSG_ID_PREFIX whenever ids begin anew",
-			"it is of the form %s, without the time of insert, since the table has no inserted_at: after truncate … restart identity or the restore of a backup, new rows have the ids of old ones, and streams drop them as duplicates within their window", example))
+		found = append(found, warning(check, "Nats-Msg-Id", "add a column inserted_at (timestamptz not null default now()), or change "+
+			"OUTBOX_NATS_MSG_ID_PREFIX whenever ids begin anew",
+			"it is of the form %s, without the time of insert, since the table has no inserted_at: after truncate … restart identity or the "+
+				"restore of a backup, new rows have the ids of old ones, and streams drop them as duplicates within their window", example))
 	}
 	if found == nil {
 		found = append(found, ok(check, "Nats-Msg-Id", "it is of the form %s, which no other row has", example))

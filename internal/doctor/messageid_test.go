@@ -17,12 +17,13 @@ func TestMessageIDs(t *testing.T) {
 		prefix string
 		found  []string // one word of each finding and of its remedy
 	}{
-		"uuid":            {outbox.IDForm{UUID: true}, "", []string{"uuid|"}},
-		"everything":      {outbox.IDForm{Cluster: true, Timed: true, Example: example}, "", []string{example + "|"}},
-		"prefix":          {outbox.IDForm{Timed: true, Example: example}, "shop", []string{"shop/public.outbox_messages/1@9|"}},
-		"no right":        {outbox.IDForm{Timed: true, Example: example}, "", []string{"system identifier|pg_control_system"}},
-		"no time":         {outbox.IDForm{Cluster: true, Example: example}, "", []string{"restart identity|inserted_at"}},
-		"neither":         {outbox.IDForm{Example: example}, "", []string{"system identifier|OUTBOX_NATS_MSG_ID_PREFIX", "restart identity|inserted_at"}},
+		"uuid":       {outbox.IDForm{UUID: true}, "", []string{"uuid|"}},
+		"everything": {outbox.IDForm{Cluster: true, Timed: true, Example: example}, "", []string{example + "|"}},
+		"prefix":     {outbox.IDForm{Timed: true, Example: example}, "shop", []string{"shop/public.outbox_messages/1@9|"}},
+		"no right":   {outbox.IDForm{Timed: true, Example: example}, "", []string{"system identifier|pg_control_system"}},
+		"no time":    {outbox.IDForm{Cluster: true, Example: example}, "", []string{"restart identity|inserted_at"}},
+		"neither": {outbox.IDForm{Example: example}, "", []string{"system identifier|OUTBOX_NATS_MSG_ID_PREFIX",
+			"restart identity|inserted_at"}},
 		"prefix, no time": {outbox.IDForm{Example: example}, "shop", []string{"restart identity|inserted_at"}},
 	} {
 		found := messageIDs(test.form, test.prefix)

@@ -18,11 +18,13 @@ func example() Report {
 	var r Report
 	r.add(areaSettings, "", ok("settings", "", "nothing in the settings contradicts itself"))
 	r.add(areaDatabase, "", ok("reach", variableURL, "PostgreSQL 17.2, database shop, as role outbox_relay"),
-		failure("pooler", variableDirect, "set "+variableDirect+" to the PostgreSQL server itself", "the connection for ownership goes through a transaction pooler"))
+		failure("pooler", variableDirect, "set "+variableDirect+" to the PostgreSQL server itself",
+			"the connection for ownership goes through a transaction pooler"))
 	r.add(areaTable, "", warning("index", "public.outbox_messages", `create index concurrently on "public"."outbox_messages" ("failed_at") where "failed_at" is not null;`,
 		"no index of failed rows: the gauge failed_rows is left out"))
 	r.add(areaReplicas, "", ok("replicas", "public.outbox_messages", "2 with OUTBOX_SHARDS=16; shards that are owned: 16"))
-	r.add(areaDestination, "orders", ok("reach", "kafka-1:9092", "answers"), failure("topic", "orders.placed", "create it", "does not exist: its rows are held"))
+	r.add(areaDestination, "orders", ok("reach", "kafka-1:9092", "answers"),
+		failure("topic", "orders.placed", "create it", "does not exist: its rows are held"))
 	r.add(areaDestination, "audit", warning("certificate", "CN=<nats> & co", "renew the certificate", "it ends in 3 days"))
 	return r
 }

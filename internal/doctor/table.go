@@ -35,7 +35,8 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	case err != nil:
 		r.add(areaTable, "", unreadable("topics", err))
 	case !cheap:
-		r.add(areaTable, "", warning("topics", table.Name(), "make the index of pending rows", "which topics are pending was not looked at, because no index makes that cheap: whether the brokers have them is not known"))
+		r.add(areaTable, "", warning("topics", table.Name(), "make the index of pending rows",
+			"which topics are pending was not looked at, because no index makes that cheap: whether the brokers have them is not known"))
 	case len(rows) == 0:
 		r.add(areaTable, "", ok("topics", table.Name(), "nothing is pending, so the brokers' topics were not looked at"))
 	}
@@ -96,8 +97,10 @@ func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding
 	if ahead < apart {
 		return nil
 	}
-	return []finding.Finding{warning("inserted_at", table, "make the column timestamptz, or its default (now() at time zone 'utc'); compare the clocks of this host and the database",
-		"rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone is taken for UTC", ahead.Round(time.Second))}
+	return []finding.Finding{warning("inserted_at", table, "make the column timestamptz, or its default (now() at time zone 'utc'); compare "+
+		"the clocks of this host and the database",
+		"rows have a time of insert that is still to come, by up to %v: latencies are measured wrongly. A time without a zone is "+
+			"taken for UTC", ahead.Round(time.Second))}
 }
 
 // unreadable is the finding for a question that the database did not answer.
@@ -125,13 +128,15 @@ func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 		}
 		const late = 5 * time.Minute
 		if age > late {
-			found = append(found, warning(check, table.Name(), "see whether a replica relays (replicas, below), whether the broker takes messages, and in the relay's log what it holds", "%s", text))
+			found = append(found, warning(check, table.Name(), "see whether a replica relays (replicas, below), whether the broker takes "+
+				"messages, and in the relay's log what it holds", "%s", text))
 		} else {
 			found = append(found, ok(check, table.Name(), "%s", text))
 		}
 	}
 	if c.Failed != nil && *c.Failed > 0 {
-		found = append(found, warning("failed", table.Name(), "read last_error of the rows with failed_at; when the cause is gone, let them be tried again", "failed rows: %s", capped(*c.Failed)))
+		found = append(found, warning("failed", table.Name(), "read last_error of the rows with failed_at; when the cause is gone, let them be "+
+			"tried again", "failed rows: %s", capped(*c.Failed)))
 	} else if c.Failed != nil {
 		found = append(found, ok("failed", table.Name(), "no row has failed"))
 	}
@@ -169,10 +174,13 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 	}
 	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), peers.Owned)
 	if foreign {
-		return []finding.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS", "%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
+		return []finding.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS",
+			"%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
 	}
 	if peers.Different > 0 {
-		return []finding.Finding{warning(check, table, "give all replicas the same version, OUTBOX_KEY and OUTBOX_COLUMNS", "%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier version: a replica with these settings waits until they are gone", text, peers.Different)}
+		return []finding.Finding{warning(check, table, "give all replicas the same version, OUTBOX_KEY and OUTBOX_COLUMNS",
+			"%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier "+
+				"version: a replica with these settings waits until they are gone", text, peers.Different)}
 	}
 	return []finding.Finding{ok(check, table, "%s", text)}
 }

@@ -54,7 +54,8 @@ type Security struct {
 	Unverified string // may be connected to with TLS, whoever it is
 }
 
-// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several of them in a list of hosts, make several ways.
+// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several of them in a list of hosts, make several
+// ways.
 func DatabaseSecurity(c *pgconn.Config) (s Security) {
 	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	for _, way := range ways {
@@ -83,9 +84,11 @@ func (s Security) findings(variable string, encrypted bool) []finding.Finding {
 	case s.Plain != "" && s.Encrypted == "", s.Plain != "" && !encrypted:
 		return []finding.Finding{warning(check, variable, verify, "the connection is not encrypted")}
 	case s.Plain != "":
-		return []finding.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: somebody in between may have it in plain text, or be the server")}
+		return []finding.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: somebody in "+
+			"between may have it in plain text, or be the server")}
 	case s.Unverified != "":
-		return []finding.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken for the database", s.Unverified)}
+		return []finding.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken "+
+			"for the database", s.Unverified)}
 	}
 	return nil
 }

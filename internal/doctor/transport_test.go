@@ -27,7 +27,8 @@ func TestTransport(t *testing.T) {
 		"password": {Transport{Hosts: []string{"rabbit"}, Secret: true}, "carries a password"},
 	} {
 		found := c.transport.findings()
-		if (len(found) > 0) != (c.says != "") || c.says != "" && (!strings.Contains(found[0].Found, c.says) || found[0].Severity != finding.Warning) {
+		if (len(found) > 0) != (c.says != "") || c.says != "" && (!strings.Contains(found[0].Found, c.says) ||
+			found[0].Severity != finding.Warning) {
 			t.Errorf("%s: %+v", name, found)
 		}
 	}
@@ -65,7 +66,8 @@ func TestDatabaseSecurity(t *testing.T) {
 		}
 		(&Certificates{}).NoteDatabase(c.TLSConfig) // as for the connections that doctor makes
 		found := DatabaseSecurity(c).findings(variableURL, true)
-		if (len(found) > 0) != (want != "") || want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning || !strings.Contains(found[0].Remedy, "verify-full")) {
+		if (len(found) > 0) != (want != "") || want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning ||
+			!strings.Contains(found[0].Remedy, "verify-full")) {
 			t.Errorf("%s: %+v", url, found)
 		}
 	}

@@ -34,8 +34,10 @@ func certificate(t *testing.T, name string) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name}, DNSNames: []string{name},
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name},
+		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
@@ -80,7 +82,8 @@ func text(s string) http.Handler {
 // command on the same host needs none either: it has the file.
 func TestProtectedPort(t *testing.T) {
 	t.Parallel()
-	path := webFile(t, tlsFiles+"http_server_config:\n  headers:\n    Strict-Transport-Security: max-age=60\nbasic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
+	path := webFile(t, tlsFiles+"http_server_config:\n  headers:\n    Strict-Transport-Security: "+
+		"max-age=60\nbasic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
 	away := errors.New("role relay at db:5432: refused")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
 		Ready: func(context.Context) []relay.Check { return []relay.Check{{Name: "database", Err: away}} }})
@@ -216,7 +219,8 @@ func TestTokenIsForThisHost(t *testing.T) {
 		remote, token string
 		status        int
 	}{
-		{loopback, g.current.local, 200}, {"10.0.0.7:1", g.current.local, 401}, {"127.0.0.6:1", g.current.local, 401}, {loopback, "", 401}, {loopback, g.current.local + "0", 401},
+		{loopback, g.current.local, 200}, {"10.0.0.7:1", g.current.local, 401}, {"127.0.0.6:1", g.current.local, 401}, {loopback, "", 401},
+		{loopback, g.current.local + "0", 401},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil)
 		request.RemoteAddr = c.remote
@@ -232,7 +236,8 @@ func TestTokenIsForThisHost(t *testing.T) {
 // Clients without the right certificate do not get in. The health check shows the server's own.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
-	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: [relay.example]\n  min_version: TLS13\n")
+	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
+		"[relay.example]\n  min_version: TLS13\n")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
 	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err != nil {
 		t.Errorf("health check: %v", err)
@@ -254,7 +259,8 @@ func TestClientCertificates(t *testing.T) {
 // A certificate of the right authority with another name is not enough where names are given.
 func TestClientNames(t *testing.T) {
 	t.Parallel()
-	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: [other.example]\n")
+	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
+		"[other.example]\n")
 	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }})
 	if err := (Here{Addr: addr, Config: path}).Probe(t.Context()); err == nil {
 		t.Error("a certificate of relay.example was taken")
@@ -278,8 +284,9 @@ func TestConfigFile(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"": "", tlsFiles: "",
-		tlsFiles + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: true\n  cipher_suites: [TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n  curve_preferences: [X25519, CurveP256]\n": "",
-		"http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny\nrate_limit:\n  burst: 10\n  interval: 1s\n":                                                                             "",
+		tlsFiles + "  min_version: TLS12\n  max_version: TLS13\n  prefer_server_cipher_suites: true\n  cipher_suites: " +
+			"[TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256]\n  curve_preferences: [X25519, CurveP256]\n": "",
+		"http_server_config:\n  http2: false\n  headers:\n    X-Frame-Options: deny\nrate_limit:\n  burst: 10\n  interval: 1s\n": "",
 		"basic_auth_users:\n  prom: hush\n":                                                         "bcrypt",
 		"basic_auth_user:\n  prom: hush\n":                                                          "not in the format",
 		"basic_auth_users: [hush":                                                                   "not YAML",
@@ -328,7 +335,8 @@ func TestRateLimit(t *testing.T) {
 func TestPprof(t *testing.T) {
 	t.Parallel()
 	s := &Server{Pprof: true}
-	if status, body := ask(s, "GET", "/debug/pprof/goroutine?debug=1", loopback); status != 200 || !strings.Contains(body, "goroutine profile") {
+	if status, body := ask(s, "GET", "/debug/pprof/goroutine?debug=1", loopback); status != 200 ||
+		!strings.Contains(body, "goroutine profile") {
 		t.Errorf("%d %.100s", status, body)
 	}
 	if status, _ := ask(s, "GET", "/debug/pprof/heap", "10.0.0.7:1"); status != 403 {
@@ -339,7 +347,8 @@ func TestPprof(t *testing.T) {
 // An address that only others can be reached at is checked as the rest of the world checks it.
 func TestOurs(t *testing.T) {
 	t.Parallel()
-	for host, want := range map[string]bool{"127.0.0.1": true, "::1": true, "localhost": true, "192.0.2.1": false, "relay.example": false, "": false} {
+	for host, want := range map[string]bool{"127.0.0.1": true, "::1": true, "localhost": true, "192.0.2.1": false, "relay.example": false,
+		"": false} {
 		if ours(host) != want {
 			t.Errorf("%q: %v", host, !want)
 		}

@@ -80,7 +80,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 // but they have no business here.
 func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
 	if !fromHere(r) {
-		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy and not from a page in a browser\n")
+		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy and not from a page "+
+			"in a browser\n")
 		return
 	}
 	s.Doorbell()

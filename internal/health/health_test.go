@@ -50,9 +50,12 @@ func TestAnswers(t *testing.T) {
 		{"live while not ready", "GET", "/livez", nil, broken, 200, "ok\n"},
 		{"ready", "GET", "/readyz", nil, well, 200, "ok\n"},
 		{"ready while stuck", "GET", "/readyz", stuck, well, 200, "ok\n"},
-		{"ready, each check", "GET", "/readyz?verbose", nil, well, 200, "[+]database ok\n[+]destination default ok: standing by: another replica is active\nready\n"},
-		{"not ready", "GET", "/readyz", nil, broken, 503, "[-]destination default: failed; reason withheld\nnot ready; /readyz?verbose gives the reasons to callers on the same host or with credentials\n"},
-		{"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503, "[+]database ok\n[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n"},
+		{"ready, each check", "GET", "/readyz?verbose", nil, well, 200,
+			"[+]database ok\n[+]destination default ok: standing by: another replica is active\nready\n"},
+		{"not ready", "GET", "/readyz", nil, broken, 503, "[-]destination default: failed; reason withheld\nnot ready; /readyz?verbose gives " +
+			"the reasons to callers on the same host or with credentials\n"},
+		{"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503,
+			"[+]database ok\n[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n"},
 		{"metrics", "GET", "/metrics", nil, nil, 200, "up 1\n"},
 		{"wrong method", "POST", "/livez", nil, nil, 405, "Method Not Allowed\n"},
 		{"unknown", "GET", "/", nil, nil, 404, "404 page not found\n"},
@@ -93,7 +96,8 @@ func TestDoorbell(t *testing.T) {
 // A page in a browser on this host, or a proxy that hands on what comes from elsewhere, is no program in the pod.
 func TestDoorbellIsNotForOthers(t *testing.T) {
 	t.Parallel()
-	for _, header := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Client-Cert", "Via", "X-Real-Ip",
+	for _, header := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Client-Cert", "Via",
+		"X-Real-Ip",
 		"X-Envoy-External-Address", "Host"} {
 		s := &Server{Doorbell: func() { t.Errorf("rung with %s", header) }}
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/doorbell", nil)
@@ -114,12 +118,14 @@ func TestDoorbellIsNotForOthers(t *testing.T) {
 // Reasons and notes name hosts and roles: others get the same answer without them.
 func TestReadinessWithholdsDetails(t *testing.T) {
 	t.Parallel()
-	checks := []relay.Check{{Name: "ownership", Note: "relays 8 of 16 shards"}, {Name: "database", Err: errors.New("role relay at db:5432: refused")}}
+	checks := []relay.Check{{Name: "ownership", Note: "relays 8 of 16 shards"},
+		{Name: "database", Err: errors.New("role relay at db:5432: refused")}}
 	s := &Server{Ready: func(context.Context) []relay.Check { return checks }}
 	for _, remote := range []string{"10.0.0.7:40000", "127.0.0.6:40000", loopback} {
 		status, body := ask(s, "GET", "/readyz?verbose", remote)
 		details := strings.Contains(body, "role relay at db:5432") && strings.Contains(body, "8 of 16")
-		if status != 503 || details != (remote == loopback) || !strings.Contains(body, "[+]ownership ok") || !strings.Contains(body, "[-]database") {
+		if status != 503 || details != (remote == loopback) || !strings.Contains(body, "[+]ownership ok") ||
+			!strings.Contains(body, "[-]database") {
 			t.Errorf("from %s: %d %s", remote, status, body)
 		}
 		if !details && strings.Contains(body, "db") {

@@ -24,7 +24,8 @@ func TestPage(t *testing.T) {
 			t.Errorf("the page refers to %s", reference)
 		}
 	}
-	for _, sink := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc", " onclick=", " style=", "localStorage"} {
+	for _, sink := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc",
+		" onclick=", " style=", "localStorage"} {
 		if strings.Contains(text, sink) {
 			t.Errorf("the page has %s", sink)
 		}
@@ -47,7 +48,8 @@ func TestPagePolicy(t *testing.T) {
 	if answer.Code != 200 || !strings.HasPrefix(answer.Header().Get("Content-Type"), "text/html") || answer.Body.String() != string(page) {
 		t.Errorf("%d %v", answer.Code, answer.Header())
 	}
-	if strings.Contains(policy, "unsafe") || strings.Count(policy, "'sha256-") != 2 || !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "frame-ancestors 'none'") {
+	if strings.Contains(policy, "unsafe") || strings.Count(policy, "'sha256-") != 2 || !strings.HasPrefix(policy, "default-src 'none'; ") ||
+		!strings.Contains(policy, "frame-ancestors 'none'") {
 		t.Error(policy)
 	}
 	if found := inline.FindAll(page, -1); len(found) != 2 {
@@ -63,7 +65,8 @@ func TestStatus(t *testing.T) {
 	for remote, details := range map[string]bool{loopback: true, "10.0.0.7:1": false, "127.0.0.6:1": false} {
 		status, body := ask(s, "GET", "/status", remote)
 		var got map[string]any
-		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || got["topic"] != hostile || got["details"] != details || strings.Contains(body, "<script>") {
+		if err := json.Unmarshal([]byte(body), &got); err != nil || status != 200 || got["topic"] != hostile || got["details"] != details ||
+			strings.Contains(body, "<script>") {
 			t.Errorf("from %s: %d %s", remote, status, body)
 		}
 	}

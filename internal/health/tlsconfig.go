@@ -29,8 +29,9 @@ type tlsSection struct {
 
 var (
 	tlsVersions = map[string]uint16{"TLS10": tls.VersionTLS10, "TLS11": tls.VersionTLS11, "TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
-	tlsCurves   = map[string]tls.CurveID{"CurveP256": tls.CurveP256, "CurveP384": tls.CurveP384, "CurveP521": tls.CurveP521, "X25519": tls.X25519}
-	clientAuth  = map[string]tls.ClientAuthType{
+	tlsCurves   = map[string]tls.CurveID{"CurveP256": tls.CurveP256, "CurveP384": tls.CurveP384, "CurveP521": tls.CurveP521,
+		"X25519": tls.X25519}
+	clientAuth = map[string]tls.ClientAuthType{
 		"": tls.NoClientCert, "NoClientCert": tls.NoClientCert, "RequestClientCert": tls.RequestClientCert,
 		"RequireAnyClientCert": tls.RequireAnyClientCert, "RequireClientCert": tls.RequireAnyClientCert,
 		"VerifyClientCertIfGiven": tls.VerifyClientCertIfGiven, "RequireAndVerifyClientCert": tls.RequireAndVerifyClientCert,
@@ -58,7 +59,8 @@ func (s *tlsSection) config(folder string, http2 bool) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate and key: %w", err)
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13, NextProtos: []string{"http/1.1"}}
+	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13,
+		NextProtos: []string{"http/1.1"}}
 	if http2 {
 		c.NextProtos = []string{"h2", "http/1.1"}
 	}

@@ -133,7 +133,8 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // without the URL, which may hold parameters
 		}
-		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w", request.URL.Host, e.Settings, err)
+		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w", request.URL.Host, e.Settings,
+			err)
 	}
 	defer func() { _ = response.Body.Close() }()
 	var answer struct {

@@ -177,7 +177,8 @@ func TestMistakes(t *testing.T) {
 			t.Errorf("%s: %v", says, err)
 		}
 	}
-	if text := fmt.Sprintf("%v %+v %#v", Client{Secret: "hush"}, Client{Assertion: "hush"}, Client{Secret: "hush"}); strings.Contains(text, "hush") {
+	if text := fmt.Sprintf("%v %+v %#v", Client{Secret: "hush"}, Client{Assertion: "hush"}, Client{Secret: "hush"}); strings.Contains(text,
+		"hush") {
 		t.Errorf("printed as %s", text)
 	}
 }

@@ -154,7 +154,8 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		{name: "scheduled", names: base, state: pending + n.Scheduled(), missing: missingPending(n),
 			zero: func(b *Backlog) { b.Scheduled = new(int64) },
 			add:  func(b *Backlog, t *Topic, c counted) { *b.Scheduled, t.Scheduled = *b.Scheduled+c.rows, c.rows }},
-		{name: "failed", names: with(with(base, "ordering", n.Failed.Name+" desc"), "taker", undiscarded(n, base["taker"])), state: o.failedState(s), missing: missingFailed(n),
+		{name: "failed", names: with(with(base, "ordering", n.Failed.Name+" desc"), "taker", undiscarded(n, base["taker"])),
+			state: o.failedState(s), missing: missingFailed(n),
 			zero: func(b *Backlog) { b.Failed = new(int64) },
 			add:  func(b *Backlog, t *Topic, c counted) { *b.Failed, t.Failed = *b.Failed+c.rows, c.rows }},
 	} {
@@ -266,11 +267,13 @@ func missingFailed(n outbox.Names) string {
 	if n.FailedIndexed || !n.Failed.Has() {
 		return ""
 	}
-	return fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently on %s (%s) where %[2]s is not null", n.Table, n.Failed.Name)
+	return fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently on %s (%s) where "+
+		"%[2]s is not null", n.Table, n.Failed.Name)
 }
 
 // look runs backlog.sql.
-func (o *Outbox) look(ctx context.Context, names map[string]string, values parameters, patience time.Duration) (lines []counted, err error) {
+func (o *Outbox) look(ctx context.Context, names map[string]string, values parameters, patience time.Duration) (lines []counted,
+	err error) {
 	err = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql.Text("backlog.sql", names), values...)
 		if err != nil {
@@ -335,7 +338,8 @@ const mostTopics = 200
 // finish puts the topics into order, and leaves out those beyond mostTopics.
 func (b *Backlog) finish() {
 	slices.SortFunc(b.Topics, func(x, y Topic) int {
-		return cmp.Or(cmp.Compare(y.Failed, x.Failed), cmp.Compare(y.Due, x.Due), cmp.Compare(y.Scheduled, x.Scheduled), cmp.Compare(x.Topic, y.Topic))
+		return cmp.Or(cmp.Compare(y.Failed, x.Failed), cmp.Compare(y.Due, x.Due), cmp.Compare(y.Scheduled, x.Scheduled),
+			cmp.Compare(x.Topic, y.Topic))
 	})
 	b.MoreTopics = max(len(b.Topics)-mostTopics, 0)
 	b.Topics = b.Topics[:min(len(b.Topics), mostTopics)]

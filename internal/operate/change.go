@@ -151,7 +151,8 @@ func withReason(c outbox.Column) string {
 	if c.Width == 0 {
 		return fmt.Sprintf("concat_ws(' ', %s, $3::text)", c.Name)
 	}
-	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)", c.Name, c.Width-1, c.Width)
+	return fmt.Sprintf("left(concat_ws(' ', nullif(left(%s, greatest(%d - length($3::text), 0)), ''), $3::text), %d)", c.Name, c.Width-1,
+		c.Width)
 }
 
 // update changes the rows of a chunk.
@@ -171,7 +172,8 @@ func (c *chunk) delete(ctx context.Context, tx pgx.Tx) ([]Changed, error) {
 // names are what every statement about the chunk is made of.
 func (c *chunk) names(still string) map[string]string {
 	n := c.set.names
-	return map[string]string{"table": n.Table, "id": n.ID.Name, "identity": n.Identity, "identity_type": n.IdentityType, "here": n.Here, "still": still}
+	return map[string]string{"table": n.Table, "id": n.ID.Name, "identity": n.Identity, "identity_type": n.IdentityType, "here": n.Here,
+		"still": still}
 }
 
 func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, values ...any) ([]Changed, error) {

@@ -56,8 +56,10 @@ func TestSelection(t *testing.T) {
 	id := pgtest.Value[string](t, s, "select id::text from outbox_messages where last_error = 'broker said NO 2'")
 	key, ago := "k0", func(hours float64) time.Time { return time.Now().Add(-time.Duration(hours * float64(time.Hour))) }
 	for want, selection := range map[string]Selection{
-		"30": {}, "1": {IDs: []string{id, "00000000-0000-0000-0000-000000000000"}}, "10": {Topics: []string{"topic1"}}, "20": {Topics: []string{"topic*", "!topic1"}},
-		"6": {Key: &key}, "7": {Since: ago(15.5)}, "23": {Until: ago(15.5)}, "3": {Since: ago(15.5), Until: ago(9)}, "11": {Error: "no 2"[:4] + ""},
+		"30": {}, "1": {IDs: []string{id, "00000000-0000-0000-0000-000000000000"}}, "10": {Topics: []string{"topic1"}},
+		"20": {Topics: []string{"topic*", "!topic1"}},
+		"6":  {Key: &key}, "7": {Since: ago(15.5)}, "23": {Until: ago(15.5)}, "3": {Since: ago(15.5), Until: ago(9)},
+		"11":      {Error: "no 2"[:4] + ""},
 		"10 zero": {Destination: "zero"}, "20 rest": {Destination: "rest"}, "2": {Key: &key, Topics: []string{"topic1"}, Destination: "rest"},
 	} {
 		if want == "11" { // NO 2, 20 and 22 to 28: five of them are even
@@ -81,7 +83,8 @@ func TestRetry(t *testing.T) {
 	s.Exec(t, some)
 	choice := choose(t, s, open(t, s), Retry(), Selection{Topics: []string{"topic1"}})
 	var listed []string
-	if err := choice.Each(t.Context(), func(row Chosen) error { listed = append(listed, row.ID); return nil }); err != nil || len(listed) != 10 {
+	if err := choice.Each(t.Context(), func(row Chosen) error { listed = append(listed, row.ID); return nil }); err != nil ||
+		len(listed) != 10 {
 		t.Fatalf("listed %d rows, not 10 (%v)", len(listed), err)
 	}
 	result, how := apply(t, choice)
@@ -106,13 +109,16 @@ func TestDiscard(t *testing.T) {
 	s.Exec(t, some)
 	s.Exec(t, "alter table outbox_messages alter last_error type varchar(40)")
 	o := open(t, s)
-	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{Topics: []string{"topic0"}})); result.Changed != 10 || how[0] != "default topic0 deleted" {
+	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{Topics: []string{"topic0"}})); result.Changed != 10 ||
+		how[0] != "default topic0 deleted" {
 		t.Errorf("%+v: %v", result, how)
 	}
-	if result, how := apply(t, choose(t, s, o, Discard(true, "known, and of no matter"), Selection{Topics: []string{"topic1"}})); result.Changed != 10 || how[0] != "default topic1 kept" {
+	if result, how := apply(t, choose(t, s, o, Discard(true, "known, and of no matter"),
+		Selection{Topics: []string{"topic1"}})); result.Changed != 10 || how[0] != "default topic1 kept" {
 		t.Errorf("%+v: %v", result, how)
 	}
-	if got := pgtest.Value[string](t, s, "select string_agg(distinct last_error, '') from outbox_messages where failed_at is not null and relayed_at is not null"); got !=
+	if got := pgtest.Value[string](t, s, "select string_agg(distinct last_error, '') from outbox_messages where failed_at is not null and "+
+		"relayed_at is not null"); got !=
 		"bro [discarded: known, and of no matter]" {
 		t.Errorf("the last error says %q", got)
 	}

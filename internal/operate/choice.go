@@ -105,7 +105,8 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selec
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name, "topic": n.Topic.Name,
+	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name,
+		"topic": n.Topic.Name,
 		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name, "key": n.Key}), values...)
 	return err
 }
@@ -270,7 +271,8 @@ type lockedRows struct {
 }
 
 // applyTo changes rows in one transaction, and returns how many of them are locked.
-func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result) (locked int64, err error) {
+func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result) (locked int64,
+	err error) {
 	k := &chunk{outbox: c.outbox, set: s, began: c.began}
 	for _, row := range rows {
 		k.identities = append(k.identities, row.identity)
@@ -283,7 +285,8 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 			return err
 		}
 		if len(changed) < len(rows) {
-			if err := tx.QueryRow(ctx, sql.Text("operate_unchanged.sql", k.names(c.change.still(s.names))), k.identities, k.began).Scan(&locked); err != nil {
+			if err := tx.QueryRow(ctx, sql.Text("operate_unchanged.sql", k.names(c.change.still(s.names))), k.identities,
+				k.began).Scan(&locked); err != nil {
 				return err
 			}
 		}

@@ -64,7 +64,8 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	if selection.Destination != "" {
 		state += o.taken(s.views[0])
 	}
-	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key, "attempt": n.Attempt.Or("null"),
+	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key,
+		"attempt":     n.Attempt.Or("null"),
 		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name, "last_error": n.LastError.Or("null"),
 		"headers": "null::text", "payload": "null::text", "state": state, "most": "all"}
 	if most > 0 {
@@ -81,7 +82,8 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	var row FailedRow
 	var taken int
 	var topic *string
-	_, err = pgx.ForEachRow(rows, []any{&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError, &row.Headers, &row.Payload}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
+		&row.Headers, &row.Payload}, func() error {
 		row.Destination, row.Topic = "", ""
 		if taken >= 0 {
 			row.Destination = o.Views[taken].Destination

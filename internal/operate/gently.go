@@ -79,7 +79,8 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 	if len(keys) == 0 || l.rows[0].order == nil {
 		return nil
 	}
-	statement := sql.Text("operate_ahead.sql", map[string]string{"table": n.Table, "pending": n.Pending, "key": n.Key, "order": n.Order.Name, "order_type": n.Order.Type})
+	statement := sql.Text("operate_ahead.sql", map[string]string{"table": n.Table, "pending": n.Pending, "key": n.Key, "order": n.Order.Name,
+		"order_type": n.Order.Type})
 	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
 		replicas, err := c.outbox.replicas(ctx)
 		if err != nil || len(replicas) == 0 {

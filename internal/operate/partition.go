@@ -66,7 +66,8 @@ func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, fun
 		return within(ctx, p.Outbox.Pool, limits{statement: partitionTime}, do)
 	}
 	undone := true
-	names := map[string]string{"table": n.Table, "inserted_at": n.Inserted.Name, "low": n.Inserted.At("$1"), "high": n.Inserted.At("$3"), "done": p.done()}
+	names := map[string]string{"table": n.Table, "inserted_at": n.Inserted.Name, "low": n.Inserted.At("$1"), "high": n.Inserted.At("$3"),
+		"done": p.done()}
 	err := within(func(tx pgx.Tx) error { // the function knows the destinations of the time when it was made
 		return tx.QueryRow(ctx, sql.Text("partition_undone.sql", names), part.low, cutoff, part.high).Scan(&undone)
 	})
@@ -76,7 +77,8 @@ func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, fun
 	dropped := p.DryRun
 	if !dropped {
 		err = within(func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.name, cutoff, p.Failed).Scan(&dropped)
+			return tx.QueryRow(ctx, sql.Text("partition_drop.sql", map[string]string{"function": function}), part.name, cutoff,
+				p.Failed).Scan(&dropped)
 		})
 	}
 	if dropped && p.Dropped != nil {

@@ -38,10 +38,12 @@ type NoIndexError struct {
 }
 
 func (e *NoIndexError) Error() string {
-	return fmt.Sprintf("no index of table %s leads to the rows that are done, and to go through the whole table for them again and again is too much for a database: run %s", e.Table, e.Statement)
+	return fmt.Sprintf("no index of table %s leads to the rows that are done, and to go through the whole table for them again and again is "+
+		"too much for a database: run %s", e.Table, e.Statement)
 }
 
-// A StrangersError says that the table has columns that keep the state of destinations that are not configured: a row may not be done there.
+// A StrangersError says that the table has columns that keep the state of destinations that are not configured: a row may not be done
+// there.
 type StrangersError struct {
 	Table        string
 	Columns      []string
@@ -49,7 +51,8 @@ type StrangersError struct {
 }
 
 func (e *StrangersError) Error() string {
-	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure them in OUTBOX_DESTINATIONS, or drop the columns if they are gone for good",
+	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure them in "+
+		"OUTBOX_DESTINATIONS, or drop the columns if they are gone for good",
 		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
 }
 
@@ -116,7 +119,8 @@ func (p *Prune) ways(ctx context.Context) ([]way, error) {
 	n := p.Outbox.base()
 	indexed := func(c outbox.Column, allowed ...string) bool {
 		return c.Has() && slices.ContainsFunc(n.Indexes, func(i outbox.Index) bool {
-			return i.Columns[0] == c.Plain && !slices.ContainsFunc(i.Conditions, func(condition string) bool { return !slices.Contains(allowed, condition) })
+			return i.Columns[0] == c.Plain && !slices.ContainsFunc(i.Conditions,
+				func(condition string) bool { return !slices.Contains(allowed, condition) })
 		})
 	}
 	notNull := func(c outbox.Column) []string { return []string{c.Plain + " IS NOT NULL", c.Name + " IS NOT NULL"} }
@@ -216,7 +220,8 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 	if w.bounded {
 		within = w.column.Name + " < " + w.column.At("$2")
 	}
-	s := &pruning{Prune: p, values: values, rows: leastPrune, names: map[string]string{"table": n.Table, "identity": n.Identity, "here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
+	s := &pruning{Prune: p, values: values, rows: leastPrune, names: map[string]string{"table": n.Table, "identity": n.Identity,
+		"here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
 		"column": w.column.Name, "ready": p.done() + selected}}
 	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
 	s.behind = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))

@@ -33,8 +33,10 @@ func prune(t testing.TB, p *Prune) int64 {
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	for name, index := range map[string]string{
-		"relayed_at": "create index on outbox_messages (relayed_at) where relayed_at is not null; create index on outbox_messages (failed_at)", "none, in a small table": "",
-		"inserted_at": "create index on outbox_messages (inserted_at, topic)", "seq": "create index on outbox_messages (seq)",
+		"relayed_at": "create index on outbox_messages (relayed_at) where relayed_at is not null; create index on " +
+			"outbox_messages (failed_at)",
+		"none, in a small table": "",
+		"inserted_at":            "create index on outbox_messages (inserted_at, topic)", "seq": "create index on outbox_messages (seq)",
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -49,7 +51,8 @@ func TestPrune(t *testing.T) {
 			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, DryRun: true}); n != 2000 || left() != 5000 {
 				t.Errorf("a dry run tells of %d rows and leaves %d", n, left())
 			}
-			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, Selection: Selection{Topics: []string{"t1"}}}); n != 1000 || left() != 4000 {
+			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, Selection: Selection{Topics: []string{"t1"}}}); n != 1000 ||
+				left() != 4000 {
 				t.Errorf("%d rows of a topic deleted, %d left", n, left())
 			}
 			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour}); n != 1000 || left() != 3000 {
@@ -69,7 +72,8 @@ func TestPrune(t *testing.T) {
 func TestPruneDivided(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', 'stray']), '{}', now() - interval '1 day'")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select unnest(array['order.a', 'audit', 'stray']), '{}', now() - "+
+		"interval '1 day'")
 	if n := prune(t, &Prune{Outbox: open(t, s, "orders order.*", "audit audit"), OlderThan: time.Hour}); n != 2 {
 		t.Errorf("%d rows deleted, not 2", n)
 	}
@@ -79,7 +83,8 @@ func TestPruneDivided(t *testing.T) {
 func TestPruneRefuses(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', to_jsonb(repeat(md5(n::text), 50)), now() - interval '1 day' from generate_series(1, 11000) n")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', to_jsonb(repeat(md5(n::text), 50)), now() - interval '1 "+
+		"day' from generate_series(1, 11000) n")
 	o := open(t, s)
 	p := &Prune{Outbox: o, OlderThan: time.Hour, Rest: gentle}
 	_, err := p.Run(t.Context())
@@ -88,9 +93,11 @@ func TestPruneRefuses(t *testing.T) {
 		t.Fatalf("a large table without an index: %v", err)
 	}
 	s.Exec(t, no.Statement)
-	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is 'outbox-relay destination audit: relayed_at'")
+	s.Exec(t, "alter table outbox_messages add audited_at timestamptz; comment on column outbox_messages.audited_at is 'outbox-relay "+
+		"destination audit: relayed_at'")
 	p.Outbox = open(t, s)
-	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "destinations that are not configured here (audit), in the columns audited_at") {
+	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(),
+		"destinations that are not configured here (audit), in the columns audited_at") {
 		t.Errorf("the state of another destination: %v", err)
 	}
 	s.Exec(t, "comment on column outbox_messages.audited_at is 'of no matter'")
@@ -162,7 +169,8 @@ func TestPrunePartitioned(t *testing.T) {
 	}
 	s.Exec(t, "select outbox_messages_make_partitions(20)")
 	s.Exec(t, "insert into outbox_messages (topic, payload) values ('new', '{}')")
-	if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages_default") + pgtest.Value[int64](t, s, "select count(*) from outbox_messages"); n != 2 {
+	if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages_default") +
+		pgtest.Value[int64](t, s, "select count(*) from outbox_messages"); n != 2 {
 		t.Errorf("the default partition and the table hold %d rows, not 0 and 2", n)
 	}
 	if n := pgtest.Value[int64](t, s, "select count(*) from pg_inherits where inhparent = 'outbox_messages'::regclass"); n != 1+21+1 {
@@ -175,7 +183,8 @@ func TestCleaner(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, "create index on outbox_messages (relayed_at)")
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', case when n > 100 then now() - interval '1 hour' end from generate_series(1, 5000) n")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', case when n > 100 then now() - interval '1 hour' "+
+		"end from generate_series(1, 5000) n")
 	table := open(t, s).Views[0].Table.Name()
 	other, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {

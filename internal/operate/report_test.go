@@ -84,7 +84,8 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"due 7 retrying 2 scheduled 3 failed 4; order.b 0 0 3 4; order.a 7 2 0 0", "due 6 retrying 0 scheduled 0 failed 0; audit 6 0 0 0"} {
+	for i, want := range []string{"due 7 retrying 2 scheduled 3 failed 4; order.b 0 0 3 4; order.a 7 2 0 0",
+		"due 6 retrying 0 scheduled 0 failed 0; audit 6 0 0 0"} {
 		if got := summary(r.Destinations[i].Backlog); got != want {
 			t.Errorf("%s: %s, not %s", r.Destinations[i].Name, got, want)
 		}
@@ -167,7 +168,8 @@ func TestReportOwnership(t *testing.T) {
 			t.Fatal(err)
 		}
 		if now.Owned == 8 {
-			if now.Shards != 8 || now.Unowned != 0 || len(now.Replicas) != 1 || now.Replicas[0].Shards != 8 || now.Replicas[0].Of != 8 || !now.Replicas[0].CanPublish {
+			if now.Shards != 8 || now.Unowned != 0 || len(now.Replicas) != 1 || now.Replicas[0].Shards != 8 || now.Replicas[0].Of != 8 ||
+				!now.Replicas[0].CanPublish {
 				t.Errorf("%+v", now)
 			}
 			return

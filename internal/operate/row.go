@@ -68,8 +68,10 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	if n.Came != "" {
 		taken += " and " + n.Came
 	}
-	statement := sql.Text("operate_row.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name, "shard": n.Shard,
-		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "key": n.Key, "order": n.Order.Name, "scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
+	statement := sql.Text("operate_row.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name,
+		"shard":       n.Shard,
+		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "key": n.Key, "order": n.Order.Name,
+		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
 		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time()})
 	rows, err := o.Pool.Query(ctx, statement, ids)
 	if err != nil {
@@ -81,7 +83,8 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 		var topic, key, order *string
 		var taken, scheduled bool
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &s.row.Shard, &s.row.At, &taken, &key, &order, &scheduled, &f.Attempt, &f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
+		err := row.Scan(&s.row.ID, &topic, &s.row.Shard, &s.row.At, &taken, &key, &order, &scheduled, &f.Attempt, &f.LastError, &f.DueAt,
+			&f.RelayedAt, &f.FailedAt)
 		if topic != nil {
 			s.row.Topic = *topic
 		}
@@ -110,7 +113,8 @@ func (f *Fate) judge(taken, scheduled bool) {
 	case f.FailedAt != nil:
 		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes of it"
 	case !taken:
-		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have failed or been relayed elsewhere"
+		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have "+
+			"failed or been relayed elsewhere"
 	case scheduled:
 		f.State, f.Why = StateScheduled, "its available_at is to come"
 	case f.LastError != nil:
@@ -135,8 +139,9 @@ func waitsFor(row Row, behind string) string {
 // before returns the first pending row of a key before a row, empty if there is none or it takes too long to find out.
 func (o *Outbox) before(ctx context.Context, n outbox.Names, key, id string, patience time.Duration) (first string) {
 	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error { // it is of use, and no more
-		err := tx.QueryRow(ctx, sql.Text("operate_before.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "order": n.Order.Name,
-			"key": n.Key, "pending": n.Pending + " and " + n.Taken, "ordering": n.Ordering}), key, id).Scan(&first)
+		err := tx.QueryRow(ctx, sql.Text("operate_before.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType,
+			"order": n.Order.Name,
+			"key":   n.Key, "pending": n.Pending + " and " + n.Taken, "ordering": n.Ordering}), key, id).Scan(&first)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}

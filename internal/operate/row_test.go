@@ -48,7 +48,8 @@ func TestRows(t *testing.T) {
 		if rows[1].Owner == nil {
 			continue
 		}
-		if why := rows[1].Fates[0].Why; rows[1].Topic != "order.behind" || why != "an older row of its key is not done, and goes first: "+rows[0].ID {
+		if why := rows[1].Fates[0].Why; rows[1].Topic != "order.behind" ||
+			why != "an older row of its key is not done, and goes first: "+rows[0].ID {
 			t.Errorf("%s waits since %s", rows[1].Topic, why)
 		}
 		return

@@ -18,7 +18,8 @@ func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 		create index on outbox_messages (audit_failed) where audit_failed is not null`)
 	orders := outbox.View{Name: "orders"}
 	views := []outbox.View{orders,
-		{Name: "audit", Filter: outbox.Filter{Topics: []string{"a*"}}, Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"}},
+		{Name: "audit", Filter: outbox.Filter{Topics: []string{"a*"}},
+			Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"}},
 		{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders}}
 	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
 	if err != nil {
@@ -59,17 +60,21 @@ func TestOwnColumns(t *testing.T) {
 	if n := choose(t, s, o, Retry(), Selection{}).Rows(); n != 4 {
 		t.Errorf("%d failed rows of all destinations, not 4", n)
 	}
-	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 || how[0] != "audit a relayed, failed deleted" {
+	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{Destination: "audit"})); result.Changed != 1 ||
+		how[0] != "audit a relayed, failed deleted" {
 		t.Errorf("discard at audit what orders has done: %+v %v", result, how)
 	}
-	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour}); n != 2 || left() != "a failed, relayed, dead; a failed, relayed, not dead; a relayed, pending; failed, dead" {
+	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour}); n != 2 ||
+		left() != "a failed, relayed, dead; a failed, relayed, not dead; a relayed, pending; failed, dead" {
 		t.Errorf("prune deletes %d rows and leaves %s", n, left())
 	}
-	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour, Failed: true}); n != 2 || left() != "a failed, relayed, not dead; a relayed, pending" {
+	if n := prune(t, &Prune{Outbox: o, OlderThan: time.Hour, Failed: true}); n != 2 ||
+		left() != "a failed, relayed, not dead; a relayed, pending" {
 		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
 	}
 	// Its dead letter has not been sent, so it is kept; then nothing waits for it.
-	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{})); result.Changed != 1 || how[0] != "orders a failed, relayed, not dead kept" {
+	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{})); result.Changed != 1 ||
+		how[0] != "orders a failed, relayed, not dead kept" {
 		t.Errorf("discard what a dead letter is to be made of: %+v %v", result, how)
 	}
 	if n := prune(t, &Prune{Outbox: o}); n != 1 || left() != "a relayed, pending" {
@@ -80,7 +85,8 @@ func TestOwnColumns(t *testing.T) {
 		t.Errorf("replay at orders: %+v", result)
 	}
 	rows, err := o.RowsOf(t.Context(), []string{pgtest.Value[string](t, s, "select id::text from outbox_messages")}, "", patience)
-	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue || rows[0].Fates[1].State != StateDue || rows[0].Fates[2].State != StateNotTaken {
+	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue || rows[0].Fates[1].State != StateDue ||
+		rows[0].Fates[2].State != StateNotTaken {
 		t.Errorf("where the row is: %+v (%v)", rows, err)
 	}
 }

@@ -32,7 +32,8 @@ const (
 	usualCompression = 4
 	// maxText is how many characters of a topic, a key, a header's column are read at the most.
 	maxText = 1 << 20
-	// shortText is how many bytes such a text may always have. JSON that is compressed to a fourth of it can be written as text, whatever it holds.
+	// shortText is how many bytes such a text may always have. JSON that is compressed to a fourth of it can be written as text, whatever it
+	// holds.
 	shortText = 1 << 10
 )
 
@@ -68,9 +69,9 @@ func (b bounds) text(expression string, stored bool) string {
 // cut reports whether a text that came may have been cut.
 func cut(value []byte, most int64) bool { return int64(len(value)) >= min(most, maxText) }
 
-// value and rest are the two columns of a payload or headers. The value comes in the first if it is certainly small. Nearly every one is, and to find
-// that out twice costs less than to convert what comes as it is. Otherwise the second holds JSON that had to be written to see how long it is,
-// or how much the value takes that does not come: a sizeMark, and a number.
+// value and rest are the two columns of a payload or headers. The value comes in the first if it is certainly small. Nearly every one is,
+// and to find that out twice costs less than to convert what comes as it is. Otherwise the second holds JSON that had to be written to see
+// how long it is, or how much the value takes that does not come: a sizeMark, and a number.
 func (b bounds) value(c *column) string {
 	switch {
 	case c == nil || b.whole && isJSON(c):
@@ -95,7 +96,8 @@ func (b bounds) rest(c *column) string {
 	}
 }
 
-// doubtful is the condition of a jsonb of which it is not certain that its text is short. It is not true of NULL, nor is that of large values.
+// doubtful is the condition of a jsonb of which it is not certain that its text is short. It is not true of NULL, nor is that of large
+// values.
 func doubtful(c *column) string {
 	return fmt.Sprintf("pg_column_size(%[1]s) > %[2]d or pg_column_compression(%[1]s) is not null", sql.Quote(c.name), mostJSONB)
 }
@@ -115,7 +117,8 @@ func (b bounds) large(c *column) string {
 
 // measured is JSON written as text, once, or how long that is.
 func (b bounds) measured(c *column) string {
-	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s as v offset 0) written)",
+	return fmt.Sprintf("(select case when octet_length(v) > %s then '%c' || octet_length(v) else v end from (select %s as v "+
+		"offset 0) written)",
 		b.most, sizeMark, written(c))
 }
 

@@ -93,7 +93,8 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 	}
 }
 
-// A row that the server cannot write out, since it would take more than a gigabyte, is alone in that, though it takes two kilobytes where it is stored.
+// A row that the server cannot write out, since it would take more than a gigabyte, is alone in that, though it takes two kilobytes where
+// it is stored.
 func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

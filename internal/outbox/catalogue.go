@@ -78,7 +78,8 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 	}
 	switch r.kind {
 	case "v", "m":
-		return nil, problem(checkTable, "set OUTBOX_TABLE to the table behind it", "%s is a view; the relay must read and mark the table itself", name)
+		return nil, problem(checkTable, "set OUTBOX_TABLE to the table behind it", "%s is a view; the relay must read and mark the table itself",
+			name)
 	case "f":
 		return nil, problem(checkTable, "run the relay at the database that holds the table", "%s is a foreign table", name)
 	}

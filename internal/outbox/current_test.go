@@ -14,7 +14,8 @@ func TestCurrent(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeB)
-	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []Extra{{Name: "id"}, {Name: "topic"}}, Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"}}
+	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []Extra{{Name: "id"}, {Name: "topic"}},
+		Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"}}
 	open := func() *Table {
 		t.Helper()
 		table, err := Open(t.Context(), s.Pool, config)
@@ -38,7 +39,8 @@ func TestCurrent(t *testing.T) {
 		{"alter table outbox_messages alter column last_error type varchar(100)", false, true},
 		{"alter table outbox_messages drop column failed_at", false, true},
 		{"alter table outbox_messages drop column key", false, false},
-		{"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to outbox_messages", false, true},
+		{"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to outbox_messages",
+			false, true},
 	} {
 		before := open()
 		for _, change := range strings.Split(test.change, ";") {

@@ -46,7 +46,8 @@ func (e *examination) doorbell(channel string) {
 	case !d.enabled:
 		e.warn("doorbell", "alter table "+e.table.Quoted()+" enable trigger outbox_relay_doorbell;", "the doorbell trigger is disabled")
 	case channel == "":
-		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+d.channel+", or drop the trigger", "the doorbell trigger notifies channel %s, and OUTBOX_LISTEN_CHANNEL is empty, so nobody listens", d.channel)
+		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+d.channel+", or drop the trigger",
+			"the doorbell trigger notifies channel %s, and OUTBOX_LISTEN_CHANNEL is empty, so nobody listens", d.channel)
 	case d.channel != channel:
 		e.warn("doorbell", "set OUTBOX_LISTEN_CHANNEL="+d.channel+", or apply again what `outbox-relay schema --doorbell` prints",
 			"the doorbell trigger notifies channel %s, the relay listens on %s", d.channel, channel)

@@ -19,19 +19,22 @@ func TestTableTellsOfTheDoorbell(t *testing.T) {
 		channel string
 		rings   bool
 	}{
-		"there":                      {bell, "bell", true},
-		"not there":                  {"", "bell", false},
-		"dropped":                    {bell + "drop trigger outbox_relay_doorbell on outbox_messages", "bell", false},
-		"on another table":           {"create table others (like outbox_messages including all); " + sql.Doorbell(sql.Table{Name: "others"}, "bell"), "bell", false},
-		"on another channel":         {sql.Doorbell(messages, "bell2"), "bell", false},
-		"while nobody listens":       {bell, "", false},
-		"with an empty channel":      {sql.Doorbell(messages, ""), "", false},
-		"disabled":                   {bell + "alter table outbox_messages disable trigger outbox_relay_doorbell", "bell", false},
-		"all disabled":               {bell + "alter table outbox_messages disable trigger user", "bell", false},
-		"for replication only":       {bell + "alter table outbox_messages enable replica trigger outbox_relay_doorbell", "bell", false},
-		"always":                     {bell + "alter table outbox_messages enable always trigger outbox_relay_doorbell", "bell", true},
-		"of a function that is deaf": {bell + "create or replace function outbox_relay_doorbell() returns trigger language plpgsql as $$ begin return null; end $$", "bell", false},
-		"another trigger beside it":  {bell + "create function f() returns trigger language plpgsql as $$ begin return new; end $$; create trigger a before insert on outbox_messages for each row execute function f()", "bell", true},
+		"there":     {bell, "bell", true},
+		"not there": {"", "bell", false},
+		"dropped":   {bell + "drop trigger outbox_relay_doorbell on outbox_messages", "bell", false},
+		"on another table": {"create table others (like outbox_messages including all); " +
+			sql.Doorbell(sql.Table{Name: "others"}, "bell"), "bell", false},
+		"on another channel":    {sql.Doorbell(messages, "bell2"), "bell", false},
+		"while nobody listens":  {bell, "", false},
+		"with an empty channel": {sql.Doorbell(messages, ""), "", false},
+		"disabled":              {bell + "alter table outbox_messages disable trigger outbox_relay_doorbell", "bell", false},
+		"all disabled":          {bell + "alter table outbox_messages disable trigger user", "bell", false},
+		"for replication only":  {bell + "alter table outbox_messages enable replica trigger outbox_relay_doorbell", "bell", false},
+		"always":                {bell + "alter table outbox_messages enable always trigger outbox_relay_doorbell", "bell", true},
+		"of a function that is deaf": {bell + "create or replace function outbox_relay_doorbell() returns trigger language plpgsql as $$ begin " +
+			"return null; end $$", "bell", false},
+		"another trigger beside it": {bell + "create function f() returns trigger language plpgsql as $$ begin return new; end $$; create " +
+			"trigger a before insert on outbox_messages for each row execute function f()", "bell", true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

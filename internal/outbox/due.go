@@ -27,7 +27,8 @@ func (m *mapping) indexDue(r *relation) {
 	taken := r.normal[m.filter]
 	conditions := slices.Concat(pending, taken, notNull(m.available))
 	for _, i := range r.indexes {
-		alone := m.relayed == nil || m.delete || slices.ContainsFunc(isNullPrinted(m.relayed), func(c string) bool { return slices.Contains(i.conjuncts, c) })
+		alone := m.relayed == nil || m.delete || slices.ContainsFunc(isNullPrinted(m.relayed),
+			func(c string) bool { return slices.Contains(i.conjuncts, c) })
 		if alone && i.starts(m.available.name) && i.usableFor(conditions...) {
 			m.dueIndex = true
 			m.dueFiltered = m.dueFiltered || m.filter == pattern.Always || i.holds(taken)
@@ -44,7 +45,8 @@ func isNullPrinted(c *column) []string {
 	return []string{sql.Quote(c.name) + " IS NULL", c.name + " IS NULL"}
 }
 
-// walkedPrinted is the condition of the view's rows that are read in table order, in the parts that PostgreSQL prints in an index's predicate.
+// walkedPrinted is the condition of the view's rows that are read in table order, in the parts that PostgreSQL prints in an index's
+// predicate.
 func (m *mapping) walkedPrinted(r *relation) []string {
 	_, printed := m.pending()
 	printed = append(printed, r.normal[m.filter]...)
@@ -85,8 +87,8 @@ func (t *Table) dueNames(names map[string]string, filtered string) {
 	names["due_position"], names["due_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
 }
 
-// prepareDue makes the statements that look at all pending rows of a table with an index of due times: at those without available_at, which are
-// names["due"], and at the others. No condition that holds for both lets the planner use the two indexes.
+// prepareDue makes the statements that look at all pending rows of a table with an index of due times: at those without available_at, which
+// are names["due"], and at the others. No condition that holds for both lets the planner use the two indexes.
 func (t *Table) prepareDue(names map[string]string, filtered string) {
 	m := t.mapping
 	t.nextDue = sql.Text("next_due.sql", names)

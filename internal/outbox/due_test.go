@@ -23,11 +23,13 @@ func TestDueReads(t *testing.T) {
 	t.Parallel()
 	const due = `create index on outbox_messages (available_at) where relayed_at is null and failed_at is null and available_at is not null;`
 	for name, ddl := range map[string]string{
-		"schema --delays":    recommended() + delaying(),
-		"times in UTC":       recommended() + "alter table outbox_messages add available_at timestamp;" + due,
-		"priority":           recommended() + "alter table outbox_messages add priority int default 3;" + delaying(),
-		"order may be null":  recommended() + "alter table outbox_messages alter seq drop identity, alter seq drop not null;" + delaying(),
-		"order of the times": strings.Replace(recommended(), "seq         bigint generated always as identity,", "", 1)[:strings.Index(strings.Replace(recommended(), "seq         bigint generated always as identity,", "", 1), "create index")] + "alter table outbox_messages add available_at timestamptz; " + due,
+		"schema --delays":   recommended() + delaying(),
+		"times in UTC":      recommended() + "alter table outbox_messages add available_at timestamp;" + due,
+		"priority":          recommended() + "alter table outbox_messages add priority int default 3;" + delaying(),
+		"order may be null": recommended() + "alter table outbox_messages alter seq drop identity, alter seq drop not null;" + delaying(),
+		"order of the times": strings.Replace(recommended(), "seq         bigint generated always as identity,", "",
+			1)[:strings.Index(strings.Replace(recommended(), "seq         bigint generated always as identity,", "", 1), "create index")] +
+			"alter table outbox_messages add available_at timestamptz; " + due,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +84,8 @@ func TestDueReads(t *testing.T) {
 				for _, r := range page.Rows {
 					ids = append(ids, r.ID())
 				}
-				if again := read(t, table, Query{IDs: ids}); len(again.Rows) != 3 || !again.Rows[0].Delayed || !slices.ContainsFunc(page.Rows, func(r Row) bool { return r.Position == again.Rows[0].Position }) {
+				if again := read(t, table, Query{IDs: ids}); len(again.Rows) != 3 || !again.Rows[0].Delayed ||
+					!slices.ContainsFunc(page.Rows, func(r Row) bool { return r.Position == again.Rows[0].Position }) {
 					t.Errorf("%d rows by their ids", len(again.Rows))
 				}
 				if glance := read(t, table, Query{Glance: true}); !glance.More || glance.Next < 59*time.Minute {
@@ -120,8 +123,8 @@ func TestDueReads(t *testing.T) {
 	}
 }
 
-// No read steps over rows that are scheduled for later, whether all that is known of the table was gathered when it was empty or is true, and
-// whether the index of all pending rows is still there.
+// No read steps over rows that are scheduled for later, whether all that is known of the table was gathered when it was empty or is true,
+// and whether the index of all pending rows is still there.
 func TestNoReadStepsOverScheduledRows(t *testing.T) {
 	t.Parallel()
 	for _, analyzed := range []bool{false, true} {
@@ -167,7 +170,8 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 						continue
 					}
 					found++
-					if strings.Contains(strings.ReplaceAll(plan, "Removed by Filter: 1\n", ""), "Rows Removed by") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, ">  Sort  (") {
+					if strings.Contains(strings.ReplaceAll(plan, "Removed by Filter: 1\n", ""), "Rows Removed by") || strings.Contains(plan, "Seq Scan") ||
+						strings.Contains(plan, ">  Sort  (") {
 						t.Errorf("plan:\n%s", plan)
 					}
 				}

@@ -78,8 +78,10 @@ func (e *examination) strays() {
 		for _, column := range columns[name] {
 			drops = append(drops, "drop column "+sql.Quote(column))
 		}
-		e.warn(checkColumns, "configure the destination again; or, if it is gone for good: alter table "+e.table.Quoted()+" "+strings.Join(drops, ", ")+";",
-			"%s kept the state of destination %s, which is not configured: its rows wait there, and prune deletes none", strings.Join(columns[name], ", "), name)
+		e.warn(checkColumns, "configure the destination again; or, if it is gone for good: alter table "+e.table.Quoted()+" "+strings.Join(drops,
+			", ")+";",
+			"%s kept the state of destination %s, which is not configured: its rows wait there, and prune deletes none", strings.Join(columns[name],
+				", "), name)
 	}
 }
 
@@ -93,7 +95,8 @@ func (e *examination) txid() {
 	}
 	if sets > 1 && e.mapping.txid == nil {
 		e.warn(checkColumns, "alter table "+e.table.Quoted()+" add column txid xid8 not null default pg_current_xact_id();",
-			"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read them, they look to it as if they had been committed late, and wait")
+			"there is no txid, the transaction that inserted a row: while one destination marks rows before another has read them, they look to "+
+				"it as if they had been committed late, and wait")
 	}
 }
 
@@ -169,11 +172,13 @@ func (e *examination) storage() {
 	}
 	e.ok(checkTable, "found %s.%s, %s", e.relation.schema, e.relation.name, kind)
 	if e.relation.unlogged {
-		e.warn(checkTable, "alter table "+e.table.Quoted()+" set logged;", "the table is unlogged: after a crash of the server it is empty, and what was not relayed is lost")
+		e.warn(checkTable, "alter table "+e.table.Quoted()+" set logged;",
+			"the table is unlogged: after a crash of the server it is empty, and what was not relayed is lost")
 	}
 	if e.relation.policies {
 		e.warn(checkRights, "give the relay's role a policy that lets it see and update every row, or the attribute bypassrls",
-			"row security is active for role %s: rows that its policies hide are never relayed, and rows that they let it see but not change are published and cannot be marked", e.relation.role)
+			"row security is active for role %s: rows that its policies hide are never relayed, and rows that they let it see but not change are "+
+				"published and cannot be marked", e.relation.role)
 	}
 }
 
@@ -186,8 +191,10 @@ func (e *examination) columns() {
 	for _, part := range []struct {
 		name   string
 		column *column
-	}{{"id", m.id}, {"topic", m.topic}, {"payload", m.payload}, {"headers", m.headers}, {"order", m.order}, {"relayed_at", m.relayed}, {"attempt", m.attempt},
-		{"failed_at", m.failed}, {"last_error", m.lastError}, {"inserted_at", m.inserted}, {"updated_at", m.updated}, {"available_at", m.available}, {"priority", m.rank}} {
+	}{{"id", m.id}, {"topic", m.topic}, {"payload", m.payload}, {"headers", m.headers}, {"order", m.order}, {"relayed_at", m.relayed},
+		{"attempt", m.attempt},
+		{"failed_at", m.failed}, {"last_error", m.lastError}, {"inserted_at", m.inserted}, {"updated_at", m.updated}, {"available_at",
+			m.available}, {"priority", m.rank}} {
 		switch {
 		case part.column == nil:
 		case part.column.name == part.name:
@@ -198,10 +205,12 @@ func (e *examination) columns() {
 	}
 	e.ok(checkColumns, "%s; key: %s", strings.Join(parts, ", "), e.keySource())
 	if len(m.ignored) > 0 {
-		e.warn(checkColumns, "rename the column, or map another one with OUTBOX_COLUMNS", "not used, since the type does not fit the name: %s", strings.Join(m.ignored, ", "))
+		e.warn(checkColumns, "rename the column, or map another one with OUTBOX_COLUMNS", "not used, since the type does not fit the name: %s",
+			strings.Join(m.ignored, ", "))
 	}
 	if m.key == noKey && e.config.Key.Kind != rowkey.None {
-		e.warn(checkColumns, "name the column of the ordering key with OUTBOX_COLUMNS=key:NAME, or another source with OUTBOX_KEY; OUTBOX_KEY=none says that none is wanted",
+		e.warn(checkColumns, "name the column of the ordering key with OUTBOX_COLUMNS=key:NAME, or another source with OUTBOX_KEY; "+
+			"OUTBOX_KEY=none says that none is wanted",
 			"no row has an ordering key, so rows are relayed without any order")
 	}
 	if !m.delete && e.view.Columns == nil {
@@ -278,7 +287,8 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 		}
 		return nil
 	case !slices.Contains(intTypes, c.oid):
-		e.warn(check, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another order than they were written, and rows behind those read last wait for a sweep of the table",
+		e.warn(check, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another order than they "+
+			"were written, and rows behind those read last wait for a sweep of the table",
 			c.name, c.typ)
 		return nil
 	}
@@ -289,7 +299,8 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 	}
 	if err == nil && cache != "1" {
 		e.warn(check, "alter sequence … cache 1 for the sequence behind "+e.table.Quoted()+"."+sql.Quote(c.name),
-			"the sequence behind %s hands out %s values to each session ahead, so a later row may get a smaller one: such rows leave in another order than they were written", c.name, cache)
+			"the sequence behind %s hands out %s values to each session ahead, so a later row may get a smaller one: such rows leave in another "+
+				"order than they were written", c.name, cache)
 		return nil
 	}
 	e.ok(check, "rows are taken in the order of %s", c.name)
@@ -300,7 +311,8 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	var off string
 	var liveText, deadText string
-	if err := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&liveText, &deadText, &off); err != nil {
+	if err := conn.QueryRow(ctx, sql.Text("doctor_vacuum.sql", nil), pgx.QueryExecModeExec, e.relation.oid).Scan(&liveText, &deadText,
+		&off); err != nil {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
 	var live, dead int64
@@ -313,7 +325,8 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	const many = 200_000
 	switch {
 	case off == "true":
-		e.warn("vacuum", "alter table "+e.table.Quoted()+" reset (autovacuum_enabled);", "autovacuum is switched off for the table: each relayed row leaves a dead one behind, and reads become slower and slower")
+		e.warn("vacuum", "alter table "+e.table.Quoted()+" reset (autovacuum_enabled);",
+			"autovacuum is switched off for the table: each relayed row leaves a dead one behind, and reads become slower and slower")
 	case dead > many && dead > live/2:
 		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: alter table "+e.table.Quoted()+
 			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);", "%d dead rows beside %d live ones", dead, live)

@@ -20,7 +20,8 @@ func (e *examination) dueTimes() {
 	switch {
 	case !m.dueIndex:
 		e.warn(checkIndex, e.createIndex("("+sql.Quote(name)+", "+columns+")"+e.whereAvailable("is not null")),
-			"no index of due times: rows with %s are looked for among all that are scheduled for later, and relayed half a second late, or many seconds while hundreds of thousands are", name)
+			"no index of due times: rows with %s are looked for among all that are scheduled for later, and relayed half a second late, or many "+
+				"seconds while hundreds of thousands are", name)
 	case !m.available.notNull:
 		e.ok(checkIndex, "rows with %s are read by that time, from an index; they keep no order", name)
 	default:

@@ -32,7 +32,8 @@ func (e *examination) indexes() {
 	case m.keyIndex:
 		e.ok(checkIndex, "pending rows of a key are found by an index")
 	default:
-		e.ok(checkIndex, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it costs each insert: %s",
+		e.ok(checkIndex, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it "+
+			"costs each insert: %s",
 			e.createIndex("("+sql.Quote(m.keyColumn)+", "+e.orderColumns()+")"+where))
 	}
 }
@@ -60,13 +61,16 @@ func (e *examination) pendingIndex() {
 			"no index of pending rows by priority: each poll reads and sorts all that is pending")
 	case m.rank != nil && !m.orderIndex:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
-			"no index of pending rows in table order, only by priority: while rows with larger priorities come all the time, the others wait for as long")
+			"no index of pending rows in table order, only by priority: while rows with larger priorities come all the time, the others "+
+				"wait for as long")
 	case m.rank == nil && !inOrder && !relayedFirst:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
-			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and oldest_pending_age_seconds are left out")
+			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and "+
+				"oldest_pending_age_seconds are left out")
 	case e.view.Columns != nil && !m.filtered:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
-			"the index of pending rows also holds those that the destination never takes, for ever: each walk steps over all of them, and pending_rows and oldest_pending_age_seconds are left out")
+			"the index of pending rows also holds those that the destination never takes, for ever: each walk steps over all of them, and "+
+				"pending_rows and oldest_pending_age_seconds are left out")
 	case m.rank == nil && !inOrder && m.failed != nil && !e.any(func(i index) bool {
 		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0
 	}):
@@ -96,7 +100,8 @@ func (e *examination) unique() {
 	case e.relation.uniqueBy(id):
 		return
 	case e.partitioned():
-		remedy = "let every writer draw ids that are used once in all partitions, uuids for example; an index can only see to it where the table is partitioned by the id"
+		remedy = "let every writer draw ids that are used once in all partitions, uuids for example; an index can only see to it where the " +
+			"table is partitioned by the id"
 	case e.relation.children:
 		remedy = "let every writer draw ids that are used once in all these tables, uuids for example; no index can see to it"
 	case !id.notNull:
@@ -105,7 +110,8 @@ func (e *examination) unique() {
 	default:
 		remedy = "create unique index concurrently on " + e.table.Quoted() + " (" + sql.Quote(id.name) + ");"
 	}
-	meaning := "rows are told apart by their places, a row that is changed while it is relayed is published again, and consumers or JetStream may drop one of two messages with one id"
+	meaning := "rows are told apart by their places, a row that is changed while it is relayed is published again, and consumers or " +
+		"JetStream may drop one of two messages with one id"
 	if !e.mapping.apart {
 		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role +
 			" may not read where rows are (it needs the right to select from the whole table)"

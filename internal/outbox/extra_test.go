@@ -36,7 +36,8 @@ func TestExtras(t *testing.T) {
 			for i, row := range rows {
 				s.Exec(t, "insert into outbox_messages (id, payload, headers, tenant) values ($1, $2, $3, $4)", i, row.payload, row.headers, row.tenant)
 			}
-			config := Config{Extra: []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}}, Headers: map[string]string{"tenant": "tenant"}}
+			config := Config{Extra: []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}},
+				Headers: map[string]string{"tenant": "tenant"}}
 			for _, path := range paths {
 				config.Extra = append(config.Extra, Extra{ExtraPayload, path})
 			}
@@ -94,7 +95,8 @@ func TestTTLFromAColumn(t *testing.T) {
 	} {
 		for value, want := range values {
 			s := pgtest.New(t)
-			s.Exec(t, fmt.Sprintf("create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
+			s.Exec(t, fmt.Sprintf("create table outbox_messages (id integer primary key, topic text, payload text, life %s, relayed_at "+
+				"timestamptz); insert into outbox_messages values (1, 't', '', %s)", typ, value))
 			page := read(t, open(t, s, Config{Headers: map[string]string{"Nats-TTL": "life"}}), Query{})
 			if got, _ := page.Rows[0].Message.Header("nats-ttl"); got != want {
 				t.Errorf("%s %s gives %q, want %q", typ, value, got, want)
@@ -108,7 +110,8 @@ func TestExtraTime(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{"timestamptz", "timestamp"} {
 		s := pgtest.New(t)
-		s.Exec(t, "create table outbox_messages (id integer primary key, topic text not null default 't', payload text, at "+typ+", relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null")
+		s.Exec(t, "create table outbox_messages (id integer primary key, topic text not null default 't', "+
+			"payload text, at "+typ+", relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null")
 		values := []string{"2026-03-01 12:00:00.123456", "1969-12-31 23:59:59", "infinity", "-infinity", "294276-12-31", "4713-01-01 BC", ""}
 		want := []string{"1772366400123", "-1000", "", ""}
 		for i, value := range values {

@@ -29,7 +29,8 @@ func TestFailed(t *testing.T) {
 			table := open(t, s, Config{BlockFailed: true, Shards: 8})
 			for _, shards := range [][]int{nil, {1, 4}} {
 				want := pgtest.Value[[]string](t, s,
-					"select array_agg(seq || topic || key order by seq) from outbox_messages where failed_at is not null and relayed_at is null and key is not null"+
+					"select array_agg(seq || topic || key order by seq) from outbox_messages where failed_at is not null and relayed_at is null and key "+
+						"is not null"+
 						strings.Replace(" and ("+table.mapping.shard()+") = any ($1)", "$1",
 							map[bool]string{true: "'{0,1,2,3,4,5,6,7}'", false: "'{1,4}'"}[shards == nil], 1))
 				var got []string
@@ -64,7 +65,8 @@ func TestFailed(t *testing.T) {
 func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at timestamptz)")
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at "+
+		"timestamptz)")
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true})
 	if err == nil || !strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
 		t.Fatalf("opened without an index: %v", err)
@@ -76,7 +78,8 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	}
 	s.Exec(t, remedy)
 	table := open(t, s, Config{BlockFailed: true})
-	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case when i % 1000 = 0 then now() end from generate_series(1, 50000) i")
+	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case when i % 1000 = 0 "+
+		"then now() end from generate_series(1, 50000) i")
 	s.Exec(t, "analyze outbox_messages")
 	plan := explain(t, s, strings.NewReplacer("$1", "1000", "$2", "null", "$3", "null").Replace(table.failedAll))
 	if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") {

@@ -73,10 +73,12 @@ func TestStatementsOfAFilter(t *testing.T) {
 			}
 		}
 		slices.Sort(changed)
-		want := "all.after all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll failedSome horizon oldestPending " +
+		want := "all.after all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll " +
+			"failedSome horizon oldestPending " +
 			"readIDs readKeys readWhole sampleTopics some.after some.first some.glance some.nulls some.recent"
 		if name == "ranked" {
-			want = "all.after all.due all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft failedAll failedSome horizon oldestPending " +
+			want = "all.after all.due all.first all.glance all.nulls all.recent countFailed countPending countScheduled drainEnd drainLeft " +
+				"failedAll failedSome horizon oldestPending " +
 				"readIDs readKeys readWhole sampleTopics some.after some.due some.first some.glance some.nulls some.recent " +
 				"unranked.after unranked.due unranked.first unranked.glance unranked.nulls unranked.recent " +
 				"unrankedSome.after unrankedSome.due unrankedSome.first unrankedSome.glance unrankedSome.nulls unrankedSome.recent"
@@ -204,7 +206,8 @@ func TestFilterDividesRows(t *testing.T) {
 			return n
 		}
 		pending, scheduled, failed := number("failed_at is null and available_at is null"), number("available_at is not null"), number("failed_at is not null")
-		if counts.Pending == nil || *counts.Pending != pending || counts.Scheduled == nil || *counts.Scheduled != scheduled || counts.Failed == nil || *counts.Failed != failed {
+		if counts.Pending == nil || *counts.Pending != pending || counts.Scheduled == nil || *counts.Scheduled != scheduled ||
+			counts.Failed == nil || *counts.Failed != failed {
 			t.Errorf("%v: %d pending, %d scheduled and %d failed, counted as %+v", f, pending, scheduled, failed, counts)
 		}
 		if counts.Oldest == nil || *counts.Oldest < 50 {
@@ -293,7 +296,8 @@ func TestFilterOfColumnTypes(t *testing.T) {
 			s.Exec(t, "insert into outbox_messages values (7, null, '')")
 			table := open(t, s, Config{})
 			for patterns, want := range map[string]string{
-				"order.a": "1", "order.*": "13", "ORDER.*": "2", "*.a": "1", "a_*": "4", "a_b": "4", "a%": "6", "!order.*": "24567", "a*,!a%": "45", "!*.*,!a*": "7", "order.* ": "",
+				"order.a": "1", "order.*": "13", "ORDER.*": "2", "*.a": "1", "a_*": "4", "a_b": "4", "a%": "6", "!order.*": "24567", "a*,!a%": "45",
+				"!*.*,!a*": "7", "order.* ": "",
 			} {
 				f := Filter{Topics: strings.Split(patterns, ",")}
 				if got := ids(read(t, filtered(t, table, f), Query{})); got != want {

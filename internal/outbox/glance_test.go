@@ -20,19 +20,22 @@ func TestGlance(t *testing.T) {
 		filter Filter
 		more   bool
 	}{
-		"none":                  {"", Query{}, Filter{}, false},
-		"pending":               {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
-		"relayed":               {columns + "relayed_at) values ('t', 'a', '{}', now())", Query{}, Filter{}, false},
-		"failed":                {columns + "failed_at) values ('t', 'a', '{}', now())", Query{}, Filter{}, false},
-		"due":                   {columns + "available_at) values ('t', 'a', '{}', now() - interval '1 s')", Query{}, Filter{}, true},
-		"not due":               {columns + "available_at) values ('t', 'a', '{}', now() + interval '1 h')", Query{}, Filter{}, false},
-		"of some shard":         {columns + "attempt) values ('t', 'a', '{}', 1)", Query{Shards: []int{0, 1, 2, 3}}, Filter{}, true},
-		"of no shard":           {columns + "attempt) values ('t', 'a', '{}', 1)", Query{Shards: []int{}}, Filter{}, false},
-		"of the destination":    {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{Topics: []string{"t"}}, true},
-		"of another one":        {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{Topics: []string{"u"}}, false},
-		"without order":         {"alter table outbox_messages alter seq drop identity, alter seq drop not null; " + columns + "seq) values ('t', 'a', '{}', null)", Query{}, Filter{}, true},
-		"behind relayed ones":   {columns + "relayed_at) select 't', 'a', '{}', now() from generate_series(1, 1000); " + columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
-		"with a priority":       {"alter table outbox_messages add priority integer; " + columns + "priority) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
+		"none":               {"", Query{}, Filter{}, false},
+		"pending":            {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
+		"relayed":            {columns + "relayed_at) values ('t', 'a', '{}', now())", Query{}, Filter{}, false},
+		"failed":             {columns + "failed_at) values ('t', 'a', '{}', now())", Query{}, Filter{}, false},
+		"due":                {columns + "available_at) values ('t', 'a', '{}', now() - interval '1 s')", Query{}, Filter{}, true},
+		"not due":            {columns + "available_at) values ('t', 'a', '{}', now() + interval '1 h')", Query{}, Filter{}, false},
+		"of some shard":      {columns + "attempt) values ('t', 'a', '{}', 1)", Query{Shards: []int{0, 1, 2, 3}}, Filter{}, true},
+		"of no shard":        {columns + "attempt) values ('t', 'a', '{}', 1)", Query{Shards: []int{}}, Filter{}, false},
+		"of the destination": {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{Topics: []string{"t"}}, true},
+		"of another one":     {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{Topics: []string{"u"}}, false},
+		"without order": {"alter table outbox_messages alter seq drop identity, alter seq drop not null; " + columns +
+			"seq) values ('t', 'a', '{}', null)", Query{}, Filter{}, true},
+		"behind relayed ones": {columns + "relayed_at) select 't', 'a', '{}', now() from generate_series(1, 1000); " + columns +
+			"attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
+		"with a priority": {"alter table outbox_messages add priority integer; " + columns + "priority) values ('t', 'a', '{}', 1)",
+			Query{}, Filter{}, true},
 		"several, some relayed": {columns + "relayed_at) values ('t', 'a', '{}', now()), ('t', 'a', '{}', null)", Query{}, Filter{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -102,8 +102,8 @@ func TestHorizonSees(t *testing.T) {
 	}
 }
 
-// What a later page shows of a transaction that ended meanwhile is beyond the horizon under whatever number it was written. What a transaction
-// wrote that goes on is not seen, and what was written by others while it goes on is within.
+// What a later page shows of a transaction that ended meanwhile is beyond the horizon under whatever number it was written. What a
+// transaction wrote that goes on is not seen, and what was written by others while it goes on is within.
 func TestHorizonWithSavepoints(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

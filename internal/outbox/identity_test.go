@@ -122,7 +122,8 @@ func TestIdentity(t *testing.T) {
 		"inherited": {"create table outbox_messages " + columns +
 			", primary key (id)); create table child () inherits (outbox_messages)", true},
 		"partitioned by id": {"create table outbox_messages " + columns +
-			", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)", false},
+			", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)",
+			false},
 		"partitioned by time": {"create table outbox_messages " + columns +
 			", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default", true},
 	} {

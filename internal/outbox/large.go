@@ -121,7 +121,8 @@ func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing m
 	return nil
 }
 
-// unreadable reports whether a row is in the way of a read: written out it takes more than a gigabyte, say, or it is damaged where it is stored.
+// unreadable reports whether a row is in the way of a read: written out it takes more than a gigabyte, say, or it is damaged where it is
+// stored.
 func unreadable(err error) bool {
 	const limitExceeded, outOfMemory, internalError = "54", "53200", "XX"
 	e, ok := errors.AsType[*pgconn.PgError](err)

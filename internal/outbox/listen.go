@@ -51,7 +51,8 @@ const (
 // Missed is the payload with which a [Listener] says that a notification may have been missed.
 const Missed = "outbox-relay:missed"
 
-var errNotNotified = errors.New("a notification to itself did not arrive: if the connection goes through a transaction pooler, set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself, or turn LISTEN off with an empty OUTBOX_LISTEN_CHANNEL")
+var errNotNotified = errors.New("a notification to itself did not arrive: if the connection goes through a transaction pooler, set " +
+	"OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself, or turn LISTEN off with an empty OUTBOX_LISTEN_CHANNEL")
 
 // Up reports whether notifications arrive at present.
 func (l *Listener) Up() bool {

@@ -26,19 +26,20 @@ type mapping struct {
 	filter                              string          // the SQL condition of the rows that the view takes, of those in any state
 	pendingIndex, keyIndex, failedIndex bool
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
-	dueIndex                            bool // of pending rows with available_at, by that time: they have a read of their own ([mapping.walkedPrinted])
-	dueFiltered                         bool // and holds no rows that the view does not take
-	orderIndex                          bool // of pending rows in table order, whatever their priority
-	idIndex                             bool // of all rows, by id
-	inOrder                             bool // the index of pending rows gives them in table order
-	relayedFirst                        bool // and begins with relayed_at
-	delete                              bool
-	writer                              string    // an SQL expression: the transaction that inserted a row, or wrote it last
-	written                             bool      // the writer is told
-	place                               string    // an SQL expression: where the row is, null where that does not lead to it
-	apart                               bool      // ids are not known to be unique, and rows are told apart by more than these:
-	beside                              []*column // by these columns, or by their places if there are none such
-	shards                              int
+	// of pending rows with available_at, by that time: they have a read of their own ([mapping.walkedPrinted])
+	dueIndex     bool
+	dueFiltered  bool // and holds no rows that the view does not take
+	orderIndex   bool // of pending rows in table order, whatever their priority
+	idIndex      bool // of all rows, by id
+	inOrder      bool // the index of pending rows gives them in table order
+	relayedFirst bool // and begins with relayed_at
+	delete       bool
+	writer       string    // an SQL expression: the transaction that inserted a row, or wrote it last
+	written      bool      // the writer is told
+	place        string    // an SQL expression: where the row is, null where that does not lead to it
+	apart        bool      // ids are not known to be unique, and rows are told apart by more than these:
+	beside       []*column // by these columns, or by their places if there are none such
+	shards       int
 }
 
 var (
@@ -64,13 +65,15 @@ const (
 // row later changes its xmin, and must not let it look as if it had been committed late. A number that is yet to be given is another
 // server's, of rows that were restored from a dump for example.
 func inserter(txid *column, otherwise string) string {
-	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)", sql.Quote(txid.name), otherwise)
+	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)",
+		sql.Quote(txid.name), otherwise)
 }
 
 // mapColumns finds the part of each column for a view, and checks types and rights. With any problem there is no
 // mapping.
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{}, untold: map[string]bool{}, shards: max(config.Shards, 1)}
+	m := &mapping{delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{},
+		untold: map[string]bool{}, shards: max(config.Shards, 1)}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = longAgo, noPlace
 	}
@@ -123,8 +126,10 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	}
 	if m.apart && m.beside == nil && view.written(config) {
 		return nil, []*SetupError{problem(checkTable,
-			"let a unique index hold "+m.id.name+", alone or with others, and all of its columns be not null; or keep the destination's state in the columns of the table",
-			"destination %s has columns of its own, and no unique index of table %s tells its rows apart: each mark of another destination would move a row, which would then be published again here",
+			"let a unique index hold "+m.id.name+", alone or with others, and all of its columns be not null; or keep the destination's state in "+
+				"the columns of the table",
+			"destination %s has columns of its own, and no unique index of table %s tells its rows apart: each mark of another destination would "+
+				"move a row, which would then be published again here",
 			view.Name, p.table())}
 	}
 	if m.apart || m.origin != nil {
@@ -181,7 +186,8 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 	if parts == nil {
 		return id, idType, ""
 	}
-	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) and ", id, len(parts), idType)
+	here = fmt.Sprintf("%s = any (array(select regexp_replace(i, '^([^ ]* ){%d}', '')::%s from unnest($1::text[]) i)) and ", id, len(parts),
+		idType)
 	if m.apart && m.beside == nil {
 		here = prefix + "ctid = any (array(select split_part(i, ' ', 1)::tid from unnest($1::text[]) i)) and "
 	}

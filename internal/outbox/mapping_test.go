@@ -28,13 +28,17 @@ func TestOpenProblems(t *testing.T) {
 			"has type boolean, which the relay cannot use as relayed_at"},
 		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
 			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
-		"key column": {pgtest.ShapeA, Config{Key: rowkey.Source{Kind: rowkey.Column, Name: "aggregate"}}, "has no column aggregate, which OUTBOX_KEY names"},
-		"template":   {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
+		"key column": {pgtest.ShapeA, Config{Key: rowkey.Source{Kind: rowkey.Column, Name: "aggregate"}},
+			"has no column aggregate, which OUTBOX_KEY names"},
+		"template": {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
 		"template of a header": {"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraHeader, "a"}}}, "a template names {header.a}, which needs a headers column of type jsonb or json"},
-		"time":              {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "happened_at"}}}, "has no column happened_at, which OUTBOX_KAFKA_TIMESTAMP names"},
-		"time that is none": {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "topic"}}}, "which is no timestamp: correct OUTBOX_KAFKA_TIMESTAMP"},
-		"encoded JSON":      {pgtest.ShapeA, Config{Encoded: true}, "OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and column payload of table"},
+		"time": {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "happened_at"}}},
+			"has no column happened_at, which OUTBOX_KAFKA_TIMESTAMP names"},
+		"time that is none": {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "topic"}}},
+			"which is no timestamp: correct OUTBOX_KAFKA_TIMESTAMP"},
+		"encoded JSON": {pgtest.ShapeA, Config{Encoded: true}, "OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and " +
+			"column payload of table"},
 		"template of a payload": {"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraPayload, "a.b"}}}, "a template names {payload.a.b}, which needs a payload of type jsonb or json"},
 	} {
@@ -76,8 +80,8 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// Replicas share the work with those of other versions that find a row's shard and its place in the same way, and say so in the same words. A
-// change of any of these texts lets the new replicas of a rolling update wait for the last old one.
+// Replicas share the work with those of other versions that find a row's shard and its place in the same way, and say so in the same words.
+// A change of any of these texts lets the new replicas of a rolling update wait for the last old one.
 func TestMappingIsThatOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const plain = `, order "inserted_at", "id", priority none`
@@ -93,7 +97,8 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 		"shape A":     {pgtest.ShapeA, Config{}, shard("null::text") + plain},
 		"shape B":     {pgtest.ShapeB, Config{}, shard("null::text") + plain},
 		"shape C":     {pgtest.ShapeC, Config{}, shard("null::text") + plain},
-		"header": {pgtest.ShapeB + "alter table outbox_messages add column priority integer", Config{Key: rowkey.Source{Kind: rowkey.Header, Name: "tenant"}},
+		"header": {pgtest.ShapeB + "alter table outbox_messages add column priority integer",
+			Config{Key: rowkey.Source{Kind: rowkey.Header, Name: "tenant"}},
 			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (-coalesce("priority", 0)::bigint)`},
 		"payload": {pgtest.ShapeB, Config{Key: rowkey.Source{Kind: rowkey.Payload, Name: "order.id"}},
 			shard(`("payload" #>> array['order', 'id'])`) + plain},

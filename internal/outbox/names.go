@@ -10,16 +10,18 @@ import (
 // Names are what statements about the rows of a view are made of: its columns, and conditions on its rows in SQL. They are for those who
 // look at rows and change them at a person's request; what relays has statements of its own.
 type Names struct {
-	Table                                                           string // quoted, with its schema
-	ID, Order, Topic, Inserted, Available, Txid                     Column
-	Relayed, Failed, Attempt, LastError, Updated                    Column
-	Key                                                             string // an expression of type text
-	Shard                                                           string // an expression of type integer
-	Payload, Headers                                                string // expressions of type text, for people
-	IDType                                                          string // of the elements of an array of ids
-	Taken                                                           string // rows that the view takes, in whatever state
-	Came                                                            string // those of them that have failed or been relayed at the origin; empty where rows are taken as they are inserted
-	Pending                                                         string // rows in the view's state columns that are neither relayed nor failed, whoever takes them
+	Table                                        string // quoted, with its schema
+	ID, Order, Topic, Inserted, Available, Txid  Column
+	Relayed, Failed, Attempt, LastError, Updated Column
+	Key                                          string // an expression of type text
+	Shard                                        string // an expression of type integer
+	Payload, Headers                             string // expressions of type text, for people
+	IDType                                       string // of the elements of an array of ids
+	Taken                                        string // rows that the view takes, in whatever state
+	// those of them that have failed or been relayed at the origin; empty where rows are taken as they are inserted
+	Came string
+	// rows in the view's state columns that are neither relayed nor failed, whoever takes them
+	Pending                                                         string
 	Ordering                                                        string // table order, in words that let the index of pending rows be used
 	Identity, IdentityType, Here                                    string // what no two rows have in common; see [Table.Names]
 	Indexes                                                         []Index
@@ -78,13 +80,14 @@ type Index struct {
 	Conditions []string // what its predicate asks for, as the catalogue prints it
 }
 
-// Names returns what statements about the view's rows are made of. A row is told from all others by Identity; Here is what has to stand before
-// "identity = any ($1)" so that the rows are found quickly, and is empty where ids are unique.
+// Names returns what statements about the view's rows are made of. A row is told from all others by Identity; Here is what has to stand
+// before "identity = any ($1)" so that the rows are found quickly, and is empty where ids are unique.
 func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
 	n := Names{Table: t.name.Quoted(), ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
-		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed), Attempt: columnOf(m.attempt),
+		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
+		Attempt:   columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
 		Taken: m.filter, Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
 		IDIndexed: m.idIndex, UniqueID: !m.apart}
@@ -109,8 +112,9 @@ func columnOf(c *column) Column {
 	if c == nil {
 		return Column{}
 	}
-	return Column{Name: sql.Quote(c.name), Plain: c.name, Type: c.typ, Default: strings.TrimSpace(c.defaultSQL), Writable: c.canUpdate, NotNull: c.notNull,
-		Width: c.width, zoneless: c.oid == oidTimestamp}
+	return Column{Name: sql.Quote(c.name), Plain: c.name, Type: c.typ, Default: strings.TrimSpace(c.defaultSQL), Writable: c.canUpdate,
+		NotNull: c.notNull,
+		Width:   c.width, zoneless: c.oid == oidTimestamp}
 }
 
 // HereOf is Here for rows whose identities, as text, a query returns.

@@ -94,7 +94,8 @@ func TestDeadLetters(t *testing.T) {
 			failedAt := pgtest.Value[time.Time](t, s, "select failed_at from outbox_messages where topic = 't2'")
 			want := map[string]string{"a": "1", HeaderDestination: "orders", HeaderTopic: "t2", HeaderAttempt: "2", HeaderError: "no t2",
 				HeaderFailedAt: failedAt.UTC().Format("2006-01-02T15:04:05.000000Z")}
-			if got := headersOf(&third.Message); !maps.Equal(got, want) || !slices.Equal(third.LeftOut, []string{"Outbox-Error"}) || third.Invalid != nil {
+			if got := headersOf(&third.Message); !maps.Equal(got, want) || !slices.Equal(third.LeftOut, []string{"Outbox-Error"}) ||
+				third.Invalid != nil {
 				t.Errorf("headers %v, left out %v, %v\nwant %v", got, third.LeftOut, third.Invalid, want)
 			}
 			if first := page.Rows[0]; first.Invalid != nil || !slices.Equal(first.LeftOut, []string{"all"}) || len(first.Message.Headers) != 5 {
@@ -127,11 +128,13 @@ func TestDeadLetters(t *testing.T) {
 					t.Error(locked, err)
 				}
 			}
-			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].Identity(), Attempt: 1, Error: "late", Failed: true}}); err != nil || len(written) != 0 {
+			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].Identity(), Attempt: 1, Error: "late",
+				Failed: true}}); err != nil || len(written) != 0 {
 				t.Error(written, err)
 			}
 			page = read(t, letters, Query{})
-			if topics(page) != "t2t1t3" || page.Rows[0].Attempt != 1 || page.Rows[0].Retried || headersOf(&page.Rows[0].Message)[HeaderError] != "again" {
+			if topics(page) != "t2t1t3" || page.Rows[0].Attempt != 1 || page.Rows[0].Retried ||
+				headersOf(&page.Rows[0].Message)[HeaderError] != "again" {
 				t.Errorf("failed again: %s, %+v", topics(page), page.Rows)
 			}
 			if err := letters.Settle(t.Context(), rowsOf(page)); err != nil {
@@ -195,7 +198,8 @@ func TestRelayedElsewhere(t *testing.T) {
 			if err := notices.Settle(t.Context(), rowsOf(page)); err != nil {
 				t.Fatal(err)
 			}
-			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where notice_relayed_at is not null and relayed_at is not null"); n != 4 {
+			if n := pgtest.Value[int](t, s, "select count(*) from outbox_messages where notice_relayed_at is not null and "+
+				"relayed_at is not null"); n != 4 {
 				t.Errorf("%d are marked", n)
 			}
 			if again := read(t, notices, Query{}); len(again.Rows) != 0 {
@@ -214,7 +218,8 @@ func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	a, b := View{Name: "a"}, View{Name: "b", Columns: noticeColumns}
 	table := open(t, s, Config{Views: []View{a, b}})
 	first, second := viewOf(t, table, a), viewOf(t, table, b)
-	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select gen_random_uuid(), '2026-01-01'::date + i, 't', '{}' from generate_series(1, 10) i")
+	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select gen_random_uuid(), '2026-01-01'::date + i, 't', '{}' from "+
+		"generate_series(1, 10) i")
 	s.Exec(t, "insert into outbox_messages (id, day, topic, payload) select id, '2027-01-01', 'twin', '{}' from outbox_messages limit 1")
 	mine, theirs := rowsOf(read(t, second, Query{})), rowsOf(read(t, first, Query{}))
 	if len(mine) != 11 || len(theirs) != 11 {

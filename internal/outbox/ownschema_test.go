@@ -22,10 +22,13 @@ func TestOwnSchema(t *testing.T) {
 	}{
 		"recommended": {schema: sql.Schema(messages)},
 		"A":           {schema: pgtest.ShapeA}, "B": {schema: pgtest.ShapeB}, "C": {schema: pgtest.ShapeC},
-		"priority": {schema: sql.Schema(messages) + "alter table outbox_messages add priority integer; create index on outbox_messages ((-coalesce(priority, 0)::bigint), seq) where relayed_at is null and failed_at is null"},
+		"priority": {schema: sql.Schema(messages) + "alter table outbox_messages add priority integer; create index on outbox_messages " +
+			"((-coalesce(priority, 0)::bigint), seq) where relayed_at is null and failed_at is null"},
 		"mapped": {schema: `create table "Odd ""name"" ö" (nr bigint primary key, "Type" text, body text, sent timestamp, "failed at" timestamp, "Place" bigint generated always as identity)`,
-			config: Config{Table: odd, Columns: map[string]string{"id": "nr", "topic": "Type", "payload": "body", "relayed_at": "sent", "failed_at": "failed at", "order": "Place", "txid": "Tx Id"}}},
-		"by id":       {schema: "create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, failed_at timestamptz)"},
+			config: Config{Table: odd, Columns: map[string]string{"id": "nr", "topic": "Type", "payload": "body", "relayed_at": "sent",
+				"failed_at": "failed at", "order": "Place", "txid": "Tx Id"}}},
+		"by id": {schema: "create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, " +
+			"failed_at timestamptz)"},
 		"partitioned": {schema: originTables["partitioned"]},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -68,7 +71,8 @@ func TestOwnSchema(t *testing.T) {
 				{Name: "dead", Columns: deadColumns, FailedOf: &orders}, {Name: "notice", Columns: noticeColumns, RelayedOf: &orders},
 			}
 			config.Views = views
-			files := "select sum(pg_relation_filenode(c.oid)::bigint)::bigint from pg_class c where relkind = 'r' and relnamespace = $1::regnamespace"
+			files := "select sum(pg_relation_filenode(c.oid)::bigint)::bigint from pg_class c where relkind = 'r' and relnamespace = " +
+				"$1::regnamespace"
 			before := pgtest.Value[int64](t, s, files, s.Name)
 			for _, v := range views[1:] {
 				s.Exec(t, config.OwnSchema(v))
@@ -104,7 +108,8 @@ func TestOwnSchema(t *testing.T) {
 			insert("order.new", "other.new", "order.2", "x.3")
 			s.Exec(t, "update "+table+" set "+column("failed_at")+" = now() where "+column("topic")+" = 'third.wait'")
 			s.Exec(t, "update "+table+" set "+column("relayed_at")+" = now() where "+column("topic")+" = 'order.wait'")
-			then := map[string]string{"orders": "order.2 order.new other.new other.wait x.3", "to-audit": "order.2 order.new", "dead": "third.wait", "notice": "order.wait"}
+			then := map[string]string{"orders": "order.2 order.new other.new other.wait x.3", "to-audit": "order.2 order.new", "dead": "third.wait",
+				"notice": "order.wait"}
 			check("then", then)
 			for _, v := range views[1:] {
 				s.Exec(t, config.OwnSchema(v))

@@ -245,7 +245,8 @@ func (p *parts) time(name string) string {
 	c := p.columns[name]
 	switch {
 	case c == nil:
-		p.fail("correct OUTBOX_KAFKA_TIMESTAMP, or add the column", "table %s has no column %s, which OUTBOX_KAFKA_TIMESTAMP names", p.table(), name)
+		p.fail("correct OUTBOX_KAFKA_TIMESTAMP, or add the column", "table %s has no column %s, which OUTBOX_KAFKA_TIMESTAMP names", p.table(),
+			name)
 		return ""
 	case !slices.Contains(timeTypes, c.oid):
 		p.fail("correct OUTBOX_KAFKA_TIMESTAMP", "column %s of table %s has type %s, which is no timestamp", name, p.table(), c.typ)

@@ -146,7 +146,8 @@ func TestReadsByIDFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 			s.Exec(t, fmt.Sprintf(fill, "now()"), 1)
 			s.Exec(t, "analyze outbox_messages")
 			s.Exec(t, fmt.Sprintf(fill, "null"), 1)
-			s.Exec(t, "update outbox_messages set payload = to_json(repeat('x', 100000)) where id = (select max(id::text)::uuid from outbox_messages where relayed_at is null)")
+			s.Exec(t, "update outbox_messages set payload = to_json(repeat('x', 100000)) where id = (select max(id::text)::uuid from "+
+				"outbox_messages where relayed_at is null)")
 			large := pgtest.Value[[16]byte](t, s, "select max(id::text)::uuid from outbox_messages where relayed_at is null")
 			plans := &planLog{}
 			table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages})

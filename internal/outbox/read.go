@@ -74,15 +74,16 @@ type Page struct {
 	Horizon  *Horizon  // at the same time, if the query asked for it
 	Beyond   int       // how many of the rows are [Row.Beyond]
 
-	// Next is how long it was until the next row, of whichever shard or destination, becomes due, by Query.Due or Glance; 0 when there is none.
+	// Next is how long it was until the next row, of whichever shard or destination, becomes due, by Query.Due or Glance; 0 when there is
+	// none.
 	Next time.Duration
 
 	// Wants is not 0 when there is no row because the first takes so many bytes, more than were to be read. Then nothing else is set.
 	Wants int64
 }
 
-// Read reads pending rows that are due. It locks nothing. Large rows are read one by one after the others of their page: what of it was settled
-// meanwhile is left out.
+// Read reads pending rows that are due. It locks nothing. Large rows are read one by one after the others of their page: what of it was
+// settled meanwhile is left out.
 func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Glance {
 		return t.glance(ctx, q.Shards)

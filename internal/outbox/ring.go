@@ -72,7 +72,8 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 			return fmt.Errorf("give back the doorbell's lock: %w", err)
 		}
 		*held = false
-	} else if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec, l.Table).Scan(held); err != nil {
+	} else if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec,
+		l.Table).Scan(held); err != nil {
 		return fmt.Errorf("take the doorbell's lock: %w", err)
 	}
 	now := time.Now()

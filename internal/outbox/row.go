@@ -97,7 +97,8 @@ func (t *Table) formats() []int16 {
 // are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
-	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted, atAvailable: m.available} {
+	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
+		atAvailable: m.available} {
 		if c != nil && c.oid != oidXML && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
 			return true
 		}

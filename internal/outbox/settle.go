@@ -214,10 +214,12 @@ func (t *Table) noEffect(identities []string) error {
 	}
 	e := &NoEffectError{Identities: identities}
 	e.Check = checkRights
-	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, or row security keeps role %s from it", t.role)
+	e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: a BEFORE trigger that returns NULL, a rule, or row security "+
+		"keeps role %s from it", t.role)
 	e.Remedy = "change the trigger or the rule, or give the role a policy for updates of all rows, or the attribute bypassrls"
 	if t.policies {
-		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and lets it see rows that it may not write", t.role)
+		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and lets it see rows that "+
+			"it may not write", t.role)
 		e.Remedy = "give the role a policy for updates of all rows (deletes with OUTBOX_SETTLE=delete), or the attribute bypassrls"
 	}
 	return e

@@ -15,7 +15,8 @@ func TestSince(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, "create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at timestamptz"+extra+")")
+			s.Exec(t, "create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at "+
+				"timestamptz"+extra+")")
 			table := open(t, s, Config{})
 			s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('a', 1, 't'), ('b', 2, 't'), ('c', 3, 't')")
 			awaitOlder(t, s)
@@ -82,10 +83,12 @@ func awaitOlder(t *testing.T, s *pgtest.Schema, own ...string) {
 func TestSinceWithRightsOnColumns(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at timestamptz)")
+	s.Exec(t, "create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at "+
+		"timestamptz)")
 	s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('a', 1, 't')")
 	role := s.NewRole(t)
-	s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select (id, seq, topic, payload, relayed_at), update (relayed_at) on outbox_messages to "+role)
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role+"; grant select (id, seq, topic, payload, relayed_at), update (relayed_at) on "+
+		"outbox_messages to "+role)
 	table, err := Open(t.Context(), s.PoolAs(t, role), Config{Table: sql.Table{Name: "outbox_messages"}})
 	if err != nil {
 		t.Fatal(err)

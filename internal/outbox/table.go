@@ -73,7 +73,8 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 		return nil, err
 	}
 	if relation.readOnly && !config.Looks { // before anything is published that could not be marked
-		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has set it for want of space takes it away itself when there is some",
+		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has "+
+			"set it for want of space takes it away itself when there is some",
 			"transactions are read-only for role %s, so nothing can be marked as relayed", relation.role)
 	}
 	if err := relation.normalise(ctx, conn.Conn(), config); err != nil {
@@ -125,7 +126,8 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
-	t := &Table{pool: pool, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config, view: view, role: relation.role,
+	t := &Table{pool: pool, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config,
+		view: view, role: relation.role,
 		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow

@@ -11,11 +11,13 @@ import (
 // inserting transaction, and one that was is, marked or not. Without the column the mark makes it look so.
 func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 	t.Parallel()
-	for name, column := range map[string]string{"txid": "txid xid8 default pg_current_xact_id(),", "mapped": "inserted_by xid8 default pg_current_xact_id(),", "without": ""} {
+	for name, column := range map[string]string{"txid": "txid xid8 default pg_current_xact_id(),",
+		"mapped": "inserted_by xid8 default pg_current_xact_id(),", "without": ""} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, "create table outbox_messages (id bigint primary key, "+column+" topic text default 't', payload text, relayed_at timestamptz, b_at timestamptz)")
+			s.Exec(t, "create table outbox_messages (id bigint primary key, "+column+" topic text default 't', payload text, relayed_at "+
+				"timestamptz, b_at timestamptz)")
 			a, b := View{Name: "a"}, View{Name: "b", Columns: map[string]string{"relayed_at": "b_at"}}
 			config := Config{Views: []View{a, b}}
 			if name == "mapped" {
@@ -42,7 +44,8 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer func() { _ = late.Rollback(t.Context()) }() // does nothing after the commit
-			for _, statement := range []string{"insert into outbox_messages (id) values (20)", "savepoint here", "insert into outbox_messages (id) values (200)",
+			for _, statement := range []string{"insert into outbox_messages (id) values (20)", "savepoint here",
+				"insert into outbox_messages (id) values (200)",
 				"release here", "insert into outbox_messages (id) values (201)"} {
 				if _, err := late.Exec(t.Context(), statement); err != nil {
 					t.Fatal(err)
@@ -82,7 +85,8 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 func TestTransactionsOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, txid xid8 default pg_current_xact_id(), topic text default 't', payload text, relayed_at timestamptz)")
+	s.Exec(t, "create table outbox_messages (id bigint primary key, txid xid8 default pg_current_xact_id(), topic text default 't', payload "+
+		"text, relayed_at timestamptz)")
 	s.Exec(t, `insert into outbox_messages (id, txid) values (1, null), (2, '3'), (3, '18446744073709551615'), (4, '99999999999')`)
 	s.Exec(t, "insert into outbox_messages (id, txid) select 5, (pg_current_xact_id()::text::bigint + 1000000)::text::xid8")
 	s.Exec(t, "insert into outbox_messages (id) values (6)")

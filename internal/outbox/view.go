@@ -54,8 +54,8 @@ func (v View) condition(topic *column) string {
 	return condition
 }
 
-// written reports whether other views write into the rows of one that has columns of its own, and that takes them as they are inserted, while
-// it has them, too.
+// written reports whether other views write into the rows of one that has columns of its own, and that takes them as they are inserted,
+// while it has them, too.
 func (v View) written(config Config) bool {
 	return v.Columns != nil && v.origin() == nil && slices.ContainsFunc(config.Views, func(other View) bool {
 		return other.origin() == nil && !other.SameColumns(v)

@@ -96,7 +96,8 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			if got := read(t, first, Query{}); len(got.Rows) != 0 {
 				t.Errorf("%d rows are left to the other", len(got.Rows))
 			}
-			if counts, err := second.Count(t.Context()); err != nil || own && *counts.Failed != 1 || !own && counts.Failed != nil || counts.Pending != nil {
+			if counts, err := second.Count(t.Context()); err != nil || own && *counts.Failed != 1 || !own && counts.Failed != nil ||
+				counts.Pending != nil {
 				t.Errorf("counts %+v, %v", counts, err)
 			}
 			if counts, err := first.Count(t.Context()); err != nil || *counts.Failed != 0 || *counts.Pending != 0 {
@@ -169,9 +170,11 @@ func TestColumnsThatAreMissing(t *testing.T) {
 func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at timestamptz)")
+	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at "+
+		"timestamptz)")
 	blocking, other := View{Name: "a", BlockFailed: true}, View{Name: "b", Filter: Filter{Before: [][]string{{"x"}}}}
-	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{blocking}}); err == nil || !strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{blocking}}); err == nil ||
+		!strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
 		t.Errorf("alone: %v", err)
 	}
 	table := open(t, s, Config{Views: []View{blocking, other}})
@@ -218,7 +221,8 @@ func TestIndexOfADestination(t *testing.T) {
 				"Odd ""at" timestamptz, odd_failed timestamptz)`)
 			s.Exec(t, "create index on outbox_messages (id) where relayed_at is null")
 			for _, f := range []Filter{
-				{Topics: []string{"order.*"}}, {Topics: []string{"!order.internal.*", "order.*"}}, {Topics: []string{"!a", "!b*"}}, {Topics: []string{"a", "b", "c"}},
+				{Topics: []string{"order.*"}}, {Topics: []string{"!order.internal.*", "order.*"}}, {Topics: []string{"!a", "!b*"}},
+				{Topics: []string{"a", "b", "c"}},
 				{Topics: []string{"a"}}, {Topics: []string{"it's AND \"that\"*", `a\b`, "(", "a) AND (b*"}}, {Before: [][]string{{"x*", "!xy*"}, {"z"}}},
 			} {
 				audit := View{Name: "audit", Filter: f, Columns: map[string]string{"relayed_at": `Odd "at`, "failed_at": "odd_failed"}}

@@ -86,6 +86,7 @@ func (k kind) why(other kind) string {
 	case other.earlier:
 		return "replicas of an earlier version relay at present, which do not tell how they understand the table; " + waits
 	default:
-		return "replicas that take the key, the id, the order or the priority of rows from elsewhere relay at present, because of OUTBOX_KEY, OUTBOX_COLUMNS or columns that have changed; " + waits
+		return "replicas that take the key, the id, the order or the priority of rows from elsewhere relay at present, because of OUTBOX_KEY, " +
+			"OUTBOX_COLUMNS or columns that have changed; " + waits
 	}
 }

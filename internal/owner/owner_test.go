@@ -253,7 +253,8 @@ func TestEndedSessionIsNoticedAtOnce(t *testing.T) {
 	var slowest time.Duration
 	for range ends {
 		term := await(t, o, "owns", owns(1)).Term
-		s.Exec(t, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & 4294967295)::oid", classOf(s.Name))
+		s.Exec(t, "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and objid = 0 and classid = ($1::bigint & "+
+			"4294967295)::oid", classOf(s.Name))
 		ended := time.Now()
 		await(t, o, "knows that it owns nothing", func(s State) bool { return !s.Holds() || s.Term > term })
 		slowest = max(slowest, time.Since(ended))

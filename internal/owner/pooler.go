@@ -10,7 +10,8 @@ import (
 
 // ErrPooler says that the control connection goes through a transaction pooler, where a session's
 // locks mean nothing.
-var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks session locks: set OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself")
+var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks session locks: set " +
+	"OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself")
 
 // poolerRounds is how often a pooler gets the chance to show itself. Other clients of a busy one may take the server
 // session in between, so that a single look misses it.

@@ -60,7 +60,8 @@ func (o *Owner) session(ctx context.Context) error {
 }
 
 // ErrStandby says that the control connection has reached a server that only replicates another one.
-var ErrStandby = errors.New("the database server is a standby, where nothing can be marked: connect to the primary, or name all hosts in the URL, separated by commas")
+var ErrStandby = errors.New("the database server is a standby, where nothing can be marked: connect to the primary, or name all hosts in " +
+	"the URL, separated by commas")
 
 // join makes this session count as a replica.
 func (s *session) join(ctx context.Context) error {

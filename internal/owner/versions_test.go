@@ -11,8 +11,8 @@ import (
 )
 
 // What replicas of other versions read from this one's locks, in numbers. A change of any makes the versions before and after it
-// blind to each other, so that both relay the same rows, or lets the new replicas of a rolling update wait for the last old one. `make upgrade`
-// shows what becomes of real ones.
+// blind to each other, so that both relay the same rows, or lets the new replicas of a rolling update wait for the last old one. `make
+// upgrade` shows what becomes of real ones.
 func TestLocksAreThoseOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const mapping = "shard (hashtext(coalesce(key, id::text)) & 2147483647) % 16, order seq, id, priority none"

@@ -14,7 +14,8 @@ import (
 
 // ErrElsewhere says that rows would be read from another server, or another database, than the one whose locks say
 // who owns them.
-var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one for ownership: all hosts of OUTBOX_DATABASE_URL and OUTBOX_DATABASE_DIRECT_URL must lead to the same primary")
+var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one for ownership: all " +
+	"hosts of OUTBOX_DATABASE_URL and OUTBOX_DATABASE_DIRECT_URL must lead to the same primary")
 
 // Witness lets connections prove that they reach the server of the control connection. With several hosts they
 // could end at another one, after a failover for instance. The control connection holds a lock with a random

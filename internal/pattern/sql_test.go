@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// PostgreSQL takes the topics that Go takes, whatever characters patterns and topics hold, with backslashes in string constants standing for
-// themselves and without.
+// PostgreSQL takes the topics that Go takes, whatever characters patterns and topics hold, with backslashes in string constants standing
+// for themselves and without.
 func TestSQLTakesWhatGoTakes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ab.", 100_000)

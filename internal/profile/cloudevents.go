@@ -34,7 +34,8 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 		prefix = "cloudEvents:"
 	}
 	usual := map[string]string{} // saves a text for each attribute of each message
-	for _, name := range []string{"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType, traceParent, traceState} {
+	for _, name := range []string{"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType, traceParent,
+		traceState} {
 		usual[name] = prefix + name
 	}
 	return func(m *publisher.Message, _ int64) error {
@@ -66,7 +67,8 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 		for _, a := range e.attributes {
 			switch {
 			case !legalAttribute(a.Value):
-				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty or has a control character", a.Name, a.Value)
+				return publisher.PermanentError("illegal attribute", "the CloudEvents attribute %s cannot be %.128q: it is empty or has a "+
+					"control character", a.Name, a.Value)
 			case a.Name == dataContentType && to == publisher.ProtocolAMQP:
 				m.Type = a.Value
 			case a.Name == dataContentType && to != publisher.ProtocolNATS:
@@ -127,7 +129,8 @@ func (e *event) take(headers []publisher.Header) error {
 			return reserved(h.Name, CloudEvents)
 		}
 		if !legalName(name) {
-			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: their names have letters a-z and digits", h.Name)
+			return publisher.PermanentError("illegal attribute", "the header %q cannot be a CloudEvents attribute: their names have letters a-z "+
+				"and digits", h.Name)
 		}
 		e.set(name, h.Value)
 	}

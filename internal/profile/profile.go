@@ -71,5 +71,6 @@ func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 
 // reserved is the answer for a row's header that has the name of one that the profile writes.
 func reserved(name, profile string) error {
-	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it in the row's headers", name, profile)
+	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it in the row's headers",
+		name, profile)
 }

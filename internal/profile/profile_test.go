@@ -39,17 +39,24 @@ func TestProfiles(t *testing.T) {
 		key     string
 		kind    string
 	}{
-		{CloudEvents, publisher.ProtocolKafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id}, {Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
-			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "application/json"}, {Name: "ce_traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
-		{CloudEvents, publisher.ProtocolNATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
-			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"}, {Name: "ce-datacontenttype", Value: "application/json"}, {Name: "ce-traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
-		{CloudEvents, publisher.ProtocolAMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id}, {Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
-			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"}, {Name: "cloudEvents:traceparent", Value: "00-1-2-01"}, trace}, "käse 1", "application/json"},
+		{CloudEvents, publisher.ProtocolKafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id},
+			{Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
+			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"},
+			{Name: "content-type", Value: "application/json"}, {Name: "ce_traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
+		{CloudEvents, publisher.ProtocolNATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id},
+			{Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
+			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"},
+			{Name: "ce-datacontenttype", Value: "application/json"}, {Name: "ce-traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
+		{CloudEvents, publisher.ProtocolAMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id},
+			{Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
+			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"},
+			{Name: "cloudEvents:traceparent", Value: "00-1-2-01"}, trace}, "käse 1", "application/json"},
 		{Debezium, publisher.ProtocolKafka, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{Debezium, publisher.ProtocolNATS, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{Debezium, publisher.ProtocolAMQP, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{PhoenixMicro, publisher.ProtocolKafka, nil, id, "application/json"},
-		{PhoenixMicro, publisher.ProtocolNATS, []header{{Name: "x-message-id", Value: id}, {Name: "x-attempt", Value: "3"}, {Name: "content-type", Value: "application/json"}, trace}, "käse 1", "application/json"},
+		{PhoenixMicro, publisher.ProtocolNATS, []header{{Name: "x-message-id", Value: id}, {Name: "x-attempt", Value: "3"},
+			{Name: "content-type", Value: "application/json"}, trace}, "käse 1", "application/json"},
 		{PhoenixMicro, publisher.ProtocolAMQP, []header{trace}, "käse 1", "application/json"},
 	} {
 		m, err := apply(t, c.profile, c.broker, row())
@@ -64,7 +71,8 @@ func TestProfiles(t *testing.T) {
 			t.Errorf("%s on %s: key %q, type %q", c.profile, c.broker, m.RecordKey(), m.Type)
 		}
 		was := row()
-		if m.ID != was.ID || m.DedupID != was.DedupID || m.Topic != was.Topic || string(m.Key) != string(was.Key) || string(m.Payload) != string(was.Payload) {
+		if m.ID != was.ID || m.DedupID != was.DedupID || m.Topic != was.Topic || string(m.Key) != string(was.Key) ||
+			string(m.Payload) != string(was.Payload) {
 			t.Errorf("%s on %s changed more than it should: %+v", c.profile, c.broker, m)
 		}
 	}
@@ -83,14 +91,17 @@ func TestPlainIsLeftToThePublishers(t *testing.T) {
 func TestAttributesFromHeaders(t *testing.T) {
 	t.Parallel()
 	m := row()
-	m.Headers = []header{{Name: "ce_type", Value: "com.shop.order"}, {Name: "ce-source", Value: "/elsewhere"}, {Name: "cloudEvents:subject", Value: "order/7"},
+	m.Headers = []header{{Name: "ce_type", Value: "com.shop.order"}, {Name: "ce-source", Value: "/elsewhere"},
+		{Name: "cloudEvents:subject", Value: "order/7"},
 		{Name: "cloudEvents_dataschema", Value: "https://shop/schema"}, {Name: "Content-Type", Value: "text/csv"}, {Name: "other", Value: "x"}}
 	got, err := apply(t, CloudEvents, publisher.ProtocolKafka, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: m.ID}, {Name: "ce_source", Value: "/elsewhere"}, {Name: "ce_type", Value: "com.shop.order"},
-		{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"}, {Name: "content-type", Value: "text/csv"},
+	want := []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: m.ID}, {Name: "ce_source", Value: "/elsewhere"},
+		{Name: "ce_type", Value: "com.shop.order"},
+		{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"},
+		{Name: "content-type", Value: "text/csv"},
 		{Name: "ce_subject", Value: "order/7"}, {Name: "ce_dataschema", Value: "https://shop/schema"}, {Name: "other", Value: "x"}}
 	if !reflect.DeepEqual(got.Headers, want) {
 		t.Errorf("\n got %v\nwant %v", got.Headers, want)
@@ -102,10 +113,13 @@ func TestTraceAttributes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ headers, want []header }{
 		"both": {[]header{{Name: "TraceParent", Value: "p"}, {Name: "tracestate", Value: "a=1,b= c"}},
-			[]header{{Name: "ce-traceparent", Value: "p"}, {Name: "ce-tracestate", Value: "a=1,b=%20c"}, {Name: "TraceParent", Value: "p"}, {Name: "tracestate", Value: "a=1,b= c"}}},
-		"own before": {[]header{{Name: "ce_traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}, []header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
-		"own after":  {[]header{{Name: "traceparent", Value: "p"}, {Name: "ce_traceparent", Value: "own"}}, []header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
-		"empty":      {[]header{{Name: "traceparent", Value: ""}}, []header{{Name: "traceparent", Value: ""}}},
+			[]header{{Name: "ce-traceparent", Value: "p"}, {Name: "ce-tracestate", Value: "a=1,b=%20c"}, {Name: "TraceParent", Value: "p"},
+				{Name: "tracestate", Value: "a=1,b= c"}}},
+		"own before": {[]header{{Name: "ce_traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}},
+			[]header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
+		"own after": {[]header{{Name: "traceparent", Value: "p"}, {Name: "ce_traceparent", Value: "own"}},
+			[]header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
+		"empty": {[]header{{Name: "traceparent", Value: ""}}, []header{{Name: "traceparent", Value: ""}}},
 	} {
 		got, err := apply(t, CloudEvents, publisher.ProtocolNATS, publisher.Message{ID: "7", Topic: "t", Headers: c.headers})
 		if err != nil || !reflect.DeepEqual(got.Headers[4:], c.want) {
@@ -122,7 +136,8 @@ func TestBareEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: "7"}, {Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "t"}}
+		want := []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: "7"}, {Name: "ce-source", Value: "/shop/outbox"},
+			{Name: "ce-type", Value: "t"}}
 		if !reflect.DeepEqual(got.Headers, want) || got.Payload != nil {
 			t.Errorf("%+v", got)
 		}
@@ -152,7 +167,8 @@ func TestNullPayload(t *testing.T) {
 		tombstones bool
 		null       bool
 	}{
-		{Debezium, publisher.ProtocolKafka, false, false}, {Debezium, publisher.ProtocolKafka, true, true}, {Debezium, publisher.ProtocolNATS, true, false}, {Debezium, publisher.ProtocolAMQP, false, false},
+		{Debezium, publisher.ProtocolKafka, false, false}, {Debezium, publisher.ProtocolKafka, true, true},
+		{Debezium, publisher.ProtocolNATS, true, false}, {Debezium, publisher.ProtocolAMQP, false, false},
 		{CloudEvents, publisher.ProtocolKafka, false, true}, {PhoenixMicro, publisher.ProtocolKafka, false, true},
 	} {
 		p, err := New(c.profile, c.broker, Options{Source: "/", Tombstones: c.tombstones})
@@ -175,16 +191,37 @@ func TestRefused(t *testing.T) {
 		broker  publisher.Protocol
 		change  func(*publisher.Message)
 	}{
-		"debezium id":       {Debezium, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
-		"attempt":           {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) { m.Headers = []header{{Name: "X-Attempt", Value: "1"}} }},
-		"message id":        {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) { m.Headers = []header{{Name: "x-message-id", Value: "1"}} }},
-		"event id":          {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_id", Value: "1"}} }},
-		"specversion":       {CloudEvents, publisher.ProtocolAMQP, func(m *publisher.Message) { m.Headers = []header{{Name: "cloudEvents:specversion", Value: "2"}} }},
-		"attribute's name":  {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_Data-Type", Value: "1"}} }},
-		"attribute's value": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: "a\nb"}} }},
-		"empty attribute":   {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "ce_subject", Value: ""}} }},
-		"no type":           {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Topic = "" }},
-		"key":               {CloudEvents, publisher.ProtocolNATS, func(m *publisher.Message) { m.Key = []byte("a\u0085b") }},
+		"debezium id": {Debezium, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
+		"attempt": {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "X-Attempt",
+				Value: "1"}}
+		}},
+		"message id": {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "x-message-id",
+				Value: "1"}}
+		}},
+		"event id": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "ce_id",
+				Value: "1"}}
+		}},
+		"specversion": {CloudEvents, publisher.ProtocolAMQP, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "cloudEvents:specversion",
+				Value: "2"}}
+		}},
+		"attribute's name": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "ce_Data-Type",
+				Value: "1"}}
+		}},
+		"attribute's value": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "ce_subject",
+				Value: "a\nb"}}
+		}},
+		"empty attribute": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
+			m.Headers = []header{{Name: "ce_subject",
+				Value: ""}}
+		}},
+		"no type": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Topic = "" }},
+		"key":     {CloudEvents, publisher.ProtocolNATS, func(m *publisher.Message) { m.Key = []byte("a\u0085b") }},
 	} {
 		m := row()
 		c.change(&m)

@@ -28,7 +28,8 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 			}
 			taken = taken || d.Plain()
 			if one := row.Row; d.Address(&one) == nil {
-				addresses[to] = addAddress(addresses[to], publisher.Address{Topic: one.Message.Topic, Exchange: one.Message.Exchange, Oldest: row.Oldest})
+				addresses[to] = addAddress(addresses[to], publisher.Address{Topic: one.Message.Topic, Exchange: one.Message.Exchange,
+					Oldest: row.Oldest})
 			}
 		}
 		if !taken {

@@ -32,7 +32,8 @@ func TestAddresses(t *testing.T) {
 		return sample
 	}
 	addresses, lost := Addresses(routes, []outbox.Sample{
-		row("order", "north", 0, 9), row("order", "east", 0), row("order", "north", 0, 7), row("order", "north", 0, 8), row("order", "north", 0), row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
+		row("order", "north", 0, 9), row("order", "east", 0), row("order", "north", 0, 7), row("order", "north", 0, 8), row("order", "north", 0),
+		row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
 		row("nobody's", "", 0), row("nobody's", "x", 0), {Row: outbox.Row{Invalid: errors.New("no topic")}},
 	})
 	for i, want := range [][]publisher.Address{

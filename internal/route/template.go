@@ -45,7 +45,8 @@ func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra,
 		t.parts = append(t.parts, part{p, index})
 	}
 	if len(extra) > outbox.MostExtra {
-		return Template{}, extra, fmt.Errorf("template %q: all templates together name more than %d columns, headers and paths", text, outbox.MostExtra)
+		return Template{}, extra, fmt.Errorf("template %q: all templates together name more than %d columns, headers and paths", text,
+			outbox.MostExtra)
 	}
 	return t, extra, nil
 }

@@ -14,7 +14,8 @@ func TestTemplate(t *testing.T) {
 	row := &outbox.Row{Message: publisher.Message{Topic: "orders"}, Extra: []string{"eu", "7", ""}, Nulls: 0b100}
 	for text, want := range map[string]string{
 		"": "orders", "{topic}": "orders", "shop.{topic}": "shop.orders", "{region}-{topic}.v{version}": "eu-orders.v7", "fixed": "fixed",
-		"{{topic}}": "{topic}", "a{{b": "a{b", "a}}b": "a}b", "{{{topic}}}": "{orders}", "{{{{": "{{", "{region}}}": "eu}", "{{}}{region}": "{}eu",
+		"{{topic}}": "{topic}", "a{{b": "a{b", "a}}b": "a}b", "{{{topic}}}": "{orders}", "{{{{": "{{", "{region}}}": "eu}",
+		"{{}}{region}": "{}eu",
 	} {
 		template, extra, err := ParseTemplate(text, columns("region", "version"))
 		if err != nil || !slices.Equal(extra, columns("region", "version")) {
@@ -49,7 +50,8 @@ func columns(names ...string) (extra []outbox.Extra) {
 
 func TestTemplateOfHeadersAndPayload(t *testing.T) {
 	template, extra, err := ParseTemplate("{header.region}.{payload.a.0}.{region}.{header.region}", nil)
-	want := []outbox.Extra{{Kind: outbox.ExtraHeader, Name: "region"}, {Kind: outbox.ExtraPayload, Name: "a.0"}, {Kind: outbox.ExtraColumn, Name: "region"}}
+	want := []outbox.Extra{{Kind: outbox.ExtraHeader, Name: "region"}, {Kind: outbox.ExtraPayload, Name: "a.0"},
+		{Kind: outbox.ExtraColumn, Name: "region"}}
 	if err != nil || !slices.Equal(extra, want) {
 		t.Fatal(extra, err)
 	}

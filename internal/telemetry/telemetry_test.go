@@ -62,7 +62,8 @@ func TestMetricNames(t *testing.T) {
 	meter := telemetry.Meter()
 	destination := metric.WithAttributes(attribute.String("destination", "default"))
 	counter, err1 := meter.Int64Counter("rows_relayed", metric.WithDescription("Rows."))
-	histogram, err2 := meter.Float64Histogram("relay_latency", metric.WithUnit("s"), metric.WithDescription("Latency."), metric.WithExplicitBucketBoundaries(0.5))
+	histogram, err2 := meter.Float64Histogram("relay_latency", metric.WithUnit("s"), metric.WithDescription("Latency."),
+		metric.WithExplicitBucketBoundaries(0.5))
 	gauge, err3 := meter.Int64Gauge("database_up", metric.WithDescription("Up."))
 	if err := errors.Join(err1, err2, err3); err != nil {
 		t.Fatal(err)
