@@ -12,7 +12,8 @@ var errURL = unavailable("bad publish URL", "the publish URL is not of the form 
 
 // errParameters is for settings that have a place of their own, where files are read again.
 var errParameters = unavailable("bad publish URL", "the publish URL has a parameter for TLS: "+
-	"give OUTBOX_TLS_CA_FILE, OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE and OUTBOX_TLS_SERVER_NAME instead of cacertfile, certfile, keyfile and server_name_indication")
+	"give OUTBOX_TLS_CA_FILE, OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE and OUTBOX_TLS_SERVER_NAME instead of cacertfile, certfile, keyfile "+
+	"and server_name_indication")
 
 // addresses splits a URL with several hosts into one for each of them.
 func addresses(url string) ([]string, error) {

@@ -12,7 +12,8 @@ import (
 // askManagement finds out whether the management interface answers this user, and what it tells of the
 // cluster. It returns false when it does not answer.
 func (e *examination) askManagement(ctx context.Context, p *Publisher) bool {
-	const remedy = "check OUTBOX_AMQP_MANAGEMENT_URL (the interface is usually on port 15672, with TLS on 15671), and that the plugin rabbitmq_management is enabled"
+	const remedy = "check OUTBOX_AMQP_MANAGEMENT_URL (the interface is usually on port 15672, with TLS on 15671), and that the plugin " +
+		"rabbitmq_management is enabled"
 	m, err := p.management(ctx)
 	if err != nil {
 		e.Warn(checkManagement, "", oneLine(err), remedy)
@@ -23,7 +24,8 @@ func (e *examination) askManagement(ctx context.Context, p *Publisher) bool {
 	if refused, is := errors.AsType[*refusal](err); is {
 		e.Warn(checkManagement, m.address, fmt.Sprintf("it lets user %q see nothing (%s), so queues and bindings were not looked at", m.name(),
 			oneLine(refused)),
-			"correct user and password, or name another user in OUTBOX_AMQP_MANAGEMENT_URL; it needs the tag monitoring (rabbitmqctl set_user_tags) and access to the vhost")
+			"correct user and password, or name another user in OUTBOX_AMQP_MANAGEMENT_URL; it needs the tag monitoring (rabbitmqctl "+
+				"set_user_tags) and access to the vhost")
 		return false
 	}
 	if err == nil && self.Name == "" {
@@ -96,7 +98,8 @@ func (e *examination) rejecting(to route, queues []string, all map[string]*queue
 	for _, name := range queues {
 		if q := all[name]; q != nil && q.rejects() {
 			e.Warn(checkLimits, e.subject(to),
-				fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try puts a copy into the others", len(queues), name),
+				fmt.Sprintf("it goes to %d queues, of which %.100q rejects when it is full: then its rows are held, and each try puts a copy into "+
+					"the others", len(queues), name),
 				"take the overflow reject-publish from that queue, or have its rows published on a route of its own")
 			return
 		}
@@ -122,8 +125,10 @@ func (e *examination) describeExchange(ctx context.Context, r *routes, name stri
 	}
 	if found.Type == "x-delayed-message" && !e.unrouted {
 		e.Fail(checkExchange, name,
-			"it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never relayed, and each try is another copy",
-			"publish to an exchange of another type, without the header x-delay, since rows can wait themselves, with available_at; or set OUTBOX_AMQP_MANDATORY=false")
+			"it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never "+
+				"relayed, and each try is another copy",
+			"publish to an exchange of another type, without the header x-delay, since rows can wait themselves, with available_at; or set "+
+				"OUTBOX_AMQP_MANDATORY=false")
 	}
 	if _, err := found.matcher(name); err != nil {
 		e.unseen(checkTopic, "", err)
@@ -143,7 +148,8 @@ func (e *examination) destinations(ctx context.Context, r *routes, to route) []s
 	case err != nil:
 		e.unseen(checkTopic, subject, err)
 	case len(queues) == 0:
-		e.Fail(checkTopic, subject, "no queue of exchange "+to.exchange+" takes this routing key, so its rows are "+e.withoutRoute(), "bind a queue for it")
+		e.Fail(checkTopic, subject, "no queue of exchange "+to.exchange+" takes this routing key, so its rows are "+e.withoutRoute(),
+			"bind a queue for it")
 	default:
 		const most = 5
 		text := strings.Join(queues[:min(len(queues), most)], ", ")

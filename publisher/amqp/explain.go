@@ -71,18 +71,22 @@ func (a *attempt) reason(err error) *linkError {
 	switch {
 	case errors.Is(err, amqp091.ErrSASL) && a.external():
 		return &linkError{short: "no login mechanism", found: "it does not offer to log in with EXTERNAL",
-			remedy: "enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, that it trusts"}
+			remedy: "enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate, OUTBOX_TLS_CERT and " +
+				"OUTBOX_TLS_KEY, that it trusts"}
 	case errors.Is(err, amqp091.ErrSASL):
 		return &linkError{short: "no login mechanism", found: "it does not offer to log in with " + strings.Join(a.mechanisms, " or "),
 			remedy: "change OUTBOX_AMQP_SASL_MECHANISM to one of its auth_mechanisms"}
 	case isServer && server.Server && server.Code == amqp091.AccessRefused && a.external():
 		return &linkError{short: "login refused", found: "it finds no user for the client certificate",
-			remedy: "give one of an authority that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and create the user that its setting ssl_cert_login_from takes from it"}
+			remedy: "give one of an authority that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and create the user that its setting " +
+				"ssl_cert_login_from takes from it"}
 	case a.token && (isServer && server.Server && server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)):
 		return &linkError{short: "login refused", found: "it refuses the OAuth token",
-			remedy: "check OUTBOX_AMQP_OAUTH_…, that the token has not expired and that its audience is the broker's resource_server_id, and at the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens"}
+			remedy: "check OUTBOX_AMQP_OAUTH_…, that the token has not expired and that its audience is the broker's resource_server_id, and at " +
+				"the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens"}
 	case a.token && isServer && server.Server && server.Code == amqp091.NotAllowed:
-		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost, server.Reason),
+		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost,
+			server.Reason),
 			remedy: "create the vhost, change it in the publish URL, or grant a scope for it, such as rabbitmq.write:VHOST/*"}
 	case isServer && server.Server && server.Code == amqp091.AccessRefused:
 		return &linkError{short: "login refused", found: fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
@@ -101,11 +105,13 @@ func (a *attempt) reason(err error) *linkError {
 			remedy: "check that it runs, and host and port in the publish URL"}
 	case network.TimedOut(err), network.TimedOut(ended):
 		return &linkError{short: "no answer", absent: true, found: "it does not answer",
-			remedy: "check the network, host and port in the publish URL (AMQP is usually on 5672, with TLS on 5671), and whether it should be amqp:// or amqps://"}
+			remedy: "check the network, host and port in the publish URL (AMQP is usually on 5672, with TLS on 5671), and whether it should be " +
+				"amqp:// or amqps://"}
 	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
 		// The alert that says why may be lost when the peer closes over what we have sent already.
 		return &linkError{short: "TLS refused", found: "it ended the TLS session at once",
-			remedy: "give a client certificate that it trusts and that has not expired, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and check that the port is RabbitMQ's"}
+			remedy: "give a client certificate that it trusts and that has not expired, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and check that the " +
+				"port is RabbitMQ's"}
 	case errors.Is(err, amqp091.ErrCredentials):
 		return &linkError{short: "login refused", found: fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
 			remedy: "check user and password in the publish URL"}
@@ -127,7 +133,8 @@ func (a *attempt) otherScheme() string {
 	if a.secure {
 		return "check that host and port in the publish URL are those of RabbitMQ's TLS listener, usually 5671, else write amqp://"
 	}
-	return "check that host and port in the publish URL are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if it wants TLS"
+	return "check that host and port in the publish URL are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if " +
+		"it wants TLS"
 }
 
 // tls is reason for what is left: certificates, and what nobody has foreseen.

@@ -100,7 +100,8 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 	want(t, "a message", publish(), publisher.Accepted)
 	// Only the broker knows the user of a certificate.
 	named := numbered(5, 0, topic)
-	named[1].Headers, named[3].Headers = []publisher.Header{{Name: "user_id", Value: "stranger"}}, []publisher.Header{{Name: "user_id", Value: "certified"}}
+	named[1].Headers, named[3].Headers = []publisher.Header{{Name: "user_id", Value: "stranger"}}, []publisher.Header{{Name: "user_id",
+		Value: "certified"}}
 	for i, err := range p.Publish(within(t, 10*time.Second), named) {
 		if i == 1 {
 			want(t, "a message of another user", err, publisher.Permanent)

@@ -74,7 +74,8 @@ func TestExamineQueues(t *testing.T) {
 		"quorum": {durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"},
 			says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"}},
 		"stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000},
-			says: []string{"warning replication queue NAME: it is a stream queue with one member", "ok limits queue NAME: drops its oldest messages when it holds 1000000 bytes"}},
+			says: []string{"warning replication queue NAME: it is a stream queue with one member",
+				"ok limits queue NAME: drops its oldest messages when it holds 1000000 bytes"}},
 		"aging stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-age": "7D"},
 			says: []string{"ok limits queue NAME: drops messages that are older than 7D"}},
 		"endless stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream"},
@@ -115,7 +116,8 @@ func TestExamineQueues(t *testing.T) {
 			}
 			text := examined(t, h.managed(t), publishertest.Addresses(queue)...)
 			lacks := func(part string) bool { return !strings.Contains(text, part) }
-			for end := time.Now().Add(20 * time.Second); slices.ContainsFunc(parts, lacks) && time.Now().Before(end); { // members are told a while after a queue was made
+			// members are told a while after a queue was made
+			for end := time.Now().Add(20 * time.Second); slices.ContainsFunc(parts, lacks) && time.Now().Before(end); {
 				text = examined(t, h.managed(t), publishertest.Addresses(queue)...)
 			}
 			says(t, text, append(parts, "ok management", "ok cluster", `user "guest" may look`)...)
@@ -213,7 +215,8 @@ func TestExamineRepetitions(t *testing.T) {
 	config.Management = func() (string, error) { return server.URL, nil }
 	says(t, examined(t, config, publishertest.Addresses("x")...), "error exchange "+h.exchange+": it is of type x-delayed-message")
 	config.Unrouted = true
-	if text := examined(t, config, publishertest.Addresses("x")...); strings.Contains(text, "error exchange") || !strings.Contains(text, "OUTBOX_AMQP_MANDATORY is false") {
+	if text := examined(t, config, publishertest.Addresses("x")...); strings.Contains(text, "error exchange") ||
+		!strings.Contains(text, "OUTBOX_AMQP_MANDATORY is false") {
 		t.Errorf("without mandatory:\n%s", text)
 	}
 }

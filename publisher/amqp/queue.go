@@ -70,7 +70,8 @@ func (e *examination) stream(q *queueInfo, subject string) {
 	case aged:
 		e.Well(checkLimits, subject, fmt.Sprintf("drops messages that are older than %v", age))
 	default:
-		e.Warn(checkLimits, subject, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it grows until the disk is full",
+		e.Warn(checkLimits, subject, "it has neither max-age nor max-length-bytes: a stream keeps what was read, so it grows until the "+
+			"disk is full",
 			"set one of them in its arguments or by a policy")
 	}
 }

@@ -17,7 +17,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-const expiredToken = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'relay': Provided JWT token has expired"
+const expiredToken = "ACCESS_REFUSED - access to exchange 'amq.default' in vhost '/' refused for user 'relay': Provided JWT " +
+	"token has expired"
 
 // A pipes is a network within the process, for a fake in simulated time.
 type pipes struct {

@@ -93,7 +93,8 @@ func TestTokenIsRefused(t *testing.T) {
 	p := amqp.New(amqp.Config{Tokens: tokens, URL: func() (string, error) { return fmt.Sprint("amqp://relay@", f.listener.Addr()), nil }})
 	t.Cleanup(func() { _ = p.Close() })
 	err := p.Ping(within(t, 10*time.Second))
-	if err == nil || publisher.ShortOf(err) != "login refused" || !strings.Contains(err.Error(), "OUTBOX_AMQP_OAUTH_") || strings.Contains(err.Error(), "hush") {
+	if err == nil || publisher.ShortOf(err) != "login refused" || !strings.Contains(err.Error(), "OUTBOX_AMQP_OAUTH_") ||
+		strings.Contains(err.Error(), "hush") {
 		t.Errorf("the refused token: %v", err)
 	}
 	tokens.mu.Lock()
@@ -168,7 +169,8 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 	if len(connections) != 1 {
 		t.Errorf("%d connections for %d tokens: %v", len(connections), asked.Load(), connections)
 	}
-	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") || !strings.Contains(found, "queue") {
+	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") ||
+		!strings.Contains(found, "queue") {
 		t.Errorf("doctor: %s", found)
 	}
 	gone.Store(true)
@@ -181,7 +183,10 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 		return p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0] == nil
 	})
 	// A vhost that the token's scopes do not cover.
-	other := amqp.New(amqp.Config{Tokens: endpoint, URL: func() (string, error) { return "amqp://" + strings.TrimSuffix(host, "/") + "/none", nil }})
+	other := amqp.New(amqp.Config{Tokens: endpoint, URL: func() (string, error) {
+		return "amqp://" + strings.TrimSuffix(host, "/") + "/none",
+			nil
+	}})
 	defer other.Close()
 	if err := other.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), `virtual host "none"`) || !strings.Contains(err.Error(), "scope") {
 		t.Errorf("another vhost: %v", err)

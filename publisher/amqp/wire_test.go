@@ -71,7 +71,8 @@ func TestPlainProfile(t *testing.T) {
 		},
 		{
 			name: "more properties from headers",
-			give: publisher.Message{ID: "id-6", Headers: []publisher.Header{{Name: "reply_to", Value: "answers"}, {Name: "Content-Encoding", Value: "gzip"},
+			give: publisher.Message{ID: "id-6", Headers: []publisher.Header{{Name: "reply_to", Value: "answers"},
+				{Name: "Content-Encoding", Value: "gzip"},
 				{Name: "user-id", Value: "guest"}, {Name: "priority", Value: "null", JSON: true}, {Name: "user_ids", Value: "x"}}},
 			want: amqp091.Delivery{MessageId: "id-6", ReplyTo: "answers", ContentEncoding: "gzip", UserId: "guest",
 				Headers: amqp091.Table{"reply_to": "answers", "Content-Encoding": "gzip", "user-id": "guest", "priority": "null", "user_ids": "x"}},
@@ -269,7 +270,8 @@ func TestUnrouted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
 	var log publishertest.Log
-	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, Unrouted: true, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, Unrouted: true,
+		Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	defer p.Close()
 	if !strings.Contains(log.String(), "OUTBOX_AMQP_MANDATORY is false") {
 		t.Errorf("the log says %q", log.String())
@@ -282,7 +284,8 @@ func TestUnrouted(t *testing.T) {
 	if got := h.Received(t, messages[0].Topic, 1); len(got) != 1 {
 		t.Errorf("the queue holds %d messages", len(got))
 	}
-	if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(messages[1].Topic))); !strings.Contains(text, "so its rows are lost") ||
+	if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
+		"so its rows are lost") ||
 		!strings.Contains(text, "warning durability") {
 		t.Errorf("the findings are\n%s", text)
 	}
@@ -292,7 +295,8 @@ func TestUnrouted(t *testing.T) {
 func TestCheckHeader(t *testing.T) {
 	t.Parallel()
 	p := amqp.New(amqp.Config{URL: func() (string, error) { return "", nil }})
-	for name, carried := range map[string]bool{"a": true, "reply_to": true, "user_id": false, "User-ID": false, strings.Repeat("x", 256): false} {
+	for name, carried := range map[string]bool{"a": true, "reply_to": true, "user_id": false, "User-ID": false,
+		strings.Repeat("x", 256): false} {
 		if err := p.CheckHeader(&publisher.Header{Name: name, Value: "x"}); (err == nil) != carried {
 			t.Errorf("%.20s: %v", name, err)
 		}
