@@ -24,15 +24,19 @@ func TestStreamsOfADomain(t *testing.T) {
 	address := l.Addr().String()
 	_ = l.Close()
 	hubDir, leafDir := t.TempDir(), t.TempDir()
-	hub := startNode(t, hubDir, fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", hubDir, address))
-	leaf := startNode(t, leafDir, fmt.Sprintf("server_name: leaf\njetstream { store_dir: %q, domain: leaf }\nleafnodes { reconnect: 1, remotes: [{url: \"nats://%s\"}] }", leafDir, address))
-	s, err := connect(t, "nats://"+hub.address).CreateStream(timely(t), jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+	hub := startNode(t, hubDir, fmt.Sprintf("server_name: hub\njetstream { store_dir: %q, domain: hub }\nleafnodes { listen: %q }", hubDir,
+		address))
+	leaf := startNode(t, leafDir, fmt.Sprintf("server_name: leaf\njetstream { store_dir: %q, domain: leaf }\nleafnodes { reconnect: 1, "+
+		"remotes: [{url: \"nats://%s\"}] }", leafDir, address))
+	s, err := connect(t, "nats://"+hub.address).CreateStream(timely(t),
+		jetstream.StreamConfig{Name: "ORDERS", Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := open(t, nats.Config{Servers: []string{leaf.address}, Domain: "hub"})
 	p.BatchFrom(2)
-	for publisher.ClassOf(p.Publish(timely(t), hotRows("orders.first", 1, 1))[0]) != publisher.Accepted { // until the subjects are known on the way
+	// until the subjects are known on the way
+	for publisher.ClassOf(p.Publish(timely(t), hotRows("orders.first", 1, 1))[0]) != publisher.Accepted {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is accepted")
 		}
@@ -41,11 +45,13 @@ func TestStreamsOfADomain(t *testing.T) {
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)
 	}
-	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got, []string{"ok topic"}) {
+	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+		[]string{"ok topic"}) {
 		t.Errorf("doctor finds %q", got)
 	}
 	there := open(t, nats.Config{Servers: []string{leaf.address}})
-	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got, []string{"error topic"}) {
+	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+		[]string{"error topic"}) {
 		t.Errorf("without the domain, doctor finds %q", got)
 	}
 }
@@ -57,7 +63,8 @@ func TestInboxPrefix(t *testing.T) {
 		{ user: owner, password: secret }
 		{ user: relay, password: secret, permissions: { publish: ">", subscribe: "_INBOX_relay.shop.>" } }
 	] }`)
-	s := stream(t, connect(t, "nats://owner:secret@"+server.address), jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+	s := stream(t, connect(t, "nats://owner:secret@"+server.address),
+		jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
 	url := "nats://relay:secret@" + server.address
 	refused := open(t, nats.Config{Servers: []string{url}}).Ping(timely(t))
 	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") || !strings.Contains(refused.Error(), "OUTBOX_NATS_INBOX_PREFIX") {
@@ -102,7 +109,8 @@ func TestTTL(t *testing.T) {
 	}
 	expect(t, p.Publish(timely(t), all[:2]), publisher.Accepted, publisher.Permanent)
 	stored := read(t, s, 2)
-	if i := slices.IndexFunc(stored, func(m publisher.Message) bool { return m.ID == all[0].ID }); i < 0 || !slices.Contains(stored[i].Headers, publisher.Header{Name: "Nats-TTL", Value: "1h"}) {
+	if i := slices.IndexFunc(stored, func(m publisher.Message) bool { return m.ID == all[0].ID }); i < 0 ||
+		!slices.Contains(stored[i].Headers, publisher.Header{Name: "Nats-TTL", Value: "1h"}) {
 		t.Errorf("stored are %+v", stored)
 	}
 }

@@ -27,7 +27,8 @@ var meanings = map[int]meaning{
 
 	// The row's own Nats-TTL. The stream can be told to take it; until then the rows that have one wait.
 	10165: {publisher.Permanent, 0, "TTL refused", ttlForms},
-	10166: {publisher.Topology, publisher.ScopeMessage, "no TTLs", "the row has the header Nats-TTL: allow message TTLs in the stream (allow_msg_ttl)"},
+	10166: {publisher.Topology, publisher.ScopeMessage, "no TTLs", "the row has the header Nats-TTL: allow message TTLs in the stream " +
+		"(allow_msg_ttl)"},
 
 	// A header asks for what the stream does not do. Rows cannot have these headers, which begin with Nats-.
 	10111: {publisher.Permanent, 0, "rollup refused", "allow rollups in the stream, or send no Nats-Rollup"},
@@ -122,7 +123,8 @@ func (e *apiError) meaning() meaning {
 // noStream is the answer for messages to a subject on which nobody listens.
 func noStream(subject string) error {
 	return publisher.TopologyError("no stream",
-		"no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see that it can be reached", subject)
+		"no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see "+
+			"that it can be reached", subject)
 }
 
 // unheard is the answer for a message to a subject on which nobody listens: without a stream, or with one that
@@ -134,7 +136,8 @@ func (l *lane) unheard(subject string) error {
 		return noStream(subject)
 	}
 	err := publisher.UnavailableError(publisher.ScopeTopic, "no leader",
-		"nobody answers for the subject %.128q, although JetStream does not say that no stream takes it: most of the servers of its stream are away", subject)
+		"nobody answers for the subject %.128q, although JetStream does not say that no stream takes it: most of the servers of its "+
+			"stream are away", subject)
 	return publisher.WithFate(err, s.fate())
 }
 

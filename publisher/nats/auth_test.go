@@ -19,7 +19,8 @@ func TestAuth(t *testing.T) {
 	seed, _ := pair.Seed()
 	public, _ := pair.PublicKey()
 	creds := fmt.Appendf(nil,
-		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", seed)
+		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY "+
+			"SEED------\n", seed)
 
 	signs := func(t *testing.T, options nats.Options) {
 		t.Helper()

@@ -33,7 +33,8 @@ func connect(t *testing.T, url string) jetstream.JetStream {
 // relays checks that a publisher whose account has no JetStream is ready and publishes all the same.
 func relays(t *testing.T, p *nats.Publisher, s jetstream.Stream) {
 	t.Helper()
-	for ctx := timely(t); publisher.ClassOf(p.Publish(ctx, hotRows("orders.first", 1, 1))[0]) != publisher.Accepted; { // until the subjects are known on the way
+	// until the subjects are known on the way
+	for ctx := timely(t); publisher.ClassOf(p.Publish(ctx, hotRows("orders.first", 1, 1))[0]) != publisher.Accepted; {
 		if ctx.Err() != nil {
 			t.Fatal("nothing is accepted")
 		}

@@ -126,8 +126,10 @@ func (e *examination) account(ctx context.Context) bool {
 	}
 	if withoutJetStream(m) {
 		e.Warn(checkJetStream, "",
-			"the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot be looked at from here",
-			"enable JetStream in the server and for the account, set OUTBOX_NATS_JS_DOMAIN to the domain of the streams, or see in the relay's /readyz?verbose whether rows are held")
+			"the account has no JetStream of its own: its rows are held, unless streams take them through an import or a leaf node, which cannot "+
+				"be looked at from here",
+			"enable JetStream in the server and for the account, set OUTBOX_NATS_JS_DOMAIN to the domain of the streams, or see in the relay's "+
+				"/readyz?verbose whether rows are held")
 		return false
 	}
 	if err := e.link.readInfo(m); err != nil {

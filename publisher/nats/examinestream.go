@@ -189,10 +189,12 @@ func (e *examination) limits(s *streamInfo) {
 // window looks how long the stream recognises what it has already.
 func (e *examination) window(s *streamInfo) {
 	c := &s.Config
-	text := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose answers were lost, at most OUTBOX_MAX_IN_FLIGHT, may be stored twice", c.Duplicates)
+	text := fmt.Sprintf("recognises a message by its Nats-Msg-Id for %v: after a longer outage the rows whose answers were lost, at most "+
+		"OUTBOX_MAX_IN_FLIGHT, may be stored twice", c.Duplicates)
 	if c.Duplicates < shortWindow {
 		e.Warn(checkDuplicates, c.Name, text,
-			"see that no two rows have the same Nats-Msg-Id for as long (message_id), then raise duplicate_window above the longest outage of the server, the database or the relay; it costs the server memory")
+			"see that no two rows have the same Nats-Msg-Id for as long (message_id), then raise duplicate_window above the longest outage of the "+
+				"server, the database or the relay; it costs the server memory")
 	} else {
 		e.Well(checkDuplicates, c.Name, text)
 	}

@@ -73,7 +73,8 @@ func TestTroubles(t *testing.T) {
 		return seed
 	}()
 	jwt := fmt.Appendf(nil,
-		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY SEED------\n", seed)
+		"-----BEGIN NATS USER JWT-----\nthe.jwt\n------END NATS USER JWT------\n\n-----BEGIN USER NKEY SEED-----\n%s\n------END USER NKEY "+
+			"SEED------\n", seed)
 	as := func(auth nats.Auth) func() (nats.Auth, error) { return func() (nats.Auth, error) { return auth, nil } }
 	trusting := func(pool *x509.CertPool) func() (*tls.Config, error) {
 		return func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil }
@@ -126,8 +127,9 @@ func TestTroubles(t *testing.T) {
 			[]string{"does not answer", "check host and port"}},
 		"PostgreSQL, TLS": {nats.Config{Servers: []string{at("TEST_DATABASE_URL")}, TLS: trust, TLSFirst: true},
 			[]string{"TLS handshake", "check the port"}},
-		"no WebSocket":    {nats.Config{Servers: []string{"ws://" + plain}}, []string{"no WebSocket listener", "write nats://"}},
-		"HTTP, WebSocket": {nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}}, []string{"no WebSocket listener", "path"}},
+		"no WebSocket": {nats.Config{Servers: []string{"ws://" + plain}}, []string{"no WebSocket listener", "write nats://"}},
+		"HTTP, WebSocket": {nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}},
+			[]string{"no WebSocket listener", "path"}},
 		"HTTPS, WebSocket": {nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS))},
 			[]string{"no WebSocket listener"}},
 		"WebSocket, wrong CA": {nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: strange},

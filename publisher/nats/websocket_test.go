@@ -27,7 +27,8 @@ func TestWebSocket(t *testing.T) {
 			write(t, dir, "server.key", leaf.Key)
 			settings = "authorization { user: relay, password: secret }\nwebsocket { listen: %q, " + settings + " }"
 			server := startServer(t, dir, fmt.Sprintf(settings, "127.0.0.1:-1"))
-			s := stream(t, connect(t, "nats://relay:secret@"+server.address), jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
+			s := stream(t, connect(t, "nats://relay:secret@"+server.address),
+				jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
 			config := nats.Config{Servers: []string{name + "://relay:secret@" + server.webSocket}}
 			if name == "wss" {
 				config.TLS = func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: a.Pool}, nil }

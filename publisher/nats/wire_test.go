@@ -37,10 +37,14 @@ func TestEncode(t *testing.T) {
 			m.Headers = []publisher.Header{{Name: "a", Value: "1"}, {Name: "A", Value: "2"}, {Name: "a", Value: "3"}, {Name: "b", Value: ""},
 				{Name: "a", Value: "4"}}
 		}, nats.Header{"a": {"1", "3", "4"}, "A": {"2"}, "b": {""}}, nil},
-		{"with a TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "nats-ttl", Value: "36h"}} }, nats.Header{"Nats-TTL": {"36h"}}, nil},
-		{"that stays for ever", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "Never"}} }, nats.Header{"Nats-TTL": {"Never"}}, nil},
-		{"with a TTL in seconds", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "9000"}} }, nats.Header{"Nats-TTL": {"9000"}}, nil},
-		{"with an empty TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: ""}} }, nats.Header{"Nats-TTL": {""}}, nil},
+		{"with a TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "nats-ttl", Value: "36h"}} },
+			nats.Header{"Nats-TTL": {"36h"}}, nil},
+		{"that stays for ever", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "Never"}} },
+			nats.Header{"Nats-TTL": {"Never"}}, nil},
+		{"with a TTL in seconds", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "9000"}} },
+			nats.Header{"Nats-TTL": {"9000"}}, nil},
+		{"with an empty TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: ""}} },
+			nats.Header{"Nats-TTL": {""}}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := base
