@@ -52,7 +52,8 @@ func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 	return l.eachBroker(func(b broker) error {
 		results, err := l.drains(ctx, table, b, []drainer{
 			{name: "yardstick", start: func(ctx context.Context, topic string) (*program, error) {
-				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--partitions", fmt.Sprint(partitions)))
+				return start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--partitions",
+					fmt.Sprint(partitions)))
 			}},
 			{name: "relay", hot: l.hot, start: func(ctx context.Context, _ string) (*program, error) {
 				return l.startRelay(ctx, table.url, b.url)
@@ -118,7 +119,8 @@ func (l *lab) drains(ctx context.Context, table *outbox, b broker, drainers []dr
 				results[i] = append(results[i], d)
 				note = fmt.Sprint("round ", round)
 			}
-			fmt.Printf("%s %s, %s: %.0f rows/s in %v\n", b.name, p.name, note, float64(l.rows)/d.elapsed.Seconds(), d.elapsed.Round(time.Millisecond))
+			fmt.Printf("%s %s, %s: %.0f rows/s in %v\n", b.name, p.name, note, float64(l.rows)/d.elapsed.Seconds(),
+				d.elapsed.Round(time.Millisecond))
 			if d.stages != "" {
 				fmt.Println("   ", d.stages)
 			}

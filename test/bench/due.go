@@ -23,8 +23,8 @@ select $2, 'order-' || i % 1000, jsonb_build_object('n', lpad((500000000 + i)::t
 	$3::timestamptz + i * $4::bigint * interval '1 microsecond' from generate_series(0, $1::int - 1) i`
 )
 
-// dueStudy measures how late rows are that become due at their time, while many are scheduled for later and others flow. The reference is the
-// same table without the indexes that `schema --delays` prints.
+// dueStudy measures how late rows are that become due at their time, while many are scheduled for later and others flow. The reference is
+// the same table without the indexes that `schema --delays` prints.
 func dueStudy(ctx context.Context, l *lab, r *report) error {
 	rates := []float64{200, 1000}
 	return l.eachBroker(func(b broker) error {
@@ -49,14 +49,16 @@ func dueStudy(ctx context.Context, l *lab, r *report) error {
 				percent float64
 				most    float64
 			}{{"p50", 50, 0}, {"p99", 99, 1000}, {"max", 100, 0}} {
-				what, measured, reference := beside+"late by "+line.what+" ms", percentile(late[true][i], line.percent), percentile(late[false][i], line.percent)
+				what, measured, reference := beside+"late by "+line.what+" ms", percentile(late[true][i], line.percent), percentile(late[false][i],
+					line.percent)
 				if line.most > 0 {
 					r.judgeBeside(b.name, what, "%.0f", measured, reference, atMost(line.most))
 				} else {
 					r.contrast(b.name, what, "%.0f", []float64{measured}, []float64{reference})
 				}
 			}
-			r.contrast(b.name, beside+"those relayed within p99 ms", "%.1f", []float64{percentile(flow[true][i], 99)}, []float64{percentile(flow[false][i], 99)})
+			r.contrast(b.name, beside+"those relayed within p99 ms", "%.1f", []float64{percentile(flow[true][i], 99)},
+				[]float64{percentile(flow[false][i], 99)})
 		}
 		return nil
 	})

@@ -114,7 +114,8 @@ func (e *explainer) note(text string) {
 	if _, statement, found := prepares(shown.Text); found {
 		shown.Text = statement
 	}
-	if !strings.HasPrefix(shown.Text, "select") || !strings.Contains(shown.Text, "outbox_messages") || !strings.HasSuffix(strings.TrimSpace(shown.Text), "limit $1") {
+	if !strings.HasPrefix(shown.Text, "select") || !strings.Contains(shown.Text, "outbox_messages") ||
+		!strings.HasSuffix(strings.TrimSpace(shown.Text), "limit $1") {
 		return
 	}
 	read.rows, read.buffers = shown.Plan.Rows, shown.Plan.Hit+shown.Plan.Read

@@ -9,7 +9,8 @@ import (
 )
 
 // idleStudy watches an owner and a standby that have nothing to do, with the doorbell's trigger. The reference for the owner is a process
-// that asks every 50 ms and does nothing else, as an owner without the trigger has to: what this machine, Go and its client library take for that.
+// that asks every 50 ms and does nothing else, as an owner without the trigger has to: what this machine, Go and its client library take
+// for that.
 func idleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error { return l.idle(ctx, b, r) })
 }

@@ -42,9 +42,12 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 	const writers = 8
 	loads := []load{
 		{name: "1 row/s", traffic: traffic{rows: max(20, l.rows/250), perSecond: 1, writers: 1, keys: l.keys}, p50: 1, p99: 5, polled: 60},
-		{name: "200 rows/s", traffic: traffic{rows: l.rows / 5, perSecond: 200, writers: writers, keys: l.keys / writers * writers}, p50: 1.5, p99: 6, polled: 60},
-		{name: "1,000 rows/s", traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1, p99: 8, polled: 60},
-		{name: "commits up to 1 s late, 64 writers", traffic: traffic{rows: l.rows / 10, perSecond: 100, writers: 64, keys: 64, late: time.Second}, polled: 60, onlyPolled: true},
+		{name: "200 rows/s", traffic: traffic{rows: l.rows / 5, perSecond: 200, writers: writers, keys: l.keys / writers * writers}, p50: 1.5,
+			p99: 6, polled: 60},
+		{name: "1,000 rows/s", traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1,
+			p99: 8, polled: 60},
+		{name: "commits up to 1 s late, 64 writers", traffic: traffic{rows: l.rows / 10, perSecond: 100, writers: 64, keys: 64,
+			late: time.Second}, polled: 60, onlyPolled: true},
 	}
 	loads = slices.DeleteFunc(loads, func(load load) bool { return !strings.Contains(load.name, l.only) })
 	return l.eachBroker(func(b broker) error {

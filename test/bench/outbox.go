@@ -69,7 +69,8 @@ func (l *lab) newOutbox(ctx context.Context, doorbell bool) (*outbox, error) {
 func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error {
 	columns := ownColumns(name)
 	command := exec.CommandContext(ctx, l.relay, "schema", "--destination", name)
-	command.Env = append(withoutSettings(os.Environ()), "OUTBOX_DESTINATIONS=default,"+name, "OUTBOX_DESTINATION_"+strings.ToUpper(name)+"_COLUMNS="+columns)
+	command.Env = append(withoutSettings(os.Environ()), "OUTBOX_DESTINATIONS=default,"+name,
+		"OUTBOX_DESTINATION_"+strings.ToUpper(name)+"_COLUMNS="+columns)
 	ddl, err := command.Output()
 	if err != nil {
 		return fmt.Errorf("print schema of destination %s: %w", name, err)
@@ -142,7 +143,8 @@ func (o *outbox) empty(ctx context.Context) (bool, error) {
 
 // head returns the first pending row, 0 when there is none.
 func (o *outbox) head(ctx context.Context) (seq int64, err error) {
-	err = o.conn.QueryRow(ctx, "select coalesce((select seq from outbox_messages where relayed_at is null and failed_at is null order by seq limit 1), 0)").Scan(&seq)
+	err = o.conn.QueryRow(ctx, "select coalesce((select seq from outbox_messages where relayed_at is null and failed_at is null order by "+
+		"seq limit 1), 0)").Scan(&seq)
 	return seq, err
 }
 

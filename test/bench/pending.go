@@ -27,7 +27,8 @@ func pendingStudy(ctx context.Context, l *lab, r *report) error {
 				if err != nil {
 					return err
 				}
-				fmt.Printf("%s, %d rows: %d reads, median %.0f buffers and %.1f ms\n", b.name, rows, len(found.reads), middle(buffers(found.reads)), middle(millis(found.reads)))
+				fmt.Printf("%s, %d rows: %d reads, median %.0f buffers and %.1f ms\n", b.name, rows, len(found.reads), middle(buffers(found.reads)),
+					middle(millis(found.reads)))
 				if rows == l.rows {
 					large = append(large, found)
 				} else {
@@ -42,8 +43,10 @@ func pendingStudy(ctx context.Context, l *lab, r *report) error {
 			each(small, func(f backlog) float64 { return middle(millis(f.reads)) }), same)
 		memory := func(f backlog) float64 { return float64(f.memory) / mib }
 		r.compare(b.name, "peak MiB", "%.0f", each(large, memory), each(small, memory), same)
-		r.judge(b.name, "/metrics answers after ms, median, during the drain", "%.1f", middle(each(large, func(f backlog) float64 { return middle(f.scrapes) })), atMost(50))
-		r.judge(b.name, "/metrics answers after ms, longest, during the drain", "%.1f", slices.Max(each(large, func(f backlog) float64 { return largest(f.scrapes) })), atMost(50))
+		r.judge(b.name, "/metrics answers after ms, median, during the drain", "%.1f",
+			middle(each(large, func(f backlog) float64 { return middle(f.scrapes) })), atMost(50))
+		r.judge(b.name, "/metrics answers after ms, longest, during the drain", "%.1f",
+			slices.Max(each(large, func(f backlog) float64 { return largest(f.scrapes) })), atMost(50))
 		return nil
 	})
 }

@@ -36,7 +36,8 @@ func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 				*to = append(*to, found)
 				fmt.Printf("%s, %s, round %d: then %.0f rows/s\n", b.name, name, round+1, found.rate)
 				for i, reads := range found.reads {
-					fmt.Printf("    %d rows/s: %d reads, %.0f buffers and %.2f ms each\n", flows[i], len(reads), middle(buffers(reads)), middle(millis(reads)))
+					fmt.Printf("    %d rows/s: %d reads, %.0f buffers and %.2f ms each\n", flows[i], len(reads), middle(buffers(reads)),
+						middle(millis(reads)))
 				}
 			}
 		}

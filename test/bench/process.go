@@ -74,7 +74,8 @@ func listenerOn(port int) int {
 		data, _ := os.ReadFile(table) // a kernel may lack IPv6
 		for line := range strings.Lines(string(data)) {
 			const listening = "0A"
-			if fields := strings.Fields(line); len(fields) > 9 && fields[3] == listening && strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
+			if fields := strings.Fields(line); len(fields) > 9 && fields[3] == listening &&
+				strings.HasSuffix(fields[1], fmt.Sprintf(":%04X", port)) {
 				sockets["socket:["+fields[9]+"]"] = true
 			}
 		}

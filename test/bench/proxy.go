@@ -85,7 +85,8 @@ func (p *proxy) close() {
 	p.running.Wait()
 }
 
-func (p *proxy) forward(ctx context.Context, client net.Conn, toServer func(context.Context, io.Writer, io.Reader), back func(io.Writer, io.Reader) (int64, error)) {
+func (p *proxy) forward(ctx context.Context, client net.Conn, toServer func(context.Context, io.Writer, io.Reader),
+	back func(io.Writer, io.Reader) (int64, error)) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
 	if err != nil {

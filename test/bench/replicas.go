@@ -71,7 +71,8 @@ func (l *lab) share(ctx context.Context, b broker, replicas int) (rate float64, 
 }
 
 // startReplicas starts relays on one table and waits until each holds its share of the shards.
-func (l *lab) startReplicas(ctx context.Context, replicas int, database, broker string, settings ...string) (running []*program, err error) {
+func (l *lab) startReplicas(ctx context.Context, replicas int, database, broker string, settings ...string) (running []*program,
+	err error) {
 	for range replicas {
 		relay, err := l.startRelay(ctx, database, broker, settings...)
 		if err != nil {

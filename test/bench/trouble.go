@@ -24,8 +24,8 @@ type troubled struct {
 	finished time.Duration   // from then on, until all were
 }
 
-// troubleStudy lets some rows be in trouble, and looks at the others: a backlog of rows, a twentieth of further rows in trouble among them, then steady
-// traffic. The reference has no trouble. At last the trouble ends, and what waited flows.
+// troubleStudy lets some rows be in trouble, and looks at the others: a backlog of rows, a twentieth of further rows in trouble among them,
+// then steady traffic. The reference has no trouble. At last the trouble ends, and what waited flows.
 func troubleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, t := range troubles {
@@ -64,8 +64,10 @@ func (t trouble) report(r *report, on, name string, n int, with, without []troub
 	compare("tuples read per relayed row", "%.1f", func(f troubled) float64 { return f.tuples }, atMost(2))
 	memory := func(f troubled) float64 { return f.memory }
 	r.contrast(on, name+": peak MiB", "%.0f", each(with, memory), each(without, memory))
-	r.judge(on, name+": log lines at WARN and ERROR, most", "%.0f", largest(each(with, func(f troubled) float64 { return float64(f.lines) })), atMost(mostLines))
-	r.judge(on, name+": duplicates and rows out of order", "%.0f", sum(each(with, func(f troubled) float64 { return float64(f.wrong) })), atMost(0))
+	r.judge(on, name+": log lines at WARN and ERROR, most", "%.0f", largest(each(with, func(f troubled) float64 { return float64(f.lines) })),
+		atMost(mostLines))
+	r.judge(on, name+": duplicates and rows out of order", "%.0f", sum(each(with, func(f troubled) float64 { return float64(f.wrong) })),
+		atMost(0))
 	if t.ends == nil || n > t.mostEnded {
 		return
 	}

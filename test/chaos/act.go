@@ -21,7 +21,8 @@ func (g *game) act(ctx context.Context) error {
 	watchers.Go(func() { g.broker.Accompany(watching) })
 
 	g.began = time.Now()
-	g.say(" ", "seed %d, %s, %v, %d replicas, %s, doorbell %t", g.seed, g.options.broker, g.duration, g.plan.Replicas, g.plan.Settings, g.plan.Settings.Doorbell)
+	g.say(" ", "seed %d, %s, %v, %d replicas, %s, doorbell %t", g.seed, g.options.broker, g.duration, g.plan.Replicas, g.plan.Settings,
+		g.plan.Settings.Doorbell)
 	for i := range g.plan.Replicas {
 		if err := g.replicas[i].Start(ctx); err != nil {
 			return err
@@ -135,7 +136,8 @@ func (g *game) await(ctx context.Context) error {
 func (g *game) judge(ctx context.Context) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTime+g.duration)
 	defer cancel()
-	h := &history.History{Faults: g.faults, Exits: g.exits, Deletes: g.plan.Settings.Delete, MaxInFlight: g.plan.Settings.MaxInFlight, Grace: grace}
+	h := &history.History{Faults: g.faults, Exits: g.exits, Deletes: g.plan.Settings.Delete, MaxInFlight: g.plan.Settings.MaxInFlight,
+		Grace: grace}
 	var err error
 	if h.Deliveries, err = g.broker.Read(ctx); err != nil {
 		return result{}, err
@@ -159,6 +161,7 @@ func (g *game) terminate(ctx context.Context, application string) error {
 		return fmt.Errorf("connect to database: %w", err)
 	}
 	defer func() { _ = conn.Close(ctx) }() // nothing is open on it
-	_, err = conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()", application)
+	_, err = conn.Exec(ctx, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1 and pid <> pg_backend_pid()",
+		application)
 	return err
 }

@@ -51,11 +51,13 @@ func TestALiarIsFoundOut(t *testing.T) {
 		t.Fatal(err)
 	}
 	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"--broker", "nats", "--external", "--relay", liar, "--seed", "7", "--duration", "5s", "--clean"}, &out, &errs)
+	status := run(t.Context(), []string{"--broker", "nats", "--external", "--relay", liar, "--seed", "7", "--duration", "5s", "--clean"}, &out,
+		&errs)
 	if status != exitFailed || errs.Len() > 0 {
 		t.Errorf("status %d\n%s", status, &errs)
 	}
-	for _, want := range []string{"BROKEN: a row that is marked", "is marked and was never delivered", "again: cd chaos && go run . --broker nats --seed 7"} {
+	for _, want := range []string{"BROKEN: a row that is marked", "is marked and was never delivered",
+		"again: cd chaos && go run . --broker nats --seed 7"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
 		}

@@ -58,7 +58,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags.Uint64Var(&o.seed, "seed", 0, "draws the schedule; 0 for a new one")
 	flags.IntVar(&o.seeds, "seeds", 1, "runs, with as many seeds in a row")
 	flags.DurationVar(&o.duration, "duration", time.Minute, "how long rows are written and faults begin")
-	flags.DurationVar(&o.patience, "patience", time.Minute, "how long nothing may be settled, after everything has healed, until it counts as stuck")
+	flags.DurationVar(&o.patience, "patience", time.Minute, "how long nothing may be settled, after everything has healed, until it "+
+		"counts as stuck")
 	flags.IntVar(&o.replicas, "replicas", 0, "replicas at the beginning, 1 to 4; 0 leaves it to the seed")
 	flags.BoolVar(&o.clean, "clean", false, "only faults after which nothing may be delivered twice")
 	flags.BoolVar(&o.external, "external", false, "use the servers of the TEST_ variables, which are not killed, instead of our own")
@@ -69,7 +70,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return exitUsage
 	}
-	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || o.duration < 5*time.Second || o.seeds < 1 || o.replicas < 0 || o.replicas > plan.MaxReplicas {
+	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || o.duration < 5*time.Second || o.seeds < 1 || o.replicas < 0 ||
+		o.replicas > plan.MaxReplicas {
 		fmt.Fprintf(stderr, "chaos: --broker is one of %s; --duration is 5s or more; --seeds is positive; --replicas is 1 to %d\n",
 			strings.Join(broker.Kinds, ", "), plan.MaxReplicas)
 		return exitUsage

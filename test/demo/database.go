@@ -73,7 +73,8 @@ func (d *database) states(ctx context.Context, copies []*copyOf) (map[string]sta
 			}
 		}
 		var s state
-		if err := d.pool.QueryRow(ctx, "select count("+relayed+"), count("+failed+") from outbox_messages").Scan(&s.relayed, &s.failed); err != nil {
+		if err := d.pool.QueryRow(ctx, "select count("+relayed+"), count("+failed+") from outbox_messages").Scan(&s.relayed,
+			&s.failed); err != nil {
 			return nil, fmt.Errorf("count the outbox: %w", err)
 		}
 		states[c.name] = s

@@ -156,7 +156,8 @@ func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 
 // settings are those of a relay.
 func (d *demo) settings() map[string]string {
-	return map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": d.database.schema + "." + outboxTable, "OUTBOX_PUBLISH_URL": d.broker.URL()}
+	return map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": d.database.schema + "." + outboxTable,
+		"OUTBOX_PUBLISH_URL": d.broker.URL()}
 }
 
 // start starts one more relay and waits until it is ready.

@@ -109,7 +109,8 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 	defer conn.Close(context.WithoutCancel(t.Context()))
 	var schemas int
-	if err := conn.QueryRow(t.Context(), "select count(*) from pg_namespace where nspname = $1", d.database.schema).Scan(&schemas); err != nil || schemas != 0 {
+	if err := conn.QueryRow(t.Context(), "select count(*) from pg_namespace where nspname = $1",
+		d.database.schema).Scan(&schemas); err != nil || schemas != 0 {
 		t.Errorf("%d schemas are left: %v", schemas, err)
 	}
 }
@@ -155,14 +156,16 @@ func TestUsage(t *testing.T) {
 		t.Parallel()
 		var out, errs bytes.Buffer
 		none := func(string) string { return "" }
-		if status := run(t.Context(), []string{"--relay", "/bin/true"}, none, &out, &errs); status != exitFailed || !strings.Contains(errs.String(), "TEST_DATABASE_URL") {
+		if status := run(t.Context(), []string{"--relay", "/bin/true"}, none, &out, &errs); status != exitFailed ||
+			!strings.Contains(errs.String(), "TEST_DATABASE_URL") {
 			t.Errorf("status %d, %q", status, errs.String())
 		}
 	})
 	t.Run("no binary", func(t *testing.T) {
 		t.Parallel()
 		var out, errs bytes.Buffer
-		if status := run(t.Context(), []string{"--relay", "/none"}, os.Getenv, &out, &errs); status != exitFailed || !strings.Contains(errs.String(), "make build") {
+		if status := run(t.Context(), []string{"--relay", "/none"}, os.Getenv, &out, &errs); status != exitFailed ||
+			!strings.Contains(errs.String(), "make build") {
 			t.Errorf("status %d, %q", status, errs.String())
 		}
 	})

@@ -60,7 +60,8 @@ func copies(brokers string) []*copyOf {
 		{name: "orders", what: "orders", kind: kafka, most: mostOrder, ordered: true, wants: func(r ledger.Row) bool { return !r.Large }},
 		{name: "audit", what: "audit copy", kind: rabbit, ordered: true, repeats: true,
 			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error", "updated_at")}},
-		{name: "notice", what: "notices of orders relayed", kind: broker.Core, bestEffort: true, wants: func(r ledger.Row) bool { return !r.Large },
+		{name: "notice", what: "notices of orders relayed", kind: broker.Core, bestEffort: true,
+			wants:    func(r ledger.Row) bool { return !r.Large },
 			settings: map[string]string{"COLUMNS": stateColumns("notice", "relayed_at"), "RELAYED_OF": "orders", "NATS_MODE": "core"}},
 		{name: "dead", what: "dead letters of orders", kind: "nats", wants: func(r ledger.Row) bool { return r.Large },
 			settings: map[string]string{"COLUMNS": stateColumns("dead", "relayed_at"), "FAILED_OF": "orders"}},
@@ -107,13 +108,15 @@ func (d *demo) playFanout(ctx context.Context, getenv func(string) string, stdou
 	}()
 	id := strings.ToLower(rand.Text()[:8])
 	schema, topic := "demo_"+id, "demo-orders-"+id
-	settings := map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": schema + "." + outboxTable, "OUTBOX_DESTINATIONS": "orders,audit,notice,dead"}
+	settings := map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": schema + "." + outboxTable,
+		"OUTBOX_DESTINATIONS": "orders,audit,notice,dead"}
 	d.view = newView(stdout, "PostgreSQL → outbox-relay → four destinations", d.duration)
 	for _, c := range f.copies {
 		own := "OUTBOX_DESTINATION_" + strings.ToUpper(c.name) + "_"
 		c.ledger = ledger.New()
 		c.ledger.Wants, c.ledger.Keyless, c.ledger.Dead = c.wants, !c.ordered, c.settings["FAILED_OF"] != ""
-		c.broker, err = broker.Open(ctx, c.kind, broker.Topic{Name: topic + "-" + c.name, Most: c.most}, filepath.Join(d.dir, "nats", c.name), getenv)
+		c.broker, err = broker.Open(ctx, c.kind, broker.Topic{Name: topic + "-" + c.name, Most: c.most}, filepath.Join(d.dir, "nats", c.name),
+			getenv)
 		if err != nil {
 			return false, err
 		}
@@ -283,7 +286,8 @@ func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 			right, verdict = false, "WRONG"
 		}
 		counts, state := c.ledger.Counts(), states[c.name]
-		f.view.say("%s  %-26s %d rows were for it, %d relayed, %d failed, %d arrived", verdict, c.what, counts.Committed, state.relayed, state.failed, counts.Arrived)
+		f.view.say("%s  %-26s %d rows were for it, %d relayed, %d failed, %d arrived", verdict, c.what, counts.Committed, state.relayed,
+			state.failed, counts.Arrived)
 		for _, text := range wrong {
 			f.view.say("       %s", text)
 		}
@@ -317,7 +321,8 @@ func (f *fanout) faults(c *copyOf, s state) (wrong []string) {
 	case s.relayed != committed:
 		wrong = append(wrong, fmt.Sprintf("%d rows are marked as relayed, not %d", s.relayed, committed))
 	}
-	if dead := f.copies[len(f.copies)-1].ledger.Counts().Committed; c.name == "orders" && s.failed != dead || c.name != "orders" && s.failed > 0 {
+	if dead := f.copies[len(f.copies)-1].ledger.Counts().Committed; c.name == "orders" && s.failed != dead || c.name != "orders" &&
+		s.failed > 0 {
 		wrong = append(wrong, fmt.Sprintf("%d rows have failed", s.failed))
 	}
 	return wrong

@@ -15,7 +15,8 @@ func TestFanout(t *testing.T) {
 		t.Run(brokers, func(t *testing.T) {
 			left := files(t)
 			var out, errs bytes.Buffer
-			status := run(t.Context(), []string{"--scene", "fanout", "--broker", brokers, "--relay", relay, "--duration", "3s", "--rate", "50", "--large", "20"}, os.Getenv, &out, &errs)
+			status := run(t.Context(), []string{"--scene", "fanout", "--broker", brokers, "--relay", relay, "--duration", "3s", "--rate", "50",
+				"--large", "20"}, os.Getenv, &out, &errs)
 			if status != exitDone || strings.Count(out.String(), "\nRIGHT") != 5 || errs.Len() > 0 || !strings.Contains(out.String(), "goes away") {
 				t.Errorf("status %d\n%s%s", status, &out, &errs)
 			}
@@ -36,8 +37,10 @@ func TestFanoutFindsLostDeadLetters(t *testing.T) {
 	}
 	files(t)
 	var out, errs bytes.Buffer
-	status := run(t.Context(), []string{"--scene", "fanout", "--relay", relay, "--duration", "1s", "--patience", "2s", "--large", "20"}, os.Getenv, &out, &errs)
-	if status != exitFailed || strings.Count(out.String(), "\nRIGHT") != 3 || !strings.Contains(out.String(), "\nWRONG  dead letters of orders") || errs.Len() > 0 {
+	status := run(t.Context(), []string{"--scene", "fanout", "--relay", relay, "--duration", "1s", "--patience", "2s", "--large", "20"},
+		os.Getenv, &out, &errs)
+	if status != exitFailed || strings.Count(out.String(), "\nRIGHT") != 3 ||
+		!strings.Contains(out.String(), "\nWRONG  dead letters of orders") || errs.Len() > 0 {
 		t.Errorf("status %d\n%s%s", status, &out, &errs)
 	}
 }

@@ -79,7 +79,8 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintf(stderr, "demo: --scene is %s or %s\n", sceneRestart, sceneFanout)
 		return exitUsage
 	case flags.NArg() > 0 || !slices.Contains(kinds, o.broker) || o.duration < time.Second || o.workers < 1 || o.rate < 1 || o.large < 1:
-		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers, --rate and --large are positive\n", strings.Join(kinds, ", "))
+		fmt.Fprintf(stderr, "demo: --broker is one of %s; --duration is 1s or more; --workers, --rate and --large are positive\n",
+			strings.Join(kinds, ", "))
 		return exitUsage
 	}
 	d := &demo{options: o, url: getenv("TEST_DATABASE_URL"), ledger: ledger.New()}

@@ -63,7 +63,8 @@ func TestBytes(t *testing.T) {
 				if column.bad == "" {
 					return
 				}
-				if text := pgtest.Value[string](t, outbox.Schema, "select last_error from outbox_messages where id = 3 and failed_at is not null"); !strings.Contains(text, "OUTBOX_PAYLOAD_ENCODING") {
+				if text := pgtest.Value[string](t, outbox.Schema, "select last_error from outbox_messages where id = 3 and "+
+					"failed_at is not null"); !strings.Contains(text, "OUTBOX_PAYLOAD_ENCODING") {
 					t.Errorf("the bad row says %q", text)
 				}
 			})

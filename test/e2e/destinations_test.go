@@ -56,7 +56,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	orders, dead, notice, audit := nats.topic(t), nats.topic(t), nats.topic(t), rabbit.topic(t)
 	outbox := newTable(t)
 	env := outbox.env(nats.url(), "OUTBOX_DESTINATIONS=orders,audit,never,dead,notice", "OUTBOX_DESTINATION_ORDERS_TOPIC="+orders,
-		"OUTBOX_DESTINATION_AUDIT_PUBLISH_URL="+rabbit.url(), "OUTBOX_DESTINATION_AUDIT_TOPIC="+audit, "OUTBOX_DESTINATION_AUDIT_COLUMNS="+own("audit"),
+		"OUTBOX_DESTINATION_AUDIT_PUBLISH_URL="+rabbit.url(), "OUTBOX_DESTINATION_AUDIT_TOPIC="+audit,
+		"OUTBOX_DESTINATION_AUDIT_COLUMNS="+own("audit"),
 		"OUTBOX_DESTINATION_NEVER_TOPIC=a space is illegal", "OUTBOX_DESTINATION_NEVER_COLUMNS="+own("never"),
 		"OUTBOX_DESTINATION_DEAD_TOPIC="+dead, "OUTBOX_DESTINATION_DEAD_COLUMNS="+own("dead"), "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
 		"OUTBOX_DESTINATION_NOTICE_TOPIC="+notice, "OUTBOX_DESTINATION_NOTICE_COLUMNS=relayed_at:notice_at", "OUTBOX_DESTINATION_NOTICE_RELAYED_OF=orders")
@@ -72,7 +73,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	illegal := func(n int) bool { return n%10 == 3 } // a header that NATS cannot carry
 	outbox.Exec(t, `update outbox_messages set headers = '{"kept": "1", "lines": "a\nb"}' where (payload->>'n')::int % 10 = 3 and relayed_at is null`)
 	r = startRelay(t, env)
-	const done = "(relayed_at is not null or failed_at is not null) and audit_relayed_at is not null and (never_failed_at is not null or (payload->>'n')::int < 0)"
+	const done = "(relayed_at is not null or failed_at is not null) and audit_relayed_at is not null and (never_failed_at is not null or " +
+		"(payload->>'n')::int < 0)"
 	await(t, "all is done", func() bool {
 		return outbox.count(done) == rows+5 && outbox.count("dead_relayed_at is not null and failed_at is not null") == rows/10 &&
 			outbox.count("notice_at is not null and relayed_at is not null") == rows*9/10+5
@@ -93,7 +95,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	}
 	check("at first")
 	letter := nats.received(t, dead)[0]
-	for name, want := range map[string]string{"outbox-destination": "orders", "outbox-topic": "any", "outbox-attempt": "2", "kept": "1", "lines": ""} {
+	for name, want := range map[string]string{"outbox-destination": "orders", "outbox-topic": "any", "outbox-attempt": "2", "kept": "1",
+		"lines": ""} {
 		if letter.headers[name] != want {
 			t.Errorf("the dead letter's header %s is %q, want %q", name, letter.headers[name], want)
 		}
@@ -106,7 +109,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 		t.Errorf("%d rows have failed where everything is refused", n)
 	}
 	// What is retried and fails again is sent again; the others are not.
-	outbox.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where failed_at is not null and (payload->>'n')::int < 100")
+	outbox.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where failed_at is not null and "+
+		"(payload->>'n')::int < 100")
 	for n := range wantDead {
 		if n < 100 {
 			wantDead[n] = 2
@@ -167,7 +171,8 @@ func TestDestinationComesAndGoes(t *testing.T) {
 	topic, copies := b.topic(t), b.topic(t)
 	outbox := newTable(t)
 	one := outbox.env(b.url(), "OUTBOX_TOPIC="+topic)
-	two := append(one, "OUTBOX_DESTINATIONS=default,copy", "OUTBOX_DESTINATION_COPY_TOPIC="+copies, "OUTBOX_DESTINATION_COPY_COLUMNS="+own("copy"))
+	two := append(one, "OUTBOX_DESTINATIONS=default,copy", "OUTBOX_DESTINATION_COPY_TOPIC="+copies,
+		"OUTBOX_DESTINATION_COPY_COLUMNS="+own("copy"))
 	outbox.insert("any", 0, 400, 9)
 	r := startRelay(t, one)
 	outbox.insert("any", 400, 400, 9)

@@ -95,8 +95,8 @@ func (c *readAlong) note(kind byte, body []byte) {
 	}
 }
 
-// TestIdleOwnerAsksLittle counts what an owner whose doorbell works asks the server when it has had nothing to do for some time: three statements for
-// each look at the table, those for its ownership and its listener included. A row still comes at once.
+// TestIdleOwnerAsksLittle counts what an owner whose doorbell works asks the server when it has had nothing to do for some time: three
+// statements for each look at the table, those for its ownership and its listener included. A row still comes at once.
 func TestIdleOwnerAsksLittle(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

@@ -77,7 +77,8 @@ func serveNATS(t *testing.T, l publishertest.Leaf) string {
 	listener := listen(t)
 	go serve(listener, func(c net.Conn) {
 		_, _ = c.Write([]byte(`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
-		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context()) // the client ends it
+		// the client ends it
+		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context())
 	})
 	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
 }

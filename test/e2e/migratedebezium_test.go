@@ -15,8 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestMigrateFromDebezium follows docs/migrating.md from Debezium's outbox event router to the relay, and back, while rows are written: no row
-// is lost or comes twice, and each key keeps its order. Without the filter, which PostgreSQL 14 does not have, only rows that are
+// TestMigrateFromDebezium follows docs/migrating.md from Debezium's outbox event router to the relay, and back, while rows are written: no
+// row is lost or comes twice, and each key keeps its order. Without the filter, which PostgreSQL 14 does not have, only rows that are
 // committed while both have them come twice.
 func TestMigrateFromDebezium(t *testing.T) {
 	t.Parallel()
@@ -131,8 +131,8 @@ func (g way) handOver(t testing.TB, outbox *table) string {
 	return position
 }
 
-// capture stands for Debezium with its outbox event router: it decodes the inserts of a publication from a slot, and sends them as the router
-// does at its defaults, with one header less.
+// capture stands for Debezium with its outbox event router: it decodes the inserts of a publication from a slot, and sends them as the
+// router does at its defaults, with one header less.
 type capture struct {
 	t      testing.TB
 	pool   *pgxpool.Pool
@@ -221,7 +221,8 @@ func (c *capture) round(ctx context.Context) error {
 	return err
 }
 
-// inserted returns the columns of a row in pgoutput's message of its insert, https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html.
+// inserted returns the columns of a row in pgoutput's message of its insert,
+// https://www.postgresql.org/docs/current/protocol-logicalrep-message-formats.html.
 func inserted(data []byte) (values []string) {
 	data = data[1+4+1:] // kind, relation, the letter of the new row
 	columns := bigendian.BigEndian.Uint16(data)

@@ -30,7 +30,8 @@ func TestMigrateFromPoller(t *testing.T) {
 	t.Cleanup(conn.Close)
 	theirs := func() *poller {
 		return startPoller(t, outbox.Pool,
-			"select id::text, event_type, aggregate_id, payload::text from outbox_events where status = 'new' and payload ->> 'n' <> '-1' order by id limit 100 for update skip locked",
+			"select id::text, event_type, aggregate_id, payload::text from outbox_events where status = 'new' and payload ->> 'n' <> '-1' order "+
+				"by id limit 100 for update skip locked",
 			"update outbox_events set status = 'sent' where id = any($1::bigint[])",
 			func(_ context.Context, id, topic, key, payload string) error {
 				return conn.PublishMsg(&nats.Msg{Subject: topic, Data: []byte(payload), Header: nats.Header{"message-id": {id}, "message-key": {key}}})
@@ -89,14 +90,16 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 			channel := b.channel(t)
 			theirs := func() *poller {
 				return startPoller(t, outbox.Pool,
-					"select id::text, topic, topic, payload::text from outbox_messages where relayed_at is null and failed_at is null and coalesce(attempt, 1) < 2 order by inserted_at, id limit 100",
+					"select id::text, topic, topic, payload::text from outbox_messages where relayed_at is null and failed_at is null and "+
+						"coalesce(attempt, 1) < 2 order by inserted_at, id limit 100",
 					"update outbox_messages set relayed_at = now() at time zone 'UTC' where id::text = any($1::text[])",
 					func(ctx context.Context, _, topic, _, payload string) error {
 						return channel.PublishWithContext(ctx, "phoenix_micro", topic, false, false, amqp091.Publishing{ // with an id that changes, so none
 							DeliveryMode: amqp091.Persistent, ContentType: "application/json", Timestamp: time.Now(), Body: []byte(payload)})
 					})
 			}
-			row := "insert into outbox_messages (topic, payload, attempt, failed_at, last_error, inserted_at, updated_at) values ($1, $2::jsonb, $3, $4, $5, $6, $6)"
+			row := "insert into outbox_messages (topic, payload, attempt, failed_at, last_error, inserted_at, updated_at) values ($1, $2::jsonb, " +
+				"$3, $4, $5, $6, $6)"
 			earlier := time.Now().UTC().Add(-time.Minute)
 			outbox.Exec(t, row, topic, `{"n": 0}`, 6, earlier, "connection refused", earlier) // an outage has made it give up
 			outbox.Exec(t, row, topic, `{"n": 1}`, 3, nil, ":timeout", earlier)               // and this one was in the middle
@@ -149,7 +152,8 @@ type poller struct {
 	done chan struct{}
 }
 
-func startPoller(t testing.TB, pool *pgxpool.Pool, read, mark string, send func(ctx context.Context, id, topic, key, payload string) error) *poller {
+func startPoller(t testing.TB, pool *pgxpool.Pool, read, mark string,
+	send func(ctx context.Context, id, topic, key, payload string) error) *poller {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	p := &poller{t: t, sent: make(chan struct{}, 1), end: end, done: make(chan struct{})}
@@ -180,7 +184,8 @@ func startPoller(t testing.TB, pool *pgxpool.Pool, read, mark string, send func(
 	return p
 }
 
-func (p *poller) round(ctx context.Context, tx pgx.Tx, read, mark string, send func(ctx context.Context, id, topic, key, payload string) error) (int, error) {
+func (p *poller) round(ctx context.Context, tx pgx.Tx, read, mark string,
+	send func(ctx context.Context, id, topic, key, payload string) error) (int, error) {
 	type row struct{ ID, Topic, Key, Payload string }
 	rows, err := tx.Query(ctx, read)
 	if err != nil {

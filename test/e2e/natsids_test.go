@@ -89,7 +89,8 @@ func TestDroppedRowsAreTold(t *testing.T) {
 	r.awaitReady()
 	await(t, "the shards", func() bool { return r.owns(16) })
 	insert := func(tb *table) {
-		tb.Exec(t, "insert into outbox_messages (id, topic, key, payload) select md5($1 || i)::uuid, $1, 'k', '{}' from generate_series(1, $2::int) i", subject+".placed", rows)
+		tb.Exec(t, "insert into outbox_messages (id, topic, key, payload) select md5($1 || i)::uuid, $1, 'k', '{}' from generate_series(1, "+
+			"$2::int) i", subject+".placed", rows)
 	}
 	insert(first)
 	drain(t, first.env(nats.url()))

@@ -41,7 +41,8 @@ type browser struct {
 
 func newBrowser(t *testing.T) *browser {
 	t.Helper()
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(endpoint(t, "TEST_CHROMIUM")), chromedp.NoSandbox, chromedp.WindowSize(1280, 1040))
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(endpoint(t, "TEST_CHROMIUM")), chromedp.NoSandbox,
+		chromedp.WindowSize(1280, 1040))
 	allocated, release := chromedp.NewExecAllocator(context.Background(), options...)
 	t.Cleanup(release)
 	ctx, leave := chromedp.NewContext(allocated)
@@ -87,8 +88,8 @@ func (b *browser) open(addr string) {
 	b.do(chromedp.Navigate("http://"+addr+"/"), chromedp.WaitVisible("main section dl"))
 }
 
-// TestPageInBrowser looks at the page of a real relay: it shows what is there, takes no text for markup, fetches nothing from elsewhere, and
-// can be used with a keyboard and with a screen reader.
+// TestPageInBrowser looks at the page of a real relay: it shows what is there, takes no text for markup, fetches nothing from elsewhere,
+// and can be used with a keyboard and with a screen reader.
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	r, held := busy(t)
@@ -157,7 +158,8 @@ func (b *browser) screenReader() {
 			}
 		}
 	}
-	for _, role := range []string{"banner", "main", "contentinfo", "heading", "table", "caption", "columnheader", "rowheader", "status", "button", "region"} {
+	for _, role := range []string{"banner", "main", "contentinfo", "heading", "table", "caption", "columnheader", "rowheader", "status",
+		"button", "region"} {
 		if roles[role] == 0 {
 			b.t.Errorf("no %s: %v", role, roles)
 		}
@@ -274,7 +276,8 @@ func anHour(now time.Time) operate.Report {
 			if i > 70 && i < 76 {
 				p99 *= 4
 			}
-			all = append(all, operate.Interval{From: now.Add(time.Duration(i-120) * 30 * time.Second), Seconds: 30, Relayed: rows, LatencyP50: &p50, LatencyP99: &p99})
+			all = append(all, operate.Interval{From: now.Add(time.Duration(i-120) * 30 * time.Second), Seconds: 30, Relayed: rows, LatencyP50: &p50,
+				LatencyP99: &p99})
 			relayed += rows
 		}
 		return all, relayed
@@ -285,19 +288,28 @@ func anHour(now time.Time) operate.Report {
 	audit, auditRelayed := history(120, 0.006)
 	return operate.Report{At: now, Table: "shop.outbox_messages", Limit: 10_001, Problems: []string{},
 		Destinations: []operate.Destination{
-			{Name: "orders", Held: n(214), Backlog: operate.Backlog{Due: n(231), Retrying: n(2), Scheduled: n(40), Failed: n(3), AtLeast: []string{}, OldestAgeSeconds: age(312),
-				Topics: []operate.Topic{{Topic: "order.refunded", Due: 2, Retrying: 2, Failed: 3, OldestAgeSeconds: age(12)}, {Topic: "order.shipped", Due: 214, OldestAgeSeconds: age(312)},
+			{Name: "orders", Held: n(214), Backlog: operate.Backlog{Due: n(231), Retrying: n(2), Scheduled: n(40), Failed: n(3), AtLeast: []string{},
+				OldestAgeSeconds: age(312),
+				Topics: []operate.Topic{{Topic: "order.refunded", Due: 2, Retrying: 2, Failed: 3, OldestAgeSeconds: age(12)},
+					{Topic: "order.shipped", Due: 214, OldestAgeSeconds: age(312)},
 					{Topic: "order.placed", Due: 15, Scheduled: 40, OldestAgeSeconds: age(0.02)}}},
 				Process: &operate.DestinationProcess{Up: true, InFlight: 15, BlockedKeys: 97, Relayed: ordersRelayed, History: orders,
 					Reasons: []operate.ReasonRows{{Reason: "retry", Rows: 2}, {Reason: "topology", Rows: 212}},
-					Holds: []operate.Hold{{Reason: "topology", What: "topic order.shipped", Topics: []string{"order.shipped"}, Since: now.Add(-312 * time.Second),
+					Holds: []operate.Hold{{Reason: "topology", What: "topic order.shipped", Topics: []string{"order.shipped"},
+						Since: now.Add(-312 * time.Second),
 						Error: "no stream takes the subject order.shipped: create one, or add the subject to a stream"}}}},
-			{Name: "audit", Held: n(0), Backlog: operate.Backlog{Due: n(4), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{}, OldestAgeSeconds: age(0.01),
-				Topics: []operate.Topic{{Topic: "audit.login", Due: 4, OldestAgeSeconds: age(0.01)}}},
-				Process: &operate.DestinationProcess{Up: true, InFlight: 4, Relayed: auditRelayed, History: audit, Reasons: []operate.ReasonRows{}, Holds: []operate.Hold{}}}},
-		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Replicas: []operate.Replica{{Backend: 4711, Shards: 8, Of: 16, CanPublish: true}, {Backend: 4712, Shards: 8, Of: 16, CanPublish: true}}},
-		Process: &operate.Process{Version: "0.1.0", Commit: "89a37c7d2f1b", StartedAt: now.Add(-26 * time.Hour), Ready: true, Shards: 8, InFlight: 19,
-			Checks: []operate.Check{{Name: "database", OK: true}, {Name: "table", OK: true}, {Name: "ownership", OK: true, Text: "relays 8 of 16 shards; replicas: 2"},
-				{Name: "destination orders", OK: true, Text: fmt.Sprintf("rows of topic %q are held", "order.shipped")}, {Name: "destination audit", OK: true}}},
+			{Name: "audit", Held: n(0), Backlog: operate.Backlog{Due: n(4), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{},
+				OldestAgeSeconds: age(0.01),
+				Topics:           []operate.Topic{{Topic: "audit.login", Due: 4, OldestAgeSeconds: age(0.01)}}},
+				Process: &operate.DestinationProcess{Up: true, InFlight: 4, Relayed: auditRelayed, History: audit, Reasons: []operate.ReasonRows{},
+					Holds: []operate.Hold{}}}},
+		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Replicas: []operate.Replica{{Backend: 4711, Shards: 8, Of: 16, CanPublish: true},
+			{Backend: 4712, Shards: 8, Of: 16, CanPublish: true}}},
+		Process: &operate.Process{Version: "0.1.0", Commit: "89a37c7d2f1b", StartedAt: now.Add(-26 * time.Hour), Ready: true, Shards: 8,
+			InFlight: 19,
+			Checks: []operate.Check{{Name: "database", OK: true}, {Name: "table", OK: true},
+				{Name: "ownership", OK: true, Text: "relays 8 of 16 shards; replicas: 2"},
+				{Name: "destination orders", OK: true, Text: fmt.Sprintf("rows of topic %q are held", "order.shipped")},
+				{Name: "destination audit", OK: true}}},
 	}
 }

@@ -8,9 +8,9 @@ import (
 )
 
 // TestPreparedTransactions inserts rows in transactions that are prepared for a two-phase commit, by which they lose their session and
-// survive the server. They are committed when younger rows have been relayed for longer than reads of recent rows reach back, one of them after a crash of the
-// server: every row arrives once, and those that were rolled back never. Of each key the order is kept, but for rows that
-// come behind a younger one that is gone already: these are counted.
+// survive the server. They are committed when younger rows have been relayed for longer than reads of recent rows reach back, one of them
+// after a crash of the server: every row arrives once, and those that were rolled back never. Of each key the order is kept, but for rows
+// that come behind a younger one that is gone already: these are counted.
 func TestPreparedTransactions(t *testing.T) {
 	t.Parallel()
 	const keys, setting = 10, "max_prepared_transactions=10"

@@ -13,13 +13,15 @@ import (
 // hostile is a topic's name that a page must not take for markup.
 const hostile = `<img src=x onerror="document.title='taken'">`
 
-// busy starts a relay with rows that were relayed, rows of a topic whose stream is missing, rows that are due later, and rows that have failed.
+// busy starts a relay with rows that were relayed, rows of a topic whose stream is missing, rows that are due later, and rows that have
+// failed.
 func busy(t *testing.T, more ...string) (r *relay, held string) {
 	t.Helper()
 	outbox := newShape(t, recommended(t)+"alter table outbox_messages add available_at timestamptz;")
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
 	held = uniqueTopic()
-	outbox.Exec(t, "insert into outbox_messages (topic, key, payload, failed_at, last_error) select $1, 'secret-key', '{\"secret\": \"payload\"}', now(), 'no' from generate_series(1, 3)", hostile)
+	outbox.Exec(t, "insert into outbox_messages (topic, key, payload, failed_at, last_error) select $1, 'secret-key', '{\"secret\": "+
+		"\"payload\"}', now(), 'no' from generate_series(1, 3)", hostile)
 	outbox.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('later', '{}', now() + interval '1 day')")
 	outbox.insert(b.topic(t), 0, 500, 10)
 	outbox.insert(held, 0, 5, 1)
@@ -45,10 +47,12 @@ func TestStatus(t *testing.T) {
 			t.Fatalf("%d %v: %.500s", status, err, body)
 		}
 		d := report.Destinations[0]
-		return d.Due != nil && *d.Due == 5 && *d.Failed == 3 && *d.Scheduled == 1 && d.Held != nil && *d.Held > 0 && len(d.Process.Holds) == 1 && d.Process.Holds[0].Reason == "topology" && report.Ownership.Replicas != nil
+		return d.Due != nil && *d.Due == 5 && *d.Failed == 3 && *d.Scheduled == 1 && d.Held != nil && *d.Held > 0 && len(d.Process.Holds) == 1 &&
+			d.Process.Holds[0].Reason == "topology" && report.Ownership.Replicas != nil
 	})
 	d, p := report.Destinations[0], report.Process
-	if h := d.Process.Holds[0]; h.Reason != "topology" || fmt.Sprint(h.Topics) != "["+held+"]" || !strings.Contains(h.Error, held) || h.Since.IsZero() {
+	if h := d.Process.Holds[0]; h.Reason != "topology" || fmt.Sprint(h.Topics) != "["+held+"]" || !strings.Contains(h.Error, held) ||
+		h.Since.IsZero() {
 		t.Errorf("%+v", h)
 	}
 	if d.Topics[0].Topic != hostile || d.Topics[0].Failed != 3 || d.Name != "default" || !d.Process.Up || *d.OldestAgeSeconds <= 0 {
@@ -67,7 +71,8 @@ func TestStatus(t *testing.T) {
 	if o := report.Ownership; o.Owned != 16 || o.Unowned != 0 || len(o.Replicas) != 1 || p.Shards != 16 || !p.Ready || len(p.Checks) < 4 {
 		t.Errorf("%+v, %+v", o, p)
 	}
-	if len(report.Problems) > 0 || strings.Contains(body, "secret-key") || strings.Contains(body, "payload") || strings.Contains(body, "filler") {
+	if len(report.Problems) > 0 || strings.Contains(body, "secret-key") || strings.Contains(body, "payload") ||
+		strings.Contains(body, "filler") {
 		t.Errorf("problems, a key or a payload: %s", body)
 	}
 	if log := r.Log(); strings.Contains(log, "secret-key") || strings.Contains(log, "filler") {
@@ -98,15 +103,18 @@ func TestStatusWhilePaused(t *testing.T) {
 // TestStatusWithoutDatabase: the report is there in any weather, and says what it does not know.
 func TestStatusWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	r := startRelay(t, settings{"OUTBOX_DATABASE_URL=postgres://someone@127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATIONS=orders,audit",
+	r := startRelay(t, settings{"OUTBOX_DATABASE_URL=postgres://someone@127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_DESTINATIONS=orders,audit",
 		"OUTBOX_DESTINATION_ORDERS_TOPICS=order.*"})
 	var report operate.Report
 	await(t, "the report says why", func() bool {
 		_, body := r.get("/status")
 		report = operate.Report{}
-		return json.Unmarshal([]byte(body), &report) == nil && report.Process != nil && strings.Contains(fmt.Sprint(report.Process.Checks), "127.0.0.1:1")
+		return json.Unmarshal([]byte(body), &report) == nil && report.Process != nil &&
+			strings.Contains(fmt.Sprint(report.Process.Checks), "127.0.0.1:1")
 	})
-	if len(report.Destinations) != 2 || report.Destinations[1].Name != "audit" || report.Destinations[0].Due != nil || report.Process.Ready || len(report.Problems) == 0 {
+	if len(report.Destinations) != 2 || report.Destinations[1].Name != "audit" || report.Destinations[0].Due != nil || report.Process.Ready ||
+		len(report.Problems) == 0 {
 		t.Errorf("%+v", report)
 	}
 }

@@ -39,7 +39,8 @@ func TestUnusableTemplate(t *testing.T) {
 	outbox.insert("orders", 0, 10, 2)
 	for _, template := range []string{"a{b", "a}b", "a{}", "{a{b}}", "{{topic}"} {
 		code, _, problems := runCommand(t, outbox.env("stdout:", "OUTBOX_TOPIC="+template), "run")
-		if code != 2 || !strings.Contains(problems, "OUTBOX_TOPIC") || !strings.Contains(problems, "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}") {
+		if code != 2 || !strings.Contains(problems, "OUTBOX_TOPIC") ||
+			!strings.Contains(problems, "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}") {
 			t.Errorf("%s: status %d: %s", template, code, problems)
 		}
 	}

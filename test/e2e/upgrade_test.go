@@ -19,8 +19,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// TestUpgrade replaces both replicas of each earlier version by those of this one while rows are written, and puts the old ones back: nothing
-// is lost, no row comes twice, and each key keeps its order. Then a replica is killed while both versions run.
+// TestUpgrade replaces both replicas of each earlier version by those of this one while rows are written, and puts the old ones back:
+// nothing is lost, no row comes twice, and each key keeps its order. Then a replica is killed while both versions run.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/builds.txt")
@@ -180,7 +180,8 @@ func (u *upgrade) besides(there []*relay, come *relay, says string) {
 	u.t.Helper()
 	if u.shares {
 		await(u.t, "all have a share", func() bool {
-			return owned(come) > 0 && !slices.ContainsFunc(there, func(r *relay) bool { return owned(r) == 0 }) && owned(append(there, come)...) == 16
+			return owned(come) > 0 && !slices.ContainsFunc(there, func(r *relay) bool { return owned(r) == 0 }) &&
+				owned(append(there, come)...) == 16
 		})
 		return
 	}

@@ -32,7 +32,8 @@ func TestOnce(t *testing.T) {
 		return err
 	}
 	broken := errors.New("broken")
-	if err := Once(t.Context(), s.Pool, "billing", "0", func(tx pgx.Tx) error { return errors.Join(pay(tx), broken) }); !errors.Is(err, broken) {
+	if err := Once(t.Context(), s.Pool, "billing", "0", func(tx pgx.Tx) error { return errors.Join(pay(tx), broken) }); !errors.Is(err,
+		broken) {
 		t.Fatalf("%v", err)
 	}
 	const messages, deliveries = 100, 5
@@ -56,7 +57,8 @@ func TestOnce(t *testing.T) {
 	}
 	s.Exec(t, "update processed_messages set processed_at = now() - interval '31 days' where id::int < 40")
 	s.Exec(t, statements[1][1])
-	if left := pgtest.Value[string](t, s, "select string_agg(distinct consumer, ' ') || ' ' || count(*) from processed_messages"); left != fmt.Sprintf("billing %d", messages-40) {
+	if left := pgtest.Value[string](t, s, "select string_agg(distinct consumer, ' ') || ' ' || count(*) from "+
+		"processed_messages"); left != fmt.Sprintf("billing %d", messages-40) {
 		t.Errorf("after the cleaning: %s", left)
 	}
 }

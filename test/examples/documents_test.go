@@ -18,9 +18,10 @@ type block struct {
 	text     string
 }
 
-// sampled are the documents whose blocks are tried, in this order. Those of docs/migrating.md are run by test/e2e, those of docs/alerts.md have a test
-// of their own.
-var sampled = []string{"docs/writing.md", "README.md", "docs/deploying.md", "docs/wire-formats.md", "docs/settings.md", "docs/metrics.md", "docs/operating.md",
+// sampled are the documents whose blocks are tried, in this order. Those of docs/migrating.md are run by test/e2e, those of docs/alerts.md
+// have a test of their own.
+var sampled = []string{"docs/writing.md", "README.md", "docs/deploying.md", "docs/wire-formats.md", "docs/settings.md", "docs/metrics.md",
+	"docs/operating.md",
 	"docs/guarantees.md", "docs/comparison.md", "docs/managed-services.md"}
 
 // samples returns the fenced blocks of these documents. One that stands in two of them counts once.

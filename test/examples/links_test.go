@@ -15,7 +15,8 @@ var (
 	unslug  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-var documents = append([]string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md", "dev/tools/README.md"}, guides...)
+var documents = append([]string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md",
+	"dev/tools/README.md"}, guides...)
 
 // Links inside the repository lead to a file, and to a heading in it.
 func TestLinks(t *testing.T) {

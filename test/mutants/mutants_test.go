@@ -64,7 +64,8 @@ func tested(t *testing.T, dir, pattern string) bool {
 func TestJudge(t *testing.T) {
 	for output, want := range map[string]verdict{
 		"ok  	x	1s": {passed: true, built: true, after: "1s"},
-		"--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b\n    seeds_test.go:50: schedule 17 of 2500 failed; repeat": {built: true, by: "TestA", after: "schedule 17"},
+		"--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b\n    seeds_test.go:50: schedule 17 of 2500 failed; repeat": {built: true, by: "TestA",
+			after: "schedule 17"},
 		"FAIL	x [build failed]":                         {after: "1s"},
 		"panic: deadlock\n	relay.TestSomething.func1()": {built: true, by: "TestSomething", after: "1s"},
 	} {

@@ -15,7 +15,8 @@ func (m mutant) mutated(root string) ([]byte, error) {
 		return nil, fmt.Errorf("mutant %q: %w", m.name, err)
 	}
 	if n := strings.Count(string(text), m.old); n != 1 {
-		return nil, fmt.Errorf("mutant %q: its piece of %s is there %d times: the code has changed, so must the mutant:\n%s", m.name, m.file, n, m.old)
+		return nil, fmt.Errorf("mutant %q: its piece of %s is there %d times: the code has changed, so must the mutant:\n%s", m.name, m.file, n,
+			m.old)
 	}
 	return []byte(strings.Replace(string(text), m.old, m.new, 1)), nil
 }

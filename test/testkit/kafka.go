@@ -32,7 +32,8 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}
 	if topic.Most > 0 {
-		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes", ConfigValue: strconv.Itoa(topic.Most)})
+		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes",
+			ConfigValue: strconv.Itoa(topic.Most)})
 	}
 	response, err := k.Client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
 	if err == nil {

@@ -31,7 +31,8 @@ type kafkaPublisher struct {
 }
 
 func newKafka(ctx context.Context, address, topic string, partitions int) (*kafkaPublisher, error) {
-	p := &kafkaPublisher{transport: &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{topic}}, address: address, topic: topic,
+	p := &kafkaPublisher{transport: &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{topic}}, address: address,
+		topic:    topic,
 		sequence: make([]int32, partitions), groups: make([][]*message, partitions), buffers: make([][]byte, partitions)}
 	for i := range partitions {
 		p.partitions = append(p.partitions, i)
@@ -113,7 +114,8 @@ func appendRecordBatch(b []byte, group []*message, producer *kafka.ProducerSessi
 	b = be.AppendUint32(b, uint32(sequence))
 	b = be.AppendUint32(b, uint32(len(group)))
 	for i, m := range group {
-		size := 2 + varintLen(i) + bytesLen(len(m.key)) + bytesLen(len(m.payload)) + varintLen(len(m.headers)+1) + bytesLen(len(idHeader)) + bytesLen(len(m.text))
+		size := 2 + varintLen(i) + bytesLen(len(m.key)) + bytesLen(len(m.payload)) + varintLen(len(m.headers)+1) + bytesLen(len(idHeader)) +
+			bytesLen(len(m.text))
 		for _, h := range m.headers {
 			size += bytesLen(len(h.key)) + bytesLen(len(h.value))
 		}

@@ -28,7 +28,8 @@ const (
 )
 
 // Checks lists them all.
-var Checks = []Check{Nothing, Ghosts, Unchanged, Marked, Ordered, Explained, Bounded, Unspent, Refused, Unstuck, Brief, Obedient, Complete, Meaningful}
+var Checks = []Check{Nothing, Ghosts, Unchanged, Marked, Ordered, Explained, Bounded, Unspent, Refused, Unstuck, Brief, Obedient, Complete,
+	Meaningful}
 
 // A Violation is evidence that a check failed.
 type Violation struct {

@@ -166,7 +166,8 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		}, []Check{Explained}},
 		{"more rows came again than were in flight", func(h *History) { again(h, "b1", 12); again(h, "b1", 13) }, []Check{Bounded}},
 		{"a bad row came", func(h *History) {
-			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/0", Offset: 9, ID: "a3", Topic: "x", Key: "a", Body: Body{"a3", 3}, At: at(12.35), Exact: true})
+			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/0", Offset: 9, ID: "a3", Topic: "x", Key: "a", Body: Body{"a3", 3},
+				At: at(12.35), Exact: true})
 		}, []Check{Refused, Ordered}},
 		{"a bad row waits for ever", func(h *History) { final(h, "a3").Failed = false }, []Check{Unstuck}},
 		{"a bad row is marked", func(h *History) { final(h, "a3").Failed, final(h, "a3").Relayed = false, true }, []Check{Marked}},

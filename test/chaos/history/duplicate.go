@@ -54,7 +54,8 @@ func (j *judge) duplicates() {
 			troubles[i].duplicates++
 			continue
 		}
-		j.found(Explained, append(j.about(j.rows[d.ID]), j.faultsAround(first)...), "%s came again as %s, and was not in flight at an unclean fault", d.ID, d)
+		j.found(Explained, append(j.about(j.rows[d.ID]), j.faultsAround(first)...),
+			"%s came again as %s, and was not in flight at an unclean fault", d.ID, d)
 	}
 	for _, t := range troubles {
 		if bound := t.bound(j.MaxInFlight); t.duplicates > bound {

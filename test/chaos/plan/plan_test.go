@@ -35,7 +35,8 @@ func TestKinds(t *testing.T) {
 		{"all", func(*Options) {}, everything},
 		{"clean", func(o *Options) { o.Clean = true }, clean},
 		{"without crashes", func(o *Options) { o.Crashes = false }, slices.Concat(clean, unclean)},
-		{"without links", func(o *Options) { o.Links = false }, slices.DeleteFunc(slices.Clone(everything), func(k Kind) bool { return slices.Contains(brokerCut, k) })},
+		{"without links", func(o *Options) { o.Links = false }, slices.DeleteFunc(slices.Clone(everything),
+			func(k Kind) bool { return slices.Contains(brokerCut, k) })},
 	} {
 		o := all()
 		test.change(&o)

@@ -23,7 +23,8 @@ type Set struct {
 }
 
 // variables name the address of each service.
-var variables = map[string]string{"postgres": "TEST_DATABASE_URL", "kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL", "rabbitmq": "TEST_AMQP_URL"}
+var variables = map[string]string{"postgres": "TEST_DATABASE_URL", "kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL",
+	"rabbitmq": "TEST_AMQP_URL"}
 
 // Postgres is the name of the database's service.
 const Postgres = "postgres"

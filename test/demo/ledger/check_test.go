@@ -97,7 +97,8 @@ func TestLatency(t *testing.T) {
 	for i, row := range rows {
 		l.Arrived(Arrival{ID: row.ID, At: sent.Add(time.Duration(i+1) * time.Millisecond)})
 	}
-	if got, want := l.Latency(begin.Add(-time.Hour)), (Latency{100 * time.Millisecond, 198 * time.Millisecond, 200 * time.Millisecond}); got != want {
+	if got, want := l.Latency(begin.Add(-time.Hour)), (Latency{100 * time.Millisecond, 198 * time.Millisecond,
+		200 * time.Millisecond}); got != want {
 		t.Errorf("latency %v, want %v", got, want)
 	}
 	// Only what arrived after the time given.
@@ -112,7 +113,8 @@ func TestLatency(t *testing.T) {
 // A destination may be for some of the rows, without their keys, and for dead letters, which must say why.
 func TestCheckOfSomeRows(t *testing.T) {
 	t.Parallel()
-	rows := []Row{{ID: "small", Seq: 1, Key: "k", Payload: "p"}, {ID: "large", Seq: 2, Key: "k", Payload: "p", Large: true}, {ID: "other", Seq: 3, Key: "k", Payload: "p", Large: true}}
+	rows := []Row{{ID: "small", Seq: 1, Key: "k", Payload: "p"}, {ID: "large", Seq: 2, Key: "k", Payload: "p", Large: true},
+		{ID: "other", Seq: 3, Key: "k", Payload: "p", Large: true}}
 	l := New()
 	l.Wants, l.Keyless, l.Dead = func(r Row) bool { return r.Large }, true, true
 	l.Committing(rows)

@@ -81,7 +81,8 @@ func (h harness) read(t *testing.T, topic string) (received []publisher.Message)
 			t.Fatal(err)
 		}
 		if r.Topic == topic {
-			received = append(received, publisher.Message{ID: r.ID, Topic: r.Topic, Type: r.ContentType, Key: r.Key, Payload: r.Payload, Headers: r.Headers})
+			received = append(received, publisher.Message{ID: r.ID, Topic: r.Topic, Type: r.ContentType, Key: r.Key, Payload: r.Payload,
+				Headers: r.Headers})
 		}
 	}
 	return received

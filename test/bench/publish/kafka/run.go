@@ -31,7 +31,8 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	address := strings.TrimPrefix(url, "kafka://")
 	transport := &kafka.Transport{}
 	defer transport.CloseIdleConnections()
-	b := &bench{out: out, client: &kafka.Client{Addr: kafka.TCP(strings.Split(address, ",")...), Transport: transport, Timeout: 30 * time.Second}}
+	b := &bench{out: out, client: &kafka.Client{Addr: kafka.TCP(strings.Split(address, ",")...), Transport: transport,
+		Timeout: 30 * time.Second}}
 	spread, single := publish.Messages(rows), publish.Messages(rows)
 	for i := range single {
 		single[i].Key = []byte("the only customer")
@@ -93,9 +94,10 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds, Round: func(ctx context.Context) (ours, theirs float64, err error) {
-		return b.round(ctx, c)
-	}}.Run(ctx, b.out)
+	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
+		Round: func(ctx context.Context) (ours, theirs float64, err error) {
+			return b.round(ctx, c)
+		}}.Run(ctx, b.out)
 }
 
 // round returns the rates of both, in messages a second, each with a new topic.
@@ -137,7 +139,8 @@ func (b *bench) round(ctx context.Context, c comparison) (one, other float64, er
 
 // create makes a topic and waits until all of its partitions can be written to.
 func (b *bench) create(ctx context.Context, topic string, partitions int) error {
-	created, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions, ReplicationFactor: 1}}})
+	created, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions,
+		ReplicationFactor: 1}}})
 	if err == nil {
 		err = created.Errors[topic]
 	}

@@ -45,11 +45,13 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 		return err
 	}
 	defer plain.close()
-	if err := b.compare(ctx, comparison{name: "as many keys as rows", subject: plain, reference: raw, of: "raw PublishMsgAsync", target: 0.95}); err != nil {
+	if err := b.compare(ctx, comparison{name: "as many keys as rows", subject: plain, reference: raw, of: "raw PublishMsgAsync",
+		target: 0.95}); err != nil {
 		return err
 	}
 	hot := &oneKey{plain}
-	if err := b.compare(ctx, comparison{name: "one key, atomic batches", atomic: true, subject: hot, reference: plain, of: "as many keys as rows", target: 0.5}); err != nil {
+	if err := b.compare(ctx, comparison{name: "one key, atomic batches", atomic: true, subject: hot, reference: plain,
+		of: "as many keys as rows", target: 0.5}); err != nil {
 		return err
 	}
 	secure, through, err := throughProxies(ctx, url)
@@ -83,20 +85,22 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds, Round: func(ctx context.Context) (ours, theirs float64, err error) {
-		if ours, err = b.measure(ctx, c.subject, c.atomic); err != nil {
-			return 0, 0, err
-		}
-		theirs, err = b.measure(ctx, c.reference, c.atomic)
-		return ours, theirs, err
-	}}.Run(ctx, b.out)
+	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
+		Round: func(ctx context.Context) (ours, theirs float64, err error) {
+			if ours, err = b.measure(ctx, c.subject, c.atomic); err != nil {
+				return 0, 0, err
+			}
+			theirs, err = b.measure(ctx, c.reference, c.atomic)
+			return ours, theirs, err
+		}}.Run(ctx, b.out)
 }
 
 // measure returns the rate with a new stream, in messages a second. The first call, after which the
 // publisher knows the stream, is not counted.
 func (b *bench) measure(ctx context.Context, s sender, atomic bool) (rate float64, err error) {
 	name := "bench-publish-" + rand.Text()
-	if _, err := b.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage, AllowAtomicPublish: atomic}); err != nil {
+	if _, err := b.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage,
+		AllowAtomicPublish: atomic}); err != nil {
 		return 0, fmt.Errorf("create stream: %w", err)
 	}
 	messages := publish.WithTopic(publish.Messages(publish.Batch+b.rows), name)

@@ -45,7 +45,8 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}
 	defer raw.close()
 	for _, kind := range []string{amqp091.QueueTypeQuorum, amqp091.QueueTypeClassic} {
-		if err := b.compare(ctx, comparison{name: kind + " queue", queue: kind, subject: ours, reference: raw, of: "raw deferred confirms", target: 0.95}); err != nil {
+		if err := b.compare(ctx, comparison{name: kind + " queue", queue: kind, subject: ours, reference: raw, of: "raw deferred confirms",
+			target: 0.95}); err != nil {
 			return err
 		}
 	}
@@ -55,7 +56,8 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}
 	defer secure.close()
 	defer plain.close()
-	return b.compare(ctx, comparison{name: "TLS, quorum queue", queue: amqp091.QueueTypeQuorum, subject: secure, reference: plain, of: "without TLS", target: 0.75})
+	return b.compare(ctx, comparison{name: "TLS, quorum queue", queue: amqp091.QueueTypeQuorum, subject: secure, reference: plain,
+		of: "without TLS", target: 0.75})
 }
 
 // bench holds what the comparisons share.
@@ -80,13 +82,14 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds, Round: func(ctx context.Context) (ours, theirs float64, err error) {
-		if ours, err = b.measure(ctx, c.subject, c.queue); err != nil {
-			return 0, 0, err
-		}
-		theirs, err = b.measure(ctx, c.reference, c.queue)
-		return ours, theirs, err
-	}}.Run(ctx, b.out)
+	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
+		Round: func(ctx context.Context) (ours, theirs float64, err error) {
+			if ours, err = b.measure(ctx, c.subject, c.queue); err != nil {
+				return 0, 0, err
+			}
+			theirs, err = b.measure(ctx, c.reference, c.queue)
+			return ours, theirs, err
+		}}.Run(ctx, b.out)
 }
 
 // measure returns the rate with a new queue, in messages a second.
