@@ -77,10 +77,12 @@ func TestDoctorPod(t *testing.T) {
 		t.Fatalf("%d deployments, %d pods", len(deployments), len(pods))
 	}
 	relay, doctor := deployments[0].Spec.Template.Spec, pods[0].Spec
-	if pods[0].Annotations["helm.sh/hook"] != "test" || doctor.RestartPolicy != corev1.RestartPolicyNever || !slices.Equal(doctor.Containers[0].Args, []string{"doctor"}) {
+	if pods[0].Annotations["helm.sh/hook"] != "test" || doctor.RestartPolicy != corev1.RestartPolicyNever ||
+		!slices.Equal(doctor.Containers[0].Args, []string{"doctor"}) {
 		t.Errorf("the pod is no test that runs doctor: %+v", pods[0])
 	}
-	if !reflect.DeepEqual(doctor.Containers[0].Env, relay.Containers[0].Env) || !reflect.DeepEqual(doctor.Containers[0].VolumeMounts, relay.Containers[0].VolumeMounts) ||
+	if !reflect.DeepEqual(doctor.Containers[0].Env, relay.Containers[0].Env) ||
+		!reflect.DeepEqual(doctor.Containers[0].VolumeMounts, relay.Containers[0].VolumeMounts) ||
 		!reflect.DeepEqual(doctor.Volumes, relay.Volumes) || doctor.Containers[0].Image != relay.Containers[0].Image {
 		t.Error("doctor is given other settings than the relay")
 	}
@@ -185,7 +187,8 @@ func TestNotes(t *testing.T) {
 		"1": "One relay is being deployed, and relays all rows.",
 		"2": "2 relays are being deployed, which share the rows.",
 	} {
-		printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml", "--set", "replicas="+replicas)
+		printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml", "--set",
+			"replicas="+replicas)
 		if err != nil {
 			t.Fatal(err)
 		}
