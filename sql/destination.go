@@ -44,12 +44,14 @@ func Destination(o Own) string {
 			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"], names["rows"] = done, drop
 	case o.OriginFailed:
-		names["existing"] = "-- Rows that have failed at " + o.Origin + " already count as done. To include them, empty the column for them afterwards:\n" +
+		names["existing"] = "-- Rows that have failed at " + o.Origin +
+			" already count as done. To include them, empty the column for them afterwards:\n" +
 			fmt.Sprintf("--   update %s set %s = null where %s is not null;", table, relayed, Quote(o.OriginAt))
 		names["default"] = ""
 		names["rows"] = fmt.Sprintf("update %s set %s = now() where %s is not null;", table, relayed, Quote(o.OriginAt))
 	default:
-		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the column for them afterwards, in small parts:\n" +
+		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the column for them " +
+			"afterwards, in small parts:\n" +
 			fmt.Sprintf("--   update %s set %s = null where ...;", table, relayed)
 		names["default"] = done
 		names["rows"] = fmt.Sprintf("%s\n    update %s set %s = null where %s is null;", drop, table, relayed, Quote(o.OriginAt))

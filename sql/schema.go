@@ -40,7 +40,8 @@ func Delays(d Delaying) string {
 	}
 	ranked := ""
 	if d.Priority != "" {
-		ranked = fmt.Sprintf("\n-- The same whatever the priority: every eighth read is in this order, so that rows with larger ones do not keep the others waiting.\n"+
+		ranked = fmt.Sprintf("\n-- The same whatever the priority: every eighth read is in this order, so that rows with larger ones do not "+
+			"keep the others waiting.\n"+
 			"create index if not exists %s on %s (%s)\n  where %s and %s is null;\n", Quote(indexName(d.Table, d.Suffix+"_undelayed_order_idx")),
 			d.Table.Quoted(), Quote(d.Order), strings.Join(conditions, " and "), Quote(d.Available))
 	}

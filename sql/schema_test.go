@@ -44,7 +44,8 @@ func TestSchemaApplies(t *testing.T) {
 		table := sql.Table{Schema: s.Name, Name: name}
 		s.Exec(t, sql.Schema(table))
 		s.Exec(t, "insert into "+table.Quoted()+" (topic, key, payload) values ('order.placed', 'order-17', '{\"total\": 42}')")
-		if got := pgtest.Value[string](t, s, "select concat_ws(' ', seq, attempt, headers, relayed_at, failed_at, last_error, inserted_at = updated_at) from "+table.Quoted()); got != "1 1 {} t" {
+		if got := pgtest.Value[string](t, s, "select concat_ws(' ', seq, attempt, headers, relayed_at, failed_at, last_error, inserted_at = "+
+			"updated_at) from "+table.Quoted()); got != "1 1 {} t" {
 			t.Errorf("%s: the new row is %s", name, got)
 		}
 		if got := pgtest.Value[int](t, s, "select count(*) from pg_indexes where schemaname = $1", s.Name); got != 3 {
@@ -62,9 +63,10 @@ func TestPendingIndexServesReads(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, payload) select 't', '{}' from generate_series(1, 50)")
 	s.Exec(t, "analyze outbox_messages")
 	for query, index := range map[string]string{
-		"select id from outbox_messages where relayed_at is null and failed_at is null order by seq, id limit 10":                                                            "outbox_messages_pending_idx",
-		"select id from outbox_messages where relayed_at is null and failed_at is null and (seq, id) > (5010, '00000000-0000-0000-0000-000000000000') order by seq limit 10": "outbox_messages_pending_idx",
-		"select count(*) from (select 1 from outbox_messages where failed_at is not null limit 10) f":                                                                        "outbox_messages_failed_idx",
+		"select id from outbox_messages where relayed_at is null and failed_at is null order by seq, id limit 10": "outbox_messages_pending_idx",
+		"select id from outbox_messages where relayed_at is null and failed_at is null and (seq, id) > (5010, " +
+			"'00000000-0000-0000-0000-000000000000') order by seq limit 10": "outbox_messages_pending_idx",
+		"select count(*) from (select 1 from outbox_messages where failed_at is not null limit 10) f": "outbox_messages_failed_idx",
 	} {
 		rows, err := s.Pool.Query(t.Context(), "explain "+query)
 		if err != nil {
@@ -115,7 +117,8 @@ func TestDoorbell(t *testing.T) {
 			t.Errorf("%s: notified %v", state, got)
 		}
 		var held int
-		if err := writer.QueryRow(t.Context(), "select count(*) from pg_locks where locktype = 'advisory' and pid = pg_backend_pid()").Scan(&held); err != nil || held != 0 {
+		if err := writer.QueryRow(t.Context(), "select count(*) from pg_locks where locktype = 'advisory' and pid = "+
+			"pg_backend_pid()").Scan(&held); err != nil || held != 0 {
 			t.Errorf("%s: the writer holds %d locks (%v)", state, held, err)
 		}
 	}
@@ -181,7 +184,8 @@ func TestGrants(t *testing.T) {
 		allowed   bool
 	}{
 		{"select * from plain", true},
-		{"update plain set relayed_at = now(), attempt = attempt + 1, failed_at = now(), last_error = 'x', updated_at = now() where relayed_at is null", true},
+		{"update plain set relayed_at = now(), attempt = attempt + 1, failed_at = now(), last_error = 'x', updated_at = now() where " +
+			"relayed_at is null", true},
 		{"select pg_advisory_lock(1, 2), pg_notify('x', '')", true},
 		{"update plain set payload = '1'", false},
 		{"update plain set topic = 'x'", false},
