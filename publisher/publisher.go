@@ -21,7 +21,11 @@ type Publisher interface {
 	//
 	// Nothing waits inside Publish for a topic, partition or connection that cannot be served now:
 	// its messages come back at once as [Topology] or [Unavailable], so that they do not delay the
-	// others. When ctx ends, messages that were sent and have no answer come back as [Ambiguous], or,
+	// others. Messages that were sent to a topic that gives no answers for about a second, while the broker answers
+	// otherwise, come back too: as [Ambiguous] with the topic as their scope, or as [Unavailable] if the publisher goes
+	// on waiting and gives the answer to the call that has the message next.
+	//
+	// When ctx ends, messages that were sent and have no answer come back as [Ambiguous], or,
 	// where the broker has answered others since and only their topic can be at fault, as [Unavailable] with Repeats;
 	// those that were not sent as [NotAttempted]; no message is written to the broker after that.
 	//

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"hash/maphash"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
@@ -14,14 +13,16 @@ type batch struct {
 	messages []publisher.Message
 	errs     []error
 	state    []state
-	next     []int32            // the following message of the same key, or -1
-	rest     []int32            // how many of its key there are from it on; 0 when it has to go alone
-	due      []int32            // messages whose key's last one was just accepted: they leave first
-	cursor   int                // messages from here on have not had their turn
-	waiting  int                // messages sent and not answered
-	stranger bool               // something that is no stream has answered
-	late     time.Time          // when the server was asked to send something, since acknowledgements were late; zero before
-	resent   map[int32]struct{} // messages that this call has sent before, in a run of which the outcome is open
+	next     []int32 // the following message of the same key, or -1
+	rest     []int32 // how many of its key there are from it on; 0 when it has to go alone
+	due      []int32 // messages whose key's last one was just accepted: they leave first
+	cursor   int     // messages from here on have not had their turn
+	waiting  int     // messages sent and not answered
+	stranger bool    // something that is no stream has answered
+	late     late
+	// abandoned is that answers may still come to messages that have been given up.
+	abandoned bool
+	resent    map[int32]struct{} // messages that this call has sent before, in a run of which the outcome is open
 
 	seed maphash.Seed
 	tail map[uint64]int32 // the last message of each key so far, by the key's hash
@@ -43,7 +44,8 @@ const (
 func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
 	b.state, b.next, b.rest, b.due = b.state[:0], b.next[:0], b.rest[:0], b.due[:0]
-	b.cursor, b.waiting, b.stranger, b.late = 0, 0, false, time.Time{}
+	b.cursor, b.waiting, b.stranger, b.abandoned = 0, 0, false, false
+	b.late.begin()
 	clear(b.resent)
 	for i := range messages {
 		b.next, b.rest = append(b.next, -1), append(b.rest, 1)
@@ -153,7 +155,7 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	b.begin(messages, errs)
 	l.run.clear()
 	unanswered, unsent := l.exchange(ctx, b)
-	settled := b.waiting == 0
+	settled := b.waiting == 0 && !b.abandoned
 	b.finish(unsent, unanswered)
 	l.wire.forget()
 	l.good = ""
@@ -185,8 +187,8 @@ func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject 
 		case <-ctx.Done():
 			l.drain(b)
 			return l.silence(b, context.Cause(ctx)), callEnded(ctx)
-		case b.late = <-l.patience.C:
-			l.echo()
+		case now := <-l.patience.C:
+			l.look(b, now)
 		}
 	}
 }
@@ -203,6 +205,9 @@ func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
 			if l.sendRun(ctx, b) {
 				return true, true
 			}
+			continue
+		}
+		if l.passOver(b, i) {
 			continue
 		}
 		if int(b.rest[i]) >= l.link.hot && l.heat(b, i) {
@@ -241,7 +246,7 @@ func (l *lane) deny(b *batch) {
 func (l *lane) cutOff(b *batch) (unanswered func(subject string) error, unsent error) {
 	l.drain(b)
 	lost := l.link.lost()
-	b.late = time.Time{}
+	b.late.begin()
 	return l.silence(b, lost), lost
 }
 

@@ -30,7 +30,7 @@ type fake struct {
 
 type fakeConn struct {
 	net.Conn
-	lanes map[string]string // sid by subscribed subject
+	lanes sync.Map // sid by subscribed subject
 }
 
 func (f *fake) start(t *testing.T) *fake {
@@ -46,7 +46,7 @@ func (f *fake) start(t *testing.T) *fake {
 			if err != nil {
 				return
 			}
-			c := &fakeConn{Conn: socket, lanes: map[string]string{}}
+			c := &fakeConn{Conn: socket}
 			f.mu.Lock()
 			f.conns[c] = struct{}{}
 			f.mu.Unlock()
@@ -104,7 +104,7 @@ func (f *fake) serve(c *fakeConn) {
 				c.say(`-ERR 'Permissions Violation for Subscription to %q'`, words[1])
 				continue
 			}
-			c.lanes[words[1]] = words[len(words)-1]
+			c.lanes.Store(words[1], words[len(words)-1])
 		case "PUB", "HPUB":
 			size, err := strconv.Atoi(words[len(words)-1])
 			if err != nil {
@@ -114,7 +114,7 @@ func (f *fake) serve(c *fakeConn) {
 			if _, err := io.ReadFull(in, body); err != nil {
 				return
 			}
-			if dot := strings.LastIndexByte(words[1], '.'); dot > 0 && c.lanes[words[1][:dot]+".*"] != "" {
+			if c.sid(words[1]) != "" {
 				c.nobody(words[2]) // an echo, which no client gets itself
 				continue
 			}
@@ -133,18 +133,23 @@ func (c *fakeConn) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c, format+"\r\n", args...)
 }
 
+// sid returns the subscription to a subject with a wildcard for its last token, "" if there is none.
+func (c *fakeConn) sid(subject string) string {
+	sid, _ := c.lanes.Load(subject[:max(0, strings.LastIndexByte(subject, '.'))] + ".*")
+	text, _ := sid.(string)
+	return text
+}
+
 // answer sends a message to a reply subject, whose last token a wildcard subscription covers.
 func (c *fakeConn) answer(reply, body string) {
 	if reply == "" {
 		return
 	}
-	sid := c.lanes[reply[:strings.LastIndexByte(reply, '.')]+".*"]
-	c.say("MSG %s %s %d\r\n%s", reply, sid, len(body), body)
+	c.say("MSG %s %s %d\r\n%s", reply, c.sid(reply), len(body), body)
 }
 
 // nobody answers as a server does when nobody is subscribed to the subject.
 func (c *fakeConn) nobody(reply string) {
 	const header = "NATS/1.0 503\r\n\r\n"
-	sid := c.lanes[reply[:strings.LastIndexByte(reply, '.')]+".*"]
-	c.say("HMSG %s %s %d %d\r\n%s", reply, sid, len(header), len(header), header)
+	c.say("HMSG %s %s %d %d\r\n%s", reply, c.sid(reply), len(header), len(header), header)
 }

@@ -33,7 +33,7 @@ func (l *lane) fate(a ack, err error) error {
 // it was asked to, their streams are what does not answer.
 func (l *lane) silence(b *batch, why error) func(subject string) error {
 	whole := &publisher.Error{Class: publisher.Ambiguous, Short: "no acknowledgement", Err: b.unanswered(l.link.server, why)}
-	if b.late.IsZero() || l.link.conn.quiet(time.Since(b.late)) {
+	if b.late.begun.IsZero() || l.link.conn.quiet(time.Since(b.late.begun)) {
 		return func(string) error { return whole }
 	}
 	answers := map[string]error{}

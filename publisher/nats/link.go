@@ -135,7 +135,7 @@ func (l *link) lost() error {
 
 const (
 	// quietBefore is how long nothing has come from a server that is doubted.
-	quietBefore = 500 * time.Millisecond
+	quietBefore = 300 * time.Millisecond
 	// quietAfter is how long it may take then to send anything.
 	quietAfter = time.Second
 )

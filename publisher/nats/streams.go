@@ -43,6 +43,42 @@ type streams struct {
 	asked time.Time // when a lane has asked and has no answer yet; else zero
 	since time.Time // when it had asked first
 	blind bool      // the user may not ask
+
+	late map[string]slowness // streams that were given up lately
+}
+
+// slowness is how often a stream was given up.
+type slowness struct {
+	times int
+	since time.Time // the last time
+}
+
+// slowFor is how long it is remembered that a stream was given up.
+const slowFor = 5 * time.Minute
+
+// patience returns for how long a stream, or a subject whose stream is not known, may acknowledge nothing.
+func (s *streams) patience(name string, now time.Time) time.Duration {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	known := s.late[name]
+	if now.Sub(known.since) > slowFor || known.times < shortTries {
+		return firstPatience
+	}
+	return firstPatience << min(known.times-shortTries+1, 10)
+}
+
+// slow notes that a stream was given up.
+func (s *streams) slow(name string, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.late == nil || len(s.late) >= rememberStreams {
+		s.late = map[string]slowness{}
+	}
+	known := s.late[name]
+	if now.Sub(known.since) > slowFor {
+		known.times = 0
+	}
+	s.late[strings.Clone(name)] = slowness{known.times + 1, now}
 }
 
 // of returns the stream that takes the subject, or nil. ask says that the caller should ask for it now:
