@@ -68,6 +68,14 @@ func unconfirmed(to route) error {
 			"each try may add a copy", to.topic, to.exchange)
 }
 
+// stalled is the answer for messages of a route that confirms nothing, while the broker answers otherwise. What was sent is not sent again
+// before long.
+func stalled(to route) error {
+	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
+		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue lacks the majority of its nodes, "+
+			"or is between leaders", to.topic, to.exchange)}
+}
+
 // repeats is the answer for a message that some queue may have taken, although the topic cannot be published to now.
 func repeats(to route, short, format string, args ...any) error {
 	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Repeats: true, Short: short,

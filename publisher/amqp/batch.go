@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 	"unsafe"
 
 	"github.com/rabbitmq/amqp091-go"
@@ -22,6 +23,7 @@ type batch struct {
 
 	ready    []int    // may be sent now, in this order
 	flights  []flight // sent on the channel and unanswered
+	adopted  []*kept  // sent by earlier calls and unanswered
 	suspects suspects
 
 	exchanges map[string]error // that messages name, with what was found of each; nil if none do
@@ -30,11 +32,16 @@ type batch struct {
 	fanouts map[string]struct{}   // exchanges that are known for one at the beginning
 	trouble func(exchange string) // is told of an exchange with a route in trouble
 
-	caution *caution // the publisher's
-	careful bool     // it names routes
-	flying  map[route]int
-	aside   []int  // wait for others on their route
-	latest  uint64 // delivery tag of the last message on the channel that was accepted
+	caution   *caution // the publisher's
+	careful   bool     // it names routes
+	flying    map[route]int
+	aside     []int         // wait for others on their route
+	tick      int           // how often the call has looked at what is late
+	received  int64         // by the connection when it last looked
+	confirmed map[route]int // when a route last confirmed, in ticks
+	given     int           // messages of the channel that were given up
+
+	latest uint64 // delivery tag of the last message on the channel that was accepted
 }
 
 // A flight is a message on the wire.
@@ -43,6 +50,7 @@ type flight struct {
 	confirm  *amqp091.DeferredConfirmation
 	answered bool
 	returned *amqp091.Return
+	tick     int // when it was sent
 }
 
 // A route is where a message goes.
@@ -145,15 +153,20 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 // returns nil, and what is still open needs another channel. It returns the answer for messages that
 // were not sent when nothing more can be sent; what is in flight then has no answer.
 func (b *batch) run(ctx context.Context, ch *channel) error {
-	b.latest = 0
+	b.latest, b.given = 0, 0
+	looking := time.NewTicker(glance)
+	defer looking.Stop()
 	for {
 		stop := b.send(ctx, ch)
-		if len(b.flights) == 0 {
+		if len(b.flights)+len(b.adopted) == 0 {
 			return stop
 		}
 		select {
 		case <-ch.woken:
 			b.settle(ch)
+		case <-looking.C:
+			b.settle(ch)
+			b.look(ch)
 		case <-ctx.Done():
 			b.settle(ch)
 			if len(b.flights) > 0 {
@@ -193,7 +206,7 @@ func (b *batch) sendable() bool {
 	if b.alone() {
 		return len(b.flights) == 0
 	}
-	return !b.suspects.trial && len(b.flights) < window && len(b.ready) > 0
+	return !b.suspects.trial && len(b.flights)+b.given < window && len(b.ready) > 0
 }
 
 // sendNext sends the next message, or answers it when it cannot be sent.
@@ -207,6 +220,12 @@ func (b *batch) sendNext(ch *channel) error {
 	if err := b.unusable(i); err != nil {
 		*from = (*from)[1:]
 		b.answer(i, err)
+		return nil
+	}
+	if k := ch.conn.adopt(b.route(i), m); k != nil {
+		*from = (*from)[1:]
+		k.message, k.tick = i, b.tick
+		b.adopted = append(b.adopted, k)
 		return nil
 	}
 	if !alone && !b.mayGo(b.way(i)) {
@@ -226,7 +245,7 @@ func (b *batch) sendNext(ch *channel) error {
 	*from = (*from)[1:]
 	switch _, final := errors.AsType[*publisher.Error](err); {
 	case err == nil:
-		b.flights = append(b.flights, flight{message: i, confirm: confirm})
+		b.flights = append(b.flights, flight{message: i, confirm: confirm, tick: b.tick})
 		b.launched(b.way(i))
 		b.suspects.trial = alone
 	case final:
@@ -240,6 +259,7 @@ func (b *batch) sendNext(ch *channel) error {
 
 // settle answers the messages that the broker has answered.
 func (b *batch) settle(ch *channel) {
+	b.settleKept()
 	for i := range b.flights {
 		f := &b.flights[i]
 		select {
@@ -267,11 +287,13 @@ func (b *batch) settle(ch *channel) {
 			if b.latest = max(b.latest, f.confirm.DeliveryTag); b.careful {
 				b.caution.accepted(b.way(f.message))
 			}
+			b.noteConfirmed(f.message)
 			b.answer(f.message, nil)
 			b.acquit(f.message)
 		case ch.closed():
 			open = append(open, f)
 		default:
+			ch.stale = true
 			b.repeatable(f.message, b.named(f.message, nacked(b.route(f.message))))
 		}
 	}
@@ -284,22 +306,17 @@ func (b *batch) settle(ch *channel) {
 // matchReturns finds the messages that the broker gave back by id and route, and takes all that look
 // alike: a message returned needlessly is sent again, one missed would be lost.
 func (b *batch) matchReturns(ch *channel) {
-	for {
-		select {
-		case r, open := <-ch.returns:
-			if !open {
-				return
-			}
-			for i := range b.flights {
-				f := &b.flights[i]
-				if b.messages[f.message].ID == r.MessageId && b.route(f.message) == (route{r.Exchange, r.RoutingKey}) {
-					f.returned = &r
-				}
-			}
-		default:
-			return
+	if !ch.collect() {
+		return
+	}
+	var matched []amqp091.Return
+	for i := range b.flights {
+		f := &b.flights[i]
+		if r := ch.givenBack(b.route(f.message), b.messages[f.message].ID); r != nil {
+			f.returned, matched = r, append(matched, *r)
 		}
 	}
+	ch.forgetReturns(matched...)
 }
 
 // condemn answers a message with what the broker says of it; a verdict on its route is remembered.
@@ -340,6 +357,7 @@ func (b *batch) end(err error) {
 	if errors.Is(err, publisher.ErrNotAttempted) && len(b.flights) > 0 {
 		b.overdue()
 	}
+	b.keepAdopted(err)
 	for _, f := range b.flights {
 		b.answer(f.message, unanswered(err))
 	}

@@ -125,12 +125,7 @@ func (b *batch) repeatable(i int, err error) {
 // overdue answers the messages that were not confirmed in time. Where nothing was accepted on a message's route, and what was
 // sent after it has been accepted, it is the route's state: a queue lacks the majority of its nodes, say.
 func (b *batch) overdue() {
-	took := map[route]bool{}
-	for i, open := range b.undecided() {
-		if !open && b.answers[i] == nil {
-			took[b.way(i)] = true
-		}
-	}
+	took := b.took()
 	for _, f := range b.flights {
 		to := b.way(f.message)
 		known, _ := b.caution.known(to)
@@ -148,6 +143,17 @@ func (b *batch) overdue() {
 	b.flights = b.flights[:0]
 }
 
+// took returns the routes on which messages were accepted.
+func (b *batch) took() map[route]bool {
+	took := map[route]bool{}
+	for i, open := range b.undecided() {
+		if !open && b.answers[i] == nil {
+			took[b.way(i)] = true
+		}
+	}
+	return took
+}
+
 // undecided returns which messages have no answer yet.
 func (b *batch) undecided() []bool {
 	open := make([]bool, len(b.messages))
@@ -158,6 +164,9 @@ func (b *batch) undecided() []bool {
 	}
 	for _, f := range b.flights {
 		mark(f.message)
+	}
+	for _, k := range b.adopted {
+		mark(k.message)
 	}
 	for _, i := range slices.Concat(b.suspects.waiting, b.aside, b.ready) {
 		mark(i)

@@ -108,7 +108,7 @@ func TestSilentQueue(t *testing.T) {
 						case messages[i].Topic != "silent":
 							want(t, "a message of another queue", err, publisher.Accepted)
 						case class == publisher.NotAttempted:
-						case class != publisher.Unavailable || publisher.ScopeOf(err) != publisher.ScopeTopic || !publisher.Repeats(err):
+						case class != publisher.Unavailable || publisher.ScopeOf(err) != publisher.ScopeTopic || publisher.Repeats(err):
 							t.Errorf("a message of the silent queue is %v: %v", class, err)
 						}
 					}
@@ -122,7 +122,7 @@ func TestSilentQueue(t *testing.T) {
 				publish(messages)
 				for range 3 {
 					publish(messages)
-					if n := copies.Load(); n != 1 {
+					if n := copies.Load(); n > 1 {
 						t.Errorf("%d copies in another call", n)
 					}
 					publish(messages[:1])
@@ -131,6 +131,7 @@ func TestSilentQueue(t *testing.T) {
 					t.Errorf("%d connections", n)
 				}
 				silent.Store(false)
+				<-time.After(time.Minute) // what it was sent before is lost
 				for _, err := range p.Publish(within(t, 10*time.Second), messages) {
 					want(t, "a message when the queue is back", err, publisher.Accepted)
 				}

@@ -1,6 +1,8 @@
 package amqp
 
 import (
+	"sync"
+
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -19,6 +21,15 @@ type channel struct {
 	closes  chan *amqp091.Error
 	woken   chan struct{} // something may have been answered
 	writer  writer
+
+	kept int // messages that calls have given up and that the broker may still answer; guarded by conn.mu
+
+	// stale is that a queue has rejected or not confirmed a message. What RabbitMQ 3 knows of a queue's leader it keeps for each channel, and
+	// may go on sending to one that is gone: the next call has another channel.
+	stale bool
+
+	returning sync.Mutex
+	returned  map[keptID]*amqp091.Return // that were collected, and not yet matched
 
 	ended bool           // closed has seen the channel's end
 	cause *amqp091.Error // why, nil when it was closed in good order
@@ -63,4 +74,41 @@ func (ch *channel) closed() bool {
 		}
 	}
 	return ch.ended
+}
+
+// collect takes over what the broker has given back so far, and reports whether there is anything. Several calls may wait for
+// messages of one channel.
+func (ch *channel) collect() bool {
+	ch.returning.Lock()
+	defer ch.returning.Unlock()
+	for {
+		select {
+		case r, open := <-ch.returns:
+			if !open {
+				return len(ch.returned) > 0
+			}
+			if ch.returned == nil {
+				ch.returned = map[keptID]*amqp091.Return{}
+			}
+			ch.returned[keptID{route{r.Exchange, r.RoutingKey}, r.MessageId}] = &r
+		default:
+			return len(ch.returned) > 0
+		}
+	}
+}
+
+// givenBack returns what the broker said when it gave back a message, nil if it has not.
+func (ch *channel) givenBack(to route, id string) *amqp091.Return {
+	ch.returning.Lock()
+	defer ch.returning.Unlock()
+	return ch.returned[keptID{to, id}]
+}
+
+// forgetReturns forgets messages that were matched.
+func (ch *channel) forgetReturns(matched ...amqp091.Return) {
+	ch.returning.Lock()
+	defer ch.returning.Unlock()
+	for _, r := range matched {
+		delete(ch.returned, keptID{route{r.Exchange, r.RoutingKey}, r.MessageId})
+	}
 }

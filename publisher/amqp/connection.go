@@ -3,6 +3,7 @@ package amqp
 import (
 	"context"
 	"errors"
+	"hash/maphash"
 	"log/slog"
 	"sync"
 	"sync/atomic"
@@ -32,6 +33,7 @@ type connection struct {
 
 	// patience is how old the connection must be for a refusal to be a reason to log in again.
 	patience time.Duration
+	seed     maphash.Seed
 	user     string // that has logged in, empty where that is not known
 	typed    bool   // header values keep their types
 	unrouted bool   // messages need no route
@@ -49,6 +51,7 @@ type connection struct {
 	mu        sync.Mutex
 	exchanges map[string]struct{} // that were there when last looked for
 	idle      []*channel
+	kept      map[keptID]*kept // messages that calls have given up
 	busy      map[*channel]struct{}
 	closing   bool
 	users     int  // calls that use it
@@ -197,6 +200,12 @@ const silence = time.Second
 
 var errSilence = errors.New("it has fallen silent")
 
+// silent reports whether the connection was ended because nothing came from the broker.
+func (c *connection) silent() bool {
+	broken := c.socket.broken.Load()
+	return broken != nil && errors.Is(*broken, errSilence)
+}
+
 // check finds out, in the background, whether the broker still answers on the connection.
 func (c *connection) check() {
 	if !c.checking.CompareAndSwap(false, true) {
@@ -338,8 +347,8 @@ func (c *connection) put(ch *channel, clean bool) {
 	delete(c.busy, ch)
 	ch.writer.forget()
 	switch {
-	case ch.amqp.IsClosed():
-	case clean:
+	case ch.amqp.IsClosed(), ch.kept > 0:
+	case clean && !ch.stale:
 		c.idle = append(c.idle, ch)
 	default:
 		c.running.Go(func() { _ = ch.amqp.Close() })

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"hash/maphash"
 	"math/rand/v2"
 	"net"
 	"strings"
@@ -55,6 +56,9 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		}
 		p.blocked = live.blocked.Load()
 		p.live.Store(nil)
+		if live.silent() {
+			p.host++
+		}
 	}
 	if time.Now().Before(p.retryAt) {
 		return nil, p.failed
@@ -139,8 +143,18 @@ func (p *Publisher) abortable(cancel context.CancelFunc) bool {
 	return !p.closed
 }
 
-// dial tries each of the URL's hosts once, first the one that worked last. The hosts' errors are given
-// in the URL's order, so that the same state of affairs has the same text.
+// stagger is how long a host has to take us before the next one is tried beside it.
+const stagger = 250 * time.Millisecond
+
+// dialled is how the try of a host has ended.
+type dialled struct {
+	host int
+	conn *connection
+	err  error
+}
+
+// dial tries each of the URL's hosts once, first the one that worked last, and returns the first connection that is made. The hosts'
+// errors are given in the URL's order, so that the same state of affairs has the same text.
 func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	url, err := p.config.URL()
 	if err != nil {
@@ -154,19 +168,45 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := context.WithCancel(ctx)
+	ends := make(chan dialled, len(urls))
+	begun, ended := 0, 0
+	defer func() {
+		cancel()
+		p.running.Go(func() {
+			for ; ended < begun; ended++ {
+				if late := <-ends; late.conn != nil {
+					late.conn.close()
+				}
+			}
+		})
+	}()
+	next := time.NewTimer(0)
+	defer next.Stop()
 	errs := make([]any, len(urls))
-	for range urls {
-		i := p.host % len(urls)
-		conn, err := p.dialOne(ctx, urls[i], token)
-		if err == nil {
-			conn.url = url
-			return conn, nil
+	for first := p.host; ended < len(urls); {
+		select {
+		case <-next.C:
+		case end := <-ends:
+			ended++
+			if end.err == nil {
+				p.host, end.conn.url = end.host, url
+				return end.conn, nil
+			}
+			if ctx.Err() != nil {
+				return nil, end.err
+			}
+			errs[end.host] = end.err
 		}
-		if ctx.Err() != nil {
-			return nil, err
+		if begun < len(urls) {
+			host := (first + begun) % len(urls)
+			begun++
+			p.running.Go(func() {
+				conn, err := p.dialOne(ctx, urls[host], token)
+				ends <- dialled{host, conn, err}
+			})
+			next.Reset(stagger)
 		}
-		errs[i] = err
-		p.host = (i + 1) % len(urls)
 	}
 	if len(errs) == 1 {
 		return nil, errs[0].(error)
@@ -203,7 +243,8 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		return nil, a.explain(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn := &connection{made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL), token: token, ended: make(chan struct{}), typed: p.config.TypedHeaders,
+	conn := &connection{seed: maphash.MakeSeed(), made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
+		token: token, ended: make(chan struct{}), typed: p.config.TypedHeaders,
 		unrouted: p.config.Unrouted, log: p.log,
 		running:   &p.running,
 		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}

@@ -70,7 +70,7 @@ func TestUnconfirmedIsNotHalfOpen(t *testing.T) {
 		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
 		t.Cleanup(func() { _ = p.Close() })
 		for range 5 {
-			want(t, "the message", p.Publish(within(t, 3*time.Second), numbered(1, 1, "q"))[0], publisher.Ambiguous)
+			want(t, "the message", p.Publish(within(t, 3*time.Second), numbered(1, 1, "q"))[0], publisher.Unavailable)
 			if err := p.Ping(within(t, 3*time.Second)); err != nil {
 				t.Errorf("ping: %v", err)
 			}

@@ -1,0 +1,237 @@
+package amqp
+
+import (
+	"errors"
+	"hash/maphash"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A message whose queue confirms nothing is given up by its call, so that the others do not wait for it. It is still on its way: RabbitMQ
+// confirms it when the queue has found another leader, mostly. So its confirm is kept with the connection, and a later call that
+// publishes the message waits for that instead of sending a copy.
+
+const (
+	// glance is how often a call looks at what is late.
+	glance = 250 * time.Millisecond
+	// glances is after how many of them without a confirm a route is given up.
+	glances = 4
+	// keptFor is how long a confirm is waited for after that. Then the message is sent again, on another channel: RabbitMQ 3 may have sent
+	// it to a leader that was gone.
+	keptFor = 5 * time.Second
+)
+
+// A kept message was sent, and given up before the broker answered.
+type kept struct {
+	message int // in the batch of the call that has it
+	channel *channel
+	confirm *amqp091.DeferredConfirmation
+	content uint64 // hash of the payload
+	until   time.Time
+	tick    int // as in flight
+}
+
+// keptID is how a kept message, or one that the broker gave back, is found again.
+type keptID struct {
+	to route
+	id string
+}
+
+// content returns the hash by which a message is known that was corrected in the table since it was sent.
+func (c *connection) content(m *publisher.Message) uint64 { return maphash.Bytes(c.seed, m.Payload) }
+
+// keep keeps a message that a call gives up.
+func (c *connection) keep(k *kept, to route, m *publisher.Message) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if k.until.IsZero() {
+		k.until, k.content = time.Now().Add(keptFor), c.content(m)
+		k.channel.kept++
+	}
+	if c.kept == nil {
+		c.kept = map[keptID]*kept{}
+	}
+	c.kept[keptID{route{strings.Clone(to.exchange), strings.Clone(to.topic)}, strings.Clone(m.ID)}] = k
+}
+
+// adopt takes over a kept message, if it is the one that would be sent now.
+func (c *connection) adopt(to route, m *publisher.Message) *kept {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.kept) == 0 {
+		return nil
+	}
+	k := c.kept[keptID{to, m.ID}]
+	if k == nil {
+		return nil
+	}
+	delete(c.kept, keptID{to, m.ID})
+	if k.channel.amqp.IsClosed() || k.content != c.content(m) || time.Now().After(k.until) {
+		c.leave(k.channel)
+		return nil
+	}
+	return k
+}
+
+// forgetKept forgets messages that nobody has published again.
+func (c *connection) forgetKept() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := time.Now()
+	for id, k := range c.kept {
+		if now.After(k.until) || k.channel.amqp.IsClosed() {
+			delete(c.kept, id)
+			c.leave(k.channel)
+		}
+	}
+}
+
+// left notes that the broker has answered a kept message.
+func (c *connection) left(k *kept) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leave(k.channel)
+}
+
+// leave closes a channel in the background with its last kept message; c.mu is held.
+func (c *connection) leave(ch *channel) {
+	ch.kept--
+	if _, busy := c.busy[ch]; ch.kept == 0 && !busy && !ch.amqp.IsClosed() {
+		c.running.Go(func() { _ = ch.amqp.Close() })
+	}
+}
+
+// settleKept answers the messages of earlier calls that the broker has answered since. Those that it will not answer are sent again.
+func (b *batch) settleKept() {
+	b.adopted = slices.DeleteFunc(b.adopted, func(k *kept) bool {
+		to, now := b.route(k.message), time.Now()
+		select {
+		case <-k.confirm.Done():
+			k.channel.collect()
+		default:
+			if now.Before(k.until) && !k.channel.amqp.IsClosed() {
+				return false
+			}
+		}
+		given := k.channel.givenBack(to, b.messages[k.message].ID)
+		switch {
+		case given != nil:
+			k.channel.forgetReturns(*given)
+			b.repeatable(k.message, b.named(k.message, returned(given)))
+		case k.confirm.Acked():
+			b.noteConfirmed(k.message)
+			if b.careful {
+				b.caution.accepted(b.way(k.message))
+			}
+			b.answer(k.message, nil)
+		case k.channel.amqp.IsClosed() || !now.Before(k.until):
+			b.ready = append(b.ready, k.message)
+		default:
+			b.repeatable(k.message, b.named(k.message, nacked(to)))
+		}
+		k.channel.conn.left(k)
+		return true
+	})
+}
+
+// look is called again and again while a call waits: it has the connection examined when nothing has come from the broker, and gives
+// up the routes that confirm nothing while something comes.
+func (b *batch) look(ch *channel) {
+	received := ch.conn.socket.received.Load()
+	silent := received == b.received
+	b.received = received
+	b.tick++
+	if silent {
+		ch.conn.check()
+		return
+	}
+	if b.suspects.trial || ch.conn.usable() != nil {
+		return
+	}
+	oldest := map[route]int{}
+	since := func(message, tick int) {
+		to := b.way(message)
+		if known, ok := oldest[to]; !ok || tick < known {
+			oldest[to] = tick
+		}
+	}
+	for _, f := range b.flights {
+		since(f.message, f.tick)
+	}
+	for _, k := range b.adopted {
+		since(k.message, k.tick)
+	}
+	for to, tick := range oldest {
+		if b.tick-max(tick, b.confirmed[to]) >= glances {
+			b.giveUp(ch, to)
+		}
+	}
+}
+
+// noteConfirmed notes that a message's route confirms, in a call that has begun to look.
+func (b *batch) noteConfirmed(i int) {
+	if b.tick == 0 {
+		return
+	}
+	if b.confirmed == nil {
+		b.confirmed = map[route]int{}
+	}
+	b.confirmed[b.way(i)] = b.tick
+}
+
+// giveUp answers the messages of a route that confirms nothing, and keeps those that were sent.
+func (b *batch) giveUp(ch *channel, way route) {
+	ch.conn.forgetKept()
+	if b.routes == nil {
+		b.routes = map[route]error{}
+	}
+	took := b.took()[way]
+	b.caution.begin(way, true)
+	give := func(k *kept) {
+		to := b.route(k.message)
+		ch.conn.keep(k, to, &b.messages[k.message])
+		b.routes[way] = b.named(k.message, stalled(to))
+		if took { // the message may be at fault
+			b.answer(k.message, b.named(k.message, late(to)))
+		} else {
+			b.answer(k.message, b.routes[way])
+		}
+	}
+	b.flights = slices.DeleteFunc(b.flights, func(f flight) bool {
+		if b.way(f.message) != way {
+			return false
+		}
+		if b.flying != nil {
+			b.landed(way)
+		}
+		b.given, ch.stale = b.given+1, true
+		give(&kept{message: f.message, channel: ch, confirm: f.confirm})
+		return true
+	})
+	b.adopted = slices.DeleteFunc(b.adopted, func(k *kept) bool {
+		if b.way(k.message) != way {
+			return false
+		}
+		give(k)
+		return true
+	})
+}
+
+// keepAdopted keeps the messages of earlier calls that are still unanswered at the end of this one.
+func (b *batch) keepAdopted(err error) {
+	for _, k := range b.adopted {
+		to := b.route(k.message)
+		k.channel.conn.keep(k, to, &b.messages[k.message])
+		if errors.Is(err, publisher.ErrNotAttempted) {
+			b.answer(k.message, b.named(k.message, stalled(to)))
+		} else {
+			b.answer(k.message, unanswered(err))
+		}
+	}
+	b.adopted = nil
+}

@@ -1,0 +1,205 @@
+package amqp_test
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
+)
+
+// stalledQueue is a fake broker of which the queue "silent" confirms nothing before it is told to.
+type stalledQueue struct {
+	*fake
+	publisher *amqp.Publisher
+	network   *pipes
+
+	mu      sync.Mutex
+	waiting []*sent
+	copies  int  // messages for it
+	well    bool // it confirms
+}
+
+func newStalledQueue(t *testing.T) *stalledQueue {
+	q := &stalledQueue{network: newPipes()}
+	q.fake = newFake(t, q.network, func(m *sent) {
+		if m.topic != "silent" {
+			m.ack()
+			return
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.copies++
+		if q.well {
+			m.ack()
+			return
+		}
+		q.waiting = append(q.waiting, m)
+	})
+	q.publisher = amqp.New(amqp.Config{Dial: q.network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+	t.Cleanup(func() { _ = q.publisher.Close() })
+	return q
+}
+
+// answer has the queue answer all that it was sent.
+func (q *stalledQueue) answer(how func(*sent)) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.waiting {
+		how(m)
+	}
+	q.waiting = nil
+}
+
+// publish publishes messages of which every other one is for the queue, and checks that the others are accepted and that the call is soon over.
+func (q *stalledQueue) publish(t *testing.T, messages []publisher.Message, class publisher.Class) {
+	t.Helper()
+	began := time.Now()
+	for i, err := range q.publisher.Publish(within(t, 10*time.Second), messages) {
+		switch {
+		case messages[i].Topic != "silent":
+			want(t, "a message of another queue", err, publisher.Accepted)
+		case class == publisher.Accepted:
+			want(t, "a message of the queue", err, publisher.Accepted)
+		case publisher.ClassOf(err) != class || publisher.ScopeOf(err) != publisher.ScopeTopic || publisher.Repeats(err):
+			t.Errorf("a message of the silent queue is %v: %v", publisher.ClassOf(err), err)
+		}
+	}
+	if took := time.Since(began); took > 3*time.Second {
+		t.Errorf("the call took %v", took)
+	}
+}
+
+func mixed(n int) []publisher.Message {
+	messages := numbered(n, 0, "silent")
+	for i := range messages {
+		if i%2 == 1 {
+			messages[i].Topic = fmt.Sprint("queue-", i%7)
+		}
+	}
+	return messages
+}
+
+// A queue confirms nothing, as one that is between leaders. Calls do not wait for it. Its messages are on their way once, however often they
+// are published again, and what it answers in the end is the answer for the call that publishes them next.
+func TestStalledQueue(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		answer func(*sent)
+		class  publisher.Class
+		copies int // of each message in the end
+	}{
+		"confirms":   {(*sent).ack, publisher.Accepted, 1},
+		"rejects":    {(*sent).nack, publisher.Unavailable, 1},
+		"gives back": {func(m *sent) { m.giveBack(); m.ack() }, publisher.Topology, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := newStalledQueue(t)
+				messages := mixed(600)
+				for range 3 {
+					q.publish(t, messages, publisher.Unavailable)
+				}
+				if q.copies != 300 {
+					t.Errorf("%d messages were sent to the queue, of 300", q.copies)
+				}
+				q.answer(c.answer)
+				synctest.Wait()
+				q.publish(t, messages, c.class)
+				if q.copies != 300*c.copies {
+					t.Errorf("%d messages were sent to the queue in the end", q.copies)
+				}
+			})
+		})
+	}
+}
+
+// A message is sent again when it was corrected, when its connection has ended, and when the queue has been silent for long.
+func TestStalledQueueGetsMessagesAgain(t *testing.T) {
+	t.Parallel()
+	for name, happens := range map[string]func(q *stalledQueue, messages []publisher.Message){
+		"corrected": func(_ *stalledQueue, messages []publisher.Message) {
+			for i := range messages {
+				messages[i].Payload = []byte("corrected")
+			}
+		},
+		"connection lost": func(q *stalledQueue, _ []publisher.Message) {
+			for _, c := range q.connections() {
+				_ = c.Close()
+			}
+			synctest.Wait()
+			<-time.After(time.Second)
+		},
+		"silent for long": func(*stalledQueue, []publisher.Message) { <-time.After(time.Minute) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				q := newStalledQueue(t)
+				messages := mixed(60)
+				q.publish(t, messages, publisher.Unavailable)
+				happens(q, messages)
+				q.well = true
+				q.publish(t, messages, publisher.Accepted)
+				if q.copies != 60 {
+					t.Errorf("%d messages were sent, want each of 30 twice", q.copies)
+				}
+			})
+		})
+	}
+}
+
+// Hosts of which nothing comes back, at the connect or after it, hold nobody up: the next one is tried beside them.
+func TestSilentHosts(t *testing.T) {
+	t.Parallel()
+	for _, accepts := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			network := newPipes()
+			newFake(t, network, func(m *sent) { m.ack() })
+			dial := func(ctx context.Context, kind, address string) (net.Conn, error) {
+				switch {
+				case address == "well:5672":
+					return network.Dial(ctx, kind, address)
+				case accepts:
+					near, _ := net.Pipe()
+					return near, nil
+				}
+				<-ctx.Done()
+				return nil, ctx.Err()
+			}
+			p := amqp.New(amqp.Config{Dial: dial, URL: func() (string, error) { return "amqp://relay:secret@silent,mute,well", nil }})
+			defer p.Close()
+			began := time.Now()
+			want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
+			if took := time.Since(began); took > time.Second {
+				t.Errorf("it took %v", took)
+			}
+		})
+	}
+}
+
+// A broker that falls silent in the middle of a call is left after about a second, and the call says that its messages are ambiguous.
+func TestBrokerFallsSilent(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		network := newPipes()
+		f := newFake(t, network, func(m *sent) { m.ack() })
+		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+		defer p.Close()
+		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Accepted)
+		for _, c := range f.connections() {
+			c.deaf.Store(true)
+		}
+		began := time.Now()
+		want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 1, "q"))[0], publisher.Ambiguous)
+		if took := time.Since(began); took > 2*time.Second {
+			t.Errorf("it took %v", took)
+		}
+	})
+}
