@@ -113,6 +113,15 @@ e2e: build bin/promtool ## only the end-to-end tests
 e2e-run:
 	@cd test/e2e && $(GOTEST) ./...
 
+.PHONY: clusters
+clusters: build ## clusters of three that lose a node in every way, all cases: BROKER=kafka, nats, rabbitmq or, unless given, one after the other
+	@$(SERVICES) run postgres -- make clusters-run
+
+# One cluster at a time: three brokers in Java take a machine's memory.
+.PHONY: clusters-run
+clusters-run:
+	@cd test/e2e && go test -count=1 -timeout 60m -parallel 1 -v -run '(?i)$(if $(filter file,$(origin BROKER)),,$(BROKER:rabbitmq=rabbit))Clusters$$' . -clusters
+
 .PHONY: page
 page: build ## the status page in a headless Chromium
 	@chromium=$$($(SERVICES) chromium); TEST_CHROMIUM=$$chromium $(SERVICES) run postgres nats -- make page-run

@@ -39,6 +39,7 @@ var studies = []study{
 	{name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka", run: rollingStudy},
 	{name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2, broker: all, run: outageStudy},
 	{name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1, broker: all, run: troubleStudy},
+	{name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows when leaders have moved", rounds: 1, broker: all, run: clusterStudy},
 	{name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all, run: memoryStudy},
 	{name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all, run: publishStudy},
 }
@@ -70,7 +71,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.keys, "keys", 1000, "ordering keys")
 	flags.IntVar(&o.hot, "hot", 0, "drain: percentage of the rows on one hot key")
 	flags.DurationVar(&o.duration, "duration", 20*time.Second, "destinations: steady traffic beside one in trouble")
-	flags.StringVar(&o.only, "only", "", "latency, trouble, destinations: only the cases of which the name contains this text")
+	flags.StringVar(&o.only, "only", "", "latency, trouble, destinations, cluster: only the cases of which the name contains this text")
 	flags.Usage = func() {
 		fmt.Fprintln(flags.Output(), "usage: go run . [STUDY] [flags]\n\nSTUDY is all, or one of")
 		for _, s := range studies {

@@ -24,7 +24,7 @@ func TestForgottenBrokerConnections(t *testing.T) {
 	t.Run("kafka", func(t *testing.T) { // whose brokers are found by the addresses that they advertise
 		t.Parallel()
 		var firewall *pgtest.Firewall
-		c := newKafkaNodes(t, 1, func(address string) (advertised string) {
+		c := newKafkaNode(t, func(address string) (advertised string) {
 			firewall, advertised = pgtest.NewFirewall(t, "kafka://"+address)
 			return strings.TrimPrefix(advertised, "kafka://")
 		})

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// A node is one server of a cluster that a test has for itself: started, killed and started again.
+// A node is a server that a test has for itself. Those of a cluster are in internal/services/cluster.
 type node struct {
 	t       testing.TB
 	name    string
@@ -105,29 +105,6 @@ func (n *node) kill() {
 	}
 	_ = syscall.Kill(-n.cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
 	<-n.gone
-}
-
-// freeze stops the server in its tracks: its connections stay open, and nothing comes from them until thaw.
-func (n *node) freeze() { n.signal(syscall.SIGSTOP) }
-
-func (n *node) thaw() { n.signal(syscall.SIGCONT) }
-
-func (n *node) signal(s syscall.Signal) {
-	n.t.Helper()
-	if err := syscall.Kill(-n.cmd.Process.Pid, s); err != nil {
-		n.t.Fatalf("signal %s: %v", n.name, err)
-	}
-}
-
-// stop asks the server to end and waits for it.
-func (n *node) stop() {
-	n.t.Helper()
-	_ = n.cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
-	select {
-	case <-n.gone:
-	case <-time.After(patience):
-		n.t.Fatalf("%s did not stop within %v", n.name, patience)
-	}
 }
 
 // installed obtains a broker's software and returns the path of one of its programs.

@@ -3,7 +3,6 @@ package e2e
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
@@ -126,27 +125,4 @@ func (tb *table) committed() map[string]bool {
 		tb.t.Fatal(err)
 	}
 	return ids
-}
-
-// relayedAt returns when each relayed row was marked, by its id.
-func (tb *table) relayedAt() map[string]time.Time {
-	tb.t.Helper()
-	rows, err := tb.Pool.Query(tb.t.Context(), "select id::text, relayed_at from outbox_messages where relayed_at is not null")
-	if err != nil {
-		tb.t.Fatal(err)
-	}
-	defer rows.Close()
-	marked := map[string]time.Time{}
-	for rows.Next() {
-		var id string
-		var at time.Time
-		if err := rows.Scan(&id, &at); err != nil {
-			tb.t.Fatal(err)
-		}
-		marked[id] = at
-	}
-	if err := rows.Err(); err != nil {
-		tb.t.Fatal(err)
-	}
-	return marked
 }

@@ -1,0 +1,249 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/services/cluster"
+	"github.com/outbox-relay/outbox-relay/test/testkit"
+)
+
+// nodeFault is something that happens to one node of three.
+type nodeFault struct {
+	name    string
+	happens func(n *cluster.Node) error // nil for the control
+	ends    func(n *cluster.Node) error
+}
+
+var nodeFaults = []nodeFault{
+	{name: "kill", happens: func(n *cluster.Node) error { n.Kill(); return nil }, ends: (*cluster.Node).Start},
+	{name: "freeze", happens: (*cluster.Node).Freeze, ends: (*cluster.Node).Thaw},
+	{name: "blackhole", happens: func(n *cluster.Node) error { return n.Proxy.Blackhole() }, ends: func(n *cluster.Node) error { return n.Proxy.Restore() }},
+}
+
+const (
+	victim      = 1 // leads the topic of that number, and the relay is connected to it
+	clusterRate = 300
+	soonAfter   = 2 * time.Second // the fault, rows of healthy leaders are to flow
+	thenAfter   = time.Second     // the leaders have moved, all rows are
+	window      = 2 * time.Second // in which rows are counted
+)
+
+// survived is how rows fared beside a node that was lost.
+type survived struct {
+	healthy, all float64       // rows/s: of leaders that were healthy, from soonAfter on, and of all, from thenAfter on
+	moved        time.Duration // until the cluster took messages for all topics
+	spent        int           // attempts
+	duplicates   int
+	disordered   int
+}
+
+// clusterStudy takes a node of three away under a relay with steady traffic for three topics, each led by another node. The control
+// is the same without the fault.
+func clusterStudy(ctx context.Context, l *lab, r *report) error {
+	return l.eachKind(func(k kind) error {
+		dir, err := os.MkdirTemp(l.dir, "cluster-")
+		if err != nil {
+			return err
+		}
+		limited, cancel := context.WithTimeout(ctx, 2*time.Minute)
+		defer cancel()
+		c, err := cluster.Start(limited, k.name, cluster.Options{Checkout: "../..", Dir: dir})
+		if err != nil {
+			return err
+		}
+		defer c.Close()
+		with, without := map[string][]survived{}, map[string][]survived{}
+		for range l.rounds {
+			for _, f := range nodeFaults {
+				if !strings.Contains(f.name, l.only) {
+					continue
+				}
+				control, err := l.surviveFault(ctx, k.name, c, nodeFault{})
+				if err != nil {
+					return fmt.Errorf("control of %s: %w", f.name, err)
+				}
+				found, err := l.surviveFault(ctx, k.name, c, f)
+				if err != nil {
+					return fmt.Errorf("%s: %w", f.name, err)
+				}
+				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f beside %.0f\n", k.name, f.name,
+					found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all, control.all)
+				with[f.name], without[f.name] = append(with[f.name], found), append(without[f.name], control)
+			}
+		}
+		for _, f := range nodeFaults {
+			if len(with[f.name]) > 0 {
+				reportSurvival(r, k.name, f.name, with[f.name], without[f.name])
+			}
+		}
+		return nil
+	})
+}
+
+func reportSurvival(r *report, on, fault string, with, without []survived) {
+	healthy := func(s survived) float64 { return s.healthy }
+	all := func(s survived) float64 { return s.all }
+	r.compare(on, fault+": rows/s of healthy leaders, 2 s after", "%.0f", each(with, healthy), each(without, healthy), atLeast(0.8))
+	r.compare(on, fault+": rows/s of all, 1 s after leaders moved", "%.0f", each(with, all), each(without, all), atLeast(0.9))
+	r.state(on, fault+": seconds until leaders had moved, longest", "%.1f", largest(each(with, func(s survived) float64 { return s.moved.Seconds() })))
+	r.judge(on, fault+": attempts spent", "%.0f", sum(each(with, func(s survived) float64 { return float64(s.spent) })), atMost(0))
+	r.judge(on, fault+": rows out of order", "%.0f", sum(each(with, func(s survived) float64 { return float64(s.disordered) })), atMost(0))
+	const inFlight = 4096 // OUTBOX_MAX_IN_FLIGHT
+	r.judge(on, fault+": duplicates, most", "%.0f", largest(each(with, func(s survived) float64 { return float64(s.duplicates) })), atMost(inFlight))
+}
+
+// surviveFault runs a relay while a fault happens and ends.
+func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, f nodeFault) (s survived, err error) {
+	var topics []string
+	for node := range cluster.Size {
+		topics = append(topics, fmt.Sprintf("bench-%d-%d", time.Now().UnixNano(), node))
+		if err := create(ctx, c, topics[node], node); err != nil {
+			return s, err
+		}
+	}
+	table, err := l.newOutbox(ctx, false)
+	if err != nil {
+		return s, err
+	}
+	defer func() { err = errors.Join(err, table.close(ctx)) }()
+	restore, err := cluster.Through(c, victim)
+	if err != nil {
+		return s, errors.Join(err, restore())
+	}
+	relay, err := l.startRelay(ctx, table.url, c.URL())
+	if err := errors.Join(err, restore()); err != nil {
+		return s, err
+	}
+	defer relay.Kill()
+
+	steady, err := l.startSteady(ctx, table.url, topics)
+	if err != nil {
+		return s, err
+	}
+	if err := pause(ctx, 3*time.Second); err != nil { // the first rows of a process pay for its connections
+		return s, errors.Join(err, steady.stop())
+	}
+	began := time.Now()
+	moved, err := l.strike(ctx, c, f, topics[victim])
+	if err == nil {
+		err = pause(ctx, time.Until(moved.Add(thenAfter+window+time.Second)))
+	}
+	if err := errors.Join(err, steady.stop()); err != nil {
+		return s, relay.fail(err)
+	}
+	s.moved = moved.Sub(began)
+	if f.ends != nil {
+		if err := mend(ctx, c, f, topics); err != nil {
+			return s, err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, 2*patience)
+	defer cancel()
+	if err := testkit.Until(limited, 50*time.Millisecond, func() (bool, error) { return table.empty(ctx) }); err != nil {
+		return s, relay.fail(fmt.Errorf("rows are left: %w", err))
+	}
+	if s.healthy, err = table.relayedWithin(ctx, began.Add(soonAfter), topics[0], topics[2]); err != nil {
+		return s, err
+	}
+	if s.all, err = table.relayedWithin(ctx, moved.Add(thenAfter), topics...); err != nil {
+		return s, err
+	}
+	if err := table.conn.QueryRow(ctx, "select count(*) from outbox_messages where attempt <> 1 or last_error is not null").Scan(&s.spent); err != nil {
+		return s, err
+	}
+	if err := relay.stop(); err != nil {
+		return s, err
+	}
+	return s, l.countArrivals(ctx, name, c, topics, steady.rows, &s)
+}
+
+func create(ctx context.Context, c cluster.Cluster, topic string, leader int) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return c.Create(ctx, topic, leader, cluster.Size)
+}
+
+// strike lets the fault happen, and returns when the cluster takes messages for the victim's topic again. A node that only clients cannot reach goes on
+// leading it in Kafka, whose clients need that very node: then somebody has to move the leader.
+func (l *lab) strike(ctx context.Context, c cluster.Cluster, f nodeFault, topic string) (moved time.Time, err error) {
+	measured := time.Now().Add(soonAfter + window)
+	if f.happens != nil {
+		if err := f.happens(c.Nodes()[victim]); err != nil {
+			return moved, err
+		}
+	}
+	limited, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	if err := testkit.Until(limited, 20*time.Millisecond, func() (bool, error) { return c.Try(limited, topic) == nil, nil }); err != nil {
+		return moved, fmt.Errorf("nobody leads %s: %w", topic, err)
+	}
+	moved = time.Now()
+	if _, ok := c.(*cluster.Kafka); !ok || f.name != "blackhole" {
+		return moved, pause(ctx, time.Until(measured))
+	}
+	if err := pause(ctx, time.Until(measured)); err != nil {
+		return moved, err
+	}
+	err = c.Move(limited, topic, 0)
+	return time.Now(), err
+}
+
+// mend ends a fault and waits until nothing of it is left.
+func mend(ctx context.Context, c cluster.Cluster, f nodeFault, topics []string) error {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
+	defer cancel()
+	n := c.Nodes()[victim]
+	if err := f.ends(n); err != nil {
+		return err
+	}
+	if err := n.Ready(ctx); err != nil {
+		return err
+	}
+	return testkit.Until(ctx, 100*time.Millisecond, func() (bool, error) { return c.InSync(ctx, topics...), nil })
+}
+
+// relayedWithin returns how many rows of the topics were relayed in each second of the window that begins then.
+func (o *outbox) relayedWithin(ctx context.Context, from time.Time, topics ...string) (perSecond float64, err error) {
+	var n int
+	err = o.conn.QueryRow(ctx, "select count(*) from outbox_messages where topic = any($1) and relayed_at >= $2 and relayed_at < $3", topics, from,
+		from.Add(window)).Scan(&n)
+	return float64(n) / window.Seconds(), err
+}
+
+// countArrivals reads all topics and counts what is not as it should be.
+func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster, topics []string, rows int, s *survived) error {
+	return on(name, c.Nodes()[0].URL, func(b broker) error {
+		b.Broker = bodies{b.Broker}
+		for i, topic := range topics {
+			a, end := consume(ctx, b, topic, keyOf(l.keys))
+			mine := 0
+			for n := range rows {
+				if n%cluster.Size == i {
+					mine++
+				}
+			}
+			err := a.await(ctx, mine)
+			if err := errors.Join(err, end()); err != nil {
+				return err
+			}
+			s.duplicates, s.disordered = s.duplicates+a.duplicates, s.disordered+a.disordered
+		}
+		return nil
+	})
+}
+
+// bodies is a broker of which messages without a body are not seen: those that have tried it.
+type bodies struct{ testkit.Broker }
+
+func (b bodies) Consume(ctx context.Context, topic string, receive func(testkit.Message)) error {
+	return b.Broker.Consume(ctx, topic, func(m testkit.Message) {
+		if len(m.Body) > 0 {
+			receive(m)
+		}
+	})
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// steady is rows that come for several topics by turns, at a steady rate, until it is stopped.
+type steady struct {
+	rows   int // when it has stopped
+	cancel context.CancelFunc
+	done   chan error
+}
+
+// startSteady begins to write rows. Row n has the key n modulo keys.
+func (l *lab) startSteady(ctx context.Context, database string, topics []string) (*steady, error) {
+	conn, err := pgx.Connect(ctx, database)
+	if err != nil {
+		return nil, fmt.Errorf("connect writer: %w", err)
+	}
+	running, cancel := context.WithCancel(ctx)
+	s := &steady{cancel: cancel, done: make(chan error, 1)}
+	go func() {
+		defer conn.Close(context.WithoutCancel(ctx))
+		s.done <- s.write(ctx, running, conn, topics, l.keys/len(topics)*len(topics))
+	}()
+	return s, nil
+}
+
+const severalTopics = `insert into outbox_messages (topic, key, payload)
+select ($1::text[])[1 + i % cardinality($1)], 'order-' || i % $2::int, jsonb_build_object('n', lpad(i::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x'))
+from generate_series($3::int, $3::int + $4::int - 1) i order by i`
+
+func (s *steady) write(ctx, running context.Context, conn *pgx.Conn, topics []string, keys int) error {
+	const pace = 20 * time.Millisecond
+	began, each := time.Now(), int(clusterRate*pace/time.Second)
+	for {
+		if err := pause(running, time.Until(began.Add(time.Duration(s.rows/each)*pace))); err != nil {
+			return ctx.Err()
+		}
+		if _, err := conn.Exec(ctx, severalTopics, topics, keys, s.rows, each); err != nil {
+			return fmt.Errorf("insert: %w", err)
+		}
+		s.rows += each
+	}
+}
+
+// stop returns when no more rows come.
+func (s *steady) stop() error {
+	s.cancel()
+	return <-s.done
+}
