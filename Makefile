@@ -138,6 +138,10 @@ upgrade: ## rolling upgrades from earlier versions and back again, which it buil
 upgrade-run:
 	@cd test/e2e && go vet -tags upgrade . && $(GOTEST) -count=1 -v -tags upgrade -run '^TestUpgrade' .
 
+.PHONY: versions
+versions: build ## the publishers' suites and some end-to-end tests with older and newer servers; needs root
+	@$(SERVICES) run postgres kafka nats rabbitmq -- dev/versions.sh
+
 .PHONY: bench
 bench: build ## measure against targets: CASE=drain (default), another of test/bench/README.md, or all
 	@$(SERVICES) run -- make bench-run

@@ -9,6 +9,7 @@
 #   dev/services.sh purge                 wipe all, delete logs and downloads too
 #   dev/services.sh status                state and address of each
 #   dev/services.sh env                   export lines: eval "$(dev/services.sh env)"
+#   dev/services.sh rabbitmq_release RELEASE   obtain RabbitMQ of another Debian release and print its root
 #   dev/services.sh chromium              obtain Chromium, for the tests of the status page, and print its path
 #   dev/services.sh run [SERVICE...] -- COMMAND...   up, then COMMAND with that environment
 #
@@ -26,6 +27,8 @@
 #   SERVICES_DIR          data, logs and pids; default .services in the checkout
 #   SERVICES_PORT_OFFSET  added to every port; default the first of 0, 100, ... whose ports are free
 #   SERVICES_TIMEOUT      seconds that a service may take to become ready; default 90
+#   SERVICES_KAFKA_VERSION, SERVICES_NATS_VERSION  another version of a native server than the tests' own
+#   SERVICES_RABBITMQ_ROOT  root of a Debian with another RabbitMQ, from rabbitmq_release; SERVICES_DIR is below it, and it needs root
 #   KAFKA_SESSION_MS      how long a crashed Kafka is kept out; default 2000
 #   SERVICES_KAFKA_PROPERTIES  further lines for the server.properties of a native Kafka; the last of a name counts
 #   SERVICES_NATS_CONF         further lines for the nats.conf of a native NATS
@@ -52,6 +55,9 @@ if [ "$(id -u)" = 0 ] && ! setpriv --reuid=65534 --regid=65534 --clear-groups te
   home=/var/tmp/outbox-relay-$(printf %s "$CHECKOUT" | cksum | cut -d' ' -f1)
 fi
 SERVICES_DIST=$home/dist # what was downloaded, for every set of this checkout
+# Other versions than the tests' own have a place of their own.
+versions=${SERVICES_KAFKA_VERSION:+kafka-$SERVICES_KAFKA_VERSION}${SERVICES_NATS_VERSION:+nats-$SERVICES_NATS_VERSION}
+if [ -n "$versions" ]; then SERVICES_DIST=$SERVICES_DIST/$versions; fi
 mkdir -p "${SERVICES_DIR:=$home}" "$SERVICES_DIST"
 [[ -O $SERVICES_DIR && -O $SERVICES_DIST ]] || die "$SERVICES_DIR belongs to another user"
 SERVICES_DIR=$(cd "$SERVICES_DIR" && pwd -P)
@@ -223,6 +229,10 @@ locked() {
 
 verb=${1:-help}
 shift || true
+if [ "$verb" = rabbitmq_release ]; then
+  release=${1:?the name of a Debian release}
+  shift
+fi
 services=()
 while [ $# -gt 0 ] && [ "$1" != -- ]; do
   [[ " ${ALL[*]} " == *" $1 "* ]] || die "unknown service $1 (known: ${ALL[*]})"
@@ -241,6 +251,7 @@ case $verb in
     ;;
   install) locked install "${services[@]}" ;;
   chromium) locked chromium_path ;;
+  rabbitmq_release) locked rabbitmq_release "$release" ;;
   status)
     mode
     locked choose_ports

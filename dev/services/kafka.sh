@@ -1,7 +1,7 @@
 # Apache Kafka: one KRaft node, assembled from the jars on Maven Central.
 
-KAFKA_VERSION=4.3.1   # the newest of which every artifact is published
-LOG4J_VERSION=2.25.4  # without a binding for slf4j Kafka logs nothing
+KAFKA_VERSION=${SERVICES_KAFKA_VERSION:-4.3.1} # the newest of which every artifact is published
+LOG4J_VERSION=2.25.4                            # without a binding for slf4j Kafka logs nothing
 KAFKA_HOME=$SERVICES_DIST/kafka-$KAFKA_VERSION
 
 kafka_port() { echo "$KAFKA_PORT"; }
@@ -10,19 +10,32 @@ kafka_url() { echo "kafka://127.0.0.1:$KAFKA_PORT"; }
 kafka_install() {
   java_install
   [ -f "$KAFKA_HOME/complete" ] || kafka_fetch
+  if [[ $KAFKA_VERSION != 4.* ]]; then # their tools are elsewhere, and nobody needs them
+    kafka_tool kafka-storage kafka.tools.StorageTool
+    kafka_server
+    return
+  fi
   kafka_tool kafka-topics org.apache.kafka.tools.TopicCommand
   kafka_tool kafka-configs kafka.admin.ConfigCommand
   kafka_tool kafka-get-offsets org.apache.kafka.tools.GetOffsetShell
   kafka_tool kafka-console-consumer org.apache.kafka.tools.consumer.ConsoleConsumer
   kafka_tool kafka-storage kafka.tools.StorageTool
+  kafka_server
+}
+
+kafka_server() {
   kafka_command kafka-server server.xml "-Xms512m -Xmx1g -server -XX:+UseG1GC -XX:MaxGCPauseMillis=20 -XX:+ExplicitGCInvokesConcurrent -Djava.awt.headless=true" kafka.Kafka
 }
 
 kafka_fetch() {
   say "fetching Kafka $KAFKA_VERSION (Maven, 55 MiB)"
   rm -rf "$KAFKA_HOME"
-  maven_install "org.apache.kafka:kafka_2.13:$KAFKA_VERSION" "org.apache.kafka:kafka-tools:$KAFKA_VERSION" \
-    "org.apache.logging.log4j:log4j-slf4j-impl:$LOG4J_VERSION" "$KAFKA_HOME/libs"
+  case $KAFKA_VERSION in
+    4.*) maven_install "org.apache.kafka:kafka_2.13:$KAFKA_VERSION" "org.apache.kafka:kafka-tools:$KAFKA_VERSION" \
+      "org.apache.logging.log4j:log4j-slf4j-impl:$LOG4J_VERSION" "$KAFKA_HOME/libs" ;;
+    # Versions 2 and 3 ask for slf4j 1.7, of which this binding has the version; it logs by java.util.logging.
+    *) maven_install "org.apache.kafka:kafka_2.13:$KAFKA_VERSION" org.slf4j:slf4j-jdk14:1.7.36 "$KAFKA_HOME/libs" ;;
+  esac
   kafka_log4j INFO OUT >"$KAFKA_HOME/server.xml"
   kafka_log4j WARN ERR >"$KAFKA_HOME/tool.xml"
   touch "$KAFKA_HOME/complete"
@@ -64,6 +77,7 @@ controller.quorum.voters=1@127.0.0.1:$KAFKA_CONTROLLER_PORT
 listeners=PLAINTEXT://127.0.0.1:$KAFKA_PORT,CONTROLLER://127.0.0.1:$KAFKA_CONTROLLER_PORT
 advertised.listeners=PLAINTEXT://127.0.0.1:${KAFKA_ADVERTISED_PORT:-$KAFKA_PORT}
 controller.listener.names=CONTROLLER
+listener.security.protocol.map=PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT
 log.dirs=$data/log
 auto.create.topics.enable=false
 # One node: the internal topics cannot have more than one replica.

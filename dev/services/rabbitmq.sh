@@ -8,6 +8,27 @@ rabbitmq_url() { echo "amqp://guest:guest@127.0.0.1:$AMQP_PORT/"; }
 
 rabbitmq_management_url() { echo "http://guest:guest@127.0.0.1:$AMQP_HTTP_PORT"; }
 
+# rabbitmq_release RELEASE makes a root directory of that Debian release with its RabbitMQ, and prints it. Paths below it are the same
+# from inside, so that a set of services in it works from both sides.
+rabbitmq_release() {
+  local root=$SERVICES_DIST/debian-$1
+  if [ ! -f "$root/complete" ]; then
+    [ "$(id -u)" = 0 ] || die "another release of Debian needs root"
+    command -v debootstrap >/dev/null || apt_install debootstrap
+    say "fetching Debian $1 with RabbitMQ (150 MB)"
+    rm -rf "$root"
+    debootstrap --variant=minbase --include=rabbitmq-server "$1" "$root" http://deb.debian.org/debian >"$LOGS/debootstrap.log" 2>&1 9>&- </dev/null ||
+      die "debootstrap failed, see $LOGS/debootstrap.log"
+    mkdir -p "$root$(dirname "$root")"
+    ln -s / "$root$root"
+    touch "$root/complete"
+  fi
+  echo "$root"
+}
+
+# rabbitmq_within COMMAND... prints the command as it runs in the other release, if there is one.
+rabbitmq_within() { echo "${SERVICES_RABBITMQ_ROOT:+chroot $SERVICES_RABBITMQ_ROOT }$*"; }
+
 rabbitmq_install() { [ -x "$RABBITMQ_BIN/rabbitmq-server" ] || apt_install rabbitmq-server; }
 
 rabbitmq_environment() {
@@ -26,7 +47,9 @@ rabbitmq_start() {
   mkdir -p "$home/log"
   : >"$home/rabbitmq-env.conf"
   echo "[rabbitmq_management${SERVICES_RABBITMQ_PLUGINS:+,$SERVICES_RABBITMQ_PLUGINS}]." >"$home/enabled_plugins"
-  printf '%s\n' 'log.file.level = info' 'disk_free_limit.absolute = 1GB' 'management.tcp.ip = 127.0.0.1' \
+  local memory=() # which a release within a directory cannot find out, as it has no /proc
+  [ -z "${SERVICES_RABBITMQ_ROOT:-}" ] || memory=('vm_memory_calculation_strategy = erlang' 'total_memory_available_override_value = 4GB')
+  printf '%s\n' "${memory[@]}" 'log.file.level = info' 'disk_free_limit.absolute = 1GB' 'management.tcp.ip = 127.0.0.1' \
     "management.tcp.port = $AMQP_HTTP_PORT" "${SERVICES_RABBITMQ_CONF:-}" >"$home/rabbitmq.conf"
   rabbitmq_ctl
   # epmd, the Erlang port mapper, would otherwise stay behind as a daemon on its default port.
@@ -37,7 +60,8 @@ rabbitmq_start() {
   rm -f "$RUN/rabbitmq.pid"
   (
     rabbitmq_environment
-    detach "$RABBITMQ_BIN/rabbitmq-server" >"$LOGS/rabbitmq.log" 2>&1 &
+    # shellcheck disable=SC2046  # words of a command
+    detach $(rabbitmq_within "$RABBITMQ_BIN/rabbitmq-server") >"$LOGS/rabbitmq.log" 2>&1 &
   )
   until [ -s "$RUN/rabbitmq.pid" ]; do # written by the server
     ((SECONDS < start + SERVICES_TIMEOUT)) || die "rabbitmq did not start, see $LOGS/rabbitmq.log"
@@ -56,7 +80,7 @@ rabbitmq_ctl() {
     rabbitmq_environment
     echo '#!/bin/bash'
     for name in HOME ${!RABBITMQ_@} ${!ERL_EPMD_@}; do printf 'export %s=%q\n' "$name" "${!name}"; done
-    echo "exec $RABBITMQ_BIN/rabbitmqctl \"\$@\""
+    echo "exec $(rabbitmq_within "$RABBITMQ_BIN/rabbitmqctl") \"\$@\""
   ) >"$SERVICES_DIR/bin/rabbitmqctl"
   chmod +x "$SERVICES_DIR/bin/rabbitmqctl"
 }

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# versions.sh - the publishers' conformance suites, and a small part of the end-to-end tests, with other versions of the
+# servers than the tests' own: Kafka 2.8 and 3.9, NATS 2.10 and the newest, RabbitMQ 3.10 and 4.0. It runs within
+# `dev/services.sh run` (make versions), takes each version as a native process, and wipes it in the end.
+set -euo pipefail
+
+KAFKA=(2.8.2 3.9.1)
+NATS=(2.10.27 "$(go list -m -f '{{.Version}}' github.com/nats-io/nats-server/v2@latest | tr -d v)")
+RABBITMQ=(bookworm trixie) # Debian releases
+
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+export SERVICES_MODE=native SERVICES_TIMEOUT=300
+failed=()
+E2E='^(TestDrain|TestBadRows|TestMissingTopic|TestStop)$'
+
+# with SERVICE VARIABLE DIR NAME [SETTING...] runs the suite of a service's publisher with another server, and the end-to-end tests
+# with it beside the other brokers of the tests.
+with() {
+  local service=$1 variable=$2 dir=$3 name=$4 package=$1 suite='^(TestSuite|TestPublisher)$' code=0
+  shift 4
+  [ "$service" != rabbitmq ] || package=amqp
+  echo "== $service $name"
+  # The environment of the test's own server would be taken for this one's.
+  env -u "$variable" -u TEST_AMQP_MANAGEMENT_URL SERVICES_DIR="$dir" "$@" dev/services.sh up "$service" || { failed+=("$service $name: start"); return; }
+  url=$(env -u "$variable" -u TEST_AMQP_MANAGEMENT_URL SERVICES_DIR="$dir" "$@" dev/services.sh env | sed -n "s/^export $variable='\(.*\)'/\1/p")
+  env "$variable=$url" go test -count=1 -run "$suite" "./publisher/$package" || failed+=("$service $name: suite")
+  (cd test/e2e && env "$variable=$url" go test -count=1 -run "$E2E" .) || failed+=("$service $name: end to end")
+  env -u "$variable" SERVICES_DIR="$dir" "$@" dev/services.sh wipe "$service" || code=$?
+  return $code
+}
+
+data=$(mktemp -d)
+trap 'rm -rf "$data"' EXIT
+for version in "${KAFKA[@]}"; do
+  with kafka TEST_KAFKA_URL "$data/kafka-$version" "$version" SERVICES_KAFKA_VERSION="$version"
+done
+for version in "${NATS[@]}"; do
+  with nats TEST_NATS_URL "$data/nats-$version" "$version" SERVICES_NATS_VERSION="$version"
+done
+for release in "${RABBITMQ[@]}"; do
+  root=$(dev/services.sh rabbitmq_release "$release")
+  with rabbitmq TEST_AMQP_URL "$root/var/lib/outbox" "of Debian $release" SERVICES_RABBITMQ_ROOT="$root"
+done
+[ ${#failed[@]} = 0 ] || { printf 'failed: %s\n' "${failed[@]}"; exit 1; }
+echo "all versions passed"
