@@ -122,8 +122,8 @@ func (o *Own) indexes() string {
 	}
 	if failed != "" {
 		text += "\n-- For counting and listing the rows that have failed there.\n"
-		text += fmt.Sprintf("create index if not exists %s on %s (%s)\n  where %s is not null;\n",
-			index("failed"), table, failed, failed)
+		text += fmt.Sprintf("create index if not exists %s on %s (%s, %s)\n  where %s is not null;\n",
+			index("failed"), table, failed, Quote(o.ID), failed)
 	}
 	return text
 }

@@ -31,8 +31,8 @@ create index {pending_index} on {table} (seq)
   where relayed_at is null and failed_at is null;
 
 -- For counting and listing failed rows. It is empty while all is well, so it costs an insert nothing.
--- Without it the relay does not report how many rows have failed.
-create index {failed_index} on {table} (failed_at)
+-- Without it the relay does not report how many rows have failed. With id it also gives the order among rows that failed at once.
+create index {failed_index} on {table} (failed_at, id)
   where failed_at is not null;
 
 -- Rows are deleted along this one where a partition cannot be dropped whole.
