@@ -180,12 +180,29 @@ func TestEnvIsMergedByName(t *testing.T) {
 	}
 }
 
+// Where an autoscaler sets the replicas, the chart does not, and the disruption budget is there for as many as it sets.
+func TestAutoscaled(t *testing.T) {
+	t.Parallel()
+	rendered, err := helm(t, append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "replicas=null")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := decode(t, rendered)
+	if replicas := all.deployments[0].Spec.Replicas; replicas != nil {
+		t.Errorf("the deployment asks for %d replicas, which an upgrade would go back to", *replicas)
+	}
+	if len(all.budgets) != 1 {
+		t.Errorf("%d disruption budgets, want one", len(all.budgets))
+	}
+}
+
 // What is printed after an installation counts the replicas, which share the rows.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	for replicas, want := range map[string]string{
-		"1": "One relay is being deployed, and relays all rows.",
-		"2": "2 relays are being deployed, which share the rows.",
+		"1":    "One relay is being deployed, and relays all rows.",
+		"2":    "2 relays are being deployed, which share the rows.",
+		"null": "Relays are being deployed, as many as the autoscaler asks for, which share the rows.",
 	} {
 		printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml", "--set",
 			"replicas="+replicas)
