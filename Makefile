@@ -19,8 +19,9 @@ LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 # The version comes from here; Go's own stamping fails in a checkout that belongs to another user.
 export GOFLAGS += -buildvcs=false
 
-# Every Go module but the pinned tools: the relay itself, then those with servers and peers in them.
-MODULES := $(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod)))
+# Every Go module but the pinned tools and that of make control-plane, which takes minutes to compile: the relay itself, then those with
+# servers and peers in them.
+MODULES := $(filter-out test/controlplane,$(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod))))
 # Packages that wait for brokers cost little processor time, the race detector much.
 GOTEST  := go test -race -p 4 -timeout 15m
 
@@ -88,6 +89,10 @@ test-other: ## what depends on PostgreSQL, with the other major version; needs t
 .PHONY: test-chart
 test-chart: bin/helm bin/helm3 bin/promtool ## lint the chart, render it, compare with its golden files, test the alerts
 	@cd charts && go test ./...
+
+.PHONY: control-plane
+control-plane: bin/golangci-lint bin/helm bin/helm3 bin/control-plane ## install, upgrade, drain and uninstall the charts before a real control plane, which it builds once
+	@cd test/controlplane && ../../bin/golangci-lint run ./... && go test -trimpath -count=1 -v -timeout 30m .
 
 .PHONY: alerts
 alerts: bin/promtool ## provoke every alert before a real Prometheus, and draw the plot of docs/alerts.md anew
@@ -191,6 +196,16 @@ bin/helm3: dev/tools/helm3/go.mod
 	@echo "building helm3"
 	@mkdir -p bin
 	@cd dev/tools/helm3 && go build -trimpath -ldflags='-s -w' -o ../../../bin/helm3 helm.sh/helm/v3/cmd/helm
+	@touch $@
+
+# About a quarter of an hour on two cores. Kubernetes is told its version, which is that of the module.
+bin/control-plane: dev/tools/control-plane/go.mod
+	@echo "building kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kwok, which takes a while the first time"
+	@mkdir -p $@
+	@cd dev/tools/control-plane && version=$$(go list -m -f '{{.Version}}' k8s.io/kubernetes) && \
+	  minor=$${version#v1.} && minor=$${minor%.*} && set=k8s.io/component-base/version && \
+	  go build -trimpath -ldflags="-s -w -X $$set.gitVersion=$$version -X $$set.gitMajor=1 -X $$set.gitMinor=$$minor" -o ../../../$@/ tool
+	@mv $@/server $@/etcd
 	@touch $@
 
 # With prometheus, of Debian's package unless they are installed.
