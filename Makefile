@@ -9,6 +9,8 @@ COMMIT  ?= $(shell git rev-parse --short=12 HEAD 2>/dev/null || echo unknown)
 BROKER  ?= nats
 SCENE   ?= restart
 SEEDS   ?= 3
+DIST    ?= dist
+OUT     ?= outbox-relay
 DURATION ?= 1m
 CLI     := github.com/outbox-relay/outbox-relay/cli
 # The OTLP exporter compiles parts of gRPC, and those a tracing page whose templates keep the linker from
@@ -21,7 +23,7 @@ export GOFLAGS += -buildvcs=false
 
 # Every Go module but the pinned tools and that of make control-plane, which takes minutes to compile: the relay itself, then those with
 # servers and peers in them.
-MODULES := $(filter-out test/controlplane,$(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod))))
+MODULES := $(filter-out test/controlplane,$(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod dev/release/go.mod))))
 # Packages that wait for brokers cost little processor time, the race detector much.
 GOTEST  := go test -race -p 4 -timeout 15m
 
@@ -34,8 +36,8 @@ help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: build
-build: ## the static binary, ./outbox-relay
-	@CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o outbox-relay .
+build: ## the static binary, ./outbox-relay; another platform's with GOOS, GOARCH and OUT
+	@CGO_ENABLED=0 go build -trimpath -tags $(TAGS) -ldflags '$(LDFLAGS)' -o $(OUT) .
 
 .PHONY: demo
 demo: build ## 30 s of orders, relayed and checked: BROKER=nats (default), kafka or rabbitmq; SCENE=fanout for several destinations of each row, BROKER=nats or all
@@ -180,10 +182,26 @@ services-stop: ## stop them; their data stays
 image: ## the container image, outbox-relay:VERSION
 	@docker build --build-arg VERSION=$(VERSION) --build-arg COMMIT=$(COMMIT) -t outbox-relay:$(VERSION) .
 
+.PHONY: release
+release: bin/helm bin/release ## binaries, images of two architectures, chart, bills of materials and checksums, into dist/: VERSION=0.1.0
+	@bin/release build --checkout . --out $(DIST) --version '$(VERSION)' --commit '$(COMMIT)' --source '$(SOURCE)' --time "$$(git log -1 --format=%cI)"
+
+.PHONY: release-push
+release-push: bin/helm bin/release ## push what make release has made: VERSION=0.1.0 IMAGE=registry/name CHARTS=registry/folder
+	@bin/release push --checkout . --out $(DIST) --version '$(VERSION)' --image '$(IMAGE)' --charts '$(CHARTS)'
+
+.PHONY: release-test
+release-test: bin/helm bin/helm3 ## run the steps of the release workflow in two copies, with a registry of its own, and compare all files
+	@cd dev/release && go vet -tags release . && go test -count=1 -v -timeout 30m -tags release -run '^TestRelease' .
+
+.PHONY: bin/release
+bin/release:
+	@cd dev/release && go build -trimpath -o ../../bin/release .
+
 .PHONY: clean
 clean: ## stop the services and remove all that was built or stored
 	@$(SERVICES) purge
-	@rm -rf bin outbox-relay .services
+	@rm -rf bin dist outbox-relay .services
 
 # Pinned tools: built again when their module changes.
 bin/golangci-lint bin/helm bin/nats-server: bin/%: dev/tools/%/go.mod

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"bytes"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/empty"
+	"github.com/google/go-containerregistry/pkg/v1/layout"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+	"golang.org/x/crypto/x509roots/fallback/bundle"
+)
+
+// writeImage writes an OCI image layout with an image for each architecture, and the digests of all. It is the image of the
+// Dockerfile: from scratch, certificates and the binary. The certificates come from a Go module, so that no other image is needed.
+func (r *Release) writeImage(binaries map[string]string) error {
+	certificates, err := layer([]file{{"etc/ssl/certs/ca-certificates.crt", 0o644, roots()}}, r.Time)
+	if err != nil {
+		return err
+	}
+	index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
+	var lines strings.Builder
+	for _, architecture := range architectures {
+		image, err := r.image(architecture, binaries[architecture], certificates)
+		if err != nil {
+			return err
+		}
+		platform := v1.Platform{OS: "linux", Architecture: architecture}
+		index = mutate.AppendManifests(index, mutate.IndexAddendum{Add: image, Descriptor: v1.Descriptor{Platform: &platform}})
+		digest, err := image.Digest()
+		if err != nil {
+			return fmt.Errorf("compute a digest: %w", err)
+		}
+		fmt.Fprintf(&lines, "image-%s=%s\n", architecture, digest)
+	}
+	annotated, ok := mutate.Annotations(index, r.labels()).(v1.ImageIndex)
+	if !ok {
+		return fmt.Errorf("annotations make no index of an index")
+	}
+	folder, err := layout.Write(filepath.Join(r.Out, imageFolder), empty.Index)
+	if err != nil {
+		return fmt.Errorf("write the image: %w", err)
+	}
+	tag := layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": r.Version})
+	if err := folder.AppendIndex(annotated, tag); err != nil {
+		return fmt.Errorf("write the image: %w", err)
+	}
+	digest, err := annotated.Digest()
+	if err != nil {
+		return fmt.Errorf("compute a digest: %w", err)
+	}
+	fmt.Fprintf(&lines, "image=%s\n", digest)
+	if err := os.WriteFile(filepath.Join(r.Out, digests), []byte(lines.String()), 0o644); err != nil {
+		return fmt.Errorf("write the digests: %w", err)
+	}
+	return nil
+}
+
+// image is the one for an architecture.
+func (r *Release) image(architecture, binary string, certificates v1.Layer) (v1.Image, error) {
+	body, err := os.ReadFile(binary)
+	if err != nil {
+		return nil, fmt.Errorf("read the binary: %w", err)
+	}
+	program, err := layer([]file{{"outbox-relay", 0o755, body}}, r.Time)
+	if err != nil {
+		return nil, err
+	}
+	base := mutate.ConfigMediaType(mutate.MediaType(empty.Image, types.OCIManifestSchema1), types.OCIConfigJSON)
+	base, err = mutate.ConfigFile(base, &v1.ConfigFile{
+		OS: "linux", Architecture: architecture, Created: v1.Time{Time: r.Time.UTC()}, RootFS: v1.RootFS{Type: "layers"}, Config: r.config(),
+	})
+	if err != nil {
+		return nil, fmt.Errorf("configure the image: %w", err)
+	}
+	image, err := mutate.Append(base,
+		mutate.Addendum{Layer: certificates, History: v1.History{Created: v1.Time{Time: r.Time.UTC()}, CreatedBy: "certificates of authorities"}},
+		mutate.Addendum{Layer: program, History: v1.History{Created: v1.Time{Time: r.Time.UTC()}, CreatedBy: "outbox-relay " + r.Version}})
+	if err != nil {
+		return nil, fmt.Errorf("put the image together: %w", err)
+	}
+	return image, nil
+}
+
+// config is what the Dockerfile says; a test compares them.
+func (r *Release) config() v1.Config {
+	return v1.Config{
+		User:         "65532:65532",
+		Env:          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, // which Docker gives every image
+		ExposedPorts: map[string]struct{}{"9630/tcp": {}},
+		Entrypoint:   []string{"/outbox-relay"},
+		Cmd:          []string{"run"},
+		WorkingDir:   "/",
+		Healthcheck: &v1.HealthConfig{
+			Test:     []string{"CMD", "/outbox-relay", "healthcheck"},
+			Interval: 10 * time.Second, Timeout: 3 * time.Second, StartPeriod: 5 * time.Second,
+		},
+		Labels: r.labels(),
+	}
+}
+
+func (r *Release) labels() map[string]string {
+	const prefix = "org.opencontainers.image."
+	labels := map[string]string{
+		prefix + "title":       "outbox-relay",
+		prefix + "description": "Publishes the rows of a transactional outbox table to Kafka, NATS JetStream or RabbitMQ",
+		prefix + "licenses":    "Apache-2.0",
+		prefix + "version":     r.Version,
+		prefix + "revision":    r.Commit,
+	}
+	if r.Source != "" {
+		labels[prefix+"source"] = r.Source
+	}
+	return labels
+}
+
+func layer(files []file, at time.Time) (v1.Layer, error) {
+	packed := pack(files, at)
+	made, err := tarball.LayerFromOpener(func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(packed)), nil },
+		tarball.WithMediaType(types.OCILayer))
+	if err != nil {
+		return nil, fmt.Errorf("make a layer: %w", err)
+	}
+	return made, nil
+}
+
+// roots are the certificates of the authorities that Mozilla trusts for everything. Those that it trusts in part are left out: a
+// file cannot say which part.
+func roots() []byte {
+	var text bytes.Buffer
+	for root := range bundle.Roots() {
+		if root.Constraint == nil {
+			_ = pem.Encode(&text, &pem.Block{Type: "CERTIFICATE", Bytes: root.Certificate}) // memory never fails
+		}
+	}
+	return text.Bytes()
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A Release is one version of the program, its image and its chart.
+type Release struct {
+	Checkout string    // of the repository
+	Version  string    // without a v, as image tags and charts have it
+	Commit   string    //
+	Source   string    // address of the repository, or empty
+	Time     time.Time // of the commit, and of every file in what is built
+	Out      string    // folder of the files; what is in it is deleted
+	Log      io.Writer
+}
+
+// architectures are those of Linux for which there are binaries and images.
+var architectures = []string{"amd64", "arm64"}
+
+// versions is what image tags and Helm both accept: no build metadata, for a tag cannot hold its plus sign.
+var versions = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
+
+const (
+	imageFolder = "image"      // an OCI image layout
+	sums        = "SHA256SUMS" // of all files beside it
+	digests     = "digests"    // name=digest of the image and its parts, a line each
+)
+
+// Build makes all files of the release.
+func (r *Release) Build(ctx context.Context) error {
+	if !versions.MatchString(r.Version) {
+		return fmt.Errorf("%q is no version such as 0.1.0 or 0.1.0-rc.1", r.Version)
+	}
+	if err := os.RemoveAll(r.Out); err != nil {
+		return fmt.Errorf("empty %s: %w", r.Out, err)
+	}
+	work := filepath.Join(r.Out, "work")
+	if err := os.MkdirAll(work, 0o755); err != nil {
+		return fmt.Errorf("make %s: %w", r.Out, err)
+	}
+	binaries := map[string]string{}
+	for _, architecture := range architectures {
+		binary := filepath.Join(work, "outbox-relay-"+architecture)
+		if err := r.compile(ctx, architecture, binary); err != nil {
+			return err
+		}
+		binaries[architecture] = binary
+		if err := r.archive(binary, r.file(architecture, "tar.gz")); err != nil {
+			return err
+		}
+		if err := r.writeBill(binary, r.file(architecture, "cdx.json")); err != nil {
+			return err
+		}
+	}
+	if err := r.writeImage(binaries); err != nil {
+		return err
+	}
+	if err := r.packageChart(ctx, work); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(work); err != nil {
+		return fmt.Errorf("tidy up: %w", err)
+	}
+	return r.writeSums()
+}
+
+// file names a file of the release for one architecture.
+func (r *Release) file(architecture, ending string) string {
+	return filepath.Join(r.Out, fmt.Sprintf("outbox-relay_%s_linux_%s.%s", r.Version, architecture, ending))
+}
+
+// compile builds the binary as make build does.
+func (r *Release) compile(ctx context.Context, architecture, to string) error {
+	return r.command(ctx, []string{"GOOS=linux", "GOARCH=" + architecture, "MAKEFLAGS="},
+		"make", "build", "OUT="+to, "VERSION="+r.Version, "COMMIT="+r.Commit)
+}
+
+// command runs a program in the repository.
+func (r *Release) command(ctx context.Context, environment []string, name string, args ...string) error {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.Env = r.Checkout, append(os.Environ(), environment...)
+	var said strings.Builder
+	cmd.Stdout, cmd.Stderr = &said, &said
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("%s %s: %w\n%s", filepath.Base(name), strings.Join(args, " "), err, said.String())
+	}
+	return nil
+}
+
+// writeSums writes the checksums of all files, for sha256sum --check, and prints them.
+func (r *Release) writeSums() error {
+	entries, err := os.ReadDir(r.Out)
+	if err != nil {
+		return fmt.Errorf("list the files: %w", err)
+	}
+	var lines []string
+	for _, entry := range entries {
+		if !entry.Type().IsRegular() {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(r.Out, entry.Name()))
+		if err != nil {
+			return fmt.Errorf("read a file: %w", err)
+		}
+		lines = append(lines, fmt.Sprintf("%x  %s\n", sha256.Sum256(content), entry.Name()))
+	}
+	slices.Sort(lines)
+	text := strings.Join(lines, "")
+	if err := os.WriteFile(filepath.Join(r.Out, sums), []byte(text), 0o644); err != nil {
+		return fmt.Errorf("write the checksums: %w", err)
+	}
+	_, err = io.WriteString(r.Log, text)
+	return err
+}
