@@ -13,6 +13,7 @@ const (
 	recentEach = 6 // bits of a hash
 )
 
+// Add adds a hash.
 func (c *Recent) Add(hash uint64) {
 	if c.recent == nil || c.n == recentMost {
 		c.recent, c.older, c.n = make([]uint64, recentBits/64), c.recent, 0
@@ -24,6 +25,7 @@ func (c *Recent) Add(hash uint64) {
 	}
 }
 
+// Has reports whether a hash was added lately, or is taken for one that was.
 func (c *Recent) Has(hash uint64) bool { return among(c.recent, hash) || among(c.older, hash) }
 
 func among(bits []uint64, hash uint64) bool {

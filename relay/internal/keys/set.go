@@ -12,6 +12,7 @@ const (
 	setHashes = 4
 )
 
+// Add adds a key by its hash.
 func (s *Set) Add(hash uint64) {
 	if *s == nil {
 		*s = make(Set, setBits/64)
@@ -41,6 +42,7 @@ func (s Set) Lacks(other Set) bool {
 	return false
 }
 
+// Has reports whether a key was added, or is taken for one that was.
 func (s Set) Has(hash uint64) bool {
 	if s == nil {
 		return false

@@ -26,7 +26,7 @@ const (
 	readAhead = 2 * time.Second
 )
 
-// newLimiter returns a limiter, nil without a rate. The first row may be sent at once, however small the rate is.
+// New returns a limiter, nil without a rate. The first row may be sent at once, however small the rate is.
 func New(rate float64, shards int) *Limiter {
 	if rate == 0 {
 		return nil
