@@ -1,10 +1,11 @@
 package relay
 
-import "time"
+import (
+	"time"
 
-import "github.com/outbox-relay/outbox-relay/relay/internal/keys"
-
-import "github.com/outbox-relay/outbox-relay/relay/internal/retry"
+	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
 
 // A crowd is many keys that wait as one. Few others are taken for one of them.
 type crowd struct {

@@ -1,8 +1,10 @@
 package relay
 
-import "time"
+import (
+	"time"
 
-import "github.com/outbox-relay/outbox-relay/relay/internal/retry"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
 
 // An outage is a time in which nothing can be published to the destination. What was taken stays in its lanes, in order, and one real
 // batch tries now and then. Only the dispatch touches it.

@@ -44,11 +44,13 @@ func (a Alarms[T]) Swap(i, j int) {
 	a[i], a[j] = a[j], a[i]
 	*a[i].Place(), *a[j].Place() = i, j
 }
+
 // Push is for package heap.
 func (a *Alarms[T]) Push(x any) {
 	*x.(T).Place() = len(*a)
 	*a = append(*a, x.(T))
 }
+
 // Pop is for package heap.
 func (a *Alarms[T]) Pop() any {
 	old := *a
