@@ -32,7 +32,7 @@ func TestHistory(t *testing.T) {
 	start := time.Unix(0, 1_000_000*int64(historyEvery)).Add(5 * time.Second)
 	rows := func(n int, latency time.Duration, at time.Time) (all []*row) {
 		for range n {
-			all = append(all, &row{Row: &outbox.Row{Due: at.Add(-latency)}})
+			all = append(all, &row{Row: &outbox.Row{Due: at.Add(-latency)}, answered: at})
 		}
 		return all
 	}
