@@ -33,6 +33,7 @@ var studies = []study{
 	{name: "inserts", about: "what a relay costs an application's inserts, with pgbench", rounds: 3, broker: "nats", run: insertsStudy},
 	{name: "pinned", about: "reads and drain behind a transaction that stays open, beside a vacuumed table", rows: 300_000, rounds: 2, broker: "nats", run: pinnedStudy},
 	{name: "pending", about: "five million pending rows beside a hundredth of that", rows: 5_000_000, rounds: 1, broker: "nats", run: pendingStudy},
+	{name: "operations", about: "status and doctor before a backlog, and prune of a fifth as many rows beside 5,000 rows/s", rows: 5_000_000, rounds: 1, broker: "nats", run: operationsStudy},
 	{name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000, rounds: 1, broker: "nats", run: dueStudy},
 	{name: "idle", about: "an owner and a standby with nothing to do, for a minute", broker: "nats", run: idleStudy},
 	{name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka", run: takeoverStudy},
