@@ -54,7 +54,7 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 				text = sql.Partitioned(table, undone(settings.Views))
 			}
 			if destination != "" {
-				if text, err = ownSchema(c, table, destination, &due); err != nil {
+				if text, err = ownSchema(c, destination, &due); err != nil {
 					return usageError(err)
 				}
 			}
@@ -82,7 +82,7 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 }
 
 // ownSchema is the DDL of a destination's own columns. It also says what its rows that are due later need.
-func ownSchema(c *config.Config, table sql.Table, name string, due *sql.Delaying) (string, error) {
+func ownSchema(c *config.Config, name string, due *sql.Delaying) (string, error) {
 	settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
 	if err != nil {
 		return "", err

@@ -69,32 +69,32 @@ type Relay struct {
 }
 
 // build makes a Relay without reaching the database or a broker.
-func (config settings) build() (*Relay, error) {
-	config.Destinations = withNowhere(config.Destinations)
-	config.Outbox.Shards, config.Outbox.Channel = config.Shards, config.ListenChannel
-	config.Limits.patience = owner.Patience * config.OwnerTTL
-	config.Outbox.Views = viewsOf(config.Destinations)
-	m, err := newMetrics(config.Meter, config.Destinations)
+func (c settings) build() (*Relay, error) {
+	c.Destinations = withNowhere(c.Destinations)
+	c.Outbox.Shards, c.Outbox.Channel = c.Shards, c.ListenChannel
+	c.Limits.patience = owner.Patience * c.OwnerTTL
+	c.Outbox.Views = viewsOf(c.Destinations)
+	m, err := newMetrics(c.Meter, c.Destinations)
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{config: config, metrics: m, database: &database{logger: config.Logger}, wakes: make(chan string, 1), setup: errStarting, looks: time.Minute}
-	for _, d := range config.Destinations {
+	r := &Relay{config: c, metrics: m, database: &database{logger: c.Logger}, wakes: make(chan string, 1), setup: errStarting, looks: time.Minute}
+	for _, d := range c.Destinations {
 		beat := new(atomic.Int64)
 		beat.Store(time.Now().UnixNano())
 		r.beats = append(r.beats, beat)
 		if d.Name != nowhereName {
-			r.probes = append(r.probes, &probe{destination: d, logger: config.Logger, changed: r.lookAtOwnership, err: errNotProbed})
+			r.probes = append(r.probes, &probe{destination: d, logger: c.Logger, changed: r.lookAtOwnership, err: errNotProbed})
 		}
 	}
-	r.owner = &owner.Owner{Connect: config.Connect, Unable: r.unable, Witness: config.Witness, Shards: config.Shards, TTL: config.OwnerTTL, Channel: config.ListenChannel, Logger: config.Logger}
-	r.listener = &outbox.Listener{Connect: config.Connect, Channel: config.ListenChannel, Logger: config.Logger,
-		Wake: r.notified, Pulse: config.OwnerTTL / 2}
-	if config.Links != nil {
-		r.owner.Silent = config.Links.Reset
+	r.owner = &owner.Owner{Connect: c.Connect, Unable: r.unable, Witness: c.Witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: c.ListenChannel, Logger: c.Logger}
+	r.listener = &outbox.Listener{Connect: c.Connect, Channel: c.ListenChannel, Logger: c.Logger,
+		Wake: r.notified, Pulse: c.OwnerTTL / 2}
+	if c.Links != nil {
+		r.owner.Silent = c.Links.Reset
 	}
-	r.bell = newBell(config.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, config.Pool, config.ListenChannel) })
-	if err := r.gauges(config.Meter); err != nil {
+	r.bell = newBell(c.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, c.Pool, c.ListenChannel) })
+	if err := r.gauges(c.Meter); err != nil {
 		return nil, err
 	}
 	r.lookAtPauses()
