@@ -64,7 +64,7 @@ func TestBytes(t *testing.T) {
 					return
 				}
 				if text := pgtest.Value[string](t, outbox.Schema, "select last_error from outbox_messages where id = 3 and "+
-					"failed_at is not null"); !strings.Contains(text, "OUTBOX_PAYLOAD_ENCODING") {
+					"failed_at is not null"); !strings.Contains(text, "payload encoding") {
 					t.Errorf("the bad row says %q", text)
 				}
 			})
