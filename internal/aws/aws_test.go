@@ -106,11 +106,11 @@ func TestPlaces(t *testing.T) {
 // What is wrong is said with what to change, and without a secret.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	refusing := serve(t, func(w http.ResponseWriter, r *http.Request) {
+	refusing := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusForbidden)
 		_, _ = w.Write([]byte(`<ErrorResponse><Error><Code>AccessDenied</Code><Message>hush-jwt</Message></Error></ErrorResponse>`))
 	})
-	page := serve(t, func(w http.ResponseWriter, r *http.Request) { _, _ = w.Write([]byte(`<html>hush</html>`)) })
+	page := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`<html>hush</html>`)) })
 	nobody, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
