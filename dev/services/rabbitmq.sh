@@ -19,6 +19,7 @@ rabbitmq_release() {
     rm -rf "$root"
     debootstrap --variant=minbase --include=rabbitmq-server "$1" "$root" http://deb.debian.org/debian >"$LOGS/debootstrap.log" 2>&1 9>&- </dev/null ||
       die "debootstrap failed, see $LOGS/debootstrap.log"
+    echo '127.0.0.1 localhost' >"$root/etc/hosts"
     mkdir -p "$root$(dirname "$root")"
     ln -s / "$root$root"
     touch "$root/complete"
