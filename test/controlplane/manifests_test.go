@@ -170,7 +170,7 @@ func waitForKinds(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	eventually(t, "the Prometheus Operator's kinds are served", func(context.Context) (bool, any, error) {
 		list, err := cluster.Client.Discovery().ServerResourcesForGroupVersion("monitoring.coreos.com/v1")
-		if err != nil {
+		if list == nil {
 			return false, err, nil
 		}
 		var names []string
