@@ -116,7 +116,7 @@ func TestMarksDoNotWaitForLong(t *testing.T) {
 // A mark waits for those of destinations that have the row in flight or come to it, and for no others, and at most a moment; at a stop it
 // goes at once. After some waits in vain there are no more until both are at the same row.
 func TestWhatMarksWaitFor(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
+	simulate(t, func(t *testing.T, _ *sim) {
 		every := func(string) bool { return true }
 		settlement := newSettlement(100, make([]Table, 3), []func(string) bool{every, every, func(topic string) bool { return topic == "third" }})
 		defer settlement.close()

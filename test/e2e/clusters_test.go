@@ -110,7 +110,6 @@ type clusterRun struct {
 	topics []string
 	relay  *relay
 	rows   int // inserted so far
-	began  time.Time
 }
 
 func runClusterCase(t *testing.T, name string, c cluster.Cluster, one clusterCase) {

@@ -48,11 +48,6 @@ func startBuild(t testing.TB, program string, env settings) *relay {
 	return r
 }
 
-// command makes a command of the relay with nothing but the settings in its environment.
-func command(env settings, args ...string) *exec.Cmd {
-	return testkit.Command(context.Background(), binary, env, args...)
-}
-
 // runCommand runs a command of the relay to its end.
 func runCommand(t testing.TB, env settings, args ...string) (code int, stdout, stderr string) {
 	t.Helper()

@@ -67,7 +67,7 @@ func Open(address string) (Broker, error) {
 	case "amqp":
 		return OpenRabbitMQ(address), nil
 	}
-	return nil, fmt.Errorf("unknown broker %s:", u.Scheme)
+	return nil, fmt.Errorf("unknown broker %s", u.Scheme)
 }
 
 // Headers of the plain wire format.

@@ -26,6 +26,7 @@ func OpenKafka(addresses ...string) *Kafka {
 	return &Kafka{transport: transport, Client: &kafka.Client{Addr: kafka.TCP(addresses...), Transport: transport, Timeout: 30 * time.Second}}
 }
 
+// Create is as in [Broker].
 func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 	config := kafka.TopicConfig{Topic: topic.Name, NumPartitions: max(topic.Partitions, 1), ReplicationFactor: max(topic.Replicas, 1)}
 	for name, value := range topic.Configs {
@@ -57,6 +58,7 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 	return nil
 }
 
+// Remove is as in [Broker].
 func (k *Kafka) Remove(ctx context.Context, topic string) error {
 	response, err := k.Client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}})
 	if err == nil {
@@ -98,6 +100,7 @@ func (k *Kafka) Ends(ctx context.Context, topic string) ([]int64, error) {
 	return ends, nil
 }
 
+// Count is as in [Broker].
 func (k *Kafka) Count(ctx context.Context, topic string) (total int, err error) {
 	ends, err := k.Ends(ctx, topic)
 	for _, end := range ends {
@@ -106,6 +109,7 @@ func (k *Kafka) Count(ctx context.Context, topic string) (total int, err error) 
 	return total, err
 }
 
+// Consume is as in [Broker].
 func (k *Kafka) Consume(ctx context.Context, topic string, receive func(Message)) error {
 	ends, err := k.Ends(ctx, topic)
 	if err != nil {
@@ -124,16 +128,17 @@ func (k *Kafka) Consume(ctx context.Context, topic string, receive func(Message)
 			stop() // the others
 		}()
 	}
-	err = <-failed
+	first := <-failed
 	for range len(ends) - 1 {
-		<-failed
+		<-failed // those that were stopped
 	}
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return first
 	}
-	return err
+	return nil
 }
 
+// Read is as in [Broker].
 func (k *Kafka) Read(ctx context.Context, topic string) (all []Message, err error) {
 	ends, err := k.Ends(ctx, topic)
 	if err != nil {
@@ -188,6 +193,7 @@ func messageOf(record *kafka.Record) (Message, error) {
 	return m, err
 }
 
+// Publish is as in [Broker].
 func (k *Kafka) Publish(ctx context.Context, topic string, m Message) error {
 	record := kafka.Record{Value: kafka.NewBytes(m.Body)}
 	if m.ID != "" {
@@ -204,4 +210,5 @@ func (k *Kafka) Publish(ctx context.Context, topic string, m Message) error {
 	return nil
 }
 
+// Close is as in [Broker].
 func (k *Kafka) Close() { k.transport.CloseIdleConnections() }

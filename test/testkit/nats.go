@@ -40,6 +40,7 @@ func StreamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") 
 // which it may be making the next one.
 const storeFailed = 10049
 
+// Create is as in [Broker].
 func (n *NATS) Create(ctx context.Context, topic Topic) error {
 	config := jetstream.StreamConfig{Name: StreamOf(topic.Name), Subjects: []string{topic.Name}, Replicas: max(topic.Replicas, 1),
 		Storage: jetstream.FileStorage, MaxMsgSize: -1, Duplicates: max(topic.Duplicates, 100*time.Millisecond)}
@@ -56,6 +57,7 @@ func (n *NATS) Create(ctx context.Context, topic Topic) error {
 	return nil
 }
 
+// Remove is as in [Broker].
 func (n *NATS) Remove(ctx context.Context, topic string) error {
 	if err := n.JetStream.DeleteStream(ctx, StreamOf(topic)); err != nil {
 		return fmt.Errorf("delete stream %s: %w", StreamOf(topic), err)
@@ -63,6 +65,7 @@ func (n *NATS) Remove(ctx context.Context, topic string) error {
 	return nil
 }
 
+// Count is as in [Broker].
 func (n *NATS) Count(ctx context.Context, topic string) (int, error) {
 	stream, err := n.JetStream.Stream(ctx, StreamOf(topic))
 	if err != nil {
@@ -71,17 +74,19 @@ func (n *NATS) Count(ctx context.Context, topic string) (int, error) {
 	return int(stream.CachedInfo().State.Msgs), nil
 }
 
+// Consume is as in [Broker].
 func (n *NATS) Consume(ctx context.Context, topic string, receive func(Message)) error {
 	err := n.consume(ctx, topic, func(m Message) bool {
 		receive(m)
 		return true
 	})
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
+// Read is as in [Broker].
 func (n *NATS) Read(ctx context.Context, topic string) (all []Message, err error) {
 	left, err := n.Count(ctx, topic)
 	if err != nil || left == 0 {
@@ -125,6 +130,7 @@ func (n *NATS) consume(ctx context.Context, topic string, receive func(Message) 
 	}
 }
 
+// Publish is as in [Broker].
 func (n *NATS) Publish(ctx context.Context, topic string, m Message) error {
 	message := &nats.Msg{Subject: topic, Data: m.Body}
 	if m.ID != "" {
@@ -136,4 +142,5 @@ func (n *NATS) Publish(ctx context.Context, topic string, m Message) error {
 	return nil
 }
 
+// Close is as in [Broker].
 func (n *NATS) Close() { n.conn.Close() }

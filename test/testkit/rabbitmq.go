@@ -62,6 +62,7 @@ func (r *RabbitMQ) on(what, topic string, do func(*amqp091.Channel) error) error
 	return nil
 }
 
+// Create is as in [Broker].
 func (r *RabbitMQ) Create(_ context.Context, topic Topic) error {
 	return r.on("declare queue", topic.Name, func(c *amqp091.Channel) error {
 		_, err := c.QueueDeclare(topic.Name, true, false, false, false, amqp091.Table{amqp091.QueueTypeArg: amqp091.QueueTypeQuorum})
@@ -69,6 +70,7 @@ func (r *RabbitMQ) Create(_ context.Context, topic Topic) error {
 	})
 }
 
+// Remove is as in [Broker].
 func (r *RabbitMQ) Remove(_ context.Context, topic string) error {
 	return r.on("delete queue", topic, func(c *amqp091.Channel) error {
 		_, err := c.QueueDelete(topic, false, false, false)
@@ -76,6 +78,7 @@ func (r *RabbitMQ) Remove(_ context.Context, topic string) error {
 	})
 }
 
+// Count is as in [Broker].
 func (r *RabbitMQ) Count(_ context.Context, topic string) (count int, err error) {
 	err = r.on("look at queue", topic, func(c *amqp091.Channel) error {
 		queue, err := c.QueueDeclarePassive(topic, true, false, false, false, nil)
@@ -85,15 +88,16 @@ func (r *RabbitMQ) Count(_ context.Context, topic string) (count int, err error)
 	return count, err
 }
 
+// Consume is as in [Broker].
 func (r *RabbitMQ) Consume(ctx context.Context, topic string, receive func(Message)) error {
 	err := r.consume(ctx, topic, func(d *amqp091.Delivery) bool {
 		receive(delivered(d))
 		return true
 	})
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 // Read empties the queue up to a marker that it puts at the end, because the count that a quorum queue gives may be old.
@@ -145,6 +149,7 @@ func delivered(d *amqp091.Delivery) Message {
 	return m
 }
 
+// Publish is as in [Broker].
 func (r *RabbitMQ) Publish(ctx context.Context, topic string, m Message) error {
 	confirm, err := r.publish(ctx, topic, m)
 	if err != nil {
@@ -173,6 +178,7 @@ func (r *RabbitMQ) publish(ctx context.Context, topic string, m Message) (*amqp0
 		amqp091.Publishing{MessageId: m.ID, DeliveryMode: amqp091.Persistent, Body: m.Body})
 }
 
+// Close is as in [Broker].
 func (r *RabbitMQ) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
