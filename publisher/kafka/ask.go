@@ -74,7 +74,7 @@ func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protoco
 		}
 		if failure == nil {
 			failure = &linkError{short: "no answer", address: brokers[asked-1].address, found: "it does not answer",
-				remedy: "check that it runs, and the network", err: ctx.Err()}
+				remedy: remedySilent, err: ctx.Err()}
 		}
 		return nil, failure
 	}

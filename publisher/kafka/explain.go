@@ -16,6 +16,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
+// remedySilent is what to do about a broker that is silent: it may be another server, or one that speaks TLS.
+const remedySilent = "check the network, host and port in the publish URL, and whether it should be kafka:// or kafka+tls://"
+
 // A step is a part of making a connection.
 type step uint8
 
@@ -119,8 +122,7 @@ func (p *Publisher) explain(address string, at step, err error) error {
 	case network.RefusedTLS(err):
 		return link("TLS refused", "it ended the TLS session", "give a client certificate that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY")
 	case network.TimedOut(err):
-		return link("no answer", "it does not answer",
-			"check the network, host and port in the publish URL, and whether it should be kafka:// or kafka+tls://")
+		return link("no answer", "it does not answer", remedySilent)
 	case network.Ended(err) && at == stepRequest:
 		return link("connection ended", "it ended the connection at the first request", "if it wants SASL, give OUTBOX_KAFKA_SASL_MECHANISM")
 	case network.Ended(err) && at == stepVersions && p.config.TLS == nil:

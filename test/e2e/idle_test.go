@@ -119,7 +119,7 @@ func TestIdleOwnerAsksLittle(t *testing.T) {
 		return n
 	}
 	await(t, "the owner is idle", func() bool { return glances(0) > 0 })
-	const looks = 8
+	const looks = 4 // a look waits for 20 times what the last one took, which may be seconds on a busy machine
 	from := len(all.since(0))
 	await(t, "looks", func() bool { return glances(from) >= looks })
 	asked := all.since(from)

@@ -23,18 +23,15 @@ func TestMigrateFromPoller(t *testing.T) {
 	topic := b.topic(t)
 	outbox := newShape(t, way.block(t, "table"))
 	env := outbox.env(b.url(), way.settings(t, "poller")...)
-	conn, err := nats.Connect(b.url())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(conn.Close)
 	theirs := func() *poller {
 		return startPoller(t, outbox.Pool,
 			"select id::text, event_type, aggregate_id, payload::text from outbox_events where status = 'new' and payload ->> 'n' <> '-1' order "+
-				"by id limit 100 for update skip locked",
+				"by outbox_events.id limit 100 for update skip locked",
 			"update outbox_events set status = 'sent' where id = any($1::bigint[])",
-			func(_ context.Context, id, topic, key, payload string) error {
-				return conn.PublishMsg(&nats.Msg{Subject: topic, Data: []byte(payload), Header: nats.Header{"message-id": {id}, "message-key": {key}}})
+			func(ctx context.Context, id, topic, key, payload string) error {
+				message := &nats.Msg{Subject: topic, Data: []byte(payload), Header: nats.Header{"message-id": {id}, "message-key": {key}}}
+				_, err := b.js.PublishMsg(ctx, message) // has arrived when the poller marks it, and before the relay begins
+				return err
 			})
 	}
 	// What the poller has given up.
@@ -88,14 +85,23 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 			b.bindTo(t, "phoenix_micro", topic)
 			env := outbox.env(b.url(), way.settings(t, "phoenix_micro")...)
 			channel := b.channel(t)
+			if err := channel.Confirm(false); err != nil {
+				t.Fatal(err)
+			}
 			theirs := func() *poller {
 				return startPoller(t, outbox.Pool,
 					"select id::text, topic, topic, payload::text from outbox_messages where relayed_at is null and failed_at is null and "+
-						"coalesce(attempt, 1) < 2 order by inserted_at, id limit 100",
+						"coalesce(attempt, 1) < 2 order by inserted_at, outbox_messages.id limit 100",
 					"update outbox_messages set relayed_at = now() at time zone 'UTC' where id::text = any($1::text[])",
 					func(ctx context.Context, _, topic, _, payload string) error {
-						return channel.PublishWithContext(ctx, "phoenix_micro", topic, false, false, amqp091.Publishing{ // with an id that changes, so none
+						sent, err := channel.PublishWithDeferredConfirmWithContext(ctx, "phoenix_micro", topic, false, false, amqp091.Publishing{
+							// Without an id: theirs changes with each try.
 							DeliveryMode: amqp091.Persistent, ContentType: "application/json", Timestamp: time.Now(), Body: []byte(payload)})
+						if err != nil {
+							return err
+						}
+						_, err = sent.WaitContext(ctx) // has arrived before the relay begins
+						return err
 					})
 			}
 			row := "insert into outbox_messages (topic, payload, attempt, failed_at, last_error, inserted_at, updated_at) values ($1, $2::jsonb, " +

@@ -130,7 +130,7 @@ func (k *Kafka) Consume(ctx context.Context, topic string, receive func(Message)
 	}
 	first := <-failed
 	for range len(ends) - 1 {
-		<-failed // those that were stopped
+		<-failed //nolint:errcheck // those that were stopped
 	}
 	if ctx.Err() == nil {
 		return first
