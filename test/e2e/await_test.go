@@ -7,7 +7,7 @@ import (
 )
 
 // patience is how long a test waits for what must happen, before it fails. Only a failure takes so long.
-const patience = 40 * time.Second
+const patience = 2 * time.Minute
 
 // await polls until a condition holds and returns how long that took.
 func await(t testing.TB, what string, condition func() bool) time.Duration {
