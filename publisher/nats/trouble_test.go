@@ -144,7 +144,7 @@ func TestTroubles(t *testing.T) {
 			var log publishertest.Log
 			test.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			p := open(t, test.config)
-			p.GiveUpAfter(5 * time.Second)
+			p.GiveUpAfter(3 * time.Second)
 			for range 3 {
 				ctx, cancel := context.WithTimeout(t.Context(), patience)
 				err := p.Ping(ctx)
