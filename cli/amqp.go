@@ -6,18 +6,19 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/doctor"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
 // newAMQP makes the publisher of an AMQP destination. Certificates and the URL with its credentials are read
 // again for each connection.
-func newAMQP(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) publisher.Publisher {
+func newAMQP(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) publisher.Publisher {
 	c := amqp.Config{
 		URL: d.PublishURL.Read, Mechanism: d.AMQPMechanism, Exchange: d.AMQPExchange,
-		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName, Logger: logger,
-		TLS: func() (*tls.Config, error) { return newTLS(d, certificates) },
+		TypedHeaders: d.AMQPHeaderTypes == config.HeaderTypesJSON, Unrouted: !d.AMQPMandatory, Name: clientName,
+		SettingName: names, Logger: logger,
+		TLS: secure,
 	}
 	if o := config.OAuth(d.AMQPOAuth); o.IsSet() {
 		c.Tokens = newTokens(o, "OUTBOX_AMQP_OAUTH_", d.TLS, logger)

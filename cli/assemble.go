@@ -10,16 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/doctor"
 	"github.com/outbox-relay/outbox-relay/internal/telemetry"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// flushTimeout bounds what telemetry may take at the end.
+// flushTimeout bounds how long flushing telemetry may take at the end.
 const flushTimeout = time.Second
 
-// assembly is a relay with everything that has to be closed after it.
+// assembly is a relay with everything that must be closed after it.
 type assembly struct {
 	*relay.Relay
 	config    relay.Config
@@ -28,8 +27,8 @@ type assembly struct {
 	closers   []func() error
 }
 
-// assemble makes a relay from the configuration. It reaches neither the database nor a broker; an error is
-// one of configuration.
+// assemble builds a relay from the configuration. It connects to neither the database nor a broker; an error is a configuration
+// error.
 func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger) (*assembly, error) {
 	limitMemory(max(c.MaxInFlightBytes, c.MaxRowBytes))
 	a, err := p.gather(ctx, c, out, logger, nil)
@@ -39,7 +38,7 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 	if a.telemetry, err = telemetry.New(ctx, thisBuild(), logger); err != nil {
 		return nil, errors.Join(err, a.close())
 	}
-	// What it measures of the others outlives them.
+	// Telemetry is closed last, since it measures the other parts.
 	a.closers = append([]func() error{func() error {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushTimeout)
 		defer cancel()
@@ -56,10 +55,10 @@ func (p *program) assemble(ctx context.Context, c *config.Config, out io.Writer,
 	return a, nil
 }
 
-// gather makes all that a relay is made of, but not the relay. certificates, which may be nil, takes note of
-// what the servers show.
-func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger,
-	certificates *doctor.Certificates) (a *assembly, err error) {
+// gather builds all parts of a relay, but not the relay itself. observe may be nil.
+func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, logger *slog.Logger, observe tlsObserver) (
+	a *assembly, err error,
+) {
 	a = &assembly{config: relayConfig(c, logger)}
 	defer func() {
 		if err != nil {
@@ -67,13 +66,13 @@ func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, l
 		}
 	}()
 	var closePool func()
-	if a.pool, closePool, err = openPool(ctx, c.Database, &a.config, certificates); err != nil {
+	if a.pool, closePool, err = openPool(ctx, c.Database, &a.config, observe); err != nil {
 		return a, err
 	}
 	a.closers = append(a.closers, func() error { closePool(); return nil })
 	for i, d := range a.config.Destinations {
 		d.Reopen = func() (publisher.Publisher, error) {
-			return p.newPublisher(c.Destinations[i], out, logger, certificates)
+			return p.newPublisher(c, i, out, logger, observe)
 		}
 		if d.Publisher, err = d.Reopen(); err != nil {
 			return a, err
@@ -83,7 +82,7 @@ func (p *program) gather(ctx context.Context, c *config.Config, out io.Writer, l
 	return a, nil
 }
 
-// close ends what assemble began, in the opposite order.
+// close closes what assemble has opened, in reverse order.
 func (a *assembly) close() error {
 	var errs []error
 	for i := len(a.closers) - 1; i >= 0; i-- {

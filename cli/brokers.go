@@ -11,30 +11,37 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/doctor"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
 
-// clientName is how brokers and the database show the relay.
+// clientName is the name under which brokers and the database show the relay.
 const clientName = "outbox-relay"
 
-// newPublisher makes the publisher of a destination; it reaches no broker.
-func (p *program) newPublisher(d config.Destination, out io.Writer, logger *slog.Logger,
-	certificates *doctor.Certificates) (publisher.Publisher, error) {
-	if d.Broker.TLS { // what is wrong from the start need not wait for a connection
-		if _, err := newTLS(d, nil); err != nil {
+// A tlsObserver receives the TLS settings of each connection before they are used, with the destination's name, or "" for the
+// database.
+type tlsObserver func(destination string, settings *tls.Config)
+
+// newPublisher makes the publisher of the destination with the given index. It connects to no broker. observe may be nil.
+func (p *program) newPublisher(c *config.Config, number int, out io.Writer, logger *slog.Logger, observe tlsObserver) (
+	publisher.Publisher, error,
+) {
+	d := &c.Destinations[number]
+	secure := func() (*tls.Config, error) { return newTLS(d, observe) }
+	if d.Broker.TLS { // errors in the settings need not wait for a connection
+		if _, err := secure(); err != nil {
 			return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 		}
 	}
 	logger = logger.With("destination", d.Name)
+	names := settingNames(c, d)
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
-		return newKafka(d, logger, certificates)
+		return newKafka(d, names, secure, logger)
 	case publisher.ProtocolNATS:
-		return newNATS(d, logger, certificates)
+		return newNATS(d, names, secure, logger)
 	case publisher.ProtocolAMQP:
-		return newAMQP(d, logger, certificates), nil
+		return newAMQP(d, names, secure, logger), nil
 	}
 	if open := p.schemes[d.Broker.Scheme]; open != nil {
 		return open(d.PublishURL.Read, logger)
@@ -42,7 +49,7 @@ func (p *program) newPublisher(d config.Destination, out io.Writer, logger *slog
 	return stdout.New(out), nil
 }
 
-// withPort adds the usual port to hosts that come without one.
+// withPort adds the default port to hosts without one.
 func withPort(hosts []string, port string) []string {
 	with := make([]string, len(hosts))
 	for i, host := range hosts {
@@ -68,20 +75,22 @@ func certificatesIn(text config.Secret) []*x509.Certificate {
 	}
 }
 
-// newTLS makes the client's side of TLS with the authorities as they are now. The client certificate is read
-// again at each handshake, so that a renewed one is taken.
-func newTLS(d config.Destination, certificates *doctor.Certificates) (*tls.Config, error) {
+// newTLS makes the client's TLS configuration with the present authorities. The client certificate is read again at each
+// handshake, so that a renewed one is used.
+func newTLS(d *config.Destination, observe tlsObserver) (*tls.Config, error) {
 	t := d.TLS
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
-	certificates.Note(d.Name, c)
+	if observe != nil {
+		observe(d.Name, c)
+	}
 	if t.CA.IsSet() {
 		ca, err := t.CA.Read()
 		if err != nil {
-			return nil, fmt.Errorf("OUTBOX_TLS_CA %w", err)
+			return nil, fmt.Errorf("%s %w", d.Variable("TLS_CA"), err)
 		}
 		c.RootCAs = x509.NewCertPool()
 		if !c.RootCAs.AppendCertsFromPEM([]byte(ca)) {
-			return nil, errors.New("OUTBOX_TLS_CA holds no PEM certificate")
+			return nil, errors.New(d.Variable("TLS_CA") + " holds no PEM certificate")
 		}
 	}
 	if !t.Cert.IsSet() {
@@ -98,7 +107,7 @@ func newTLS(d config.Destination, certificates *doctor.Certificates) (*tls.Confi
 		}
 		pair, err := tls.X509KeyPair([]byte(cert), []byte(key))
 		if err != nil {
-			return nil, fmt.Errorf("OUTBOX_TLS_CERT and OUTBOX_TLS_KEY: %w", err)
+			return nil, fmt.Errorf("%s and %s: %w", d.Variable("TLS_CERT"), d.Variable("TLS_KEY"), err)
 		}
 		return &pair, nil
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// changing are the flags of commands that change rows.
+// changing holds the flags of commands that change rows.
 type changing struct {
 	selection
 	dryRun, yes, json bool
@@ -19,14 +19,15 @@ type changing struct {
 
 const changingHelp = `
 
-It asks before it touches more than one row, and needs --yes where there is no terminal to ask at. Rows are changed in small transactions. It may
-be stopped at any time and run again: then it exits 3, as it does when another session keeps rows locked.`
+The command asks for confirmation before it changes more than one row, and requires --yes without a terminal. It
+changes rows in small transactions and may be stopped at any time and run again. It exits 3 when it was stopped, or
+when another session keeps rows locked.`
 
 func (c *changing) add(p *program, cmd *cobra.Command, when string) {
 	c.selection.add(p, cmd, when)
 	cmd.Flags().BoolVar(&c.dryRun, "dry-run", false, "list what would be changed, and change nothing")
-	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask")
-	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row, for machines")
+	cmd.Flags().BoolVar(&c.yes, "yes", false, "do not ask for confirmation")
+	cmd.Flags().BoolVar(&c.json, "json", false, "print a line of JSON for each row")
 }
 
 // changedRow is a line of the output for machines.
@@ -38,10 +39,10 @@ type changedRow struct {
 	DryRun      bool   `json:"dry_run,omitempty"`
 }
 
-// errRefused says that a person did not want it.
+// errRefused is the error for a change that was not confirmed.
 var errRefused = errors.New("nothing was changed")
 
-// apply makes a change to the rows that the flags choose.
+// apply changes the rows that the flags select.
 func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 	ctx := cmd.Context()
 	chosen, o, err := c.open(cmd)
@@ -63,7 +64,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		}
 		if choice.Rows() > 1 && !c.yes {
 			if !isTerminal(cmd.InOrStdin()) {
-				return usageError(fmt.Errorf("this would %s %d rows, and there is no terminal to ask at: give --yes, or --dry-run to see them",
+				return usageError(fmt.Errorf("this would %s %d rows, but there is no terminal for confirmation; use --yes, or --dry-run to list them",
 					change.Verb(), choice.Rows()))
 			}
 			if !ask(ctx, cmd.InOrStdin(), cmd.ErrOrStderr(), fmt.Sprintf("%s %d rows?", change.Verb(), choice.Rows())) {
@@ -71,32 +72,34 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			}
 		}
 		bar := newProgressBar(cmd.ErrOrStderr(), choice.Rows())
-		told := ""
+		reported := ""
 		waits := func(what string) {
-			if what != told {
-				told = what
+			if what != reported {
+				reported = what
 				bar.clear()
 				fmt.Fprintf(cmd.ErrOrStderr(), "waiting: %s\n", what)
 			}
 		}
-		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{Done: bar.show, Waits: waits,
+		result, err := choice.Apply(ctx, o.config.ListenChannel, operate.Progress{
+			Done: bar.show, Waits: waits,
 			Row: func(row operate.Chosen, how string) error {
 				if !c.json {
 					return nil
 				}
 				bar.clear()
 				return c.print(cmd, row, how)
-			}})
+			},
+		})
 		bar.clear()
 		if err != nil {
-			return fmt.Errorf("%w; rows changed before: %d; run it again for the others", err, result.Changed)
+			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err, result.Changed)
 		}
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), rows(result.Changed))
 		switch {
 		case result.Left > 0:
-			return unfinishedError(fmt.Errorf("stopped before %s; run it again for them", rows(result.Left)))
+			return unfinishedError(fmt.Errorf("stopped before %s; run the command again for them", rows(result.Left)))
 		case result.Locked > 0:
-			return unfinishedError(fmt.Errorf("another session keeps %s locked; run it again for them", rows(result.Locked)))
+			return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(result.Locked)))
 		}
 		return nil
 	})
@@ -105,14 +108,16 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 func (c *changing) print(cmd *cobra.Command, row operate.Chosen, action string) error {
 	out := cmd.OutOrStdout()
 	if c.json {
-		return json.NewEncoder(out).Encode(changedRow{ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action,
-			DryRun: c.dryRun})
+		return json.NewEncoder(out).Encode(changedRow{
+			ID: row.ID, Topic: row.Topic, Destination: row.Destination, Action: action,
+			DryRun: c.dryRun,
+		})
 	}
 	_, err := fmt.Fprintf(out, "%s  %s  %s\n", printable(row.ID), row.Destination, printable(row.Topic))
 	return err
 }
 
-// rows writes a number of rows.
+// rows formats a number of rows.
 func rows(n int64) string {
 	if n == 1 {
 		return "1 row"

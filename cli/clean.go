@@ -8,11 +8,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// newCleaner makes what deletes old rows beside relaying.
+// newCleaner makes the cleaner that deletes old rows while the relay runs.
 func newCleaner(c *config.Config, a *assembly, logger *slog.Logger) (*operate.Cleaner, error) {
 	settings, err := rowsOnly(a.config, false)
-	return &operate.Cleaner{Connect: a.config.Connect, After: c.PruneAfter, Logger: logger,
+	return &operate.Cleaner{
+		Connect: a.config.Connect, After: c.PruneAfter, Logger: logger,
 		Open: func(ctx context.Context) (*operate.Outbox, error) {
 			return viewed(ctx, a.pool, settings)
-		}}, err
+		},
+	}, err
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
-// Exit statuses of the program, besides 0 for done.
+// Exit statuses of the program, besides 0 for success.
 const (
 	exitFailed     = 1
 	exitUsage      = 2 // configuration or usage error
-	exitUnfinished = 3 // stopped before all was done
+	exitUnfinished = 3 // stopped before everything was done
 )
 
 // An exitError makes the program end with a status other than 1.
@@ -30,14 +30,14 @@ type exitError struct {
 func (e *exitError) Error() string { return e.Err.Error() }
 func (e *exitError) Unwrap() error { return e.Err }
 
-// usageError is a mistake in the command line or the configuration.
+// usageError marks a mistake in the command line or the configuration.
 func usageError(err error) error { return &exitError{Status: exitUsage, Err: err} }
 
-// unfinishedError says that a command stopped before all was done.
+// unfinishedError marks a command that stopped before everything was done.
 func unfinishedError(err error) error { return &exitError{Status: exitUnfinished, Err: err} }
 
-// execute executes the command that the arguments name and returns the exit status. It returns soon after
-// ctx has ended; how soon depends on the command.
+// execute executes the command that the arguments name and returns the exit status. It returns soon after ctx has ended; how
+// soon depends on the command.
 func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := p.rootCommand()
 	started := false
@@ -58,7 +58,7 @@ func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, s
 	if exit, ok := errors.AsType[*exitError](err); ok {
 		return exit.Status
 	}
-	// What fails before a command has started is its flags or arguments.
+	// An error before a command has started is about its flags or arguments.
 	if _, wrong := errors.AsType[*config.Error](err); wrong || !started {
 		return exitUsage
 	}

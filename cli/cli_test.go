@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// execute runs a command line in an environment that holds no other settings.
+// execute runs a command line in an environment without other settings.
 func execute(t *testing.T, env []string, args ...string) (status int, stdout, stderr string) {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -35,7 +35,7 @@ func execute(t *testing.T, env []string, args ...string) (status int, stdout, st
 
 var connections = []string{"OUTBOX_DATABASE_URL=postgres://app:hush@db/shop", "OUTBOX_PUBLISH_URL=amqp://app:hush@rabbit"}
 
-// What people read and scripts take: go test ./cli -update rewrites the files.
+// Texts for people and formats for scripts: go test ./cli -update rewrites the files.
 func TestGolden(t *testing.T) {
 	for name, c := range map[string]struct {
 		env  []string
@@ -63,30 +63,44 @@ func TestGolden(t *testing.T) {
 		"help-completion":  {nil, "completion --help"},
 
 		"help-prune": {nil, "prune --help"},
-		"schema-partitioned": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATIONS=orders,audit",
+		"schema-partitioned": {[]string{
+			"OUTBOX_TABLE=shop.Outbox", "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_DESTINATIONS=orders,audit",
 			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,failed_at:audit_failed_at",
-			"OUTBOX_DESTINATION_AUDIT_TOPICS=it's.*"}, "schema --partitioned"},
+			"OUTBOX_DESTINATION_AUDIT_TOPICS=it's.*",
+		}, "schema --partitioned"},
 		"schema": {nil, "schema"},
-		"schema-destination": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_DESTINATIONS=orders,audit",
+		"schema-destination": {[]string{
+			"OUTBOX_TABLE=shop.Outbox", "OUTBOX_DESTINATIONS=orders,audit",
 			"OUTBOX_DESTINATION_AUDIT_TOPICS=order.*,!*.internal",
-			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,attempt:audit_attempt,failed_at:audit_failed_at"}, "schema --destination audit"},
-		"schema-dead-letters": {[]string{"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
-			"OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_relayed_at"},
-			"schema --destination dead"},
-		"schema-delays": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_COLUMNS=available_at:run_at,order:position,priority:rank"},
-			"schema --delays"},
+			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,attempt:audit_attempt,failed_at:audit_failed_at",
+		}, "schema --destination audit"},
+		"schema-dead-letters": {
+			[]string{
+				"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
+				"OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_relayed_at",
+			},
+			"schema --destination dead",
+		},
+		"schema-delays": {
+			[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_COLUMNS=available_at:run_at,order:position,priority:rank"},
+			"schema --delays",
+		},
 		"schema-doorbell": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_LISTEN_CHANNEL=it's mine"}, "schema --doorbell"},
 		"grants":          {nil, "grants --role relay"},
 		"grants-mapped":   {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_COLUMNS=last_error:problem,relayed_at:sent at"}, "grants --role Relay"},
-		"grants-operate": {[]string{"OUTBOX_DESTINATIONS=orders,audit",
-			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_at,failed_at:audit_failed"}, "grants --role ops --for operate"},
+		"grants-operate": {[]string{
+			"OUTBOX_DESTINATIONS=orders,audit",
+			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_at,failed_at:audit_failed",
+		}, "grants --role ops --for operate"},
 		"grants-prune":  {nil, "grants --role cleaner --for prune"},
 		"grants-delete": {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_SETTLE=delete"}, "grants --role relay"},
 		"config":        {connections, "config"},
-		"config-destinations": {append([]string{"OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_ORDERS_TOPICS=order.*",
+		"config-destinations": {append([]string{
+			"OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_ORDERS_TOPICS=order.*",
 			"OUTBOX_DESTINATION_ORDERS_PUBLISH_URL=kafka+tls://k:9093", "OUTBOX_DESTINATION_ORDERS_KAFKA_SASL_MECHANISM=PLAIN",
 			"OUTBOX_DESTINATION_ORDERS_KAFKA_SASL_USERNAME=u", "OUTBOX_DESTINATION_ORDERS_KAFKA_SASL_PASSWORD=hush",
-			"OUTBOX_AMQP_EXCHANGE=two\nlines"}, connections...), "config"},
+			"OUTBOX_AMQP_EXCHANGE=two\nlines",
+		}, connections...), "config"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			status, out, errs := execute(t, c.env, strings.Fields(c.args)...)
@@ -117,20 +131,20 @@ func TestBadInput(t *testing.T) {
 		status int
 		want   string
 	}{
-		{nil, "runn", 2, `outbox-relay: there is no command "runn"; did you mean run or prune?`},
-		{nil, "publish", 2, `outbox-relay: there is no command "publish"; see outbox-relay help`},
+		{nil, "runn", 2, `outbox-relay: unknown command "runn"; did you mean run or prune?`},
+		{nil, "publish", 2, `outbox-relay: unknown command "publish"; see outbox-relay help`},
 		{nil, "--table=x", 2, "outbox-relay: unknown flag: --table; see outbox-relay --help"},
 		{nil, "schema --doorbel", 2, "outbox-relay: unknown flag: --doorbel; see outbox-relay schema --help"},
 		{nil, "schema x", 2, `outbox-relay: outbox-relay schema takes no argument "x"; see outbox-relay schema --help`},
-		{connections, "status --watch", 2, "outbox-relay: --watch needs a terminal to draw on; without one, give --json for a line each second"},
-		{connections, "prune --yes", 2, "outbox-relay: prune needs --older-than D, for how long rows must have been done, such as 7d"},
-		{nil, "failed", 2, "outbox-relay: failed needs one of list, show, retry and discard; see outbox-relay failed --help"},
+		{connections, "status --watch", 2, "outbox-relay: --watch requires a terminal; without one, use --json for a line each second"},
+		{connections, "prune --yes", 2, "outbox-relay: prune requires --older-than D, the time since rows were done, such as 7d"},
+		{nil, "failed", 2, "outbox-relay: failed requires one of list, show, retry and discard; see outbox-relay failed --help"},
 		{nil, "failed rety", 2, `outbox-relay: failed has no command "rety"; it has list, show, retry and discard`},
 		{nil, "failed list --since 3x", 2, "outbox-relay: invalid argument \"3x\" for \"--since\" flag: write a time as 2026-03-01T12:00:00Z, " +
 			"or how long ago as 90s, 2h or 3d; see outbox-relay failed list --help"},
-		{nil, "failed discard --keep", 2, "outbox-relay: --keep needs --reason TEXT, for those who find the row later"},
+		{nil, "failed discard --keep", 2, "outbox-relay: --keep requires --reason TEXT, for whoever finds the row later"},
 
-		{nil, "grants", 2, "outbox-relay: grants needs --role NAME, the database role of the relay"},
+		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},
 		{nil, "grants --role x --for all", 2, `outbox-relay: a role is for relay, operate or prune, not for "all"`},
 		{nil, "schema --destination x", 2, "outbox-relay: no destination is called x; those of OUTBOX_DESTINATIONS are default"},
 		{nil, "schema --destination default", 2, "outbox-relay: destination default keeps its state in the columns of the table; set " +
@@ -138,12 +152,28 @@ func TestBadInput(t *testing.T) {
 		{nil, "grants --role", 2, "outbox-relay: flag needs an argument: --role; see outbox-relay grants --help"},
 		{[]string{"OUTBOX_LISTEN_CHANNEL="}, "schema --doorbell", 2, "outbox-relay: OUTBOX_LISTEN_CHANNEL is empty, so no relay would hear the " +
 			"doorbell; set it, or leave out --doorbell"},
-		{[]string{"OUTBOX_TABLE=a.b.c"}, "schema", 2, `outbox-relay: configuration: OUTBOX_TABLE="a.b.c" is no table name; write table or schema.table, a name with a dot in double quotes`},
-		{[]string{"OUTBOX_HTTP_ADDR=x"}, "healthcheck", 2, `outbox-relay: configuration: OUTBOX_HTTP_ADDR="x" is no address; write host:port, or :9630 for all interfaces`},
-		{connections[:1], "config", 2, `outbox-relay: configuration: OUTBOX_PUBLISH_URL is required; write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out`},
-		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "run", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
-		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
-		{append([]string{"OUTBOX_TABEL=hush"}, connections...), "drain", 2, `outbox-relay: configuration: OUTBOX_TABEL is no setting; did you mean OUTBOX_TABLE?`},
+		{[]string{"OUTBOX_SHARDS=0"}, "schema", 2, `outbox-relay: configuration: OUTBOX_SHARDS="0" must be at least 1`},
+		{
+			[]string{"OUTBOX_HTTP_ADDR=x"},
+			"healthcheck", 2,
+			`outbox-relay: configuration: OUTBOX_HTTP_ADDR="x" is not an address; write host:port, or :9630 for all interfaces`,
+		},
+		{[]string{"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TOPIC={"}, "config", 2, "outbox-relay: configuration: 2 problems\n" +
+			"  OUTBOX_DATABASE_URL is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or set " +
+			"OUTBOX_DATABASE_URL_FILE to the path of a file that contains it\n" +
+			`  OUTBOX_TOPIC="{" has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace`},
+		{
+			append([]string{"OUTBOX_TABEL=hush"}, connections...), "run", 2,
+			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,
+		},
+		{
+			append([]string{"OUTBOX_TABEL=hush"}, connections...), "", 2,
+			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,
+		},
+		{
+			append([]string{"OUTBOX_TABEL=hush"}, connections...), "drain", 2,
+			`outbox-relay: configuration: OUTBOX_TABEL is an unknown variable; did you mean OUTBOX_TABLE?`,
+		},
 	} {
 		t.Run(c.args, func(t *testing.T) {
 			status, out, errs := execute(t, c.env, strings.Fields(c.args)...)
@@ -154,7 +184,7 @@ func TestBadInput(t *testing.T) {
 	}
 }
 
-// The licences come with the program: its own, Go's and those of all modules.
+// The program contains the licences: its own, Go's and those of all modules.
 func TestLicenses(t *testing.T) {
 	status, out, errs := execute(t, nil, "licenses")
 	if status != 0 || errs != "" || !strings.HasPrefix(out, "outbox-relay\n") {
@@ -176,7 +206,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-// The health check reads nothing but the address, so that a broken secret does not restart the relay.
+// The health check reads only the address, so that a broken secret does not restart the relay.
 func TestHealthcheck(t *testing.T) {
 	live := http.StatusOK
 	relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -14,9 +14,9 @@ func (p *program) configCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration, each value with its source",
-		Long: `Print every setting with the value in effect and where it came from: a default, the environment, a file, or the
-variable that a destination inherits it from. Secrets are redacted. If the configuration is wrong, every problem is
-listed instead, and the exit status is 2. It connects to nothing.`,
+		Long: `Print every setting with its effective value and its source: the default, the environment, a file, or the variable
+that a destination inherits the value from. Secrets are redacted. If the configuration is invalid, config lists every
+problem instead, and the exit status is 2. It needs no connection.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load()
@@ -31,7 +31,7 @@ listed instead, and the exit status is 2. It connects to nothing.`,
 				case text == "":
 					text = "-"
 				case strings.ContainsFunc(text, unicode.IsControl):
-					text = strconv.Quote(text) // it would break the table
+					text = strconv.Quote(text) // a line break would break the table
 				}
 				fmt.Fprintf(out, "%s\t%s\t%s\n", v.Name, text, v.Source)
 			}

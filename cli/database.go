@@ -9,41 +9,42 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/doctor"
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// connectionsTo returns how to connect to the database: each time with user and password as they are then. certificates, which may be nil,
-// takes note of what the server shows. An error is about what the configuration's own check has let through. The library's text is not
-// shown: it masks passwords only as well as it can.
-func connectionsTo(url config.Secret, variable string, certificates *doctor.Certificates) (*pgxpool.Config, error) {
+// connectionsTo returns how to connect to the database. User and password are read again for each connection. An error is about
+// something that the configuration's own check has let through. The library's text is not shown, since it does not mask
+// passwords reliably.
+func connectionsTo(url config.Secret, variable string, observe tlsObserver) (*pgxpool.Config, error) {
 	c, err := pgxpool.ParseConfig(url.Loaded())
 	if err != nil {
 		return nil, errors.New(variable + " has a parameter that the relay cannot use: check the names and values behind the question mark")
 	}
-	certificates.NoteDatabase(c.ConnConfig.TLSConfig)
-	for _, other := range c.ConnConfig.Fallbacks {
-		certificates.NoteDatabase(other.TLSConfig)
+	if observe != nil {
+		observe("", c.ConnConfig.TLSConfig)
+		for _, other := range c.ConnConfig.Fallbacks {
+			observe("", other.TLSConfig)
+		}
 	}
 	c.BeforeConnect = func(_ context.Context, c *pgx.ConnConfig) error { return refresh(c, url) }
 	return c, nil
 }
 
-// openPool makes the pool of a relay, and says in its configuration how to go past a pooler.
-func openPool(ctx context.Context, d config.Database, r *relay.Config, certificates *doctor.Certificates) (*pgxpool.Pool, func(), error) {
-	to, err := connectionsTo(d.URL, "OUTBOX_DATABASE_URL", certificates)
+// openPool makes the pool of a relay, and sets in the relay's configuration how to connect past a pooler.
+func openPool(ctx context.Context, d config.Database, r *relay.Config, observe tlsObserver) (*pgxpool.Pool, func(), error) {
+	to, err := connectionsTo(d.URL, "OUTBOX_DATABASE_URL", observe)
 	if err != nil {
 		return nil, nil, err
 	}
 	if d.DirectURL.Loaded() != d.URL.Loaded() {
-		if r.Direct, err = connectionsTo(d.DirectURL, "OUTBOX_DATABASE_DIRECT_URL", certificates); err != nil {
+		if r.Direct, err = connectionsTo(d.DirectURL, "OUTBOX_DATABASE_DIRECT_URL", observe); err != nil {
 			return nil, nil, err
 		}
 	}
 	return r.NewPool(ctx, to)
 }
 
-// refresh takes user and password as they are now.
+// refresh reads the present user and password.
 func refresh(c *pgx.ConnConfig, url config.Secret) error {
 	text, err := url.Read()
 	if err != nil {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -12,22 +13,29 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/doctor"
+	amqpdoctor "github.com/outbox-relay/outbox-relay/internal/doctor/amqp"
+	kafkadoctor "github.com/outbox-relay/outbox-relay/internal/doctor/kafka"
+	natsdoctor "github.com/outbox-relay/outbox-relay/internal/doctor/nats"
 	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/publisher/kafka"
+	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
 func (p *program) doctorCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Check database, table, indexes, rights, pooler and brokers; each finding with its remedy",
-		Long: `Examine all that relaying depends on: the settings, the database and its settings, the table with its columns, rights and
-indexes, what waits in it, the other replicas, and each broker with the topics of the rows that are pending. Each
-finding comes with what to do about it. It changes nothing, publishes nothing and owns nothing, so it may be run
-beside a relay at any time. It ends within about half a minute, also when something is away.
+		Short: "Check database, table, indexes, privileges, pooler and brokers; each finding with its remedy",
+		Long: `Examine everything that relaying depends on: the settings, the database, the table with its columns, privileges and
+indexes, its pending rows, the other replicas, and each broker with the topics of the pending rows. Each finding comes
+with its remedy. doctor changes nothing, publishes nothing and owns nothing, so that it may run next to a relay at any
+time. It ends within about half a minute, even if a server is unavailable.
 
-Exit status: 0 when there is no error (warnings are allowed), 1 when there is one, 2 when the settings are wrong.`,
+Exit status: 0 when there is no error (warnings are allowed), 1 when there is one, 2 when the settings are invalid.`,
 		Example: `  outbox-relay doctor
   outbox-relay doctor --json | jq -r '.findings[] | select(.severity != "ok") | "\(.check): \(.found)"'
   kubectl exec deploy/shop -c outbox-relay -- /outbox-relay doctor`,
@@ -42,7 +50,7 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 				return usageError(err)
 			}
 			report := d.Examine(cmd.Context())
-			_ = closing() // whatever is wrong with the connections has been found
+			_ = closing() // problems of the connections have already been reported
 			write := report.WriteText
 			if asJSON {
 				write = report.WriteJSON
@@ -60,11 +68,11 @@ Exit status: 0 when there is no error (warnings are allowed), 1 when there is on
 	return cmd
 }
 
-// newDoctor makes a doctor, and what closes its connections.
+// newDoctor makes a doctor, and a function that closes its connections.
 func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Doctor, func() error, error) {
 	certificates := &doctor.Certificates{}
-	// What the clients would log is what is found.
-	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), certificates)
+	// The findings cover what the clients would log.
+	a, err := p.gather(cmd.Context(), c, cmd.OutOrStdout(), slog.New(slog.DiscardHandler), certificates.Note)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -72,11 +80,18 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	if err != nil {
 		return nil, nil, errors.Join(err, a.close())
 	}
-	plan.Channel = "" // the doctor looks at the doorbell itself
-	d := &doctor.Doctor{Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
-		Certificates: certificates, Settings: contradictions(c), Secure: map[string][]doctor.Transport{}, Deduplicates: map[string]bool{}}
+	plan.Channel = "" // the doctor examines the doorbell itself
+	d := &doctor.Doctor{
+		Pool: a.pool, Connect: a.config.Connect, Outbox: plan, Channel: c.ListenChannel, Shards: c.Shards,
+		Certificates: certificates, Names: settingNames(c, nil), Settings: contradictions(c),
+		Secure: map[string][]doctor.Transport{}, Deduplicates: map[string]bool{},
+	}
 	for i, destination := range c.Destinations {
-		d.Destinations = append(d.Destinations, doctor.Destination{Route: routes[i], Publisher: a.config.Destinations[i].Publisher})
+		names := settingNames(c, &destination)
+		client := a.config.Destinations[i].Publisher
+		d.Destinations = append(d.Destinations, doctor.Destination{
+			Route: routes[i], Publisher: client, Names: names, Examine: examinationOf(client, names),
+		})
 		d.Secure[destination.Name] = transports(destination)
 		d.Deduplicates[destination.Name] = destination.Broker.Protocol == publisher.ProtocolNATS && destination.NATS.Mode != config.NATSCore
 		if cert := destination.TLS.Cert; cert.IsSet() {
@@ -91,12 +106,35 @@ func (p *program) newDoctor(cmd *cobra.Command, c *config.Config) (*doctor.Docto
 	return d, a.close, nil
 }
 
-// contradictions are settings that are allowed and yet do not fit together.
+// examinationOf returns the examination for a publisher's broker, nil if it is only known whether the broker answers.
+func examinationOf(client publisher.Publisher, names setting.Names) doctor.Examination {
+	switch client := client.(type) {
+	case *kafka.Publisher:
+		return func(ctx context.Context, addresses []publisher.Address) []finding.Finding {
+			return kafkadoctor.Examine(ctx, client.Inspect(), names, addresses)
+		}
+	case *nats.Publisher:
+		return func(ctx context.Context, addresses []publisher.Address) []finding.Finding {
+			return natsdoctor.Examine(ctx, client.Inspect, names, addresses)
+		}
+	case *amqp.Publisher:
+		return func(ctx context.Context, addresses []publisher.Address) []finding.Finding {
+			return amqpdoctor.Examine(ctx, client.Inspect, names, addresses)
+		}
+	case publisher.Examiner:
+		return client.Examine
+	}
+	return nil
+}
+
+// contradictions returns findings about settings that are allowed but do not fit together.
 func contradictions(c *config.Config) []finding.Finding {
 	var found []finding.Finding
 	warn := func(setting, remedy, format string, args ...any) {
-		found = append(found, finding.Finding{Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...),
-			Remedy: remedy})
+		found = append(found, finding.Finding{
+			Severity: finding.Warning, Check: "settings", Subject: setting, Found: fmt.Sprintf(format, args...),
+			Remedy: remedy,
+		})
 	}
 	if c.MaxInFlight < c.BatchSize {
 		warn("OUTBOX_MAX_IN_FLIGHT", "raise it to a few times OUTBOX_BATCH_SIZE, or lower that",

@@ -16,9 +16,9 @@ func (p *program) drainCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "drain",
 		Short: "Relay the rows that are pending now, then exit",
-		Long: `Relay the rows that are committed and due now, retries included, then exit 0: all are relayed or failed, by
-whichever replica. Exit 3, with a count by reason, when rows are left at the end of the time. Serves no HTTP.
-For Jobs.`,
+		Long: `Relay the rows that are committed and due now, including retries. Exit 0 when all of them are relayed or failed, by
+any replica. Exit 3, with a count by reason, when rows are left at the timeout. drain serves no HTTP. It is meant for
+Jobs.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load()
@@ -29,7 +29,7 @@ For Jobs.`,
 				timeout = config.Duration(c.ShutdownTimeout)
 			}
 			if timeout <= 0 {
-				return usageError(errors.New("--timeout must be longer than nothing"))
+				return usageError(errors.New("--timeout must be more than 0"))
 			}
 			a, err := p.assemble(cmd.Context(), c, cmd.OutOrStdout(), newLogger(cmd.ErrOrStderr(), c))
 			if err != nil {

@@ -18,15 +18,15 @@ func (p *program) failedCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "failed list|show|retry|discard",
 		Short: "List, show, retry or discard rows that have failed",
-		Long: `Rows that were given up have failed_at, after the last attempt or at once when the broker's answer said that no further one can help. They
-wait for somebody to retry or to discard them. With OUTBOX_ON_FAILED=block their keys wait too.`,
+		Long: `A failed row has failed_at, set after the last attempt, or at once when the broker's answer said that another
+attempt would not help. It stays until somebody retries or discards it. With OUTBOX_ON_FAILED=block its key waits too.`,
 		Example: `  outbox-relay failed list --since 2h
   outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
   outbox-relay failed retry --topic 'order.*' --error 'message too large'
   outbox-relay failed discard --id 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61 --keep --reason 'sent by hand'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return errors.New("failed needs one of list, show, retry and discard; see outbox-relay failed --help")
+				return errors.New("failed requires one of list, show, retry and discard; see outbox-relay failed --help")
 			}
 			return fmt.Errorf("failed has no command %q; it has list, show, retry and discard", args[0])
 		},
@@ -36,10 +36,10 @@ wait for somebody to retry or to discard them. With OUTBOX_ON_FAILED=block their
 	return cmd
 }
 
-// rowLimit is how many rows are listed unless asked otherwise.
+// rowLimit is how many rows are listed by default.
 const rowLimit = 1000
 
-// looking are the flags of commands that list rows.
+// looking holds the flags of commands that list rows.
 type looking struct {
 	selection
 	limit int
@@ -63,7 +63,7 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 	defer o.close()
 	n, most := 0, l.limit
 	if most > 0 {
-		most++ // to know that there are more
+		most++ // shows whether there are more rows
 	}
 	err = o.Failed(cmd.Context(), chosen, most, content, func(row operate.FailedRow) error {
 		if n++; l.limit > 0 && n > l.limit {
@@ -84,8 +84,8 @@ func (p *program) failedListCommand() *cobra.Command {
 	var flags looking
 	cmd := &cobra.Command{
 		Use:   "list",
-		Short: "List failed rows, those that failed last first",
-		Long:  "List failed rows, those that failed last first.\n" + selectionHelp,
+		Short: "List failed rows, the latest failures first",
+		Long:  "List failed rows, the latest failures first.\n" + selectionHelp,
 		Args:  noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if flags.json {
@@ -100,7 +100,7 @@ func (p *program) failedListCommand() *cobra.Command {
 				return err
 			}, false)
 			if err != nil && !listed {
-				return err // and no heading, which alone says that there are no rows
+				return err // without a heading, which alone would mean that there are no rows
 			}
 			return errors.Join(err, out.Flush())
 		},
@@ -114,7 +114,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show [ID...]",
 		Short: "Show failed rows in full, with headers and payload",
-		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may be given as arguments too.\n" + selectionHelp,
+		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n" + selectionHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
 			return flags.each(cmd, func(row operate.FailedRow) error {
@@ -157,9 +157,10 @@ func (p *program) failedRetryCommand() *cobra.Command {
 	var flags changing
 	cmd := &cobra.Command{
 		Use:   "retry [ID...]",
-		Short: "Let failed rows be tried again, with all their attempts",
-		Long: `Let failed rows be tried again, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block, younger rows
-of their keys have been relayed meanwhile, and these come after them. Ids may be given as arguments too.
+		Short: "Retry failed rows, with all their attempts",
+		Long: `Retry failed rows, with all their attempts: failed_at and last_error are cleared. Unless OUTBOX_ON_FAILED=block is
+set, younger rows of their keys have been relayed in the meantime, and the retried rows are published after them.
+Ids may also be given as arguments.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
@@ -175,13 +176,14 @@ func (p *program) failedDiscardCommand() *cobra.Command {
 	keep, reason := false, ""
 	cmd := &cobra.Command{
 		Use:   "discard [ID...]",
-		Short: "Give up failed rows for good: delete them, or keep them with a reason",
-		Long: `Give up failed rows for good. A row that every other destination has done is deleted. Any other, and with --keep each, stays in the table with
-failed_at and relayed_at set and the reason added to its last error, and counts as failed no more. Ids may be given as arguments too.
+		Short: "Give up failed rows: delete them, or keep them with a reason",
+		Long: `Give up failed rows. A row that every other destination has done is deleted. Any other row, and every row with
+--keep, stays in the table with failed_at and relayed_at set and the reason appended to its last error, and no longer
+counts as failed. Ids may also be given as arguments.
 ` + selectionHelp + changingHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if keep && strings.TrimSpace(reason) == "" {
-				return usageError(errors.New("--keep needs --reason TEXT, for those who find the row later"))
+				return usageError(errors.New("--keep requires --reason TEXT, for whoever finds the row later"))
 			}
 			flags.ids = append(flags.ids, args...)
 			return flags.apply(cmd, operate.Discard(keep, reason))
@@ -189,11 +191,11 @@ failed_at and relayed_at set and the reason added to its last error, and counts 
 	}
 	flags.add(p, cmd, "that failed")
 	cmd.Flags().BoolVar(&keep, "keep", false, "leave the rows in the table")
-	cmd.Flags().StringVar(&reason, "reason", "", "why, added to the last error of rows that stay")
+	cmd.Flags().StringVar(&reason, "reason", "", "reason, appended to the last error of rows that stay")
 	return cmd
 }
 
-// optional writes a value that may be missing.
+// optional formats a value that may be missing.
 func optional[T any](value *T) string {
 	if value == nil {
 		return "-"
@@ -201,7 +203,7 @@ func optional[T any](value *T) string {
 	return fmt.Sprint(*value)
 }
 
-// short is a text on one line of a list.
+// short returns a text as one line of a list.
 func short(text *string) string {
 	const most = 100
 	if text == nil {

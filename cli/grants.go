@@ -17,16 +17,17 @@ func (p *program) grantsCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "grants --role NAME",
 		Short: "Print the least-privilege GRANTs for the configured table",
-		Long: `Print the GRANTs that a role of its own needs to relay the table in OUTBOX_TABLE, with the column names in
-OUTBOX_COLUMNS and those that destinations have of their own, and no more than that. It prints only, and needs no connection.
+		Long: `Print the GRANTs that a dedicated role needs to relay the table in OUTBOX_TABLE, with the column names in
+OUTBOX_COLUMNS and the columns of the destinations, and no other privileges. grants only prints, and needs no
+connection.
 
-What the role is for is run (and drain, doctor and status) by default; with --for operate also the commands failed and replay,
-and with --for prune the command prune.`,
+By default the role is for run (and drain, doctor and status); with --for operate also for the commands failed and
+replay, and with --for prune for the command prune.`,
 		Example: `  outbox-relay grants --role outbox_relay | psql "$ADMIN_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if role == "" {
-				return usageError(errors.New("grants needs --role NAME, the database role of the relay"))
+				return usageError(errors.New("grants requires --role NAME, the database role of the relay"))
 			}
 			c, err := p.loadOffline()
 			if err != nil {
@@ -50,39 +51,45 @@ and with --for prune the command prune.`,
 	return cmd
 }
 
-// rightsFor returns what a role needs for a purpose.
+// rightsFor returns the rights that a role needs for a purpose.
 func rightsFor(purpose string, c *config.Config) (sql.Rights, error) {
 	deletes := c.Settle == config.SettleDelete
 	switch purpose {
 	case "relay":
-		return sql.Rights{Purpose: "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything.",
-			Updates: written(c, deletes), Delete: deletes || c.PruneAfter > 0}, nil
+		return sql.Rights{
+			Purpose: "All that the relay needs, and no more: it cannot change payloads, insert, or alter anything.",
+			Updates: written(c, deletes), Delete: deletes || c.PruneAfter > 0,
+		}, nil
 	case "operate":
-		return sql.Rights{Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and " +
-			"delete those that are discarded.",
-			Updates: written(c, deletes), Delete: true, Txid: c.Table.Column("txid")}, nil
+		return sql.Rights{
+			Purpose: "All that the commands status, failed and replay need, and no more: they change the state of rows, and " +
+				"delete those that are discarded.",
+			Updates: written(c, deletes), Delete: true, Txid: c.Table.Column("txid"),
+		}, nil
 	case "prune":
-		return sql.Rights{Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be able " +
-			"to update a column.",
-			Updates: lockable(c, deletes), Delete: true}, nil
+		return sql.Rights{
+			Purpose: "All that the command prune needs, and no more: it deletes rows that are done. To lock them it must be able " +
+				"to update a column.",
+			Updates: lockable(c, deletes), Delete: true,
+		}, nil
 	}
 	return sql.Rights{}, fmt.Errorf("a role is for relay, operate or prune, not for %q", purpose)
 }
 
-// lockable is one column that is there: PostgreSQL lets a role lock rows that may update some column of them.
+// lockable returns one existing column: PostgreSQL lets a role lock rows if it may update any column of them.
 func lockable(c *config.Config, deletes bool) []string {
-	if deletes { // without relayed_at only rows that failed are left to be pruned
+	if deletes { // without relayed_at only failed rows are left to be pruned
 		return []string{c.Table.Column("failed_at")}
 	}
 	return written(c, deletes)[:1]
 }
 
-// written are the columns that the relay writes, those of the table first.
+// written returns the columns that the relay writes, those of the table first.
 func written(c *config.Config, deletes bool) (columns []string) {
 	common := slices.ContainsFunc(c.Destinations, func(d config.Destination) bool { return d.Columns == nil })
 	state := []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
 	for _, column := range state {
-		// A table whose acknowledged rows are deleted need not have relayed_at.
+		// A table whose accepted rows are deleted need not have relayed_at.
 		if common && (column != "relayed_at" || !deletes) {
 			columns = append(columns, c.Table.Column(column))
 		}

@@ -10,16 +10,20 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/doctor"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/kafka"
 )
 
 // newKafka makes the publisher of a Kafka destination. Certificates and credentials are read again for each
 // connection.
-func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
-	c := kafka.Config{Brokers: withPort(d.Broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
-		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, Logger: logger}
+func newKafka(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) (
+	publisher.Publisher, error,
+) {
+	c := kafka.Config{
+		Brokers: withPort(d.Broker.Hosts, "9092"), PartitionHeader: d.Kafka.PartitionHeader,
+		SendingTime: d.Kafka.Timestamp == config.TimestampNow, ClientID: clientName, SettingName: names, Logger: logger,
+	}
 	var err error
 	if c.Compression, err = kafka.Compression(d.Kafka.Compression); err != nil {
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
@@ -28,7 +32,7 @@ func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Ce
 		return nil, fmt.Errorf("destination %s: %w", d.Name, err)
 	}
 	if d.Broker.TLS {
-		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
+		c.TLS = secure
 	}
 	switch d.Kafka.SASLMechanism {
 	case "":
@@ -40,7 +44,7 @@ func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Ce
 		c.SASL = func() (sasl.Mechanism, error) { return mechanism, nil }
 	default:
 		c.SASL = func() (sasl.Mechanism, error) {
-			user, password, err := readPair(d.Kafka.Username, "OUTBOX_KAFKA_SASL_USERNAME", d.Kafka.Password, "OUTBOX_KAFKA_SASL_PASSWORD")
+			user, password, err := readPair(d.Kafka.Username, d.Variable("KAFKA_SASL_USERNAME"), d.Kafka.Password, d.Variable("KAFKA_SASL_PASSWORD"))
 			if err != nil {
 				return nil, err
 			}
@@ -50,7 +54,7 @@ func newKafka(d config.Destination, logger *slog.Logger, certificates *doctor.Ce
 	return kafka.New(c), nil
 }
 
-// readPair reads two secrets as they are now.
+// readPair reads the present values of two secrets.
 func readPair(a config.Secret, nameA string, b config.Secret, nameB string) (first, second string, err error) {
 	if first, err = a.Read(); err != nil {
 		return "", "", fmt.Errorf("%s %w", nameA, err)

@@ -11,29 +11,29 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// liveReport makes the report of /status: what the table says, and what this process knows. However many ask and however often, the
-// database is asked once a second at most, and less often if that takes it long.
+// liveReport makes the report of /status: the state of the table, and what this process knows. However many callers ask and
+// however often, the database is queried at most once a second, and less often if the query takes long.
 type liveReport struct {
 	assembly *assembly
 	config   *config.Config
 	started  time.Time
 
-	asking sync.Mutex // one question at a time
+	asking sync.Mutex // one query at a time
 
 	mu      sync.Mutex
 	table   operate.Report
 	trouble error
-	due     time.Time // of the next question to the database
+	due     time.Time // earliest time of the next query
 }
 
 const (
-	reportTimeout = time.Second // bounds one question
+	reportTimeout = time.Second // bounds one query
 	reportEvery   = time.Second
-	reportRest    = 20               // times what a question took
-	reportOld     = 10 * time.Second // then nobody is given the last answer while the next is asked for
+	reportRest    = 20               // multiple of a query's duration
+	reportOld     = 10 * time.Second // age after which the last answer is no longer given while the next query runs
 )
 
-// withheld stands for what only those may know who have shown who they are.
+// withheld replaces what only authenticated callers may know.
 const withheld = "withheld; ask on the same host or with credentials"
 
 // report returns the report now. Without details it names neither hosts nor roles.
@@ -50,7 +50,8 @@ func (l *liveReport) report(ctx context.Context, details bool) operate.Report {
 	return r
 }
 
-// look returns what the table says now or has said a moment ago, in a report whose slices of destinations and problems may be changed.
+// look returns the table's present state, or its state a moment ago, in a report whose slices of destinations and problems may
+// be changed.
 func (l *liveReport) look(ctx context.Context) (operate.Report, error) {
 	if wanted, old := l.wanted(); wanted {
 		l.refresh(ctx, old)
@@ -63,7 +64,7 @@ func (l *liveReport) look(ctx context.Context) (operate.Report, error) {
 	return r, l.trouble
 }
 
-// wanted reports whether it is time for another question, and whether the last answer is old.
+// wanted reports whether it is time for another query, and whether the last answer is old.
 func (l *liveReport) wanted() (wanted, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -71,7 +72,8 @@ func (l *liveReport) wanted() (wanted, old bool) {
 	return !now.Before(l.due), now.Sub(l.table.At) > reportOld
 }
 
-// refresh asks the database, unless that is under way already: then the last answer has to do, or if that is old, this waits for the next.
+// refresh queries the database, unless a query is in progress. In that case the last answer is used, or if that is old, refresh
+// waits for the next one.
 func (l *liveReport) refresh(ctx context.Context, old bool) {
 	if old {
 		l.asking.Lock()
@@ -79,10 +81,10 @@ func (l *liveReport) refresh(ctx context.Context, old bool) {
 		return
 	}
 	defer l.asking.Unlock()
-	if wanted, _ := l.wanted(); !wanted { // while this waited
+	if wanted, _ := l.wanted(); !wanted { // another caller refreshed it during the wait
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout) // the answer is not for this caller alone
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout) // the answer serves other callers too
 	defer cancel()
 	started := time.Now()
 	table, trouble := l.ask(ctx)
@@ -116,12 +118,14 @@ func (l *liveReport) ask(ctx context.Context) (operate.Report, error) {
 	return found, err
 }
 
-// unknown is the report before anything is known of the table.
+// unknown is the report while nothing is known about the table.
 func (l *liveReport) unknown() operate.Report {
 	r := operate.Report{At: time.Now().UTC(), Table: l.config.Table.Name, Problems: []string{}}
 	for _, d := range l.config.Destinations {
-		r.Destinations = append(r.Destinations, operate.Destination{Name: d.Name,
-			Backlog: operate.Backlog{AtLeast: []string{}, Topics: []operate.Topic{}}})
+		r.Destinations = append(r.Destinations, operate.Destination{
+			Name:    d.Name,
+			Backlog: operate.Backlog{AtLeast: []string{}, Topics: []operate.Topic{}},
+		})
 	}
 	return r
 }
@@ -144,9 +148,11 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 	for i, state := range l.assembly.States() {
 		d := &r.Destinations[i]
 		d.Held = new(int64)
-		to := &operate.DestinationProcess{Up: state.Up, Paused: state.Paused, Reason: state.Reason, InFlight: int64(state.InFlight),
+		to := &operate.DestinationProcess{
+			Up: state.Up, Paused: state.Paused, Reason: state.Reason, InFlight: int64(state.InFlight),
 			BlockedKeys: int64(state.Blocked), Relayed: state.Relayed,
-			Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{}}
+			Holds: []operate.Hold{}, History: []operate.Interval{}, Reasons: []operate.ReasonRows{},
+		}
 		d.Process = to
 		p.InFlight += to.InFlight
 		if !details && to.Reason != "" {
@@ -156,7 +162,7 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 			*d.Held += held.Rows
 			to.Reasons = append(to.Reasons, operate.ReasonRows(held))
 		}
-		if state.Paused && d.Due != nil { // every due row waits for it, those that wait for something else among them
+		if state.Paused && d.Due != nil { // every due row waits for the pause, including rows that also wait for something else
 			to.Reasons = append(to.Reasons, operate.ReasonRows{Reason: "paused", Rows: *d.Due})
 			*d.Held = max(*d.Held, *d.Due)
 		}
@@ -168,8 +174,10 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 			to.Holds = append(to.Holds, hold)
 		}
 		for _, i := range state.History {
-			to.History = append(to.History, operate.Interval{From: i.From, Seconds: i.Length.Seconds(), Relayed: i.Relayed, Failed: i.Failed,
-				LatencyP50: seconds(i.P50), LatencyP99: seconds(i.P99)})
+			to.History = append(to.History, operate.Interval{
+				From: i.From, Seconds: i.Length.Seconds(), Relayed: i.Relayed, Failed: i.Failed,
+				LatencyP50: seconds(i.P50), LatencyP99: seconds(i.P99),
+			})
 		}
 	}
 }

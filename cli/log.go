@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
-// newLogger writes what OUTBOX_LOG_LEVEL and OUTBOX_LOG_FORMAT ask for.
+// newLogger makes the logger that OUTBOX_LOG_LEVEL and OUTBOX_LOG_FORMAT describe.
 func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 	options := &slog.HandlerOptions{Level: c.LogLevel, ReplaceAttr: oneLine}
 	if c.LogFormat == "text" {
@@ -17,7 +17,7 @@ func newLogger(w io.Writer, c *config.Config) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(w, options))
 }
 
-// oneLine lets an error be one line, as a log's are, also where nobody parses it.
+// oneLine keeps an error on one line, as logs require, also where nothing parses the log.
 func oneLine(_ []string, a slog.Attr) slog.Attr {
 	if err, ok := a.Value.Any().(error); ok && a.Value.Kind() == slog.KindAny {
 		a.Value = slog.StringValue(errtext.Line(err))

@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 )
 
-// An error of several attempts is one line of the log, with each attempt once.
+// An error from several attempts is one line of the log, with each different error once.
 func TestLoggedErrorsAreOneLine(t *testing.T) {
 	t.Parallel()
 	for _, format := range []string{"json", "text"} {

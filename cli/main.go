@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Main is the program: it executes the command that the arguments name, stops it at the first signal to do so, and exits with its status.
-// The options add brokers to those that the relay knows.
+// Main runs the program: it executes the command that the arguments name, stops it at the first stop signal, and exits with its
+// status. The options add brokers to those that the relay supports.
 func Main(options ...func(*program)) {
 	p := &program{schemes: map[string]opener{}}
 	for _, add := range options {
@@ -27,8 +27,8 @@ func Main(options ...func(*program)) {
 	os.Exit(p.execute(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// Scheme adds a broker of one's own: publish URLs with this scheme are its, and open makes their publishers, without reaching the broker.
-// url returns the publish URL as it is when it is called: one that is given as a file may hold another password later. open is called
+// Scheme adds a custom broker: open makes the publishers for publish URLs with this scheme, without connecting to the broker.
+// url returns the publish URL at the time of the call: a URL from a file may contain another password later. open is called
 // again after a panic in the last publisher.
 func Scheme(scheme string, open func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error)) func(*program) {
 	return func(p *program) { p.schemes[strings.ToLower(scheme)] = open }
@@ -37,7 +37,7 @@ func Scheme(scheme string, open func(url func() (string, error), logger *slog.Lo
 // An opener makes the publisher of a destination; see [Scheme].
 type opener = func(url func() (string, error), logger *slog.Logger) (publisher.Publisher, error)
 
-// A program is the relay with the brokers of one's own that it has been given.
+// A program is the relay with its custom brokers.
 type program struct {
 	schemes map[string]opener
 }
@@ -45,10 +45,10 @@ type program struct {
 // load reads the configuration for a command that connects to the database and the brokers.
 func (p *program) load() (*config.Config, error) { return config.Load(p.names()...) }
 
-// loadDatabase reads it for a command that connects to the database only.
+// loadDatabase reads the configuration for a command that connects to the database only.
 func (p *program) loadDatabase() (*config.Config, error) { return config.LoadDatabase(p.names()...) }
 
-// loadOffline reads it for a command that connects to nothing.
+// loadOffline reads the configuration for a command that connects to nothing.
 func (p *program) loadOffline() (*config.Config, error) { return config.LoadOffline(p.names()...) }
 
 func (p *program) names() []string { return slices.Collect(maps.Keys(p.schemes)) }

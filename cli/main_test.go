@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// start runs the program, with a database that is away, and returns once it says that it starts.
+// start runs the program with an unreachable database, and returns once it logs that it starts.
 func start(t *testing.T, binary string) *exec.Cmd {
 	t.Helper()
 	cmd := exec.Command(binary)
@@ -27,29 +27,29 @@ func start(t *testing.T, binary string) *exec.Cmd {
 		t.Fatalf("first line: %s", lines.Text())
 	}
 	go func() {
-		for lines.Scan() { // so that the relay never waits for its log
+		for lines.Scan() { // so that the relay never blocks on its log
 		}
 	}()
 	return cmd
 }
 
-// wait returns the exit status, or fails the test after a while.
+// wait returns the exit status, or fails the test after a time limit.
 func wait(t *testing.T, cmd *exec.Cmd) int {
 	t.Helper()
 	killed := time.AfterFunc(20*time.Second, func() { _ = cmd.Process.Kill() })
 	defer killed.Stop()
-	_ = cmd.Wait() // the status says it
+	_ = cmd.Wait() // the exit status shows the error
 	return cmd.ProcessState.ExitCode()
 }
 
-// The relay starts without its database and ends at once, with status 0, when it is told to.
+// The relay starts without its database, and after a stop signal ends at once with status 0.
 func TestSignalStopsCleanly(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "outbox-relay")
 	if out, err := exec.Command("go", "build", "-o", binary, "..").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
-	for _, signal := range stopping() { // without SIGHUP where this test itself was started with nohup
+	for _, signal := range stopping() { // without SIGHUP if this test itself was started with nohup
 		cmd := start(t, binary)
 		if err := cmd.Process.Signal(signal); err != nil {
 			t.Fatal(err)

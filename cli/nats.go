@@ -6,21 +6,23 @@ import (
 	"log/slog"
 
 	"github.com/outbox-relay/outbox-relay/config"
-	"github.com/outbox-relay/outbox-relay/internal/doctor"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
 // newNATS makes the publisher of a NATS destination. Certificates and credentials are read again for each
 // connection.
-func newNATS(d config.Destination, logger *slog.Logger, certificates *doctor.Certificates) (publisher.Publisher, error) {
+func newNATS(d *config.Destination, names setting.Names, secure func() (*tls.Config, error), logger *slog.Logger) (
+	publisher.Publisher, error,
+) {
 	c := nats.Config{
 		Servers: natsServers(d.Broker), Auth: natsAuth(d), TLSFirst: d.NATS.TLSFirst,
 		Stream: d.NATS.Stream, Domain: d.NATS.Domain, InboxPrefix: d.NATS.InboxPrefix,
-		Core: d.NATS.Mode == config.NATSCore, Name: clientName, Logger: logger,
+		Core: d.NATS.Mode == config.NATSCore, Name: clientName, SettingName: names, Logger: logger,
 	}
 	if d.Broker.TLS {
-		c.TLS = func() (*tls.Config, error) { return newTLS(d, certificates) }
+		c.TLS = secure
 	}
 	return nats.New(c)
 }
@@ -37,20 +39,20 @@ func natsServers(broker config.Broker) []string {
 	return servers
 }
 
-// natsAuth returns what reads the credentials anew.
-func natsAuth(d config.Destination) func() (nats.Auth, error) {
+// natsAuth returns a function that reads the present credentials.
+func natsAuth(d *config.Destination) func() (nats.Auth, error) {
 	return func() (nats.Auth, error) {
 		var auth nats.Auth
 		creds, err := d.NATS.Creds.Read()
 		if err != nil {
-			return auth, fmt.Errorf("OUTBOX_NATS_CREDS %w", err)
+			return auth, fmt.Errorf("%s %w", d.Variable("NATS_CREDS"), err)
 		}
 		nkey, err := d.NATS.Nkey.Read()
 		if err != nil {
-			return auth, fmt.Errorf("OUTBOX_NATS_NKEY %w", err)
+			return auth, fmt.Errorf("%s %w", d.Variable("NATS_NKEY"), err)
 		}
 		if auth.Token, err = d.NATS.Token.Read(); err != nil {
-			return auth, fmt.Errorf("OUTBOX_NATS_TOKEN %w", err)
+			return auth, fmt.Errorf("%s %w", d.Variable("NATS_TOKEN"), err)
 		}
 		auth.Credentials, auth.Seed = []byte(creds), []byte(nkey)
 		if creds != "" || nkey != "" || auth.Token != "" {
@@ -58,7 +60,7 @@ func natsAuth(d config.Destination) func() (nats.Auth, error) {
 		}
 		broker, err := d.ReadBroker()
 		if err != nil {
-			return auth, fmt.Errorf("OUTBOX_PUBLISH_URL %w", err)
+			return auth, fmt.Errorf("%s %w", d.Variable("PUBLISH_URL"), err)
 		}
 		if broker.HasUser && !broker.HasPass {
 			auth.Token = broker.User

@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// operating is what the commands that look at rows need. It reaches no broker.
+// operating holds what the commands that examine rows need. It connects to no broker.
 type operating struct {
 	*operate.Outbox
 	config  *config.Config
@@ -31,7 +31,7 @@ func (p *program) openOutbox(ctx context.Context) (*operating, error) {
 	return openTable(ctx, c, false)
 }
 
-// openTable opens the table as each destination sees it, with the texts that topics are made of if those are wanted.
+// openTable opens the table as each destination sees it, with the texts that topics are made of if requested.
 func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, error) {
 	r := relayConfig(c, slog.New(slog.DiscardHandler))
 	settings, err := rowsOnly(r, topics)
@@ -50,8 +50,8 @@ func openTable(ctx context.Context, c *config.Config, topics bool) (*operating, 
 	return o, nil
 }
 
-// rowsOnly returns how commands understand the table that look at rows and publish none: of what messages are made of they need nothing
-// but, if asked for, the texts that topics are made of.
+// rowsOnly returns the table's configuration for commands that examine rows and publish none. They need none of the parts of
+// messages except, if requested, the texts that topics are made of.
 func rowsOnly(r relay.Config, topics bool) (outbox.Config, error) {
 	plan, _, err := r.Plan()
 	if err != nil {
@@ -60,9 +60,6 @@ func rowsOnly(r relay.Config, topics bool) (outbox.Config, error) {
 	plan.Looks, plan.Encoded, plan.Channel, plan.MaxRow = true, false, "", 0
 	if !topics {
 		plan.Extra, plan.Headers = nil, nil
-	}
-	for i := range plan.Views {
-		plan.Views[i].BlockFailed = false
 	}
 	return plan, nil
 }
@@ -76,20 +73,20 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 	o := &operate.Outbox{Pool: pool, Shards: settings.Shards}
 	for _, v := range settings.Views {
 		seen, err := found.For(v)
-		if err != nil { // those who change rows must know the state of all destinations
+		if err != nil { // commands that change rows must know the state of all destinations
 			return nil, fmt.Errorf("destination %s: %w", v.Name, err)
 		}
-		o.Views = append(o.Views, operate.View{Destination: v.Name, Table: seen, Shared: v.Columns == nil})
+		o.Views = append(o.Views, operate.View{Destination: v.Name, Table: seen, Shared: v.Columns == nil, Blocks: v.BlockFailed})
 	}
 	return o, nil
 }
 
-// direct runs something with a connection of its own that does not go through a pooler.
+// direct calls a function with a connection of its own that does not go through a pooler.
 func (o *operating) direct(ctx context.Context, do func(*pgx.Conn) error) error {
 	conn, err := o.connect(ctx)
 	if err != nil {
 		return fmt.Errorf("connect to database: %w", err)
 	}
-	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // what it had to do is done
+	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }() // the work on it is finished
 	return do(conn)
 }

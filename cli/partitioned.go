@@ -10,8 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// undone is the condition of rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. What is not done in
-// the columns of the table keeps it, whoever takes it, and so does what a destination with columns of its own has to do.
+// undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A row
+// that is not done in the columns of the table keeps the partition, whichever destination takes it. So does a row that a
+// destination with columns of its own has not done.
 func undone(seen []outbox.View) string {
 	state := func(v *outbox.View, ours string) string {
 		if v.Columns == nil {

@@ -6,20 +6,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 )
 
-// pauseFile follows a setting that pauses, which may be a file. What a file says that is neither true nor false changes nothing and is
-// told once.
+// pauseFile follows a setting that pauses, which may be a file. If the file is neither true nor false, the state does not
+// change and the problem is logged once.
 type pauseFile struct {
 	config.Switch
 	logger *slog.Logger
 	on     bool
-	told   string // what was told to be wrong with the file, empty when nothing is
+	told   string // the problem with the file that was logged last, empty if there is none
 }
 
 func newPauseFile(s config.Switch, logger *slog.Logger) *pauseFile {
 	return &pauseFile{Switch: s, logger: logger}
 }
 
-// paused returns whether the setting says so now. One goroutine calls it.
+// paused returns the present value of the setting. One goroutine calls it.
 func (p *pauseFile) paused() bool {
 	on, err := p.Read()
 	switch {

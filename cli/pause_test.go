@@ -10,20 +10,29 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 )
 
-// What a pause file says that is neither true nor false changes nothing, and is told once.
+// If a pause file is neither true nor false, the state does not change and the problem is logged once.
 func TestPauseFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pause")
 	var log strings.Builder
 	p := newPauseFile(config.NewSwitch(path), slog.New(slog.NewTextHandler(&log, nil)))
 	for _, step := range []struct {
-		text string // "-": the file is gone
+		text string // "-": the file is removed
 		on   bool
 		told int
-	}{{"-", false, 0}, {"yes", false, 1}, {"yes", false, 1}, {"true", true, 1}, {"off", true, 2}, {"", true, 2}, {"false", false, 2},
-		{"true", true, 2}, {"-", false, 2}} {
+	}{
+		{"-", false, 0},
+		{"yes", false, 1},
+		{"yes", false, 1},
+		{"true", true, 1},
+		{"off", true, 2},
+		{"", true, 2},
+		{"false", false, 2},
+		{"true", true, 2},
+		{"-", false, 2},
+	} {
 		if step.text == "-" {
-			_ = os.Remove(path) // it may be gone
+			_ = os.Remove(path) // it may not exist
 		} else if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// terminal opens a terminal: what a person types goes in at one end, and the program reads at the other.
+// terminal opens a terminal: input is written at one end, and the program reads at the other.
 func terminal(t *testing.T) (person, program *os.File) {
 	t.Helper()
 	person, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
@@ -37,7 +37,7 @@ func terminal(t *testing.T) (person, program *os.File) {
 	return person, program
 }
 
-// asked is an output that tells when a question stands there.
+// asked is an output that reports when a question appears.
 type asked struct {
 	mu   sync.Mutex
 	text strings.Builder
@@ -60,7 +60,7 @@ func (a *asked) String() string {
 	return a.text.String()
 }
 
-// TestPrompts asks a person at a terminal before it changes more than one row, and takes nothing but a yes for a yes.
+// TestPrompts checks that the program asks at a terminal before it changes more than one row, and accepts only yes.
 func TestPrompts(t *testing.T) {
 	s, env := failedRows(t)
 	for _, entry := range env {
@@ -117,7 +117,8 @@ func TestPrompts(t *testing.T) {
 			case <-time.After(30 * time.Second):
 				t.Fatalf("no answer is taken: %s", errs)
 			}
-			if status != c.status || !strings.HasPrefix(errs.String(), c.question) || c.status != 0 && !strings.Contains(errs.String(), "nothing was changed") {
+			if status != c.status || !strings.HasPrefix(errs.String(), c.question) || c.status != 0 &&
+				!strings.Contains(errs.String(), "nothing was changed") {
 				t.Errorf("status %d: %s", status, errs)
 			}
 			if got := failed(); got != c.remain {

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// pruneRest is for how many times as long as a transaction took the command rests after it.
+// pruneRest is the length of the command's pause after a transaction, as a multiple of the transaction's duration.
 const pruneRest = 1
 
 func (p *program) pruneCommand() *cobra.Command {
@@ -22,19 +22,20 @@ func (p *program) pruneCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "prune --older-than D",
 		Short: "Delete rows that every destination has done",
-		Long: `Delete rows that every destination has done for longer than --older-than, in small transactions with pauses between them. Of a table partitioned
-by the time of insert, whole partitions are dropped of which every row is done, by the function that outbox-relay schema --partitioned prints.
-OUTBOX_PRUNE_AFTER does the same inside run.
+		Long: `Delete rows that every destination has done and whose age exceeds --older-than, in small transactions with pauses
+between them. If the table is partitioned by the time of insert, whole partitions are dropped once every row in them
+is done, by the function that outbox-relay schema --partitioned prints. OUTBOX_PRUNE_AFTER does the same within run.
 
-It goes along an index, of inserted_at or relayed_at. If there is none and the table is large, it says which one it needs and deletes nothing. It
-deletes nothing either while the table has columns with the state of a destination that is not configured.
+prune reads along an index on inserted_at or relayed_at. If the table is large and has neither, prune names the
+missing index and deletes nothing. It also deletes nothing while the table has state columns of a destination that is
+not configured.
 ` + selectionHelp + changingHelp,
 		Example: `  outbox-relay prune --older-than 7d --yes
   outbox-relay prune --older-than 30d --failed --topic 'audit.*' --dry-run`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if !cmd.Flags().Changed("older-than") {
-				return usageError(errors.New("prune needs --older-than D, for how long rows must have been done, such as 7d"))
+				return usageError(errors.New("prune requires --older-than D, the time since rows were done, such as 7d"))
 			}
 			if older < 0 {
 				return usageError(errors.New("--older-than must not be negative"))
@@ -45,8 +46,10 @@ deletes nothing either while the table has columns with the state of a destinati
 			}
 			defer o.close()
 			out, errs := cmd.OutOrStdout(), cmd.ErrOrStderr()
-			p := &operate.Prune{Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen,
-				Rest: func() float64 { return pruneRest }}
+			p := &operate.Prune{
+				Outbox: o.Outbox, OlderThan: time.Duration(older), Failed: failed, Selection: chosen,
+				Rest: func() float64 { return pruneRest },
+			}
 			if !dryRun && !yes {
 				if yes, err = confirmPrune(cmd, p); err != nil || !yes {
 					return err
@@ -78,9 +81,9 @@ deletes nothing either while the table has columns with the state of a destinati
 			}
 			if dryRun {
 				fmt.Fprintf(errs, "would delete %s; nothing was changed\n", rows(deleted))
-				return nil
+			} else {
+				fmt.Fprintf(errs, "deleted: %s\n", rows(deleted))
 			}
-			fmt.Fprintf(errs, "deleted: %s\n", rows(deleted))
 			if cmd.Context().Err() != nil {
 				return unfinishedError(errors.New("stopped before all was done; run it again for the rest"))
 			}
@@ -97,7 +100,7 @@ deletes nothing either while the table has columns with the state of a destinati
 	return cmd
 }
 
-// confirmPrune counts what would be deleted, and asks before more than one row is.
+// confirmPrune counts the rows that would be deleted, and asks for confirmation if there are several.
 func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
 	counting := *p
 	partitions := 0
@@ -114,7 +117,8 @@ func confirmPrune(cmd *cobra.Command, p *operate.Prune) (yes bool, err error) {
 	case n <= 1 && partitions == 0:
 		return true, nil
 	case !isTerminal(cmd.InOrStdin()):
-		return false, usageError(fmt.Errorf("this would delete %s, and there is no terminal to ask at: give --yes, or --dry-run to see them",
+		return false, usageError(fmt.Errorf(
+			"this would delete %s, but there is no terminal for confirmation; use --yes, or --dry-run to list them",
 			what))
 	case !ask(cmd.Context(), cmd.InOrStdin(), cmd.ErrOrStderr(), "delete "+what+"?"):
 		return false, errRefused

@@ -9,18 +9,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// relayConfig returns what the settings say to the relay, but for the database, publishers and telemetry.
+// relayConfig returns the relay's configuration from the settings, except for the database, publishers and telemetry.
 func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 	r := relay.Config{
 		Table: c.Table.Name, Columns: c.Table.Columns, Key: c.Table.Key.String(), Delete: c.Settle == config.SettleDelete,
 		BatchSize: c.BatchSize, MaxInFlight: c.MaxInFlight, MaxInFlightBytes: c.MaxInFlightBytes, MaxRowBytes: c.MaxRowBytes,
 		PollInterval: c.PollInterval, ListenChannel: c.ListenChannel, Shards: c.Shards, OwnerTTL: c.OwnerTTL, StopTimeout: c.ShutdownTimeout,
-		TraceRows: c.TraceRows, Logger: logger,
+		TraceRows: c.TraceRows, Logger: logger, SettingName: settingNames(c, nil),
 	}
 	if c.ListenChannel == "" {
 		r.ListenChannel = relay.NoChannel
 	}
-	if c.IdlePause != c.PollInterval { // it was not given
+	if c.IdlePause != c.PollInterval { // the poll interval was not given
 		r.PollInterval = 0
 	}
 	if c.PruneAfter > 0 {
@@ -28,17 +28,18 @@ func relayConfig(c *config.Config, logger *slog.Logger) relay.Config {
 	}
 	everything := newPauseFile(c.Pause, logger)
 	for _, d := range c.Destinations {
-		r.Destinations = append(r.Destinations, destination(d, everything, newPauseFile(d.Pause, logger)))
+		r.Destinations = append(r.Destinations, destination(c, d, everything, newPauseFile(d.Pause, logger)))
 	}
 	return r
 }
 
-// destination returns what the settings say of a destination, but for its publisher. It is paused when one of two files says so.
-func destination(d config.Destination, everything, own *pauseFile) *relay.Destination {
+// destination returns a destination's configuration from the settings, except for its publisher. It is paused if one of two
+// files says so.
+func destination(c *config.Config, d config.Destination, everything, own *pauseFile) *relay.Destination {
 	to := &relay.Destination{
 		Name: d.Name, Topics: d.Topics, Columns: d.Columns, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
 		Topic: d.Topic, WireFormat: d.Profile, CloudEventsSource: d.CloudEventsSource, DebeziumTombstones: d.DebeziumTombstones,
-		DedupPrefix: d.NATS.MsgIDPrefix,
+		DedupPrefix: d.NATS.MsgIDPrefix, SettingName: settingNames(c, &d),
 		MaxAttempts: int64(d.MaxAttempts), BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, PublishTimeout: d.PublishTimeout,
 		BlockFailed: d.OnFailed == config.OnFailedBlock, MaxAge: d.MaxAge, Rate: d.Rate.PerSecond(),
 		MaxInFlight: d.MaxInFlight, MaxInFlightBytes: d.MaxInFlightBytes,
@@ -53,7 +54,7 @@ func destination(d config.Destination, everything, own *pauseFile) *relay.Destin
 	if d.PayloadEncoding != config.EncodingNone {
 		to.PayloadEncoding = d.PayloadEncoding
 	}
-	if strings.ContainsAny(d.AMQPExchange, "{}") { // else the publisher has it
+	if strings.ContainsAny(d.AMQPExchange, "{}") { // otherwise the publisher has it
 		to.Exchange = d.AMQPExchange
 	}
 	return to

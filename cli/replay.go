@@ -15,18 +15,19 @@ func (p *program) replayCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay [ID...]",
 		Short: "Publish relayed rows again",
-		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Rows that were discarded are left alone. The rows of a key
-are published in their order, while the relays are not behind; they come after younger rows that were relayed before. Ids may be given as arguments too.
+		Long: `Publish relayed rows again, with the same message ids: relayed_at is cleared. Discarded rows are left alone. The
+rows of a key are published in their order among themselves, but after younger rows that were relayed before. Ids may
+also be given as arguments.
 
-JetStream drops what it has seen within a stream's duplicate window (two minutes, unless configured otherwise): such a row is marked as relayed
-again, and nothing is stored.
+JetStream drops a message that it has stored within the duplicate window of the stream (two minutes by default): such
+a row is marked as relayed again, and nothing is stored.
 ` + selectionHelp + changingHelp,
 		Example: `  outbox-relay replay --topic order.placed --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --dry-run`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
 			if c, err := p.loadDatabase(); err == nil && mayDeduplicate(c) {
-				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops what it has seen within its duplicate window; such rows are marked "+
-					"as relayed again, and not stored again")
+				fmt.Fprintln(cmd.ErrOrStderr(), "note: a JetStream stream drops messages that it has stored within its duplicate window; such rows "+
+					"are marked as relayed again, and not stored again")
 			}
 			return flags.apply(cmd, operate.Replay())
 		},
@@ -35,7 +36,7 @@ again, and nothing is stored.
 	return cmd
 }
 
-// mayDeduplicate reports whether a destination publishes to JetStream, or may do so as far as the settings tell.
+// mayDeduplicate reports whether a destination publishes to JetStream, or may do so according to the settings.
 func mayDeduplicate(c *config.Config) bool {
 	for _, d := range c.Destinations {
 		if d.Broker.Scheme == "" || d.Broker.Protocol == publisher.ProtocolNATS && d.NATS.Mode != config.NATSCore {

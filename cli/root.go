@@ -11,22 +11,22 @@ const rootHelp = `outbox-relay publishes the rows that an application writes to 
 JetStream or RabbitMQ: every committed row at least once, in order per key, with retries. A row is marked as
 relayed once the broker has acknowledged it durably.
 
-It is configured by environment variables only. Two are needed:
+It is configured by environment variables only. Two of them are required:
 
   OUTBOX_DATABASE_URL   postgres://user:password@host:5432/database
   OUTBOX_PUBLISH_URL    kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost;
                         stdout: writes the messages as JSON lines, for trying out
 
-"outbox-relay help settings" explains all of them. Each may be given as a file instead: OUTBOX_DATABASE_URL_FILE.
+"outbox-relay help settings" explains all of them. Each may instead name a file that contains the value: OUTBOX_DATABASE_URL_FILE.
 
-Without a command it relays until SIGTERM or SIGINT; a second signal stops it at once.
+Without a command, outbox-relay relays until SIGTERM or SIGINT; a second signal stops it at once.
 
-Exit status: 0 done, 1 failed, 2 configuration or usage error, 3 stopped before all was done.`
+Exit status: 0 done, 1 failed, 2 configuration or usage error, 3 stopped before everything was done.`
 
-const rootExamples = `  outbox-relay schema | psql "$OUTBOX_DATABASE_URL"    # make the recommended table
-  outbox-relay config                                  # what is in effect, and where it came from
-  outbox-relay doctor                                  # what is wrong, and what to do about it
-  OUTBOX_PUBLISH_URL=stdout: outbox-relay              # see what would be published (rows are marked)
+const rootExamples = `  outbox-relay schema | psql "$OUTBOX_DATABASE_URL"    # create the recommended table
+  outbox-relay config                                  # effective values and their sources
+  outbox-relay doctor                                  # problems and their remedies
+  OUTBOX_PUBLISH_URL=stdout: outbox-relay              # show what is published (rows are marked)
   OUTBOX_PUBLISH_URL=kafka://localhost:9092 outbox-relay`
 
 func (p *program) rootCommand() *cobra.Command {
@@ -35,7 +35,7 @@ func (p *program) rootCommand() *cobra.Command {
 		Short:   "Publish outbox rows from PostgreSQL to Kafka, NATS JetStream or RabbitMQ",
 		Long:    rootHelp,
 		Example: rootExamples,
-		// Run reports errors itself, and a usage text would bury them.
+		// Run reports errors itself, and a usage text would hide them.
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
@@ -46,9 +46,9 @@ func (p *program) rootCommand() *cobra.Command {
 			return nil
 		}
 		if near := cmd.SuggestionsFor(args[0]); len(near) > 0 {
-			return fmt.Errorf("there is no command %q; did you mean %s?", args[0], strings.Join(near, " or "))
+			return fmt.Errorf("unknown command %q; did you mean %s?", args[0], strings.Join(near, " or "))
 		}
-		return fmt.Errorf("there is no command %q; see outbox-relay help", args[0])
+		return fmt.Errorf("unknown command %q; see outbox-relay help", args[0])
 	}
 	root.SuggestionsMinimumDistance = 2
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {

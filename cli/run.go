@@ -17,12 +17,12 @@ func (p *program) runCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "run",
 		Short: "Relay until SIGTERM or SIGINT; a second signal stops at once",
-		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, what is on the wire is
-answered and settled, and another replica takes over. A second signal stops at once. Exit 3 when rows had to be
-left unsettled, which will be published again.
+		Long: `Relay rows until SIGTERM or SIGINT, then stop cleanly: nothing new is started, messages on the wire are
+acknowledged and settled, and another replica takes over. A second signal stops at once. Exit 3 when rows had to be
+left unsettled; they will be published again.
 
-The database and the broker may be away at start: /readyz, the log and the metrics say so, and the relay
-begins when they come.`,
+The database and the broker may be unavailable at start: /readyz, the log and the metrics report it, and the relay
+begins when they become available.`,
 		Args: noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			c, err := p.load()
@@ -43,7 +43,7 @@ begins when they come.`,
 	}
 }
 
-// run relays and serves HTTP until ctx ends, or HTTP cannot be served.
+// run relays and serves HTTP until ctx ends or HTTP cannot be served.
 func run(ctx context.Context, c *config.Config, a *assembly, logger *slog.Logger) error {
 	build := thisBuild()
 	logger.Info("starting", "version", build.Version, "commit", build.Commit)

@@ -19,21 +19,23 @@ func (p *program) schemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of the recommended table",
-		Long: `Print the DDL of the table that is recommended to those who start fresh, and of its two indexes, under the name
-in OUTBOX_TABLE. It prints only: pipe it to psql, or put it into a migration. It needs no connection.
+		Long: `Print the DDL of the recommended table and its two indexes, under the name in OUTBOX_TABLE, for applications that do
+not have an outbox yet. schema only prints: pipe its output to psql, or put it into a migration. It needs no
+connection.
 
-The doorbell is a trigger that wakes a relay which sleeps, so that a row need not wait for the next poll
+The doorbell is a trigger that wakes a sleeping relay, so that a row does not wait for the next poll
 (OUTBOX_POLL_INTERVAL). It notifies OUTBOX_LISTEN_CHANNEL, and only while a relay sleeps.
 
-With --destination it prints instead what a destination with columns of its own (OUTBOX_DESTINATION_<NAME>_COLUMNS) needs of a
-table that exists, whatever its shape: the columns, comments that name the destination, and indexes of its rows alone. Rows that
-exist count as done there.
+With --destination, schema instead prints what an existing table of any shape needs for a destination with columns of
+its own (OUTBOX_DESTINATION_<NAME>_COLUMNS): the columns, comments that name the destination, and indexes of its rows
+alone. Existing rows count as done for the destination.
 
-For rows that are due later (available_at), --delays adds the column and two indexes: of due times, and of the rows that are due
-at once. With them such rows are relayed on time, however many are scheduled.
+For rows that are due later (available_at), --delays adds the column and two indexes: one of due times, and one of the
+rows that are due at once. They let the relay publish such rows on time, however many are scheduled.
 
---partitioned prints the table in a partition for each day instead, with a function that makes partitions and one that drops those of
-which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a destination gets columns of its own.`,
+--partitioned instead prints the table with a partition for each day, a function that creates partitions, and one that
+drops partitions in which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a destination gets
+columns of its own.`,
 		Example: `  outbox-relay schema --doorbell | psql "$OUTBOX_DATABASE_URL"`,
 		Args:    noArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -81,7 +83,7 @@ which every row is done, for prune and OUTBOX_PRUNE_AFTER. Print it again when a
 	return cmd
 }
 
-// ownSchema is the DDL of a destination's own columns. It also says what its rows that are due later need.
+// ownSchema returns the DDL of a destination's own columns. due receives what the destination's delayed rows need.
 func ownSchema(c *config.Config, name string, due *sql.Delaying) (string, error) {
 	settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
 	if err != nil {
@@ -104,7 +106,7 @@ func ownSchema(c *config.Config, name string, due *sql.Delaying) (string, error)
 	return "", fmt.Errorf("no destination is called %s; those of OUTBOX_DESTINATIONS are %s", name, strings.Join(names, ", "))
 }
 
-// delaying is what rows that are due later need of the table, under its own names.
+// delaying returns what rows that become due later need of the table, with the table's own names.
 func delaying(c *config.Config, table sql.Table) sql.Delaying {
 	d := sql.Delaying{Table: table, Available: c.Table.Column("available_at"), Order: "seq", Priority: c.Table.Columns["priority"]}
 	if order := c.Table.Columns["order"]; order != "" {

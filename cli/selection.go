@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// selection are the flags by which commands choose rows.
+// selection holds the flags by which commands choose rows.
 type selection struct {
 	program      *program
 	ids, topics  list
@@ -23,7 +23,7 @@ type selection struct {
 	destination  string
 }
 
-// list is a flag of several texts. Quotes in them mean nothing, since ids and topics of rows may hold quotes.
+// list is a flag with several texts. Quotes in them have no special meaning, since ids and topics of rows may contain quotes.
 type list []string
 
 func (l *list) Set(text string) error {
@@ -35,12 +35,12 @@ func (l *list) String() string { return strings.Join(*l, ",") }
 
 func (l *list) Type() string { return "strings" }
 
-// selectionHelp explains the flags once for all commands.
+// selectionHelp is the explanation of the flags that all commands share.
 const selectionHelp = `
 Rows are chosen by the flags, all of which must fit. Without any it is all rows in that state. A topic may be a pattern as in
 OUTBOX_DESTINATION_NAME_TOPICS: * is any text, ! leaves out. Times are RFC 3339 (2026-03-01T12:00:00Z) or how long ago (2h, 3d).`
 
-// add adds the flags to a command; when says what --since and --until are about.
+// add adds the flags to a command. when describes the time to which --since and --until apply.
 func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	s.program = p
 	flags := cmd.Flags()
@@ -52,7 +52,7 @@ func (s *selection) add(p *program, cmd *cobra.Command, when string) {
 	flags.StringVar(&s.text, "error", "", "rows whose last error contains this text, in whatever case")
 	flags.StringVar(&s.destination, "destination", "", "this destination's rows and their state there; without it, those of all destinations")
 	if err := cmd.RegisterFlagCompletionFunc("destination", p.completeDestination); err != nil {
-		panic(err) // the flag is there
+		panic(err) // the flag exists
 	}
 }
 
@@ -69,7 +69,7 @@ func (p *program) completeDestination(*cobra.Command, []string, string) ([]strin
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// open returns the selection that the flags make and the outbox that it is about, which is to be closed.
+// open returns the selection that the flags describe and the outbox to which it applies. The caller must close the outbox.
 func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, error) {
 	chosen, err := s.chosen(cmd)
 	if err != nil {
@@ -79,18 +79,28 @@ func (s *selection) open(cmd *cobra.Command) (operate.Selection, *operating, err
 	return chosen, o, err
 }
 
-// chosen returns the selection that the flags make. A flag that is given without a value is refused: it comes from a variable that is not
-// set, and would choose all rows.
+// chosen returns the selection that the flags describe. A flag with an empty value is refused: it comes from an unset variable,
+// and would choose all rows.
 func (s *selection) chosen(cmd *cobra.Command) (operate.Selection, error) {
-	for flag, empty := range map[string]bool{"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 ||
-		slices.Contains(s.topics, ""),
-		"error": s.text == "", "destination": s.destination == ""} {
+	for flag, empty := range map[string]bool{
+		"id": len(s.ids) == 0 || slices.Contains(s.ids, ""), "topic": len(s.topics) == 0 ||
+			slices.Contains(s.topics, ""),
+		"error": s.text == "", "destination": s.destination == "",
+	} {
 		if empty && cmd.Flags().Changed(flag) {
 			return operate.Selection{}, usageError(fmt.Errorf("--%s is empty: give it a value, or leave it out for all rows", flag))
 		}
 	}
-	chosen := operate.Selection{IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
-		Destination: s.destination}
+	if slices.Contains(s.topics, "!") {
+		return operate.Selection{}, usageError(errors.New("--topic holds the empty pattern \"!\": name after it the topics to leave out"))
+	}
+	if !s.since.IsZero() && !s.until.IsZero() && !s.since.Before(s.until.Time) {
+		return operate.Selection{}, usageError(fmt.Errorf("--since %s is not before --until %s, so no row can match", s.since.text, s.until.text))
+	}
+	chosen := operate.Selection{
+		IDs: s.ids, Topics: s.topics, Since: s.since.Time, Until: s.until.Time, Error: s.text,
+		Destination: s.destination,
+	}
 	if cmd.Flags().Changed("key") {
 		chosen.Key = &s.key
 	}
@@ -105,7 +115,7 @@ type moment struct {
 
 func (m *moment) String() string { return m.text }
 
-// Type is how the help calls the value of such a flag.
+// Type is the name of the value in the help text.
 func (*moment) Type() string { return "time" }
 
 // Set reads a time.
@@ -123,7 +133,7 @@ func (m *moment) Set(text string) error {
 	return nil
 }
 
-// selectionError makes mistakes in a selection usage errors.
+// selectionError turns mistakes in a selection into usage errors.
 func selectionError(err error) error {
 	if _, unknown := errors.AsType[*operate.UnknownDestinationError](err); unknown {
 		return usageError(fmt.Errorf("--destination: %w", err))

@@ -14,17 +14,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// port is an address that run serves HTTP on, and the setting that names it.
+// port is an address at which run serves HTTP, and the setting that names it.
 type port struct {
 	setting string
 	server  *health.Server
 }
 
-// ports returns what run serves HTTP on.
+// ports returns the servers that run needs.
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
-	main := &health.Server{Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
+	main := &health.Server{
+		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
 		Ready:    func(context.Context) []relay.Check { return checks(a) },
-		Doorbell: a.Ring, Logger: logger}
+		Doorbell: a.Ring, Logger: logger,
+	}
 	if c.StatusPage != config.StatusPageOff {
 		status := &liveReport{assembly: a, config: c, started: time.Now()}
 		main.Status = func(ctx context.Context, details bool) any { return status.report(ctx, details) }
@@ -33,8 +35,10 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
 		main.Metrics = metrics
 	} else {
-		all = append(all, port{"OUTBOX_METRICS_ADDR=" + c.MetricsAddr,
-			&health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger}})
+		all = append(all, port{
+			"OUTBOX_METRICS_ADDR=" + c.MetricsAddr,
+			&health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger},
+		})
 	}
 	if c.PprofAddr != "" {
 		all = append(all, port{"OUTBOX_PPROF_ADDR=" + c.PprofAddr, &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger}})
@@ -42,7 +46,7 @@ func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
 	return all
 }
 
-// serve serves HTTP until ctx ends. If one address cannot be served it calls stop. The error says which.
+// serve serves HTTP until ctx ends. If one address cannot be served, it calls stop, and the error names the address.
 func serve(ctx context.Context, all []port, stop func()) error {
 	failures := make([]error, len(all))
 	var group sync.WaitGroup

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// freeAddr returns an address of the loopback interface that nobody listens on.
+// freeAddr returns an address of the loopback interface on which nothing listens.
 func freeAddr(t *testing.T) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -25,7 +25,7 @@ func freeAddr(t *testing.T) string {
 	return listener.Addr().String()
 }
 
-// running starts run with nothing to reach and returns when it is live, what it has logged, and how it is stopped.
+// running starts run without reachable services. When it is live, running returns functions for its log and for stopping it.
 func running(t *testing.T, env ...string) (logged func() string, stop func() int) {
 	t.Helper()
 	env = append(env, "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:")
@@ -73,7 +73,7 @@ func fetch(t *testing.T, url string) (status int, body string) {
 	return response.StatusCode, string(content)
 }
 
-// Metrics and profiles have addresses of their own, where nothing else is served, and health checks stay where they are.
+// Metrics and profiles have addresses of their own, which serve nothing else; the address of health checks does not change.
 func TestAddresses(t *testing.T) {
 	main, metrics, pprof := freeAddr(t), freeAddr(t), freeAddr(t)
 	_, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_PPROF_ADDR="+pprof)
@@ -91,7 +91,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// Without those settings the main address serves the metrics and nobody the profiles.
+// Without those settings the main address serves the metrics, and no address the profiles.
 func TestOneAddress(t *testing.T) {
 	for _, same := range []bool{false, true} {
 		main := freeAddr(t)
@@ -110,7 +110,7 @@ func TestOneAddress(t *testing.T) {
 	}
 }
 
-// The status page is there unless it is turned off, and needs no database.
+// The status page is served unless it is turned off, and needs no database.
 func TestStatusPageOff(t *testing.T) {
 	for value, want := range map[string]int{"": 200, "on": 200, "off": 404} {
 		main := freeAddr(t)
@@ -124,7 +124,7 @@ func TestStatusPageOff(t *testing.T) {
 	}
 }
 
-// Callers from elsewhere learn neither hosts nor roles from the report; the command on this host does.
+// Remote callers see neither hosts nor roles in the report; the command on this host does.
 func TestStatusWithholdsDetails(t *testing.T) {
 	main := freeAddr(t)
 	_, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "PGUSER=somebody")
@@ -160,7 +160,7 @@ func TestStatusWithholdsDetails(t *testing.T) {
 	stop()
 }
 
-// With passwords both addresses ask for one, and healthcheck needs none.
+// With passwords both addresses require one, and healthcheck needs none.
 func TestPasswordsOnBothAddresses(t *testing.T) {
 	hash, err := bcrypt.GenerateFromPassword([]byte("hush"), bcrypt.MinCost)
 	if err != nil {
@@ -172,9 +172,11 @@ func TestPasswordsOnBothAddresses(t *testing.T) {
 	}
 	main, metrics := freeAddr(t), freeAddr(t)
 	logged, stop := running(t, "OUTBOX_HTTP_ADDR="+main, "OUTBOX_METRICS_ADDR="+metrics, "OUTBOX_HTTP_CONFIG="+file)
-	for url, want := range map[string]int{"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200,
+	for url, want := range map[string]int{
+		"http://" + metrics + "/metrics": 401, "http://prom:hush@" + metrics + "/metrics": 200,
 		"http://" + main + "/livez":  200,
-		"http://" + main + "/status": 401, "http://" + main + "/": 401, "http://prom:hush@" + main + "/status": 200} {
+		"http://" + main + "/status": 401, "http://" + main + "/": 401, "http://prom:hush@" + main + "/status": 200,
+	} {
 		if status, _ := fetch(t, url); status != want {
 			t.Errorf("%s: %d, want %d", url, status, want)
 		}
@@ -185,7 +187,7 @@ func TestPasswordsOnBothAddresses(t *testing.T) {
 	}
 }
 
-// An address that is taken, or a file that cannot be used, ends the process with the setting's name.
+// If an address is in use or a file cannot be used, the process ends with an error that names the setting.
 func TestAddressTrouble(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -193,11 +195,15 @@ func TestAddressTrouble(t *testing.T) {
 	}
 	defer listener.Close()
 	taken := listener.Addr().String()
-	for setting, want := range map[string]int{"OUTBOX_METRICS_ADDR=" + taken: 1, "OUTBOX_PPROF_ADDR=" + taken: 1,
-		"OUTBOX_HTTP_CONFIG=/nowhere/web.yaml": 2} {
-		status, _, errs := execute(t, append([]string{"OUTBOX_HTTP_ADDR=" + freeAddr(t), "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop",
+	for setting, want := range map[string]int{
+		"OUTBOX_METRICS_ADDR=" + taken: 1, "OUTBOX_PPROF_ADDR=" + taken: 1,
+		"OUTBOX_HTTP_CONFIG=/nowhere/web.yaml": 2,
+	} {
+		status, _, errs := execute(t, append([]string{
+			"OUTBOX_HTTP_ADDR=" + freeAddr(t), "OUTBOX_DATABASE_URL=postgres://127.0.0.1:1/shop",
 			"OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_METRICS_ADDR=",
-			"OUTBOX_PPROF_ADDR=", "OUTBOX_HTTP_CONFIG="}, setting), "run")
+			"OUTBOX_PPROF_ADDR=", "OUTBOX_HTTP_CONFIG=",
+		}, setting), "run")
 		if name, _, _ := strings.Cut(setting, "="); status != want || !strings.Contains(errs, name) {
 			t.Errorf("%s: status %d: %s", setting, status, errs)
 		}

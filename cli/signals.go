@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// stopping are the signals that end the relay. A terminal that closes is one of them, unless it was started with nohup.
+// stopping returns the signals that stop the relay. The hang-up of a closing terminal is one of them, unless the relay
+// was started with nohup.
 func stopping() []os.Signal {
 	all := []os.Signal{syscall.SIGTERM, os.Interrupt}
 	if !signal.Ignored(syscall.SIGHUP) {
@@ -18,11 +19,12 @@ func stopping() []os.Signal {
 	return all
 }
 
-// sameSignal is how long further signals count as the first one: what supervises a process and its group sends it twice.
+// sameSignal is how long further signals count as the first one: a supervisor that signals a process and its group sends the
+// signal twice.
 const sameSignal = time.Second
 
-// obey calls stop at the first signal. A later one does not wait for the clean stop: obey says so and exits. As the first process of
-// a container the relay must exit by itself: the kernel would not end it by a signal that it does not handle.
+// obey calls stop at the first signal. A later signal does not wait for the clean stop: obey reports that and exits. As the
+// first process of a container the relay must exit by itself: the kernel would not end it by a signal that it does not handle.
 func obey(signals <-chan os.Signal, stop func(), stderr io.Writer, exit func(status int)) {
 	<-signals
 	stop()

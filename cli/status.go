@@ -10,12 +10,13 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/health"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// countPatience bounds each look at the table's rows.
+// countPatience bounds each query of the table's rows.
 const countPatience = 5 * time.Second
 
 func (p *program) statusCommand() *cobra.Command {
@@ -23,13 +24,13 @@ func (p *program) statusCommand() *cobra.Command {
 	asJSON, watching := false, false
 	cmd := &cobra.Command{
 		Use:   "status",
-		Short: "Show what waits, by destination and topic, and who relays; with --id where a row is",
-		Long: `Show the rows that are due, scheduled for later, waiting for another try, held and failed, by destination and topic, for how long the oldest has
-been due, and the replicas with their shards. Counting stops at 10001, and costs the same at any backlog. With --id it shows where these rows are,
-and why. It changes nothing.
+		Short: "Show waiting rows by destination and topic, and the replicas; with --id where a row is",
+		Long: `Show the rows that are due, scheduled, waiting for a retry, held and failed, by destination and topic, how long the
+oldest has been due, and the replicas with their shards. Counts stop at 10001, and cost the same with any backlog.
+With --id, status shows where these rows are, and why. It changes nothing.
 
-What only a running relay knows, which rows are held and why, is asked of the one on this host (OUTBOX_HTTP_ADDR); without one the rest is shown.
-The other flags limit what is counted to some rows, of those that are looked at.
+Which rows are held, and why, only a running relay knows: status asks the one on this host (OUTBOX_HTTP_ADDR), and
+leaves this part out if there is none. The other flags restrict which of the examined rows are counted.
 ` + selectionHelp,
 		Example: `  outbox-relay status --watch
   outbox-relay status --json | jq '.destinations[] | {name, due, failed, oldest_age_seconds}'
@@ -38,7 +39,7 @@ The other flags limit what is counted to some rows, of those that are looked at.
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if watching && !asJSON && !isTerminal(out) {
-				return usageError(errors.New("--watch needs a terminal to draw on; without one, give --json for a line each second"))
+				return usageError(errors.New("--watch requires a terminal; without one, use --json for a line each second"))
 			}
 			chosen, o, err := flags.open(cmd)
 			if err != nil {
@@ -72,7 +73,7 @@ The other flags limit what is counted to some rows, of those that are looked at.
 	return cmd
 }
 
-// report asks the table, and the relay on this host.
+// report reads the table, and asks the relay on this host.
 func (o *operating) report(ctx context.Context, chosen operate.Selection) (operate.Report, error) {
 	local := make(chan func(*operate.Report), 1)
 	asking, cancel := context.WithTimeout(ctx, probeTimeout)
@@ -88,7 +89,7 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 	return report, err
 }
 
-// askLocal asks the relay on this host for what only it knows, and returns what adds that to a report.
+// askLocal asks the relay on this host for what only the relay knows, and returns a function that adds the answer to a report.
 func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 	var known operate.Report
 	body, err := health.Here{Addr: o.config.HTTPAddr, Config: o.config.HTTPConfig}.Get(ctx, "/status")
@@ -96,6 +97,10 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 		err = json.Unmarshal(body, &known)
 	}
 	return func(r *operate.Report) {
+		if err != nil && o.config.StatusPage == config.StatusPageOff {
+			r.Problems = append(r.Problems, "what is held, and why, only a running relay knows, and OUTBOX_STATUS_PAGE=off keeps it from answering")
+			return
+		}
 		if err != nil {
 			r.Problems = append(r.Problems, fmt.Sprintf("what is held, and why, only a running relay knows, and none answers at "+
 				"OUTBOX_HTTP_ADDR=%s: run this beside one (%s)",
@@ -118,10 +123,10 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 	}
 }
 
-// watchEvery is the pause between two looks of --watch.
+// watchEvery is the interval of --watch.
 const watchEvery = time.Second
 
-// every calls a function now and once a second, until ctx ends, which is no error.
+// every calls a function now and once a second until ctx ends. The end of ctx is not an error.
 func every(ctx context.Context, do func() error) error {
 	for {
 		if err := do(); err != nil && ctx.Err() == nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// TestStatusCommand asks the table, and a relay on this host if there is one.
+// TestStatusCommand reads the table, and asks a relay on this host if there is one.
 func TestStatusCommand(t *testing.T) {
 	s, env := failedRows(t)
 	s.Exec(t, "insert into outbox_messages (topic, payload, last_error, inserted_at) select 'late', '{}', 'no', now() - interval '3 hours' "+
@@ -23,12 +23,18 @@ func TestStatusCommand(t *testing.T) {
 	away := append(env, "OUTBOX_HTTP_ADDR="+nobody.Listener.Addr().String())
 	status, out, errs := execute(t, away, "status", "--id", id)
 	words := func(text string) string { return strings.Join(strings.Fields(text), " ") }
-	for _, want := range []string{"default      7    7         0          ?     60      3h0m    ?", "shards owned: 0 of 16",
+	for _, want := range []string{
+		"default      7    7         0          ?     60      3h0m    ?", "shards owned: 0 of 16",
 		"default      late    7    7         0          0       3h0m",
-		"default  retrying  attempt 1  no replica owns its shard", "only a running relay knows, and none answers at OUTBOX_HTTP_ADDR="} {
+		"default  retrying  attempt 1  no replica owns its shard", "only a running relay knows, and none answers at OUTBOX_HTTP_ADDR=",
+	} {
 		if status != 0 || !strings.Contains(words(out), words(want)) {
 			t.Errorf("status %d, without %q:\n%s%s", status, want, out, errs)
 		}
+	}
+	if _, out, _ := execute(t, append(away, "OUTBOX_STATUS_PAGE=off"), "status"); !strings.Contains(out,
+		"OUTBOX_STATUS_PAGE=off keeps it from answering") {
+		t.Errorf("without the status page:\n%s", out)
 	}
 	status, out, errs = execute(t, away, "status", "--json", "--topic", "topic1", "--id", "00000000-0000-0000-0000-000000000000")
 	var r operate.Report
@@ -42,36 +48,55 @@ func TestStatusCommand(t *testing.T) {
 			return
 		}
 		held := int64(5)
-		_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Process: &operate.Process{Version: "1.2.3"},
+		_ = json.NewEncoder(w).Encode(operate.Report{
+			Table: s.Name + ".outbox_messages", Process: &operate.Process{Version: "1.2.3"},
 			Destinations: []operate.Destination{{
-				Name: "default", Held: &held, Process: &operate.DestinationProcess{Up: true,
-					Holds: []operate.Hold{{Reason: "topology", What: "topic late", Topics: []string{"late"}, Error: "there is no such topic",
-						Since: time.Now()}}}}}})
+				Name: "default", Held: &held, Process: &operate.DestinationProcess{
+					Up: true,
+					Holds: []operate.Hold{{
+						Reason: "topology", What: "topic late", Topics: []string{"late"}, Error: "there is no such topic",
+						Since: time.Now(),
+					}},
+				},
+			}},
+		})
 	}))
 	defer relay.Close()
 	status, out, errs = execute(t, append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String()), "status", "--id", id)
-	for _, want := range []string{"default      7    7         0          5     60      3h0m    up, with something held",
-		"default  retrying  attempt 1  topic late is held (topology): there is no such topic"} {
+	for _, want := range []string{
+		"default      7    7         0          5     60      3h0m    up, with something held",
+		"default  retrying  attempt 1  topic late is held (topology): there is no such topic",
+	} {
 		if status != 0 || !strings.Contains(words(out), words(want)) || strings.Contains(out, "none answers") {
 			t.Errorf("with a relay: status %d, without %q:\n%s%s", status, want, out, errs)
 		}
 	}
 }
 
-// TestWatch draws what fits, and how things go.
+// TestWatch draws as much as fits, and the trends.
 func TestWatch(t *testing.T) {
 	t.Parallel()
 	if got := sparkline([]float64{0, 1, 2, 4}); got != "▁▃▅█" {
 		t.Errorf("the sparkline is %s", got)
 	}
-	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", 4); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
+	if got := frame("abc\n\x1b[1mdef\x1b[0mghi\n", "", 4, 10); got != "\x1b[Habc\x1b[K\r\n\x1b[1mdef\x1b[0mg\x1b[0m\x1b[K\r\n\x1b[J" {
 		t.Errorf("the frame is %q", got)
+	}
+	for height, want := range map[int]string{
+		6: "1 2 3 x y", 5: "1 … 2 more lines in a higher terminal, or without --watch x y",
+		4: "… 3 more lines in a higher terminal, or without --watch x y",
+		3: "x y", 2: "x", 1: "",
+	} {
+		got := strings.NewReplacer("\x1b[H", "", "\x1b[K\r\n", " ", "\x1b[J", "").Replace(frame("1\n2\n3\n", "x\ny\n", 80, height))
+		if strings.TrimSpace(got) != want {
+			t.Errorf("a frame of %d lines is %q, not %q", height, got, want)
+		}
 	}
 	var tr trend
 	for i := range 100 {
 		tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: int64(10 * i)}}, float64(i+1))
 	}
-	tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: 3}}, 200) // another process
+	tr.note(operate.Destination{Process: &operate.DestinationProcess{Relayed: 3}}, 200) // from another process
 	if len(tr.rates) != mostTrend || tr.rates[mostTrend-1] != 10 {
 		t.Errorf("rates: %v", tr.rates)
 	}
@@ -82,20 +107,25 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// TestOddTimes shows rows whose times are infinite, which applications use to park them, or beyond what JSON and intervals can say.
+// TestOddTimes shows rows whose times are infinite, which applications use to park them, or outside the range of JSON and
+// intervals.
 func TestOddTimes(t *testing.T) {
 	s := pgtest.New(t)
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	s.Exec(t, "alter table outbox_messages add available_at timestamptz")
 	s.Exec(t, `insert into outbox_messages (id, topic, payload, inserted_at, available_at, failed_at, relayed_at)
-		select md5(at || state)::uuid, 't', '{}', case when state = 'inserted' then at::timestamptz else now() end, case when state = 'due' then at::timestamptz end,
+		select md5(at || state)::uuid, 't', '{}', case when state = 'inserted' then at::timestamptz else now() end, case when state = 'due' then
+		at::timestamptz end,
 			case when state = 'failed' then at::timestamptz end, case when state = 'relayed' then at::timestamptz end
-		from unnest(array['-infinity', '4713-01-01 BC', '2020-01-01', '294276-12-31', 'infinity']) at, unnest(array['inserted', 'due', 'failed', 'relayed']) state`)
+		from unnest(array['-infinity', '4713-01-01 BC', '2020-01-01', '294276-12-31', 'infinity']) at, unnest(array['inserted', 'due', 'failed',
+		'relayed']) state`)
 	env := []string{"OUTBOX_DATABASE_URL=" + s.URL}
 	ids := pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages")
-	for _, command := range []string{"status", "status --json", "status --id " + ids, "status --json --id " + ids, "failed list",
+	for _, command := range []string{
+		"status", "status --json", "status --id " + ids, "status --json --id " + ids, "failed list",
 		"failed list --json", "failed show",
-		"failed retry --dry-run", "replay --dry-run", "prune --older-than 1d --dry-run"} {
+		"failed retry --dry-run", "replay --dry-run", "prune --older-than 1d --dry-run",
+	} {
 		if status, out, errs := execute(t, env, strings.Fields(command)...); status != 0 || strings.Contains(out, "infinity") {
 			t.Errorf("%s: status %d: %s%s", command, status, out, errs)
 		}

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// shownTopics is how many topics of a destination are listed for people.
+// shownTopics is how many topics of a destination are shown.
 const shownTopics = 10
 
 // writeStatus writes a report for people.
@@ -90,7 +90,7 @@ func writeBacklog(out io.Writer, name string, b operate.Backlog, held, state str
 		number(b.Failed, "failed"), oldest, state)
 }
 
-// stateOf says how a destination is, as far as a relay has told.
+// stateOf returns the state of a destination, as far as a relay has reported it.
 func stateOf(d operate.Destination) string {
 	p := d.Process
 	switch {
@@ -147,7 +147,7 @@ func writeTopics(w io.Writer, r operate.Report) {
 	if r.Untaken != nil {
 		list("(none)", *r.Untaken)
 	}
-	_ = out.Flush() // the next write says what is wrong
+	_ = out.Flush() // the next write reports the error
 }
 
 func writeRows(w io.Writer, r operate.Report) error {
@@ -171,7 +171,7 @@ func writeRows(w io.Writer, r operate.Report) error {
 	return nil
 }
 
-// heldFor says what a topic of a destination is held for, empty if it is not, as far as a relay has told.
+// heldFor returns why a topic of a destination is held, as far as a relay has reported it; empty if it is not held.
 func heldFor(r operate.Report, destination, topic string) string {
 	for _, d := range r.Destinations {
 		if d.Name != destination || d.Process == nil {
@@ -192,9 +192,9 @@ func heldFor(r operate.Report, destination, topic string) string {
 	return ""
 }
 
-// age writes for how long something has been, as short as people want it.
+// age formats a duration in a short form.
 func age(seconds float64) string {
-	d := time.Duration(min(seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second)) // a time may be millennia ago
+	d := time.Duration(min(seconds, math.MaxInt64/float64(2*time.Second)) * float64(time.Second)) // a time may lie millennia back
 	switch {
 	case d >= 48*time.Hour:
 		return fmt.Sprintf("%dd%dh", d/(24*time.Hour), d%(24*time.Hour)/time.Hour)
@@ -207,7 +207,7 @@ func age(seconds float64) string {
 	}
 }
 
-// printable is a name from the table, which may hold anything, as it may be written to a terminal.
+// printable returns a name from the table, which may contain any characters, in a form that is safe for a terminal.
 func printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0 {

@@ -12,24 +12,24 @@ import (
 	"golang.org/x/term"
 )
 
-// isTerminal reports whether a person looks at it or types there.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	file, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))
 }
 
-// widthOf returns how many characters a line of a terminal has.
-func widthOf(stream any) int {
-	const usual = 100
+// sizeOf returns the number of columns and lines of a terminal.
+func sizeOf(stream any) (width, height int) {
+	const usualWidth, usualHeight = 100, 40
 	if file, ok := stream.(*os.File); ok {
-		if width, _, err := term.GetSize(int(file.Fd())); err == nil && width > 0 {
-			return width
+		if width, height, err := term.GetSize(int(file.Fd())); err == nil && width > 0 && height > 0 {
+			return width, height
 		}
 	}
-	return usual
+	return usualWidth, usualHeight
 }
 
-// paint colours what is written to a terminal. See no-color.org for the variable.
+// paint colours text for a terminal. See no-color.org for the variable.
 type paint bool
 
 func paintFor(out io.Writer) paint {
@@ -48,7 +48,7 @@ func (p paint) faint(text string) string { return p.with("2", text) }
 func (p paint) red(text string) string   { return p.with("31", text) }
 func (p paint) green(text string) string { return p.with("32", text) }
 
-// progressBar shows on a terminal how far something has come; on anything else nothing.
+// progressBar shows progress on a terminal. On other outputs it shows nothing.
 type progressBar struct {
 	out   io.Writer
 	on    bool
@@ -61,10 +61,10 @@ func newProgressBar(out io.Writer, total int64) *progressBar {
 	return &progressBar{out: out, on: isTerminal(out), total: total}
 }
 
-// newCounter is a bar of what has no known end.
+// newCounter is a progress bar without a known end.
 func newCounter(out io.Writer) *progressBar { return newProgressBar(out, 0) }
 
-// show draws the bar, a few times a second at most.
+// show draws the bar, at most a few times a second.
 func (b *progressBar) show(done int64) {
 	const often = 100 * time.Millisecond
 	if !b.on || time.Since(b.shown) < often && (done < b.total || b.total == 0) {
@@ -82,7 +82,7 @@ func (b *progressBar) show(done int64) {
 	fmt.Fprint(b.out, "\r"+b.text)
 }
 
-// clear takes the bar away, so that something else can be written there.
+// clear erases the bar, so that something else can be written in its place.
 func (b *progressBar) clear() {
 	if b.text != "" {
 		fmt.Fprint(b.out, "\r"+strings.Repeat(" ", len(b.text))+"\r")
@@ -90,12 +90,12 @@ func (b *progressBar) clear() {
 	}
 }
 
-// ask puts a question to a person, and reports whether the answer is yes. The end of ctx is a no.
+// ask asks the user a question, and reports whether the answer is yes. The end of ctx counts as no.
 func ask(ctx context.Context, in io.Reader, out io.Writer, question string) bool {
 	fmt.Fprint(out, question+" [y/N] ")
 	answers := make(chan string, 1)
-	go func() { // which the end of the program may leave behind: reading from a terminal cannot be cut off
-		answer, _ := bufio.NewReader(in).ReadString('\n') // without an answer it is no
+	go func() { // may outlive the command: a read from a terminal cannot be interrupted
+		answer, _ := bufio.NewReader(in).ReadString('\n') // a failed read counts as no
 		answers <- strings.ToLower(strings.TrimSpace(answer))
 	}()
 	select {

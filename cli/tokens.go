@@ -14,13 +14,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/oauth"
 )
 
-// tokens are what the publishers ask for tokens to log in with.
+// tokens provides the tokens with which the publishers log in.
 type tokens interface {
 	Token(context.Context) (string, error)
 	Refused(token string)
 }
 
-// newTokens returns where the settings that begin with prefix say that tokens come from.
+// newTokens returns the source of tokens that the settings with the given prefix describe.
 func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger) tokens {
 	if o.Token.IsSet() {
 		return oauth.Given(func() (string, error) {
@@ -31,7 +31,8 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 			return token, nil
 		})
 	}
-	return &oauth.Endpoint{URL: o.TokenURL, Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
+	return &oauth.Endpoint{
+		URL: o.TokenURL, Scope: o.Scope, Settings: prefix, HTTP: tokenClient(t), Logger: logger,
 		Client: func() (c oauth.Client, err error) {
 			if c.ID, c.Secret, err = readPair(o.ClientID, prefix+"CLIENT_ID", o.ClientSecret, prefix+"CLIENT_SECRET"); err != nil {
 				return c, err
@@ -40,26 +41,31 @@ func newTokens(o config.OAuth, prefix string, t config.TLS, logger *slog.Logger)
 				return c, fmt.Errorf("%sCLIENT_ASSERTION %w", prefix, err)
 			}
 			return c, nil
-		}}
+		},
+	}
 }
 
 // newKeys returns the AWS credentials of the process.
 func newKeys(logger *slog.Logger) *aws.Chain {
-	return &aws.Chain{Getenv: os.Getenv, Client: tokenClient(config.TLS{}), Logger: logger,
-		Local: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay}}
+	return &aws.Chain{
+		Getenv: os.Getenv, Client: tokenClient(config.TLS{}), Logger: logger,
+		Local: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, CheckRedirect: stay},
+	}
 }
 
-// tokenClient trusts the broker's authorities beside those of the system: a private identity provider often
-// has the same.
+// tokenClient trusts the broker's authorities in addition to those of the system: a private identity provider often has the
+// same.
 func tokenClient(t config.TLS) *http.Client {
 	roots, err := x509.SystemCertPool()
 	if err != nil {
 		roots = x509.NewCertPool()
 	}
 	roots.AppendCertsFromPEM([]byte(t.CA.Loaded()))
-	return &http.Client{CheckRedirect: stay, Transport: &http.Transport{Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
-		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	return &http.Client{CheckRedirect: stay, Transport: &http.Transport{
+		Proxy: http.ProxyFromEnvironment, DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+	}}
 }
 
-// stay follows no redirect: another host is not given the secret.
+// stay follows no redirect: no other host must receive the secret.
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }

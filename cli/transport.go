@@ -11,14 +11,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// transports are the ways to a destination's broker.
+// transports returns the connections to a destination's broker, with their protection.
 func transports(d config.Destination) []doctor.Transport {
 	broker := d.Broker
 	if broker.Protocol == "" {
 		return nil
 	}
-	ways := []doctor.Transport{{Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: readable(d),
-		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls://, wss:// or amqps://"}}
+	ways := []doctor.Transport{{
+		Hosts: broker.Hosts, Encrypted: broker.TLS, Secret: readable(d),
+		Remedy: "use the URL's form with TLS: kafka+tls://, nats+tls://, wss:// or amqps://",
+	}}
 	more := func(address, remedy string, secret bool) {
 		if u, err := url.Parse(address); err == nil && u.Host != "" {
 			ways = append(ways, doctor.Transport{Hosts: []string{u.Host}, Encrypted: u.Scheme == "https", Secret: secret, Remedy: remedy})
@@ -32,8 +34,8 @@ func transports(d config.Destination) []doctor.Transport {
 	return ways
 }
 
-// readable reports whether a password or token goes to the broker in a form that whoever listens in can use: the signature of
-// AWS_MSK_IAM too, for some minutes. SCRAM, NKeys and credentials files answer a challenge instead.
+// readable reports whether a password or token is sent to the broker in a form that an eavesdropper can use. The signature of
+// AWS_MSK_IAM is one, for some minutes. SCRAM, NKeys and credentials files answer a challenge instead.
 func readable(d config.Destination) bool {
 	switch d.Broker.Protocol {
 	case publisher.ProtocolKafka:
@@ -45,7 +47,7 @@ func readable(d config.Destination) bool {
 	}
 }
 
-// warnOfPlainPasswords tells once of passwords and tokens that can be read on their way to another host.
+// warnOfPlainPasswords logs a warning once about passwords and tokens that are sent to another host in readable form.
 func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
 	told := map[string]bool{}
 	warn := func(to, remedy string) {

@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	// verifySpan is how far back rows are compared unless asked otherwise.
+	// verifySpan is how far back rows are compared by default.
 	verifySpan = time.Hour
-	// verifyRest is how long ago rows were relayed at least, unless asked otherwise.
+	// verifyRest is the least time since rows were relayed, by default.
 	verifyRest = 5 * time.Second
 )
 
@@ -32,31 +32,33 @@ func (p *program) verifyCommand() *cobra.Command {
 	asJSON := false
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Compare the outbox with what Kafka or JetStream hold",
-		Long: `Compare relayed rows with the messages that Kafka or JetStream hold, by the message id and the topic, and list rows that are
+		Short: "Compare the outbox with the messages in Kafka or JetStream",
+		Long: `Compare relayed rows with the messages in Kafka or JetStream, by message id and topic, and list rows that are
 
-  missing        the broker holds no such message
-  gone           it holds none, and may have removed it: older messages have been removed, or it keeps them only until they are
-                 consumed, or only some of each key or subject
-  duplicated     it holds more than one; delivery is at least once, and replay makes duplicates
-  out_of_order   the first message of the row came before that of an older row of its key, in one partition or stream. Late commits
-                 and failed rows that were retried do that
+  missing        the broker has no message with this id
+  gone           the broker has no message with this id, and may have removed it: it has removed older messages, or
+                 keeps messages only until they are consumed, or only the latest of each key or subject
+  duplicated     the broker has more than one; delivery is at least once, and replay makes duplicates
+  out_of_order   the row's first message precedes that of an older row of its key, in one partition or stream. The
+                 causes are late commits and retries of failed rows
 
-It changes nothing, consumes nothing and prints neither keys nor payloads. Messages in RabbitMQ cannot be compared: reading a queue takes
-its messages away.
+verify changes nothing, consumes nothing and prints neither keys nor payloads. It cannot compare messages in RabbitMQ,
+where reading a queue removes its messages.
 
-Rows are compared in table order, 100000 at a time, each time with the messages from five minutes before the first of them was inserted to
-five minutes after the last of them was marked; the order of a key is compared within these rows. Without --since, --until and --id
-it is the rows of the last hour until five seconds ago. Times are those of relayed_at, and an index of it helps. Rows that were discarded
-are left out. Rows that were scheduled, tables with a priority and dead letters have no order to compare. Two destinations that
-write the same rows to one topic of one broker make duplicates here.
+Rows are compared in table order, 100000 at a time, with the messages between five minutes before the first of them
+was inserted and five minutes after the last of them was marked; the order of a key is compared within these rows.
+Without --since, --until and --id, verify compares the rows from one hour ago to five seconds ago. Times refer to
+relayed_at, and an index on it makes verify faster. Discarded rows are left out. The order is not compared for
+scheduled rows, tables with a priority and dead letters. If two destinations write the same rows to one topic of one
+broker, these are reported as duplicates.
 
-It needs the settings of the database and of the brokers, and rights to read: on Kafka READ and DESCRIBE of the topics, on NATS
-JetStream's API to look for streams and to make a consumer. The clocks of the application, the database and the brokers should agree.
+verify needs the settings of the database and of the brokers, and read access: on Kafka READ and DESCRIBE of the
+topics, on NATS JetStream's API to find streams and to create a consumer. The clocks of the application, the database
+and the brokers should agree.
 ` + selectionHelp + `
 
-Exit status: 0 when no row is missing or out of order (duplicates and rows that are gone are told), 1 when one is, 2 when the settings
-or flags are wrong, also when no destination can be compared.`,
+Exit status: 0 when no row is missing or out of order (duplicated and gone rows are only reported), 1 when one is, 2
+when the settings or flags are invalid, or when no destination can be compared.`,
 		Example: `  outbox-relay verify
   outbox-relay verify --since 2026-03-01T12:00:00Z --until 2026-03-01T13:00:00Z --topic 'order.*'
   outbox-relay verify --json | jq -r 'select(.problem == "missing") | .id'`,
@@ -75,6 +77,10 @@ or flags are wrong, also when no destination can be compared.`,
 			}
 			if chosen.Until.IsZero() {
 				chosen.Until = time.Now().Add(-verifyRest)
+				if !chosen.Since.Before(chosen.Until) {
+					return usageError(fmt.Errorf("--since %s is within the last %v, whose rows are compared only with --until", flags.since.text,
+						verifyRest))
+				}
 			}
 			return p.verify(cmd, c, chosen, asJSON)
 		},
@@ -84,7 +90,7 @@ or flags are wrong, also when no destination can be compared.`,
 	return cmd
 }
 
-// verify compares the destinations that are chosen.
+// verify compares the chosen destinations.
 func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Selection, asJSON bool) error {
 	ctx := cmd.Context()
 	brokers, closing, err := p.readableBrokers(c, chosen.Destination, cmd.ErrOrStderr())
@@ -127,7 +133,7 @@ func (p *program) verify(cmd *cobra.Command, c *config.Config, chosen operate.Se
 	}
 }
 
-// readableBrokers returns the chosen destinations whose messages can be read. The others are told.
+// readableBrokers returns the chosen destinations whose messages can be read. It reports the others to problems.
 func (p *program) readableBrokers(c *config.Config, only string, problems io.Writer) (
 	brokers map[string]operate.Broker, closing func(), err error,
 ) {
@@ -152,16 +158,18 @@ func (p *program) readableBrokers(c *config.Config, only string, problems io.Wri
 			unreadable = append(unreadable, fmt.Sprintf("destination %s cannot be compared: %s", d.Name, reason))
 			continue
 		}
-		client, err := p.newPublisher(d, io.Discard, slog.New(slog.DiscardHandler), nil)
+		client, err := p.newPublisher(c, i, io.Discard, slog.New(slog.DiscardHandler), nil)
 		if err != nil {
 			return nil, closing, usageError(err)
 		}
 		opened = append(opened, client)
 		topic := routes[i].Topic
-		reader, _ := client.(publisher.Reader) // as cannotRead says
-		brokers[d.Name] = operate.Broker{Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
+		reader, _ := client.(publisher.Reader) // cannotRead has checked this
+		brokers[d.Name] = operate.Broker{
+			Reader: reader, ID: profile.IDOf(d.Profile, d.Broker.Protocol),
 			Topic:   func(t *outbox.Table) string { return topic.SQL(t.Names().Topic.Name+"::text", t.Extra()) },
-			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != ""}
+			Anytime: d.Broker.Protocol == publisher.ProtocolKafka && d.Kafka.TimestampColumn() != "",
+		}
 	}
 	switch {
 	case len(brokers) > 0:
@@ -176,7 +184,7 @@ func (p *program) readableBrokers(c *config.Config, only string, problems io.Wri
 	}
 }
 
-// cannotRead says why the messages of a destination cannot be read, empty if they can.
+// cannotRead returns why the messages of a destination cannot be read, empty if they can.
 func cannotRead(d config.Destination) string {
 	switch to := d.Broker.Protocol; {
 	case to == publisher.ProtocolAMQP:
@@ -190,7 +198,7 @@ func cannotRead(d config.Destination) string {
 	}
 }
 
-// discrepancies print what was found.
+// discrepancies prints the discrepancies.
 type discrepancies struct {
 	out   io.Writer
 	table *tabwriter.Writer // nil for JSON
@@ -220,8 +228,8 @@ func (d *discrepancies) row(found operate.Discrepancy) error {
 	case found.Position != nil:
 		details = fmt.Sprintf("%d messages, the first at %d of %s", found.Messages, *found.Position, found.Place)
 	}
-	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", found.ID, found.Destination, found.Topic,
-		found.RelayedAt.Format(time.RFC3339), found.Problem, details)
+	_, err := fmt.Fprintf(d.table, "%s\t%s\t%s\t%s\t%s\t%s\n", printable(found.ID), found.Destination, printable(found.Topic),
+		found.RelayedAt.Format(time.RFC3339), found.Problem, printable(details))
 	return err
 }
 

@@ -10,11 +10,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/telemetry"
 )
 
-// Set when linking a release: -ldflags "-X github.com/outbox-relay/outbox-relay/cli.version=1.2.3 …".
+// Set when a release is linked: -ldflags "-X github.com/outbox-relay/outbox-relay/cli.version=1.2.3 …".
 var version, commit string
 
-// thisBuild says which program this is, from the linker's flags, else from what the Go command
-// recorded.
+// thisBuild describes this program, from the linker's flags, or otherwise from what the Go command has recorded.
 func thisBuild() telemetry.Build {
 	build := telemetry.Build{Version: version, Commit: commit}
 	info, ok := debug.ReadBuildInfo()

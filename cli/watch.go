@@ -4,16 +4,17 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// trend is what --watch remembers of a destination.
+// trend is what --watch remembers about a destination.
 type trend struct {
-	relayed int64 // as last told
+	relayed int64 // the last reported value
 	at      float64
-	rates   []float64 // rows a second, the last behind
+	rates   []float64 // rows per second, the latest last
 	due     []float64
 }
 
@@ -23,14 +24,14 @@ const mostTrend = 60
 // watch draws the report on a terminal once a second until ctx ends.
 func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.Writer) error {
 	p, trends := paintFor(out), map[string]*trend{}
-	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // another screen, without a cursor
+	fmt.Fprint(out, "\x1b[?1049h\x1b[?25l") // switches to the alternate screen and hides the cursor
 	defer fmt.Fprint(out, "\x1b[?25h\x1b[?1049l")
 	return every(ctx, func() error {
 		report, err := o.report(ctx, chosen)
 		if err != nil {
 			return selectionError(err)
 		}
-		var screen strings.Builder
+		var state, course strings.Builder
 		for _, d := range report.Destinations {
 			t := trends[d.Name]
 			if t == nil {
@@ -39,36 +40,45 @@ func (o *operating) watch(ctx context.Context, chosen operate.Selection, out io.
 			}
 			t.note(d, float64(report.At.UnixMicro())/1e6)
 		}
-		if err := writeStatus(&screen, report, p); err != nil {
+		if err := writeStatus(&state, report, p); err != nil {
 			return err
 		}
-		fmt.Fprintln(&screen)
+		fmt.Fprintln(&course)
 		for _, d := range report.Destinations {
 			t := trends[d.Name]
 			if len(t.rates) > 0 {
-				fmt.Fprintf(&screen, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)),
+				fmt.Fprintf(&course, "%s  relayed by the relay on this host  %s  %.0f/s\n", d.Name, p.green(sparkline(t.rates)),
 					t.rates[len(t.rates)-1])
 			}
 			if len(t.due) > 0 {
-				fmt.Fprintf(&screen, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
+				fmt.Fprintf(&course, "%s  due  %s  %.0f\n", d.Name, sparkline(t.due), t.due[len(t.due)-1])
 			}
 		}
-		_, err = io.WriteString(out, frame(screen.String(), widthOf(out)))
+		width, height := sizeOf(out)
+		_, err = io.WriteString(out, frame(state.String(), course.String(), width, height))
 		return err
 	})
 }
 
-// frame is a text that takes the place of the last one on a terminal: each line is cut at the width, and what was behind it is erased.
-func frame(text string, width int) string {
+// frame returns what replaces the last frame on a terminal: a text, with another one below it. If there is not room for both,
+// more of the lower one is kept. Each line is cut at the width, and the previous contents are erased.
+func frame(text, below string, width, height int) string {
+	lines, last := slices.Collect(strings.Lines(text)), slices.Collect(strings.Lines(below))
+	height-- // the cursor's line
+	last = last[:min(len(last), height)]
+	if room := height - len(last); len(lines) > room {
+		lines = append(lines[:max(room-1, 0)], fmt.Sprintf("… %d more lines in a higher terminal, or without --watch\n",
+			len(lines)-max(room-1, 0)))[:room]
+	}
 	var out strings.Builder
 	out.WriteString("\x1b[H")
-	for line := range strings.Lines(text) {
+	for _, line := range append(lines, last...) {
 		out.WriteString(cutLine(strings.TrimSuffix(line, "\n"), width) + "\x1b[K\r\n")
 	}
 	return out.String() + "\x1b[J"
 }
 
-// cutLine cuts a line at a width, not counting sequences that colour it.
+// cutLine cuts a line at a width, not counting colour sequences.
 func cutLine(line string, width int) string {
 	visible, inside := 0, false
 	for i, r := range line {
@@ -86,7 +96,7 @@ func cutLine(line string, width int) string {
 	return line
 }
 
-// note takes note of what a report says.
+// note records the values of a report.
 func (t *trend) note(d operate.Destination, now float64) {
 	if d.Due != nil {
 		t.due = last(append(t.due, float64(*d.Due)))
@@ -102,7 +112,7 @@ func (t *trend) note(d operate.Destination, now float64) {
 
 func last(values []float64) []float64 { return values[max(len(values)-mostTrend, 0):] }
 
-// sparkline draws values as bars, the highest of which is full.
+// sparkline draws values as bars. The highest one is full.
 func sparkline(values []float64) string {
 	bars := []rune("▁▂▃▄▅▆▇█")
 	most := 0.0

@@ -10,31 +10,31 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Broker is what a publish URL says, taken apart. It holds the password: do not print it.
+// A Broker is a parsed publish URL. It holds the password: do not print it.
 type Broker struct {
-	Protocol publisher.Protocol // empty where the relay has no publisher of its own for the scheme, and for stdout:
+	Protocol publisher.Protocol // empty if the relay has no publisher of its own for the scheme, and for stdout:
 	TLS      bool
 	Scheme   string   // in lower case
-	Hosts    []string // host or host:port, at least one where there is a protocol
-	Path     string   // of a WebSocket listener; empty or with a slash at its beginning
-	User     string   // decoded; for NATS without a password it is a token
+	Hosts    []string // host or host:port, at least one if there is a protocol
+	Path     string   // path of a WebSocket listener; empty or beginning with a slash
+	User     string   // decoded; a token for NATS without a password
 	Password string
 	HasUser  bool // the URL has a user part
-	HasPass  bool // and a password in it
+	HasPass  bool // the user part contains a password
 }
 
-// SchemeStdout is that of the URL stdout: which writes JSON lines.
+// SchemeStdout is the scheme of the URL stdout: which writes JSON lines.
 const SchemeStdout = "stdout"
 
-// schemeWebSocket is that of NATS through WebSocket, without TLS.
+// schemeWebSocket is the scheme of NATS through WebSocket without TLS.
 const schemeWebSocket = "ws"
 
-// WebSocket reports whether a NATS server is to be reached through its WebSocket listener.
+// WebSocket reports whether a NATS server is reached through its WebSocket listener.
 func (b Broker) WebSocket() bool {
 	return b.Scheme == schemeWebSocket || b.Scheme == secureSchemes[schemeWebSocket]
 }
 
-// secureSchemes are the schemes with TLS in place of those without.
+// secureSchemes maps schemes without TLS to their counterparts with TLS.
 var secureSchemes = map[string]string{"kafka": "kafka+tls", "nats": "nats+tls", "amqp": "amqps", schemeWebSocket: "wss"}
 
 var brokerSchemes = map[string]Broker{
@@ -45,10 +45,10 @@ var brokerSchemes = map[string]Broker{
 }
 
 const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:password@host:5672/vhost (with TLS kafka+tls, nats+tls or " +
-	"amqps), ws:// or wss:// for NATS through WebSocket, or stdout: to try it out"
+	"amqps), ws:// or wss:// for NATS over WebSocket, or stdout: to try it out"
 
-// parseBroker reads a publish URL. Of a URL with one of further schemes nothing but the scheme is read. Its errors go on after the
-// variable's name and hold no secret.
+// parseBroker parses a publish URL. If it has one of the further schemes, only the scheme is read. Errors continue the sentence
+// that begins with the variable's name, and contain no secret.
 func parseBroker(publishURL string, further []string) (Broker, error) {
 	if publishURL == SchemeStdout+":" {
 		return Broker{Scheme: SchemeStdout}, nil
@@ -58,7 +58,7 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	}
 	u, err := splitURL(publishURL)
 	if errors.Is(err, errNoURL) {
-		return Broker{}, errors.New("is no URL of a broker; " + brokerForms)
+		return Broker{}, errors.New("is not a URL of a broker; " + brokerForms)
 	} else if err != nil {
 		return Broker{}, err
 	}
@@ -68,11 +68,11 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	case !known:
 		return b, fmt.Errorf("has the unknown scheme %q; %s", u.scheme, brokerForms)
 	case b.Protocol == publisher.ProtocolKafka && u.user != nil:
-		return b, errors.New("holds a user, which Kafka URLs do not have; give OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
+		return b, errors.New("contains a user, which Kafka URLs do not support; set OUTBOX_KAFKA_SASL_MECHANISM, _USERNAME and _PASSWORD instead")
 	case b.Protocol != publisher.ProtocolAMQP && !b.WebSocket() && strings.Trim(u.path, "/") != "":
-		return b, errors.New("has a path, which only AMQP URLs have (the vhost); set the topic with OUTBOX_TOPIC")
+		return b, errors.New("has a path, which only AMQP URLs support (the vhost); set the topic with OUTBOX_TOPIC")
 	case b.Protocol != publisher.ProtocolAMQP && u.query != "":
-		return b, errors.New("has parameters after a ?, which only AMQP URLs have")
+		return b, errors.New("has parameters after a ?, which only AMQP URLs support")
 	}
 	if err := checkHosts(u.hosts); err != nil {
 		return b, err
@@ -81,7 +81,7 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	if b.WebSocket() {
 		b.Path = u.path
 	}
-	if u.user != nil { // splitURL has seen that it can be decoded
+	if u.user != nil { // splitURL has checked that it can be decoded
 		b.HasUser = true
 		b.User, _ = url.PathUnescape(*u.user)
 	}
@@ -92,7 +92,7 @@ func parseBroker(publishURL string, further []string) (Broker, error) {
 	return b, nil
 }
 
-// ReadBroker takes the publish URL apart as it is now: one that came from a file may hold another password than when it was loaded.
+// ReadBroker parses the present publish URL: a URL from a file may contain another password than when it was loaded.
 func (d *Destination) ReadBroker() (Broker, error) {
 	text, err := d.PublishURL.Read()
 	if err != nil {

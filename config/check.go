@@ -16,16 +16,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// requireDatabase notes that the database's URL is missing.
+// requireDatabase records a problem if the database's URL is missing.
 func requireDatabase(_ *Config, global *scope, _ []*scope) {
 	if o := global.origins["DATABASE_URL"]; !o.given {
-		global.loader.add(Problem{Variable: o.variable,
-			Text: "is required; give a PostgreSQL URL such as postgres://user:password@host:5432/database, or its file as " + o.variable +
-				fileSuffix})
+		global.loader.add(Problem{
+			Variable: o.variable,
+			Text: "is required; set it to a PostgreSQL URL such as postgres://user:password@host:5432/database, or set " +
+				o.variable + fileSuffix + " to the path of a file that contains it",
+		})
 	}
 }
 
-// requireBrokers notes which URLs of brokers are missing.
+// requireBrokers records a problem for each missing broker URL.
 func requireBrokers(cfg *Config, _ *scope, scopes []*scope) {
 	for i, s := range scopes {
 		o := s.origins["PUBLISH_URL"]
@@ -40,25 +42,25 @@ func requireBrokers(cfg *Config, _ *scope, scopes []*scope) {
 	}
 }
 
-// checkConfig checks what the tags cannot say about the relay's own settings.
+// checkConfig checks what the tags cannot express about the relay's own settings.
 func checkConfig(cfg *Config, s *scope) {
 	checkDatabase(s, "DATABASE_URL", cfg.Database.URL)
 	checkDatabase(s, "DATABASE_DIRECT_URL", cfg.Database.DirectURL)
 	_, err := sql.ParseTable(cfg.Table.Name)
 	if err != nil || strings.ContainsFunc(cfg.Table.Name, unicode.IsControl) {
-		s.bad("TABLE", "is no table name; write table or schema.table, a name with a dot in double quotes")
+		s.bad("TABLE", "is not a table name; write table or schema.table, with double quotes around a name that contains a dot")
 	}
 	checkColumns(cfg, s)
 	const longest = 63 // PostgreSQL's NAMEDATALEN - 1
 	if len(cfg.ListenChannel) > longest {
-		s.bad("LISTEN_CHANNEL", "is too long for PostgreSQL; a channel's name has at most %d bytes", longest)
+		s.bad("LISTEN_CHANNEL", "is too long; the name of a channel has at most %d bytes", longest)
 	}
 	checkAddr(s, "HTTP_ADDR", cfg.HTTPAddr)
 	checkAddr(s, "METRICS_ADDR", cfg.MetricsAddr)
 	checkPprof(s, cfg.PprofAddr)
 	if strings.Contains(cfg.HTTPConfig, "\n") {
-		s.loader.add(Problem{Variable: s.origins["HTTP_CONFIG"].variable, // the value may hold passwords
-			Text: "is not the path of a file; give the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without " + fileSuffix})
+		s.loader.add(Problem{Variable: s.origins["HTTP_CONFIG"].variable, // the value may contain passwords
+			Text: "is not the path of a file; set the path itself, OUTBOX_HTTP_CONFIG=/etc/outbox-relay/web.yaml, without " + fileSuffix})
 	}
 }
 
@@ -73,29 +75,29 @@ func checkColumns(cfg *Config, s *scope) {
 			configured := table.Columns[ours] != "" || table.Columns[other] != ""
 			written := slices.Contains(writtenColumns, ours) || slices.Contains(writtenColumns, other)
 			if configured && written && table.Column(ours) == table.Column(other) {
-				s.bad("COLUMNS", "takes the column %s for both %s and %s; what the relay writes needs a column of its own",
+				s.bad("COLUMNS", "uses the column %s for both %s and %s; each column that the relay writes must be a separate one",
 					table.Column(ours), other, ours)
 			}
 		}
 	}
 }
 
-// checkAddr checks an address to listen on. Empty means that there is none.
+// checkAddr checks an address to listen on. An empty address means no listener.
 func checkAddr(s *scope, key, addr string) {
 	if addr == "" {
 		return
 	}
 	_, port, err := net.SplitHostPort(addr)
 	if err != nil {
-		s.bad(key, "is no address; write host:port, or :9630 for all interfaces")
+		s.bad(key, "is not an address; write host:port, or :9630 for all interfaces")
 		return
 	}
 	if n, err := strconv.Atoi(port); err != nil || n < 0 || n > 65535 {
-		s.bad(key, "has a port that is no number from 0 to 65535")
+		s.bad(key, "has a port that is not a number from 0 to 65535")
 	}
 }
 
-// checkPprof refuses an address that others could reach.
+// checkPprof refuses an address that other hosts could reach.
 func checkPprof(s *scope, addr string) {
 	checkAddr(s, "PPROF_ADDR", addr)
 	host, _, err := net.SplitHostPort(addr)
@@ -103,7 +105,7 @@ func checkPprof(s *scope, addr string) {
 		return
 	}
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		s.bad("PPROF_ADDR", "must be a loopback address, since profiles show what is in memory; write 127.0.0.1:6060 or [::1]:6060")
+		s.bad("PPROF_ADDR", "must be a loopback address, because profiles show the content of memory; write 127.0.0.1:6060 or [::1]:6060")
 	}
 }
 
@@ -118,14 +120,14 @@ func checkDatabase(s *scope, key string, secret Secret) {
 
 const databaseForms = "write postgres://user:password@host:5432/database or host=… user=… dbname=…"
 
-// CheckDatabase checks a connection string. Its errors hold no part of it that could be a password.
+// CheckDatabase checks a connection string. Its errors contain no part of it that could be a password.
 func CheckDatabase(text string) error {
 	if isDatabaseURL(text) {
 		u, err := splitURL(text)
 		if err != nil {
 			return err
 		}
-		if u.hosts != "" { // else the environment or a parameter gives it
+		if u.hosts != "" { // otherwise the environment or a parameter gives it
 			if err := checkHosts(u.hosts); err != nil {
 				return err
 			}
@@ -137,8 +139,8 @@ func CheckDatabase(text string) error {
 	if err == nil {
 		return nil
 	}
-	// pgx masks passwords in its own text only as well as it can. What it wraps is about one
-	// parameter or a file, except for net/url's error, which is the whole text.
+	// pgx does not mask passwords reliably in its own text. The error that it wraps is about one parameter or a file, except
+	// for net/url's error, which contains the whole text.
 	cause := errors.Unwrap(err)
 	if _, whole := errors.AsType[*url.Error](err); whole || cause == nil {
 		return errors.New("cannot be used; check its parameters and the PG* variables")

@@ -2,21 +2,22 @@ package config
 
 import "fmt"
 
-// leastBytes is what each destination must have of the bytes in flight.
+// leastBytes is the least share of the bytes in flight for each destination.
 const leastBytes = 1 << 10
 
-// checkLimits checks what the tags cannot say about the limits of the destinations.
+// checkLimits checks what the tags cannot express about the limits of the destinations.
 func checkLimits(cfg *Config, scopes []*scope) {
 	checkShares(cfg, scopes)
 	for i, s := range scopes {
 		if d := &cfg.Destinations[i]; d.MaxAge > 0 && d.Columns != nil && d.Columns["failed_at"] == "" {
-			s.bad("MAX_AGE", "needs a column for failed_at, and %s names none; add one or remove the setting", s.origins["COLUMNS"].variable)
+			s.bad("MAX_AGE", "requires a column for failed_at, but %s does not name one; add it or remove the setting",
+				s.origins["COLUMNS"].variable)
 		}
 	}
 }
 
-// checkShares checks that the parts of the common bounds that destinations have for themselves fit into these bounds, and leave
-// something for the others.
+// checkShares checks that the destinations' own shares of the common bounds fit into these bounds, and leave something for the
+// other destinations.
 func checkShares(cfg *Config, scopes []*scope) {
 	parts := func(key string, common int64, of func(*Destination) int64, least int64, unit string) {
 		var own, sum int64
@@ -34,11 +35,11 @@ func checkShares(cfg *Config, scopes []*scope) {
 		if own == 0 || sum+others*least <= common {
 			return
 		}
-		text := fmt.Sprintf("is too large: the parts of all destinations are %d %s together, and %s%s is %d", sum, unit, Prefix, key, common)
+		text := fmt.Sprintf("is too large: the shares of all destinations are %d %s in total, but %s%s is %d", sum, unit, Prefix, key, common)
 		if others > 0 {
-			text += ", which must leave something for the destinations without a part of their own"
+			text += " and must leave some for the destinations without a share of their own"
 		}
-		scopes[largest].bad(key, "%s; lower the one or raise the other", text)
+		scopes[largest].bad(key, "%s; lower one or raise the other", text)
 	}
 	parts("MAX_IN_FLIGHT", int64(cfg.MaxInFlight), func(d *Destination) int64 { return int64(d.MaxInFlight) }, 1, "rows")
 	parts("MAX_IN_FLIGHT_BYTES", cfg.MaxInFlightBytes, func(d *Destination) int64 { return d.MaxInFlightBytes }, leastBytes, "bytes")

@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// minimal is an environment that is sound and says no more than it must.
+// minimal is a valid environment with the fewest settings.
 var minimal = []string{"OUTBOX_DATABASE_URL=postgres://app:pw@db:5432/shop", "OUTBOX_PUBLISH_URL=kafka://k1:9092,k2:9092", "PATH=/bin"}
 
 func load(t *testing.T, more ...string) *Config {
@@ -38,7 +38,7 @@ func file(t *testing.T, content string) string {
 func TestDefaults(t *testing.T) {
 	t.Parallel()
 	cfg := load(t)
-	cfg.values = nil
+	cfg.values, cfg.variables, cfg.Destinations[0].variables = nil, nil, nil
 	url := Secret{value: "postgres://app:pw@db:5432/shop", shown: "postgres://app:xxxxx@db:5432/shop"}
 	want := &Config{
 		Database: Database{URL: url, DirectURL: url},
@@ -78,16 +78,18 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// Whoever sets the poll interval, also to its default, wants no longer pause.
+// A poll interval that is set, even to its default, is never exceeded by a longer pause.
 func TestIdlePause(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "interval")
 	if err := os.WriteFile(path, []byte("70ms\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for setting, want := range map[string]time.Duration{"OUTBOX_POLL_INTERVAL=": time.Second,
+	for setting, want := range map[string]time.Duration{
+		"OUTBOX_POLL_INTERVAL=":     time.Second,
 		"OUTBOX_POLL_INTERVAL=50ms": 50 * time.Millisecond,
-		"OUTBOX_POLL_INTERVAL=1h":   time.Hour, "OUTBOX_POLL_INTERVAL_FILE=" + path: 70 * time.Millisecond} {
+		"OUTBOX_POLL_INTERVAL=1h":   time.Hour, "OUTBOX_POLL_INTERVAL_FILE=" + path: 70 * time.Millisecond,
+	} {
 		if got := load(t, setting).IdlePause; got != want {
 			t.Errorf("%s: %v", setting, got)
 		}
@@ -230,15 +232,25 @@ func TestLoadReadsTheProcess(t *testing.T) {
 	}
 }
 
+// Each setting has a description, and each description a setting.
+func TestDescriptions(t *testing.T) {
+	t.Parallel()
+	for _, setting := range Settings() {
+		if setting.Description == "" {
+			t.Errorf("%s has no description", setting.Name)
+		}
+	}
+	if settings := len(Settings()); len(descriptions) != settings {
+		t.Errorf("%d descriptions for %d settings", len(descriptions), settings)
+	}
+}
+
 // Every default must be a value that the setting would accept.
 func TestDefaultsDecode(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"kafka", "nats", "amqp"} {
 		var env []string
 		for _, setting := range Settings() {
-			if setting.Description == "" {
-				t.Errorf("%s has no description", setting.Name)
-			}
 			if setting.Default != "" && !setting.named && (setting.scheme == "" || setting.scheme == scheme) {
 				env = append(env, setting.Name+"="+setting.Default)
 			}

@@ -13,12 +13,11 @@ import (
 	"github.com/kelseyhightower/envconfig"
 )
 
-// decode converts a setting's text into a field and checks its bounds. The error's text goes on after
-// the variable's name and does not hold the value.
+// decode converts a setting's text into a field and checks its bounds. The error's text continues the sentence that begins with
+// the variable's name, and does not contain the value.
 //
-// envconfig stops at the first error, prints the value, takes an empty variable for a value and knows
-// no files. So it gets one field at a time, with the text that was found as the field's default, under
-// a name that no variable can have.
+// envconfig stops at the first error, prints the value, takes an empty variable for a value and does not read files. So it gets
+// one field at a time, with the text that was found as the field's default, under a name that no variable can have.
 func decode(text string, setting Setting, into reflect.Value) error {
 	one := reflect.New(reflect.StructOf([]reflect.StructField{{
 		Name: "Value",
@@ -27,7 +26,7 @@ func decode(text string, setting Setting, into reflect.Value) error {
 	}}))
 	if err := envconfig.Process("", one.Interface()); err != nil {
 		if parse, ok := errors.AsType[*envconfig.ParseError](err); ok {
-			return parse.Err // its own text would print the value
+			return parse.Err // the outer error's text would print the value
 		}
 		return fmt.Errorf("cannot be read as %s", into.Type())
 	}
@@ -41,8 +40,8 @@ func decode(text string, setting Setting, into reflect.Value) error {
 	return nil
 }
 
-// textForm returns the type that reads the text for a field of type t: envconfig's own reading of
-// numbers takes 010 for eight, of durations knows no days, and of lists keeps blanks.
+// textForm returns the type that reads the text for a field of type t. envconfig's own parser takes the number 010 for eight,
+// does not know days in durations, and keeps blanks in lists.
 func textForm(t reflect.Type) reflect.Type {
 	switch t {
 	case reflect.TypeFor[int]():
@@ -75,8 +74,8 @@ func (s Setting) checkBounds(text string, value reflect.Value) error {
 		text, problem string
 		beyond        func(value, bound int64) bool
 	}{
-		{s.min, "is too small; the least is ", func(v, b int64) bool { return v < b }},
-		{s.max, "is too large; the most is ", func(v, b int64) bool { return v > b }},
+		{s.min, "must be at least ", func(v, b int64) bool { return v < b }},
+		{s.max, "must be at most ", func(v, b int64) bool { return v > b }},
 	} {
 		if bound.text == "" {
 			continue

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// DefaultDestination is the name of the one destination when OUTBOX_DESTINATIONS is not given.
+// DefaultDestination is the name of the only destination if OUTBOX_DESTINATIONS is not given.
 const DefaultDestination = "default"
 
 var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
-// loadDestinations fills cfg.Destinations and returns the scopes of the named ones, in the same
-// order; none when there is just the default destination, whose settings are then global's.
+// loadDestinations fills cfg.Destinations and returns the scopes of the named destinations, in the same order. It returns none
+// if there is only the default destination, whose settings are then global's.
 func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
 	field, _ := reflect.TypeFor[Config]().FieldByName("Destinations")
 	var names []string
@@ -25,10 +25,10 @@ func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
 		switch {
 		case !destinationName.MatchString(name):
 			global.bad("DESTINATIONS",
-				"holds a name that cannot be used, %q; write lower-case letters, digits and single - or _, starting with a letter", name)
+				"contains the invalid name %q; write lower-case letters, digits and single - or _, starting with a letter", name)
 			continue
 		case prefixes[prefix] != "":
-			global.bad("DESTINATIONS", "holds %s and %s, whose variables would have the same names", prefixes[prefix], name)
+			global.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names", prefixes[prefix], name)
 			continue
 		}
 		prefixes[prefix] = name

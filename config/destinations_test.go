@@ -42,7 +42,7 @@ func TestNamedDestinations(t *testing.T) {
 	}
 }
 
-// Destinations keep their state where they say, or where the table has it.
+// Destinations keep their state in the configured columns, or in those of the table.
 func TestColumnsOfADestination(t *testing.T) {
 	t.Parallel()
 	const all = "relayed_at:sent,attempt:attempt,failed_at:failed_at,last_error:last_error,updated_at:updated_at"
@@ -59,11 +59,13 @@ func TestColumnsOfADestination(t *testing.T) {
 	}
 }
 
-// Destinations may take what has become of rows at others, also by way of a third, but not in a circle.
+// Destinations may take what has failed or been relayed at others, also by way of a third destination, but not in a circle.
 func TestOrigins(t *testing.T) {
 	t.Parallel()
-	own := []string{"OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x,failed_at:y",
-		"OUTBOX_DESTINATION_C_COLUMNS=relayed_at:z,failed_at:f"}
+	own := []string{
+		"OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x,failed_at:y",
+		"OUTBOX_DESTINATION_C_COLUMNS=relayed_at:z,failed_at:f",
+	}
 	cfg := load(t, append(own, "OUTBOX_DESTINATION_B_RELAYED_OF=a", "OUTBOX_DESTINATION_C_FAILED_OF=b")...)
 	if b, c := cfg.Destinations[1], cfg.Destinations[2]; b.RelayedOf != "a" || b.FailedOf != "" || c.FailedOf != "b" {
 		t.Errorf("%+v and %+v", b, c)

@@ -1,14 +1,13 @@
 package config
 
-// A Value is a setting as it is in effect.
+// A Value is a setting that is in effect.
 type Value struct {
-	Name   string // the variable, of a named destination the most specific one
-	Text   string // redacted when secret; as given, not normalised
+	Name   string // the variable; for a named destination the most specific one
+	Text   string // redacted if secret; otherwise as given, not normalised
 	Source string // "default", "environment", "file PATH", or the variable it was inherited from
 }
 
-// Values returns every setting in effect, in the order of the documentation; those of named
-// destinations come last.
+// Values returns every setting in effect, in the order of the documentation; the settings of named destinations come last.
 func (c *Config) Values() []Value { return c.values }
 
 func effective(global *scope, named []*scope) []Value {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Limits of a destination have the names of those for all, and do not stand for them.
+// A destination's limits have the names of the common ones, and do not replace them.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_DESTINATIONS=a,b,c", "OUTBOX_MAX_IN_FLIGHT=100", "OUTBOX_DESTINATION_A_MAX_IN_FLIGHT=90",
@@ -32,7 +32,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// A file that pauses may come, change and go while the relay runs; at start it need not be there.
+// A pause file may appear, change and disappear while the relay runs; it need not exist at the start.
 func TestPauseFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "pause")
@@ -40,8 +40,15 @@ func TestPauseFile(t *testing.T) {
 	for _, step := range []struct {
 		text    string
 		on, bad bool
-	}{{"true\n", true, false}, {"false", false, false}, {" true \r\n", true, false}, {"yes", false, true}, {"", false, true},
-		{"gone", false, false}, {"true", true, false}} {
+	}{
+		{"true\n", true, false},
+		{"false", false, false},
+		{" true \r\n", true, false},
+		{"yes", false, true},
+		{"", false, true},
+		{"gone", false, false},
+		{"true", true, false},
+	} {
 		var err error
 		if step.text == "gone" {
 			err = os.Remove(path)

@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// Load reads the process environment for a command that connects to the database and the brokers.
-// The error is an [*Error], which lists every problem found.
-// Publish URLs may have further schemes than the relay's own.
+// Load reads the process environment for a command that connects to the database and the brokers. The error is an [*Error],
+// which lists every problem. schemes are schemes of publish URLs in addition to the relay's own.
 func Load(schemes ...string) (*Config, error) {
 	return parseFor(os.Environ(), schemes, requireDatabase, requireBrokers)
 }
@@ -21,8 +20,8 @@ func LoadDatabase(schemes ...string) (*Config, error) {
 	return parseFor(os.Environ(), schemes, requireDatabase)
 }
 
-// LoadHTTP reads OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG alone, so that a health check does not depend on settings
-// that it does not use.
+// LoadHTTP reads only OUTBOX_HTTP_ADDR and OUTBOX_HTTP_CONFIG, so that a health check does not depend on settings that it does
+// not use.
 func LoadHTTP() (addr, path string, err error) {
 	l := newLoader(os.Environ())
 	s := l.scope("", Prefix)
@@ -36,7 +35,7 @@ func LoadHTTP() (addr, path string, err error) {
 	return addr, path, l.err()
 }
 
-// parse is Load on an environment given as NAME=value strings.
+// parse is Load for an environment given as NAME=value strings.
 func parse(environ []string, connects bool) (*Config, error) {
 	if connects {
 		return parseFor(environ, nil, requireDatabase, requireBrokers)
@@ -44,7 +43,7 @@ func parse(environ []string, connects bool) (*Config, error) {
 	return parseFor(environ, nil)
 }
 
-// requirement notes which settings are missing that a command cannot do without.
+// requirement records problems for missing settings that a command requires.
 type requirement func(cfg *Config, global *scope, scopes []*scope)
 
 func parseFor(environ, schemes []string, needs ...requirement) (*Config, error) {
@@ -80,14 +79,17 @@ func parseFor(environ, schemes []string, needs ...requirement) (*Config, error) 
 	if err := l.err(); err != nil {
 		return nil, err
 	}
-	cfg.values = effective(global, named)
+	cfg.values, cfg.variables = effective(global, named), global.variables()
+	for i, s := range scopes {
+		cfg.Destinations[i].variables = s.variables()
+	}
 	return cfg, nil
 }
 
-// A loader collects what is wrong instead of stopping at the first problem, as envconfig would.
+// A loader collects the problems instead of stopping at the first one, as envconfig would.
 type loader struct {
 	env      map[string]string
-	schemes  []string // of publish URLs, besides the relay's own
+	schemes  []string // schemes of publish URLs in addition to the relay's own
 	problems []Problem
 }
 
@@ -100,11 +102,11 @@ func newLoader(environ []string) *loader {
 	return l
 }
 
-// A scope is where one set of settings is looked up: the relay's own under OUTBOX_, those of a named
-// destination under its prefix and then under OUTBOX_.
+// A scope is where one set of settings is looked up. The relay's own settings are under OUTBOX_. Those of a named destination
+// are under its prefix and then under OUTBOX_.
 type scope struct {
 	loader   *loader
-	name     string   // of the destination; empty for the relay's own
+	name     string   // name of the destination; empty for the relay's own settings
 	prefixes []string // most specific first
 	settings []Setting
 	origins  map[string]origin // by the setting's key
@@ -120,7 +122,7 @@ func (s *scope) loadAll(into reflect.Value) {
 		field := into.Type().Field(i)
 		switch {
 		case field.Type == reflect.TypeFor[[]Destination]():
-			// Filled by loadDestinations.
+			// loadDestinations fills this field.
 		case field.Tag.Get("envconfig") != "":
 			s.load(settingOf(field), into.Field(i))
 		case field.Type.Kind() == reflect.Struct:
@@ -129,10 +131,10 @@ func (s *scope) loadAll(into reflect.Value) {
 	}
 }
 
-// load fills one setting from the first place that has it. After a problem it holds its default, so
-// that the checks that follow can be made and no second problem is reported for the same mistake.
+// load fills one setting from the first place that has it. After a problem the field holds its default, so that later checks
+// can run without reporting a second problem for the same mistake.
 func (s *scope) load(setting Setting, into reflect.Value) {
-	if setting.named && s.name == "" { // OUTBOX_ and the same key may be another setting
+	if setting.named && s.name == "" { // OUTBOX_ with the same key may be another setting
 		return
 	}
 	o := s.find(setting)
@@ -158,7 +160,7 @@ func (s *scope) load(setting Setting, into reflect.Value) {
 	}
 }
 
-// find looks a setting up in the scope's prefixes.
+// find looks up a setting under the scope's prefixes.
 func (s *scope) find(setting Setting) origin {
 	prefixes := s.prefixes
 	switch {
@@ -174,8 +176,8 @@ func (s *scope) find(setting Setting) origin {
 	return origin{variable: s.prefixes[0] + setting.key, text: setting.Default}
 }
 
-// ownCredential reports whether a named destination has any setting of a group for itself; it then
-// inherits none of them, because the global ones would contradict it.
+// ownCredential reports whether a named destination has any setting of a group for itself. It then inherits none of the group,
+// because the global ones would contradict it.
 func (s *scope) ownCredential(group string) bool {
 	if s.name == "" {
 		return false

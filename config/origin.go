@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// fileSuffix makes the name of the variable that holds the path of a file with a setting's value.
+// fileSuffix is the suffix of a variable that holds the path of a file with a setting's value.
 const fileSuffix = "_FILE"
 
 // An origin is the text of a setting and where it came from.
 type origin struct {
 	variable  string // without _FILE
 	text      string
-	path      string // of the file, when it was one
-	given     bool   // found in the environment; else the text is the default
+	path      string // path of the file, if it came from one
+	given     bool   // found in the environment; otherwise the text is the default
 	inherited bool   // found under another name than the setting's own
 	broken    bool   // a problem was reported; the default is in force meanwhile
 }
 
-// source says in words where the value came from.
+// source describes where the value came from.
 func (o origin) source() string {
 	switch {
 	case !o.given:
@@ -36,8 +36,8 @@ func (o origin) source() string {
 	}
 }
 
-// lookup finds a setting under one prefix, as a value or as a file. ok is false when it is not
-// there; a file that cannot be read is a problem and counts as there.
+// lookup finds a setting under one prefix, as a value or as a file. ok is false if it is not set. A file that cannot be read is
+// a problem and counts as set.
 func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	name := prefix + setting.key
 	text, set := l.env[name]
@@ -45,14 +45,14 @@ func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	path := l.env[name+fileSuffix]
 	switch {
 	case set && path != "":
-		l.add(Problem{Variable: name, Text: "is given twice, also as " + name + fileSuffix + "; remove one of them"})
+		l.add(Problem{Variable: name, Text: "is set twice, also as " + name + fileSuffix + "; remove one of them"})
 		return origin{variable: name, given: true, broken: true, text: setting.Default}, true
 	case set:
 		return origin{variable: name, given: true, text: text}, true
 	case path == "":
 		return origin{}, false
 	case setting.live:
-		on, _ := readSwitch(path) // what is wrong with it is told while the relay runs
+		on, _ := readSwitch(path) // problems of the file are reported while the relay runs
 		return origin{variable: name, given: true, path: path, text: strconv.FormatBool(on)}, true
 	}
 	text, err := readFile(path)
@@ -63,7 +63,7 @@ func (l *loader) lookup(prefix string, setting Setting) (o origin, ok bool) {
 	return origin{variable: name, given: true, path: path, text: text}, true
 }
 
-// readFile returns the content of a setting's file without the newline that editors put at its end.
+// readFile returns the content of a setting's file without the newline that editors add at its end.
 func readFile(path string) (string, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -79,10 +79,10 @@ func readFile(path string) (string, error) {
 	return text, nil
 }
 
-// A fileError is a settings file that gave no value.
+// A fileError reports a settings file that gave no value.
 type fileError struct{ cause error }
 
 func (e *fileError) Error() string {
-	return "is a file that gives no value: " + e.cause.Error() + "; check the path, its rights and its content"
+	return "is a file that cannot be used: " + e.cause.Error() + "; check its path, permissions and content"
 }
 func (e *fileError) Unwrap() error { return e.cause }

@@ -6,14 +6,14 @@ import (
 	"strings"
 )
 
-// An Error lists everything that is wrong with the environment. It holds no secret.
+// An Error lists all problems of the environment. It contains no secret.
 type Error struct{ Problems []Problem }
 
 // A Problem is what is wrong with one variable and what to do about it.
 type Problem struct {
 	Variable string
-	Value    *string // nil when there is none to show or it is secret
-	Text     string  // goes on after the variable: "is required; …"
+	Value    *string // nil if there is no value to show or if it is secret
+	Text     string  // continues the sentence after the variable: "is required; …"
 }
 
 // String returns the problem as one sentence.
@@ -41,7 +41,7 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("configuration: %d problems\n  %s", len(lines), strings.Join(lines, "\n  "))
 }
 
-// add notes a problem, once: destinations that inherit a setting find the same ones.
+// add records a problem once: destinations that inherit a setting find the same problems.
 func (l *loader) add(p Problem) {
 	if !slices.ContainsFunc(l.problems, func(q Problem) bool { return q.String() == p.String() }) {
 		l.problems = append(l.problems, p)
@@ -55,8 +55,8 @@ func (l *loader) err() error {
 	return &Error{Problems: l.problems}
 }
 
-// bad notes a problem with the value of a setting. The text must not repeat the value, which is
-// shown with the variable unless it is secret.
+// bad records a problem with the value of a setting. The text must not repeat the value, which is shown with the variable
+// unless it is secret.
 func (s *scope) bad(key, format string, args ...any) {
 	o := s.origins[key]
 	if o.broken {

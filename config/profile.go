@@ -8,8 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 )
 
-// applyProfile fills in what a destination's profile has as a default of its own, and checks what only
-// some of the profiles use.
+// applyProfile fills in the defaults of a destination's profile, and checks settings that only some of the profiles use.
 func applyProfile(d *Destination, s *scope) {
 	fallback := func(key string, into *string, value string) {
 		if o := s.origins[key]; !o.given {
@@ -22,7 +21,7 @@ func applyProfile(d *Destination, s *scope) {
 	if source := d.CloudEventsSource; source != "" {
 		if _, err := url.Parse(source); err != nil || strings.ContainsFunc(source,
 			func(r rune) bool { return r <= ' ' || r == '"' || unicode.IsControl(r) }) {
-			s.bad("CLOUDEVENTS_SOURCE", "is no URI; write one without blanks, such as /shop/orders or https://shop.example/orders")
+			s.bad("CLOUDEVENTS_SOURCE", "is not a URI; write one without spaces, such as /shop/orders or https://shop.example/orders")
 		}
 	}
 	for _, only := range []struct {

@@ -17,11 +17,16 @@ func TestProfileDefaults(t *testing.T) {
 		"debezium, topic":  {[]string{"OUTBOX_PROFILE=debezium", "OUTBOX_TOPIC={topic}"}, "{topic}", "", ""},
 		"phoenix on kafka": {[]string{"OUTBOX_PROFILE=phoenix_micro"}, "{topic}", "", ""},
 		"phoenix on amqp":  {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h"}, "{topic}", "phoenix_micro", ""},
-		"phoenix, exchange": {[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_EXCHANGE="},
-			"{topic}", "", ""},
+		"phoenix, exchange": {
+			[]string{"OUTBOX_PROFILE=phoenix_micro", "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_EXCHANGE="},
+			"{topic}", "", "",
+		},
 		"cloudevents": {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_TABLE=shop.out box"}, "{topic}", "", ""},
-		"source": {[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_CLOUDEVENTS_SOURCE=https://shop/orders"}, "{topic}", "",
-			"https://shop/orders"},
+		"source": {
+			[]string{"OUTBOX_PROFILE=cloudevents", "OUTBOX_CLOUDEVENTS_SOURCE=https://shop/orders"},
+			"{topic}", "",
+			"https://shop/orders",
+		},
 	} {
 		cfg, err := parse(append(append([]string{}, minimal...), c.env...), true)
 		if err != nil {
@@ -34,7 +39,7 @@ func TestProfileDefaults(t *testing.T) {
 	}
 }
 
-// A profile may be a destination's own; what it has no use for it may inherit.
+// A destination may have a profile of its own, and may inherit settings that the profile does not use.
 func TestProfilePerDestination(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_A_PROFILE=debezium", "OUTBOX_DESTINATION_B_PROFILE=cloudevents",

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Rate is so many rows in a time. The zero Rate is no bound.
+// A Rate is a number of rows per unit of time. The zero Rate is no bound.
 type Rate struct {
 	Rows int
 	Per  time.Duration
@@ -25,13 +25,13 @@ func (r *Rate) UnmarshalText(text []byte) error {
 	case !ok || err != nil || per == 0 || strings.HasPrefix(digits, "+"):
 		return errors.New("is not a rate; write a whole number of rows, a slash and s, m, h or d: 500/s, 30/m or 1000/h")
 	case rows < 1:
-		return errors.New("is too small; the least is 1 row in a time. To publish nothing use the setting PAUSE")
+		return errors.New("must be at least 1 row; to stop publishing, use the setting PAUSE")
 	}
 	*r = Rate{Rows: rows, Per: per}
 	return nil
 }
 
-// PerSecond is how many rows that are in a second, 0 for any number.
+// PerSecond returns the number of rows per second, 0 for no bound.
 func (r Rate) PerSecond() float64 {
 	if r.Per == 0 {
 		return 0

@@ -15,7 +15,7 @@ const (
 
 var parameterName = regexp.MustCompile(`^[a-zA-Z_]+$`)
 
-// harmless are the connection parameters whose values are shown; those of all others are hidden.
+// harmless are the connection parameters whose values are shown; the values of all others are hidden.
 var harmless = map[string]bool{
 	"host": true, "hostaddr": true, "port": true, "dbname": true, "database": true, "user": true, "service": true,
 	"sslmode": true, "sslrootcert": true, "sslcert": true, "sslkey": true, "sslnegotiation": true, "connect_timeout": true,
@@ -23,7 +23,7 @@ var harmless = map[string]bool{
 	"heartbeat": true, "connection_timeout": true, "channel_max": true, // AMQP
 }
 
-// redact returns what may be shown of a setting's text. When in doubt that is nothing.
+// redact returns the part of a setting's text that may be shown. In case of doubt it shows nothing.
 func (s Setting) redact(text string) string {
 	switch {
 	case text == "":
@@ -41,7 +41,7 @@ func (s Setting) redact(text string) string {
 	}
 }
 
-// isDatabaseURL tells the two forms of a connection string apart as libpq does.
+// isDatabaseURL distinguishes the two forms of a connection string as libpq does.
 func isDatabaseURL(text string) bool {
 	return strings.HasPrefix(text, "postgres://") || strings.HasPrefix(text, "postgresql://")
 }
@@ -81,8 +81,8 @@ func redactURL(text string) string {
 	return b.String()
 }
 
-// redactDSN shows a keyword/value string. It reads the form as libpq does: blanks around the equals
-// sign, values in single quotes, backslashes before quotes.
+// redactDSN redacts a keyword/value string. It parses the form as libpq does: blanks around the equals sign, values in single
+// quotes, backslashes before quotes.
 func redactDSN(text string) string {
 	var shown []string
 	for rest := strings.TrimSpace(text); rest != ""; rest = strings.TrimSpace(rest) {

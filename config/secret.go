@@ -5,11 +5,11 @@ import (
 	"log/slog"
 )
 
-// A Secret is a value that must not be printed, such as a password or a URL that may hold one. All
-// ways of formatting it give the redacted form. The zero Secret was not given.
+// A Secret is a value that must not be printed, such as a password or a URL that may contain one. All ways of formatting it
+// give the redacted form. The zero Secret was not given.
 type Secret struct {
 	value string
-	path  string // of the file that holds it; empty when the value came from a variable
+	path  string // path of the file that holds the value; empty if the value came from a variable
 	shown string // redacted form
 }
 
@@ -19,9 +19,8 @@ func NewSecret(value string) Secret { return Secret{value: value, shown: redacte
 // IsSet reports whether the secret was given.
 func (s Secret) IsSet() bool { return s.value != "" }
 
-// Read returns the current value. One that came from a file is read from it again, so that a rotated
-// password is used by the next connection without a restart; the error then names the variable's
-// file and not its content.
+// Read returns the current value. A value from a file is read again, so that the next connection uses a rotated password
+// without a restart. The error then names the variable's file, not its content.
 func (s Secret) Read() (string, error) {
 	if s.path == "" {
 		return s.value, nil
@@ -29,10 +28,10 @@ func (s Secret) Read() (string, error) {
 	return readFile(s.path)
 }
 
-// Loaded returns the value as it was when the configuration was loaded.
+// Loaded returns the value at the time when the configuration was loaded.
 func (s Secret) Loaded() string { return s.value }
 
-// String returns the redacted form: of a URL everything but its password, of anything else nothing.
+// String returns the redacted form: of a URL everything except its password, of anything else nothing.
 func (s Secret) String() string { return s.shown }
 
 // GoString keeps %#v from printing the value.

@@ -20,8 +20,10 @@ func TestRedaction(t *testing.T) {
 	for _, c := range []struct{ kind, text, want string }{
 		{"true", "hush", "[redacted]"},
 		{"true", "postgres://u:p@h", "[redacted]"},
-		{"database", "postgres://u:hush@h:1,h2:2/d?sslmode=require&password=hush&sslpassword=hush",
-			"postgres://u:xxxxx@h:1,h2:2/d?sslmode=require&password=xxxxx&sslpassword=xxxxx"},
+		{
+			"database", "postgres://u:hush@h:1,h2:2/d?sslmode=require&password=hush&sslpassword=hush",
+			"postgres://u:xxxxx@h:1,h2:2/d?sslmode=require&password=xxxxx&sslpassword=xxxxx",
+		},
 		{"database", "postgres://u:hush@sh@h/d", "postgres://u:xxxxx@h/d"},
 		{"database", "postgres://u:hu/sh@h/d", "[redacted]"},
 		{"database", "postgres://u:1?hush@h/d", "[redacted]"},
@@ -120,7 +122,7 @@ func TestSecretIsReadAgain(t *testing.T) {
 	}
 }
 
-// The settings for TLS are of use where only RabbitMQ's management interface has it.
+// The settings for TLS are also accepted if only RabbitMQ's management interface uses it.
 func TestManagementTLS(t *testing.T) {
 	t.Parallel()
 	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_AMQP_MANAGEMENT_URL=https://u:hush@h:15671/prefix",
@@ -129,7 +131,7 @@ func TestManagementTLS(t *testing.T) {
 	}
 }
 
-// Doubled braces stand for braces.
+// Two braces stand for one.
 func TestBracesInTemplates(t *testing.T) {
 	t.Parallel()
 	if problems := problemsOf(t, "OUTBOX_PUBLISH_URL=amqp://h", "OUTBOX_TOPIC={{{a}}}{{b",
@@ -146,13 +148,19 @@ func TestParseBroker(t *testing.T) {
 		"KAFKA+TLS://[::1]:9092,a": {Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
 		"nats://tok%40en@h/":       {Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},
 		"ws://h,i:1":               {Protocol: publisher.ProtocolNATS, Scheme: "ws", Hosts: []string{"h", "i:1"}},
-		"WSS://t@h/a%20b/c": {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c",
-			User: "t", HasUser: true},
-		"nats+tls://u:@h": {Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u",
-			HasUser: true, HasPass: true},
-		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u",
+		"WSS://t@h/a%20b/c": {
+			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "wss", Hosts: []string{"h"}, Path: "/a%20b/c",
+			User: "t", HasUser: true,
+		},
+		"nats+tls://u:@h": {
+			Protocol: publisher.ProtocolNATS, TLS: true, Scheme: "nats+tls", Hosts: []string{"h"}, User: "u",
+			HasUser: true, HasPass: true,
+		},
+		"amqps://u:p%2F+q@h:1/v?heartbeat=3": {
+			Protocol: publisher.ProtocolAMQP, TLS: true, Scheme: "amqps", Hosts: []string{"h:1"}, User: "u",
 			Password: "p/+q", HasUser: true,
-			HasPass: true},
+			HasPass: true,
+		},
 	} {
 		if got, err := parseBroker(text, nil); err != nil || !reflect.DeepEqual(got, want) {
 			t.Errorf("%s: got %+v, %v", text, got, err)
@@ -167,7 +175,7 @@ func FuzzRedact(f *testing.F) {
 	f.Fuzz(func(t *testing.T, url, dsn string) {
 		_, _ = parseBroker(url, nil)
 		_ = CheckDatabase(dsn)
-		// Whatever surrounds it, a password in its proper place is not shown.
+		// A password in its proper place is not shown, whatever surrounds it.
 		for _, text := range []string{"postgres://u:S3cret!@h/" + url, "password=S3cret! " + dsn, "password='S3cret!' " + dsn} {
 			if shown := (Setting{secret: "database"}).redact(text); strings.Contains(shown, "S3cret!") &&
 				!strings.Contains(url, "S3cret!") && !strings.Contains(dsn, "S3cret!") {

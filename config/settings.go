@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A Setting describes one variable, as the struct tags of [Config] and [Destination] say.
+// A Setting describes one variable, from the struct tags of [Config] and [Destination] and from descriptions.go.
 type Setting struct {
 	Name        string // the variable, such as OUTBOX_BATCH_SIZE
-	Default     string // text of the default, empty when there is none
-	Unset       string // in words, what holds without a default: "required", "the above"; may be empty
+	Default     string // text of the default, empty if there is none
+	Unset       string // the rule if there is no default, in words: "required", "the above"; may be empty
 	Description string
 	Secret      bool // never printed; of a URL only the password is left out
-	// PerDestination: OUTBOX_DESTINATION_NAME_… may be given as well, and wins for that destination.
+	// PerDestination says that OUTBOX_DESTINATION_NAME_… may be given as well, and takes precedence for that destination.
 	PerDestination bool
 
 	key       string   // Name without its prefix
@@ -21,8 +21,8 @@ type Setting struct {
 	emptyOK   bool     // the empty string is a value
 	secret    string   // how to redact: "database", "broker" or "true"
 	min, max  string   // bounds in the setting's own form
-	oneOf     []string // the only values
-	scheme    string   // of the URLs that the setting is for: kafka, nats, amqp, or tls for those with TLS
+	oneOf     []string // the only allowed values
+	scheme    string   // scheme of the URLs to which the setting applies: kafka, nats, amqp, or tls for those with TLS
 	exclusive string   // settings of one group are inherited together or not at all
 }
 
@@ -53,19 +53,18 @@ func settingsIn(t reflect.Type, perDestination bool) []Setting {
 func settingOf(field reflect.StructField) Setting {
 	tag := field.Tag
 	s := Setting{
-		key:         tag.Get("envconfig"),
-		Default:     tag.Get("default"),
-		Unset:       tag.Get("unset"),
-		Description: tag.Get("desc"),
-		Secret:      tag.Get("secret") != "",
-		named:       tag.Get("only") == "destination",
-		live:        field.Type == reflect.TypeFor[Switch](),
-		emptyOK:     tag.Get("empty") == "true",
-		secret:      tag.Get("secret"),
-		min:         tag.Get("min"),
-		max:         tag.Get("max"),
-		scheme:      tag.Get("scheme"),
-		exclusive:   tag.Get("group"),
+		key:       tag.Get("envconfig"),
+		Default:   tag.Get("default"),
+		Unset:     tag.Get("unset"),
+		Secret:    tag.Get("secret") != "",
+		named:     tag.Get("only") == "destination",
+		live:      field.Type == reflect.TypeFor[Switch](),
+		emptyOK:   tag.Get("empty") == "true",
+		secret:    tag.Get("secret"),
+		min:       tag.Get("min"),
+		max:       tag.Get("max"),
+		scheme:    tag.Get("scheme"),
+		exclusive: tag.Get("group"),
 	}
 	if list := tag.Get("oneof"); list != "" {
 		s.oneOf = strings.Split(list, ",")
@@ -74,5 +73,6 @@ func settingOf(field reflect.StructField) Setting {
 	if s.named {
 		s.Name = destinationPattern + s.key
 	}
+	s.Description = descriptions[strings.TrimPrefix(s.Name, Prefix)]
 	return s
 }

@@ -7,20 +7,20 @@ import (
 	"strings"
 )
 
-// A Switch is a setting that is true or false. One that is given as a file may change while the relay runs.
+// A Switch is a setting that is true or false. If it is given as a file, it may change while the relay runs.
 type Switch struct {
 	on   bool
-	path string // of the file that says so; empty when it came from a variable
+	path string // path of the file that holds the value; empty if it came from a variable
 }
 
 // NewSwitch returns a Switch that its file turns on and off, for tests and tools.
 func NewSwitch(path string) Switch { return Switch{path: path} }
 
-// File is the path of the file that is read, empty when there is none.
+// File returns the path of the file that is read, empty if there is none.
 func (s Switch) File() string { return s.path }
 
-// Read returns whether the switch is on now. A file that is missing turns it off. The error is about a file that says
-// neither true nor false, or cannot be read.
+// Read returns whether the switch is on now. A missing file turns it off. The error is about a file that is neither true nor
+// false, or that cannot be read.
 func (s Switch) Read() (on bool, err error) {
 	if s.path == "" {
 		return s.on, nil
@@ -42,4 +42,4 @@ func readSwitch(path string) (on bool, err error) {
 	}
 }
 
-var errNoSwitch = errors.New("the file says neither true nor false; write one of them into it")
+var errNoSwitch = errors.New("the file contains neither true nor false; write one of them into it")

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The types below read the text forms of settings. Their errors go on after the variable's name.
+// The types below read the text forms of settings. Their errors continue the sentence that begins with the variable's name.
 
 type count int
 
@@ -26,7 +26,7 @@ func (c *count) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// A Duration is a time.Duration that reads d for days; it fits a command line's flags as well.
+// A Duration is a time.Duration whose text form also knows d for days; it can be a command-line flag as well.
 type Duration time.Duration
 
 var days = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d`)
@@ -34,7 +34,7 @@ var days = regexp.MustCompile(`([0-9]+(?:\.[0-9]*)?|\.[0-9]+)d`)
 // UnmarshalText reads Go's form and days.
 func (d *Duration) UnmarshalText(text []byte) error {
 	hours := days.ReplaceAllStringFunc(string(text), func(part string) string {
-		n, _ := strconv.ParseFloat(strings.TrimSuffix(part, "d"), 64) // the pattern lets only numbers through
+		n, _ := strconv.ParseFloat(strings.TrimSuffix(part, "d"), 64) // the pattern allows only numbers
 		return strconv.FormatFloat(n*24, 'f', -1, 64) + "h"
 	})
 	parsed, err := time.ParseDuration(hours)
@@ -100,7 +100,7 @@ func (l *list) UnmarshalText(text []byte) error {
 	for item := range strings.SplitSeq(string(text), ",") {
 		item = strings.TrimSpace(item)
 		if item == "" {
-			return errors.New("has an empty item; write names with single commas between them")
+			return errors.New("contains an empty item; write names separated by single commas")
 		}
 		if slices.Contains(items, item) {
 			return fmt.Errorf("names %q twice", item)
@@ -111,7 +111,7 @@ func (l *list) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// StateColumns map our names of the columns that keep what became of a row at a destination to the table's.
+// StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's names.
 type StateColumns map[string]string
 
 // UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.
@@ -122,15 +122,15 @@ func (c *StateColumns) UnmarshalText(text []byte) error {
 	}
 	for _, ours := range slices.Sorted(maps.Keys(all)) {
 		if !slices.Contains(writtenColumns, ours) {
-			return fmt.Errorf("maps %s, which is the same for all destinations; a destination's own are %s", ours,
+			return fmt.Errorf("maps %s, which is the same for all destinations; the columns of a destination are %s", ours,
 				strings.Join(writtenColumns, ", "))
 		}
 	}
 	if theirs := slices.Sorted(maps.Values(all)); len(slices.Compact(slices.Clone(theirs))) < len(theirs) {
-		return errors.New("takes one column for two parts; each needs a column of its own")
+		return errors.New("uses one column twice; each name must have a separate column")
 	}
 	if all["relayed_at"] == "" {
-		return errors.New("lacks relayed_at, without which nothing says which rows are done; write relayed_at:NAME, and the others if there " +
+		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the other columns if there " +
 			"are such columns")
 	}
 	*c = StateColumns(all)
@@ -139,11 +139,13 @@ func (c *StateColumns) UnmarshalText(text []byte) error {
 
 type columns map[string]string
 
-// ourColumns are the names that a column can have for us.
-var ourColumns = []string{"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
-	"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid"}
+// ourColumns are the relay's names of columns.
+var ourColumns = []string{
+	"id", "topic", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error",
+	"inserted_at", "updated_at", "key", "order", "available_at", "priority", "txid",
+}
 
-// writtenColumns are those of them that the relay writes.
+// writtenColumns are the columns that the relay writes, by the relay's names.
 var writtenColumns = []string{"attempt", "relayed_at", "failed_at", "last_error", "updated_at"}
 
 func (c *columns) UnmarshalText(text []byte) error {
@@ -152,10 +154,10 @@ func (c *columns) UnmarshalText(text []byte) error {
 		ours, theirs, ok := strings.Cut(pair, ":")
 		ours, theirs = strings.TrimSpace(ours), strings.TrimSpace(theirs)
 		if !ok || ours == "" || theirs == "" {
-			return errors.New("is not a list of pairs; write our name, a colon and yours: key:aggregate_id,order:seq")
+			return errors.New("is not a list of pairs; write the relay's name, a colon and the column: key:aggregate_id,order:seq")
 		}
 		if header, is := strings.CutPrefix(ours, headerPrefix); (!is || header == "") && !slices.Contains(ourColumns, ours) {
-			return fmt.Errorf("maps %q, which is no name of ours; the left side is one of %s, or %sNAME", ours, strings.Join(ourColumns, ", "),
+			return fmt.Errorf("maps %q, which is an unknown name; the left side is one of %s, or %sNAME", ours, strings.Join(ourColumns, ", "),
 				headerPrefix)
 		}
 		if _, twice := mapped[ours]; twice {

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// refuseUnknown notes a problem for each variable with our prefix that no setting has. Values are not
-// shown: the variable may be a misspelt secret.
+// refuseUnknown records a problem for each variable with the prefix OUTBOX_ that is not a setting. Values are not shown: the
+// variable may be a misspelt secret.
 func (l *loader) refuseUnknown(named []*scope) {
 	known := map[string]bool{}
 	for _, setting := range Settings() {
@@ -26,7 +26,7 @@ func (l *loader) refuseUnknown(named []*scope) {
 			known[strings.TrimSuffix(name, fileSuffix)]:
 			continue
 		}
-		l.add(Problem{Variable: name, Text: "is no setting; " + l.advice(name, known, named)})
+		l.add(Problem{Variable: name, Text: "is an unknown variable; " + l.advice(name, known, named)})
 	}
 }
 
@@ -41,14 +41,14 @@ func (l *loader) advice(name string, known map[string]bool, named []*scope) stri
 	return "remove it, or see outbox-relay help settings"
 }
 
-// isServiceLink reports whether Kubernetes sets a variable of this name for a Service called outbox…
-// in the same namespace, in the manner of Docker's links.
+// isServiceLink reports whether Kubernetes sets a variable of this name for a Service called outbox… in the same namespace, in
+// the manner of Docker's links.
 func isServiceLink(name string) bool {
 	return strings.HasSuffix(name, "_SERVICE_HOST") || strings.HasSuffix(name, "_SERVICE_PORT") ||
 		strings.Contains(name, "_SERVICE_PORT_") || strings.HasSuffix(name, "_PORT") || strings.Contains(name, "_PORT_")
 }
 
-// nearest returns the names, at most three, that are a few letters away or have all the name's words.
+// nearest returns at most three names that differ by a few letters or contain all of the name's words.
 func nearest(name string, known map[string]bool) []string {
 	suffix := ""
 	if plain, ok := strings.CutSuffix(name, fileSuffix); ok {

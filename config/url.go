@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// urlParts are the parts of a URL. net/url is not used to take it apart: it refuses some lists of
-// hosts, and its errors print the URL with the password.
+// urlParts are the parts of a URL. They are not parsed by net/url, which refuses some lists of hosts, and whose errors print
+// the URL with the password.
 type urlParts struct {
 	scheme string
-	user   *string // percent-encoded, like password; nil when there is none
+	user   *string // percent-encoded, like password; nil if there is none
 	pass   *string
 	hosts  string // comma-separated, with ports
 	path   string
@@ -22,13 +22,13 @@ type urlParts struct {
 
 var (
 	schemePattern  = regexp.MustCompile(`^[a-zA-Z][a-zA-Z0-9+.-]{0,19}$`)
-	errNoURL       = errors.New("is no URL")
-	errURLBlank    = errors.New("contains a blank or a control character; remove it, or percent-encode it in a password")
-	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords write / as %2F, ? as %3F, # as %23 and @ as %40")
+	errNoURL       = errors.New("is not a URL")
+	errURLBlank    = errors.New("contains a space or a control character; remove it, or percent-encode it in a password")
+	errURLReserved = errors.New("has an @ or # after its host; in user names and passwords, write / as %2F, ? as %3F, # as %23 and @ as %40")
 	errURLEscape   = errors.New("has a % that does not start a percent-encoded character; write % as %25")
 )
 
-// splitURL takes a URL apart. Its errors hold nothing of the text, which may be a misplaced password.
+// splitURL splits a URL into its parts. Its errors contain no part of the text, which may be a misplaced password.
 func splitURL(text string) (urlParts, error) {
 	if strings.ContainsFunc(text, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		return urlParts{}, errURLBlank
@@ -41,7 +41,7 @@ func splitURL(text string) (urlParts, error) {
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
 		authority, behind = rest[:end], rest[end:]
 	}
-	// Then a password holds one of / ? # unescaped, and what looks like the host is part of it.
+	// In that case a password contains one of / ? # unescaped, and the apparent host is part of the password.
 	if strings.ContainsAny(behind, "@#") {
 		return urlParts{}, errURLReserved
 	}
@@ -67,10 +67,10 @@ func checkHosts(hosts string) error {
 		if colon := strings.LastIndexByte(host, ':'); colon > strings.LastIndexByte(host, ']') {
 			before, port, err := net.SplitHostPort(host)
 			if err != nil {
-				return errors.New("has a host that cannot be read; write host:port, and IPv6 addresses in brackets")
+				return errors.New("has a host that cannot be parsed; write host:port, with IPv6 addresses in brackets")
 			}
 			if n, err := strconv.Atoi(port); err != nil || n < 1 || n > 65535 {
-				return errors.New("has a port that is no number from 1 to 65535")
+				return errors.New("has a port that is not a number from 1 to 65535")
 			}
 			name = before
 		}

@@ -7,13 +7,14 @@ import (
 
 // A Fate names what is in trouble. Messages whose answers name the same Fate wait for the same thing: once one of them
 // is accepted, the others can be expected to be accepted too. Fates are compared with ==. The same trouble has the same
-// Fate in each call, and the Name is a text of its own, which may be kept. It holds no secret, no payload and no key.
+// Fate in each call. The Name shares no memory with a message and may be kept. It holds no secret, no payload and no
+// key.
 type Fate struct {
 	Kind FateKind
 	Name string // empty for the destination
 }
 
-// A FateKind says what a [Fate] is the name of.
+// A FateKind is the kind of thing that a [Fate] names.
 type FateKind uint8
 
 const (
@@ -33,7 +34,7 @@ const (
 	FateQueue
 )
 
-// String returns the kind as logs name it.
+// String returns the name of the kind in logs.
 func (k FateKind) String() string {
 	switch k {
 	case FateDestination:
@@ -53,7 +54,7 @@ func (k FateKind) String() string {
 	}
 }
 
-// String returns the fate as logs name it, for example "partition orders/3".
+// String returns the name of the fate in logs, for example "partition orders/3".
 func (f Fate) String() string {
 	if f.Kind == FateDestination {
 		return f.Kind.String()
@@ -61,9 +62,9 @@ func (f Fate) String() string {
 	return f.Kind.String() + " " + f.Name
 }
 
-// FateOf returns what an answer says is in trouble, for a message of that topic. Where the answer names nothing the fate
-// follows from its Scope. It reports false when the answer concerns this message and its key only, and for classes that
-// tell of no trouble outside the message: Accepted, NotAttempted, Refused and Permanent. See [Error].
+// FateOf returns what an answer reports to be in trouble, for a message of the given topic. If the answer names
+// nothing, its Scope decides. FateOf reports false if the answer concerns only this message and its key, and for the
+// classes that report no trouble outside the message: Accepted, NotAttempted, Refused and Permanent. See [Error].
 func FateOf(err error, topic string) (f Fate, ok bool) {
 	switch ClassOf(err) {
 	case Topology, Unavailable, Ambiguous:
@@ -83,8 +84,8 @@ func FateOf(err error, topic string) (f Fate, ok bool) {
 	}
 }
 
-// WithFate returns the answer with the fate named; the answer given is not changed. An error that is no [Error] is
-// returned as it is.
+// WithFate returns a copy of the answer that names the fate. The answer itself is not changed. An error that is not an
+// [Error] is returned as it is.
 func WithFate(err error, f Fate) error {
 	e, ok := errors.AsType[*Error](err)
 	if !ok {

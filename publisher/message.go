@@ -8,42 +8,46 @@ import (
 // A Message is one row of the outbox, ready to be sent. Its slices are read-only.
 type Message struct {
 	ID string // text form of the row's id; the message id on the wire
-	// DedupID is what JetStream takes as Nats-Msg-Id, unique over everything in a stream: an id that is a uuid, or else
-	// an identity of the database, which holds no slash, and behind a slash what is unique there.
+	// DedupID is the Nats-Msg-Id for JetStream, unique among all messages of a stream. It is the row's id if that is a
+	// UUID. Otherwise it is an identity of the database, which holds no slash, then a slash, then a value that is
+	// unique in that database.
 	DedupID string
-	// Source says where the row is from, as a URI reference: /DATABASE/SCHEMA.TABLE.
+	// Source is the origin of the row as a URI reference: /DATABASE/SCHEMA.TABLE.
 	Source   string
-	Topic    string // Kafka topic, NATS subject or AMQP routing key, never checked before
-	Exchange string // AMQP exchange; empty leaves it to the publisher, as do all that are not AMQP
-	Key      []byte // ordering key; nil is no key and no order, an empty slice is a key
+	Topic    string // Kafka topic, NATS subject or AMQP routing key; not validated before Publish
+	Exchange string // AMQP exchange; empty means the publisher's default, and so does any exchange that is not AMQP's
+	Key      []byte // ordering key; nil means no key and no order; an empty slice is a key
 	Payload  []byte // nil for a NULL payload
 	Headers  []Header
 	Type     string    // content type of the payload, from the column's type
 	Inserted time.Time // when the row was inserted; zero when the table does not say
-	Time     time.Time // that the row gives its message, for brokers whose messages have one; zero leaves it to the publisher
+	// Time is the time that the row gives its message, for brokers whose messages have one. If it is zero, the
+	// publisher chooses the time.
+	Time time.Time
 
-	// Bare: a wire profile has written Headers, and they are all there is. The publisher adds no
-	// header but what its broker itself needs (Nats-Msg-Id); properties, as AMQP has them, stay.
+	// Bare is set when a wire profile has written Headers completely. The publisher then adds no header except one that
+	// its broker needs (Nats-Msg-Id). Properties, as in AMQP, are still set.
 	Bare bool
-	// WireKey is what consumers see as the record's key in place of Key, which decides order and
-	// partition all the same; nil for Key itself.
+	// WireKey is the record's key as consumers see it, or nil if that is Key. Order and partition follow Key in either
+	// case.
 	WireKey []byte
 }
 
-// An Address is where a message goes on its broker.
+// An Address is the place on a broker to which a message is sent.
 type Address struct {
 	Topic    string // Kafka topic, NATS subject or AMQP routing key
-	Exchange string // AMQP exchange; empty leaves it to the publisher, as do all that are not AMQP
+	Exchange string // AMQP exchange; empty means the publisher's default, and so does any exchange that is not AMQP's
 
-	// Oldest is when the first of the rows that wait for it was inserted, for those who examine it; zero is not known.
+	// Oldest is the time at which the oldest row that waits for this address was inserted, for reports. Zero means
+	// unknown.
 	Oldest time.Time
 }
 
-// A Header is one of the row's own headers. Names and values are UTF-8; what a broker cannot carry
-// it refuses as [Permanent].
+// A Header is one of the row's own headers. Names and values are UTF-8. A publisher answers [Permanent] for a header
+// that its broker cannot carry.
 type Header struct {
 	Name, Value string
-	// JSON: Value is the JSON text of a value that is not a string, for brokers whose headers have types.
+	// JSON is set if Value is the JSON text of a value that is not a string, for brokers whose headers have types.
 	JSON bool
 }
 
@@ -62,10 +66,11 @@ const (
 	HeaderContentType = "content-type"
 )
 
-// HeaderNATSTTL is the one header of JetStream's own that a row may have: after how long a stream drops the message.
+// HeaderNATSTTL is the only one of JetStream's own headers that a row may have: the time after which a stream drops the
+// message.
 const HeaderNATSTTL = "Nats-TTL"
 
-// ContentType returns the row's own content-type header, else the type of its payload column.
+// ContentType returns the row's own content-type header, or else the type of its payload column.
 func (m *Message) ContentType() string {
 	if value, ok := m.Header(HeaderContentType); ok {
 		return value
@@ -73,7 +78,7 @@ func (m *Message) ContentType() string {
 	return m.Type
 }
 
-// CorrelationID returns the row's header correlation-id or correlation_id, or "".
+// CorrelationID returns the row's correlation-id or correlation_id header, or "" if it has neither.
 func (m *Message) CorrelationID() string {
 	if value, ok := m.Header("correlation-id"); ok {
 		return value
@@ -82,7 +87,7 @@ func (m *Message) CorrelationID() string {
 	return value
 }
 
-// Header returns the value of the row's header of that name in any case.
+// Header returns the value of the row's header with the given name. Case does not matter.
 func (m *Message) Header(name string) (string, bool) {
 	for i := range m.Headers {
 		if h := &m.Headers[i]; len(h.Name) == len(name) && strings.EqualFold(h.Name, name) {
@@ -92,7 +97,7 @@ func (m *Message) Header(name string) (string, bool) {
 	return "", false
 }
 
-// Size returns about how many bytes the message takes on the wire, without the broker's framing.
+// Size returns the approximate number of bytes that the message takes on the wire, without the broker's framing.
 func (m *Message) Size() int {
 	size := len(m.ID) + len(m.Topic) + len(m.RecordKey()) + len(m.Payload)
 	for i := range m.Headers {
@@ -101,10 +106,10 @@ func (m *Message) Size() int {
 	return size
 }
 
-// CheckHeaders returns a [Permanent] error when a row's header has a name that steers a broker
-// (Nats-* but for [HeaderNATSTTL], CC, BCC) or that the relay writes itself (message-id, message-key; not in a bare message,
-// whose profile has seen to that). Every publisher asks it, whatever its broker, so that a row means
-// the same everywhere.
+// CheckHeaders returns a [Permanent] error if a header of the row has a reserved name. Reserved are names that control
+// a broker (CC, BCC, and Nats-* except [HeaderNATSTTL]) and names that the relay writes itself (message-id,
+// message-key). The latter are not checked in a bare message, because its profile has handled them. Every publisher
+// calls CheckHeaders, whatever its broker, so that a row means the same everywhere.
 func (m *Message) CheckHeaders() error {
 	for i := range m.Headers {
 		name := m.Headers[i].Name

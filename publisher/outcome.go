@@ -11,25 +11,24 @@ type Class uint8
 const (
 	// Accepted: the broker holds the message durably. The row is settled.
 	Accepted Class = iota
-	// NotAttempted: the message was not sent, because an earlier one of its key in the same call was
-	// not accepted or the call ended first. Nothing is spent; it waits behind that one.
+	// NotAttempted: the message was not sent, because an earlier message of its key in the same call was not accepted,
+	// or because the call ended first. No attempt is spent. The message waits for the earlier one.
 	NotAttempted
-	// Refused: a definite no that may change. The row's attempt is spent and it is tried again later.
+	// Refused: a definite no that may change. An attempt of the row is spent, and the row is tried again later.
 	Refused
-	// Permanent: no retry can help (an illegal name, too large when sent alone). The row fails now.
+	// Permanent: no retry can help (an illegal name, a message too large even when sent alone). The row fails now.
 	Permanent
-	// Topology: the topic, stream, exchange or queue is missing, or this client may not write to it.
-	// The topic's rows are held and tried again; nothing is spent.
+	// Topology: the topic, stream, exchange or queue is missing, or this client may not write to it. The topic's rows
+	// are held and tried again. No attempt is spent.
 	Topology
-	// Unavailable: the broker definitely did not take the message because something is down,
-	// throttled, blocked or full. What the error's Scope names is held; nothing is spent.
+	// Unavailable: the broker definitely did not take the message, because something is down, throttled, blocked or
+	// full. The error's Scope says what is held. No attempt is spent.
 	Unavailable
-	// Ambiguous: the message was sent and no answer came. It is published again with the same id;
-	// nothing is spent.
+	// Ambiguous: the message was sent and no answer came. It is published again with the same id. No attempt is spent.
 	Ambiguous
 )
 
-// String returns the class as metrics and logs name it.
+// String returns the name of the class in metrics and logs.
 func (c Class) String() string {
 	switch c {
 	case Accepted:
@@ -57,21 +56,21 @@ const (
 	ScopeDestination Scope = iota
 	// ScopeTopic: nothing can be published to the message's topic now.
 	ScopeTopic
-	// ScopeMessage: just this message and its key, and what else has its Fate, for example the messages of one
-	// leaderless partition.
+	// ScopeMessage: only this message and its key, and any messages that share its Fate, for example those of a
+	// partition without a leader.
 	ScopeMessage
 )
 
-// An Error is a publisher's answer for one message that was not accepted. Many messages may share
-// one Error; it is never changed after it was returned.
+// An Error is a publisher's answer for one message that was not accepted. Many messages may share one Error. An Error
+// is never changed after it has been returned.
 //
 // Class says what the answer means, Scope how far it reaches, and Fate what is in trouble:
 //
 //	class        scope        fate
 //	Topology,    destination  none: the destination
 //	Unavailable  topic        a topic, stream, exchange or queue; none: the topic of the message
-//	             message      a partition, one broker of several, a topic, stream, exchange or queue, when the topic of the
-//	                          message does not say who shares the trouble; none: only this message and its key
+//	             message      a partition, one broker of several, a topic, stream, exchange or queue, if the topic of the
+//	                          message does not determine what shares the trouble; none: only this message and its key
 //	Ambiguous    destination  none: nothing has answered the call
 //	             topic,       what stayed silent while the broker answered for other messages, as above
 //	             message
@@ -81,25 +80,27 @@ const (
 type Error struct {
 	Class Class
 	Scope Scope // for Topology, Unavailable and Ambiguous
-	// Fate names what is in trouble; zero leaves it to the Scope.
+	// Fate names what is in trouble. If it is zero, the Scope decides.
 	Fate Fate
-	// Repeats, for Topology and Unavailable: the broker was sent the message and may have taken it in part, for one of several
-	// queues say. Each further try may leave another copy, so tries grow rare, and each counts as published again.
+	// Repeats, for Topology and Unavailable: the broker was sent the message and may have taken it in part, for example
+	// for one of several queues. Each further try may leave another copy. Such tries therefore become rare, and each
+	// counts as published again.
 	Repeats bool
-	// Short names the cause in two or three fixed words, without values of the row, for logs.
+	// Short names the cause in two or three fixed words for logs, without values of the row.
 	Short string
-	// Err is the cause, complete enough to be stored as the row's last_error.
+	// Err is the cause, in enough detail to be stored as the row's last_error.
 	Err error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// A Duplicate is the answer for a message that was not stored, because the broker says that it holds it already: it goes by
-// the message's id. After a publish without an answer that is an acceptance like any other, and [ClassOf] calls it [Accepted].
-// Otherwise another message has the same id, and the row is lost unless somebody is told.
+// A Duplicate is the answer for a message that was not stored because the broker, which compares message ids, reports
+// that it holds the message already. After a publish without an answer, a Duplicate is an acceptance like any other,
+// and [ClassOf] returns [Accepted] for it. Otherwise another message has the same id, and the row is lost unless this
+// is reported to somebody.
 type Duplicate struct {
-	Stream string // that holds a message with this id
+	Stream string // the stream that holds a message with this id
 	Remedy string // what to do if nobody has sent this message before
 }
 
@@ -107,8 +108,8 @@ func (d *Duplicate) Error() string {
 	return fmt.Sprintf("the stream %s holds a message with this id already and has not stored this one: %s", d.Stream, d.Remedy)
 }
 
-// ClassOf returns the class of an answer. An error that no publisher has classified is Ambiguous:
-// then nothing is lost and nothing spent.
+// ClassOf returns the class of an answer. An error that no publisher has classified is Ambiguous, so that no message is
+// lost and no attempt is spent.
 func ClassOf(err error) Class {
 	if err == nil {
 		return Accepted
@@ -122,7 +123,7 @@ func ClassOf(err error) Class {
 	return Ambiguous
 }
 
-// ScopeOf returns how far an answer reaches.
+// ScopeOf returns the scope of an answer.
 func ScopeOf(err error) Scope {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Scope
@@ -130,7 +131,7 @@ func ScopeOf(err error) Scope {
 	return ScopeDestination
 }
 
-// ShortOf returns the answer's fixed words for logs, or "unknown answer".
+// ShortOf returns the fixed words of an answer for logs, or "unknown answer".
 func ShortOf(err error) string {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Short
@@ -138,19 +139,23 @@ func ShortOf(err error) string {
 	return "unknown answer"
 }
 
-// Repeats reports whether each further try may leave another copy; see [Error].
+// Repeats reports whether each further try may leave another copy. See [Error].
 func Repeats(err error) bool {
 	e, ok := errors.AsType[*Error](err)
 	return ok && e.Repeats
 }
 
-// ErrNotAttempted is the answer for a message that waits behind an earlier one of its key.
-var ErrNotAttempted error = &Error{Class: NotAttempted, Short: "not attempted",
-	Err: errors.New("not attempted: an earlier message of the same key was not accepted")}
+// ErrNotAttempted is the answer for a message that was not sent, because it waits for an earlier message of its key.
+var ErrNotAttempted error = &Error{
+	Class: NotAttempted, Short: "not attempted",
+	Err: errors.New("not attempted: an earlier message of the same key was not accepted"),
+}
 
-// ErrClosed is the answer of a publisher after Close.
-var ErrClosed error = &Error{Class: Unavailable, Scope: ScopeDestination, Short: "publisher closed",
-	Err: errors.New("the publisher is closed")}
+// ErrClosed is the answer for every message that is published after Close.
+var ErrClosed error = &Error{
+	Class: Unavailable, Scope: ScopeDestination, Short: "publisher closed",
+	Err: errors.New("the publisher is closed"),
+}
 
 // RefusedError returns an answer of class Refused. The cause may be wrapped with %w.
 func RefusedError(short, format string, args ...any) error {

@@ -1,23 +1,23 @@
 package publisher
 
-// A Protocol is what a broker speaks. Each has its own binding of a wire format such as CloudEvents: which headers and properties
-// carry it.
+// A Protocol is a protocol that a broker speaks. For each one, a wire format such as CloudEvents has its own binding,
+// which says what headers and properties carry it.
 type Protocol string
 
-// The protocols that wire formats have a binding for.
+// The protocols for which wire formats have a binding.
 const (
 	ProtocolKafka Protocol = "kafka"
 	ProtocolNATS  Protocol = "nats"
 	ProtocolAMQP  Protocol = "amqp"
 )
 
-// A Speaker is a [Publisher] whose messages follow the conventions of a [Protocol]. Those of any other publisher have the wire formats
-// that Kafka's have.
+// A Speaker is a [Publisher] whose messages follow the conventions of a [Protocol]. Messages of any other publisher use
+// Kafka's wire formats.
 type Speaker interface {
 	Protocol() Protocol
 }
 
-// ProtocolOf returns the protocol of a publisher, empty if it does not name one.
+// ProtocolOf returns the protocol of a publisher, or "" if it does not name one.
 func ProtocolOf(p Publisher) Protocol {
 	if s, ok := p.(Speaker); ok {
 		return s.Protocol()

@@ -5,24 +5,25 @@ import (
 	"time"
 )
 
-// A Reader is a Publisher that can read what its broker holds.
+// A Reader is a Publisher that can read the messages that its broker holds.
 type Reader interface {
-	// Read calls a function for each message that the broker holds in some topics, as of now, in the order of each [Stored.Place]. It begins
-	// with those that were sent at about from, if not before, and ends with those of about until, if not later; a zero time is no bound. What
-	// a Stored points to is valid during the call only. The answer has an entry for each topic.
+	// Read calls do for each message that the broker now holds in the given topics, in the order of each
+	// [Stored.Place]. It begins with the messages sent at about from, or earlier, and ends with those sent at about
+	// until, or later. A zero time sets no bound. What a Stored points to is valid only during the call of do. The
+	// result has an entry for each topic.
 	Read(ctx context.Context, topics []string, from, until time.Time, do func(*Stored)) (map[string]Held, error)
 }
 
 // A Stored is a message as a broker holds it, without its body.
 type Stored struct {
 	Topic    string
-	Place    string // where messages have an order: a partition or a stream
-	Position uint64 // in that order
-	Key      []byte // of a Kafka record
+	Place    string // partition or stream within which messages have an order
+	Position uint64 // position in that order
+	Key      []byte // key of a Kafka record
 	Headers  []Header
 }
 
-// Header returns the value of a header, empty if there is none of that name.
+// Header returns the value of the header with the given name, or "" if there is none.
 func (s *Stored) Header(name string) string {
 	for _, h := range s.Headers {
 		if h.Name == name {
@@ -32,9 +33,9 @@ func (s *Stored) Header(name string) string {
 	return ""
 }
 
-// Held says what of a topic's messages a broker still has.
+// Held says which messages of a topic a broker still has.
 type Held struct {
 	Absent bool      // there is no such topic, or no stream for it
-	Since  time.Time // older ones have been removed; zero when none has
-	Lossy  string    // why younger ones may have been removed too, empty when they are kept
+	Since  time.Time // time before which messages have been removed; zero if none have
+	Lossy  string    // reason why later messages may have been removed too; empty if they are kept
 }

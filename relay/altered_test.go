@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A table that is changed while rows are on the wire is opened again, even though their marks or refusals can never be written as
-// they were phrased. These rows are published again.
+// A table that is changed while rows are on the wire is opened again, even if the marks or refusals of these rows can never
+// be written with the old statements. These rows are published again.
 func TestTableChangesBeforeAWrite(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

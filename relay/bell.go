@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// bell passes the doorbell on to the other replicas, since the row may be in one of their shards. However
-// often it is rung, one notification is on its way at a time and at most one waits behind it.
+// bell passes the doorbell on to the other replicas, since the row may be in one of their shards. However often it is
+// rung, one notification is on its way at a time and at most one more waits.
 type bell struct {
 	notify func(context.Context) error
 	logger *slog.Logger
-	rings  chan struct{} // with room for the one that waits
+	rings  chan struct{} // has room for the notification that waits
 }
 
 func newBell(logger *slog.Logger, notify func(context.Context) error) *bell {
@@ -24,11 +24,11 @@ const bellTimeout = 5 * time.Second
 func (b *bell) ring() {
 	select {
 	case b.rings <- struct{}{}:
-	default: // one waits already
+	default: // a notification waits already
 	}
 }
 
-// run passes rings on until ctx ends, and with it the notification that is on its way.
+// run passes rings on until ctx ends. The end of ctx also interrupts a notification that is on its way.
 func (b *bell) run(ctx context.Context) {
 	for {
 		select {
@@ -39,7 +39,7 @@ func (b *bell) run(ctx context.Context) {
 		limited, cancel := context.WithTimeout(ctx, bellTimeout)
 		err := b.notify(limited)
 		cancel()
-		if err != nil { // the others find the row at their next poll
+		if err != nil { // the other replicas find the row at their next poll
 			b.logger.Debug("doorbell was not passed on", "error", err)
 		}
 	}

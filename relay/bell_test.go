@@ -42,7 +42,7 @@ func TestBellCoalesces(t *testing.T) {
 	})
 }
 
-// However often the doorbell is rung, and whatever the database makes of it: when the relay is to end, it ends.
+// The relay ends when it is asked to, however often the doorbell is rung and however the database responds.
 func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -66,7 +66,7 @@ func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
-	network.Freeze() // owns nothing, so that each ring is passed on
+	network.Freeze() // owns nothing, so that the relay passes each ring on
 	stop := start(t, r)
 	ctx, cancel := context.WithCancel(t.Context())
 	var callers sync.WaitGroup
@@ -78,7 +78,7 @@ func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 		})
 	}
 	<-waiting
-	stop() // while it is rung, and never stops being so
+	stop() // while the doorbell is rung, which never stops
 	cancel()
 	callers.Wait()
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// When a topic is back, all that waited for it goes on at once and not key by key.
+// When a topic is available again, all rows that waited for it continue at once and not key by key.
 func TestTopicThatIsBackReleasesItsKeys(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(300, 2, "t")
@@ -28,7 +28,7 @@ func TestTopicThatIsBackReleasesItsKeys(t *testing.T) {
 	})
 }
 
-// Where the table does not count tries, those of a key's head are not counted against the rows behind it.
+// Where the table does not count attempts, the attempts of a key's head are not counted against the later rows of the key.
 func TestRefusalsAreTheHeadsAlone(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.keepsAttempts = false
@@ -41,7 +41,7 @@ func TestRefusalsAreTheHeadsAlone(t *testing.T) {
 		stop := s.start()
 		defer stop()
 		s.table.drained(t, 10*time.Minute)
-		// Each may also be given to the broker behind the rows before it, which is not attempted.
+		// Each row may also be passed to the broker together with the rows before it, without being attempted.
 		for id, tries := range map[string]struct{ least, most int }{"k-0": {5, 5}, "k-1": {4, 4 + 4}, "k-2": {5, 4 + 3 + 5}} {
 			if r := s.table.row(id); s.Tries(id) < tries.least || s.Tries(id) > tries.most || r.failed != (id == "k-2") {
 				t.Errorf("%s: %d tries, want %d to %d; failed %v", id, s.Tries(id), tries.least, tries.most, r.failed)
@@ -50,8 +50,8 @@ func TestRefusalsAreTheHeadsAlone(t *testing.T) {
 	})
 }
 
-// A row that commits late and goes before one that was refused does not wait for that one's backoff, also
-// when it comes while the refusal is being written.
+// A row that commits late and precedes a refused row does not wait for that row's backoff, even if it arrives while the
+// refusal is being written.
 func TestOlderRowDoesNotWaitForTheYounger(t *testing.T) {
 	for name, during := range map[string]bool{"while it waits": false, "while it is written": true} {
 		t.Run(name, func(t *testing.T) {
@@ -82,7 +82,7 @@ func TestOlderRowDoesNotWaitForTheYounger(t *testing.T) {
 	}
 }
 
-// A wait that began before a restart ends when it would have ended without.
+// A backoff that began before a restart ends at the same time as it would have without the restart.
 func TestBackoffOutlivesARestart(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BackoffMin, s.destinations[0].BackoffMax = time.Hour, time.Hour
@@ -105,7 +105,8 @@ func TestBackoffOutlivesARestart(t *testing.T) {
 	})
 }
 
-// What is on the wire when the owner's trust ends is given up then, not at the publish timeout.
+// When the owner's trust in its locks ends, the calls on the wire are abandoned at that moment and not at the publish
+// timeout.
 func TestTrustEndsCalls(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(time.Second)
@@ -124,7 +125,7 @@ func TestTrustEndsCalls(t *testing.T) {
 	})
 }
 
-// Where a row cannot be marked as failed it holds its key, and is tried no more often than the longest backoff.
+// A row that cannot be marked as failed holds its key, and is tried no more often than the longest backoff allows.
 func TestRowThatCannotFailHoldsItsKey(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.keepsFailures = false
@@ -145,7 +146,7 @@ func TestRowThatCannotFailHoldsItsKey(t *testing.T) {
 	})
 }
 
-// As long as no row at all gets an answer, that is no row's fault.
+// As long as no row at all gets an answer, no row is blamed.
 func TestSilentBrokerSpendsNothing(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(5, 4, "t")
@@ -168,11 +169,11 @@ func TestSilentBrokerSpendsNothing(t *testing.T) {
 	})
 }
 
-// More keys wait than are remembered: the rows of others flow, and those of the missing topic follow in order
-// once it is there.
+// More keys wait than are remembered: the rows of other keys flow, and the rows of the missing topic follow in order once it
+// exists.
 func TestMoreBlockedKeysThanRemembered(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits.keys = 10
+		s.limits.Keys = 10
 		n := s.fill(500, 4, "missing")
 		s.Remove("missing")
 		for i := range 200 {

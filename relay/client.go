@@ -10,20 +10,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// client is what of a destination changes after a panic in its publisher: nobody knows what state that left, so another one takes
-// its place.
+// client is the part of a destination that changes after a panic in its publisher. The state in which a panic leaves a
+// publisher is unknown, so a new publisher takes its place.
 type client struct {
 	mu     sync.Mutex
-	fresh  publisher.Publisher // in place of Destination.Publisher, nil for that one
-	lost   bool                // the one in use has been given up, and no other is open yet
+	fresh  publisher.Publisher // used in place of Destination.Publisher; nil before the first replacement
+	lost   bool                // the publisher in use has been given up, and no other is open yet
 	closed bool
 	panics panics.Places
 }
 
-// closeTimeout is how long a publisher that has panicked may take to close. It may never end: what it has locked stays so.
+// closeTimeout is how long a publisher that has panicked may take to close. It may never return, since what it has
+// locked stays locked.
 const closeTimeout = 2 * time.Second
 
-// open returns the publisher to use now, and opens one if the last was given up.
+// open returns the publisher to use now. It opens a new one if the last was given up.
 func (d *Destination) open() (publisher.Publisher, error) {
 	c := &d.client
 	c.mu.Lock()
@@ -36,7 +37,8 @@ func (d *Destination) open() (publisher.Publisher, error) {
 	}
 	fresh, err := d.Reopen()
 	if err != nil {
-		return nil, publisher.UnavailableError(publisher.ScopeDestination, "publisher not opened", "open the publisher after a panic: %w", err)
+		return nil, publisher.UnavailableError(publisher.ScopeDestination,
+			"publisher not opened", "open the publisher after a panic: %w", err)
 	}
 	c.fresh, c.lost = fresh, false
 	return fresh, nil
@@ -50,7 +52,7 @@ func (c *client) inUse(d *Destination) publisher.Publisher {
 	return c.fresh
 }
 
-// giveUp closes a publisher that has panicked, unless somebody has done so. Another one is opened when it is needed.
+// giveUp closes a publisher that has panicked, unless that has been done. A new one is opened when it is needed.
 func (d *Destination) giveUp(broken publisher.Publisher) {
 	c := &d.client
 	c.mu.Lock()
@@ -63,8 +65,8 @@ func (d *Destination) giveUp(broken publisher.Publisher) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		defer func() { _ = recover() }() // it is broken
-		_ = broken.Close()               // and what it says at its end is of no use
+		defer func() { _ = recover() }() // the publisher is broken and may panic again
+		_ = broken.Close()               // its error is of no use
 	}()
 	select {
 	case <-done:
@@ -72,10 +74,11 @@ func (d *Destination) giveUp(broken publisher.Publisher) {
 	}
 }
 
-// panicked tells of a panic that was caught, once for each place.
+// panicked logs a panic that was caught, once for each place.
 func (d *Destination) panicked(logger *slog.Logger, consequence string, caught *panics.Error) {
 	if d.client.panics.First(caught) {
-		logger.Error("panic: please report it, with the stack", "destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
+		logger.Error("panic: please report it, with the stack",
+			"destination", d.Name, "consequence", consequence, "error", caught, "stack", caught.Stack())
 	}
 }
 

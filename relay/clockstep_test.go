@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Rows whose last try seems to lie ahead, since the database's clock was set back or the application writes updated_at, wait for
-// their backoff and not for the clock.
+// A row whose last attempt seems to lie in the future, because the database's clock was set back or the application writes
+// updated_at, waits for its backoff and not for the clock.
 func TestRetriesDoNotWaitForTheClock(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()

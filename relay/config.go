@@ -17,71 +17,78 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Config says what a [Relay] relays, and how. Everything but Destinations has a default.
+// Config says what a [Relay] relays, and how. Every field except Destinations has a default.
 type Config struct {
-	// Destinations are where rows go. At least one is required.
+	// Destinations are the brokers that rows go to. At least one is required.
 	Destinations []*Destination
 
-	// Table is the outbox table, with its schema if that is not in the search path. The default is outbox_messages.
+	// Table is the outbox table, with its schema if the schema is not in the search path. The default is
+	// outbox_messages.
 	Table string
-	// Columns are the table's names of columns by their usual names: key, order, topic and so on. The name header.NAME stands for a column
-	// that is sent as the header NAME. By default columns have their usual names.
+	// Columns maps the usual names of columns (key, order, topic and so on) to the table's names. The name header.NAME
+	// stands for a column that is sent as the header NAME. By default columns have their usual names.
 	Columns map[string]string
-	// Key is where the ordering key of a row comes from: column:NAME, header:NAME, payload:a.b, topic or none. The default is the column
-	// key, if the table has one.
+	// Key is the source of a row's ordering key: column:NAME, header:NAME, payload:a.b, topic or none. The default is
+	// the column key, if the table has one.
 	Key string
-	// Delete: rows that every destination has acknowledged are deleted. By default relayed_at is set.
+	// Delete deletes rows that every destination has acknowledged. By default their relayed_at is set instead.
 	Delete bool
 
-	// BatchSize is how many rows are read and published at a time. The default is 1000.
+	// BatchSize is the number of rows that are read and published at a time. The default is 1000.
 	BatchSize int
-	// MaxInFlight is how many rows are read and not yet settled, over all destinations. It bounds the duplicates after a crash. The default
-	// is 4096.
+	// MaxInFlight is the largest number of rows that are read and not yet settled, over all destinations. It limits the
+	// duplicates after a crash. The default is 4096.
 	MaxInFlight int
-	// MaxInFlightBytes is the same bound in bytes of payload. The default is 64 MiB.
+	// MaxInFlightBytes is the same limit in bytes of payload. The default is 64 MiB.
 	MaxInFlightBytes int64
-	// MaxRowBytes is the size from which a row fails without being read. The default is 64 MiB, or MaxInFlightBytes if that is more.
+	// MaxRowBytes is the size from which a row fails without being read. The default is 64 MiB, or MaxInFlightBytes if
+	// that is more.
 	MaxRowBytes int64
 
-	// PollInterval is the longest pause between two looks for new rows. The default is 50 ms, and a second while a doorbell works and there is
-	// nothing to do.
+	// PollInterval is the longest pause between two polls for new rows. The default is 50 ms, or one second while a
+	// doorbell works and there is nothing to do.
 	PollInterval time.Duration
-	// ListenChannel is the channel of LISTEN on which an insert may announce itself. The default is outbox_messages; [NoChannel] turns LISTEN
-	// off.
+	// ListenChannel is the channel of LISTEN on which inserts may announce themselves. The default is outbox_messages;
+	// [NoChannel] turns LISTEN off.
 	ListenChannel string
 	// Shards is the number of units of ownership, the same in every replica. The default is 16.
 	Shards int
-	// OwnerTTL is how long a replica keeps its shards after it has fallen silent. The default is ten seconds.
+	// OwnerTTL is how long a replica that has fallen silent keeps its shards. The default is ten seconds.
 	OwnerTTL time.Duration
-	// StopTimeout bounds a clean stop. The default is 25 seconds.
+	// StopTimeout limits the duration of a clean stop. The default is 25 seconds.
 	StopTimeout time.Duration
 
-	// Direct says how to connect to the server itself, for ownership and LISTEN, where the pool goes through a transaction pooler such as
-	// PgBouncer. By default these connections are made as the pool's are.
+	// Direct is the configuration of connections to the server itself, for ownership and LISTEN, where the pool goes
+	// through a transaction pooler such as PgBouncer. By default these connections are made like the pool's.
 	Direct *pgxpool.Config
-	// SpareConnections are connections of a pool that [Config.NewPool] makes besides those that the relay needs. The default is none.
+	// SpareConnections is the number of connections that the pool of [Config.NewPool] has beyond what the relay needs.
+	// The default is 0.
 	SpareConnections int
 
 	// Meter makes the instruments. By default nothing is measured.
 	Meter metric.Meter
 	// Tracer makes a span for each batch. By default nothing is traced.
 	Tracer trace.Tracer
-	// TraceRows: Tracer also makes a span for each row whose traceparent is sampled.
+	// TraceRows makes Tracer also record a span for each row whose traceparent is sampled.
 	TraceRows bool
 	// Logger takes the log. The default is [slog.Default].
 	Logger *slog.Logger
+	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
+	SettingName func(field string) string
 
-	guard *poolGuard // of the pool's connections; nil for a pool that NewPool has not made
+	guard *poolGuard // guards the pool's connections; nil for a pool that NewPool has not made
 }
 
 // NoChannel is the [Config.ListenChannel] that turns LISTEN off.
 const NoChannel = "-"
 
-// New makes a Relay without reaching the database or a broker. It reads and marks rows through the pool, of which it needs three connections
-// for each destination and one more. The error names every field that cannot be used, each as a [*FieldError].
+// New makes a Relay without reaching the database or a broker. The Relay reads and marks rows through the pool and
+// needs three of its connections for each destination, and one more. The error names every field that cannot be used,
+// each as a [*FieldError].
 func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	if pool == nil {
 		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
@@ -97,7 +104,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	for _, d := range c.Destinations {
 		if d.profile, err = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher),
 			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
-			return nil, err // check has seen that there is one of this name
+			return nil, err // unreachable: check has found this name
 		}
 		if c.TraceRows {
 			d.rowSpans = c.Tracer
@@ -105,7 +112,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	}
 	s := settings{
 		Pool: pool, Outbox: table, Destinations: c.Destinations,
-		Limits:       Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
+		Limits:       dispatch.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
 		PollInterval: cmp.Or(c.PollInterval, defaultPoll), IdlePause: c.idlePause(), ListenChannel: c.channel(),
 		OwnerTTL: c.OwnerTTL, Shards: c.Shards, StopTimeout: c.StopTimeout,
 		Meter: c.Meter, Tracer: c.Tracer, Logger: c.Logger,
@@ -121,7 +128,7 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	return s.build()
 }
 
-// Close closes the publishers of all destinations. It is called when Run has returned.
+// Close closes the publishers of all destinations. Call it after Run has returned.
 func (r *Relay) Close() error {
 	var errs []error
 	for _, d := range r.config.Destinations {
@@ -130,12 +137,14 @@ func (r *Relay) Close() error {
 	return errors.Join(errs...)
 }
 
-// Plan returns how a relay of this configuration understands its table and where the rows go. It is for the commands of outbox-relay that
-// look at the same rows; the types are not meant for anybody else.
+// Plan returns how a relay of this configuration understands its table and where the rows go. It is for the commands of
+// outbox-relay that look at the same rows; the types are not meant for other users.
 func (c Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
 	c.fillIn()
-	plan = outbox.Config{Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
-		Channel: c.channel(), Shards: c.Shards}
+	plan = outbox.Config{
+		Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
+		Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
+	}
 	if plan.Table, err = sql.ParseTable(c.Table); err != nil {
 		return plan, nil, &FieldError{"Table", "is not the name of a table: write table or schema.table"}
 	}
@@ -193,7 +202,7 @@ const (
 	defaultPublish       = 10 * time.Second
 )
 
-// fillIn gives every field that was left out its default, but for PollInterval and ListenChannel.
+// fillIn gives every empty field its default, except PollInterval and ListenChannel.
 func (c *Config) fillIn() {
 	c.Table = cmp.Or(c.Table, defaultTable)
 	c.BatchSize, c.MaxInFlight = cmp.Or(c.BatchSize, defaultBatch), cmp.Or(c.MaxInFlight, defaultInFlight)
@@ -223,13 +232,13 @@ func (c *Config) fillIn() {
 	}
 }
 
-// idlePause is how long an owner sleeps whose doorbell works, once it has found nothing for a while.
+// idlePause returns how long an owner whose doorbell works sleeps once it has found nothing for a while.
 func (c *Config) idlePause() time.Duration { return cmp.Or(c.PollInterval, defaultIdle) }
 
-// patience is how long the database may take to answer before a connection is suspected of being lost.
+// patience returns how long the database may take to answer before a connection is suspected of being lost.
 func (c *Config) patience() time.Duration { return min(c.OwnerTTL/2, mostPatience) }
 
-// channel is the channel of LISTEN, empty for none.
+// channel returns the channel of LISTEN, or "" for none.
 func (c *Config) channel() string {
 	if c.ListenChannel == NoChannel {
 		return ""

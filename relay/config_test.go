@@ -19,7 +19,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// fields are the names of the fields that an error complains of.
+// fields returns the names of the fields that an error reports.
 func fields(err error) (names []string) {
 	switch e := err.(type) { //nolint:errorlint // what is joined is looked at one by one
 	case nil:
@@ -33,7 +33,7 @@ func fields(err error) (names []string) {
 	return names
 }
 
-// Every field that cannot be used is named, all of them at once.
+// The error names every field that cannot be used, all of them at once.
 func TestConfigNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	b := publishertest.NewBroker().Publisher()
@@ -56,24 +56,56 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 		"nothing":      {Config{}, []string{"Destinations"}},
 		"no publisher": {Config{Destinations: []*Destination{{}}}, []string{"Destinations[0].Publisher"}},
 		"nil":          {Config{Destinations: []*Destination{nil}}, []string{"Destinations[0]"}},
-		"numbers": {Config{BatchSize: -1, MaxInFlight: -1, MaxInFlightBytes: -1, MaxRowBytes: -1, Shards: 1025, SpareConnections: -1, OwnerTTL: 1,
-			PollInterval: -1, StopTimeout: -1, Destinations: []*Destination{{Publisher: b}}},
-			[]string{"BatchSize", "MaxInFlight", "MaxInFlightBytes", "MaxRowBytes", "Shards", "SpareConnections", "PollInterval", "OwnerTTL", "StopTimeout"}},
+		"numbers": {
+			Config{
+				BatchSize: -1, MaxInFlight: -1, MaxInFlightBytes: -1, MaxRowBytes: -1, Shards: 1025, SpareConnections: -1, OwnerTTL: 1,
+				PollInterval: -1, StopTimeout: -1, Destinations: []*Destination{{Publisher: b}},
+			},
+			[]string{
+				"BatchSize", "MaxInFlight", "MaxInFlightBytes", "MaxRowBytes", "Shards", "SpareConnections", "PollInterval", "OwnerTTL", "StopTimeout",
+			},
+		},
 		"table": {Config{Table: "a.b.c", Key: "colum:x", Destinations: []*Destination{{Publisher: b}}}, []string{"Table", "Key"}},
-		"destination": {Config{Destinations: []*Destination{{Publisher: b, Topics: []string{"a", "!"}, Topic: "{", Exchange: "}", PayloadEncoding: "b64",
-			WireFormat: "xml", MaxAttempts: -1, BackoffMin: time.Hour, BackoffMax: time.Minute, PublishTimeout: -1, MaxAge: -1, Rate: -1, MaxInFlight: -1, MaxInFlightBytes: -1}}},
-			[]string{"Destinations[0].Topics", "Destinations[0].Topic", "Destinations[0].Exchange", "Destinations[0].PayloadEncoding",
+		"destination": {
+			Config{Destinations: []*Destination{{
+				Publisher: b, Topics: []string{"a", "!"}, Topic: "{", Exchange: "}", PayloadEncoding: "b64",
+				WireFormat: "xml", MaxAttempts: -1, BackoffMin: time.Hour, BackoffMax: time.Minute, PublishTimeout: -1, MaxAge: -1, Rate: -1,
+				MaxInFlight: -1, MaxInFlightBytes: -1,
+			}}},
+			[]string{
+				"Destinations[0].Topics", "Destinations[0].Topic", "Destinations[0].Exchange", "Destinations[0].PayloadEncoding",
 				"Destinations[0].WireFormat", "Destinations[0].MaxAttempts", "Destinations[0].BackoffMax", "Destinations[0].PublishTimeout",
-				"Destinations[0].MaxAge", "Destinations[0].MaxInFlight", "Destinations[0].MaxInFlightBytes", "Destinations[0].Rate"}},
-		"names": {Config{Destinations: []*Destination{{Name: "a", Publisher: b}, {Publisher: b}, {Name: "a", Publisher: b}, {Name: "none", Publisher: b}}},
-			[]string{"Destinations[1].Name", "Destinations[2].Name", "Destinations[3].Name"}},
-		"origins": {Config{Destinations: []*Destination{{Name: "a", Publisher: b, FailedOf: "b", Columns: own}, {Name: "b", Publisher: b, RelayedOf: "a", Columns: map[string]string{"relayed_at": "y"}},
-			{Name: "c", Publisher: b, FailedOf: "nobody"}, {Name: "d", Publisher: b, FailedOf: "e"}, {Name: "e", Publisher: b}, {Name: "f", Publisher: b, FailedOf: "e", RelayedOf: "e"}}},
-			[]string{"Destinations[0].FailedOf", "Destinations[1].RelayedOf", "Destinations[2].FailedOf", "Destinations[3].FailedOf", "Destinations[5].RelayedOf"}},
-		"columns": {Config{Delete: true, Destinations: []*Destination{{Name: "a", Publisher: b, Columns: map[string]string{"failed_at": "x"}}}},
-			[]string{"Destinations[0].Columns", "Destinations[0].Columns"}},
-		"shared columns": {Config{Destinations: []*Destination{{Name: "a", Publisher: b, Columns: own}, {Name: "b", Publisher: b, Columns: map[string]string{"relayed_at": "y", "failed_at": "x"}}}},
-			[]string{"Destinations[1].Columns"}},
+				"Destinations[0].MaxAge", "Destinations[0].MaxInFlight", "Destinations[0].MaxInFlightBytes", "Destinations[0].Rate",
+			},
+		},
+		"names": {
+			Config{Destinations: []*Destination{{Name: "a", Publisher: b}, {Publisher: b}, {Name: "a", Publisher: b}, {Name: "none", Publisher: b}}},
+			[]string{"Destinations[1].Name", "Destinations[2].Name", "Destinations[3].Name"},
+		},
+		"origins": {
+			Config{Destinations: []*Destination{
+				{Name: "a", Publisher: b, FailedOf: "b", Columns: own},
+				{Name: "b", Publisher: b, RelayedOf: "a", Columns: map[string]string{"relayed_at": "y"}},
+				{Name: "c", Publisher: b, FailedOf: "nobody"},
+				{Name: "d", Publisher: b, FailedOf: "e"},
+				{Name: "e", Publisher: b},
+				{Name: "f", Publisher: b, FailedOf: "e", RelayedOf: "e"},
+			}},
+			[]string{
+				"Destinations[0].FailedOf", "Destinations[1].RelayedOf", "Destinations[2].FailedOf", "Destinations[3].FailedOf",
+				"Destinations[5].RelayedOf",
+			},
+		},
+		"columns": {
+			Config{Delete: true, Destinations: []*Destination{{Name: "a", Publisher: b, Columns: map[string]string{"failed_at": "x"}}}},
+			[]string{"Destinations[0].Columns", "Destinations[0].Columns"},
+		},
+		"shared columns": {
+			Config{Destinations: []*Destination{
+				{Name: "a", Publisher: b, Columns: own}, {Name: "b", Publisher: b, Columns: map[string]string{"relayed_at": "y", "failed_at": "x"}},
+			}},
+			[]string{"Destinations[1].Columns"},
+		},
 		"hundred": {Config{Destinations: many(100)}, nil},
 	} {
 		_, err := New(pool, c.config)
@@ -96,7 +128,8 @@ func TestConfigNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
-// With nothing but a publisher, each limit and time has the default that its comment names, and a nil meter measures nothing.
+// With a publisher and nothing else, each limit and each time has the default that its comment names, and a nil meter
+// measures nothing.
 func TestConfigHasDefaults(t *testing.T) {
 	t.Parallel()
 	pool, err := pgxpool.New(t.Context(), "postgres://127.0.0.1:1/none")
@@ -118,23 +151,27 @@ func TestConfigHasDefaults(t *testing.T) {
 	if s.Logger == nil || s.Meter == nil || s.Tracer == nil || s.Connect == nil {
 		t.Errorf("missing parts: %+v", s)
 	}
-	if d.Name != "default" || d.Topic != "{topic}" || d.MaxAttempts != 5 || d.BackoffMin != 500*time.Millisecond || d.BackoffMax != time.Minute || d.PublishTimeout != 10*time.Second {
+	if d.Name != "default" || d.Topic != "{topic}" || d.MaxAttempts != 5 || d.BackoffMin != 500*time.Millisecond ||
+		d.BackoffMax != time.Minute || d.PublishTimeout != 10*time.Second {
 		t.Errorf("%+v", d)
 	}
-	r, err = New(pool, Config{PollInterval: time.Hour, MaxInFlightBytes: 1 << 30, ListenChannel: NoChannel,
-		Destinations: []*Destination{{Publisher: publishertest.NewBroker().Publisher(), BackoffMin: time.Hour, WireFormat: "debezium"}}})
+	r, err = New(pool, Config{
+		PollInterval: time.Hour, MaxInFlightBytes: 1 << 30, ListenChannel: NoChannel,
+		Destinations: []*Destination{{Publisher: publishertest.NewBroker().Publisher(), BackoffMin: time.Hour, WireFormat: "debezium"}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s, d = r.config, r.config.Destinations[0]
-	if s.PollInterval != time.Hour || s.IdlePause != time.Hour || s.Outbox.MaxRow != 1<<30 || s.ListenChannel != "" || d.BackoffMax != time.Hour ||
-		d.Topic != "outbox.event.{topic}" || !reflect.DeepEqual(s.Outbox.Preferred, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {
+	if s.PollInterval != time.Hour || s.IdlePause != time.Hour || s.Outbox.MaxRow != 1<<30 || s.ListenChannel != "" ||
+		d.BackoffMax != time.Hour || d.Topic != "outbox.event.{topic}" ||
+		!reflect.DeepEqual(s.Outbox.Preferred, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {
 		t.Errorf("%+v, %+v", s, d)
 	}
 }
 
-// What the fields say is what happens to rows: templates, encodings, times and wire formats. It holds for a pool of one's own and for one of
-// NewPool.
+// The fields decide what happens to rows: templates, encodings, times and wire formats. They do so with a pool of the
+// caller's own and with one made by NewPool.
 func TestConfigDecidesWhatIsPublished(t *testing.T) {
 	t.Parallel()
 	for name, makePool := range map[string]func(*pgtest.Schema, *Config) (*pgxpool.Pool, func(), error){
@@ -153,8 +190,14 @@ func TestConfigDecidesWhatIsPublished(t *testing.T) {
 			s.Exec(t, `create table mail (id text primary key, topic text not null, who text, tenant text, payload text, at timestamptz, seq bigint generated always as identity,
 				relayed_at timestamptz, attempt int default 1, failed_at timestamptz, last_error text, updated_at timestamptz)`)
 			s.Exec(t, `insert into mail (id, topic, who, tenant, payload, at) values ('1', 'sent', 'ann', 'eu', 'AAE=', '2026-03-01T12:00:00Z')`)
-			config := Config{Logger: slog.New(slog.DiscardHandler), Table: s.Name + ".mail", Columns: map[string]string{"key": "who", "header.tenant": "tenant"}, Destinations: []*Destination{{
-				Publisher: b.Publisher(), Topic: "{tenant}.{topic}", Exchange: "{tenant}", TimeColumn: "at", PayloadEncoding: "base64", WireFormat: "cloudevents", CloudEventsSource: "/mail"}}}
+			config := Config{
+				Logger: slog.New(slog.DiscardHandler), Table: s.Name + ".mail",
+				Columns: map[string]string{"key": "who", "header.tenant": "tenant"},
+				Destinations: []*Destination{{
+					Publisher: b.Publisher(), Topic: "{tenant}.{topic}", Exchange: "{tenant}", TimeColumn: "at", PayloadEncoding: "base64",
+					WireFormat: "cloudevents", CloudEventsSource: "/mail",
+				}},
+			}
 			pool, closePool, err := makePool(s, &config)
 			if err != nil {
 				t.Fatal(err)
@@ -174,7 +217,8 @@ func TestConfigDecidesWhatIsPublished(t *testing.T) {
 			m := all[0]
 			source, _ := m.Header("ce_source")
 			tenant, _ := m.Header("tenant")
-			if m.Topic != "eu.sent" || m.Exchange != "eu" || string(m.Payload) != "\x00\x01" || string(m.Key) != "ann" || source != "/mail" || tenant != "eu" ||
+			if m.Topic != "eu.sent" || m.Exchange != "eu" || string(m.Payload) != "\x00\x01" || string(m.Key) != "ann" || source != "/mail" ||
+				tenant != "eu" ||
 				!m.Time.Equal(time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)) {
 				t.Errorf("%+v", m)
 			}
@@ -188,7 +232,8 @@ func TestConfigDecidesWhatIsPublished(t *testing.T) {
 	}
 }
 
-// NewPool makes as many connections as the relay needs, and takes user and password as BeforeConnect gives them, also for ownership.
+// NewPool makes as many connections as the relay needs, and uses the user and password that BeforeConnect sets, also for the
+// control connection.
 func TestNewPool(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -15,22 +15,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A FieldError is a field of [Config] that cannot be used.
+// A FieldError reports a field of [Config] that cannot be used.
 type FieldError struct {
-	Field string // such as Table or Destinations[0].Publisher
-	Text  string // what is wrong with it, which continues a sentence about it
+	Field string // name of the field, such as Table or Destinations[0].Publisher
+	Text  string // what is wrong with it, as the predicate of a sentence whose subject is the field
 }
 
 func (e *FieldError) Error() string { return "relay.Config." + e.Field + " " + e.Text }
 
-// problems gathers what is wrong with a configuration.
+// problems collects what is wrong with a configuration.
 type problems struct{ all []error }
 
 func (p *problems) add(field, format string, args ...any) {
 	p.all = append(p.all, &FieldError{field, fmt.Sprintf(format, args...)})
 }
 
-// count refuses numbers out of their bounds. A bound of 0 is none.
+// count refuses numbers that are out of bounds. If most is 0, there is no upper bound.
 func (p *problems) count(field string, n, least, most int64) {
 	if n < least {
 		p.add(field, "must be at least %d", least)
@@ -45,10 +45,10 @@ func (p *problems) duration(field string, d, least time.Duration) {
 	}
 }
 
-// mostShards is how many shards there are at most.
+// mostShards is the largest number of shards.
 const mostShards = 1024
 
-// check returns what is wrong with the configuration, apart from publishers. Its defaults have been filled in.
+// check returns what is wrong with the configuration, apart from publishers. The defaults must have been filled in.
 func (c *Config) check() error {
 	var p problems
 	if _, err := sql.ParseTable(c.Table); err != nil {
@@ -82,7 +82,7 @@ func (c *Config) check() error {
 	return errors.Join(p.all...)
 }
 
-// checkPublishers returns which destinations have no publisher.
+// checkPublishers returns an error that names the destinations without a publisher.
 func (c *Config) checkPublishers() error {
 	var p problems
 	for i, d := range c.Destinations {
@@ -93,7 +93,7 @@ func (c *Config) checkPublishers() error {
 	return errors.Join(p.all...)
 }
 
-// check adds what is wrong with a destination by itself. at makes the names of its fields.
+// check adds what is wrong with a destination by itself. at returns the full name of one of its fields.
 func (d *Destination) check(p *problems, at func(field string) string) {
 	switch d.Name {
 	case "":
@@ -127,7 +127,8 @@ func (d *Destination) check(p *problems, at func(field string) string) {
 	}
 }
 
-// checkStates adds what is wrong with a destination beside the others: with its name, its columns, and the rows that it takes of another.
+// checkStates adds what is wrong with a destination in relation to the others: its name, its columns, and the rows that
+// it takes from another destination.
 func (c *Config) checkStates(p *problems, d *Destination, i int, at func(field string) string) {
 	if j := slices.IndexFunc(c.Destinations[:i], func(o *Destination) bool { return o != nil && o.Name == d.Name }); j >= 0 && d.Name != "" {
 		p.add(at("Name"), "is also the name of Destinations[%d]", j)
@@ -166,7 +167,7 @@ func (c *Config) checkStates(p *problems, d *Destination, i int, at func(field s
 	}
 }
 
-// destination returns the destination of a name, nil if there is none.
+// destination returns the destination with a name, or nil if there is none.
 func (c *Config) destination(name string) *Destination {
 	i := slices.IndexFunc(c.Destinations, func(d *Destination) bool { return d != nil && d.Name == name })
 	if i < 0 {
@@ -175,7 +176,7 @@ func (c *Config) destination(name string) *Destination {
 	return c.Destinations[i]
 }
 
-// leadsBack reports whether what a destination takes comes from itself, by way of others.
+// leadsBack reports whether a destination takes its rows from itself, by way of others.
 func (c *Config) leadsBack(d *Destination) bool {
 	from := d
 	for range c.Destinations {

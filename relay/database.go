@@ -5,20 +5,21 @@ import (
 	"sync"
 )
 
-// database knows whether the database answered last, to reads and to writes apart, and logs when that
-// changes. A role that may read and not write must not look well after each read.
+// database records whether the database last answered, separately for reads and for writes, and logs when that changes.
+// A role that may read but not write must not seem healthy after each read.
 type database struct {
 	logger  *slog.Logger
 	mu      sync.Mutex
 	reads   error
-	writes  map[int]error // to each set of columns
-	trouble bool          // has been logged
+	writes  map[int]error // last error by set of columns
+	trouble bool          // trouble has been logged
 }
 
-// read takes note of the result of a read.
+// read records the result of a read.
 func (d *database) read(err error) { d.report(func() { d.reads = err }) }
 
-// wrote takes note of the result of a write to a set of columns. That another one can be written says nothing of this one.
+// wrote records the result of a write to a set of columns. A successful write to another set says nothing about this
+// one.
 func (d *database) wrote(state int, err error) {
 	d.report(func() {
 		delete(d.writes, state)
@@ -44,7 +45,7 @@ func (d *database) report(note func()) {
 	d.trouble = d.err() != nil
 }
 
-// err is why the database cannot be used.
+// err returns why the database cannot be used. The caller holds mu.
 func (d *database) err() error {
 	if d.reads != nil {
 		return d.reads
@@ -55,14 +56,15 @@ func (d *database) err() error {
 	return nil
 }
 
-// state returns why the database cannot be used, nil when it can or nothing is known.
+// state returns why the database cannot be used, or nil if it can be used or nothing is known.
 func (d *database) state() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.err()
 }
 
-// stopped says that there are no more reads and writes to learn from: what was wrong last may be over. That it is, the next ones tell.
+// stopped forgets the last results because reads and writes have stopped: the trouble may be over, and the next ones
+// will show whether it is.
 func (d *database) stopped() {
 	d.mu.Lock()
 	defer d.mu.Unlock()

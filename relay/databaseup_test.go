@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// verdicts returns what is wrong by check, "" for what is well.
+// verdicts returns the error text of each check, or "" for a check that succeeds.
 func verdicts(r *Relay) map[string]string {
 	found := map[string]string{}
 	for _, check := range r.Ready() {
@@ -25,7 +25,7 @@ func verdicts(r *Relay) map[string]string {
 	return found
 }
 
-// throughNetwork lets a replica reach its database over a network of the test only.
+// throughNetwork makes a replica reach its database over a network that belongs to the test.
 func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Network) func(*settings) {
 	return func(c *settings) {
 		c.Pool = s.PoolWith(t, func(p *pgxpool.Config) { p.ConnConfig.DialFunc = network.Dial })
@@ -36,11 +36,14 @@ func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Netwo
 	}
 }
 
-// Whether the database can be reached is known while nothing is owned, too, since its connection for ownership has ended: it is refused,
-// or nobody answers, beside rows or not. It is well again with the first answer, also of a replica that stands by from then on.
+// A replica that owns nothing also reports whether the database can be reached, because its control connection has ended. New
+// connections are refused, or get no answer, with or without rows to relay. The first answer makes the check succeed again,
+// even for a replica that is a standby from then on.
 func TestDatabaseOutageIsTold(t *testing.T) {
 	t.Parallel()
-	for name, weather := range map[string]func(*publishertest.Network){"stopped": (*publishertest.Network).Cut, "frozen": (*publishertest.Network).Freeze} {
+	for name, weather := range map[string]func(*publishertest.Network){
+		"stopped": (*publishertest.Network).Cut, "frozen": (*publishertest.Network).Freeze,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s, b, network := pgtest.New(t), publishertest.NewBroker(), publishertest.NewNetwork()
@@ -67,7 +70,7 @@ func TestDatabaseOutageIsTold(t *testing.T) {
 	}
 }
 
-// A table that is missing, or a right, is no outage of the database.
+// A missing table or a missing privilege is not an outage of the database.
 func TestMissingTableIsNoOutage(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -85,7 +88,7 @@ func TestMissingTableIsNoOutage(t *testing.T) {
 	}
 }
 
-// While the database is away from the start it is the database that is named, not the table.
+// While the database is unavailable from the start, the database is named and not the table.
 func TestDatabaseAwayFromTheStart(t *testing.T) {
 	t.Parallel()
 	s, b, network := pgtest.New(t), publishertest.NewBroker(), publishertest.NewNetwork()

@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// shed leaves out what of a dead letter's own headers cannot travel, which may be why it has failed, and names it in the header that says
-// why. What describes the failure is written in one line.
+// shed removes those of a dead letter's own headers that cannot be sent, which may be the reason why the row failed,
+// and names them in the header that gives the reason. Headers that describe the failure are put on one line.
 func (d *Destination) shed(row *outbox.Row) {
 	m := &row.Message
 	kept := make([]publisher.Header, 0, len(m.Headers)+1)
@@ -49,7 +49,7 @@ func carries(p publisher.Publisher, h publisher.Header) bool {
 	return !strict || checker.CheckHeader(&h) == nil
 }
 
-// named lists headers, the first of them if they are very many or long.
+// named lists the names of headers, shortened if they are many or long.
 func named(headers []string) string {
 	const most, longest = 20, 100
 	var names []string
@@ -62,7 +62,8 @@ func named(headers []string) string {
 	return strings.Join(names, ", ")
 }
 
-// oneLine is a text without line breaks and other control characters, which not every broker's headers carry, nor blanks around it.
+// oneLine returns a text with spaces instead of line breaks and other control characters, which some brokers' headers
+// cannot carry, and without surrounding blanks.
 func oneLine(text string) string {
 	return strings.TrimSpace(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {

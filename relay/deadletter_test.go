@@ -21,8 +21,8 @@ func (picky) CheckHeader(h *publisher.Header) error {
 	return nil
 }
 
-// Of a dead letter's own headers those that cannot travel are left out, and named beside the reason; what describes the failure always
-// travels.
+// A dead letter's own headers that cannot be carried are left out, and named beside the reason. The headers that describe the
+// failure are always carried.
 func TestShed(t *testing.T) {
 	t.Parallel()
 	many := []publisher.Header{{Name: "outbox-error", Value: "no"}}
@@ -36,12 +36,22 @@ func TestShed(t *testing.T) {
 	}{
 		"all travel":      {[]publisher.Header{{Name: "a", Value: "1"}, {Name: "outbox-error", Value: "no"}}, nil, "a=1 outbox-error=no"},
 		"lines in a text": {[]publisher.Header{{Name: "outbox-error", Value: " no:\r\n\tnever\x00 "}}, nil, "outbox-error=no:   never"},
-		"some do not": {[]publisher.Header{{Name: "a", Value: "1\n2"}, {Name: "Nats-Msg-Id"}, {Name: "CC"}, {Name: "message-id"}, {Name: "b"},
-			{Name: "outbox-error", Value: "no"}}, nil, `b= outbox-error=no; headers left out: "a", "Nats-Msg-Id", "CC", "message-id"`},
+		"some do not": {[]publisher.Header{
+			{Name: "a", Value: "1\n2"},
+			{Name: "Nats-Msg-Id"},
+			{Name: "CC"},
+			{Name: "message-id"},
+			{Name: "b"},
+			{Name: "outbox-error", Value: "no"},
+		}, nil, `b= outbox-error=no; headers left out: "a", "Nats-Msg-Id", "CC", "message-id"`},
 		"twice":         {[]publisher.Header{{Name: "a", Value: "1"}, {Name: "a", Value: "2"}}, nil, `a=1 outbox-error=headers left out: "a"`},
 		"left out then": {[]publisher.Header{{Name: "outbox-error"}}, []string{"all"}, `outbox-error=headers left out: "all"`},
-		"odd name":      {[]publisher.Header{{Name: "CC\n"}, {Name: "nats-\n"}, {Name: "outbox-error", Value: "x"}}, nil, `CC\n= outbox-error=x; headers left out: "nats-\n"`},
-		"many":          {many, nil, "and 10 others"},
+		"odd name": {
+			[]publisher.Header{{Name: "CC\n"}, {Name: "nats-\n"}, {Name: "outbox-error", Value: "x"}},
+			nil,
+			`CC\n= outbox-error=x; headers left out: "nats-\n"`,
+		},
+		"many": {many, nil, "and 10 others"},
 	} {
 		row := &outbox.Row{Message: publisher.Message{Headers: slices.Clone(c.headers)}, LeftOut: c.left}
 		d := &Destination{Name: "dead", FailedOf: "orders", Publisher: picky{}}
@@ -50,13 +60,14 @@ func TestShed(t *testing.T) {
 		for _, h := range row.Message.Headers {
 			got = append(got, h.Name+"="+h.Value)
 		}
-		if text := strings.ReplaceAll(strings.Join(got, " "), "CC\n", `CC\n`); text != c.want && !(name == "many" && strings.HasSuffix(text, c.want)) {
+		if text := strings.ReplaceAll(strings.Join(got, " "), "CC\n", `CC\n`); text != c.want &&
+			!(name == "many" && strings.HasSuffix(text, c.want)) {
 			t.Errorf("%s: %s\nwant %s", name, text, c.want)
 		}
 	}
 }
 
-// The dedup id of a dead letter tells which failure it is about.
+// The dedup id of a dead letter identifies the failure that it is about.
 func TestDeadLettersOfOneRowDiffer(t *testing.T) {
 	t.Parallel()
 	d := &Destination{Name: "dead", FailedOf: "orders", Columns: map[string]string{"relayed_at": "x"}}
@@ -66,13 +77,15 @@ func TestDeadLettersOfOneRowDiffer(t *testing.T) {
 		d.identify(row)
 		ids = append(ids, row.Message.DedupID)
 	}
-	if want := []string{"7.5/public.outbox/1@9/dead@1767225600000001", "7.5/public.outbox/1@9/dead@1767225600000002"}; !slices.Equal(ids, want) {
+	if want := []string{
+		"7.5/public.outbox/1@9/dead@1767225600000001", "7.5/public.outbox/1@9/dead@1767225600000002",
+	}; !slices.Equal(ids, want) {
 		t.Errorf("%q", ids)
 	}
 }
 
-// A destination that takes what became of rows at another one divides rows with nobody, and does not count as one that takes those that
-// nobody does.
+// A destination that takes dead letters of another one does not share rows with any destination, and does not count as one
+// that takes the rows that no other takes.
 func TestViewsOfOrigins(t *testing.T) {
 	t.Parallel()
 	own := map[string]string{"relayed_at": "x"}
@@ -82,7 +95,8 @@ func TestViewsOfOrigins(t *testing.T) {
 	copied := &Destination{Name: "copy", Topics: []string{"b*"}, Columns: map[string]string{"relayed_at": "y"}}
 	all := withNowhere([]*Destination{orders, letters, rest, copied})
 	views := viewsOf(all)
-	if len(all) != 5 || len(views[1].Before) != 0 || views[1].FailedOf == nil || views[1].FailedOf.Name != "orders" || len(views[2].Before) != 1 || len(views[3].Before) != 0 {
+	if len(all) != 5 || len(views[1].Before) != 0 || views[1].FailedOf == nil || views[1].FailedOf.Name != "orders" ||
+		len(views[2].Before) != 1 || len(views[3].Before) != 0 {
 		t.Errorf("views %+v", views)
 	}
 	if nobody := views[4]; nobody.Columns != nil || nobody.Takes("order.x") || nobody.Takes("a") || nobody.Takes("b") || !nobody.Takes("c") {

@@ -1,12 +1,16 @@
 package relay
 
 import (
+	"errors"
+	"log/slog"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
+	"go.opentelemetry.io/otel/metric"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -15,86 +19,157 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// A Destination is one broker with the rules for the rows that go there. It belongs to one Relay, which fills in the defaults.
+// A Destination is a broker with the rules for the rows that go there. It belongs to one Relay, which fills in the
+// defaults.
 type Destination struct {
-	// Name is the destination's name in metrics, logs and dead letters. The default is "default"; each of several needs one.
+	// Name is the destination's name in metrics, logs and dead letters. The default is "default" if there is only one
+	// destination; with several, each needs a name.
 	Name string
-	// Publisher publishes the rows. It is required, and it is closed by [Relay.Close].
+	// Publisher publishes the rows. It is required. [Relay.Close] closes it.
 	Publisher publisher.Publisher
-	// Reopen makes another publisher, for after a panic in the last one. By default that stays in use.
+	// Reopen makes a new publisher after a panic in the last one. By default the last one stays in use.
 	Reopen func() (publisher.Publisher, error)
 
-	// Topics are patterns of the rows' topics, such as order.* and !order.internal.*, in which * is any text. By default every row is taken.
-	// Of several destinations that keep their state in the same columns, a row goes to the first that takes it.
+	// Topics are patterns of the rows' topics, such as order.* and !order.internal.*, in which * matches any text. By
+	// default every row is taken. If several destinations keep their state in the same columns, a row goes to the first
+	// that takes it.
 	Topics []string
-	// Columns are the columns of the table that keep the destination's state, by their usual names (relayed_at, attempt, failed_at,
-	// last_error, updated_at), so that the destination gets its own copy of each row that it takes. By default they are the table's.
+	// Columns maps the usual names of the state columns (relayed_at, attempt, failed_at, last_error, updated_at) to
+	// columns of the table that keep this destination's state, so that the destination gets its own copy of each row
+	// that it takes. By default the table's columns are used.
 	Columns map[string]string
-	// FailedOf names another destination, whose failed rows this one takes: dead letters. It needs Columns.
+	// FailedOf names another destination, whose failed rows this destination takes as dead letters. It needs Columns.
 	FailedOf string
-	// RelayedOf names another destination, whose relayed rows this one takes. It needs Columns.
+	// RelayedOf names another destination, whose relayed rows this destination takes. It needs Columns.
 	RelayedOf string
 
-	// Topic is the template of the topic, subject or routing key on the broker, such as shop.{tenant}.{topic}. The default is {topic}, and
-	// outbox.event.{topic} for the wire format debezium.
+	// Topic is the template of the topic, subject or routing key on the broker, such as shop.{tenant}.{topic}. The
+	// default is {topic}, and outbox.event.{topic} with the wire format debezium.
 	Topic string
 	// Exchange is the template of the AMQP exchange. By default the publisher decides.
 	Exchange string
-	// TimeColumn is the column that holds the messages' time. By default the publisher decides.
+	// TimeColumn is the column with the time of a message. By default the publisher decides.
 	TimeColumn string
-	// PayloadEncoding is how a payload column of type text carries bytes: base64 or hex. By default the text is sent as it is.
+	// PayloadEncoding is the encoding of bytes in a payload column of type text: base64 or hex. By default the text is
+	// sent as it is.
 	PayloadEncoding string
 	// WireFormat is the format of the messages: plain, cloudevents, debezium or phoenix_micro. The default is plain.
 	WireFormat string
-	// CloudEventsSource is the attribute source of the wire format cloudevents. By default it names database and table.
+	// CloudEventsSource is the attribute source of the wire format cloudevents. By default it names the database and
+	// the table.
 	CloudEventsSource string
-	// DebeziumTombstones: with the wire format debezium on Kafka, a NULL payload is a null value, not an empty one.
+	// DebeziumTombstones turns a NULL payload into a null value, not an empty one. It applies to the wire format
+	// debezium on Kafka.
 	DebeziumTombstones bool
-	// DedupPrefix stands for the database's identity in the messages' dedup ids, for tables whose ids are not uuids.
+	// DedupPrefix replaces the database's identity in the messages' dedup ids, for tables whose ids are not UUIDs.
 	DedupPrefix string
 
 	// MaxAttempts is the number of refused publishes after which a row fails. The default is 5.
 	MaxAttempts int64
-	// BackoffMin and BackoffMax are the first and the longest pause between two attempts. The defaults are 500 ms and a minute.
+	// BackoffMin and BackoffMax are the first and the longest pause between two attempts. The defaults are 500 ms and
+	// one minute.
 	BackoffMin, BackoffMax time.Duration
-	// PublishTimeout is how long an answer of the broker may take before the outcome is unknown. The default is ten seconds.
+	// PublishTimeout is how long the broker's answer may take before the outcome counts as unknown. The default is ten
+	// seconds.
 	PublishTimeout time.Duration
-	// BlockFailed: a row that failed blocks its key until it is retried or discarded. By default the key goes on without the row.
+	// BlockFailed makes a failed row block its key until the row is retried or discarded. By default the key goes on
+	// without the row.
 	BlockFailed bool
-	// MaxAge is how long after it was due a row fails instead of being published. By default rows do not expire.
+	// MaxAge is the time after which a due row fails instead of being published. By default rows do not expire.
 	MaxAge time.Duration
-	// Rate is how many rows a second all replicas together publish. By default it is not limited.
+	// Rate is the largest number of rows per second that all replicas together publish. By default there is no limit.
 	Rate float64
-	// MaxInFlight and MaxInFlightBytes are the destination's part of the bounds of the same name in Config. By default they are an equal
-	// share of what the others leave.
+	// MaxInFlight and MaxInFlightBytes are the destination's part of the limits of the same name in Config. By default
+	// they are an equal share of what the other destinations leave.
 	MaxInFlight      int
 	MaxInFlightBytes int64
-	// Paused reports whether nothing is to be published at present. It is called every second. By default nothing pauses.
+	// Paused reports whether publishing is to pause. It is called every second. By default nothing pauses.
 	Paused func() bool
+	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
+	SettingName func(field string) string
 
-	route      route.Route     // how its messages are made; see [Destination.whole]
-	profile    profile.Profile // of the wire format, nil for plain
-	rowSpans   trace.Tracer    // of a span for each row whose trace is sampled; nil makes none
-	paused     atomic.Bool     // what Paused has said last
-	client     client
-	complaint  complaint
-	duplicated map[string]struct{} // streams whose unexpected duplicates were told; only the dispatch touches it
+	route     route.Route     // how messages are made; see [Destination.whole]
+	profile   profile.Profile // applies the wire format; nil for plain
+	rowSpans  trace.Tracer    // makes a span for each row whose trace is sampled; nil makes none
+	paused    atomic.Bool     // the last result of Paused
+	client    client
+	complaint dispatch.Complaint
+	measured  *measure.Destination
+	state     atomic.Pointer[dispatch.Snapshot] // the last state that the engine published; nil before
 }
 
 // whole returns the route with everything that decides which rows the destination takes.
 func (d *Destination) whole() *route.Route {
 	r := d.route
 	r.Name, r.Topics, r.Columns, r.FailedOf, r.RelayedOf = d.Name, d.Topics, d.Columns, d.FailedOf, d.RelayedOf
+	r.Names = d.SettingName
 	r.BlockFailed, r.Expires, r.Rest, r.DedupPrefix = d.BlockFailed, d.MaxAge > 0, d.Name == nowhereName, d.DedupPrefix
 	return &r
 }
 
-// plain reports whether a destination takes rows as they are inserted, not for what became of them elsewhere.
+// plain reports whether a destination takes rows as they are inserted, rather than rows that another destination
+// relayed or failed.
 func (d *Destination) plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }
 
-// viewsOf returns how the destinations see the table.
+// snapshot returns the state that the engine published last.
+func (d *Destination) snapshot() dispatch.Snapshot {
+	if s := d.state.Load(); s != nil {
+		return *s
+	}
+	return dispatch.Snapshot{}
+}
+
+// target returns the destination in the form that package dispatch uses.
+func (d *Destination) target(logger *slog.Logger) dispatch.Destination {
+	return dispatch.Destination{
+		Name: d.Name, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, MaxAge: d.MaxAge,
+		BlockFailed: d.BlockFailed, Rate: d.Rate, Complaint: &d.complaint,
+		Prepare: func(r *dispatch.Row, now time.Time) {
+			r.Ended = d.span(r, now)
+			d.render(r.Row, r.Try)
+			if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
+				d.panicked(logger, "the row fails that was being made into a message", caught)
+			}
+		},
+	}
+}
+
+// newMetrics makes the instruments and the series of the destinations.
+func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metrics, error) {
+	m, err := measure.New(meter)
+	if err != nil {
+		return nil, err
+	}
+	for _, d := range destinations {
+		d.measured = m.Destination(d.Name, dispatch.Causes)
+	}
+	return m, nil
+}
+
+// allOf returns the combined state of all destinations.
+func allOf(destinations []*Destination) (s dispatch.Snapshot) {
+	s.Held = map[dispatch.Cause]int64{}
+	for _, d := range destinations {
+		one := d.snapshot()
+		s.InFlight += one.InFlight
+		s.Blocked += one.Blocked
+		s.Stuck += one.Stuck
+		s.Full = s.Full || one.Full
+		if one.Why != nil {
+			s.Why = one.Why
+		}
+		for c, n := range one.Held {
+			s.Held[c] += n
+		}
+	}
+	return s
+}
+
+// viewsOf returns the destinations' views of the table.
 func viewsOf(destinations []*Destination) []outbox.View {
 	routes := make([]*route.Route, len(destinations))
 	for i, d := range destinations {
@@ -103,7 +178,7 @@ func viewsOf(destinations []*Destination) []outbox.View {
 	return route.Views(routes)
 }
 
-// withNowhere adds nowhere to the destinations if there may be rows that none of them takes.
+// withNowhere adds nowhere to the destinations if there may be rows that no destination takes.
 func withNowhere(destinations []*Destination) []*Destination {
 	everything := func(d *Destination) bool { return d.plain() && pattern.SQL("topic", d.Topics) == pattern.Always }
 	if len(destinations) == 0 || slices.ContainsFunc(destinations, everything) {
@@ -115,13 +190,13 @@ func withNowhere(destinations []*Destination) []*Destination {
 		return destinations
 	}
 	if !slices.ContainsFunc(plain, func(d *Destination) bool { return d.Columns == nil }) {
-		rest.Columns = plain[0].Columns // nobody keeps those of the table up to date
+		rest.Columns = plain[0].Columns // nothing keeps the table's own columns up to date
 	}
 	return append(slices.Clip(destinations), rest)
 }
 
-// render gives a row's message the form that it has on the broker. What a profile or a template makes of a row is that row's alone:
-// a panic makes it invalid.
+// render gives a row's message its form on the broker. A panic in a profile or a template concerns that row alone: it
+// makes the row invalid.
 func (d *Destination) render(row *outbox.Row, attempt int64) {
 	defer func() {
 		if value := recover(); value != nil {
@@ -132,7 +207,8 @@ func (d *Destination) render(row *outbox.Row, attempt int64) {
 		d.shed(row)
 	}
 	row.Message.Time = d.route.Time.Of(row)
-	if err := d.route.Encoding.Decode(row); err != nil && row.Invalid == nil && d.FailedOf == "" { // a dead letter shows what was wrong with it
+	// A dead letter is sent as it is: it shows what was wrong with it.
+	if err := d.route.Encoding.Decode(row); err != nil && row.Invalid == nil && d.FailedOf == "" {
 		row.Invalid = err
 	}
 	if d.profile != nil && row.Invalid == nil {
@@ -144,19 +220,33 @@ func (d *Destination) render(row *outbox.Row, attempt int64) {
 	d.identify(row)
 }
 
-// identify gives a message the dedup id that it has at this destination. Destinations with columns of their own may write the same row into
-// one stream, and the name tells its copies apart; of those that divide the rows one alone has it.
+// identify gives a message the dedup id that it has at this destination. Destinations with columns of their own may
+// write the same row into one stream; there the destination's name distinguishes the copies. If destinations divide the
+// rows among them, only one of them has a given row.
 func (d *Destination) identify(row *outbox.Row) {
 	m := &row.Message
 	if d.DedupPrefix != "" {
-		if _, rest, found := strings.Cut(m.DedupID, "/"); found { // a uuid has no prefix
+		if _, rest, found := strings.Cut(m.DedupID, "/"); found { // a UUID has no prefix
 			m.DedupID = d.DedupPrefix + "/" + rest
 		}
 	}
 	if d.Columns != nil {
 		m.DedupID += "/" + d.Name
 	}
-	if d.FailedOf != "" { // a row that is retried and fails again is another dead letter
+	if d.FailedOf != "" { // a row that is retried and fails again is a new dead letter
 		m.DedupID += "@" + strconv.FormatInt(row.Due.UnixMicro(), 10)
 	}
+}
+
+// takers returns, for each set of columns, a function that reports whether a row of a topic is to have a mark there.
+// Marks that follow another destination's outcome are not included.
+func takers(destinations []*Destination, columns []map[string]string) (takes []func(topic string) bool) {
+	for _, own := range columns {
+		takes = append(takes, func(topic string) bool {
+			return slices.ContainsFunc(destinations, func(d *Destination) bool {
+				return d.plain() && d.Name != nowhereName && maps.Equal(d.Columns, own) && pattern.Takes(d.Topics, topic)
+			})
+		})
+	}
+	return takes
 }

@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
-// A LeftError says that a drain ended with rows left.
+// A LeftError reports that a drain ended with rows left.
 type LeftError struct {
-	Rows    int64 // at most [outbox.CountCap]
-	Reasons string
+	Rows    int64  // at most [outbox.CountCap]
+	Reasons string // why rows are left, with counts
 
-	paused int64 // of them
-	open   int64 // the others
+	paused int64 // those of paused destinations
+	open   int64 // those of other destinations
 }
 
 func (e *LeftError) Error() string {
@@ -30,22 +31,22 @@ func (e *LeftError) Error() string {
 	return fmt.Sprintf("stopped before all was relayed; rows left: %s (%s)", rows, e.Reasons)
 }
 
-// Drain relays until the rows that are pending and due now are relayed or failed, by whichever replica. If
-// ctx ends before, or nothing is left but rows of paused destinations, the error is a [*LeftError].
+// Drain relays until the rows that are pending and due now are relayed or failed, by any replica. The error is a
+// [*LeftError] if ctx ends first, or if only rows of paused destinations are left.
 func (r *Relay) Drain(ctx context.Context) error {
-	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // it relays until its reasons were asked
+	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the relay runs until the reasons have been read
 	done := make(chan struct{})
-	go func() { defer close(done); _ = r.Run(running) }() // what is left is counted in the table
+	go func() { defer close(done); _ = r.Run(running) }() // its error is not needed: the rows left are counted in the table
 	err := r.drained(ctx)
 	if left, ok := errors.AsType[*LeftError](err); ok {
-		left.Reasons = r.reasons(left.paused) // before they are forgotten
+		left.Reasons = r.reasons(left.paused) // before the relay forgets them
 	}
 	stop()
 	<-done
 	return err
 }
 
-// drained waits until nothing is left that may be published.
+// drained waits until no row is left that may be published.
 func (r *Relay) drained(ctx context.Context) error {
 	ends := make([]*outbox.End, len(r.config.Destinations))
 	for wait := 10 * time.Millisecond; ; {
@@ -71,7 +72,8 @@ func (r *Relay) drained(ctx context.Context) error {
 	}
 }
 
-// left counts what is left to each destination of the rows that were pending and due when it was asked first: where they end is noted then.
+// left counts the rows left to each destination of those that were pending and due at the first call. The first call
+// notes where they end.
 func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (left *LeftError, err error) {
 	left = &LeftError{}
 	for i, v := range r.config.Outbox.Views {
@@ -96,7 +98,7 @@ func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.En
 	return left, err
 }
 
-// leftAt counts what is left at the end of the time.
+// leftAt counts the rows left when the time is over.
 func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.End, err error) error {
 	if table == nil {
 		return fmt.Errorf("nothing could be drained: %w", err)
@@ -113,15 +115,15 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	return left
 }
 
-// reasons says why rows may be left, with counts by reason.
+// reasons returns why rows may be left, with counts by reason.
 func (r *Relay) reasons(paused int64) string {
 	state, _ := r.owner.State()
 	if !state.Holds() && paused == 0 {
 		return "other replicas relay"
 	}
-	counts := map[cause]int64{causePaused: paused}
-	s := r.metrics.all()
-	for c, n := range s.held {
+	counts := map[dispatch.Cause]int64{dispatch.CausePaused: paused}
+	s := allOf(r.config.Destinations)
+	for c, n := range s.Held {
 		counts[c] += n
 	}
 	var reasons []string
@@ -130,8 +132,8 @@ func (r *Relay) reasons(paused int64) string {
 			reasons = append(reasons, fmt.Sprintf("%s %d", c, counts[c]))
 		}
 	}
-	if s.inFlight > 0 {
-		reasons = append(reasons, fmt.Sprintf("in flight %d", s.inFlight))
+	if s.InFlight > 0 {
+		reasons = append(reasons, fmt.Sprintf("in flight %d", s.InFlight))
 	}
 	if len(reasons) == 0 {
 		return "not reached yet"

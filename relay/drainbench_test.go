@@ -7,6 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // accepting is a publisher that accepts everything at once.
@@ -18,8 +19,7 @@ func (accepting) Publish(_ context.Context, messages []publisher.Message) []erro
 func (accepting) Ping(context.Context) error { return nil }
 func (accepting) Close() error               { return nil }
 
-// BenchmarkDrain relays rows of 512 bytes from PostgreSQL to a broker that costs nothing. One operation is
-// one row.
+// BenchmarkDrain relays rows of 512 bytes from PostgreSQL to a broker that costs nothing. One operation is one row.
 func BenchmarkDrain(b *testing.B) {
 	s := pgtest.New(b)
 	s.Exec(b, `create table outbox_messages (id uuid primary key default gen_random_uuid(), seq bigint generated always as identity, topic text not null,
@@ -31,7 +31,7 @@ func BenchmarkDrain(b *testing.B) {
 	s.Exec(b, "analyze outbox_messages")
 	r := replica(b, s, publishertest.NewBroker(), func(c *settings) {
 		c.Destinations[0].Publisher = accepting{}
-		c.Limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		c.Limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 	})
 	b.ReportAllocs()
 	b.ResetTimer()

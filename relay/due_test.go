@@ -5,6 +5,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // lateness returns how long after a time a row was marked.
@@ -15,8 +17,8 @@ func newDelayed(s *sim) {
 	s.table.delays, s.table.readsDue = true, true
 }
 
-// Rows that become due at any time are relayed then, beside others that are due at once and many that are scheduled for later. Reads in table
-// order do not meet those.
+// Rows that become due at any time are relayed at that time, beside others that are due at once and many that are scheduled
+// for later. Reads in table order do not return the scheduled rows.
 func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 	for _, every := range []time.Duration{time.Second, 10 * time.Millisecond, time.Millisecond} {
 		t.Run(fmt.Sprint(every), func(t *testing.T) {
@@ -59,7 +61,8 @@ func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 	}
 }
 
-// An idle owner sleeps until the next row becomes due, and hears of rows that are inserted meanwhile and become due earlier.
+// An idle owner sleeps until the next row becomes due, and notices rows that are inserted in the meantime and become due
+// earlier.
 func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		newDelayed(s)
@@ -75,7 +78,7 @@ func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 		}
 		s.table.insertLater(2, "near", "k", "t", 300*time.Millisecond)
 		near := time.Now().Add(300 * time.Millisecond)
-		s.wakes <- sourceListen
+		s.wakes <- measure.SourceListen
 		time.Sleep(time.Until(at) + time.Second)
 		for id, at := range map[string]time.Time{"near": near, "far": at} {
 			if late := lateness(s, id, at); late < 0 || late > 50*time.Millisecond {
@@ -85,14 +88,14 @@ func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 	})
 }
 
-// Rows with available_at wait for themselves alone: one that is refused, or for whose topic there is trouble, holds back nothing of its key, and
-// all of them go when the trouble is over.
+// Rows with available_at wait only for themselves. A row that is refused, or whose topic is held, delays no other row of its
+// key. All of them are published when the trouble is over.
 func TestDelayedRowsWaitForThemselvesAlone(t *testing.T) {
 	for _, rows := range []int64{1, 100, 3000} {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				newDelayed(s)
-				s.limits.keys = 200
+				s.limits.Keys = 200
 				s.Remove("missing")
 				s.Refuse("refused", 2)
 				s.table.insertLater(1, "refused", "k", "t", time.Second)
@@ -112,7 +115,7 @@ func TestDelayedRowsWaitForThemselvesAlone(t *testing.T) {
 				s.table.drained(t, 3*time.Minute)
 				time.Sleep(30 * time.Second)
 				stop()
-				if left := remembered(s.loop.dispatch); left != "" {
+				if left := s.loop.dispatch.Leftover(); left != "" {
 					t.Errorf("still remembered: %s", left)
 				}
 				if _, duplicates := firsts(s.All()); duplicates > 0 {

@@ -46,7 +46,8 @@ func (c *counted) unexpected() (n int64) {
 	return n
 }
 
-// expect fails unless so many duplicates were counted, and those of so many streams told.
+// expect fails unless the given number of duplicates was counted, and duplicates were reported for the given number of
+// streams.
 func (c *counted) expect(duplicates int64, streams int) {
 	c.t.Helper()
 	if got := c.unexpected(); got != duplicates {
@@ -71,7 +72,7 @@ func duplicateOf(stream string) error {
 	return &publisher.Duplicate{Stream: stream, Remedy: "do something"}
 }
 
-// A stream that drops rows which nobody has sent is told once, and each row is counted and marked.
+// A stream that drops rows that nobody has sent is reported once, and each row is counted and marked.
 func TestDuplicateOfWhatWasNeverSent(t *testing.T) {
 	for _, n := range []int{1, 100, 10_000} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {
@@ -79,7 +80,7 @@ func TestDuplicateOfWhatWasNeverSent(t *testing.T) {
 				c := count(s)
 				stop := s.start()
 				defer stop()
-				time.Sleep(time.Second) // the shards came before the rows
+				time.Sleep(time.Second) // the shards were acquired before the rows were inserted
 				for i := range n {
 					id := fmt.Sprintf("k%d-%d", i%50, i/50)
 					s.Answer(id, duplicateOf([]string{"A", "B"}[i%2]))
@@ -99,7 +100,8 @@ func TestDuplicateOfWhatWasNeverSent(t *testing.T) {
 	}
 }
 
-// What message ids are for: a publish without an answer, the last owner's rows, a row sent again on purpose.
+// These are the duplicates that message ids are for: a publish without an answer, the previous owner's rows, a row sent again
+// on purpose.
 func TestDuplicateOfWhatWasSent(t *testing.T) {
 	t.Run("without an answer", func(t *testing.T) {
 		simulate(t, func(t *testing.T, s *sim) {
@@ -172,7 +174,7 @@ func TestDuplicateOfWhatWasSent(t *testing.T) {
 	}
 }
 
-// A column of times that is hours ahead of the clock says nothing about when its rows were inserted.
+// A column of times that are hours ahead of the clock gives no information about when its rows were inserted.
 func TestDuplicateWithAWrongTime(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		c := count(s)
@@ -189,13 +191,13 @@ func TestDuplicateWithAWrongTime(t *testing.T) {
 	})
 }
 
-// The prefix of a destination takes the place of the database's identity, and a uuid stays as it is. The name of a destination with columns of
-// its own comes last.
+// The prefix of a destination replaces the database's identity, and a uuid stays as it is. The name of a destination with
+// columns of its own comes last.
 func TestIdentify(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		id, prefix string
-		own        bool // columns
+		own        bool // the destination has columns of its own
 		want       string
 	}{
 		{"7.5/public.outbox/1@9", "", false, "7.5/public.outbox/1@9"},

@@ -6,9 +6,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// simBell is a doorbell that each writer rings from a time on.
+// simBell is a doorbell that each writer rings from a given time on.
 type simBell struct{ since atomic.Pointer[time.Time] }
 
 func newSimBell() *simBell {
@@ -22,7 +24,7 @@ func (b *simBell) Up() bool             { return true }
 func (b *simBell) Arm(bool)             {}
 func (b *simBell) Armed() time.Time     { return *b.since.Load() }
 
-// Commits of an owner tell how many writers may ring.
+// An owner learns from its commits how many writers may ring.
 func TestOwnerNotesWhatCommitsTake(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.took = 10 * time.Millisecond
@@ -39,7 +41,7 @@ func TestOwnerNotesWhatCommitsTake(t *testing.T) {
 	})
 }
 
-// As in package feed.
+// These constants have the values that package feed has.
 const (
 	idleAfter   = 10 * time.Second
 	lookEvery   = time.Minute
@@ -47,7 +49,7 @@ const (
 	dearGlances = 3
 )
 
-// economical simulates a relay with a doorbell that works and nothing to do, until it economizes.
+// economical simulates a relay with a working doorbell and nothing to do, until it economizes.
 func economical(t *testing.T, f func(t *testing.T, s *sim, b *simBell)) {
 	simulate(t, func(t *testing.T, s *sim) {
 		b := newSimBell()
@@ -65,7 +67,7 @@ func economical(t *testing.T, f func(t *testing.T, s *sim, b *simBell)) {
 	})
 }
 
-// looks returns how many reads there are in a time, and how many of them are glances.
+// looks returns how many reads there are in a period, and how many of them are glances.
 func (s *sim) looks(d time.Duration) (reads, glances int) {
 	synctest.Wait()
 	reads, glances = s.table.looks()
@@ -87,13 +89,13 @@ func TestIdleOwnerGlances(t *testing.T) {
 	})
 }
 
-// A row for which nobody rings waits for no more than a second, wherever in the order it is, and others come sooner after it.
+// A row for which nobody rings waits for at most a second, wherever it is in the order, and rows after it wait for less.
 func TestIdleOwnerFindsRowsWithoutARing(t *testing.T) {
 	for name, ordinal := range map[string]int64{"last": 1000, "first": -5} {
 		t.Run(name, func(t *testing.T) {
 			economical(t, func(t *testing.T, s *sim, _ *simBell) {
 				for n := range 5 {
-					if n > 0 { // until it glances again, and at any moment between two
+					if n > 0 { // until it glances again, and at any moment between two glances
 						time.Sleep(lookEvery + idleAfter + time.Duration(n)*170*time.Millisecond)
 					}
 					s.table.insert(ordinal+int64(n), name+string(rune('a'+n)), "k", "t")
@@ -110,16 +112,16 @@ func TestIdleOwnerFindsRowsWithoutARing(t *testing.T) {
 func TestIdleOwnerIsRung(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, _ *simBell) {
 		s.table.insert(1000, "new", "k", "t")
-		s.wakes <- sourceListen
+		s.wakes <- measure.SourceListen
 		s.table.drained(t, 20*time.Millisecond)
 	})
 }
 
-// When the doorbell works no longer, the owner looks as often as without.
+// When the doorbell stops working, the owner reads as often as it would without one.
 func TestIdleOwnerLosesItsDoorbell(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, b *simBell) {
 		b.ring(time.Time{})
-		s.wakes <- sourceNone
+		s.wakes <- measure.SourceNone
 		time.Sleep(200 * time.Millisecond)
 		if reads, glances := s.looks(time.Second); reads < 15 || glances > 0 {
 			t.Errorf("%d reads and %d glances in a second", reads, glances)
@@ -136,7 +138,7 @@ func TestIdleOwnerLosesItsDoorbell(t *testing.T) {
 	})
 }
 
-// Rows that can only wait are seen by each glance. So there are no more glances for some time, but reads and sweeps.
+// Each glance sees the rows that can only wait. Glances therefore stop for some time, while reads and sweeps continue.
 func TestIdleOwnerDoesNotGlanceAtRowsThatWait(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, _ *simBell) {
 		s.Remove("gone")
@@ -149,7 +151,7 @@ func TestIdleOwnerDoesNotGlanceAtRowsThatWait(t *testing.T) {
 	})
 }
 
-// A glance that is dear, because it steps over what was relayed and cannot be cleaned up, is not repeated soon.
+// A glance that is expensive, because it steps over relayed rows that cannot be cleaned up, is not repeated soon.
 func TestIdleOwnerDoesNotGlanceWhereThatIsDear(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, _ *simBell) {
 		s.table.setTook(2 * cheapGlance)
@@ -159,7 +161,7 @@ func TestIdleOwnerDoesNotGlanceWhereThatIsDear(t *testing.T) {
 	})
 }
 
-// Without a doorbell, or with a poll interval that was set, nothing changes.
+// Without a doorbell, or with a poll interval that was set explicitly, nothing changes.
 func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
 	for name, change := range map[string]func(*sim){
 		"without a doorbell":          func(s *sim) { s.doorbell, s.idlePause = deaf{}, time.Second },

@@ -10,6 +10,8 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // checkOrder fails unless the first deliveries of each key are in the order of their numbers (ids are
@@ -21,7 +23,7 @@ func checkOrder(t testing.TB, messages []publisher.Message) {
 	}
 }
 
-// disorder returns where they are not.
+// disorder describes each place where the first deliveries of a key are out of order.
 func disorder(messages []publisher.Message) (problems []string) {
 	last := map[string]int{}
 	first, _ := firsts(messages)
@@ -41,7 +43,7 @@ func disorder(messages []publisher.Message) (problems []string) {
 	return problems
 }
 
-// fill inserts rows round robin over keys and returns how many.
+// fill inserts rows round robin over keys and returns the number of rows.
 func (s *sim) fill(keys, each int, topic string) int {
 	for i := range keys * each {
 		key := "k" + strconv.Itoa(i%keys)
@@ -90,7 +92,7 @@ func TestRefusedRowWaitsAndFails(t *testing.T) {
 	})
 }
 
-// A key with its head refused does not keep the others waiting.
+// A key whose head is refused does not delay the other keys.
 func TestRefusedRowStopsOnlyItsKey(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(10, 100, "t")
@@ -176,8 +178,8 @@ func TestMissingTopicHoldsItsRows(t *testing.T) {
 	})
 }
 
-// A lost answer is published again with the same id; a row that breaks the connection each time is found
-// and fails alone.
+// A row whose answer is lost is published again with the same id. A row that breaks the connection each time is found and
+// fails alone.
 func TestUnknownOutcomes(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(20, 20, "t")
@@ -186,7 +188,7 @@ func TestUnknownOutcomes(t *testing.T) {
 		s.Crash("k3-3")
 		stop := s.start()
 		defer stop()
-		for i := 0; !s.table.row("k3-3").failed && i < 300; i++ { // other rows show that it is not the broker
+		for i := 0; !s.table.row("k3-3").failed && i < 300; i++ { // other rows show that the broker is not at fault
 			s.table.insert(int64(1000+i), "other"+strconv.Itoa(i), "", "t")
 			n++
 			time.Sleep(time.Second)
@@ -224,7 +226,7 @@ func TestCleanStopLeavesNothingInBetween(t *testing.T) {
 	})
 }
 
-// While the database is away between publish and settle, what was acknowledged is known as such.
+// While the database is away between publish and settle, the relay remembers which rows were accepted.
 func TestSettleSurvivesTheDatabase(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(10, 100, "t")
@@ -263,14 +265,14 @@ func TestUntrustedOwnerPublishesNothing(t *testing.T) {
 func TestBoundInFlight(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(100, 50, "t")
-		s.limits = Limits{Batch: 10, Rows: 37, Bytes: 1 << 20}
+		s.limits = dispatch.Limits{Batch: 10, Rows: 37, Bytes: 1 << 20}
 		s.Hold()
 		stop := s.start()
 		time.Sleep(time.Second)
 		synctest.Wait()
-		held := len(s.loop.dispatch.inFlight)
-		s.wakes <- sourceDoorbell   // the loop goes on after this
-		if held < 28 || held > 37 { // less than a batch is not worth a read
+		held := s.loop.dispatch.Snapshot().InFlight
+		s.wakes <- measure.SourceDoorbell // the loop continues after this
+		if held < 28 || held > 37 {       // less than a batch is not worth a read
 			t.Errorf("%d rows in flight, want nearly 37", held)
 		}
 		s.Release()

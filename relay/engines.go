@@ -12,76 +12,80 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
-// engines relay the rows of all destinations, each with an engine of its own, so that a destination takes nothing from another:
-// neither memory, nor time to read, nor workers. What they share is the process's: ownership, hints, the pool, the settlers.
+// engines relay the rows of all destinations. Each destination has an engine of its own, so that one takes neither
+// memory, nor time to read, nor workers from another. The engines share the ownership, the hints, the pool and the
+// settlers of the process.
 type engines struct {
-	view         func(*Destination) Table // the table as a destination sees it
-	together     func([]Table) joint      // see [together]; nil where no two destinations have the same row
+	view         func(*Destination) Table          // a destination's view of the table
+	together     func([]settle.Table) settle.Joint // see [settle.Together]; nil where no two destinations have the same row
 	destinations []*Destination
-	limits       Limits        // of all together
-	interval     time.Duration // the longest pause between two polls
-	idlePause    time.Duration // the same while nothing has come for a while and each writer would ring
-	workers      int           // for each destination
+	limits       dispatch.Limits // limits of all destinations together
+	interval     time.Duration   // longest pause between two polls
+	idlePause    time.Duration   // interval while nothing has come for a while and each writer would ring
+	workers      int             // per destination
 	ownership    ownership
-	shards       int           // in all
+	shards       int           // in total
 	wakes        <-chan string // sources of hints that there are new rows
 	logger       *slog.Logger
-	metrics      *metrics
+	metrics      *measure.Metrics
 	tracer       trace.Tracer
 	database     *database
-	beats        []*atomic.Int64 // one for each destination: when its loop turned last
+	beats        []*atomic.Int64 // one per destination: when its loop last turned
 	doorbell     doorbell
 	stopTime     time.Duration
 
-	settlement *settlement
+	settlement *settle.Settlement
 	mu         sync.Mutex
 	all        []*engine
 	owned      owner.Set
 	changed    chan struct{} // closed and replaced when an engine may have to look at its shards
 }
 
-// ownership says which shards are ours, and until when.
+// ownership knows which shards this replica owns, and until when.
 type ownership interface {
 	State() (owner.State, <-chan struct{})
 	Trusted() time.Time // nothing is written to a broker after this time
-	Left(owner.Set)     // nothing of these is in flight any more
+	Left(owner.Set)     // nothing of these shards is in flight any more
 }
 
-// doorbell lets writers ring; see [outbox.Listener].
+// doorbell makes writers ring; see [outbox.Listener].
 type doorbell interface {
 	Up() bool
-	Arm(bool)         // each writer is to ring, or none need
-	Armed() time.Time // since when each does; zero if that is not so
+	Arm(bool)         // each writer is to ring, or none
+	Armed() time.Time // since when each writer rings; zero if writers do not ring
 }
 
-// run relays until ctx ends, or the table is no longer what it was; see engine.run.
+// run relays until ctx ends or the table has changed; see engine.run.
 func (es *engines) run(ctx context.Context) (left int, err error) {
 	es.make()
 	return es.turn(ctx)
 }
 
-// make makes all engines, which have not begun.
+// make makes all engines and does not start them.
 func (es *engines) make() {
 	es.all, es.owned, es.changed = nil, owner.Set{}, make(chan struct{})
-	limits := es.limits.shares(es.destinations)
+	limits := shares(es.limits, es.destinations)
 	var columns []map[string]string // each set once
-	var tables []Table              // with these
+	var tables []settle.Table       // one table for each set
+	states := make([]int, len(es.destinations))
 	for i, d := range es.destinations {
-		table, state := es.view(d), slices.IndexFunc(columns, func(other map[string]string) bool { return maps.Equal(other, d.Columns) })
-		if state < 0 {
-			state, columns, tables = len(columns), append(columns, d.Columns), append(tables, table)
+		same := func(other map[string]string) bool { return maps.Equal(other, d.Columns) }
+		if states[i] = slices.IndexFunc(columns, same); states[i] < 0 {
+			states[i], columns, tables = len(columns), append(columns, d.Columns), append(tables, es.view(d))
 		}
-		es.all = append(es.all, newEngine(es, d, table, limits[d], state, es.beats[i]))
 	}
-	es.settlement = newSettlement(es.limits.Batch, tables, takers(es.destinations, columns))
-	for _, e := range es.all {
-		e.dispatch.flights = es.settlement.flights(e.writer.state)
+	es.settlement = settle.New(es.limits.Batch, tables, takers(es.destinations, columns), es.together, es.database.wrote)
+	for i, d := range es.destinations {
+		es.all = append(es.all, newEngine(es, d, es.view(d), limits[d], states[i], es.beats[i]))
 	}
 }
 
-// turn runs the engines. When one ends by itself the others end, too.
+// turn runs the engines. When one ends by itself, the others end, too.
 func (es *engines) turn(ctx context.Context) (left int, err error) {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
@@ -91,14 +95,11 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	watching.Go(func() { es.ring(watch) })
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	es.settlement.ending = func() {
-		es.settlement.hurry()
+	es.settlement.Ending = func() {
+		es.settlement.Hurry()
 		time.AfterFunc(es.stopTime, abandon)
 	}
-	for range settlers {
-		one := &settler{database: es.database, metrics: es.metrics, limit: statementTimeout, join: es.together, joints: map[uint64]joint{}}
-		es.settlement.group.Go(func() { one.run(work, es.settlement) })
-	}
+	es.settlement.Start(work)
 	var mu sync.Mutex
 	for _, e := range es.all {
 		running.Go(func() {
@@ -113,21 +114,20 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 		})
 	}
 	running.Wait()
-	es.settlement.close()
-	es.settlement.group.Wait()
+	es.settlement.Close()
 	done()
 	watching.Wait()
 	es.database.stopped()
 	return left, err
 }
 
-// follow tells the engines when the ownership has changed.
+// follow wakes the engines when the ownership has changed.
 func (es *engines) follow(ctx context.Context) {
 	for {
 		state, changed := es.ownership.State()
 		es.mu.Lock()
 		if won := state.Owned.Without(es.owned); won.Len() > 0 {
-			es.metrics.tookOver(won.Len())
+			es.metrics.TookOver(won.Len())
 		}
 		es.owned = state.Owned
 		es.tell()
@@ -150,21 +150,22 @@ func (es *engines) ring(ctx context.Context) {
 			for _, e := range es.all {
 				select {
 				case e.hints <- source:
-				default: // it is about to look anyway
+				default: // the engine is about to look anyway
 				}
 			}
 		}
 	}
 }
 
-// tell lets the engines look. The caller holds mu.
+// tell makes the engines look at their shards. The caller holds mu.
 func (es *engines) tell() {
 	close(es.changed)
 	es.changed = make(chan struct{})
 }
 
-// ours says which shards the engine relays and which it is to leave. Of a shard that is to be given back the engines that are kept
-// waiting let go first; the others go on feeding until those have nothing of it in flight any more.
+// ours returns the shards that the engine relays, and those that it is to leave. If a shard is to be given back, the
+// engines that are kept waiting let go of it first. The others keep relaying it until the waiting engines have nothing
+// of it in flight.
 func (e *engine) ours() (owner.State, <-chan struct{}) {
 	state, _ := e.ownership.State()
 	e.mu.Lock()
@@ -183,7 +184,8 @@ func (e *engine) ours() (owner.State, <-chan struct{}) {
 	return state, e.changed
 }
 
-// leave notes that the engine has nothing of these shards in flight any more. They are given back when that holds for all.
+// leave notes that the engine has nothing of these shards in flight any more. A shard is given back when all engines
+// have left it.
 func (e *engine) leave(set owner.Set) {
 	e.mu.Lock()
 	before := e.left
@@ -201,7 +203,7 @@ func (e *engine) leave(set owner.Set) {
 	}
 }
 
-// wait notes whether the engine's destination keeps it waiting.
+// wait notes whether the destination keeps the engine waiting.
 func (e *engine) wait(slow bool) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -211,7 +213,8 @@ func (e *engine) wait(slow bool) {
 	}
 }
 
-// arm notes whether each writer is to ring for this engine. They are to when no engine has so many rows that it would cost too much.
+// arm notes whether each writer is to ring for this engine. Writers ring if no engine has so many rows that ringing
+// would cost too much.
 func (e *engine) arm(armed bool) {
 	e.mu.Lock()
 	e.armed = armed

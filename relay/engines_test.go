@@ -7,10 +7,11 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// While a destination keeps shards that are to be given back, because it has no answer yet, the others go on relaying their rows of
-// these shards. When it has let go they follow at once.
+// While a destination keeps shards that are to be released, because it still waits for an answer, the other destinations
+// continue to relay their rows of these shards. They let go of the shards as soon as that destination has.
 func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		slow := publishertest.NewBroker()
@@ -29,7 +30,7 @@ func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
 			s.table.insert(int64(i+100), fmt.Sprint("q", i), fmt.Sprint("k", i), "t")
 			time.Sleep(20 * time.Millisecond)
 		}
-		time.Sleep(s.interval) // the last one, too
+		time.Sleep(s.interval) // the last row is relayed too
 		if got := len(s.Received("t")); got != 50 {
 			t.Errorf("%d of 50 rows for the quick destination were relayed meanwhile", got)
 		}
@@ -41,12 +42,12 @@ func TestSlowDestinationKeepsShardsAlone(t *testing.T) {
 	})
 }
 
-// A destination that takes no rows, or that is down, takes nothing from another: neither memory nor time to read.
+// A destination that takes no rows, or that is down, uses neither memory nor reading time of another one.
 func TestDestinationsShareTheLimits(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		down := publishertest.NewBroker()
 		s.destinations = []*Destination{s.destination("down", down, "down"), s.destination("up", s.Broker)}
-		s.limits = Limits{Batch: 10, Rows: 40, Bytes: 1 << 20}
+		s.limits = dispatch.Limits{Batch: 10, Rows: 40, Bytes: 1 << 20}
 		down.Down()
 		for i := range 1000 {
 			s.table.insert(int64(i+1), fmt.Sprint("d", i), fmt.Sprint("k", i), "down")

@@ -52,7 +52,8 @@ func database(schema string, statements ...string) (url string, drop func()) {
 		}
 	}
 	away := "drop schema if exists " + schema + " cascade"
-	execute(append([]string{away, "create schema " + schema, "set search_path to " + schema, sql.Schema(sql.Table{Name: "outbox_messages"})}, statements...)...)
+	execute(append([]string{away, "create schema " + schema, "set search_path to " + schema, sql.Schema(sql.Table{Name: "outbox_messages"})},
+		statements...)...)
 	separator := "?"
 	if strings.Contains(admin, "?") {
 		separator = "&"
@@ -104,8 +105,10 @@ func ExampleDestination() {
 		Logger: slog.New(slog.DiscardHandler),
 		Destinations: []*relay.Destination{
 			{Name: "main", Publisher: quiet{}},
-			{Name: "audit", Publisher: printer{}, Topics: []string{"orders.*"}, Topic: "audit.{topic}",
-				Columns: map[string]string{"relayed_at": "audit_relayed_at"}},
+			{
+				Name: "audit", Publisher: printer{}, Topics: []string{"orders.*"}, Topic: "audit.{topic}",
+				Columns: map[string]string{"relayed_at": "audit_relayed_at"},
+			},
 		},
 	})
 	if err != nil {

@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// expires gives the destinations an age.
+// expires sets the age after which the destinations' rows expire.
 func (s *sim) expires(age time.Duration) {
 	for _, d := range s.destinations {
 		d.MaxAge = age
 	}
 }
 
-// After an outage rows that are too old fail instead of being published, and the others go in order: with few keys or many, rows without a
-// key, and whatever the two clocks say. None is handed over to the broker that is away, and none spends an attempt before.
+// After an outage, rows that are too old fail instead of being published, and the other rows follow in order: with few keys
+// or many, with rows without a key, and whatever the two clocks show. No expired row is passed to the unavailable broker, and
+// none spends an attempt before it fails.
 func TestOldRowsExpire(t *testing.T) {
 	for _, keys := range []int{0, 1, 100} {
 		for _, ahead := range []time.Duration{0, -time.Hour, time.Hour} {
@@ -61,7 +62,7 @@ func TestOldRowsExpire(t *testing.T) {
 	}
 }
 
-// disordered returns which rows were published before an older one of their key.
+// disordered returns the rows that were published before an older row of their key.
 func (s *sim) disordered() (wrong []string) {
 	last := map[string]string{}
 	for _, m := range s.All() {
@@ -74,8 +75,8 @@ func (s *sim) disordered() (wrong []string) {
 	return wrong
 }
 
-// A row that waits for its next try, or for its topic, fails when that time has come, and its key goes on. Where failed rows block their
-// keys one row fails, and those behind it wait.
+// A row that waits for its next attempt, or for its topic, fails when it expires, and its key continues. Where failed rows
+// block their keys, one row fails and the later rows of the key wait.
 func TestRowsThatWaitExpire(t *testing.T) {
 	for _, block := range []bool{false, true} {
 		t.Run(fmt.Sprint("block ", block), func(t *testing.T) {
@@ -119,7 +120,7 @@ func TestRowsThatWaitExpire(t *testing.T) {
 	}
 }
 
-// What is younger is published, also when it is read together with what is too old.
+// Younger rows are published, even when they are read together with rows that are too old.
 func TestYoungRowsOfAKeyGoOn(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.expires(time.Minute)
@@ -138,7 +139,7 @@ func TestYoungRowsOfAKeyGoOn(t *testing.T) {
 	})
 }
 
-// Where failed rows block their keys, one row of a key fails at a time, however many of them are queued and too old.
+// Where failed rows block their keys, one row of a key fails at a time, however many of its queued rows are too old.
 func TestOneRowOfAKeyExpiresAtATime(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.expires(time.Minute)

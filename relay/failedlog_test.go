@@ -10,7 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Each row that fails leaves a line with its id and error; ten thousand of them leave twenty lines a minute and their number.
+// Each row that fails is logged with its id and error. Ten thousand of them produce twenty lines a minute and their number.
 func TestFailedRowsAreTold(t *testing.T) {
 	for name, test := range map[string]struct{ rows, lines, summed int }{
 		"one": {1, 1, 0}, "twenty": {20, 20, 0}, "a hundred": {100, 20, 80}, "ten thousand": {10_000, 20, 9_980},
@@ -33,7 +33,8 @@ func TestFailedRowsAreTold(t *testing.T) {
 				if got := strings.Count(said, `msg="row failed" destination=default topic=t id=row-`); got != test.lines {
 					t.Errorf("%d lines, want %d:\n%s", got, test.lines, said)
 				}
-				if got, want := strings.Count(said, "more rows failed"), min(1, test.summed); got != want || want == 1 && !strings.Contains(said, fmt.Sprintf("rows=%d", test.summed)) {
+				if got, want := strings.Count(said, "more rows failed"), min(1, test.summed); got != want ||
+					want == 1 && !strings.Contains(said, fmt.Sprintf("rows=%d", test.summed)) {
 					t.Errorf("%d lines for the others, want %d with rows=%d", got, want, test.summed)
 				}
 				if !strings.Contains(said, "is too large") || strings.Contains(said, "secret") {
@@ -44,7 +45,8 @@ func TestFailedRowsAreTold(t *testing.T) {
 	}
 }
 
-// A refusal that will be tried again is in the table. Where that cannot keep it, the log tells of it, once for each row.
+// A refusal that will be tried again is recorded in the table. Where the table cannot record it, the log reports it, once for
+// each row.
 func TestRefusalsAreToldWhereTheTableCannotKeepThem(t *testing.T) {
 	for name, forgets := range map[string]bool{"kept": false, "forgotten": true} {
 		t.Run(name, func(t *testing.T) {

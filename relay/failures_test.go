@@ -10,11 +10,12 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// relayedOf returns the numbers of the key's rows that were delivered, as fill names them.
+// relayedOf returns the numbers of the key's rows that were delivered, numbered as fill names them.
 func relayedOf(s *sim, key string) []string {
 	var ids []string
 	for _, m := range s.All() {
@@ -25,8 +26,8 @@ func relayedOf(s *sim, key string) []string {
 	return ids
 }
 
-// With OUTBOX_ON_FAILED=block a key waits behind its failed row, whatever made it fail, also for another replica,
-// until the row is retried or discarded. The other keys flow.
+// With OUTBOX_ON_FAILED=block a key waits for its failed row, whatever made it fail, until the row is retried or discarded.
+// The same holds at another replica. The other keys flow.
 func TestFailedRowBlocksItsKey(t *testing.T) {
 	for name, bad := range map[string]func(*sim){
 		"refused too often": func(s *sim) { s.Refuse("k2-3", 5) },
@@ -44,8 +45,8 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 						if got, want := len(relayedOf(s, "k2")), 3; got != want || len(s.All()) != n-7 {
 							t.Fatalf("%d rows of the key were relayed, want %d; in all %d of %d", got, want, len(s.All()), n)
 						}
-						if held := s.loop.metrics.all(); held.blocked != 1 || held.held[causeBehindFailed] != 1 {
-							t.Errorf("%d keys are blocked, held: %v", held.blocked, held.held)
+						if held := allOf(s.destinations); held.Blocked != 1 || held.Held[dispatch.CauseBehindFailed] != 1 {
+							t.Errorf("%d keys are blocked, held: %v", held.Blocked, held.Held)
 						}
 						stop()
 						stop = s.start()
@@ -61,7 +62,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 					}
 					time.Sleep(10 * time.Second)
 					synctest.Wait()
-					if left := remembered(s.loop.dispatch); left != "" {
+					if left := s.loop.dispatch.Leftover(); left != "" {
 						t.Errorf("still remembered: %s", left)
 					}
 				})
@@ -70,7 +71,7 @@ func TestFailedRowBlocksItsKey(t *testing.T) {
 	}
 }
 
-// A retried row behind which nothing waits is found soon as well, although it lies before the recent rows.
+// A retried row after which nothing waits is also found soon, although it precedes the recent rows.
 func TestRetriedRowIsFoundSoon(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
@@ -83,7 +84,7 @@ func TestRetriedRowIsFoundSoon(t *testing.T) {
 	})
 }
 
-// A hint lets the relay look at the failed rows at once.
+// A hint makes the relay look at the failed rows at once.
 func TestHintFreesKeysAtOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
@@ -92,12 +93,12 @@ func TestHintFreesKeysAtOnce(t *testing.T) {
 		defer s.start()()
 		time.Sleep(time.Minute + time.Millisecond)
 		s.table.free("k0-3", false)
-		s.wakes <- sourceListen
+		s.wakes <- measure.SourceListen
 		s.table.drained(t, 200*time.Millisecond)
 	})
 }
 
-// A failed row blocks its key at the destination that says so, and at no other.
+// A failed row blocks its key at the destination that is configured so, and at no other.
 func TestFailedRowBlocksItsKeyAtItsDestination(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		audit := s.destination("audit", s.Broker, "audit")
@@ -122,11 +123,11 @@ func TestFailedRowBlocksItsKeyAtItsDestination(t *testing.T) {
 	})
 }
 
-// No row of a shard is taken before its failed rows are known, however many pages of them there are.
+// No row of a shard is taken before the shard's failed rows are known, however many pages of them there are.
 func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
-		const keys = 2*failedPage + 7
+		const keys = 2007 // more than two pages of failed rows
 		for i := range keys {
 			id := fmt.Sprintf("failed-%05d", i)
 			s.table.insert(int64(i), id, strconv.Itoa(i), "t")
@@ -146,64 +147,8 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 	})
 }
 
-// A key that fails while the failed rows are being read is not forgotten when the read ends.
-func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
-	d := testDispatch(t)
-	now := time.Now()
-	d.failures = &failures{}
-	d.to.BlockFailed = true
-	d.own(owner.All(1))
-	if _, ok := d.failures.next(now); !ok || d.shards.active != (owner.Set{}) {
-		t.Fatal("rows are taken before the failed ones are known")
-	}
-	r := row{Row: &of("t", 4)[0], key: key{text: "k"}}
-	d.failures.failedHere(&r, true)
-	d.takeFailed(outbox.FailedPage{}, true, now, now)
-	if !d.failures.known.has(r.key) || d.failures.known.heads["k"].low != 4 {
-		t.Error("the key is free")
-	}
-	if _, ok := d.failures.next(now.Add(failedEvery)); !ok {
-		t.Fatal("no second read")
-	}
-	d.takeFailed(outbox.FailedPage{}, true, now, now)
-	if w := d.waits.byKey[r.key.hash()]; d.failures.known.has(r.key) || w == nil || w.state != catching || w.low != 4 || d.catch.low != 4 {
-		t.Errorf("the key is not free, or its rows are not brought: %+v", w)
-	}
-}
-
-// Beyond a number of keys memory does not grow, and no failed row is forgotten.
-func TestFailedKeysAreBounded(t *testing.T) {
-	var s failedKeys
-	const keys = mostWaits + 5000
-	for i := range keys {
-		s.add(strconv.Itoa(i), int64(i))
-	}
-	if len(s.heads) != mostWaits {
-		t.Errorf("%d keys are remembered one by one", len(s.heads))
-	}
-	var merged failedKeys
-	merged.merge(s)
-	for _, set := range []*failedKeys{&s, &merged} {
-		for i := range keys {
-			k := key{text: strconv.Itoa(i)}
-			if !set.has(k) || set.heads[k.text].low > int64(i) || set.more != nil && set.least > mostWaits {
-				t.Fatalf("key %d: known %v, head %+v", i, set.has(k), set.heads[k.text])
-			}
-		}
-	}
-	others := 0
-	for i := range 1000 {
-		if s.has(key{text: "other" + strconv.Itoa(i)}) {
-			others++
-		}
-	}
-	if others > 50 {
-		t.Errorf("%d of 1000 other keys are taken for failed ones", others)
-	}
-}
-
-// A refusal that the last owner of a shard had under way can be written after its next owner has looked at the failed
-// rows. The younger rows of the key do not flow then either.
+// A refusal that the previous owner of a shard had under way can be written after the next owner has looked at the failed
+// rows. The younger rows of the key do not flow in that case either.
 func TestRefusalOfTheLastOwnerIsWrittenLate(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
@@ -221,7 +166,7 @@ func TestRefusalOfTheLastOwnerIsWrittenLate(t *testing.T) {
 	})
 }
 
-// lateRefusal is a table in which somebody else's refusal is committed just after the first read of failed rows.
+// lateRefusal is a table in which another session's refusal is committed just after the first read of failed rows.
 type lateRefusal struct {
 	*simTable
 	id   string
@@ -236,8 +181,8 @@ func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.Failed
 	return page, err
 }
 
-// A failed row that is retried while a page of pending rows waits for the failed ones to be read again is missing in both.
-// The younger rows of its key in that page do not go before it.
+// A failed row that is retried while a page of pending rows waits for another read of the failed rows is missing from both
+// results. The younger rows of its key in that page do not precede it.
 func TestRetryWhileAPageWaits(t *testing.T) {
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
@@ -248,12 +193,12 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 	})
 }
 
-// A failed row is retried while the walk is on its way to younger rows of its key, none of which it has met. It begins anew and
-// meets the retried row first.
+// A failed row is retried while the walk is on its way to younger rows of its key and has met none of them. The walk starts
+// again and meets the retried row first.
 func TestRetryDuringAWalk(t *testing.T) {
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
-		s.limits = Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
+		s.limits = dispatch.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
 		const id = "old"
 		s.table.insert(0, id, "key", "t")
 		s.table.fail(id)
@@ -265,8 +210,8 @@ func TestRetryDuringAWalk(t *testing.T) {
 	})
 }
 
-// checkRetriedFirst relays while a failed row is retried after so many reads of pending rows, and checks that it comes before
-// the others of its key's rows.
+// checkRetriedFirst relays while a failed row is retried after the given number of reads of pending rows, and checks that the
+// row precedes the other rows of its key.
 func (s *sim) checkRetriedFirst(id string, read, rows int) {
 	s.t.Helper()
 	cancel, done := s.startOn(&retryAt{simTable: s.table, id: id, read: read})
@@ -278,7 +223,7 @@ func (s *sim) checkRetriedFirst(id string, read, rows int) {
 	<-done
 }
 
-// retryAt is a table in which a failed row is retried after so many reads of pending rows.
+// retryAt is a table in which a failed row is retried after a given number of reads of pending rows.
 type retryAt struct {
 	*simTable
 	id   string

@@ -8,15 +8,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// followLimit bounds a look at the catalogue.
+// followLimit limits the duration of a look at the catalogue.
 const followLimit = 5 * time.Second
 
-// errOutdated is the cause of a context that ends because the table is not what it was when it was opened.
+// errOutdated is the cause of a context that ends because the table has changed since it was opened.
 var errOutdated = errors.New("the table has changed")
 
-// follow looks at the catalogue now and then, and calls outdated when the table is not what it was: a column that came later has
-// a meaning, for instance. Statements go on to work then, but replicas that start now understand the table in another way, and stand by
-// until all others do too. So it looks at once when such replicas come or go, and at the beginning of each term.
+// follow looks at the catalogue now and then, and calls outdated if the table has changed: a column that was added may
+// have a meaning, for instance. Statements still work then, but replicas that start now understand the table in another
+// way, and stand by until all other replicas understand it in that way, too. That is why follow also looks when such
+// replicas come or go, and at the beginning of each term.
 func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()) {
 	seen, _ := r.owner.State()
 	for {
@@ -43,7 +44,7 @@ func (r *Relay) follow(ctx context.Context, table *outbox.Table, outdated func()
 		if err == nil {
 			r.listener.Trust(doorbell)
 		}
-		// Of an error the statements will tell, if they meet it too: a look must not end what works.
+		// An error is not acted on. The statements will report it if they meet it, too; a look must not end what works.
 		if err == nil && !current {
 			r.config.Logger.Info("the table's columns or indexes have changed; it is opened anew", "table", table.Name())
 			outdated()

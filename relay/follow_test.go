@@ -15,7 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// owned is how many shards a relay owns, and none that it is to give back.
+// owned returns the number of shards that a relay owns, or -1 while it has shards to release.
 func owned(r *Relay) int {
 	state, _ := r.owner.State()
 	if state.Leaving.Len() > 0 {
@@ -24,7 +24,7 @@ func owned(r *Relay) int {
 	return state.Owned.Len()
 }
 
-// withoutKey makes the recommended table as it may have been before it had keys.
+// withoutKey makes the recommended table in the form that it may have had before the key column was added.
 func withoutKey(t *testing.T) *pgtest.Schema {
 	t.Helper()
 	s := pgtest.New(t)
@@ -39,8 +39,9 @@ func allRelayed(t *testing.T, s *pgtest.Schema) bool {
 	return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == 0
 }
 
-// A column key comes while a replica runs, and then one that has seen it from the beginning. The first looks at the catalogue
-// when it meets the second, and they share the work: no row is published twice, none is left.
+// A key column is added while one replica runs, and a second replica starts that has seen the column from the beginning. The
+// first replica reads the catalogue when it meets the second, and they share the work: no row is published twice, and none
+// remains.
 func TestKeyColumnComesBeforeASecondReplica(t *testing.T) {
 	t.Parallel()
 	s, b := withoutKey(t), publishertest.NewBroker()
@@ -58,7 +59,8 @@ func TestKeyColumnComesBeforeASecondReplica(t *testing.T) {
 	}
 }
 
-// The mapping changes below several replicas while rows flow. Whichever notices first, all come to the new one.
+// The mapping changes while several replicas relay rows. Whichever replica notices the change first, all of them adopt the
+// new mapping.
 func TestKeyColumnComesToManyReplicas(t *testing.T) {
 	t.Parallel()
 	s, b := withoutKey(t), publishertest.NewBroker()
@@ -96,8 +98,8 @@ func TestKeyColumnComesToManyReplicas(t *testing.T) {
 	}
 }
 
-// A rolling update changes where the key comes from: the new replica is ready, says why it waits, and takes over when the old one
-// has gone.
+// A rolling update changes the source of the key: the new replica is ready, reports why it waits, and takes over when the old
+// one has stopped.
 func TestRollingUpdateOfTheKey(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -111,7 +113,7 @@ func TestRollingUpdateOfTheKey(t *testing.T) {
 		start(t, r)
 		eventually(t, "a new one says why it waits", func() bool {
 			checks := r.Ready()
-			return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "OUTBOX_KEY")
+			return len(checks) > 2 && checks[2].Err == nil && strings.Contains(checks[2].Note, "Key")
 		})
 	}
 	s.Exec(t, insertKeyed, 1000)
@@ -128,7 +130,7 @@ func TestRollingUpdateOfTheKey(t *testing.T) {
 	}
 }
 
-// What does not decide on a row's shard is followed too: at the latest at the beginning of the next term.
+// A change that does not affect the shards of rows is also followed, at the latest at the beginning of the next term.
 func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -159,7 +161,7 @@ func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 	})
 }
 
-// A relay relies on the doorbell's trigger from when it is there until it is not, or disabled.
+// A relay relies on the doorbell's trigger from its creation until it is dropped or disabled.
 func TestFollowsTheDoorbell(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -181,6 +183,7 @@ func TestFollowsTheDoorbell(t *testing.T) {
 		{"drop trigger outbox_relay_doorbell on outbox_messages", false},
 	} {
 		s.Exec(t, step.change, pgx.QueryExecModeSimpleProtocol)
-		eventually(t, fmt.Sprintf("armed %t after %.60s", step.armed, step.change), func() bool { return !r.listener.Armed().IsZero() == step.armed })
+		eventually(t, fmt.Sprintf("armed %t after %.60s", step.armed, step.change),
+			func() bool { return !r.listener.Armed().IsZero() == step.armed })
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// gauges registers the instruments that are read when somebody scrapes. A gauge that cannot be read disappears.
+// gauges registers the instruments that are read at a scrape. A gauge that cannot be read is left out.
 func (r *Relay) gauges(meter metric.Meter) error {
 	var failure error
 	var all []metric.Observable
@@ -26,8 +28,10 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused, is held, or has failed (OUTBOX_ON_FAILED=block).")
 	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted. "+
 		"Of a paused destination all due rows are, up to 10001.")
-	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
-	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001. The same from every replica: aggregate with max.")
+	pending := gauge("pending_rows",
+		"Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
+	scheduled := gauge("scheduled_rows",
+		"Rows with available_at to come, counted up to 10001. The same from every replica: aggregate with max.")
 	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
 	tableBytes := gauge("table_bytes",
 		"Bytes of the table on disk, with its indexes and all partitions. The same from every replica: aggregate with max.")
@@ -49,18 +53,18 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return failure
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		for d, l := range r.metrics.destinations {
-			s := r.metrics.of(d)
-			o.ObserveInt64(inFlight, int64(s.inFlight), l.destination)
-			o.ObserveInt64(blocked, int64(s.blocked), l.destination)
-			for _, c := range causes {
-				if c != causePaused { // those are counted in the table
-					o.ObserveInt64(held, s.held[c], l.held[c])
+		for _, d := range r.config.Destinations {
+			s := d.snapshot()
+			o.ObserveInt64(inFlight, int64(s.InFlight), d.labelled("", ""))
+			o.ObserveInt64(blocked, int64(s.Blocked), d.labelled("", ""))
+			for _, c := range dispatch.Causes {
+				if c != dispatch.CausePaused { // paused rows are counted in the table
+					o.ObserveInt64(held, s.Held[c], d.labelled("reason", c))
 				}
 			}
 		}
 		for _, p := range r.probes {
-			o.ObserveInt64(destinationUp, one(p.state() == nil && r.metrics.of(p.destination).down == nil), r.metrics.destinations[p.destination].destination)
+			o.ObserveInt64(destinationUp, one(p.state() == nil && p.destination.snapshot().Down == nil), p.destination.labelled("", ""))
 		}
 		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))
@@ -78,24 +82,23 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		measured := r.measured.measure(ctx, table, r.views)
 		for i, counts := range measured.counts {
 			d := r.config.Destinations[i]
-			l := r.metrics.destinations[d]
 			if counts.Pending != nil {
-				o.ObserveInt64(pending, *counts.Pending, l.destination)
+				o.ObserveInt64(pending, *counts.Pending, d.labelled("", ""))
 			}
 			if counts.Scheduled != nil {
-				o.ObserveInt64(scheduled, *counts.Scheduled, l.destination)
+				o.ObserveInt64(scheduled, *counts.Scheduled, d.labelled("", ""))
 			}
 			if counts.Failed != nil {
-				o.ObserveInt64(failed, *counts.Failed, l.destination)
+				o.ObserveInt64(failed, *counts.Failed, d.labelled("", ""))
 			}
 			if counts.Oldest != nil {
-				o.ObserveFloat64(oldest, *counts.Oldest, l.destination)
+				o.ObserveFloat64(oldest, *counts.Oldest, d.labelled("", ""))
 			}
 			switch {
 			case !d.paused.Load():
-				o.ObserveInt64(held, 0, l.held[causePaused])
+				o.ObserveInt64(held, 0, d.labelled("reason", dispatch.CausePaused))
 			case counts.Pending != nil:
-				o.ObserveInt64(held, *counts.Pending, l.held[causePaused])
+				o.ObserveInt64(held, *counts.Pending, d.labelled("reason", dispatch.CausePaused))
 			}
 		}
 		if size := measured.size; size != nil {
@@ -113,14 +116,19 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	return nil
 }
 
-// views returns the table as each destination sees it, nil for one whose columns it lacks.
+// views returns the table as each destination sees it, or nil for a destination whose columns the table lacks.
 func (r *Relay) views(table *outbox.Table) []*outbox.Table {
 	var views []*outbox.Table
 	for _, v := range r.config.Outbox.Views {
-		view, _ := table.For(v) // the readiness says what is missing
+		view, _ := table.For(v) // the readiness reports what is missing
 		views = append(views, view)
 	}
 	return views
+}
+
+// labelled returns the destination's label, and a second one unless its name is empty.
+func (d *Destination) labelled(name, value string) metric.MeasurementOption {
+	return d.measured.Labelled(measure.Label{Name: name, Value: value})
 }
 
 func one(yes bool) int64 {

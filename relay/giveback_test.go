@@ -2,8 +2,9 @@ package relay
 
 import "testing"
 
-// A shard is given back when no destination has anything of it in flight. Those that are not kept waiting go on feeding until the slow
-// one has let go. What was let go of before the shard was to stay says nothing of the next time.
+// A shard is released when no destination has any of its rows in flight. Destinations that are not kept waiting continue to
+// feed it until the slow one has let go. If the shard then stays after all, letting go of it before does not count the next
+// time.
 func TestShardIsGivenBackByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
 	es := &engines{ownership: o, changed: make(chan struct{})}

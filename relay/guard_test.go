@@ -8,15 +8,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// newRanked makes a simulation of a table with priorities, with an index in table order beside the one by priority, and a relay that has
-// room for 40 rows each 100 ms.
+// newRanked makes a simulation of a table with priorities, with an index in table order beside the index by priority, and a
+// relay that has room for 40 rows each 100 ms.
 func newRanked(s *sim) {
 	s.table.ranked, s.table.orderIndexed = true, true
 	s.limits.Batch, s.limits.Rows = 20, 40
 	s.Delay(100 * time.Millisecond)
 }
 
-// steady inserts rows with a large priority, more than can be relayed, until the time is over, and returns the last ordinal.
+// steady inserts rows with a large priority, more than can be relayed, for the given time, and returns the last ordinal.
 func steady(s *sim, from int64, lasts time.Duration) (last int64) {
 	for until := time.Now().Add(lasts); time.Now().Before(until); time.Sleep(10 * time.Millisecond) {
 		for range 6 {
@@ -27,8 +27,8 @@ func steady(s *sim, from int64, lasts time.Duration) (last int64) {
 	return from
 }
 
-// Rows with small priorities go too while larger ones come all the time, more than can be relayed: also those of a key that had to wait, and
-// those behind many that are held.
+// Rows with small priorities are also relayed while rows with larger ones arrive continuously, more than can be relayed. This
+// includes rows of a key that had to wait, and rows that follow many held rows.
 func TestLargePrioritiesStarveNobody(t *testing.T) {
 	for _, held := range []int64{0, 100} {
 		t.Run(fmt.Sprint(held), func(t *testing.T) {
@@ -86,7 +86,8 @@ func TestLargePrioritiesGoFirst(t *testing.T) {
 	})
 }
 
-// Rows of a key with the same priority keep their order, whichever read takes them, and also when rows of the key are refused or held.
+// Rows of a key with the same priority keep their order, whichever read takes them, and also when rows of the key are refused
+// or held.
 func TestEqualPrioritiesKeepTheirOrder(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		newRanked(s)
@@ -123,7 +124,7 @@ func TestEqualPrioritiesKeepTheirOrder(t *testing.T) {
 	})
 }
 
-// overtaken counts the messages that arrived before an older one of their key with the same priority.
+// overtaken counts the messages that arrived before an older message of their key with the same priority.
 func overtaken(s *sim, first []publisher.Message) (wrong int) {
 	type order struct {
 		key      string
@@ -141,7 +142,7 @@ func overtaken(s *sim, first []publisher.Message) (wrong int) {
 	return wrong
 }
 
-// A row that breaks each connection is found out also where an older row of its key, with a smaller priority, waits behind it.
+// A row that breaks each connection is also found where an older row of its key, with a smaller priority, waits for it.
 func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		newRanked(s)
@@ -161,4 +162,45 @@ func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
 			t.Errorf("%d rows wait", left)
 		}
 	})
+}
+
+// A row that is committed during a long walk, at a place that the walk has passed, precedes a younger row of its key with the
+// same priority that was inserted after this commit. The same holds when held rows fill the first pages.
+func TestLateCommitDuringAWalkByPriority(t *testing.T) {
+	const rows = 1000
+	for _, held := range []int64{0, 300} {
+		for _, indexed := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%d held, indexed %t", held, indexed), func(t *testing.T) {
+				simulate(t, func(t *testing.T, s *sim) {
+					newRanked(s)
+					s.table.orderIndexed = indexed
+					s.Remove("missing")
+					for n := range held {
+						s.table.insertRanked(n+1, fmt.Sprint("held", n), fmt.Sprint("h", n), "missing", 0)
+					}
+					for n := range int64(rows) {
+						if n%10 != 0 { // leaves a place for a row that commits late
+							s.table.insertRanked(held+n+1, fmt.Sprint("row", n), fmt.Sprint("k", n%50), "t", 0)
+						}
+					}
+					stop := s.start()
+					young := held + rows
+					time.Sleep(1500 * time.Millisecond) // more than a third of the rows are relayed
+					for n := int64(0); n < rows/3; n += 10 {
+						young++
+						key := fmt.Sprint("late", n)
+						s.table.insertRanked(held+n+1, fmt.Sprint("old", n), key, "t", 0)
+						s.table.insertRanked(young, fmt.Sprint("young", n), key, "t", 0)
+					}
+					s.Create("missing")
+					s.table.drained(t, time.Minute)
+					stop()
+					first, _ := firsts(s.All())
+					if wrong := overtaken(s, first); wrong > 0 {
+						t.Errorf("%d rows went before older ones of their key with the same priority", wrong)
+					}
+				})
+			})
+		}
+	}
 }

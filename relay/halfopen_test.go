@@ -17,7 +17,9 @@ import (
 )
 
 // behindFirewalls makes a relay whose pool, control connection and listener each lead through a firewall.
-func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, pooler bool) (r *Relay, work, control, listen *pgtest.Firewall) {
+func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, pooler bool) (
+	r *Relay, work, control, listen *pgtest.Firewall,
+) {
 	t.Helper()
 	connect := func(address string) func(context.Context) (*pgx.Conn, error) {
 		config, err := pgx.ParseConfig(address)
@@ -47,13 +49,14 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 	return r, work, control, listen
 }
 
-// A firewall forgets connections to the database, all, some or one, in both directions or one, in the midst of work. New ones work, and
-// rows flow again soon: at the latest the time to live and two seconds later, where it took half a minute and more before.
+// A firewall forgets connections to the database while work is under way: all, some or one of them, in both directions or in
+// one. New connections work, and rows flow again soon, at the latest after the time to live and two seconds. Previously this
+// took half a minute and more.
 func TestHalfOpenConnectionsToTheDatabase(t *testing.T) {
 	t.Parallel()
 	const all = math.MaxInt
 	for name, test := range map[string]struct {
-		work, control, listen int // how many of these connections are forgotten
+		work, control, listen int // numbers of these connections that are forgotten
 		toServer, fromServer  bool
 		pooler                bool // the server's sessions are not known
 	}{

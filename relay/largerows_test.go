@@ -14,9 +14,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// meteredConn counts what comes over a connection.
+// meteredConn counts the bytes received over a connection.
 type meteredConn struct {
 	net.Conn
 	bytes *atomic.Int64
@@ -28,7 +29,7 @@ func (c meteredConn) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// metered returns a pool of the schema, and what has come over its connections.
+// metered returns a pool of the schema, and the number of bytes received over its connections.
 func metered(t *testing.T, s *pgtest.Schema) (*pgxpool.Pool, *atomic.Int64) {
 	var bytes atomic.Int64
 	return s.PoolWith(t, func(c *pgxpool.Config) {
@@ -39,8 +40,9 @@ func metered(t *testing.T, s *pgtest.Schema) (*pgxpool.Pool, *atomic.Int64) {
 	}), &bytes
 }
 
-// Of rows that are larger than expected only those are sent for which there is room, whatever they are stored as. A walk that has to leave
-// nearly all of them to the next one, because an older transaction ends meanwhile, reads none of these.
+// Of rows that are larger than expected, only those are sent for which there is room, whatever type they are stored as. A
+// walk that has to leave nearly all of them to the next walk, because an older transaction ends in the meantime, reads none
+// of these rows.
 func TestLargeRowsAreSentOnce(t *testing.T) {
 	t.Parallel()
 	const rows, size = 60, 1 << 20
@@ -60,14 +62,17 @@ func TestLargeRowsAreSentOnce(t *testing.T) {
 			older.do("select pg_current_xact_id()")
 			s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload "+column.kind+", relayed_at timestamptz, failed_at timestamptz)")
 			s.Exec(t, "alter table outbox_messages alter column payload set storage "+column.storage)
-			s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 5, "+strings.ReplaceAll(column.value, "$1", fmt.Sprint(size))+" from generate_series(1, "+fmt.Sprint(rows)+") i")
+			s.Exec(t,
+				"insert into outbox_messages select i, 't', 'k' || i % 5, "+strings.ReplaceAll(column.value, "$1", fmt.Sprint(size))+
+					" from generate_series(1, "+fmt.Sprint(rows)+") i")
 			pool, bytes := metered(t, s)
-			r := replica(t, s, b, func(c *settings) { c.Pool, c.Limits = pool, Limits{Batch: 1000, Rows: 4096, Bytes: 4 << 20} })
+			r := replica(t, s, b, func(c *settings) { c.Pool, c.Limits = pool, dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 4 << 20} })
 			b.Hold()
 			drained := make(chan error, 1)
 			go func() { drained <- r.Drain(t.Context()) }()
 			b.AwaitHeld(t, 1)
-			older.do("commit") // from now on it cannot be told whether the rows were committed when the walk began
+			// From here on, the relay cannot know whether the rows were committed when the walk began.
+			older.do("commit")
 			b.Release()
 			if err := <-drained; err != nil {
 				t.Fatal(err)
@@ -110,21 +115,23 @@ func TestRowsThatAreTooLargeAreNotRead(t *testing.T) {
 	if got := len(b.All()); got != 200-24 {
 		t.Errorf("%d rows delivered", got)
 	}
-	if failed := pgtest.Value[int](t, s, "select count(*) from outbox_messages where failed_at is not null and last_error like '%OUTBOX_MAX_ROW_BYTES lets 2097152 be read%' and attempt = 2 and id % 50 < 6"); failed != 24 {
-		t.Errorf("%d rows failed: %s", failed, pgtest.Value[string](t, s, "select coalesce(string_agg(distinct left(last_error, 200), '; '), '') from outbox_messages"))
+	if failed := pgtest.Value[int](t, s, "select count(*) from outbox_messages where failed_at is not null and "+
+		"last_error like '%MaxRowBytes is 2097152:%' and attempt = 2 and id % 50 < 6"); failed != 24 {
+		t.Errorf("%d rows failed: %s", failed,
+			pgtest.Value[string](t, s, "select coalesce(string_agg(distinct left(last_error, 200), '; '), '') from outbox_messages"))
 	}
 	if sent := bytes.Load(); sent > 64<<20 { // of more than 200 MiB
 		t.Errorf("%d MiB came", sent>>20)
 	}
 }
 
-// A row that is larger than what may be in flight goes when next to nothing else is.
+// A row that is larger than the limit of what may be in flight is published when almost nothing else is in flight.
 func TestRowLargerThanTheLimitGoesAlone(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text, relayed_at timestamptz)")
 	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 7, repeat('x', case when i % 10 = 0 then 2000000 else 20000 end) from generate_series(1, 200) i")
-	r := replica(t, s, b, func(c *settings) { c.Limits = Limits{Batch: 50, Rows: 500, Bytes: 1 << 20} })
+	r := replica(t, s, b, func(c *settings) { c.Limits = dispatch.Limits{Batch: 50, Rows: 500, Bytes: 1 << 20} })
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -133,10 +140,10 @@ func TestRowLargerThanTheLimitGoesAlone(t *testing.T) {
 	}
 }
 
-// A read that cannot end in its time is made smaller until it does.
+// A read that cannot end within its time is made smaller until it can.
 func TestReadsOverASlowLineEnd(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		s.table.bytesPerSecond = 64 << 10
 		for i := range 80 {
 			s.table.insert(int64(i+1), fmt.Sprintf("k%d-%d", i%5, i/5), fmt.Sprintf("k%d", i%5), "t")

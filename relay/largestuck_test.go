@@ -7,16 +7,17 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// A large row does not wait for the room that rows take which cannot be written, however much that is: it goes when nothing else is in
-// flight, and so does everything behind it.
+// A large row does not wait for the room that unwritable rows take, however large that room is. The large row is published
+// when nothing else is in flight, and the rows after it follow.
 func TestLargeRowBesideRowsThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	const (
 		limit  = 1 << 20
-		stuck  = 8      // rows
-		size   = 80_000 // of each of these, more than a quarter of the limit in all
+		stuck  = 8      // number of stuck rows
+		size   = 80_000 // bytes of each stuck row; all of them are more than a quarter of the limit
 		larges = 12
 		smalls = 1000
 	)
@@ -26,21 +27,23 @@ func TestLargeRowBesideRowsThatCannotBeWritten(t *testing.T) {
 				t.Parallel()
 				s, b := pgtest.New(t), publishertest.NewBroker()
 				s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text, relayed_at timestamptz)")
-				s.Exec(t, "insert into outbox_messages select i, 'stuck', 's' || i, repeat('x', $2::int) from generate_series(1, $1::int) i", stuck, size)
+				s.Exec(t, "insert into outbox_messages select i, 'stuck', 's' || i, repeat('x', $2::int) from generate_series(1, $1::int) i",
+					stuck, size)
 				tx, err := s.Pool.Begin(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
 				if unwritable {
-					s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise exception using errcode = 'check_violation'; end $$`)
+					s.Exec(t,
+						`create function no() returns trigger language plpgsql as $$ begin raise exception using errcode = 'check_violation'; end $$`)
 					s.Exec(t, `create trigger no before update on outbox_messages for each row when (old.topic = 'stuck') execute function no()`)
 				} else if _, err := tx.Exec(t.Context(), "select from outbox_messages for update"); err != nil {
 					t.Fatal(err)
 				}
-				t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // before the schema goes
-				r := replica(t, s, b, func(c *settings) { c.Limits = Limits{Batch: 100, Rows: 500, Bytes: limit} })
+				t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // before the schema is dropped
+				r := replica(t, s, b, func(c *settings) { c.Limits = dispatch.Limits{Batch: 100, Rows: 500, Bytes: limit} })
 				start(t, r)
-				eventually(t, "rows cannot be written", func() bool { return r.metrics.all().stuck == stuck })
+				eventually(t, "rows cannot be written", func() bool { return allOf(r.config.Destinations).Stuck == stuck })
 				s.Exec(t, `insert into outbox_messages select 1000 + i, 't', 'k' || i % 50, case when i % $1 = 0 then repeat('x', $2::int) else 'x' end from generate_series(1, $3::int) i`,
 					smalls/larges, large, smalls)
 				relayed := func() int {

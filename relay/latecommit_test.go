@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A row that commits a little late is relayed at the next read although younger rows are gone already,
-// and one that commits very late is found by the sweep.
+// A row that commits a little late is relayed at the next read although younger rows have already been relayed. A row that
+// commits very late is found by the sweep.
 func TestLateCommits(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(5, 10, "t")
@@ -18,7 +18,8 @@ func TestLateCommits(t *testing.T) {
 		defer stop()
 		s.table.drained(t, time.Second)
 		for i, late := range []struct{ wait, within time.Duration }{
-			{time.Second, 200 * time.Millisecond}, {4 * time.Second, 200 * time.Millisecond}, {20 * time.Second, 10 * time.Second}} {
+			{time.Second, 200 * time.Millisecond}, {4 * time.Second, 200 * time.Millisecond}, {20 * time.Second, 10 * time.Second},
+		} {
 			s.table.insert(int64(1000+1000*i), "new"+strconv.Itoa(i), "", "t")
 			time.Sleep(late.wait)
 			s.table.insert(int64(999+1000*i), "late"+strconv.Itoa(i), "", "t")
@@ -29,10 +30,12 @@ func TestLateCommits(t *testing.T) {
 	})
 }
 
-// A transaction that was open for longer than the bound of recent rows reaches back keeps its place before the younger row of its
-// key, whether the key waits for something or not.
+// A row of a transaction that was open for longer than recent reads reach back stays before the younger row of its key,
+// whether or not the key waits for something.
 func TestLongTransactions(t *testing.T) {
-	for name, open := range map[string]time.Duration{"a moment": time.Second, "a while": outbox.Late + time.Second, "minutes": 3 * time.Minute} {
+	for name, open := range map[string]time.Duration{
+		"a moment": time.Second, "a while": outbox.Late + time.Second, "minutes": 3 * time.Minute,
+	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				ordinal := int64(0)
@@ -68,8 +71,8 @@ func TestLongTransactions(t *testing.T) {
 	}
 }
 
-// A row that is changed while a walk goes on looks as if it were new. The younger rows of its key do not go before it, whether the walk
-// meets them afterwards or they go with the rows that are new indeed.
+// A row that is changed during a walk looks as if it were new. The younger rows of its key do not precede it, whether the
+// walk meets them later or they are relayed together with rows that are really new.
 func TestRowsChangedDuringAWalk(t *testing.T) {
 	for name, changed := range map[string][]int64{"one": {250}, "the last ones": {399, 400}, "many": {120, 121, 122, 250, 251, 399}} {
 		t.Run(name, func(t *testing.T) {
@@ -102,13 +105,13 @@ func TestRowsChangedDuringAWalk(t *testing.T) {
 	}
 }
 
-// Rows that were read are not read again while they wait for their topic, nor those in flight.
+// Rows that were read are not read again while they are in flight or wait for their topic.
 func TestRowsAreReadOnce(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.Remove("missing")
 		stop := s.start()
 		defer stop()
-		const early, rows = 2000, 4000 // until it is known how far back a read must begin
+		const early, rows = 2000, 4000 // until the relay knows how far back a read must begin
 		for n := range int64(rows) {
 			if n == early {
 				s.table.mu.Lock()
@@ -124,11 +127,14 @@ func TestRowsAreReadOnce(t *testing.T) {
 	})
 }
 
-// The number behind the last that has ended is not the one that is given next: a transaction with a higher one may be running, and have
-// inserted a row already. The mark that is made beside it does not count as safe when it ends.
+// The number after the last one that has ended is not necessarily the next one assigned: a transaction with a higher number
+// may be running and may already have inserted a row. The mark that is made at the same time does not count as safe when it
+// ends.
 func TestTransactionsBehindTheSnapshot(t *testing.T) {
-	for name, test := range map[string]struct{ held, open time.Duration }{"a moment": {time.Second, time.Second}, "a while": {1500 * time.Millisecond, outbox.Late + 3*time.Second},
-		"a while, nothing else ends": {outbox.Late + 3*time.Second, 0}} {
+	for name, test := range map[string]struct{ held, open time.Duration }{
+		"a moment": {time.Second, time.Second}, "a while": {1500 * time.Millisecond, outbox.Late + 3*time.Second},
+		"a while, nothing else ends": {outbox.Late + 3*time.Second, 0},
+	} {
 		for many, transactions := range map[string]int{"one": 1, "a hundred": 100} {
 			t.Run(name+", "+many, func(t *testing.T) {
 				simulate(t, func(t *testing.T, s *sim) {
@@ -154,7 +160,7 @@ func TestTransactionsBehindTheSnapshot(t *testing.T) {
 							s.table.add(int64(1000+i), key+"-2", key, "t")
 						})
 					}
-					time.Sleep(500 * time.Millisecond) // it is read
+					time.Sleep(500 * time.Millisecond) // the row is read
 					s.Release()
 					s.table.drained(t, time.Second) // not by a sweep
 					checkOrder(t, s.All())
@@ -164,8 +170,8 @@ func TestTransactionsBehindTheSnapshot(t *testing.T) {
 	}
 }
 
-// A transaction that was open for long keeps its order also when it ends in the middle of a read, which then returns what no snapshot
-// before it sees; with savepoints as well.
+// A transaction that was open for a long time keeps its order also when it ends in the middle of a read. Such a read returns
+// rows that no earlier snapshot contains. The same holds with savepoints.
 func TestLongTransactionEndsDuringARead(t *testing.T) {
 	for name, savepoints := range map[string]bool{"plain": false, "savepoints": true} {
 		t.Run(name, func(t *testing.T) {

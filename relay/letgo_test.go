@@ -15,7 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// guardedTable is a table of which some rows cannot be marked.
+// guardedTable is a table some of whose rows cannot be marked.
 type guardedTable struct {
 	*simTable
 	guarded map[string]bool
@@ -39,11 +39,11 @@ func (g *guardedTable) SettleFree(ctx context.Context, rows []*outbox.Row) ([]st
 	return g.simTable.SettleFree(ctx, rows)
 }
 
-// moving is a replica that owns everything and has published some rows that it cannot settle, and another replica.
+// moving returns a replica that owns everything and has published some rows that it cannot settle, and another replica.
 func moving(s *sim, table Table) (first, second *simOwner, stop func()) {
 	first, second = s.owner, newSimOwner(0)
 	endFirst, firstDone := s.startOn(table)
-	s.owner = second
+	s.owner, s.destinations = second, []*Destination{s.destination("default", s.Broker)}
 	endSecond, secondDone := s.startOn(table)
 	return first, second, func() {
 		endFirst()
@@ -74,8 +74,8 @@ func moved(t *testing.T, first, second *simOwner, limit time.Duration) time.Dura
 	}
 }
 
-// Rows that the database will not mark do not keep their shards: the next owner takes them over at once, publishes those rows
-// once, and relays everybody else's.
+// Rows that the database refuses to mark do not keep their shards. The next owner takes the shards over at once, publishes
+// those rows once, and relays all other rows.
 func TestShardsLeaveUnmarkableRows(t *testing.T) {
 	for _, rows := range []int{1, 100} {
 		t.Run(fmt.Sprint(rows), func(t *testing.T) {
@@ -108,7 +108,7 @@ func TestShardsLeaveUnmarkableRows(t *testing.T) {
 	}
 }
 
-// Rows that an application keeps locked, accepted and refused ones, keep their shards for a while and no longer.
+// Rows that an application keeps locked, accepted and refused ones, keep their shards for a limited time.
 func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 	for _, keys := range []int{1, 100} {
 		t.Run(fmt.Sprint(keys), func(t *testing.T) {
@@ -123,7 +123,7 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 				first, second, stop := moving(s, s.table)
 				defer stop()
 				time.Sleep(3 * time.Second)
-				if took := moved(t, first, second, time.Minute); took < s.limits.patience && keys > 1 || took > s.limits.patience+3*time.Second {
+				if took := moved(t, first, second, time.Minute); took < s.limits.Patience && keys > 1 || took > s.limits.Patience+3*time.Second {
 					t.Errorf("the shards moved after %v", took)
 				}
 				s.table.insert(int64(n), "o-0", "o", "t")
@@ -142,7 +142,8 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 	}
 }
 
-// A shard that comes back to be given away again waits anew: its time does not run while it is ours.
+// A shard that comes back and is released again waits for the full time again: the time does not run while this replica owns
+// the shard.
 func TestPatienceBeginsAnew(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.insert(0, "k-0", "k", "t")
@@ -152,11 +153,11 @@ func TestPatienceBeginsAnew(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		shard := simShard("k", "")
 		first.give(shard, second)
-		time.Sleep(s.limits.patience - time.Second)
+		time.Sleep(s.limits.Patience - time.Second)
 		first.update(func() { first.state.Leaving.Remove(shard); first.state.Owned.Add(shard) })
 		time.Sleep(time.Second)
 		first.give(shard, second)
-		time.Sleep(s.limits.patience - 2*time.Second)
+		time.Sleep(s.limits.Patience - 2*time.Second)
 		if state, _ := second.State(); state.Owned.Has(shard) {
 			t.Error("given away too early")
 		}
@@ -191,7 +192,7 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	unlock := func() { _ = tx.Rollback(context.Background()) } // also at the end, when it is done already
+	unlock := func() { _ = tx.Rollback(context.Background()) } // also at the end, when it may already be rolled back
 	defer unlock()
 	if _, err := tx.Exec(t.Context(), "select from outbox_messages for update"); err != nil {
 		t.Fatal(err)
@@ -199,7 +200,7 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 	stop := start(t, r)
 	b.Await(t, rows)
 	eventually(t, "the rows are known as locked", func() bool {
-		return r.metrics.all().inFlight == rows
+		return allOf(r.config.Destinations).InFlight == rows
 	})
 	term := r.owner.Trusted()
 	s.Exec(t, "select pg_terminate_backend(pid) from pg_stat_activity where application_name = $1", s.Name)

@@ -1,12 +1,10 @@
 package relay
 
-import (
-	"time"
-)
+import "github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 
-// shares divides the limits of all among the destinations: each has the part that it was given, and the others have equal parts of what is
-// left. Nowhere, whose rows are never sent, comes on top.
-func (l Limits) shares(destinations []*Destination) map[*Destination]Limits {
+// shares divides the total limits among the destinations. A destination with limits of its own has those; the others
+// have equal parts of what is left. Nowhere, whose rows are never sent, gets its limits in addition to the total.
+func shares(l dispatch.Limits, destinations []*Destination) map[*Destination]dispatch.Limits {
 	rows, bytes := parts{left: int64(l.Rows)}, parts{left: l.Bytes}
 	for _, d := range destinations {
 		if d.Name != nowhereName {
@@ -14,7 +12,7 @@ func (l Limits) shares(destinations []*Destination) map[*Destination]Limits {
 			bytes.add(d.MaxInFlightBytes)
 		}
 	}
-	all := map[*Destination]Limits{}
+	all := map[*Destination]dispatch.Limits{}
 	for _, d := range destinations {
 		share := l
 		share.Rows, share.Bytes = int(rows.of(int64(d.MaxInFlight))), bytes.of(d.MaxInFlightBytes)
@@ -32,13 +30,13 @@ const (
 	nowhereBytes = 1 << 20
 )
 
-// parts are those of a bound.
+// parts divides one limit.
 type parts struct {
-	left    int64 // of the bound
-	sharers int64 // destinations that share it
+	left    int64 // what is left of the limit
+	sharers int64 // number of destinations that share what is left
 }
 
-// add takes note of a destination with a part of its own, 0 for none.
+// add records a destination's own part; 0 stands for a share of what is left.
 func (p *parts) add(own int64) {
 	p.left -= own
 	if own == 0 {
@@ -52,25 +50,4 @@ func (p *parts) of(own int64) int64 {
 		return own
 	}
 	return max(1, p.left/max(1, p.sharers))
-}
-
-// queued counts the rows that wait in their lanes.
-func (d *dispatch) queued() (n int) {
-	for i := range d.lanes {
-		n += d.lanes[i].len()
-	}
-	return n
-}
-
-// nextSend returns when rows may be sent that wait for the rate.
-func (d *dispatch) nextSend(now time.Time) (time.Time, bool) {
-	if d.limiter == nil || d.outage.active() {
-		return time.Time{}, false
-	}
-	for i := range d.lanes {
-		if d.lanes[i].wire == nil && d.lanes[i].len() > 0 {
-			return d.limiter.Next(now), true
-		}
-	}
-	return time.Time{}, false
 }

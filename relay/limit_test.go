@@ -6,10 +6,11 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// A rate holds from the first second on, for one row a minute as for thousands a second; retries and order are as without it, what waits
-// for it is not held, and hardly more is in memory than is sent soon.
+// A rate holds from the first second on, for one row a minute as for thousands a second. Retries and order are the same as
+// without a rate. Rows that wait for the rate are not held, and memory holds hardly more rows than are sent soon.
 func TestRate(t *testing.T) {
 	for _, c := range []struct {
 		rate float64 // rows a second
@@ -17,7 +18,7 @@ func TestRate(t *testing.T) {
 	}{{1.0 / 60, 5}, {0.5, 20}, {7, 100}, {500, 3000}, {5000, 15000}} {
 		t.Run(fmt.Sprint(c.rate), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = Limits{Batch: 1000, Rows: 100_000, Bytes: 1 << 30}
+				s.limits = dispatch.Limits{Batch: 1000, Rows: 100_000, Bytes: 1 << 30}
 				s.destinations[0].Rate = c.rate
 				for i := range c.rows {
 					s.table.insert(int64(i), fmt.Sprintf("r%05d", i), fmt.Sprint("k", i%7), "t")
@@ -32,11 +33,11 @@ func TestRate(t *testing.T) {
 					if got := float64(len(s.All())); got > burst+passed*c.rate {
 						t.Fatalf("%v rows after %v s", got, passed)
 					}
-					if n := float64(s.loop.metrics.of(s.destinations[0]).inFlight); n > 5+4*c.rate {
+					if n := float64(s.destinations[0].snapshot().InFlight); n > 5+4*c.rate {
 						t.Fatalf("%v rows are in memory", n)
 					}
-					held := s.loop.metrics.of(s.destinations[0]).held
-					if held[causeRetry] > 1 || held[causeUnavailable]+held[causeTopology] > 0 {
+					held := s.destinations[0].snapshot().Held
+					if held[dispatch.CauseRetry] > 1 || held[dispatch.CauseUnavailable]+held[dispatch.CauseTopology] > 0 {
 						t.Fatalf("held are %v", held)
 					}
 					if passed > 2*float64(c.rows)/c.rate+60 {
@@ -54,7 +55,7 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Replicas keep a rate together, whoever has how many shards, and also while shards change hands.
+// Replicas keep a rate together, whatever the distribution of shards, and also while shards change hands.
 func TestRateOfAllReplicas(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const rate = 100
@@ -87,7 +88,7 @@ func TestRateOfAllReplicas(t *testing.T) {
 	})
 }
 
-// A destination with a rate delays no other, and an outage does not use its rate up.
+// A destination with a rate delays no other, and an outage does not use up its rate.
 func TestRateIsItsOwn(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		slow := publishertest.NewBroker()
@@ -111,7 +112,7 @@ func TestRateIsItsOwn(t *testing.T) {
 	})
 }
 
-// Each destination has the part that it was given, and the others share what is left.
+// Each destination has the share that it was configured with, and the others divide the rest.
 func TestShares(t *testing.T) {
 	t.Parallel()
 	d := func(rows int, bytes int64) *Destination {
@@ -128,7 +129,7 @@ func TestShares(t *testing.T) {
 		{[]*Destination{d(10, 10), d(20, 20)}, []int{10, 20}, []int64{10, 20}},
 		{[]*Destination{d(0, 0), nowhere()}, []int{1000, 100}, []int64{6000, 6000}},
 	} {
-		shares := Limits{Batch: 500, Rows: 1000, Bytes: 6000}.shares(c.destinations)
+		shares := shares(dispatch.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations)
 		for i, d := range c.destinations {
 			if s := shares[d]; s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows) {
 				t.Errorf("destination %d of %v: %+v", i, c.rows, s)

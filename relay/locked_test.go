@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// A row that an application keeps locked holds up nobody but itself, before and after its mark was tried, and is not
-// published again. What was refused of it is written later, too.
+// A row that an application keeps locked delays no other row, before and after the relay has tried to mark it, and is not
+// published again. The refusal of a locked row is also written later.
 func TestLockedRowsHoldUpNobody(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(20, 500, "t")
@@ -15,7 +15,7 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 		s.table.lock(func(id string) bool { return id == "k0-3" || id == "k1-7" || id == "k2-0" })
 		stop := s.start()
 		started := time.Now()
-		behind := 500 - 7 // of the key whose refusal cannot be written
+		behind := 500 - 7 // later rows of the key whose refusal cannot be written
 		for len(s.table.pending()) > 2+behind {
 			if time.Since(started) > 5*time.Second {
 				t.Fatalf("%d rows pending beside 3 locked ones", len(s.table.pending()))
@@ -41,7 +41,7 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 	})
 }
 
-// A clean stop waits for rows that are locked, for as long as it may take: else they would be published twice.
+// A clean stop waits for locked rows as long as it is allowed to. Otherwise they would be published twice.
 func TestStopWaitsForLockedRows(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		for i := range 10 {

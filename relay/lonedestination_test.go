@@ -9,11 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// One destination alone takes what its patterns say, as one of several does: by one relay, and by two relays of one table whose
-// patterns have nothing in common.
+// A single destination takes the rows that match its patterns, like one of several destinations. This holds for one relay,
+// and for two relays of one table whose patterns do not overlap.
 func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 	t.Parallel()
-	for name, patterns := range map[string][][]string{"one relay": {{"order.*"}}, "two relays": {{"order.*"}, {"audit.*"}}, "exclusion": {{"!audit.*", "!nobody.*"}}} {
+	for name, patterns := range map[string][][]string{
+		"one relay": {{"order.*"}}, "two relays": {{"order.*"}, {"audit.*"}}, "exclusion": {{"!audit.*", "!nobody.*"}},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -21,7 +23,8 @@ func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 				"inserted_at timestamptz default now(), relayed_at timestamptz, attempt int default 1, failed_at timestamptz, last_error text, updated_at timestamptz)")
 			for i := range 300 {
 				n := strconv.Itoa(i)
-				s.Exec(t, "insert into outbox_messages (id, key, topic, payload) values ($1, $1, $2, 'x')", n, []string{"order.x/y", "audit.x", "nobody.x"}[i%3])
+				s.Exec(t, "insert into outbox_messages (id, key, topic, payload) values ($1, $1, $2, 'x')", n,
+					[]string{"order.x/y", "audit.x", "nobody.x"}[i%3])
 			}
 			var brokers []*publishertest.Broker
 			for _, topics := range patterns {

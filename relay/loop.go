@@ -7,10 +7,12 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// turn is the loop.
+// turn runs the loop until the engine ends.
 func (e *engine) turn(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -20,14 +22,14 @@ func (e *engine) turn(ctx context.Context) error {
 		e.beat.Store(now.UnixNano())
 		moved := e.own()
 		if done == nil || e.outdated != nil {
-			if !e.dispatch.stopping {
-				e.dispatch.stop()
+			if !e.dispatch.Stopping() {
+				e.dispatch.Stop()
 				e.ending()
 			}
 			if !e.abandoned {
 				e.settleMore(now)
 			}
-			if !e.dispatch.publishing() && e.settling == 0 && !e.reading && (e.abandoned || !e.waitsForLocked(ctx)) {
+			if !e.dispatch.Publishing() && e.settling == 0 && !e.reading && (e.abandoned || !e.waitsForLocked(ctx)) {
 				return e.outdated
 			}
 		} else {
@@ -44,36 +46,38 @@ func (e *engine) turn(ctx context.Context) error {
 		case r := <-e.responses:
 			e.taken(r)
 		case a := <-e.answers:
-			e.metrics.stage(e.to, stagePublish, a.took)
-			e.dispatch.answer(a.lane, a.rows, a.errs, time.Now())
+			e.to.measured.Stage(measure.StagePublish, a.took)
+			e.dispatch.Answer(a.lane, a.rows, a.errs, time.Now())
 		case o := <-e.settled:
-			e.settling -= len(o.accepted) + len(o.refused)
-			if o.err != nil {
-				if outbox.Outdated(o.err) {
+			e.settling -= o.Number()
+			if o.Err != nil {
+				if outbox.Outdated(o.Err) {
 					e.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
-						"rows", len(o.accepted)+len(o.refused), "error", o.err)
+						"rows", o.Number(), "error", o.Err)
 				}
-				e.outdated, e.abandoned = o.err, true
+				e.outdated, e.abandoned = o.Err, true
 				continue
 			}
 			e.written(o)
 		case source := <-e.hints:
-			e.metrics.wakeup(source)
+			e.metrics.Wakeup(source)
 			e.feed.Hint()
 			e.due.Ask()
-			e.dispatch.failures.ask()
+			e.dispatch.Failures.Ask()
 		case <-timer.C:
 		}
 	}
 }
 
-// errTermOver is the cause of a context that ends because the replica owns the outbox no longer, or not without a break.
+// errTermOver is the cause of a context that ends because the replica no longer owns the outbox, or has not owned it
+// without a break.
 var errTermOver = errors.New("the ownership has ended")
 
-// waitsForLocked reports whether the loop goes on because of rows that somebody keeps locked. It does when the process ends, so
-// that nothing is published twice. At the end of a term that would keep everything else waiting.
+// waitsForLocked reports whether the loop goes on because of rows that another session keeps locked. It goes on when
+// the process ends, so that nothing is published twice. At the end of a term it does not, since everything else would
+// have to wait.
 func (e *engine) waitsForLocked(ctx context.Context) bool {
-	n := len(e.dispatch.locked.accepted) + len(e.dispatch.locked.refused)
+	n := e.dispatch.WaitsFor()
 	if n == 0 {
 		return false
 	}
@@ -84,128 +88,93 @@ func (e *engine) waitsForLocked(ctx context.Context) bool {
 	return false
 }
 
-// own follows the shards that come to this replica and leave it.
+// own follows the shards that this replica gains and loses.
 func (e *engine) own() (moved <-chan struct{}) {
 	state, moved := e.ours()
-	e.wait(e.dispatch.slow(time.Now()))
-	e.dispatch.own(e.relayed(state.Owned))
-	e.dispatch.limiter.Own(e.dispatch.shards.active.Len(), time.Now())
-	if left := e.dispatch.left(state.Leaving, time.Now()); left != (owner.Set{}) {
+	now := time.Now()
+	e.wait(e.dispatch.Slow(now))
+	if left := e.dispatch.Follow(e.relayed(state.Owned), state.Leaving, now); left != (owner.Set{}) {
 		e.leave(left)
 	}
 	return moved
 }
 
-// publishMore gives every idle worker its next batch. After an outage each lane is the first to try in turn.
+// mayPublish reports whether rows may be handed to a publisher, which requires that the ownership is trusted.
+func (e *engine) mayPublish(now time.Time) bool { return now.Before(e.ownership.Trusted()) }
+
+// publishMore gives every idle worker its next batch.
 func (e *engine) publishMore(now time.Time) {
-	if !now.Before(e.ownership.Trusted()) {
-		return
-	}
-	d := e.dispatch
-	for n := range d.lanes {
-		i := (d.turn + n) % len(d.lanes)
-		if rows := d.batch(i, now); rows != nil {
-			d.turn = i + 1
-			d.lanes[i].since = now
-			e.batches[i] <- rows
-		}
+	if e.mayPublish(now) {
+		e.dispatch.Hand(now, func(lane int, rows []*dispatch.Row) { e.batches[lane] <- rows })
 	}
 }
 
-// settleMore lets the settlers write what became of rows. What could not be written before is tried on its own.
+// settleMore makes the settlers write what became of rows.
 func (e *engine) settleMore(now time.Time) {
-	d := e.dispatch
-	d.failedLog.flush(now)
-	if !d.retrying() {
-		o, ok := d.locked.retry(now)
-		if !ok {
-			o, ok = d.rejected.retry(now)
-		}
-		if ok {
-			e.settle(o)
-		}
-	}
-	if len(d.settle)+len(d.refuse) == 0 {
-		return
-	}
-	e.settle(outcome{accepted: d.settle, refused: d.refuse, careful: d.locked.careful(now)})
-	d.settle, d.refuse = nil, nil
+	e.dispatch.Write(now, func(o dispatch.Outcome) {
+		e.settling += o.Number()
+		e.writer.Write(o)
+	})
 }
 
-func (e *engine) settle(o outcome) {
-	e.settling += len(o.accepted) + len(o.refused)
-	e.settlement.write(e.writer, o)
-}
-
-func (e *engine) written(o outcome) {
-	now := time.Now()
-	e.feed.Wrote(o.marked, o.took)
-	if o.slow > 0 {
+func (e *engine) written(o dispatch.Outcome) {
+	e.feed.Wrote(o.Marked, o.Took)
+	if o.Slow > 0 {
 		e.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
-			"Look for a slow trigger, or what else makes updates slow", "rows", o.slow)
+			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}
-	if len(o.unwritable) > 0 && now.Sub(e.unwritable) > time.Minute {
-		e.unwritable = now
-		e.logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
-			"rows", len(o.unwritable), "error", o.why)
-	}
-	e.dispatch.keepLocked(&o, now)
-	e.metrics.relayed(e.dispatch.settled(o, now), now)
-	e.dispatch.refusedWritten(o, now)
-	switch o.again {
-	case againLocked:
-		e.dispatch.retriedLocked()
-	case againRejected:
-		e.dispatch.retriedRejected(len(o.rejected) == 0, now)
-	}
+	e.dispatch.Written(o, time.Now())
 }
 
-// sleep returns how long there is nothing to do but wait for others.
+// sleep returns how long the loop has nothing to do but wait for other goroutines.
 func (e *engine) sleep(now time.Time) time.Duration {
-	until := now.Add(time.Second) // livez wants to see the loop turn
+	until := now.Add(time.Second) // Live needs to see the loop turn
+	d := e.dispatch
+	if d.Stopping() {
+		return until.Sub(now)
+	}
 	earlier := func(t time.Time) {
 		if t.Before(until) {
 			until = t
 		}
 	}
-	d := e.dispatch
-	if d.stopping {
-		return until.Sub(now)
-	}
-	if len(d.rejected.rows) > 0 && !d.retrying() {
-		earlier(d.rejected.due)
-	}
-	if d.locked.any() && !d.retrying() {
-		earlier(d.locked.due)
-	}
-	if due, ok := d.nextTry(); ok && now.Before(e.ownership.Trusted()) {
-		earlier(later(due, d.limiter.Next(now)))
-	}
-	if due, ok := d.nextSend(now); ok && now.Before(e.ownership.Trusted()) {
+	if due, ok := d.Next(e.mayPublish(now), now); ok {
 		earlier(due)
 	}
 	if !e.reading {
-		if due, ok := d.failures.wait(); ok {
-			earlier(later(later(due, e.patience[readFailed].rest), e.retryRead))
-		}
-		if d.shards.active == (owner.Set{}) {
-			return max(until.Sub(now), feed.ShortestPause/2) // nothing else is read
-		}
-		rows, bytes := e.room.left(d)
-		if due, ok := d.nextTrial(); ok && !e.feed.Late.Lowered() && rows > 0 && bytes > 0 {
-			earlier(later(later(later(due, d.triable()), e.patience[readTrial].rest), e.retryRead))
-		}
-		if e.scanWanted() && bytes > 0 && e.feed.Worth(rows) {
-			earlier(later(later(e.scans.rest, e.patience[readScan].rest), e.retryRead))
-		}
-		if due, ok := e.due.Wait(e.feed.Glancing(now)); ok && bytes > 0 && e.feed.Worth(rows) {
-			earlier(later(later(due, e.patience[readDue].rest), e.retryRead))
-		}
-		if bytes > 0 && e.feed.Worth(rows) {
-			earlier(later(later(e.feed.Wait(now), e.patience[feed.Walk].rest), e.retryRead))
-		}
+		e.nextReads(now, func(kind feed.Kind, due time.Time) {
+			earlier(later(later(due, e.patience[kind].rest), e.retryRead))
+		})
 	}
 	return max(until.Sub(now), feed.ShortestPause/2) // whatever could begin now has begun
+}
+
+// nextReads calls next for each kind of read that is to be made, with the time at which it is due.
+func (e *engine) nextReads(now time.Time, next func(kind feed.Kind, due time.Time)) {
+	d := e.dispatch
+	if due, ok := d.Failures.Due(); ok {
+		next(readFailed, due)
+	}
+	if !d.Relays() {
+		return // nothing else is read
+	}
+	rows, bytes := e.room.left(d)
+	if bytes <= 0 {
+		return
+	}
+	if due, ok := d.NextTrial(); ok && !e.feed.Late.Lowered() && rows > 0 {
+		next(readTrial, later(due, d.Triable()))
+	}
+	if !e.feed.Worth(rows) {
+		return
+	}
+	if e.scanWanted() {
+		next(readScan, e.scans.rest)
+	}
+	if due, ok := e.due.Wait(e.feed.Glancing(now)); ok {
+		next(readDue, due)
+	}
+	next(feed.Walk, e.feed.Wait(now))
 }
 
 // later returns the later of two times.
@@ -216,26 +185,22 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// observe publishes the state for the gauges, not more often than anybody looks.
+// observe publishes the state for the gauges, at most every 100 milliseconds.
 func (e *engine) observe(now time.Time) {
 	if now.Sub(e.observed) < 100*time.Millisecond {
 		return
 	}
 	e.observed = now
-	d := e.dispatch
-	d.notices.others(e.logger, now)
-	s := snapshot{inFlight: len(d.inFlight), blocked: d.blocked(), held: d.heldRows(), holds: d.holds.shown(), note: d.heldTopics()}
-	if d.outage.active() && !e.paused {
-		s.down = d.outage.err
+	e.dispatch.Report(now)
+	s := e.dispatch.Snapshot()
+	if e.paused {
+		s.Down = nil
 	}
-	if s.stuck, s.full = e.dispatch.stuck(), e.dispatch.clogged(); len(e.dispatch.rejected.rows)+e.dispatch.rejected.trying > 0 {
-		s.why = e.dispatch.rejected.why
-	}
-	if s.full != e.full {
-		e.full = s.full
+	if s.Full != e.full {
+		e.full = s.Full
 		if e.full {
 			e.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published "+
-				"and cannot be written", "rows", s.stuck, "error", s.why)
+				"and cannot be written", "rows", s.Stuck, "error", s.Why)
 		} else {
 			e.logger.Info("rows are read again")
 		}

@@ -9,14 +9,15 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// stuckPublisher answers with an error for the rows of keys that are stuck, until they are freed.
+// stuckPublisher answers with an error for the rows of stuck keys, until they are freed.
 type stuckPublisher struct {
 	publisher.Publisher
 	answer func(*publisher.Message) error
 	freed  atomic.Bool
-	tries  atomic.Int64 // of stuck rows
+	tries  atomic.Int64 // attempts of stuck rows
 }
 
 func (p *stuckPublisher) Publish(ctx context.Context, messages []publisher.Message) []error {
@@ -42,8 +43,9 @@ func (p *stuckPublisher) Publish(ctx context.Context, messages []publisher.Messa
 	return errs
 }
 
-// However many keys or topics are stuck, and whatever it costs to read them, the others flow nearly as if they were not there, and
-// trying them costs the database little. When the trouble is over they go on, the sooner the fewer there are.
+// However many keys or topics are stuck, and however expensive it is to read them, the other rows flow nearly as if the stuck
+// ones were absent, and retrying them costs the database little. When the trouble is over the stuck rows continue, the sooner
+// the fewer there are.
 func TestManyStuckKeysCostOthersLittle(t *testing.T) {
 	alone := flowBeside(t, 0, false, nil)
 	many := 10_000
@@ -53,7 +55,8 @@ func TestManyStuckKeysCostOthersLittle(t *testing.T) {
 	for name, answer := range map[string]func(*publisher.Message) error{
 		"refused": func(*publisher.Message) error { return publisher.RefusedError("no", "no") },
 		"no leader": func(*publisher.Message) error {
-			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"), publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
+			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"),
+				publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
 		},
 		"alone": func(*publisher.Message) error {
 			return publisher.UnavailableError(publisher.ScopeMessage, "busy", "busy")
@@ -87,15 +90,15 @@ func TestManyStuckKeysCostOthersLittle(t *testing.T) {
 	}
 }
 
-// flow is how rows flow beside stuck ones.
+// flow describes how rows flow beside stuck ones.
 type flow struct {
-	flowed time.Duration // until the others were relayed
+	flowed time.Duration // time until the others were relayed
 	busy   int           // percent of the time afterwards that reads took
-	free   time.Duration // after the trouble, until the stuck ones were relayed
-	tries  int64         // of stuck rows in a second
+	free   time.Duration // time from the end of the trouble until the stuck ones were relayed
+	tries  int64         // attempts of stuck rows in a second
 }
 
-// flowBeside relays a backlog of which some keys are stuck, each on a topic of its own.
+// flowBeside relays a backlog in which some keys are stuck, each on a topic of its own.
 func flowBeside(t *testing.T, keys int, byKey bool, answer func(*publisher.Message) error) (f flow) {
 	rows := 8_000
 	if keys > 1000 {
@@ -105,7 +108,7 @@ func flowBeside(t *testing.T, keys int, byKey bool, answer func(*publisher.Messa
 		rows, keys = rows/4, (keys+3)/4
 	}
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: answer}
 		to := s.destinations[0]
 		to.Publisher, to.MaxAttempts, to.BackoffMax = p, 1<<20, 10*time.Second

@@ -10,11 +10,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// mixture is replicas of which the last one computes other shards for the same keys, as after a change of OUTBOX_KEY. What package owner
-// sees to is simulated: replicas of the other kind wait until nobody owns anything.
+// mixture is a set of replicas whose last one computes other shards for the same keys, as after a change of OUTBOX_KEY. What
+// package owner ensures is simulated: replicas of the other kind wait until nothing is owned.
 type mixture struct {
 	replicas []*simOwner
-	other    bool // the last one is of another kind
+	other    bool // the last replica is of another kind
 	nobody   *simOwner
 	next     *simOwner // takes all when nobody owns anything
 }
@@ -23,7 +23,7 @@ func newMixture(replicas []*simOwner, other bool) *mixture {
 	return &mixture{replicas: replicas, other: other, nobody: newSimOwner(0)}
 }
 
-// table returns the table as that replica understands it.
+// table returns the table as the given replica understands it.
 func (m *mixture) table(table *simTable, replica int) Table {
 	if m.kind(replica) {
 		return &otherwise{table}
@@ -33,17 +33,17 @@ func (m *mixture) table(table *simTable, replica int) Table {
 
 func (m *mixture) kind(replica int) bool { return m.other && replica == len(m.replicas)-1 }
 
-// beside reports whether two replicas may own side by side.
+// beside reports whether two replicas may own shards at the same time.
 func (m *mixture) beside(a, b int) bool { return m.next == nil && m.kind(a) == m.kind(b) }
 
-// follow lets those that own leave, so that one of another kind can take all.
+// follow makes the present owners leave, so that a replica of another kind can acquire everything.
 func (m *mixture) follow(next int) {
 	if m.next == nil {
 		m.next = m.replicas[next]
 	}
 }
 
-// step goes on with that.
+// step continues a change of kind that follow began.
 func (m *mixture) step() {
 	if m.next == nil {
 		return
@@ -60,7 +60,7 @@ func (m *mixture) step() {
 	}
 }
 
-// otherwise is a table whose rows fall into other shards.
+// otherwise is a table whose rows belong to other shards.
 type otherwise struct{ *simTable }
 
 func otherShard(r *simRow) int { return (r.shard + 1 + len(r.message.Key)%2) % simShards }
@@ -73,7 +73,7 @@ func (t *otherwise) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPa
 	return t.failedAs(ctx, q, otherShard)
 }
 
-// Were it not for the guard, schedules would show that replicas of different kinds own side by side.
+// Without the guard, schedules show that replicas of different kinds own shards at the same time.
 func TestShardMovesShowReplicasThatDisagree(t *testing.T) {
 	const runs = 20
 	seen := 0

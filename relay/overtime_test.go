@@ -10,13 +10,14 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// slowTable needs long for some of its reads. The server ends those that take longer than they may, as PostgreSQL does.
+// slowTable makes some of its reads take long. The server cancels reads that exceed their time, as PostgreSQL does.
 type slowTable struct {
 	*simTable
-	needs func(outbox.Query) time.Duration // 0: as usual
-	spent atomic.Int64                     // nanoseconds, by such reads
+	needs func(outbox.Query) time.Duration // time that a read needs; 0: as usual
+	spent atomic.Int64                     // nanoseconds that such reads took
 }
 
 var errSimTimeout error = &pgconn.PgError{Code: "57014"} // query_canceled
@@ -37,7 +38,8 @@ func (s *slowTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, erro
 
 func sweeping(q outbox.Query) bool { return q.Upto != nil }
 
-// A read whose time is over lets the others go first. It takes a small share of the time, however long it would need, and rows flow.
+// A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would need, and
+// rows continue to flow.
 func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 	for name, slow := range map[string]func(outbox.Query) bool{
 		"sweeps":   sweeping,
@@ -66,7 +68,7 @@ func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 						prompt++
 					}
 				}
-				time.Sleep(statementTimeout)
+				time.Sleep(dispatch.StatementTimeout)
 				if got := len(s.All()); got < rows {
 					t.Errorf("%d of %d rows of other keys were delivered", got, rows)
 				}
@@ -81,16 +83,19 @@ func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 	}
 }
 
-// A read that needs longer than it may at first is given more time, until it ends.
+// A read that needs more time than it is allowed at first is given more, until it ends.
 func TestLongReadsEnd(t *testing.T) {
 	for name, test := range map[string]struct {
 		needs  time.Duration
 		slow   func(outbox.Query) bool
 		within time.Duration
 	}{
-		"sweeps":     {20 * time.Second, sweeping, 20 * time.Minute},
-		"re-reads":   {10 * time.Second, func(q outbox.Query) bool { return q.IDs != nil }, 20 * time.Minute},
-		"first walk": {2 * time.Minute, func(q outbox.Query) bool { return q.After.IsZero() && q.Recent == nil && !sweeping(q) && q.IDs == nil }, 20 * time.Minute},
+		"sweeps":   {20 * time.Second, sweeping, 20 * time.Minute},
+		"re-reads": {10 * time.Second, func(q outbox.Query) bool { return q.IDs != nil }, 20 * time.Minute},
+		"first walk": {
+			2 * time.Minute, func(q outbox.Query) bool { return q.After.IsZero() && q.Recent == nil && !sweeping(q) && q.IDs == nil },
+			20 * time.Minute,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -107,7 +112,7 @@ func TestLongReadsEnd(t *testing.T) {
 				stop, done := s.startOn(table)
 				defer func() { stop(); <-done }()
 				time.Sleep(test.within / 4)
-				s.table.insert(1, "late", "", "t") // the sweep alone finds it
+				s.table.insert(1, "late", "", "t") // only the sweep finds it
 				s.table.drained(t, test.within)
 				checkOrder(t, s.All())
 			})

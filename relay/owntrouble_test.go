@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// ownColumns are the columns that keep the state of a destination, with its name before them.
+// ownColumns returns the columns that keep the state of a destination, prefixed with its name.
 func ownColumns(name string) map[string]string {
 	columns := map[string]string{}
 	for _, c := range []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"} {
@@ -32,28 +32,36 @@ func ownTable(id string) string {
 		create index on outbox_messages (seq) where second_relayed_at is null and second_failed_at is null;`, id)
 }
 
-// twoOwn lets a relay send each row to two brokers, with columns of its own for each.
+// twoOwn makes a relay send each row to two brokers, with columns of its own for each.
 func twoOwn(second *publishertest.Broker) func(*settings) {
 	return func(c *settings) {
 		first := c.Destinations[0]
 		first.Name, first.Columns = "first", ownColumns("first")
-		c.Destinations = append(c.Destinations, &Destination{Name: "second", Columns: ownColumns("second"), Publisher: second.Publisher(),
-			MaxAttempts: first.MaxAttempts, BackoffMin: first.BackoffMin, BackoffMax: first.BackoffMax, PublishTimeout: first.PublishTimeout})
+		c.Destinations = append(c.Destinations, &Destination{
+			Name: "second", Columns: ownColumns("second"), Publisher: second.Publisher(),
+			MaxAttempts: first.MaxAttempts, BackoffMin: first.BackoffMin, BackoffMax: first.BackoffMax, PublishTimeout: first.PublishTimeout,
+		})
 	}
 }
 
-// What cannot be written for one destination keeps no other one waiting: neither for lack of a right nor because of what a trigger says, as if
-// it would pass. When it can be written nothing is published twice, unless the table had to be opened anew.
+// State that cannot be written for one destination delays no other: neither when a privilege is missing nor when a trigger
+// raises an error that looks temporary. When the state can be written, nothing is published twice, unless the table had to be
+// opened again.
 func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 	t.Parallel()
 	trigger := func(code string) [2]string {
-		return [2]string{"create function f() returns trigger language plpgsql as $$ begin raise exception 'no' using errcode = '" + code + "'; end $$;" +
-			"create trigger f before update of first_relayed_at on outbox_messages for each row execute function f()", "drop trigger f on outbox_messages"}
+		return [2]string{
+			"create function f() returns trigger language plpgsql as $$ begin raise exception 'no' using errcode = '" + code + "'; end $$;" +
+				"create trigger f before update of first_relayed_at on outbox_messages for each row execute function f()",
+			"drop trigger f on outbox_messages",
+		}
 	}
 	for name, trouble := range map[string][2]string{
-		"no right": {`revoke update on outbox_messages from ROLE;
+		"no right": {
+			`revoke update on outbox_messages from ROLE;
 			grant update (second_relayed_at, second_attempt, second_failed_at, second_last_error, second_updated_at) on outbox_messages to ROLE`,
-			"grant update on outbox_messages to ROLE"},
+			"grant update on outbox_messages to ROLE",
+		},
 		"an operator":             trigger("57000"),
 		"a serialization failure": trigger("40001"),
 	} {
@@ -75,7 +83,8 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 			}
 			const rows = 2000
 			change(trouble[0])
-			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`, rows)
+			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`,
+				rows)
 			eventually(t, "the other destination has all", func() bool {
 				return pgtest.Value[bool](t, s, "select bool_and(second_relayed_at is not null) from outbox_messages")
 			})
@@ -83,7 +92,7 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 				t.Error("a row is marked that cannot be")
 			}
 			eventually(t, "it is not ready for the marks that the other can make", func() bool {
-				why := notReady(r) // the second when the table was opened anew meanwhile
+				why := notReady(r) // the second text if the table was opened again in the meantime
 				return strings.HasPrefix(why, "database: ") || strings.HasPrefix(why, "destination first: ")
 			})
 			change(trouble[1])
@@ -99,8 +108,8 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 	}
 }
 
-// Where only their places tell rows apart, another destination's marks would let a destination publish them again. One with columns of its own
-// says so, and the others work.
+// Where rows are distinguished only by their places, another destination's marks would make a destination publish them again.
+// A destination with columns of its own reports this, and the others work.
 func TestOwnColumnsNeedRowsThatAreToldApart(t *testing.T) {
 	t.Parallel()
 	s, first, second := pgtest.New(t), publishertest.NewBroker(), publishertest.NewBroker()

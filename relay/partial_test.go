@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// Rows of one partition that wait for a leader are told once, not key by key, and not when a leader just moves.
+// Rows of one partition that wait for a leader are reported once, not key by key, and not while a leader is only moving.
 func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		leaderless := publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t"),
+		leaderless := publisher.WithFate(
+			publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t"),
 			publisher.Fate{Kind: publisher.FatePartition, Name: "t/3"})
 		var answers []error
 		for range 1000 {
@@ -35,7 +37,7 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 		s.log = &log
 		stop := s.start()
 		time.Sleep(time.Minute)
-		note := s.loop.metrics.of(s.destinations[0]).note
+		note := s.destinations[0].snapshot().Note
 		if want := `rows of partition t/3 are held: `; !strings.HasPrefix(note, want) || !strings.Contains(note, "partition 3 has no leader") {
 			t.Errorf("the note is %q", note)
 		}
@@ -44,20 +46,22 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 		}
 		s.table.drained(t, 5*time.Second)
 		time.Sleep(10 * time.Second)
-		if note := s.loop.metrics.of(s.destinations[0]).note; note != "" {
+		if note := s.destinations[0].snapshot().Note; note != "" {
 			t.Errorf("afterwards the note is %q", note)
 		}
 		stop()
-		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 || strings.Count(log, "held no longer") != 1 || strings.Contains(log, "u/0") {
+		if log := log.String(); strings.Count(log, `"rows of a topic are held"`) != 1 || strings.Count(log, "held no longer") != 1 ||
+			strings.Contains(log, "u/0") {
 			t.Errorf("the log is\n%s", log)
 		}
 	})
 }
 
-// A topic that is held for another reason than at first is told again.
+// A topic that is held for another reason than at first is reported again.
 func TestAnotherReasonIsTold(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		s.Answer("a", publisher.TopologyError("no stream", "no stream"), publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"),
+		s.Answer("a", publisher.TopologyError("no stream", "no stream"),
+			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"),
 			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"))
 		s.table.insert(1, "a", "a", "t")
 		var log bytes.Buffer
@@ -71,13 +75,14 @@ func TestAnotherReasonIsTold(t *testing.T) {
 	})
 }
 
-// A partition that has its leader again may hold thousands of keys. When the one that tries goes on, so do the others.
+// A partition whose leader is back may hold thousands of keys. When the key that tries it succeeds, the others continue too.
 func TestKeysOfAPartitionGoOnTogether(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		const keys = 2000
-		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		p := &stuckPublisher{Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error {
-			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"), publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
+			return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"),
+				publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
 		}}
 		s.destinations[0].Publisher = p
 		for i := range 3 * keys {

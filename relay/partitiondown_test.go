@@ -7,11 +7,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// One partition of twelve has no leader: the rows of the others are relayed while a backlog of thousands of keys waits, with an index
-// by key and without one. What waits is tried all the while, at a bounded cost.
+// One partition of twelve has no leader. The rows of the other partitions are relayed while a backlog of thousands of keys
+// waits, with an index by key and without one. The waiting rows are retried throughout, at a bounded cost.
 func TestRowsFlowBesideADeadPartition(t *testing.T) {
 	t.Parallel()
 	const rows, partitions = 24_000, 12
@@ -32,11 +33,12 @@ func TestRowsFlowBesideADeadPartition(t *testing.T) {
 				return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
 			}}
 			start(t, replica(t, s, b, func(c *settings) {
-				c.Limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+				c.Limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 				c.Destinations[0].Publisher = p
 			}))
 			b.Await(t, rows-rows/partitions)
-			stepped := pgtest.Value[int](t, s, `select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'outbox_messages'::regclass`)
+			stepped := pgtest.Value[int](t, s,
+				`select seq_tup_read + coalesce(idx_tup_fetch, 0) from pg_stat_user_tables where relid = 'outbox_messages'::regclass`)
 			if stepped > 200*rows {
 				t.Errorf("the database has stepped over %d rows to relay %d of them", stepped, rows)
 			}

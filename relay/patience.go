@@ -4,37 +4,43 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
-// patience is how long a kind of read may take, and when it may be made again. A read whose time was over is not repeated at once:
-// it rests in proportion to what it took, the others go first, and then it has twice the time. So one that steps over millions of
-// dead entries, say, comes to its end some day, and excludes nobody until then.
+// patience is how long a kind of read may take, and when it may be made again. A read that ran out of time is not
+// repeated at once: it rests in proportion to the time it took, the other reads go first, and then it has twice the
+// time. So a read that has to step over millions of dead entries, for instance, completes in the end and does not keep
+// the others from running until then.
 type patience struct {
 	least, most time.Duration
 	limit       time.Duration
-	rest        time.Time // none of the kind is made before
+	rest        time.Time // no read of the kind is made before this time
 }
 
 const (
-	patienceShort = 3 * time.Second // for what the flow of rows does not need: it waits meanwhile
-	patienceMost  = 16              // times the statement timeout, for what it needs
+	patienceShort = 3 * time.Second // for reads that the flow of rows does not need: the flow waits for them
+	patienceMost  = 16              // times the statement timeout, for reads that it needs
 )
 
-// newPatiences returns the patience for each kind of read. All reads of the walk share one.
+// newPatiences returns the patience of each kind of read. All reads of the walk share one.
 func newPatiences() map[feed.Kind]*patience {
-	short := func() *patience { return &patience{least: patienceShort, most: statementTimeout, limit: patienceShort} }
+	short := func() *patience {
+		return &patience{least: patienceShort, most: dispatch.StatementTimeout, limit: patienceShort}
+	}
 	long := func() *patience {
-		return &patience{least: statementTimeout, most: patienceMost * statementTimeout, limit: statementTimeout}
+		return &patience{least: dispatch.StatementTimeout, most: patienceMost * dispatch.StatementTimeout, limit: dispatch.StatementTimeout}
 	}
 	walk := long()
-	return map[feed.Kind]*patience{feed.Walk: walk, feed.Head: walk, feed.Guard: walk, feed.Glance: walk,
-		feed.Sweep: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long()}
+	return map[feed.Kind]*patience{
+		feed.Walk: walk, feed.Head: walk, feed.Guard: walk, feed.Glance: walk,
+		feed.Sweep: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long(),
+	}
 }
 
-// over takes note of a read that has failed, and reports whether that was because its time was over: then the next one has more, and
-// none is made for so many times what it took. A server that did not answer at all may have been away: then only what has little time
-// anyway rests.
+// over records a read that failed, and reports whether it ran out of time. If so, the next read of the kind has more
+// time, and none is made for share times the time it took. If the server did not answer at all, it may have been away;
+// then only the kinds that have little time rest.
 func (p *patience) over(err error, share, took time.Duration, ended time.Time) bool {
 	if !outbox.Cancelled(err) && (!outbox.TimedOut(err) || took < p.limit || p.least > patienceShort) {
 		return false
@@ -44,8 +50,8 @@ func (p *patience) over(err error, share, took time.Duration, ended time.Time) b
 	return true
 }
 
-// ended takes note of a read that was answered. What has needed more time keeps it.
+// ended records a read that was answered. The limit falls to twice the time taken, but not below the least.
 func (p *patience) ended(took time.Duration) { p.limit = min(max(p.least, 2*took), p.limit) }
 
-// resting reports whether no read of the kind may be made now.
+// resting reports whether the kind may not be read now.
 func (p *patience) resting(now time.Time) bool { return now.Before(p.rest) }

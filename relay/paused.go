@@ -5,12 +5,13 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// pauseEvery is how often it is looked whether destinations are paused.
+// pauseEvery is the time between two checks for paused destinations.
 const pauseEvery = time.Second
 
-// followPauses looks every second which destinations are paused.
+// followPauses checks every second which destinations are paused.
 func (r *Relay) followPauses(ctx context.Context) {
 	ticker := time.NewTicker(pauseEvery)
 	defer ticker.Stop()
@@ -24,7 +25,8 @@ func (r *Relay) followPauses(ctx context.Context) {
 	}
 }
 
-// lookAtPauses takes note of which destinations are paused. A pause is no trouble of this replica: it may have shards all the same.
+// lookAtPauses records which destinations are paused. A pause is not trouble of this replica, which may own shards
+// meanwhile.
 func (r *Relay) lookAtPauses() {
 	changed := false
 	for _, d := range r.config.Destinations {
@@ -41,18 +43,18 @@ func (r *Relay) lookAtPauses() {
 		}
 	}
 	if changed {
-		r.wake(sourceNone)
+		r.wake(measure.SourceNone)
 		r.lookAtOwnership()
 	}
 }
 
-// relayed returns which of the shards the engine relays: none while its destination is paused. What was read and not handed over is
-// forgotten then, and read again afterwards: somebody may change or delete these rows meanwhile. What is on the wire is answered and
-// settled. Shards go to other replicas as always.
+// relayed returns which of the shards the engine relays: none while its destination is paused. Rows that were read and
+// not handed over are forgotten when the pause begins and read again after it, since another session may change or delete
+// them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (e *engine) relayed(shards owner.Set) owner.Set {
 	paused := e.to.paused.Load()
 	if paused && !e.paused {
-		e.arm(false) // nobody looks for rows, however often writers ring
+		e.arm(false) // nothing reads rows during the pause, however often writers ring
 	}
 	if e.paused = paused; paused {
 		return owner.Set{}

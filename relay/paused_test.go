@@ -11,8 +11,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// While a destination is paused nothing is published to it: what is on the wire is settled, what was read is forgotten, and read again
-// afterwards, so that rows that were deleted meanwhile are not sent. Other destinations go on, and its shards can be given away.
+// While a destination is paused nothing is published to it. Rows on the wire are settled. Rows that were read are forgotten
+// and read again later, so that rows that were deleted in the meantime are not sent. Other destinations continue, and the
+// shards of the paused one can be released.
 func TestPausedDestination(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		paused := publishertest.NewBroker()
@@ -33,7 +34,7 @@ func TestPausedDestination(t *testing.T) {
 			t.Errorf("%d rows were published and %d are marked", sent, relayed)
 		}
 		s.table.mu.Lock()
-		s.table.open = s.table.open[:0] // all are deleted
+		s.table.open = s.table.open[:0] // all pending rows are deleted
 		s.table.mu.Unlock()
 		for i := range 100 {
 			s.table.insert(int64(1000+2*i), fmt.Sprintf("p1%04d", i), fmt.Sprint("k", i%50), "p")
@@ -64,7 +65,8 @@ func TestPausedDestination(t *testing.T) {
 	})
 }
 
-// The log tells once of a pause and its end, readiness says it and stays, and a broker that cannot be reached matters no more.
+// A pause and its end are logged once. Readiness mentions the pause and stays positive, and an unreachable broker no longer
+// affects it.
 func TestPauseIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -72,9 +74,11 @@ func TestPauseIsToldOnce(t *testing.T) {
 	on := false
 	d := s.destinations[0]
 	d.Paused = func() bool { return on }
-	r := &Relay{config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
-		metrics: &metrics{state: map[*Destination]snapshot{}}, database: &database{},
-		probes: []*probe{{destination: d, err: errNotProbed}}, wakes: make(chan string, 1)}
+	r := &Relay{
+		config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
+		database: &database{},
+		probes:   []*probe{{destination: d, err: errNotProbed}}, wakes: make(chan string, 1),
+	}
 	note := func() (string, error) {
 		for _, c := range r.Ready() {
 			if c.Name == "destination default" {

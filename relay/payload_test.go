@@ -12,7 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Text that stands for bytes is sent as these, and what is no such text fails its row, without a word of it in the error.
+// Text that encodes bytes is sent as these bytes. A text that is not a valid encoding fails its row, and the error does not
+// quote it.
 func TestPayloadEncoding(t *testing.T) {
 	t.Parallel()
 	long := bytes.Repeat([]byte{0, 1, 0xff}, 40)
@@ -39,14 +40,16 @@ func TestPayloadEncoding(t *testing.T) {
 		row := &outbox.Row{Message: publisher.Message{Payload: []byte(test.text), Type: "text/plain"}}
 		(&Destination{route: route.Route{Encoding: test.encoding}}).render(row, 1)
 		switch m := row.Message; {
-		case test.ok && (row.Invalid != nil || m.Payload == nil || !bytes.Equal(m.Payload, test.want) || m.ContentType() != "application/octet-stream"):
+		case test.ok &&
+			(row.Invalid != nil || m.Payload == nil || !bytes.Equal(m.Payload, test.want) || m.ContentType() != "application/octet-stream"):
 			t.Errorf("%s %q gives %x of %s, %v", test.encoding, test.text, m.Payload, m.Type, row.Invalid)
 		case !test.ok && (publisher.ClassOf(row.Invalid) != publisher.Permanent || strings.Contains(row.Invalid.Error(), "eheim")):
 			t.Errorf("%s %q: %v", test.encoding, test.text, row.Invalid)
 		}
 		// A dead letter shows the text as it is.
 		dead := &outbox.Row{Message: publisher.Message{Payload: []byte(test.text), Type: "text/plain"}}
-		if (&Destination{route: route.Route{Encoding: test.encoding}, FailedOf: "a"}).render(dead, 1); !test.ok && (dead.Invalid != nil || string(dead.Message.Payload) != test.text || dead.Message.Type != "text/plain") {
+		if (&Destination{route: route.Route{Encoding: test.encoding}, FailedOf: "a"}).render(dead, 1); !test.ok &&
+			(dead.Invalid != nil || string(dead.Message.Payload) != test.text || dead.Message.Type != "text/plain") {
 			t.Errorf("%s %q: the payload became %q", test.encoding, test.text, dead.Message.Payload)
 		}
 	}
@@ -54,7 +57,9 @@ func TestPayloadEncoding(t *testing.T) {
 	if (&Destination{route: route.Route{Encoding: route.EncodingHex}}).render(null, 1); null.Message.Payload != nil || null.Invalid != nil {
 		t.Errorf("NULL became %v, %v", null.Message.Payload, null.Invalid)
 	}
-	own := &outbox.Row{Message: publisher.Message{Payload: []byte("00"), Type: "text/plain", Headers: []publisher.Header{{Name: "content-type", Value: "application/avro"}}}}
+	own := &outbox.Row{Message: publisher.Message{
+		Payload: []byte("00"), Type: "text/plain", Headers: []publisher.Header{{Name: "content-type", Value: "application/avro"}},
+	}}
 	if (&Destination{route: route.Route{Encoding: route.EncodingHex}}).render(own, 1); own.Message.ContentType() != "application/avro" {
 		t.Errorf("the row's own type became %s", own.Message.ContentType())
 	}

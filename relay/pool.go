@@ -17,24 +17,25 @@ import (
 
 const (
 	connectTimeout = 10 * time.Second
-	hostTimeout    = 2 * time.Second  // for each of several, so that a dead one leaves time for the next
-	workIdle       = 10 * time.Second // then a connection that is not used is closed
-	workEach       = 3                // connections of a destination: it reads, and writes twice at a time
+	hostTimeout    = 2 * time.Second  // for each of several hosts, so that a dead one leaves time for the next
+	workIdle       = 10 * time.Second // idle time after which a connection is closed
+	workEach       = 3                // connections per destination: one reads, and two may write at a time
 	workOther      = 1                // for gauges and looks at the catalogue
-	mostPatience   = 5 * time.Second  // with a connection that does not answer, where it may be silent for longer
+	mostPatience   = 5 * time.Second  // longest wait for a connection that does not answer, where a longer silence would be allowed
 )
 
-// A poolGuard finds connections of a pool that are of no use: those that lead nowhere any more, and those to another server than the one that
-// says who owns the rows.
+// A poolGuard finds connections of a pool that cannot be used: connections that no longer lead anywhere, and
+// connections to a server other than the one that holds the ownership of the rows.
 type poolGuard struct {
 	links   *outbox.Links
-	witness *owner.Witness                           // nil for one host
-	connect func(context.Context) (*pgx.Conn, error) // not through a pooler
+	witness *owner.Witness                           // nil for a single host
+	connect func(context.Context) (*pgx.Conn, error) // makes connections that do not go through a pooler
 }
 
-// NewPool makes a pool for a relay of this configuration. Beyond what a pool of pgxpool.New does, its connections are given up when a firewall
-// has forgotten them, and after a failover they are used only if they lead to the server that says who owns the rows. It holds as many
-// connections as the relay needs, closes idle ones, and reads times as UTC. The function that it returns closes the pool.
+// NewPool makes a pool for a relay of this configuration. Unlike a pool of pgxpool.New, it gives up connections that a
+// firewall has forgotten, and after a failover it uses connections only if they lead to the server that holds the
+// ownership of the rows. It has as many connections as the relay needs, closes idle ones, and reads times as UTC. The
+// returned function closes the pool.
 func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool.Pool, closePool func(), err error) {
 	filled := *c
 	filled.fillIn()
@@ -51,7 +52,7 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	if c.Direct != nil {
 		c.guard.connect = connector(c.Direct, 2*links.Patience)
 	}
-	// An idle owner uses its connection once a second. Whether one is half open, the links find out.
+	// An idle owner uses its connection once a second. The links find out whether a connection is half open.
 	to.ShouldPing = func(_ context.Context, p pgxpool.ShouldPingParams) bool { return p.IdleDuration > workIdle/2 }
 	to.AfterConnect = links.Note
 	to.MinConns, to.MaxConns = 0, int32(workOther+workEach*len(c.Destinations)+c.SpareConnections)
@@ -69,10 +70,11 @@ func (c *Config) NewPool(ctx context.Context, to *pgxpool.Config) (pool *pgxpool
 	return pool, func() { links.ClosePool(pool) }, nil
 }
 
-// Connect opens a connection like that for ownership, after NewPool. It does not go through a pooler.
+// Connect opens a connection in the same way as for ownership. It does not go through a pooler. NewPool must have been
+// called before.
 func (c *Config) Connect(ctx context.Context) (*pgx.Conn, error) { return c.guard.connect(ctx) }
 
-// prepare sets what every connection of a relay has in common.
+// prepare sets what all connections of a relay have in common.
 func prepare(c *pgx.ConnConfig) {
 	several := addressesOf(c) > 1
 	if c.ConnectTimeout == 0 {
@@ -81,20 +83,21 @@ func prepare(c *pgx.ConnConfig) {
 			c.ConnectTimeout = hostTimeout
 		}
 	}
-	// Of several hosts the one that can be written to, unless target_session_attrs says more.
+	// With several hosts, connect to the one that can be written to, unless target_session_attrs says otherwise.
 	if c.ValidateConnect == nil && several {
 		c.ValidateConnect = pgconn.ValidateConnectTargetSessionAttrsReadWrite
 	}
-	// Statements are sent unnamed, so that a transaction pooler in between does no harm.
+	// Statements are sent unnamed, so that a transaction pooler on the way causes no errors.
 	c.DefaultQueryExecMode = pgx.QueryExecModeExec
-	// Times without a zone are UTC, whatever the role's settings say. PgBouncer lets these two through.
+	// Times without a zone are UTC, whatever the role's settings say. PgBouncer passes both of these parameters on.
 	c.RuntimeParams["timezone"] = "UTC"
 	if c.RuntimeParams["application_name"] == "" {
 		c.RuntimeParams["application_name"] = "outbox-relay"
 	}
 }
 
-// connector returns what connects as a pool would, with a connection of its own that notices after a while that nobody answers.
+// connector returns a function that connects as the pool would, with a connection of its own that notices after a while
+// that nothing answers.
 func connector(pool *pgxpool.Config, silence time.Duration) func(context.Context) (*pgx.Conn, error) {
 	pool = pool.Copy()
 	prepare(pool.ConnConfig)
@@ -110,10 +113,10 @@ func connector(pool *pgxpool.Config, silence time.Duration) func(context.Context
 	}
 }
 
-// addressesOf returns to how many addresses a configuration leads.
+// addressesOf returns the number of addresses that a configuration leads to.
 func addressesOf(c *pgx.ConnConfig) int {
 	all := map[string]bool{net.JoinHostPort(c.Host, strconv.Itoa(int(c.Port))): true}
-	for _, fallback := range c.Fallbacks { // other hosts, or the same without TLS
+	for _, fallback := range c.Fallbacks { // other hosts, or the same host without TLS
 		all[net.JoinHostPort(fallback.Host, strconv.Itoa(int(fallback.Port)))] = true
 	}
 	return len(all)

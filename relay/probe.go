@@ -9,13 +9,14 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// probe asks a broker now and then whether it can be reached, for /readyz and destination_up.
+// probe checks now and then whether a broker can be reached, for /readyz and destination_up.
 type probe struct {
 	destination *Destination
 	logger      *slog.Logger
-	changed     func() // called when the broker can be reached no longer, or again
+	changed     func() // called when the broker can no longer be reached, or can be reached again
 	mu          sync.Mutex
 	err         error
 }
@@ -48,8 +49,8 @@ func (p *probe) run(ctx context.Context) {
 	}
 }
 
-// ping asks the broker once. After a panic nothing is known of the broker; the publisher stays in use, since it would be worse to end
-// what is under way in it.
+// ping checks the broker once. After a panic nothing is known of the broker. The publisher stays in use, since ending
+// what is under way in it would be worse.
 func (p *probe) ping(ctx context.Context) (err error) {
 	broker, err := p.destination.open()
 	if err != nil {
@@ -59,7 +60,8 @@ func (p *probe) ping(ctx context.Context) (err error) {
 		if value := recover(); value != nil {
 			caught := panics.Caught(value)
 			p.destination.panicked(p.logger, "the destination seems to be out of reach", caught)
-			err = publisher.UnavailableError(publisher.ScopeDestination, "panic", "the publisher cannot tell whether the broker can be reached: %w", caught)
+			err = publisher.UnavailableError(publisher.ScopeDestination, "panic",
+				"the publisher cannot tell whether the broker can be reached: %w", caught)
 		}
 	}()
 	return broker.Ping(ctx)
@@ -75,32 +77,33 @@ func (p *probe) set(err error) {
 	}
 	switch {
 	case err == nil && before != nil:
-		p.destination.complaint.over()
+		p.destination.complaint.Over()
 		p.logger.Info("destination can be reached", "destination", p.destination.Name)
-	case err != nil && (before == nil || errors.Is(before, errNotProbed) || troubleOf(before) != troubleOf(err)):
-		if !p.destination.complaint.told(err) {
+	case err != nil && (before == nil || errors.Is(before, errNotProbed) || !dispatch.Same(before, err)):
+		if !p.destination.complaint.Told(err) {
 			p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
 		}
 	}
 }
 
-// state returns why the broker cannot be reached, nil when it can.
+// state returns why the broker cannot be reached, or nil if it can.
 func (p *probe) state() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.err
 }
 
-// usable returns why the destination cannot be used, nil when it can: the broker is not reached, or its engine says that
-// nothing can be published to it.
+// usable returns why the destination cannot be used, or nil if it can. It cannot be used if the broker is not reached,
+// or if its engine has found that nothing can be published to it.
 func (r *Relay) usable(p *probe) error {
 	if err := p.state(); err != nil {
 		return err
 	}
-	return r.metrics.of(p.destination).down
+	return p.destination.snapshot().Down
 }
 
-// unable returns why this replica cannot publish: one of the destinations that are not paused cannot be used. Other replicas may well be able to.
+// unable returns why this replica cannot publish: a destination that is not paused cannot be used. Other replicas may
+// be able to publish.
 func (r *Relay) unable() error {
 	var errs []error
 	for _, p := range r.probes {
@@ -111,12 +114,15 @@ func (r *Relay) unable() error {
 	return errors.Join(errs...)
 }
 
-// lookAtOwnership lets the owner notice that this replica can publish again, or no longer.
+// lookAtOwnership makes the owner notice that this replica can publish again, or no longer can.
 func (r *Relay) lookAtOwnership() { r.owner.Look() }
 
-// nowhere is where rows go that no configured destination takes: they are held.
+// nowhere returns the destination of rows that no configured destination takes: they are held.
 func nowhere() *Destination {
-	return &Destination{Name: nowhereName, Publisher: unrouted{}, MaxAttempts: 1, BackoffMin: time.Second, BackoffMax: time.Second, PublishTimeout: time.Second}
+	return &Destination{
+		Name: nowhereName, Publisher: unrouted{}, MaxAttempts: 1,
+		BackoffMin: time.Second, BackoffMax: time.Second, PublishTimeout: time.Second,
+	}
 }
 
 const nowhereName = "none"
@@ -127,7 +133,8 @@ type unrouted struct{}
 func (unrouted) Publish(_ context.Context, messages []publisher.Message) []error {
 	errs := make([]error, len(messages))
 	for i := range messages {
-		errs[i] = publisher.TopologyError("no destination", "no destination takes the topic %q: add it to OUTBOX_DESTINATION_…_TOPICS", messages[i].Topic)
+		errs[i] = publisher.TopologyError("no destination",
+			"no destination takes the topic %q: add it to OUTBOX_DESTINATION_…_TOPICS", messages[i].Topic)
 	}
 	return errs
 }

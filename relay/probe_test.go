@@ -13,11 +13,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// hosts is a broker of several hosts, of which each ping meets another.
+// hosts is a broker of several hosts. Each ping reaches another host.
 type hosts struct {
 	publisher.Publisher
 	pings  int
-	causes []string // of each host's error, none when the broker is back
+	causes []string // the error of each host, empty when the broker is back
 }
 
 func (h *hosts) Ping(context.Context) error {
@@ -29,16 +29,22 @@ func (h *hosts) Ping(context.Context) error {
 	return publisher.UnavailableError(publisher.ScopeDestination, h.causes[host], "dial host-%d: %s", host, h.causes[host])
 }
 
-// However many hosts are away, each for a reason of its own, an outage has one line for each reason and one at its end.
+// However many hosts are away, each for a reason of its own, an outage is logged with one line for each reason and one at its
+// end.
 func TestOutageOfSeveralHostsIsToldOnce(t *testing.T) {
 	t.Parallel()
-	for lines, causes := range map[int][]string{1: {"no connection", "no connection", "no connection"}, 2: {"no connection", "login refused", "no connection"}} {
+	for lines, causes := range map[int][]string{
+		1: {"no connection", "no connection", "no connection"}, 2: {"no connection", "login refused", "no connection"},
+	} {
 		t.Run(fmt.Sprint(lines, " causes"), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var log publishertest.Log
 				broker := &hosts{}
-				p := &probe{destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {}, err: errNotProbed}
+				p := &probe{
+					destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {},
+					err: errNotProbed,
+				}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				for range 2 {

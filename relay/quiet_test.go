@@ -5,9 +5,11 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// Whatever the relay waits for, its loop sleeps meanwhile.
+// Whatever the relay waits for, its loop sleeps in the meantime.
 func TestLoopSleepsWhileItWaits(t *testing.T) {
 	for name, trouble := range map[string]func(*sim) (end func()){
 		"nothing to do": func(*sim) func() { return func() {} },
@@ -50,7 +52,7 @@ func TestLoopSleepsWhileItWaits(t *testing.T) {
 	}
 }
 
-// An owner that loses its trust while its destination is held waits for either without turning.
+// An owner that loses its trust while its destination is held waits for both without turning its loop.
 func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		until := time.Now().Add(2 * time.Second)
@@ -68,10 +70,10 @@ func TestLoopSleepsWithoutTrustInAnOutage(t *testing.T) {
 	})
 }
 
-// A key of which more rows are accepted and not yet settled than one read returns is not read over and over.
+// A key with more rows accepted and not yet settled than one read returns is not read repeatedly.
 func TestUnsettledRowsAreNotReadOverAndOver(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}
+		s.limits = dispatch.Limits{Batch: 10, Rows: 100, Bytes: 1 << 20}
 		s.Refuse("k-0", 1)
 		for i := range 30 {
 			s.table.insert(int64(i+1), fmt.Sprintf("k-%d", i), "k", "t")

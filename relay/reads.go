@@ -5,51 +5,52 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
-	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// read is a read to make, and what came of it.
+// read is a read to make, and its result.
 type read struct {
 	query outbox.Query
 	kind  feed.Kind
-	waits []*wait       // whose heads are read
-	limit time.Duration // it may take
+	waits []*dispatch.Wait // keys whose heads are read
+	limit time.Duration    // longest time that the read may take
 
 	page           outbox.Page
-	failed         outbox.FailedPage // of a read of failed rows
+	failed         outbox.FailedPage // result of a read of failed rows
 	err            error
-	cancelled      bool // it was cut off, which says nothing about the database
+	cancelled      bool // the read was interrupted, which says nothing about the database
 	started, ended time.Time
 }
 
-// Kinds of reads that are not the feed's.
+// Kinds of reads that do not belong to the feed.
 const (
-	readFailed = feed.Others + iota // failed rows, see failures
+	readFailed = feed.Others + iota // failed rows; see failures
 	readScan                        // a page of a catch-up scan
 	readTrial                       // the heads of keys that wait
 	readDue                         // rows whose available_at has come
 )
 
-// readMore begins the next read, if there is something to read and room for it. The walk, the scans, the reads of heads and those of due rows take turns:
-// however many keys wait, other rows flow, and whatever flows, those that wait are tried.
+// readMore begins the next read, if there is something to read and room for it. The walk, the scans, the reads of heads
+// and the reads of due rows take turns. So other rows flow however many keys wait, and waiting keys are tried however
+// many rows flow.
 func (e *engine) readMore(now time.Time) {
 	if e.reading || now.Before(e.retryRead) {
 		return
 	}
 	if !e.patience[readFailed].resting(now) {
-		if query, ok := e.dispatch.failures.next(now); ok {
-			query.Shards = e.dispatch.shards.queried(e.dispatch.failures.begun)
+		if query, ok := e.dispatch.NextFailed(now); ok {
 			e.reading = true
 			e.requests <- read{query: query, kind: readFailed, limit: e.patience[readFailed].limit}
 			return
 		}
 	}
-	if e.unchecked != nil || e.dispatch.shards.active == (owner.Set{}) {
+	if e.unchecked != nil || !e.dispatch.Relays() {
 		return
 	}
-	if e.dispatch.rewound() {
+	if e.dispatch.Rewound() {
 		e.abandonScan()
 		e.feed.Again()
 		e.due.Again()
@@ -63,40 +64,38 @@ func (e *engine) readMore(now time.Time) {
 	}
 }
 
-// walk begins the feed's next read, if there is one to make.
+// walk begins the feed's next read, if one is to be made.
 func (e *engine) walk(now time.Time) bool {
-	if e.patience[feed.Walk].resting(now) || e.scans.active && e.scans.alone {
+	if e.patience[feed.Walk].resting(now) || e.dispatch.ScanUnder() && e.scans.alone {
 		return false
 	}
 	rows, bytes := e.room.left(e.dispatch)
-	e.feed.Fit(min(e.limits.Rows-e.dispatch.stuck(), e.dispatch.limiter.Furthest()))
+	e.feed.Fit(e.dispatch.Furthest())
 	query, kind, ok := e.feed.Next(now, rows, min(bytes, e.room.most))
 	if !ok {
 		return false
 	}
-	if e.feed.Whole(kind, query) { // it brings what scans were to bring
+	if e.feed.Whole(kind, query) { // this read brings what the scans were to bring
 		e.abandonScan()
-		e.dispatch.walking()
+		e.dispatch.Walking()
 		e.whole = true
 	}
 	e.room.bound(&query, bytes)
-	query.Shards = e.dispatch.shards.queried(e.dispatch.shards.active)
+	query.Shards = e.dispatch.Queried()
 	e.looked = e.looked || kind == feed.Walk
 	e.begin(read{query: query, kind: kind})
 	return true
 }
 
-// try begins a read of the heads of keys whose time has come. An older row of theirs may have been committed meanwhile: it is the
-// walk's to find, which looks first where it has caught up.
+// try begins a read of the heads of keys whose time has come. An older row of such a key may have been committed
+// meanwhile. The walk finds it: once it has caught up, it looks for late rows before the heads are read.
 func (e *engine) try(now time.Time) bool {
 	rows, bytes := e.room.left(e.dispatch)
-	if rows <= 0 || bytes <= 0 || e.feed.Late.Lowered() || e.patience[readTrial].resting(now) || now.Before(e.dispatch.triable()) {
+	if rows <= 0 || bytes <= 0 || e.feed.Late.Lowered() || e.patience[readTrial].resting(now) || now.Before(e.dispatch.Triable()) {
 		return false
 	}
-	if rows = min(rows, e.feed.Rows(min(bytes, e.room.most))); e.dispatch.outage.active() {
-		rows = min(rows, probeKeys)
-	}
-	waits := e.dispatch.trials(rows, now)
+	rows = e.dispatch.MostTrials(min(rows, e.feed.Rows(min(bytes, e.room.most))))
+	waits := e.dispatch.Trials(rows, now)
 	if len(waits) == 0 {
 		return false
 	}
@@ -107,7 +106,7 @@ func (e *engine) try(now time.Time) bool {
 	e.looked = false
 	q := outbox.Query{Limit: 2 * len(waits)}
 	for _, w := range waits {
-		q.IDs = append(q.IDs, w.headID)
+		q.IDs = append(q.IDs, w.Head())
 	}
 	e.room.bound(&q, bytes)
 	e.begin(read{query: q, kind: readTrial, waits: waits})
@@ -116,7 +115,7 @@ func (e *engine) try(now time.Time) bool {
 
 func (e *engine) begin(r read) {
 	r.limit = e.patience[r.kind].limit
-	e.dispatch.begin()
+	e.dispatch.Begin()
 	e.reading = true
 	e.requests <- r
 }
@@ -137,16 +136,16 @@ func (e *engine) read(ctx context.Context) {
 	}
 }
 
-// taken takes the rows of a read.
+// taken takes the result of a read.
 func (e *engine) taken(r read) {
 	e.reading = false
 	took := r.ended.Sub(r.started)
-	e.metrics.stage(e.to, stageFetch, took)
+	e.to.measured.Stage(measure.StageFetch, took)
 	if !r.cancelled {
 		e.database.read(r.err)
 	}
 	var wants bool
-	if r.kind == readTrial { // however many keys wait, they leave time to others
+	if r.kind == readTrial { // however many keys wait, they leave time for other reads
 		e.patience[readTrial].rest = r.ended.Add(trialRest * took)
 	}
 	if r.kind != readFailed {
@@ -159,36 +158,36 @@ func (e *engine) taken(r read) {
 		e.failedRead(r, took)
 		return
 	}
-	e.dispatch.clock.set(r.page.Now, r.ended)
+	e.dispatch.SetClock(r.page.Now, r.ended)
 	e.patience[r.kind].ended(took)
 	e.failedReads = 0
 	switch {
-	case e.dispatch.stopping, wants:
+	case e.dispatch.Stopping(), wants:
 		if r.kind != readFailed {
-			e.dispatch.ended()
-			e.dispatch.notRead(r.waits, r.ended)
+			e.dispatch.Ended()
+			e.dispatch.NotRead(r.waits, r.ended)
 			e.feed.Nudge()
 		}
 	case r.kind == readFailed:
 		e.takenFailed(r)
-	case e.dispatch.failures.check(r.page, r.ended):
+	case e.dispatch.Failures.Check(r.page, r.ended):
 		e.unchecked = &r
 	default:
 		e.take(r)
 	}
 }
 
-// failedRead lets a read that failed be made again after a pause. If that was because its time was over, the other reads need not
-// wait for that.
+// failedRead schedules a failed read to be made again after a pause. If it ran out of time, the other kinds of reads
+// need not wait for the pause.
 func (e *engine) failedRead(r read, took time.Duration) {
 	share := time.Duration(1)
-	if r.kind == feed.Sweep || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.failures.awaited() {
+	if r.kind == feed.Sweep || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.Failures.Awaited() {
 		share = feed.RestShare
 	}
 	over := e.patience[r.kind].over(r.err, share, took, r.ended)
 	if r.kind != readFailed {
-		e.dispatch.ended()
-		e.dispatch.notRead(r.waits, r.ended.Add(retry.ShortestHold))
+		e.dispatch.Ended()
+		e.dispatch.NotRead(r.waits, r.ended.Add(retry.ShortestHold))
 	}
 	e.scans.alone = false
 	if over {
@@ -203,18 +202,18 @@ func (e *engine) failedRead(r read, took time.Duration) {
 	}
 }
 
-// takenFailed takes failed rows, and the page that waits for them. If keys are free now that nobody can name, the row for which they
-// waited may be missing in that page, which is not taken: the walk begins anew.
+// takenFailed takes failed rows, and then the page that waits for them. If keys have become free that cannot be named,
+// the page may lack the row for which they waited. Then the page is not taken, and the walk begins again.
 func (e *engine) takenFailed(r read) {
-	freed := e.dispatch.takeFailed(r.failed, e.feed.CaughtUp(), r.started, r.ended)
+	freed := e.dispatch.TakeFailed(r.failed, e.feed.CaughtUp(), r.started, r.ended)
 	waited := e.unchecked
-	if waited == nil || e.dispatch.failures.afterwards {
+	if waited == nil || e.dispatch.Failures.Afterwards() {
 		return
 	}
 	e.unchecked = nil
 	if freed {
-		e.dispatch.ended()
-		e.dispatch.notRead(waited.waits, r.ended)
+		e.dispatch.Ended()
+		e.dispatch.NotRead(waited.waits, r.ended)
 		return
 	}
 	e.take(*waited)
@@ -224,8 +223,8 @@ func (e *engine) takenFailed(r read) {
 func (e *engine) take(r read) {
 	switch r.kind {
 	case readTrial:
-		if e.dispatch.takeTrials(r.waits, r.page.Rows, r.page.More, r.ended) > 0 {
-			e.metrics.wakeup(sourceRetry)
+		if e.dispatch.TakeTrials(r.waits, r.page.Rows, r.page.More, r.ended) > 0 {
+			e.metrics.Wakeup(measure.SourceRetry)
 		}
 		return
 	case readScan:
@@ -236,31 +235,33 @@ func (e *engine) take(r read) {
 		return
 	case feed.Glance:
 		e.due.Glanced(r.page, r.ended)
+	default: // the feed's own kinds
 	}
 	if !e.feed.Read(r.kind, r.page, r.started, r.ended) {
-		e.dispatch.decline(r.page.Rows, r.ended)
+		e.dispatch.Decline(r.page.Rows, r.ended)
 		return
 	}
-	fresh, waiting := e.dispatch.take(r.page.Rows, fromWalk, r.ended)
+	fresh, waiting := e.dispatch.Take(r.page.Rows, dispatch.FromWalk, r.ended)
 	switch r.kind {
 	case feed.Walk:
 		if e.whole && e.feed.CaughtUp() {
 			e.whole = false
-			e.dispatch.closeUnmet(r.ended)
+			e.dispatch.CloseUnmet(r.ended)
 		}
 		e.arm(e.feed.Walked(len(r.page.Rows), fresh, waiting, e.doorbell.Armed(), e.doorbell.Up(), r.ended))
 	case feed.Sweep:
-		if low, ok := e.feed.Late.Bound(); ok && !e.table.Delays() && e.dispatch.tookBefore(r.page.Rows, low) {
+		if low, ok := e.feed.Late.Bound(); ok && !e.table.Delays() && e.dispatch.TookBefore(r.page.Rows, low) {
 			e.feed.Stray()
 		}
 		if e.feed.Swept(fresh, r.page.More, r.ended) {
-			e.dispatch.late.ForgetAccepted()
+			e.feed.Late.ForgetAccepted()
 		}
+	default: // their rows have no further consequence
 	}
 	if fresh > 0 {
-		e.metrics.wakeup(sourcePoll)
+		e.metrics.Wakeup(measure.SourcePoll)
 	}
 }
 
-// trialRest is how many times as long as a read of heads took there is none after it.
+// trialRest is the pause after a read of heads, as a multiple of the time it took.
 const trialRest = 4

@@ -9,19 +9,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// A Check is one answer of /readyz.
+// A Check is one line of the answer of /readyz.
 type Check struct {
 	Name string
 	Err  error  // why the relay is not ready
-	Note string // what there is to know although it is
+	Note string // what is worth knowing although it is ready
 }
 
-// Stuck is how long the relay's loop may stand still before it is taken for dead.
+// Stuck is how long the relay's loop may stand still before it counts as dead.
 const Stuck = 30 * time.Second
 
 var errStarting = errors.New("starting")
 
-// Live returns an error when the relay's own loop has stopped turning. Database and brokers have no say.
+// Live returns an error if the relay's own loop has stopped turning. The state of the database and the brokers does not
+// matter.
 func (r *Relay) Live() error {
 	for i, d := range r.config.Destinations {
 		if age := time.Since(time.Unix(0, r.beats[i].Load())); age > Stuck {
@@ -31,12 +32,11 @@ func (r *Relay) Live() error {
 	return nil
 }
 
-// Ready returns whether the relay could relay now, check by check. A standby is ready with the database
-// alone.
+// Ready returns whether the relay could relay now, check by check. A standby needs only the database to be ready.
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
 	state, _ := r.owner.State()
-	now := r.metrics.all()
+	now := allOf(r.config.Destinations)
 	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, {Name: "ownership"}}
 	table, ownership := &checks[1], &checks[2]
 	if outbox.Unreachable(setup) {
@@ -49,16 +49,18 @@ func (r *Relay) Ready() []Check {
 	case state.Err != nil:
 		ownership.Err = state.Err
 	case state.Unable:
-		ownership.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d", state.Leaving.Len()+state.Owned.Len())
+		ownership.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d",
+			state.Leaving.Len()+state.Owned.Len())
 	case state.Note != "":
 		standby, ownership.Note = !state.Holds(), "standing by: "+state.Note
 	case !state.Holds():
 		standby, ownership.Note = true, fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
 	default:
-		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
+		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d",
+			state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
 	}
 	for _, p := range r.probes {
-		c := Check{Name: "destination " + p.destination.Name, Err: r.usable(p), Note: r.metrics.of(p.destination).note}
+		c := Check{Name: "destination " + p.destination.Name, Err: r.usable(p), Note: p.destination.snapshot().Note}
 		if c.Err != nil && standby {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}
@@ -70,12 +72,12 @@ func (r *Relay) Ready() []Check {
 		}
 		checks = append(checks, c)
 	}
-	if now.stuck > 0 {
-		c := Check{Name: "marks", Note: fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.stuck)}
-		if now.why != nil {
-			c.Note += "; " + now.why.Error()
+	if now.Stuck > 0 {
+		c := Check{Name: "marks", Note: fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)}
+		if now.Why != nil {
+			c.Note += "; " + now.Why.Error()
 		}
-		if now.full {
+		if now.Full {
 			c.Note, c.Err = "", fmt.Errorf("no more rows are read, since there is no room beside these: %s", c.Note)
 		}
 		checks = append(checks, c)
@@ -86,10 +88,10 @@ func (r *Relay) Ready() []Check {
 	return checks
 }
 
-// errNotFound stands for the table while the database does not say whether it is there.
+// errNotFound replaces the table's state while the database does not say whether the table exists.
 var errNotFound = errors.New("not looked up yet: the database cannot be reached")
 
-// databaseTrouble returns why the database cannot be used, nil when it can.
+// databaseTrouble returns why the database cannot be used, or nil if it can.
 func (r *Relay) databaseTrouble() error {
 	if err := r.unreachable(); err != nil {
 		return err
@@ -97,8 +99,8 @@ func (r *Relay) databaseTrouble() error {
 	return r.database.state()
 }
 
-// unreachable returns why the last contact with the database failed, whoever made it: who looks for the table, the owner
-// of shards with its control connection, or reads and writes.
+// unreachable returns why the last contact with the database failed, for any of those who use it: the opening of the
+// table, the owner of shards with its control connection, or the reads and writes.
 func (r *Relay) unreachable() error {
 	_, setup := r.state()
 	state, _ := r.owner.State()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A row that the database will not mark, because a trigger or constraint is in the way, is not published
-// again and stops nothing else.
+// A row that the database refuses to mark, because of a trigger or a constraint, is not published again and stops no other
+// row.
 func TestRowThatCannotBeMarked(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		n := s.fill(20, 50, "t")
@@ -26,7 +26,7 @@ func TestRowThatCannotBeMarked(t *testing.T) {
 	})
 }
 
-// A refusal that the database will not have keeps its key waiting, and nobody else.
+// A refusal that the database does not store keeps its key waiting, and no other key.
 func TestRefusalThatCannotBeWritten(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(20, 50, "t")

@@ -19,32 +19,37 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
-// settings are what a Relay is made of.
+// settings hold everything that a Relay is built from.
 type settings struct {
-	Pool          *pgxpool.Pool                            // for reading and settling
-	Links         *outbox.Links                            // the pool's connections; may be nil
-	Connect       func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
-	Witness       *owner.Witness                           // with which the pool checks its connections; nil for one host
-	Outbox        outbox.Config                            // but for its Shards and Views
-	Destinations  []*Destination                           // of those with the same columns a row goes to the first that takes its topic
-	Limits        Limits
-	PollInterval  time.Duration
-	IdlePause     time.Duration // instead of PollInterval, if more: of an owner that found nothing for ten seconds, and whose doorbell works
-	ListenChannel string        // empty: no LISTEN
+	Pool         *pgxpool.Pool                            // for reading and settling
+	Links        *outbox.Links                            // the pool's connections; may be nil
+	Connect      func(context.Context) (*pgx.Conn, error) // makes direct connections, for ownership and LISTEN
+	Witness      *owner.Witness                           // what the pool checks its connections with; nil for a single host
+	Outbox       outbox.Config                            // without its Shards and Views, which build fills in
+	Destinations []*Destination                           // among those with the same columns, the first that takes a topic has the row
+	Limits       dispatch.Limits
+	PollInterval time.Duration
+	// IdlePause is used instead of PollInterval, if it is longer, by an owner that found nothing for ten seconds and whose
+	// doorbell works.
+	IdlePause     time.Duration
+	ListenChannel string // empty: no LISTEN
 	OwnerTTL      time.Duration
-	Shards        int           // units of ownership, the same in every replica
+	Shards        int           // number of units of ownership, the same in every replica
 	StopTimeout   time.Duration // bound on a clean stop
 	Meter         metric.Meter
 	Tracer        trace.Tracer
 	Logger        *slog.Logger
 }
 
-// workers is how many batches are on the wire to one destination at a time, each with keys of its own. Two hide the time
-// that an answer takes; four made batches of half the size, which cost Kafka 1.7 times the processor time a row and was
-// no faster with any of the brokers (bench/).
+// workers is the number of batches on the wire to one destination at a time, each with keys of its own. Two hide the
+// time that an answer takes. With four, batches were half the size, which cost Kafka 1.7 times the processor time per
+// row and was no faster with any of the brokers (bench/).
 const workers = 2
 
 // Relay relays the rows of one outbox, or stands by while another replica does.
@@ -53,32 +58,35 @@ type Relay struct {
 	owner    *owner.Owner
 	listener *outbox.Listener
 	bell     *bell
-	metrics  *metrics
+	metrics  *measure.Metrics
 	database *database
 	probes   []*probe
 	wakes    chan string
 	measured tableGauges
 	beats    []*atomic.Int64   // when each destination's engine last showed that it turns
-	active   atomic.Bool       // the engine runs and looks after the beat itself
-	lacks    []finding.Finding // of the table, as was told; only Run touches it
-	looks    time.Duration     // between two looks at the catalogue, at most
+	active   atomic.Bool       // the engine runs and updates the beats itself
+	lacks    []finding.Finding // missing parts of the table, as last logged; only Run touches it
+	looks    time.Duration     // longest time between two looks at the catalogue
 
 	mu    sync.Mutex
 	table *outbox.Table // nil until it is found
-	setup error         // why it is not
+	setup error         // why table is nil
 }
 
 // build makes a Relay without reaching the database or a broker.
 func (c settings) build() (*Relay, error) {
 	c.Destinations = withNowhere(c.Destinations)
 	c.Outbox.Shards, c.Outbox.Channel = c.Shards, c.ListenChannel
-	c.Limits.patience = owner.Patience * c.OwnerTTL
+	c.Limits.Patience = owner.Patience * c.OwnerTTL
 	c.Outbox.Views = viewsOf(c.Destinations)
 	m, err := newMetrics(c.Meter, c.Destinations)
 	if err != nil {
 		return nil, err
 	}
-	r := &Relay{config: c, metrics: m, database: &database{logger: c.Logger}, wakes: make(chan string, 1), setup: errStarting, looks: time.Minute}
+	r := &Relay{
+		config: c, metrics: m, database: &database{logger: c.Logger}, wakes: make(chan string, 1),
+		setup: errStarting, looks: time.Minute,
+	}
 	for _, d := range c.Destinations {
 		beat := new(atomic.Int64)
 		beat.Store(time.Now().UnixNano())
@@ -87,9 +95,15 @@ func (c settings) build() (*Relay, error) {
 			r.probes = append(r.probes, &probe{destination: d, logger: c.Logger, changed: r.lookAtOwnership, err: errNotProbed})
 		}
 	}
-	r.owner = &owner.Owner{Connect: c.Connect, Unable: r.unable, Witness: c.Witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: c.ListenChannel, Logger: c.Logger}
-	r.listener = &outbox.Listener{Connect: c.Connect, Channel: c.ListenChannel, Logger: c.Logger,
-		Wake: r.notified, Pulse: c.OwnerTTL / 2}
+	r.owner = &owner.Owner{
+		Connect: c.Connect, Unable: r.unable, Witness: c.Witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: c.ListenChannel,
+		Logger: c.Logger,
+		Names:  c.Outbox.Names,
+	}
+	r.listener = &outbox.Listener{
+		Connect: c.Connect, Channel: c.ListenChannel, Logger: c.Logger, Names: c.Outbox.Names,
+		Wake: r.notified, Pulse: c.OwnerTTL / 2,
+	}
 	if c.Links != nil {
 		r.owner.Silent = c.Links.Reset
 	}
@@ -101,37 +115,37 @@ func (c settings) build() (*Relay, error) {
 	return r, nil
 }
 
-// Ring wakes the relay: there may be new rows. What belongs to other replicas is passed on to them. It never
+// Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
 // blocks.
 func (r *Relay) Ring() {
-	r.wake(sourceDoorbell)
+	r.wake(measure.SourceDoorbell)
 	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.config.ListenChannel != "" {
 		r.bell.ring()
 	}
 }
 
-// notified is called for each notification, and when one may have been missed.
+// notified is called for each notification, and when a notification may have been missed.
 func (r *Relay) notified(payload string) {
 	switch payload {
 	case owner.Given:
 		r.owner.Look()
 	case outbox.Missed:
-		r.wake(sourceNone)
+		r.wake(measure.SourceNone)
 	default:
-		r.wake(sourceListen)
+		r.wake(measure.SourceListen)
 	}
 }
 
 func (r *Relay) wake(source string) {
 	select {
 	case r.wakes <- source:
-	default: // it is about to look anyway
+	default: // the loop is about to look anyway
 	}
 }
 
-// Run relays until ctx ends, then stops cleanly: nothing new is started, what is on the wire is answered
-// and settled, and the outbox is given back. Trouble with the database or a broker never ends it. The error is an
-// [*UnsettledError] when the stop was not clean.
+// Run relays until ctx ends, then stops cleanly: it starts nothing new, waits until what is on the wire is answered and
+// settled, and gives the outbox back. Trouble with the database or a broker never ends it. The error is an
+// [*UnsettledError] if the stop was not clean.
 func (r *Relay) Run(ctx context.Context) error {
 	left := 0
 	var group sync.WaitGroup
@@ -148,7 +162,7 @@ func (r *Relay) Run(ctx context.Context) error {
 	for failures := 0; ctx.Err() == nil; {
 		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
 		if err != nil && ctx.Err() != nil {
-			break // the stop has cut it off
+			break // the stop has interrupted it
 		}
 		r.found(table, err)
 		if err == nil {
@@ -158,7 +172,7 @@ func (r *Relay) Run(ctx context.Context) error {
 				failures = 0
 			}
 		}
-		select { // also when the table could be opened: it may be of no use to the statements
+		select { // also if the table could be opened: the statements may still be unable to use it
 		case <-ctx.Done():
 		case <-time.After(2 * retry.Pause(failures)):
 		}
@@ -171,18 +185,18 @@ func (r *Relay) Run(ctx context.Context) error {
 	return nil
 }
 
-// An UnsettledError says that rows had to be left at a stop that were published, or may have been, and could not be settled. They will
-// be published again, with the same ids.
+// An UnsettledError reports that a stop left rows that were published, or may have been, and could not be settled. They
+// will be published again with the same ids.
 type UnsettledError struct{ Rows int }
 
 func (e *UnsettledError) Error() string {
 	return fmt.Sprintf("stopped before everything was settled; rows that will be published again: %d", e.Rows)
 }
 
-// wellAfter is how long a table must have been of use for the next trouble to be taken for another one.
+// wellAfter is how long a table must have been usable for the next trouble to count as a new one.
 const wellAfter = 10 * time.Second
 
-// found takes note of the table, or of why it cannot be used.
+// found records the table, or why it cannot be used.
 func (r *Relay) found(table *outbox.Table, err error) {
 	r.mu.Lock()
 	before := r.setup
@@ -198,7 +212,7 @@ func (r *Relay) found(table *outbox.Table, err error) {
 	}
 }
 
-// tellLacks tells once what the table lacks.
+// tellLacks logs once what the table lacks.
 func (r *Relay) tellLacks(lacks []finding.Finding) {
 	if slices.Equal(lacks, r.lacks) {
 		return
@@ -209,15 +223,15 @@ func (r *Relay) tellLacks(lacks []finding.Finding) {
 	}
 }
 
-// state returns the table, nil when it has not been found, and why.
+// state returns the table, or nil and the reason if it has not been found.
 func (r *Relay) state() (*outbox.Table, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.table, r.setup
 }
 
-// relay takes part in the ownership of the outbox until ctx ends or the table is no longer what it was. It returns how many
-// rows were left unsettled when ctx ended.
+// relay takes part in the ownership of the outbox until ctx ends or the table has changed. It returns the number of
+// rows that were left unsettled when ctx ended.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	r.owner.Table, r.owner.Mapping, r.listener.Table = table.Name(), table.Mapping(), table.Quoted()
 	// The outbox is given back only after the engine has stopped.
@@ -277,15 +291,18 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 	r.active.Store(true)
 	defer r.active.Store(false)
 	views := map[*Destination]Table{}
-	e := engines{view: func(d *Destination) Table { return views[d] }, together: together,
-		limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause, workers: workers, ownership: r.owner, shards: r.config.Shards, wakes: r.wakes,
+	e := engines{
+		view: func(d *Destination) Table { return views[d] }, together: settle.Together,
+		limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause, workers: workers,
+		ownership: r.owner, shards: r.config.Shards, wakes: r.wakes,
 		logger: r.config.Logger, metrics: r.metrics, tracer: r.config.Tracer, database: r.database, doorbell: r.listener,
-		stopTime: r.config.StopTimeout}
+		stopTime: r.config.StopTimeout,
+	}
 	var idle []int
 	for i, d := range r.config.Destinations {
 		view, failure := table.For(r.config.Outbox.Views[i])
-		if failure != nil { // the others need not wait for its columns
-			r.metrics.observe(d, snapshot{down: failure})
+		if failure != nil { // the other destinations need not wait for this one's columns
+			d.state.Store(&dispatch.Snapshot{Down: failure})
 			err = cmp.Or(err, failure)
 			idle = append(idle, i)
 			continue
@@ -299,7 +316,7 @@ func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (lef
 	return e.run(ctx)
 }
 
-// idle shows that the relay turns for destinations without an engine.
+// idle keeps the beats of destinations without an engine up to date.
 func (r *Relay) idle(ctx context.Context, destinations []int) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
@@ -317,7 +334,7 @@ func (r *Relay) idle(ctx context.Context, destinations []int) {
 
 func (r *Relay) beat(destination int) { r.beats[destination].Store(time.Now().UnixNano()) }
 
-// tick shows that the relay turns while no engine runs.
+// tick keeps all beats up to date while no engine runs.
 func (r *Relay) tick(ctx context.Context) {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()

@@ -17,6 +17,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -27,11 +28,17 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := settings{Pool: s.Pool, Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
-		Outbox: outbox.Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}}, Limits: Limits{Batch: 100, Rows: 500, Bytes: 1 << 20},
-		Destinations: []*Destination{{Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond, PublishTimeout: 5 * time.Second}},
+	c := settings{
+		Pool: s.Pool, Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+		Outbox: outbox.Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}},
+		Limits: dispatch.Limits{Batch: 100, Rows: 500, Bytes: 1 << 20},
+		Destinations: []*Destination{{
+			Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
+			PublishTimeout: 5 * time.Second,
+		}},
 		PollInterval: 50 * time.Millisecond, OwnerTTL: 5 * time.Second, Shards: 16, StopTimeout: 10 * time.Second,
-		Meter: noop.Meter{}, Tracer: tracenoop.Tracer{}, Logger: slog.New(slog.DiscardHandler)}
+		Meter: noop.Meter{}, Tracer: tracenoop.Tracer{}, Logger: slog.New(slog.DiscardHandler),
+	}
 	if change != nil {
 		change(&c)
 	}
@@ -93,7 +100,7 @@ func TestWaitsForItsTable(t *testing.T) {
 	}
 }
 
-// A row is tried MaxAttempts times on each shape; its error fits its column.
+// A row is tried MaxAttempts times on each table shape, and its error fits its column.
 func TestFailureOnEachShape(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -113,7 +120,8 @@ func TestFailureOnEachShape(t *testing.T) {
 			b.Refuse(id, 100)
 			start(t, replica(t, s, b, nil))
 			eventually(t, "failed", func() bool {
-				return pgtest.Value[bool](t, s, "select failed_at is not null and attempt = 4 and last_error is not null and relayed_at is null from outbox_messages")
+				return pgtest.Value[bool](t, s,
+					"select failed_at is not null and attempt = 4 and last_error is not null and relayed_at is null from outbox_messages")
 			})
 			if b.Tries(id) != test.tries {
 				t.Errorf("%d tries, want %d", b.Tries(id), test.tries)
@@ -143,13 +151,15 @@ func TestStandbyTakesOver(t *testing.T) {
 	}
 }
 
-// Two replicas share the work; one that goes leaves everything to the other. Nothing is published twice.
+// Two replicas share the work. When one stops, the other takes over all of it. Nothing is published twice.
 func TestReplicasShareTheWork(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	insert := func(from, to int) {
-		s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series($1::int, $2::int) i`, from, to)
+		s.Exec(t,
+			`insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series($1::int, $2::int) i`,
+			from, to)
 	}
 	first, second := replica(t, s, b, nil), replica(t, s, b, nil)
 	stop := start(t, first)
@@ -185,7 +195,7 @@ func TestReplicasShareTheWork(t *testing.T) {
 	}
 }
 
-// With polling as good as off, a notification, the doorbell's trigger and the doorbell itself wake the relay.
+// With polling practically disabled, a notification, the doorbell's trigger and the doorbell itself each wake the relay.
 func TestWakes(t *testing.T) {
 	t.Parallel()
 	table := sql.Table{Name: "outbox_messages"}
@@ -246,14 +256,15 @@ func TestDrain(t *testing.T) {
 	}
 }
 
-// A transaction of the application that keeps a row in flight locked holds up the marks of the others for a moment
-// only, and nothing is published twice because of it.
+// An application's transaction that keeps a row in flight locked delays the marks of other rows for a moment only, and causes
+// nothing to be published twice.
 func TestMarksGoOnBesideALockedRow(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 	const rows = 5000
-	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`, rows)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`,
+		rows)
 	tx, err := s.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -280,7 +291,7 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 	}
 }
 
-// What the table lacks is told with its remedy when it is found, and not again as long as it lacks nothing else.
+// What the table lacks is reported with its remedy when it is found, and not again as long as nothing else is missing.
 func TestLacksAreToldOnce(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()

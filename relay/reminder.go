@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// A reminder tells every five minutes of what still cannot be used, so that a log that begins in the middle of an outage says so, too.
+// A reminder makes the log say every five minutes what still cannot be used, so that a log that begins in the middle of
+// an outage shows it.
 type reminder struct {
-	since time.Time // when it was seen first; zero while it can be used
-	told  time.Time // when the log was told last
+	since time.Time // when the trouble was first seen; zero while there is none
+	told  time.Time // when it was last logged
 }
 
 const (
@@ -17,13 +18,14 @@ const (
 	remindLook  = 5 * time.Second
 )
 
-// due notes whether something can be used now, and reports whether the log is to be reminded that it cannot, and since when that is known.
+// due notes whether something can be used now. It reports whether the log is to repeat that it cannot, and since when
+// that has been known.
 func (m *reminder) due(trouble bool, now time.Time) (since time.Time, due bool) {
 	switch {
 	case !trouble:
 		*m = reminder{}
 	case m.since.IsZero():
-		m.since, m.told = now, now // the beginning is told by whoever meets it
+		m.since, m.told = now, now // whoever meets the trouble logs its beginning
 	case now.Sub(m.told) >= remindEvery:
 		m.told = now
 		return m.since, true
@@ -31,13 +33,13 @@ func (m *reminder) due(trouble bool, now time.Time) (since time.Time, due bool) 
 	return m.since, false
 }
 
-// reminders are those of a relay: of its database, and for each destination of the broker and of what is held of it.
+// reminders belong to a relay: one for its database, and for each destination one for the broker and one for held rows.
 type reminders struct {
 	database      reminder
 	brokers, held []reminder
 }
 
-// remind reminds the log of outages, with how many rows wait, as far as the table's indexes tell.
+// remind logs continuing outages, with the number of rows that wait as far as the table's indexes can provide it.
 func (r *Relay) remind(ctx context.Context) {
 	m := reminders{brokers: make([]reminder, len(r.probes)), held: make([]reminder, len(r.probes))}
 	ticker := time.NewTicker(remindLook)
@@ -58,7 +60,7 @@ func (r *Relay) remindOf(ctx context.Context, m *reminders, now time.Time) {
 		r.config.Logger.Warn("database still cannot be used", "for", now.Sub(since).Round(time.Second), "error", trouble)
 	}
 	for i, p := range r.probes {
-		err, paused, held := r.usable(p), p.destination.paused.Load(), r.metrics.of(p.destination).note
+		err, paused, held := r.usable(p), p.destination.paused.Load(), p.destination.snapshot().Note
 		attributes := func(since time.Time) []any {
 			return append([]any{"destination", p.destination.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
 		}
@@ -71,7 +73,7 @@ func (r *Relay) remindOf(ctx context.Context, m *reminders, now time.Time) {
 	}
 }
 
-// waiting says how many rows wait for a destination, and for how many seconds the oldest has been due.
+// waiting returns how many rows wait for a destination, and for how many seconds the oldest has been due.
 func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any) {
 	tables := r.Tables()
 	if tables == nil || tables[destination] == nil {
@@ -81,7 +83,7 @@ func (r *Relay) waiting(ctx context.Context, destination int) (attributes []any)
 	defer cancel()
 	counts, err := tables[destination].Count(ctx)
 	if err != nil {
-		return nil // the database is told of apart
+		return nil // trouble with the database has a reminder of its own
 	}
 	if counts.Pending != nil {
 		attributes = append(attributes, "rows", *counts.Pending)

@@ -7,9 +7,10 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// An outage is told of again every five minutes for as long as it lasts, and one that begins anew has five minutes of its own.
+// An outage is reported again every five minutes for as long as it lasts. The next outage has five minutes of its own.
 func TestReminder(t *testing.T) {
 	t.Parallel()
 	var m reminder
@@ -42,15 +43,18 @@ func TestReminder(t *testing.T) {
 	}
 }
 
-// What is held is told of again too, of each destination by itself, unless the destination is paused or told of as a whole.
+// A hold is also reported again, for each destination separately, unless the destination is paused or reported as a whole.
 func TestReminderOfWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	s := newSim(t)
 	d := s.destinations[0]
-	state := map[*Destination]snapshot{d: {note: `rows of topic "orders" are held (and 2 others): no such topic`}}
-	r := &Relay{config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
-		metrics: &metrics{state: state}, database: &database{}, probes: []*probe{{destination: d}}}
+	held := &dispatch.Snapshot{Note: `rows of topic "orders" are held (and 2 others): no such topic`}
+	d.state.Store(held)
+	r := &Relay{
+		config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
+		database: &database{}, probes: []*probe{{destination: d}},
+	}
 	m := reminders{brokers: make([]reminder, 1), held: make([]reminder, 1)}
 	start := time.Now()
 	until, now := time.Duration(0), time.Duration(0)
@@ -72,11 +76,11 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 		t.Errorf("told %d times while paused", n)
 	}
 	d.paused.Store(false)
-	state[d] = snapshot{note: state[d].note, down: errNotProbed}
+	d.state.Store(&dispatch.Snapshot{Note: held.Note, Down: errNotProbed})
 	if n := told(6 * time.Minute); n != 0 {
 		t.Errorf("told %d times while the destination cannot be used", n)
 	}
-	state[d] = snapshot{}
+	d.state.Store(&dispatch.Snapshot{})
 	if n := told(6 * time.Minute); n != 0 {
 		t.Errorf("told %d times when nothing is held", n)
 	}

@@ -13,11 +13,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
-// rejecting is what a publisher says where one of several queues rejects and the others take: each try leaves a copy.
-var rejecting error = &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Repeats: true,
-	Short: "queue rejects", Err: errors.New("a queue is full")}
+// rejecting is a publisher's answer where one of several queues rejects and the others accept: each attempt leaves a copy.
+var rejecting error = &publisher.Error{
+	Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Repeats: true,
+	Short: "queue rejects", Err: errors.New("a queue is full"),
+}
 
-// tries is how often rows of a topic were tried.
+// tries returns how often the rows were tried.
 func (s *sim) tries(ids []string) int {
 	n := 0
 	for _, id := range ids {
@@ -26,14 +28,15 @@ func (s *sim) tries(ids []string) int {
 	return n
 }
 
-// A queue that rejects beside others that take: the copies of any number of rows and keys are bounded by what doubling up to a
-// minute allows, no row is blamed, each try is counted, and the others flow.
+// One queue rejects while others accept. The copies of any number of rows and keys are bounded by a backoff that doubles up
+// to a minute, no row is blamed, each attempt is counted, and the other rows flow.
 func TestRepeatedTriesGrowRare(t *testing.T) {
 	for _, keys := range []int{1, 100, 1000} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				s.interval = time.Second
-				s.limits.Batch = 1 // a publisher sends no second one behind the first that comes back
+				// A publisher sends no second message after the first one that comes back.
+				s.limits.Batch = 1
 				reader := sdk.NewManualReader()
 				s.meter = sdk.NewMeterProvider(sdk.WithReader(reader)).Meter("test")
 				s.fill(keys, 1, "full")
@@ -83,7 +86,7 @@ func manyTimes(err error, n int) []error {
 	return errs
 }
 
-// sumOf returns what a counter without labels has come to.
+// sumOf returns the value of a counter without labels.
 func sumOf(t *testing.T, reader sdk.Reader, name string) int64 {
 	t.Helper()
 	var all metricdata.ResourceMetrics

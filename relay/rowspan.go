@@ -10,15 +10,10 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// rowSpan is what the span of a row begins with. It is made when the row is read, since a profile may leave out the headers.
-type rowSpan struct {
-	parent trace.SpanContext
-	began  time.Time
-}
-
-// traceOf returns the trace that a row's headers name; it is not valid without one.
+// traceOf returns the trace that a row's headers name. The result is not valid if they name none.
 func traceOf(m *publisher.Message) trace.SpanContext {
 	parent, _ := m.Header("traceparent")
 	if parent == "" {
@@ -29,33 +24,28 @@ func traceOf(m *publisher.Message) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// beginSpan notes where the span of a row will begin, nil where the row has none.
-func (d *Destination) beginSpan(m *publisher.Message, now time.Time) *rowSpan {
+// span begins the span of a row now, since a wire format may leave out the headers later. The returned function makes
+// the span when the row has been marked or has failed with an error. It is nil if the row has no span.
+func (d *Destination) span(r *dispatch.Row, now time.Time) (end func(failed error, now time.Time)) {
 	if d.rowSpans == nil {
 		return nil
 	}
-	parent := traceOf(m)
+	parent := traceOf(&r.Message)
 	if !parent.IsSampled() {
 		return nil
 	}
-	began := m.Inserted
+	began := r.Message.Inserted
 	if began.IsZero() || began.After(now) { // the database's clock may be ahead of ours
 		began = now
 	}
-	return &rowSpan{parent, began}
-}
-
-// endSpan makes the span of a row that has been marked, or has failed with an error.
-func (d *Destination) endSpan(r *row, failed error, now time.Time) {
-	if r.span == nil {
-		return
+	return func(failed error, now time.Time) {
+		ctx := trace.ContextWithRemoteSpanContext(context.Background(), parent)
+		_, span := d.rowSpans.Start(ctx, "relay "+d.Name, trace.WithTimestamp(began), trace.WithAttributes(
+			attribute.String("outbox_relay.destination", d.Name), attribute.Int64("outbox_relay.attempt", r.Try),
+			attribute.String("messaging.message.id", r.Message.ID), attribute.String("messaging.destination.name", r.Message.Topic)))
+		if failed != nil {
+			span.SetStatus(codes.Error, publisher.ShortOf(failed))
+		}
+		span.End(trace.WithTimestamp(now))
 	}
-	ctx := trace.ContextWithRemoteSpanContext(context.Background(), r.span.parent)
-	_, span := d.rowSpans.Start(ctx, "relay "+d.Name, trace.WithTimestamp(r.span.began), trace.WithAttributes(
-		attribute.String("outbox_relay.destination", d.Name), attribute.Int64("outbox_relay.attempt", r.attempt),
-		attribute.String("messaging.message.id", r.Message.ID), attribute.String("messaging.destination.name", r.Message.Topic)))
-	if failed != nil {
-		span.SetStatus(codes.Error, publisher.ShortOf(failed))
-	}
-	span.End(trace.WithTimestamp(now))
 }

@@ -15,12 +15,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Each row whose trace is sampled has a span from its insert to its mark or failure, a child of the span that its headers name, at
-// the attempt that ended it. Other rows have none.
+// Each row whose trace is sampled has a span from its insert to its mark or failure. The span is a child of the span that the
+// row's headers name, and belongs to the attempt that ended it. Other rows have no span.
 func TestRowSpans(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null, payload jsonb, headers jsonb, attempt int, last_error text,
+	s.Exec(t,
+		`create table outbox_messages (id bigint primary key, topic text not null, payload jsonb, headers jsonb, attempt int, last_error text,
 		updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz, inserted_at timestamptz)`)
 	parent := func(id int, flags string) string { return fmt.Sprintf("00-%032x-%016x-%s", id, id, flags) }
 	before := time.Now().Add(-time.Hour).Truncate(time.Microsecond)
@@ -62,7 +63,8 @@ func TestRowSpans(t *testing.T) {
 		if at := span.StartTime; at.Equal(before) == (span.Parent.TraceID()[15] == 7) {
 			t.Errorf("the span of %s begins at %v", span.SpanContext.TraceID(), at)
 		}
-		text := fmt.Sprintf("%s in %x under %x %s", span.Name, span.SpanContext.TraceID()[15], span.Parent.SpanID()[7], span.SpanContext.TraceState())
+		text := fmt.Sprintf("%s in %x under %x %s", span.Name, span.SpanContext.TraceID()[15], span.Parent.SpanID()[7],
+			span.SpanContext.TraceState())
 		for _, a := range span.Attributes {
 			text += fmt.Sprintf(" %s=%s", a.Key, a.Value.String())
 		}

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Rows with one id are rows of their own: each is published, and marked once it was. Ids are not unique in a partitioned table
-// whose key holds more than the id, in tables that inherit, and where nothing says that they are.
+// Rows with the same id are separate rows: each is published, and marked after it was published. Ids are not unique in a
+// partitioned table whose key contains more than the id, in tables that inherit, and where no constraint makes them unique.
 func TestRowsWithOneIDAreAllPublished(t *testing.T) {
 	t.Parallel()
 	const (
@@ -22,9 +22,11 @@ func TestRowsWithOneIDAreAllPublished(t *testing.T) {
 	shapes := map[string]string{
 		"partitioned": `create table outbox_messages (` + columns + `, primary key (id, inserted_at)) partition by range (inserted_at);
 			create table one partition of outbox_messages for values from (minvalue) to ('2026-01-01'); create table two partition of outbox_messages for values from ('2026-01-01') to (maxvalue);` + index + twice,
-		"inherited": `create table outbox_messages (` + columns + `, primary key (id)); create table child () inherits (outbox_messages);` + index + `
+		"inherited": `create table outbox_messages (` + columns + `, primary key (id)); create table child () inherits (outbox_messages);` +
+			index + `
 			create function route() returns trigger language plpgsql as $$ begin insert into child select new.*; return null; end $$;
-			create trigger route before insert on outbox_messages for each row when (new.inserted_at > '2026-01-01') execute function route();` + twice,
+			create trigger route before insert on outbox_messages for each row when (new.inserted_at > '2026-01-01') execute function route();` +
+			twice,
 		"plain": `create table outbox_messages (` + columns + `);` + index + twice,
 		"one id": `create table outbox_messages (` + columns + `);` + index + `
 			insert into outbox_messages (id, seq, topic, key, payload) select md5('1')::uuid, 1, 't', KEY, to_jsonb(i) from generate_series(2, 601) i`,
@@ -49,7 +51,8 @@ func TestRowsWithOneIDAreAllPublished(t *testing.T) {
 				if len(payloads) != 600 || len(b.All()) != 600 {
 					t.Errorf("%d deliveries of %d of 600 rows", len(b.All()), len(payloads))
 				}
-				if failed := pgtest.Value[int](t, s, "select count(*) from outbox_messages where failed_at is not null"); failed != pgtest.Value[int](t, s, "select count(*) from outbox_messages where id is null") {
+				if failed := pgtest.Value[int](t, s, "select count(*) from outbox_messages where failed_at is not null"); failed !=
+					pgtest.Value[int](t, s, "select count(*) from outbox_messages where id is null") {
 					t.Errorf("%d rows failed", failed)
 				}
 			})

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// insertRow inserts a row of a key. The block has a number of its own, as a savepoint has.
+// insertRow inserts a row of a key. The block runs in a subtransaction with a number of its own, like a savepoint.
 const (
 	insertRow   = "insert into outbox_messages (topic, key, payload) values ('t', $1, to_jsonb($2::int))"
 	insertBlock = `create function insert_row(of text, n int) returns void language plpgsql as $$
@@ -23,7 +23,7 @@ end $$`
 	insertMany = "insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i"
 )
 
-// transaction is one that a test leads step by step.
+// transaction is a transaction that a test controls step by step.
 type transaction struct {
 	t testing.TB
 	*pgx.Conn
@@ -35,7 +35,7 @@ func begin(t testing.TB, s *pgtest.Schema) *transaction {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // which rolls back what is left
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // rolls back what is left
 	x := &transaction{t, conn}
 	x.do("begin")
 	return x
@@ -48,7 +48,7 @@ func (x *transaction) do(statement string, args ...any) {
 	}
 }
 
-// payloads returns what arrived of a key.
+// payloads returns the payloads that arrived for a key.
 func payloads(b *publishertest.Broker, key string) (arrived []string) {
 	for _, m := range b.All() {
 		if string(m.Key) == key {
@@ -58,8 +58,8 @@ func payloads(b *publishertest.Broker, key string) (arrived []string) {
 	return arrived
 }
 
-// Rows of a transaction that commits between two pages of a walk keep their order, also when they were written under savepoints: then
-// they bear numbers that the server lists nowhere.
+// Rows of a transaction that commits between two pages of a walk keep their order. The same holds if they were written under
+// savepoints, whose numbers the server does not list.
 func TestSavepointsKeepTheOrder(t *testing.T) {
 	t.Parallel()
 	for name, write := range map[string]func(x *transaction, n int){
@@ -102,7 +102,7 @@ func TestSavepointsKeepTheOrder(t *testing.T) {
 			write(x, 2)
 			s.Exec(t, insertMany, 10)
 			write(x, 3)
-			s.Exec(t, insertMany, 10) // a number behind those of the savepoints has ended
+			s.Exec(t, insertMany, 10) // a number after those of the savepoints has ended
 			b.Hold()
 			start(t, replica(t, s, b, func(c *settings) { c.Limits.Rows = 150 }))
 			b.AwaitHeld(t, 2) // the first page is on the wire, and there is no room for the next one

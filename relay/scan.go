@@ -1,40 +1,41 @@
 package relay
 
 import (
+	"math"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// scan is how far a catch-up scan has come. It goes in table order from the first row that was passed over, or further back as late
-// commits demand, to where the walk has been, in pages, beside the walk. Like a walk of several pages it leaves out what was
-// committed after it began. Only the loop touches it.
+// scan is the progress of a catch-up scan. A scan goes in table order, in pages, alongside the walk. It begins at the
+// first row that was passed over, or further back if late commits demand it, and ends at the place that the walk has
+// reached. Like a walk of several pages, it leaves out what was committed after it began. Only the loop touches it.
 type scan struct {
-	active  bool
-	opening bool // its first page is to be read
+	opening bool // the first page is to be read
 	from    int64
-	keys    []string // whose rows alone are read, nil for all
-	next    int64    // from where on
+	keys    []string // the only keys whose rows are read; nil for all
+	next    int64    // order value from which the next page is read
 	cursor  outbox.Position
 	within  *outbox.Horizon
 	spent   time.Duration
-	alone   bool      // the walk waits for it: the last one was short and left keys of which the walk had passed over rows meanwhile
-	rest    time.Time // no page is read before
+	alone   bool      // the walk waits for the scan: the last scan was short, and the walk meanwhile passed over rows of some of its keys
+	rest    time.Time // no page is read before this time
 }
 
 const (
-	// scanRest is how many times as long as what was of no use in a page the scans rest after it.
+	// scanRest is the pause of the scans, as a multiple of the time that rows of no use took in a page.
 	scanRest = 3
-	// shortScan is how long the walk may wait.
+	// shortScan is how long the walk may wait for a scan.
 	shortScan = 50 * time.Millisecond
 )
 
-// wants reports whether there is anything to scan.
+// scanWanted reports whether there is anything to scan.
 func (e *engine) scanWanted() bool {
-	return e.feed.Scannable() && (e.scans.active || e.dispatch.catch.low != nothing)
+	return e.feed.Scannable() && e.dispatch.ScanWanted()
 }
 
-// scan begins the read of the next page, if there is one to read.
+// scan begins the read of the next page, if one is to be read.
 func (e *engine) scan(now time.Time) bool {
 	s := &e.scans
 	if !e.scanWanted() || now.Before(s.rest) || e.patience[readScan].resting(now) {
@@ -44,13 +45,13 @@ func (e *engine) scan(now time.Time) bool {
 	if bytes <= 0 || !e.feed.Worth(rows) {
 		return false
 	}
-	if !s.active {
-		from, keys := e.dispatch.scanning()
+	if !e.dispatch.ScanUnder() {
+		from, keys := e.dispatch.Scanning()
 		from = e.feed.Late.From(from)
-		*s = scan{active: true, opening: true, from: from, keys: keys, next: from, alone: s.alone}
+		*s = scan{opening: true, from: from, keys: keys, next: from, alone: s.alone}
 	}
 	q := outbox.Query{Limit: min(rows, e.feed.Rows(min(bytes, e.room.most))), Upto: e.feed.Upto()}
-	if q.Keys = s.keys; q.Keys != nil && s.next != everything {
+	if q.Keys = s.keys; q.Keys != nil && s.next != math.MinInt64 {
 		q.From = &s.next
 	}
 	switch {
@@ -58,13 +59,13 @@ func (e *engine) scan(now time.Time) bool {
 		q.Horizon, q.Ended, q.Within = s.opening, s.opening, s.within
 	case !s.opening:
 		q.After, q.Within = s.cursor, s.within
-	case s.from == everything:
+	case s.from == math.MinInt64:
 		q.Horizon, q.Ended = true, true
 	default:
 		q.Recent, q.Horizon, q.Ended = &s.from, true, true
 	}
 	e.room.bound(&q, bytes)
-	q.Shards = e.dispatch.shards.queried(e.dispatch.shards.active)
+	q.Shards = e.dispatch.Queried()
 	e.begin(read{query: q, kind: readScan})
 	return true
 }
@@ -72,24 +73,24 @@ func (e *engine) scan(now time.Time) bool {
 // takeScan takes a page of a scan.
 func (e *engine) takeScan(r read) {
 	s, d := &e.scans, e.dispatch
-	if !s.active {
-		d.ended()
+	if !d.ScanUnder() {
+		d.Ended()
 		return
 	}
 	if s.opening {
 		if !e.feed.Late.MayScan(&r.page.Ended) {
 			e.feed.Nudge()
 			e.abandonScan()
-			d.decline(r.page.Rows, r.ended)
+			d.Decline(r.page.Rows, r.ended)
 			return
 		}
 		s.opening, s.within = false, r.page.Horizon
 	}
-	taken, _ := d.take(r.page.Rows, fromScan, r.ended)
-	s.cursor, d.catch.at = r.page.End, r.page.End
+	taken := d.TakeScan(r.page, r.ended)
+	s.cursor = r.page.End
 	if s.keys != nil && r.page.More {
 		if at := r.page.End; at.Ordinal <= s.next || at.Unordered() {
-			e.abandonScan() // too many rows have the same order value: the next one goes through the table
+			e.abandonScan() // too many rows have the same order value; the next scan goes through the table
 			return
 		}
 		s.next = r.page.End.Ordinal
@@ -102,19 +103,18 @@ func (e *engine) takeScan(r read) {
 		s.alone = false
 	}
 	if taken > 0 {
-		e.metrics.wakeup(sourceRetry)
+		e.metrics.Wakeup(measure.SourceRetry)
 	}
 	if !r.page.More {
-		again := d.scanned(r.ended)
-		d.dropVoid()
-		s.active, s.alone = false, again > 0 && s.spent <= shortScan
+		again := d.Scanned(r.ended)
+		s.alone = again > 0 && s.spent <= shortScan
 	}
 }
 
-// abandonScan ends a scan that has not come to its end.
+// abandonScan ends a scan before its end.
 func (e *engine) abandonScan() {
-	if e.scans.active {
-		e.scans.active, e.scans.alone = false, false
-		e.dispatch.abandonScan(e.scans.from)
+	if e.dispatch.ScanUnder() {
+		e.scans.alone = false
+		e.dispatch.AbandonScan(e.scans.from)
 	}
 }

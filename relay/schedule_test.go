@@ -10,16 +10,17 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// Random schedules: rows commit in and out of order while brokers, database and owners fail in every way.
-// In the end everything is relayed or failed, in order, nothing was marked that was not delivered, nothing
-// was delivered twice without a reason, and the relay remembers nothing.
+// Random schedules: rows commit in and out of order while brokers, database and owners fail in every way. In the end every
+// row is relayed or failed, in order. Nothing was marked that was not delivered, nothing was delivered twice without a
+// reason, and the relay remembers nothing.
 func TestRandomSchedules(t *testing.T) {
 	schedules(t, 2500, func(t *testing.T, s *sim, r *rand.Rand) { newSchedule(t, s, r).run() })
 }
 
-// simPartitions is how many partitions a topic has in half of the schedules.
+// simPartitions is the number of partitions that a topic has in half of the schedules.
 const simPartitions = 4
 
 // schedule is one random run.
@@ -29,25 +30,27 @@ type schedule struct {
 	r         *rand.Rand
 	ambiguous bool // faults may happen after which a row may be delivered twice
 	late      bool // rows may commit out of order
-	two       bool // destinations
+	two       bool // there are two destinations
 	block     bool // a failed row blocks its key
 	alters    bool // the table may be altered
 	parts     bool // a topic has partitions
 	deadens   bool // writes of rows may have no effect
 	rate      float64
 	events    int
-	pause     time.Duration // the longest between two of them
+	pause     time.Duration // the longest pause between two events
 
 	ordinal   int64
 	keys      int
 	open      []*openTransaction
 	unlucky   []string // ids of rows that no broker ever takes
-	refusals  sync.Map // answers of the class by id, *atomic.Int64
+	refusals  sync.Map // number of answers of the class by id, *atomic.Int64
 	auditDown atomic.Bool
-	release   func() // of the table's writes
+	release   func() // releases the table's writes
 
-	other   *schedule // of a destination with columns of its own: what befalls its broker and its writes, and what is to come of it
-	copies  bool      // this is that one: each row is its own, whatever the topic
+	// other is the schedule of a destination with columns of its own: the faults of its broker and its writes, and the
+	// expected result.
+	other   *schedule
+	copies  bool // this is the other schedule: each row is its own, whatever the topic
 	engines sync.WaitGroup
 	stop    func() // stops the present engine cleanly
 	abandon func() // cuts it off from everything
@@ -55,9 +58,12 @@ type schedule struct {
 }
 
 func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
-	c := &schedule{sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0, keys: 1 + r.IntN(20), release: func() {}}
-	s.limits = Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20)), keys: []int{0, 0, 1, 5}[r.IntN(4)]}
-	// Most schedules are short and dense, so that there can be many of them.
+	c := &schedule{
+		sim: s, t: t, r: r, ambiguous: r.IntN(2) == 0, late: r.IntN(2) == 0, two: r.IntN(3) == 0, block: r.IntN(3) == 0, keys: 1 + r.IntN(20),
+		release: func() {},
+	}
+	s.limits = dispatch.Limits{Batch: 1 + r.IntN(50), Rows: 1 + r.IntN(200), Bytes: 1 << uint(r.IntN(20)), Keys: []int{0, 0, 1, 5}[r.IntN(4)]}
+	// Most schedules are short and dense, so that many of them can run.
 	c.events, c.pause, s.interval = 5+r.IntN(20), 100*time.Millisecond, time.Duration(50+r.IntN(400))*time.Millisecond
 	if r.IntN(100) == 0 {
 		c.events, c.pause, s.interval = 20+r.IntN(60), 300*time.Millisecond, 50*time.Millisecond
@@ -66,15 +72,15 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	s.table.ordinal, s.table.byKey = r.IntN(5) > 0, r.IntN(2) == 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
-	c.late = c.late && s.table.ordinal // else there is no telling what is late
+	c.late = c.late && s.table.ordinal // otherwise nothing shows which rows are late
 	c.alters, c.deadens = r.IntN(3) == 0, r.IntN(4) == 0
-	c.alters = c.alters && (c.ambiguous || !c.deadens) // who opens a table anew publishes again what could not be written
+	c.alters = c.alters && (c.ambiguous || !c.deadens) // a relay that opens the table again publishes again what could not be written
 	s.table.gaps = r.IntN(2) == 0
 	s.table.delays = r.IntN(3) == 0
 	s.table.readsDue = s.table.delays
 	s.table.ranked, s.table.orderIndexed = s.table.ordinal && !c.late && r.IntN(5) == 0, r.IntN(3) > 0
 	if r.IntN(4) == 0 {
-		*s.table.simTransactions = *newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter goes round
+		*s.table.simTransactions = *newSimTransactionsFrom(-uint32(r.IntN(200))) // the counter wraps around
 	}
 	if r.IntN(6) == 0 {
 		c.rate = 20 + 300*r.Float64()
@@ -83,8 +89,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if c.parts = r.IntN(2) == 0; c.parts {
 		s.Partition("a", simPartitions)
 	}
-	t.Logf("ambiguous %v, late %v, two %v, block %v, ordinal %v, delays %v, ranked %v, keeps failures %v and attempts %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block,
-		s.table.ordinal, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts, c.rate, s.limits)
+	t.Logf("ambiguous %v, late %v, two %v, block %v, rate %.0f, limits %+v", c.ambiguous, c.late, c.two, c.block, c.rate, s.limits)
+	t.Logf("table: ordinal %v, delays %v, ranked %v, keeps failures %v and attempts %v",
+		s.table.ordinal, s.table.delays, s.table.ranked, s.table.keepsFailures, s.table.keepsAttempts)
 	return c
 }
 
@@ -104,7 +111,7 @@ func (c *schedule) run() {
 	if c.other != nil {
 		c.other.heal()
 	}
-	// Reads that were never answered may have as much as sixteen times the usual time when they are made again.
+	// Reads that were never answered may get up to sixteen times the usual time when they are repeated.
 	for deadline := time.Now().Add(30 * time.Minute); c.unfinished() || c.other.unfinished(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			c.t.Errorf("%d rows still pending: %.300q", len(c.table.pending()), c.table.pending())
@@ -114,7 +121,7 @@ func (c *schedule) run() {
 			break
 		}
 		if time.Until(deadline) > 5*time.Minute {
-			c.trickle() // which shows that a row without an answer is not the broker's fault
+			c.trickle() // shows that a row without an answer is not the broker's fault
 		}
 	}
 	c.forgotten()
@@ -126,7 +133,7 @@ func (c *schedule) run() {
 	}
 }
 
-// unfinished reports whether rows are pending, or have failed that block their keys. It frees these.
+// unfinished reports whether rows are pending, or failed rows block their keys. It frees the failed rows.
 func (c *schedule) unfinished() bool {
 	if c == nil {
 		return false
@@ -148,7 +155,7 @@ func (c *schedule) event() {
 
 func (c *schedule) happen(n int) {
 	switch n {
-	case 28: // more often goes on than not
+	case 28: // resumed more often than paused
 		d := c.destinations[c.r.IntN(len(c.destinations))]
 		d.paused.Store(!d.paused.Load() && c.r.IntN(2) == 0)
 	case 24:
@@ -166,7 +173,7 @@ func (c *schedule) happen(n int) {
 	case 20:
 		if c.r.IntN(3) == 0 {
 			var writes []overdue
-			if c.ambiguous { // else a stop would not wait for what was acknowledged
+			if c.ambiguous { // otherwise a stop would not wait for what was accepted
 				writes = c.overdue()
 			}
 			c.table.troubles(c.overdue(), writes)
@@ -180,7 +187,7 @@ func (c *schedule) happen(n int) {
 			c.table.alter()
 		}
 	case 19:
-		if c.late && c.r.IntN(3) == 0 { // a transaction stays open for longer than reads of recent rows reach back
+		if c.late && c.r.IntN(3) == 0 { // a transaction stays open for longer than recent reads reach back
 			time.Sleep(outbox.Late + time.Duration(c.r.IntN(2000))*time.Millisecond)
 		}
 	case 0:
@@ -212,15 +219,15 @@ func (c *schedule) happen(n int) {
 		c.table.mu.Lock()
 		c.table.lossy = 2
 		c.table.mu.Unlock()
-	case 18: // an application locks some rows, and lets go of others
-		if !c.alters || c.ambiguous { // who opens a table anew waits for nobody
+	case 18: // an application locks some rows and unlocks others
+		if !c.alters || c.ambiguous { // a relay that opens the table again does not wait for them
 			c.table.lock(func(string) bool { return c.r.IntN(4) == 0 })
 		}
 	case 15: // a rolling restart
 		if c.deadens && !c.ambiguous {
 			return // what cannot be written would be published again
 		}
-		if !c.ambiguous { // or what was acknowledged cannot be written in time
+		if !c.ambiguous { // otherwise accepted rows may not be marked in time
 			for one := c; one != nil; one = one.other {
 				one.table.setDown(false)
 				one.table.lock(func(string) bool { return false })
@@ -246,7 +253,7 @@ func (c *schedule) happen(n int) {
 	}
 }
 
-// overdue lets some of the next statements take longer than they may.
+// overdue makes some of the next statements take longer than they may.
 func (c *schedule) overdue() (next []overdue) {
 	for range c.r.IntN(5) {
 		next = append(next, overdue(c.r.IntN(int(done)+1)))
@@ -254,7 +261,7 @@ func (c *schedule) overdue() (next []overdue) {
 	return next
 }
 
-// freeFailed retries or discards one failed row in so many. Those that no broker ever takes are discarded.
+// freeFailed retries or discards one of the given number of failed rows. Rows that no broker ever accepts are discarded.
 func (c *schedule) freeFailed(oneIn int) {
 	for _, id := range c.table.failedRows() {
 		if c.r.IntN(oneIn) == 0 {
@@ -263,7 +270,7 @@ func (c *schedule) freeFailed(oneIn int) {
 	}
 }
 
-// fault lets the broker not take a row, if at all, or not at once.
+// fault makes the broker not accept a row, either ever or at first.
 func (c *schedule) fault(id string) {
 	fault := c.r.IntN(80)
 	switch {
@@ -282,16 +289,16 @@ func (c *schedule) fault(id string) {
 	}
 }
 
-// openTransaction is one that goes on: others begin, insert and commit meanwhile.
+// openTransaction is a transaction that stays open while others begin, insert and commit.
 type openTransaction struct {
 	number uint32
-	adds   []func() // its inserts
+	adds   []func() // inserts of the transaction
 }
 
-// mostOpen is how many transactions go on at a time.
+// mostOpen is the number of transactions that may be open at a time.
 const mostOpen = 5
 
-// trickle inserts a row of which nothing is said.
+// trickle inserts a row that has no faults.
 func (c *schedule) trickle() {
 	c.ordinal++
 	c.fresh++

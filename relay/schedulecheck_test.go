@@ -1,25 +1,26 @@
 package relay
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing/synctest"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// forgotten waits until the dispatch knows of nothing any more.
+// forgotten waits until the dispatch remembers nothing.
 func (c *schedule) forgotten() {
 	var left string
 	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
 		synctest.Wait()
 		left = ""
 		for _, l := range *c.latest.Load() {
-			left += remembered(l.dispatch)
+			left += l.dispatch.Leftover()
 		}
-		c.wakes <- sourceDoorbell // the loop goes on after this
+		c.wakes <- measure.SourceDoorbell // the loop continues after this
 		if left == "" {
 			return
 		}
@@ -27,42 +28,7 @@ func (c *schedule) forgotten() {
 	c.t.Errorf("still remembered: %s", left)
 }
 
-// remembered describes what d holds, "" when that is nothing. Nobody may be using d.
-func remembered(d *dispatch) string {
-	left := ""
-	add := func(what string, n int) {
-		if n > 0 {
-			left += fmt.Sprintf("%d %s; ", n, what)
-		}
-	}
-	add("in flight", len(d.inFlight))
-	add("bytes", int(d.bytes))
-	add("gone", len(d.gone))
-	add("waits", len(d.waits.byKey)+len(d.waits.due))
-	for _, w := range d.waits.byKey {
-		left += fmt.Sprintf("%s; ", w)
-	}
-	for _, c := range []*crowd{d.waits.crowd, d.waits.former} {
-		if c != nil {
-			left += fmt.Sprintf("a crowd: %s; ", &c.wait)
-		}
-	}
-	if d.catch.low != nothing {
-		left += fmt.Sprintf("a scan from %d on; ", d.catch.low)
-	}
-	add("holds", len(d.holds.byFate)+len(d.holds.byTopic)+len(d.holds.due))
-	add("to settle", len(d.settle)+len(d.refuse)+d.stuck())
-	add("failures", d.outage.failures)
-	for i := range d.lanes {
-		add("queued", d.lanes[i].len())
-	}
-	for c, n := range d.waits.counts {
-		add("counted as "+string(c), n)
-	}
-	return left
-}
-
-// destinationOf tells the two destinations of a schedule apart.
+// destinationOf distinguishes the two destinations of a schedule.
 func destinationOf(topic string) string {
 	if strings.HasPrefix(topic, "audit.") {
 		return "audit "
@@ -130,17 +96,17 @@ func (c *schedule) check() {
 	}
 }
 
-// checkKey allows a younger row before an older one only if its call began before the older one was seen, and
-// not at all if the younger one was inserted when the older one had been committed, or by the same transaction.
-// Where failed rows block, a page that was seen may be read again, as soon as there is room, before it is taken.
+// checkKey allows a younger row before an older one only if its call began before the older one was seen. It does not allow
+// it at all if the younger one was inserted after the older one had been committed, or by the same transaction. Where failed
+// rows block, a page that was seen may be read again, as soon as there is room, before it is taken.
 func (c *schedule) checkKey(key string, deliveries []delivery) {
 	for i, old := range deliveries {
 		if old.row.failures != nil && !c.block {
-			continue // the key went on without it
+			continue // the key continued without it
 		}
 		for _, young := range deliveries[:i] {
 			if !old.row.available.IsZero() || !young.row.available.IsZero() || old.row.priority != young.row.priority {
-				continue // without an order
+				continue // no order applies
 			}
 			if !c.table.position(old.row).Before(c.table.position(young.row)) {
 				continue
@@ -150,13 +116,14 @@ func (c *schedule) checkKey(key string, deliveries []delivery) {
 					old.row.id, young.row.id, young.row.drawn.UnixMilli(), young.row.transaction, old.row.committed.UnixMilli(), old.row.transaction)
 			}
 			if !c.block && young.called.After(old.row.seen) {
-				c.t.Errorf("key %s: %s was sent at %v, after %s had been seen at %v, which came later", key, young.row.id, young.called.UnixMilli(), old.row.id, old.row.seen.UnixMilli())
+				c.t.Errorf("key %s: %s was sent at %v, after %s had been seen at %v, which came later", key, young.row.id, young.called.UnixMilli(),
+					old.row.id, old.row.seen.UnixMilli())
 			}
 		}
 	}
 }
 
-// checkBlocked allows no delivery of a key while one of its rows has failed.
+// checkBlocked allows no delivery of a key while one of its rows is failed.
 func (c *schedule) checkBlocked(key string, deliveries []delivery, failed []*simRow) {
 	for _, d := range deliveries {
 		for _, f := range failed {
@@ -183,15 +150,10 @@ func (c *schedule) checkRow(row *simRow, delivered bool) {
 		c.t.Errorf("%s cannot be delivered and did not fail", row.id)
 	case row.failed && !unlucky && refused < 5:
 		c.t.Errorf("%s failed after %d refusals: %s", row.id, refused, row.lastError)
-	case row.failures != nil && !row.failed: // its attempts began anew
+	case row.failures != nil && !row.failed: // its attempts started again
 	case c.table.keepsAttempts && !c.ambiguous && row.attempt != 1+refused-row.vain:
 		c.t.Errorf("%s: attempt %d after %d refusals, %d of which could not be written", row.id, row.attempt, refused, row.vain)
 	case c.table.keepsAttempts && c.table.keepsFailures && !c.ambiguous && refused-row.vain > 5:
 		c.t.Errorf("%s: %d refusals", row.id, refused)
 	}
-}
-
-func (w *wait) String() string {
-	state := [...]string{"resting", "held", "asked", "trial", "writing", "catching", "forgotten"}[w.state]
-	return fmt.Sprintf("a key that is %s (%s) with the head %q at %d, passed over from %d, covered %d, again from %d", state, w.cause, w.headID, w.head, w.low, w.covered, w.next)
 }

@@ -54,16 +54,16 @@ func (c *schedule) begin() {
 	}
 }
 
-// session is a relay's own way to the table.
+// session is a relay's own access to the table.
 type session struct {
 	*simTable
 	cut     *atomic.Bool
-	version int // of the table when it was opened
+	version int // version of the table when the session opened it
 }
 
 func (s *session) open() { s.version = s.opened() }
 
-// read returns why the table cannot be read.
+// read returns the reason why the table cannot be read.
 func (s *session) read() error {
 	switch {
 	case s.cut.Load():
@@ -109,7 +109,7 @@ func (s *session) Refuse(ctx context.Context, refusals []outbox.Refusal) (writte
 	return s.simTable.Refuse(ctx, refusals)
 }
 
-// tracked notes in each message when its call began, and counts refusals.
+// tracked records in each message when its call began, and counts refusals.
 type tracked struct {
 	publisher.Publisher
 	*schedule

@@ -26,7 +26,7 @@ func (c *schedule) insert() {
 	if c.table.delays && c.r.IntN(5) == 0 {
 		available = time.Now().Add(time.Duration(c.r.IntN(3000)) * time.Millisecond)
 		if key != "" && !c.ambiguous {
-			key = id // such rows may be in a call beside others of their key
+			key = id // such rows may be in one call with others of their key
 		}
 	}
 	x := c.transaction()
@@ -54,7 +54,7 @@ func (x *openTransaction) add() {
 	}
 }
 
-// transaction returns the one that inserts the next row: one of its own, or one that goes on.
+// transaction returns the transaction that inserts the next row: a new one, or one that is open.
 func (c *schedule) transaction() *openTransaction {
 	goesOn := c.late && c.r.IntN(3) == 0
 	if n := len(c.open); goesOn && n > 0 && (n == mostOpen || c.r.IntN(2) == 0) {
@@ -67,13 +67,14 @@ func (c *schedule) transaction() *openTransaction {
 	return x
 }
 
-// commit commits one of the transactions that go on.
+// commit commits one of the open transactions.
 func (c *schedule) commit(i int) {
 	c.table.commit(c.open[i].number, c.open[i].add)
 	c.open = slices.Delete(c.open, i, i+1)
 }
 
-// savepoint returns the number of a savepoint in the transaction under which a row is written, or 0. Some were rolled back before.
+// savepoint returns the number of a savepoint in the transaction under which a row is written, or 0. Some savepoints were
+// rolled back before it.
 func (c *schedule) savepoint(transaction uint32) uint32 {
 	if c.r.IntN(3) > 0 {
 		return 0

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// schedules runs so many random schedules, as many at a time as there are processors, and prints the seed of the
-// first that fails. SIMULATION_RUNS changes the number. The race detector slows them down five times and needs few of
-// them, so with it there are fewer.
+// schedules runs the given number of random schedules, as many at a time as there are processors, and prints the seed of the
+// first that fails. SIMULATION_RUNS changes the number. With the race detector, which makes runs five times slower and needs
+// few of them, there are fewer.
 //
-// A seed decides what happens and when, but not which of two goroutines goes first that could go at the same instant.
-// So with SIMULATION_SEED all runs have the same seed: a rare failure comes again in one of them.
+// A seed decides what happens and when, but not which of two goroutines goes first if both could run at the same instant.
+// With SIMULATION_SEED, all runs therefore have the same seed: a rare failure occurs again in one of them.
 func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)) {
 	if raceDetector {
 		runs /= 10

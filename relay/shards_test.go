@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// Shards move between three replicas while rows flow, are refused, fail and are retried, and brokers and database go and come:
-// nothing is published twice, and every key stays in order.
+// Shards move between three replicas while rows flow, are refused, fail and are retried, and brokers and the database go away
+// and come back. Nothing is published twice, and every key stays in order.
 func TestRandomShardMoves(t *testing.T) {
 	schedules(t, 300, func(t *testing.T, s *sim, r *rand.Rand) {
 		for _, problem := range s.moveShards(r, true) {
@@ -18,14 +18,15 @@ func TestRandomShardMoves(t *testing.T) {
 	})
 }
 
-// moveShards returns what was wrong. One of the replicas may understand the table differently; guarded, such replicas do not own side by side.
+// moveShards returns the problems it found. One of the replicas may understand the table differently; guarded, such replicas
+// do not own shards at the same time.
 func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
-	s.limits.Batch, s.limits.Rows, s.limits.keys = 1+r.IntN(50), 1+r.IntN(200), []int{0, 2}[r.IntN(2)]
+	s.limits.Batch, s.limits.Rows, s.limits.Keys = 1+r.IntN(50), 1+r.IntN(200), []int{0, 2}[r.IntN(2)]
 	s.Delay(time.Duration(r.IntN(5000)) * time.Microsecond)
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	block := r.IntN(2) == 0
-	s.destinations[0].BlockFailed = block
-	most := 3 // refusals of a row: fewer than make it fail, where its key would go on without it
+	// most is the highest number of refusals of a row. A row with more would fail, and its key would continue without it.
+	most := 3
 	if block {
 		most = 7
 	}
@@ -34,7 +35,8 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	var loops []*engine
 	mixed := newMixture(replicas, guarded && r.IntN(2) == 0 || !guarded)
 	for i, replica := range replicas {
-		s.owner = replica
+		s.owner, s.destinations = replica, []*Destination{s.destination("default", s.Broker)}
+		s.destinations[0].BlockFailed = block
 		cancel, done := s.startOn(mixed.table(s.table, i))
 		stops, loops = append(stops, func() { cancel(); <-done }), append(loops, s.loop)
 	}
@@ -80,9 +82,10 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	s.table.setDown(false)
 	patience := 10 * time.Minute
 	if !guarded {
-		patience = time.Minute // some rows are nobody's
+		patience = time.Minute // some rows have no owner
 	}
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && len(s.table.pending())+len(s.table.failedRows()) > 0; time.Sleep(time.Second) {
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) &&
+		len(s.table.pending())+len(s.table.failedRows()) > 0; time.Sleep(time.Second) {
 		s.retryFailed(r)
 		mixed.step()
 	}
@@ -91,7 +94,7 @@ func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	}
 	for i, stop := range stops {
 		if stop(); len(problems) > 0 {
-			problems = append(problems, "a replica remembered: "+remembered(loops[i].dispatch))
+			problems = append(problems, "a replica remembered: "+loops[i].dispatch.Leftover())
 		}
 	}
 	if got := len(s.All()); got != n {

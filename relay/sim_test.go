@@ -17,6 +17,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // sim is a relay of a simulated table to brokers in memory.
@@ -25,17 +26,17 @@ type sim struct {
 	*publishertest.Broker
 	t            testing.TB
 	destinations []*Destination
-	limits       Limits
+	limits       dispatch.Limits
 	interval     time.Duration
 	idlePause    time.Duration
 	doorbell     doorbell
 	owner        *simOwner
-	turns        atomic.Int64              // of the loops that run
-	loop         *engine                   // of the first destination, the one that was started last
-	latest       atomic.Pointer[[]*engine] // of all destinations, those that were started last or have opened the table again
-	wakes        chan string               // of that one
-	log          io.Writer                 // of the loops
-	meter        metric.Meter              // of the loops
+	turns        atomic.Int64              // turns of the loops that run
+	loop         *engine                   // engine of the first destination, the latest that was started
+	latest       atomic.Pointer[[]*engine] // engines of all destinations, the latest that were started or opened the table again
+	wakes        chan string               // wakes of that engine
+	log          io.Writer                 // log of the loops
+	meter        metric.Meter              // meter of the loops
 }
 
 type deaf struct{}
@@ -45,42 +46,48 @@ func (deaf) Arm(bool)         {}
 func (deaf) Armed() time.Time { return time.Time{} }
 
 func newSim(t testing.TB) *sim {
-	s := &sim{t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{},
-		limits: Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{}}
+	s := &sim{
+		t: t, table: newSimTable(), Broker: publishertest.NewBroker(), log: io.Discard, meter: noop.Meter{},
+		limits: dispatch.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}, interval: 50 * time.Millisecond, doorbell: deaf{},
+	}
 	s.owner = newSimOwner(simShards)
 	s.destinations = []*Destination{s.destination("default", s.Broker)}
 	return s
 }
 
 func (s *sim) destination(name string, b *publishertest.Broker, topics ...string) *Destination {
-	return &Destination{Name: name, Publisher: b.Publisher(), Topics: topics, MaxAttempts: 5,
-		BackoffMin: 500 * time.Millisecond, BackoffMax: time.Minute, PublishTimeout: 10 * time.Second}
+	return &Destination{
+		Name: name, Publisher: b.Publisher(), Topics: topics, MaxAttempts: 5,
+		BackoffMin: 500 * time.Millisecond, BackoffMax: time.Minute, PublishTimeout: 10 * time.Second,
+	}
 }
 
-// start runs an engine; the function that it returns stops it cleanly.
+// start runs an engine. The function that it returns stops it cleanly.
 func (s *sim) start() (stop func()) {
 	cancel, done := s.startOn(s.table)
 	return func() { cancel(); <-done }
 }
 
-// startOn runs an engine on a table until cancel; done is closed when it has ended.
+// startOn runs an engine on a table until cancel is called. done is closed when it has ended.
 func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	m, err := newMetrics(s.meter, s.destinations)
 	if err != nil {
 		s.t.Fatal(err)
 	}
 	logger := slog.New(slog.NewTextHandler(s.log, nil))
-	if s.limits.patience == 0 {
-		s.limits.patience = 15 * time.Second
+	if s.limits.Patience == 0 {
+		s.limits.Patience = 15 * time.Second
 	}
 	s.wakes = make(chan string)
-	e := &engines{view: func(d *Destination) Table {
-		return &simView{columnsOf(table, d), viewsOf(s.destinations)[slices.Index(s.destinations, d)].Filter}
-	},
+	e := &engines{
+		view: func(d *Destination) Table {
+			return &simView{columnsOf(table, d), viewsOf(s.destinations)[slices.Index(s.destinations, d)].Filter}
+		},
 		together: simTogether, destinations: s.destinations,
 		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns},
 		shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger},
-		doorbell: s.doorbell, stopTime: 25 * time.Second}
+		doorbell: s.doorbell, stopTime: 25 * time.Second,
+	}
 	for range s.destinations {
 		e.beats = append(e.beats, &atomic.Int64{})
 	}
@@ -94,7 +101,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	go func() {
 		defer close(ended)
 		for {
-			_, err := e.turn(ctx) // what it leaves undone is seen in the table
+			_, err := e.turn(ctx) // the table shows what it leaves undone
 			link, ok := table.(*session)
 			if !ok || err == nil || ctx.Err() != nil {
 				return
@@ -110,14 +117,13 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	return cancel, ended
 }
 
-// simulate runs f in a bubble of time.
+// simulate runs f in a bubble of simulated time.
 func simulate(t *testing.T, f func(*testing.T, *sim)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) { f(t, newSim(t)) })
 }
 
-// firsts returns of each message in order of arrival the first delivery only, and how many others there
-// were.
+// firsts returns the first delivery of each message in order of arrival, and the number of other deliveries.
 func firsts(messages []publisher.Message) (first []publisher.Message, duplicates int) {
 	seen := map[string]bool{}
 	for _, m := range messages {

@@ -2,22 +2,24 @@ package relay
 
 import (
 	"context"
-
 	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
-// newCopies makes the schedule of a destination with columns of its own, which takes the rows of another schedule. What belongs to the
-// process or to the rows is left to that one.
+// newCopies makes the schedule of a destination with columns of its own, which takes the rows of another schedule. Events of
+// the process and of the rows are left to that schedule.
 func newCopies(of *schedule) *schedule {
 	r, table := of.r, of.table
 	table.txid = r.IntN(2) == 0
 	s := &sim{t: of.sim.t, table: table.also(), Broker: publishertest.NewBroker(), limits: of.limits}
-	c := &schedule{sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, block: r.IntN(3) == 0, parts: r.IntN(2) == 0,
-		deadens: of.deadens, alters: of.alters, release: func() {}}
+	c := &schedule{
+		sim: s, t: of.t, r: r, copies: true, ambiguous: of.ambiguous, late: of.late, block: r.IntN(3) == 0, parts: r.IntN(2) == 0,
+		deadens: of.deadens, alters: of.alters, release: func() {},
+	}
 	s.table.took, s.table.ordinal, s.table.gaps, s.table.txid = table.took, table.ordinal, table.gaps, table.txid
 	s.table.delays, s.table.readsDue, s.table.ranked, s.table.orderIndexed = table.delays, table.readsDue, table.ranked, table.orderIndexed
 	s.table.byKey, s.table.keepsFailures, s.table.keepsAttempts = r.IntN(2) == 0, r.IntN(6) > 0, r.IntN(6) > 0
@@ -25,7 +27,8 @@ func newCopies(of *schedule) *schedule {
 	if c.parts {
 		s.Partition("a", simPartitions)
 	}
-	c.t.Logf("copies: block %v, keeps failures %v and attempts %v, txid %v", c.block, s.table.keepsFailures, s.table.keepsAttempts, s.table.txid)
+	c.t.Logf("copies: block %v, keeps failures %v and attempts %v, txid %v", c.block, s.table.keepsFailures, s.table.keepsAttempts,
+		s.table.txid)
 	return c
 }
 
@@ -46,10 +49,10 @@ func columnsOf(table Table, d *Destination) Table {
 }
 
 // simJoint marks rows in the columns of several destinations at once.
-type simJoint struct{ views []Table }
+type simJoint struct{ views []settle.Table }
 
-func simTogether(views []Table) joint {
-	var tables []Table
+func simTogether(views []settle.Table) settle.Joint {
+	var tables []settle.Table
 	for _, view := range views {
 		tables = append(tables, view.(*simView).Table)
 	}

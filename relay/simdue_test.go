@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// insertLater commits a row that is due after a time.
+// insertLater commits a row that becomes due after the given time.
 func (t *simTable) insertLater(ordinal int64, id, key, topic string, after time.Duration) {
 	t.commit(t.begin(), func() {
 		t.add(ordinal, id, key, topic)
@@ -24,7 +24,8 @@ func (t *simTable) insertRanked(ordinal int64, id, key, topic string, priority i
 	})
 }
 
-// walks reports whether reads in table order return the row when it is due. The caller holds mu, as of those that follow.
+// walks reports whether reads in table order return the row when it is due. The caller holds mu, here and in the functions
+// below.
 func (t *simTable) walks(r *simRow) bool { return !t.ReadsDue() || r.available.IsZero() }
 
 // nextDue returns how long it is until the next row becomes due.
@@ -37,7 +38,7 @@ func (t *simTable) nextDue() (next time.Duration) {
 	return next
 }
 
-// ordered returns the open rows behind the query's position, in the order in which it reads them.
+// ordered returns the open rows after the query's position, in the order in which the query reads them.
 func (t *simTable) ordered(q outbox.Query) []*simRow {
 	var order func(a, b *simRow) int
 	switch {
@@ -82,7 +83,7 @@ func sortedAfter(rows []*simRow, passed func(*simRow) bool) int {
 	return n
 }
 
-// compare is the order of the table.
+// compare compares two rows in table order.
 func (t *simTable) compare(a, b *simRow) int {
 	switch p, q := t.position(a), t.position(b); {
 	case p.Before(q):

@@ -31,8 +31,10 @@ type simOwner struct {
 
 // newSimOwner returns a replica that owns the shards below n.
 func newSimOwner(n int) *simOwner {
-	return &simOwner{state: owner.State{Owned: owner.All(n), Term: 1, Replicas: 1}, changed: make(chan struct{}), heirs: map[int]*simOwner{},
-		trusted: func() time.Time { return time.Now().Add(time.Hour) }}
+	return &simOwner{
+		state: owner.State{Owned: owner.All(n), Term: 1, Replicas: 1}, changed: make(chan struct{}), heirs: map[int]*simOwner{},
+		trusted: func() time.Time { return time.Now().Add(time.Hour) },
+	}
 }
 
 func (o *simOwner) State() (owner.State, <-chan struct{}) {
@@ -66,20 +68,21 @@ func (o *simOwner) give(shard int, heir *simOwner) {
 	})
 }
 
-// Left passes shards on to their heirs.
+// Left passes shards on to the replicas that are to own them.
 func (o *simOwner) Left(set owner.Set) {
-	var given []int
+	heirs := map[int]*simOwner{}
 	o.update(func() {
-		given = set.And(o.state.Leaving).Shards()
+		for _, shard := range set.And(o.state.Leaving).Shards() {
+			heirs[shard] = o.heirs[shard]
+		}
 		o.state.Leaving = o.state.Leaving.Without(set)
 	})
-	for _, shard := range given {
-		heir := o.heirs[shard]
+	for shard, heir := range heirs {
 		heir.update(func() { heir.state.Owned.Add(shard) })
 	}
 }
 
-// countingOwner counts how often a loop turns: it asks for the state at each turn.
+// countingOwner counts how often a loop turns: the loop asks for the state at each turn.
 type countingOwner struct {
 	*simOwner
 	turns *atomic.Int64

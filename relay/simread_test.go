@@ -15,7 +15,7 @@ func (t *simTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, error
 	return t.readAs(ctx, q, (*simRow).sharded)
 }
 
-// sharded returns the row's shard as most replicas understand the table.
+// sharded returns the row's shard as most replicas compute it.
 func (r *simRow) sharded() int { return r.shard }
 
 // readAs reads for a replica with a mapping of its own.
@@ -61,12 +61,15 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 			q.IDs == nil && !q.Due && !t.walks(r), r.available.After(time.Now()):
 			continue
 		}
-		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto || q.Within != nil && (q.Within.Highest == nil || r.ordinal > *q.Within.Highest) {
+		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto ||
+			q.Within != nil && (q.Within.Highest == nil || r.ordinal > *q.Within.Highest) {
 			break
 		}
 		page.End = position
-		row := outbox.Row{Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt,
-			Due: r.message.Inserted.Add(t.ahead)}
+		row := outbox.Row{
+			Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt,
+			Due: r.message.Inserted.Add(t.ahead),
+		}
 		writers = append(writers, t.writerOf(r))
 		if r.lastError != "" {
 			row.Retried, row.Waited = true, time.Since(r.updated)
@@ -131,7 +134,7 @@ func (t *simTable) gap() {
 	}
 }
 
-// from returns how many of the open rows come before all that the query asks for. The caller holds mu.
+// from returns how many of the open rows precede all rows that the query asks for. The caller holds mu.
 func (t *simTable) from(q outbox.Query) int {
 	if !t.ordinal {
 		return 0
@@ -158,7 +161,8 @@ func (t *simTable) failedAs(ctx context.Context, q outbox.Query, shard func(*sim
 	var page outbox.FailedPage
 	var failed []*simRow
 	for _, r := range t.rows {
-		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) && (q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
+		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) &&
+			(q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) {
 			failed = append(failed, r)
 		}
 	}

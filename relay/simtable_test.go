@@ -17,35 +17,35 @@ import (
 // table as it was when it began, as in PostgreSQL.
 type simTable struct {
 	mu             *sync.Mutex
-	own            *simTable // the same rows in the columns of another destination, which have their own state there; nil without one
+	own            *simTable // the same rows in another destination's columns, with their own state there; nil without such a destination
 	txid           bool      // a column holds the inserting transaction
 	rows           map[string]*simRow
 	open           []*simRow // neither relayed nor failed, in table order
 	took           time.Duration
-	perRow         time.Duration // that a read takes for each row that it steps over
+	perRow         time.Duration // time that a read takes for each row that it steps over
 	stepped        int           // rows that reads have stepped over
 	byKey          bool          // there is an index by key
 	down           bool
 	held           chan struct{} // settling waits until it is closed
-	lossy          int           // writes that succeed and are answered with an error
-	guarded        string        // a trigger lets nobody write this row
+	lossy          int           // number of writes that succeed and are answered with an error
+	guarded        string        // row that a trigger protects from all writes
 	locked         map[string]bool
-	inert          map[string]bool // a trigger makes nothing of what is written to these
+	inert          map[string]bool // rows on which a trigger makes writes have no effect
 	settles        int             // calls that marked something
-	joined         int             // rows that were marked here and elsewhere at once
+	joined         int             // rows that were marked here and in the other columns at once
 	reads          int
 	glances        int
-	returned       int  // rows, by reads
+	returned       int  // number of rows that reads returned
 	gaps           bool // the snapshots of a read are taken at other times than its rows
 	trouble        simTrouble
-	bytesPerSecond int           // of the line, if it is slow
-	ahead          time.Duration // of the relay's clock, that of the database
+	bytesPerSecond int           // throughput of the line; 0 for a fast one
+	ahead          time.Duration // time by which the database's clock is ahead of the relay's
 	*simTransactions
 
 	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
 	forgetsErrors                                         bool // there is no last_error
-	readsDue                                              bool // there is an index of due times, if delays
-	orderIndexed                                          bool // one in table order, if ranked
+	readsDue                                              bool // there is an index of due times; used if delays
+	orderIndexed                                          bool // there is an index in table order; used if ranked
 	places                                                map[outbox.Position]*simRow
 }
 
@@ -59,26 +59,28 @@ type simRow struct {
 	attempt     int64
 	relayed     bool
 	failed      bool
-	failures    []span // when it was failed
+	failures    []span // periods in which it was failed
 	discarded   bool
 	lastError   string
 	updated     time.Time
-	relays      int   // times that it was marked
-	vain        int64 // refusals that could not be written
+	relays      int   // number of times that it was marked
+	vain        int64 // number of refusals that could not be written
 	marked      time.Time
-	seen        time.Time // when a read returned it first
+	seen        time.Time // when a read first returned it
 	drawn       time.Time // when its ordinal was drawn; zero: when it was committed
 	committed   time.Time
 	transaction uint32
-	writer      *uint32 // the transaction that inserted or changed it last, for whichever destination
+	writer      *uint32 // the transaction that inserted or changed it last, for any destination
 }
 
-// span is a time between two events; the second may be still to come.
+// span is the time between two events. The second event may be still to come.
 type span struct{ from, to time.Time }
 
 func newSimTable() *simTable {
-	return &simTable{mu: &sync.Mutex{}, rows: map[string]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(),
-		ordinal: true, keepsFailures: true, keepsAttempts: true}
+	return &simTable{
+		mu: &sync.Mutex{}, rows: map[string]*simRow{}, took: time.Millisecond, simTransactions: newSimTransactions(),
+		ordinal: true, keepsFailures: true, keepsAttempts: true,
+	}
 }
 
 // also returns the same table as a destination with columns of its own sees it.
@@ -101,21 +103,21 @@ func (t *simTable) insert(ordinal int64, id, key, topic string) {
 	t.commit(t.begin(), func() { t.add(ordinal, id, key, topic) })
 }
 
-// grow gives an open row a payload of so many bytes.
+// grow gives an open row a payload of the given number of bytes.
 func (t *simTable) grow(id string, size int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.rows[id].message.Payload = make([]byte, size)
 }
 
-// change lets somebody else change an open row, which keeps its place.
+// change changes an open row, which keeps its place, as another session would.
 func (t *simTable) change(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.written(t.rows[id])
 }
 
-// written notes that a transaction of its own has changed a row. The caller holds mu.
+// written records that a separate transaction has changed a row. The caller holds mu.
 func (t *simTable) written(r *simRow) {
 	*r.writer = t.assign()
 	t.end(*r.writer)
@@ -128,7 +130,7 @@ func (t *simTable) begin() (transaction uint32) {
 	return t.start()
 }
 
-// commit commits a transaction with what f adds.
+// commit commits a transaction together with the rows that f adds.
 func (t *simTable) commit(transaction uint32, f func()) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -140,8 +142,10 @@ func (t *simTable) commit(transaction uint32, f func()) {
 // add adds a row to the present transaction. The caller holds mu.
 func (t *simTable) add(ordinal int64, id, key, topic string) {
 	writer := t.present
-	r := &simRow{id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, writer: &writer,
-		message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()}}
+	r := &simRow{
+		id: id, ordinal: ordinal, shard: simShard(key, id), attempt: 1, committed: time.Now(), transaction: t.present, writer: &writer,
+		message: publisher.Message{ID: id, DedupID: id, Topic: topic, Payload: []byte(id), Inserted: time.Now()},
+	}
 	if key != "" {
 		r.message.Key = []byte(key)
 	}
@@ -167,7 +171,7 @@ func (t *simTable) reopen(r *simRow) {
 	t.open = slices.Insert(t.open, at, r)
 }
 
-// close takes rows out of the open ones that are relayed or failed. The caller holds mu.
+// close removes relayed and failed rows from the open ones. The caller holds mu.
 func (t *simTable) close() {
 	t.open = slices.DeleteFunc(t.open, func(r *simRow) bool { return r.relayed || r.failed })
 }
@@ -180,7 +184,7 @@ var (
 
 func (*simTable) Before(p, q outbox.Position) bool { return p.Before(q) }
 
-// position is a row's place in table order. Without ordinals that is its id's alone.
+// position is a row's place in table order. Without ordinals the place is the id alone.
 func (t *simTable) position(r *simRow) outbox.Position {
 	if t.ordinal {
 		return outbox.At(r.ordinal, r.id)
@@ -188,7 +192,7 @@ func (t *simTable) position(r *simRow) outbox.Position {
 	return outbox.At(0, r.id)
 }
 
-// failedRows returns the ids of the rows that have failed, in order.
+// failedRows returns the ids of the failed rows, in order.
 func (t *simTable) failedRows() []string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -202,7 +206,7 @@ func (t *simTable) failedRows() []string {
 	return ids
 }
 
-// fail lets a row have failed before anybody relays.
+// fail marks a row as failed before any relay runs.
 func (t *simTable) fail(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -6,11 +6,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// simTransactions gives transactions their numbers as PostgreSQL does. Those of savepoints come from the same counter and are not
-// listed in snapshots.
+// simTransactions assigns numbers to transactions as PostgreSQL does. Numbers of savepoints come from the same counter and
+// are not listed in snapshots.
 type simTransactions struct {
 	assigned  uint32 // the last number
-	completed uint32 // the highest one that has ended
+	completed uint32 // the highest number that has ended
 	running   []uint32
 	present   uint32            // the transaction that adds rows
 	saved     map[uint32]uint32 // the last number of each running transaction's savepoints
@@ -18,12 +18,12 @@ type simTransactions struct {
 
 func newSimTransactions() *simTransactions { return newSimTransactionsFrom(10) }
 
-// newSimTransactionsFrom lets the counter begin there.
+// newSimTransactionsFrom makes the counter begin at n.
 func newSimTransactionsFrom(n uint32) *simTransactions {
 	return &simTransactions{assigned: n, completed: n, saved: map[uint32]uint32{}}
 }
 
-// following returns the number behind n: the counter goes round and leaves out what has a meaning of its own.
+// following returns the number after n. The counter wraps around and leaves out the numbers with a special meaning.
 func following(n uint32) uint32 { return max(n+1, 3) }
 
 func (t *simTransactions) assign() uint32 {
@@ -36,13 +36,13 @@ func (t *simTransactions) start() uint32 {
 	return t.assigned
 }
 
-// savepoint gives a number to what a running transaction writes under a savepoint.
+// savepoint assigns a number to what a running transaction writes under a savepoint.
 func (t *simTransactions) savepoint(transaction uint32) uint32 {
 	t.saved[transaction] = t.assign()
 	return t.assigned
 }
 
-// rollback takes back what was written under a savepoint.
+// rollback rolls back what was written under a savepoint.
 func (t *simTransactions) rollback(savepoint uint32) { t.complete(savepoint) }
 
 func (t *simTransactions) complete(n uint32) {
@@ -60,7 +60,7 @@ func (t *simTransactions) end(transaction uint32) {
 	}
 }
 
-// snapshot says what has ended now.
+// snapshot reports which transactions have ended now.
 func (t *simTransactions) snapshot() outbox.Snapshot {
 	s := outbox.Snapshot{Next: following(t.completed), Unassigned: following(t.assigned)}
 	s.Oldest = s.Next
@@ -75,5 +75,5 @@ func (t *simTransactions) snapshot() outbox.Snapshot {
 	return s
 }
 
-// began reports whether one transaction began before another. Their numbers go round.
+// began reports whether one transaction began before another. Their numbers wrap around.
 func began(a, b uint32) bool { return int32(a-b) < 0 }

@@ -12,23 +12,23 @@ var (
 	errSimChanged   error = &pgconn.PgError{Code: "0A000"} // cached plan must not change result type
 )
 
-// overdue is how a statement takes longer than it may.
+// overdue is a way in which a statement takes longer than it may.
 type overdue uint8
 
 const (
 	inTime    overdue = iota
-	cancelled         // the server ends it, a little earlier than the caller would
-	unheard           // nothing is heard of it, and nothing was done
-	done              // nothing is heard of it, and it was done
+	cancelled         // the server cancels it, a little earlier than the caller would
+	unheard           // no answer arrives, and nothing was done
+	done              // no answer arrives, and it was done
 )
 
-// simTrouble is what befalls the next statements. The table's mu guards it.
+// simTrouble is what happens to the next statements. The table's mu guards it.
 type simTrouble struct {
 	reads, writes []overdue
-	version       int // of the table, see session
+	version       int // version of the table, see session
 }
 
-// take returns what befalls the next one.
+// take returns what happens to the next statement.
 func take(all *[]overdue) (next overdue) {
 	if len(*all) > 0 {
 		next, *all = (*all)[0], (*all)[1:]
@@ -36,7 +36,7 @@ func take(all *[]overdue) (next overdue) {
 	return next
 }
 
-// until lets the time of a statement pass that takes longer than it may.
+// until lets the time pass that an overdue statement takes.
 func (o overdue) until(ctx context.Context) error {
 	if o == cancelled {
 		deadline, _ := ctx.Deadline()
@@ -50,14 +50,14 @@ func (o overdue) until(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// troubles lets the next statements take longer than they may.
+// troubles makes the next statements take longer than they may.
 func (t *simTable) troubles(reads, writes []overdue) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.trouble.reads, t.trouble.writes = reads, writes
 }
 
-// alter changes the table so that whoever has opened it before cannot read it any more.
+// alter changes the table so that no session that opened it before can read it.
 func (t *simTable) alter() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

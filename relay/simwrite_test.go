@@ -71,7 +71,7 @@ func (t *simTable) mark(ids []string) error {
 	return cmp.Or(t.lost(), noEffect(inert))
 }
 
-// effective tells the rows that can be written from those on which it would have no effect. The caller holds mu.
+// effective separates the rows that can be written from those on which a write would have no effect. The caller holds mu.
 func (t *simTable) effective(ids []string) (effective, inert []string) {
 	for _, id := range ids {
 		if r := t.rows[id]; t.inert[id] && !r.relayed && !r.failed {
@@ -90,7 +90,7 @@ func noEffect(ids []string) error {
 	return &outbox.NoEffectError{Identities: ids}
 }
 
-// deaden lets writes of those open rows have no effect for which choose says so, and of no others.
+// deaden makes writes have no effect on the open rows that choose selects, and on no others.
 func (t *simTable) deaden(choose func(id string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -158,7 +158,7 @@ func (t *simTable) Refuse(ctx context.Context, refusals []outbox.Refusal) (writt
 	return written, locked, noEffect(inert)
 }
 
-// lock lets an application keep those rows locked for which choose says so, and no others.
+// lock makes an application keep the rows locked that choose selects, and no others.
 func (t *simTable) lock(choose func(id string) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -172,14 +172,14 @@ func (t *simTable) lock(choose func(id string) bool) {
 
 const simLockPatience = 500 * time.Millisecond
 
-// guard lets nobody write a row any more.
+// guard makes all writes of a row fail from now on.
 func (t *simTable) guard(id string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.guarded = id
 }
 
-// wait lets the time of a write pass. If that is longer than it may take, it was done when the error is nil.
+// wait lets the time of a write pass. If the write takes longer than it may, a nil error means that it was done.
 func (t *simTable) wait(ctx context.Context) (overdue, error) {
 	time.Sleep(t.took)
 	t.mu.Lock()
@@ -199,7 +199,7 @@ func (t *simTable) wait(ctx context.Context) (overdue, error) {
 	}
 }
 
-// answer is the answer to a write, if the caller hears one. The caller holds mu.
+// answer returns the answer to a write, if the caller receives one. The caller holds mu.
 func (t *simTable) answer(ctx context.Context, trouble overdue, err error) error {
 	if trouble != inTime {
 		t.mu.Unlock()
@@ -209,7 +209,7 @@ func (t *simTable) answer(ctx context.Context, trouble overdue, err error) error
 	return err
 }
 
-// hold lets writes wait until release is called.
+// hold makes writes wait until release is called.
 func (t *simTable) hold() (release func()) {
 	held := make(chan struct{})
 	t.mu.Lock()
@@ -223,7 +223,7 @@ func (t *simTable) hold() (release func()) {
 	})
 }
 
-// lost is the answer to a write that succeeded. The caller holds mu.
+// lost returns the answer to a write that succeeded. The caller holds mu.
 func (t *simTable) lost() error {
 	if t.lossy > 0 {
 		t.lossy--

@@ -8,7 +8,8 @@ import (
 
 const sweepEvery = 5 * time.Second // as in package feed
 
-// When the order of the table begins anew, rows are soon read at once again, and not by the sweep alone.
+// When the values of the order column start again from the beginning, rows are soon read at once again, and not only by the
+// sweep.
 func TestOrderBeginsAnew(t *testing.T) {
 	for name, ordinals := range map[string]struct{ before, after int64 }{
 		"sequence reset":    {1_000_000, 1},

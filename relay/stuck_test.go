@@ -10,9 +10,10 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// workTable counts what the relay asks of its table.
+// workTable counts the statements and rows that the relay asks of its table.
 type workTable struct {
 	*simTable
 	mu         sync.Mutex
@@ -45,13 +46,13 @@ func (w *workTable) Settle(ctx context.Context, rows []*outbox.Row) error {
 	return w.simTable.Settle(ctx, rows)
 }
 
-// work is what some rows of other keys took.
+// work is the cost of relaying some rows of other keys.
 type work struct {
 	statements, stuck, others int
-	slowest                   []time.Duration // from insert to mark: half of them, 99 of 100
+	slowest                   []time.Duration // time from insert to mark: of half of the rows, of 99 in 100
 }
 
-// insertOthers inserts rows of other keys for some time and returns what was done until all of them were relayed.
+// insertOthers inserts rows of other keys for some time and returns the work done until all of them were relayed.
 func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 	t.Helper()
 	w.mu.Lock()
@@ -84,8 +85,8 @@ func insertOthers(t *testing.T, w *workTable, from, ticks int) work {
 	return done
 }
 
-// A key with very many rows behind a refused head costs the other keys nothing: neither statements nor reads of
-// their rows nor time, while it is stuck and when it is free again.
+// A key with very many rows after a refused head costs the other keys nothing: neither statements nor reads of their rows nor
+// time, while it is stuck and when it is free again.
 func TestStuckKeyCostsOthersNothing(t *testing.T) {
 	rows := 150_000
 	if raceDetector {
@@ -94,7 +95,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 	const ticks = 300
 	var alone work
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		w := &workTable{simTable: s.table}
 		cancel, done := s.startOn(w)
 		alone = insertOthers(t, w, rows, ticks)
@@ -102,7 +103,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 		<-done
 	})
 	simulate(t, func(t *testing.T, s *sim) {
-		s.limits = Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
 		s.destinations[0].MaxAttempts = 1 << 20
 		s.destinations[0].BackoffMax = 5 * time.Second
 		for i := range rows {
@@ -111,7 +112,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 		s.Refuse(stuckKey+"-0", 10_000)
 		w := &workTable{simTable: s.table}
 		cancel, done := s.startOn(w)
-		time.Sleep(10 * time.Second) // the walk comes by the stuck rows once
+		time.Sleep(10 * time.Second) // the walk passes the stuck rows once
 		stuck := insertOthers(t, w, rows, ticks)
 		s.Heal(stuckKey + "-0")
 		freed := insertOthers(t, w, rows+10*ticks, ticks)

@@ -11,42 +11,42 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
 
-// tableGauges measures the table for those who scrape, as each destination sees it. However many they are and however often they come, the
-// database is asked once a second at most for all destinations together, and more rarely where that takes it long: where somebody keeps an
-// old snapshot open, an answer steps over all that was relayed since. An answer that has failed is no answer, also for those who come while
-// the database rests.
+// tableGauges measures the table as each destination sees it, for scrapes. However many scrapes there are, the database
+// is queried at most once a second for all destinations together, and less often if the queries take long: while a
+// session keeps an old snapshot open, a query steps over every row that was relayed since. A failed query leaves no
+// values, also for the scrapes that come before the next query.
 type tableGauges struct {
-	every time.Duration // the least between two questions; 0 is countEvery
+	every time.Duration // shortest time between two queries; 0 stands for countEvery
 
 	mu    sync.Mutex
 	table *outbox.Table
 	views []*measuredView
-	size  *outbox.Size // nil when it is not known
-	due   time.Time    // of the next question about that
+	size  *outbox.Size // nil if it is not known
+	due   time.Time    // time of the next query for the size
 }
 
 // measuredView is the table as one destination sees it.
 type measuredView struct {
-	*outbox.Table // nil when the table lacks a column for it
+	*outbox.Table // nil if the table lacks a column for it
 	counts        outbox.Counts
 	err           error
-	due           time.Time // of the next question
+	due           time.Time // time of the next query
 }
 
 // measurement is what is known of a table.
 type measurement struct {
-	counts []outbox.Counts // as each destination sees it
+	counts []outbox.Counts // one for each destination
 	size   *outbox.Size
-	err    error // why some of that is missing
+	err    error // why some of the values are missing
 }
 
 const (
-	countTimeout = time.Second // bounds what is asked of the destinations at one time, and a question about the size
+	countTimeout = time.Second // limit on the count queries of one scrape together, and on a query for the size
 	countEvery   = time.Second
 	sizeEvery    = 30 * time.Second
 )
 
-// measure returns what the table says now or has said a moment ago. It waits for a question that is under way.
+// measure returns the values of a query made now or a moment ago. It waits for a query that is under way.
 func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views func(*outbox.Table) []*outbox.Table) measurement {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -56,7 +56,7 @@ func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views fu
 			g.views = append(g.views, &measuredView{Table: view})
 		}
 	}
-	ctx = context.WithoutCancel(ctx) // the answer is not for this one alone
+	ctx = context.WithoutCancel(ctx) // the result is not for this caller alone
 	g.count(ctx)
 	m := measurement{err: g.measureSize(ctx), size: g.size}
 	for _, v := range g.views {
@@ -66,8 +66,8 @@ func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views fu
 	return m
 }
 
-// count asks for the rows of the destinations that are due, those that have waited longest first. Those for which there is no time are the
-// first next time.
+// count queries the rows of the destinations that are due for a query, in the order of how long they have waited. A
+// destination for which no time is left comes first the next time.
 func (g *tableGauges) count(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
@@ -85,7 +85,7 @@ func (g *tableGauges) count(ctx context.Context) {
 	}
 }
 
-// measureSize asks for the size when that is due.
+// measureSize queries the size if that is due.
 func (g *tableGauges) measureSize(ctx context.Context) error {
 	started := time.Now()
 	if started.Before(g.due) {

@@ -20,10 +20,10 @@ func openTable(t *testing.T, s *pgtest.Schema) *outbox.Table {
 	return table
 }
 
-// alone is the table as its only destination sees it.
+// alone returns the table as its only destination sees it.
 func alone(table *outbox.Table) []*outbox.Table { return []*outbox.Table{table} }
 
-// Whoever scrapes while the last answer is fresh gets that one, and a scraper that goes away spoils it for nobody.
+// A scrape while the last answer is fresh gets that answer, and a scraper that disconnects does not spoil it for the others.
 func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -51,7 +51,7 @@ func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	}
 }
 
-// While an answer fails it is left out, and the database is not asked again by each scrape.
+// A measurement that fails is left out, and the database is not queried again by each scrape.
 func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -80,7 +80,8 @@ func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 	}
 }
 
-// Each destination has its own counts, and all together one question a second, however many they are. The size is of all partitions.
+// Each destination has its own counts. Together they cost one query a second, however many destinations there are. The size
+// includes all partitions.
 func TestTableIsMeasuredForEachDestination(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -1,20 +1,24 @@
 package relay
 
 import (
-	"log/slog"
 	"testing"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 	"go.opentelemetry.io/otel/metric/noop"
 )
 
-// What two destinations have accepted of the same rows is marked by one statement. A row that this does not mark, since one of them had its
-// mark already, gets the other's all the same.
+// Rows that two destinations have accepted are marked by one statement. A row that this statement does not mark, because one
+// destination's mark exists already, still gets the other's mark.
 func TestMarksOfTwoDestinations(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		m, err := newMetrics(noop.Meter{}, nil)
+		m, err := measure.New(noop.Meter{})
 		if err != nil {
 			t.Fatal(err)
 		}
+		to := m.Destination("default", nil)
 		tables := []*simTable{s.table, s.table.also()}
 		for i, id := range []string{"a", "b", "c", "d"} {
 			s.table.insert(int64(i), id, "k", "t")
@@ -27,15 +31,15 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 				}
 			}
 		}
-		one := &settler{database: &database{logger: slog.New(slog.DiscardHandler)}, metrics: m, limit: statementTimeout,
-			join: simTogether, joints: map[uint64]joint{}}
 		settle := func(first, second []string) {
-			settlement, results := newSettlement(10, []Table{&simView{Table: tables[0]}, &simView{Table: tables[1]}}, make([]func(string) bool, 2)), make(chan outcome, 2)
-			settlement.write(&writer{result: results}, outcome{accepted: rowsNamed(first...)})
-			settlement.write(&writer{state: 1, result: results}, outcome{accepted: rowsNamed(second...)})
-			settlement.close()
-			one.run(t.Context(), settlement)
-			if a, b := <-results, <-results; len(a.accepted) != len(first) || len(b.accepted) != len(second) || a.took == 0 || b.took == 0 {
+			results := make(chan dispatch.Outcome, 2)
+			views := []settle.Table{&simView{Table: tables[0]}, &simView{Table: tables[1]}}
+			settlement := settle.New(10, views, make([]func(string) bool, 2), simTogether, func(int, error) {})
+			settlement.NewWriter(0, dispatch.Limits{}, to, results).Write(dispatch.Outcome{Accepted: rowsNamed(first...)})
+			settlement.NewWriter(1, dispatch.Limits{}, to, results).Write(dispatch.Outcome{Accepted: rowsNamed(second...)})
+			settlement.Start(t.Context())
+			settlement.Close()
+			if a, b := <-results, <-results; len(a.Accepted) != len(first) || len(b.Accepted) != len(second) || a.Took == 0 || b.Took == 0 {
 				t.Errorf("the engines learn %+v and %+v", a, b)
 			}
 		}
@@ -53,4 +57,12 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 		settle([]string{"d"}, []string{"d"})
 		relayed("d")
 	})
+}
+
+// rowsNamed returns rows in flight with these ids.
+func rowsNamed(ids ...string) (rows []*dispatch.Row) {
+	for _, id := range ids {
+		rows = append(rows, &dispatch.Row{Row: &outbox.Row{Position: outbox.At(0, id)}})
+	}
+	return rows
 }

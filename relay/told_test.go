@@ -16,13 +16,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// While the table cannot be looked for, the log has each reason once: that a connection was another one is none.
+// While the table cannot be looked up, each reason is logged once. A different connection is not a different reason.
 func TestTableThatIsAwayIsToldOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	r := &Relay{config: settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
 	for port := range 100 {
-		r.found(nil, &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
+		r.found(nil,
+			&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
 	}
 	if told := strings.Count(log.String(), "the outbox cannot be used yet"); told != 1 {
 		t.Errorf("told %d times:\n%s", told, log.String())
@@ -33,7 +34,7 @@ func TestTableThatIsAwayIsToldOnce(t *testing.T) {
 	}
 }
 
-// A stop while the database does not answer is none of the database's troubles.
+// A stop while the database does not answer is not reported as trouble of the database.
 func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
 	t.Parallel()
 	config, err := pgxpool.ParseConfig("postgres://u@192.0.2.1/db")
@@ -52,7 +53,9 @@ func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
 	}
 	defer pool.Close()
 	var log publishertest.Log
-	r, err := settings{Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil))}.build()
+	r, err := settings{
+		Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	}.build()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,14 +1,18 @@
 package relay
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// While a long backlog keeps the walk reading all the time, a refused row is tried again when its backoff is over, and a scan brings
-// what was passed over behind it.
+// While a long backlog keeps the walk reading continuously, a refused row is tried again when its backoff is over, and a scan
+// brings the rows after it that were passed over.
 func TestBacklogLeavesTimeToKeysThatWait(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.took = 10 * time.Millisecond
@@ -29,17 +33,36 @@ func TestBacklogLeavesTimeToKeysThatWait(t *testing.T) {
 	})
 }
 
-// After a page of a scan that brings little, the reader is left to others in proportion to what the page took in vain.
+// After a page of a scan that brings little, other reads get time in proportion to the time that the page took in vain.
 func TestScanThatBringsLittleRests(t *testing.T) {
-	d, now := testDispatch(t), time.Now()
-	d.take(rowsOf("closed", "t", 1, 2, 3), fromWalk, now)
-	published(t, d, errRefused, "closed-1")
-	d.begin()
-	e := &engine{engines: &engines{metrics: d.metrics}, dispatch: d, scans: scan{active: true}}
-	const took = 100 * time.Millisecond
-	page := outbox.Page{Rows: append(rowsOf("closed", "t", 1, 2, 3), rowsOf("open", "t", 4)...), More: true}
-	e.takeScan(read{kind: readScan, page: page, started: now.Add(-took), ended: now})
-	if rest := e.scans.rest.Sub(now); len(d.lanes[0].rows) == 0 || rest < took*3/4 || rest > 5*took {
-		t.Errorf("three of four rows are of no use, and after %v the scans rest for %v", took, rest)
-	}
+	simulate(t, func(t *testing.T, s *sim) {
+		s.start()()
+		e, now := s.loop, time.Now()
+		d := e.dispatch
+		*e = engine{engines: e.engines, to: e.to, feed: e.feed, dispatch: dispatch.New(d.Setup)}
+		d = e.dispatch
+		d.Follow(owner.All(simShards), owner.Set{}, now)
+		d.Begin()
+		rows := func(key string, ordinals ...int64) (rows []outbox.Row) {
+			for _, n := range ordinals {
+				id := fmt.Sprint(key, n)
+				rows = append(rows,
+					outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte(key)}, Position: outbox.At(n, id), Attempt: 1})
+			}
+			return rows
+		}
+		d.Take(rows("closed", 1, 2, 3), dispatch.FromWalk, now)
+		d.Hand(now, func(lane int, rows []*dispatch.Row) {
+			errs := []error{publisher.RefusedError("no", "no"), publisher.ErrNotAttempted, publisher.ErrNotAttempted}
+			d.Answer(lane, rows, errs, now)
+		})
+		d.Begin()
+		d.Scanning()
+		const took = 100 * time.Millisecond
+		page := outbox.Page{Rows: append(rows("closed", 1, 2, 3), rows("open", 4)...), More: true}
+		e.takeScan(read{kind: readScan, page: page, started: now.Add(-took), ended: now})
+		if rest := e.scans.rest.Sub(now); d.Snapshot().InFlight == 0 || rest < took*3/4 || rest > 5*took {
+			t.Errorf("three of four rows are of no use, and after %v the scans rest for %v", took, rest)
+		}
+	})
 }

@@ -4,15 +4,17 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// A row that breaks the connection each time is found and refused where there are several destinations and no room to remember the keys
-// that wait, too; the rows of its topic that wait for it go on.
+// A row that breaks the connection each time is found and refused. This also holds where there are several destinations and
+// no room to remember the waiting keys. The rows of its topic that wait for it continue.
 func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
 	for _, room := range []int{1, 2, 5, 0} {
 		t.Run(fmt.Sprint("room for ", room, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = Limits{Batch: 3, Rows: 14, Bytes: 64, keys: room}
+				s.limits = dispatch.Limits{Batch: 3, Rows: 14, Bytes: 64, Keys: room}
 				s.destinations = []*Destination{s.destination("one", s.Broker, "a"), s.destination("two", s.Broker, "b")}
 				for i := range 60 {
 					key := fmt.Sprint("k", i%6)
@@ -24,7 +26,8 @@ func TestRowThatBreaksConnectionsIsFoundAmongDestinations(t *testing.T) {
 				stop := s.start()
 				defer stop()
 				for i := 60; len(s.table.pending()) > 0 && i < 3000; i++ {
-					s.table.insert(int64(i+1), fmt.Sprint("later-", i), "", []string{"a", "b"}[i%2]) // so that it is known who is to blame
+					// Later rows show which one is to blame.
+					s.table.insert(int64(i+1), fmt.Sprint("later-", i), "", []string{"a", "b"}[i%2])
 					time.Sleep(500 * time.Millisecond)
 					if i > 600 {
 						t.Fatalf("%d rows are pending", len(s.table.pending()))

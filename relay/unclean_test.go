@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A stop that has to leave rows unsettled says how many, once: those that were sent without an answer, and those that the database did
-// not mark. A clean one says nothing.
+// A stop that has to leave rows unsettled reports how many, once: the rows that were sent without an answer, and the rows
+// that the database did not mark. A clean stop reports nothing.
 func TestUncleanStopIsCounted(t *testing.T) {
 	t.Parallel()
 	const rows = 300
@@ -38,7 +38,9 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			t.Parallel()
 			s, b := pgtest.New(t), publishertest.NewBroker()
 			s.Exec(t, pgtest.ShapeA)
-			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`, rows)
+			s.Exec(t,
+				`insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`,
+				rows)
 			test.hinder(t, s, b)
 			var log publishertest.Log
 			r := replica(t, s, b, func(c *settings) {
@@ -58,7 +60,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			if e, ok := errors.AsType[*UnsettledError](err); ok {
 				left = e.Rows
 			}
-			if said := strings.Count(log.String(), "stopped before everything was settled"); (left == 0) != (test.left == 0) || left > test.left || said != min(1, test.left) {
+			if said := strings.Count(log.String(), "stopped before everything was settled"); (left == 0) != (test.left == 0) || left > test.left ||
+				said != min(1, test.left) {
 				t.Errorf("%d rows were left, want %d; told %d times: %v", left, test.left, said, err)
 			}
 		})

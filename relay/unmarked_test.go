@@ -10,10 +10,12 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// without are ways in which a database changes nothing when a row of the topic bad is marked or deleted, and gives no error.
+// without lists ways in which a database changes nothing when a row of the topic bad is marked or deleted, and returns no
+// error.
 var without = map[string]string{
 	"row security": `alter table outbox_messages enable row level security; create policy see on outbox_messages for select using (true);
 		create policy change on outbox_messages for update using (topic <> 'bad'); create policy remove on outbox_messages for delete using (topic <> 'bad')`,
@@ -23,10 +25,14 @@ var without = map[string]string{
 		create rule keep_deleted as on delete to outbox_messages where old.topic = 'bad' do instead nothing`,
 }
 
-// restricted returns a change of the configuration to a role that may do everything with the table and is subject to row security.
+// restricted returns a change of the configuration to a role that may do everything with the table and is subject to row
+// security.
 func restricted(t *testing.T, s *pgtest.Schema, change func(*settings)) func(*settings) {
 	role := s.NewRole(t)
-	s.Exec(t, strings.NewReplacer("SCHEMA", s.Name, "ROLE", role).Replace("grant usage on schema SCHEMA to ROLE; grant select, update, delete on outbox_messages to ROLE"), pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t,
+		strings.NewReplacer("SCHEMA", s.Name, "ROLE", role).
+			Replace("grant usage on schema SCHEMA to ROLE; grant select, update, delete on outbox_messages to ROLE"),
+		pgx.QueryExecModeSimpleProtocol)
 	pool := s.PoolAs(t, role)
 	return func(c *settings) {
 		c.Pool = pool
@@ -36,7 +42,7 @@ func restricted(t *testing.T, s *pgtest.Schema, change func(*settings)) func(*se
 	}
 }
 
-// A row whose mark has no effect is published once, is told, and stops nothing else.
+// A row whose mark has no effect is published once, is reported, and stops nothing else.
 func TestMarksWithoutEffect(t *testing.T) {
 	t.Parallel()
 	const rows = 300
@@ -54,16 +60,16 @@ func TestMarksWithoutEffect(t *testing.T) {
 					pending := func() int {
 						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null")
 					}
-					settled := func() bool { return pending() == bad && r.metrics.all().stuck == bad }
+					settled := func() bool { return pending() == bad && allOf(r.config.Destinations).Stuck == bad }
 					eventually(t, "the others are settled", settled)
-					for range 3 { // polls that come by the bad ones
+					for range 3 { // polls that pass the bad rows
 						s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 20) i`)
 						eventually(t, "more are settled", settled)
 					}
 					if got := len(b.All()); got != rows+60 {
 						t.Errorf("%d deliveries of %d rows", got, rows+60)
 					}
-					if why := r.metrics.all().why; why == nil || !strings.Contains(why.Error(), "no effect") {
+					if why := allOf(r.config.Destinations).Why; why == nil || !strings.Contains(why.Error(), "no effect") {
 						t.Errorf("told: %v", why)
 					}
 				})
@@ -72,7 +78,7 @@ func TestMarksWithoutEffect(t *testing.T) {
 	}
 }
 
-// A refusal that has no effect keeps its key waiting; it is not tried again and again.
+// A refusal that has no effect keeps its key waiting, and is not tried again and again.
 func TestRefusalsWithoutEffect(t *testing.T) {
 	t.Parallel()
 	for name, ddl := range without {
@@ -85,14 +91,15 @@ func TestRefusalsWithoutEffect(t *testing.T) {
 			r := replica(t, s, b, restricted(t, s, func(c *settings) { c.Destinations[0].BackoffMax = time.Hour }))
 			start(t, r)
 			failed := 100
-			if name == "rule" { // through which the server lets no refusal go, whatever its condition
+			// Through a rule, the server lets no refusal pass, whatever its condition.
+			if name == "rule" {
 				failed = 0
 			}
 			eventually(t, "the others are relayed or have failed", func() bool {
 				return pgtest.Value[bool](t, s, "select count(relayed_at) = 100 and count(failed_at) = $1 from outbox_messages", failed)
 			})
 			waiting := func() bool {
-				return r.metrics.all().held[causeFailed] == int64(200-failed)
+				return allOf(r.config.Destinations).Held[dispatch.CauseFailed] == int64(200-failed)
 			}
 			eventually(t, "the keys wait", waiting)
 			s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'other' || i, '1' from generate_series(1, 20) i`)

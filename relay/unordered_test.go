@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Rows without an order value come before the bound from which recent rows are read. The sweep finds them,
-// also where no row has such a value.
+// Rows without an order value precede the bound from which recent rows are read. The sweep finds them, also where no row has
+// an order value.
 func TestRowsWithoutAnOrderValue(t *testing.T) {
 	t.Parallel()
 	for name, seq := range map[string]string{"all": "null", "one of them": "7"} {
@@ -20,7 +20,7 @@ func TestRowsWithoutAnOrderValue(t *testing.T) {
 			r := replica(t, s, b, nil)
 			start(t, r)
 			b.Await(t, 1)
-			// From some seconds on only recent rows are read.
+			// Some seconds later only recent rows are read.
 			eventually(t, "the row is marked long since", func() bool {
 				return pgtest.Value[bool](t, s, "select coalesce(relayed_at < now() - interval '6 seconds', false) from outbox_messages where id = 1")
 			})

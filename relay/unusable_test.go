@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A right that is lost while the relay runs is named with its remedy, and nothing is lost.
+// A privilege that is lost while the relay runs is named with its remedy, and no row is lost.
 func TestLostRight(t *testing.T) {
 	t.Parallel()
 	for _, right := range []string{"select", "update"} {
@@ -43,7 +43,7 @@ func TestLostRight(t *testing.T) {
 	}
 }
 
-// A table that can be opened, and that every read says is no longer what it was, is opened again with pauses.
+// A table that can be opened, but whose every read reports that it has changed, is opened again with pauses.
 func TestTableThatCannotBeReadIsNotOpenedOverAndOver(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
@@ -83,7 +83,8 @@ func (o *opens) count() int {
 	return o.n
 }
 
-// While transactions are read-only, as a service may set them for want of space, nothing is published that could not be marked.
+// While transactions are read-only, as a managed service may set them when storage runs out, nothing is published that could
+// not be marked.
 func TestReadOnlyDatabaseIsNoticedBeforePublishing(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()

@@ -11,12 +11,13 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// worker publishes one batch at a time to one destination. A key always has the same worker, so that its
-// rows are never on the wire twice at once.
+// worker publishes one batch at a time to one destination. A key always has the same worker, so that its rows are never
+// on the wire in two batches at once.
 type worker struct {
-	engine   *engine // of which it uses what never changes
+	engine   *engine // only the parts that never change are used
 	lane     int
 	messages []publisher.Message
 }
@@ -24,21 +25,22 @@ type worker struct {
 // answered is a batch with its answers.
 type answered struct {
 	lane int
-	rows []*row
+	rows []*dispatch.Row
 	errs []error
 	took time.Duration
 }
 
-// run publishes the batches until there are no more. ctx ends only when the relay may wait no longer.
-func (w *worker) run(ctx context.Context, batches <-chan []*row, answers chan<- answered) {
+// run publishes the batches until there are no more. ctx ends only when the relay may wait no longer. Nothing is sent
+// after relaying has ended.
+func (w *worker) run(ctx, relaying context.Context, batches <-chan []*dispatch.Row, answers chan<- answered) {
 	for rows := range batches {
 		started := time.Now()
-		errs := w.publish(ctx, rows, started)
+		errs := w.publish(ctx, relaying, rows, started)
 		answers <- answered{w.lane, rows, errs, time.Since(started)}
 	}
 }
 
-func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []error {
+func (w *worker) publish(ctx, relaying context.Context, rows []*dispatch.Row, now time.Time) []error {
 	if rows[0].Invalid != nil { // such a row comes alone
 		err := rows[0].Invalid
 		if publisher.ClassOf(err) != publisher.Permanent {
@@ -52,16 +54,21 @@ func (w *worker) publish(ctx context.Context, rows []*row, now time.Time) []erro
 	}
 	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
+	// What is sent in the first half of the time has the second half for its answer. If the last rows of a hot key were
+	// sent later to a slow broker, they would be published again although the broker has them.
+	relaying, stop := context.WithDeadline(relaying, now.Add(deadline.Sub(now)/2))
+	defer stop()
+	ctx = publisher.WithStop(ctx, relaying.Done())
 	w.messages = w.messages[:0]
 	for _, r := range rows {
 		w.messages = append(w.messages, r.Message)
 	}
 	errs := w.handOver(ctx)
-	clear(w.messages) // the rows' bytes are theirs
+	clear(w.messages) // releases the rows' bytes
 	return errs
 }
 
-// handOver publishes the messages. A panic says nothing of what became of them.
+// handOver publishes the messages. After a panic, the outcome of all of them is unknown.
 func (w *worker) handOver(ctx context.Context) (errs []error) {
 	every := func(err error) []error { return slices.Repeat([]error{err}, len(w.messages)) }
 	broker, err := w.engine.to.open()
@@ -74,7 +81,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 			w.engine.to.panicked(w.engine.logger, "the publisher is opened again, and what it was given is published again", caught)
 			w.engine.to.giveUp(broker)
 			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
-			w.messages = nil // it may still look at them
+			w.messages = nil // the publisher may still read them
 		}
 	}()
 	ctx, span := w.span(ctx)
@@ -89,8 +96,8 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 	return errs
 }
 
-// span begins the span of a batch, with a link to the trace of each row that has one. The row's own
-// context travels on untouched.
+// span begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context is
+// sent unchanged.
 func (w *worker) span(ctx context.Context) (context.Context, trace.Span) {
 	ctx, span := w.engine.tracer.Start(ctx, "send "+w.engine.to.Name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),

@@ -5,37 +5,41 @@ import (
 	"strings"
 )
 
-// Own says what a destination needs of a table that keeps its state in columns of its own. Names are the table's own.
+// Own says what a destination needs of a table if it keeps its state in columns of its own. All names are the table's.
 type Own struct {
 	Table       Table
 	Destination string
 	Columns     []OwnColumn // relayed_at first
-	Filter      string      // the condition of the rows that it takes, empty if it takes all
-	Order       []string    // the column that gives the table its order: the first of these that there is
+	Filter      string      // the condition for the rows that it takes, empty if it takes all
+	Order       []string    // the column that gives the table its order: the first of these that exists
 	ID          string
-	Priority    string // a column by which larger values come first, if there is one
+	Priority    string // a column whose larger values come first, if there is one
 	Txid        string
 
-	// Of a destination that takes the failed or relayed rows of another one: that one's name, its column with the time when they were,
-	// whether they have failed, and the column that is null in them, or empty.
+	// For a destination that takes the failed or relayed rows of another one: the other destination's name, its column with the
+	// time of that event, whether the event is the failure, and the column that is null in these rows, or empty.
 	Origin, OriginAt string
 	OriginFailed     bool
 	OriginWithout    string
 }
 
-// An OwnColumn is our name of a column and the table's.
+// An OwnColumn is the relay's name of a column and the table's.
 type OwnColumn struct{ Ours, Theirs string }
 
-// ownTypes are the types of a destination's own columns besides relayed_at.
-var ownTypes = map[string]string{"attempt": "integer not null default 1", "failed_at": "timestamptz", "last_error": "text",
-	"updated_at": "timestamptz"}
+// ownTypes are the types of a destination's own columns other than relayed_at.
+var ownTypes = map[string]string{
+	"attempt": "integer not null default 1", "failed_at": "timestamptz", "last_error": "text",
+	"updated_at": "timestamptz",
+}
 
-// Destination returns the DDL of a destination's own columns and indexes. It may be applied again.
+// Destination returns the DDL of a destination's own columns and indexes. It may be applied repeatedly.
 func Destination(o Own) string {
 	table, relayed := o.Table.Quoted(), Quote(o.Columns[0].Theirs)
 	oid := strings.TrimSpace(Literal(table)) + "::regclass"
-	names := map[string]string{"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
-		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs))}
+	names := map[string]string{
+		"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
+		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs)),
+	}
 	const done = " default now()"
 	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
 	switch {
@@ -60,7 +64,7 @@ func Destination(o Own) string {
 	return script("destination.sql", names)
 }
 
-// columns are the statements for the other columns, and for the comments by which it is known whose columns they are.
+// columns returns the statements for the other columns, and for the comments that record whose columns they are.
 func (o *Own) columns() string {
 	table := o.Table.Quoted()
 	var text strings.Builder
@@ -74,13 +78,15 @@ func (o *Own) columns() string {
 	return text.String()
 }
 
-// ownComment begins the comment on a destination's own column.
+// ownComment is the prefix of the comment on a destination's own column.
 const ownComment = "outbox-relay destination "
 
-// OwnComment is the comment on a destination's own column. It stays when the destination is configured no longer.
+// OwnComment returns the comment on a destination's own column. The comment remains after the destination is removed from the
+// configuration.
 func OwnComment(destination, ours string) string { return ownComment + destination + ": " + ours }
 
-// ParseOwnComment returns the destination whose column bears a comment, and our name of the column; ok is false for another comment.
+// ParseOwnComment returns the destination that owns the column with this comment, and the relay's name of the column; ok is
+// false for any other comment.
 func ParseOwnComment(comment string) (destination, ours string, ok bool) {
 	rest, ok := strings.CutPrefix(comment, ownComment)
 	if !ok {
@@ -89,7 +95,7 @@ func ParseOwnComment(comment string) (destination, ours string, ok bool) {
 	return strings.Cut(rest, ": ")
 }
 
-// indexes are the statements for the index of pending rows, and for that of failed ones if there can be any.
+// indexes returns the statements for the index of pending rows, and for the index of failed rows if there can be any.
 func (o *Own) indexes() string {
 	table, pending, failed := o.Table.Quoted(), Quote(o.Columns[0].Theirs)+" is null", ""
 	for _, c := range o.Columns {
@@ -116,9 +122,11 @@ func (o *Own) indexes() string {
 		create := func(what string) string {
 			return literals("create index if not exists " + index(what) + " on " + table + " (")
 		}
-		text = script("destination_index.sql", map[string]string{"oid": literals(table) + "::regclass", "order": literals(o.Order...),
+		text = script("destination_index.sql", map[string]string{
+			"oid": literals(table) + "::regclass", "order": literals(o.Order...),
 			"priority": literals(o.Priority), "id": literals(o.ID), "create": create("pending"), "create_ranked": create("priority"),
-			"where": literals(") where " + pending)})
+			"where": literals(") where " + pending),
+		})
 	}
 	if failed != "" {
 		text += "\n-- For counting and listing the rows that have failed there.\n"
@@ -128,7 +136,7 @@ func (o *Own) indexes() string {
 	return text
 }
 
-// literals are string constants with commas between them.
+// literals returns string constants separated by commas.
 func literals(texts ...string) string {
 	constants := make([]string, len(texts))
 	for i, text := range texts {

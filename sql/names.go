@@ -1,5 +1,5 @@
-// Package sql holds the statements that the relay sends, one file for each, and the one place where
-// configured identifiers are quoted.
+// Package sql holds the statements that the relay sends, one file for each, and is the only place where configured identifiers
+// are quoted.
 package sql
 
 import (
@@ -11,12 +11,12 @@ import (
 
 // A Table is the configured name of the outbox table, as written and not yet looked up.
 type Table struct {
-	Schema string // empty: found through the search path
+	Schema string // if empty, found through the search path
 	Name   string
 }
 
-// ParseTable reads a table name with an optional schema. Names are taken as they are, like quoted
-// identifiers in SQL: Orders is not orders. A name that contains a dot is written in double quotes, and a double quote in it twice.
+// ParseTable parses a table name with an optional schema. Names are taken literally, like quoted identifiers in SQL: Orders is
+// not orders. A name that contains a dot is written in double quotes, and a double quote in it is written twice.
 func ParseTable(s string) (Table, error) {
 	parts, err := split(s)
 	if err != nil {
@@ -62,7 +62,8 @@ func split(s string) ([]string, error) {
 	}
 }
 
-// closingQuote returns where the name ends that begins with a double quote, -1 if it does not. A doubled one is part of it.
+// closingQuote returns the index of the double quote that closes a name, -1 if there is none. Two double quotes in a row are
+// part of the name.
 func closingQuote(s string) int {
 	for at := 1; ; at += 2 {
 		quote := strings.IndexByte(s[at:], '"')
@@ -75,7 +76,7 @@ func closingQuote(s string) int {
 	}
 }
 
-// String returns the name as a person writes it.
+// String returns the name for display, without quotes.
 func (t Table) String() string {
 	if t.Schema == "" {
 		return t.Name
@@ -94,7 +95,7 @@ func (t Table) Quoted() string {
 // Quote returns an identifier for use in a statement.
 func Quote(identifier string) string { return pgx.Identifier{identifier}.Sanitize() }
 
-// Literal returns a string constant for use in a statement, for the few that take no parameters.
+// Literal returns a string constant for use in a statement, for the few places that take no parameters.
 func Literal(s string) string {
 	s = strings.ReplaceAll(strings.ReplaceAll(s, "\x00", ""), "'", "''")
 	if strings.Contains(s, `\`) {

@@ -2,7 +2,7 @@
 -- $1 the key, $2 the id of the row. No locks. Leans on an index of pending rows, of the key's if there is one; its time is limited.
 select {id}::text as id_text
 from {table}
-where {pending} and {key} = $1::text
+where {state} and {key} = $1::text
   and ({order}, {id}) < (select {order}, {id} from {table} where {id} = $2::text::{id_type} limit 1)
 order by {ordering}
 limit 1

@@ -2,9 +2,9 @@ package sql
 
 import "strings"
 
-// Partitioned returns the DDL of the recommended table in a partition for each day, with the functions that make and drop partitions, as a
-// script for the user to apply. undone is the condition of rows that keep a partition, of which $1 is the cutoff and $2 whether failed
-// rows count as done.
+// Partitioned returns the DDL of the recommended table with a partition for each day, and of the functions that create and drop
+// partitions, as a script for the user to apply. undone is the condition for rows that keep a partition; $1 in it is the
+// cutoff, and $2 says whether failed rows count as done.
 func Partitioned(table Table, undone string) string {
 	note := ""
 	if table.Schema == "" {
@@ -23,14 +23,14 @@ func Partitioned(table Table, undone string) string {
 		"pending_index":  Quote(indexName(table, "_pending_idx")),
 		"failed_index":   Quote(indexName(table, "_failed_idx")),
 		"inserted_index": Quote(indexName(table, "_inserted_idx")),
-		"undone":         strings.NewReplacer("'", "''", "%", "%%").Replace(undone), // in a format within a string,
+		"undone":         strings.NewReplacer("'", "''", "%", "%%").Replace(undone), // in a format within a string
 	})
 }
 
 // DropPartition returns the quoted name of the function that drops a partition of a table.
 func DropPartition(table Table) string { return part(table, "_drop_partition").Quoted() }
 
-// part is the name of something that belongs to a table.
+// part returns the name of an object that belongs to a table.
 func part(table Table, suffix string) Table {
 	return Table{Schema: table.Schema, Name: indexName(table, suffix)}
 }

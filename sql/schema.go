@@ -15,17 +15,17 @@ func Schema(table Table) string {
 	})
 }
 
-// Delaying says what rows that become due later need of a table. Names are the table's own.
+// Delaying says what rows that become due later need of a table. All names are the table's.
 type Delaying struct {
 	Table            Table
 	Available, Order string
-	Priority         string   // empty: there is none
+	Priority         string   // empty if there is none
 	Pending          []string // the columns that are null in pending rows
-	Filter           string   // a further condition of a destination's rows, or empty
-	Suffix           string   // of the indexes' names, to tell those of destinations apart
+	Filter           string   // an additional condition for a destination's rows, or empty
+	Suffix           string   // the part of the indexes' names that distinguishes destinations
 }
 
-// Delays returns the DDL of the column and the indexes of due times. It may be applied again.
+// Delays returns the DDL of the column and the indexes of due times. It may be applied repeatedly.
 func Delays(d Delaying) string {
 	conditions := make([]string, len(d.Pending))
 	for i, column := range d.Pending {
@@ -59,11 +59,11 @@ func Delays(d Delaying) string {
 }
 
 // DoorbellClass is the first half of the advisory lock that a sleeping relay holds for the doorbell trigger; the table's oid is
-// the second. It stands for {class} in the statements.
+// the second half. It replaces {class} in the statements.
 const DoorbellClass = "1483078091"
 
-// Doorbell returns the DDL of the trigger that wakes a sleeping relay through LISTEN on a channel. It
-// may be applied again, also to change the channel.
+// Doorbell returns the DDL of the trigger that wakes a sleeping relay through LISTEN on a channel. It may be applied
+// repeatedly, also to change the channel.
 func Doorbell(table Table, channel string) string {
 	return script("doorbell.sql", map[string]string{
 		"table":    table.Quoted(),
@@ -76,15 +76,15 @@ func Doorbell(table Table, channel string) string {
 
 // Rights says what a role needs on an outbox table.
 type Rights struct {
-	Table   Table // the schema public is assumed when it has none
+	Table   Table // the schema public is assumed if it has none
 	Role    string
-	Purpose string   // what the role is for, a heading of the script
-	Updates []string // the table's names of the columns that it writes
-	Delete  bool     // it deletes rows
-	Txid    string   // the table's name of the column txid, if it writes that where it is there
+	Purpose string   // the role's purpose, a heading of the script
+	Updates []string // the table's names of the columns that the role writes
+	Delete  bool     // the role deletes rows
+	Txid    string   // the table's name of the column txid, if the role writes it where it exists
 }
 
-// Grants returns the least that a role needs for its purpose, as a script for the owner of the table.
+// Grants returns the minimal rights of a role for its purpose, as a script for the owner of the table.
 func Grants(r Rights) string {
 	note := ""
 	if r.Table.Schema == "" {
@@ -106,7 +106,8 @@ func Grants(r Rights) string {
 		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] + " to " + names["role"] + ";\n"
 	}
 	if r.Txid != "" {
-		names["relation"], names["column"], names["name"] = strings.TrimSpace(Literal(r.Table.Quoted())), Quote(r.Txid), strings.TrimSpace(Literal(r.Txid))
+		names["relation"], names["column"], names["name"] = strings.TrimSpace(Literal(r.Table.Quoted())), Quote(r.Txid),
+			strings.TrimSpace(Literal(r.Txid))
 		text += script("grants_txid.sql", names)
 	}
 	if r.Delete {
@@ -115,8 +116,8 @@ func Grants(r Rights) string {
 	return text
 }
 
-// script is Text for what a person reads and applies: the comments stay, and braces that are no
-// placeholder, such as those of JSON.
+// script is Text for a script that a user reads and applies: the comments are kept, and so are braces that are not
+// placeholders, such as those of JSON.
 func script(file string, names map[string]string) string {
 	text, err := files.ReadFile(file)
 	if err != nil {
@@ -129,8 +130,7 @@ func script(file string, names map[string]string) string {
 	return strings.NewReplacer(pairs...).Replace(string(text))
 }
 
-// indexName returns a name that PostgreSQL does not cut, which would make the names of two indexes
-// equal.
+// indexName returns a name that PostgreSQL does not truncate. Truncation could make the names of two indexes equal.
 func indexName(table Table, suffix string) string {
 	const longest = 63
 	name := table.Name

@@ -29,14 +29,14 @@ func connect(t *testing.T, s *pgtest.Schema) *pgx.Conn {
 
 func exec(t *testing.T, conn *pgx.Conn, statement string, args ...any) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a lock that is never given back
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second) // a lock that is never released
 	defer cancel()
 	if _, err := conn.Exec(ctx, statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// The recommended table can be made under any name, and each of its columns but three has a default.
+// The recommended table can be created under any name, and each of its columns except three has a default.
 func TestSchemaApplies(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"outbox_messages", `Odd "name" ö`, strings.Repeat("x", 63)} {
@@ -84,7 +84,7 @@ func TestPendingIndexServesReads(t *testing.T) {
 	}
 }
 
-// The trigger notifies while somebody sleeps, and only then.
+// The trigger notifies while a relay sleeps, and only then.
 func TestDoorbell(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -96,7 +96,7 @@ func TestDoorbell(t *testing.T) {
 	listener, writer, sleeper := connect(t, s), connect(t, s), connect(t, s)
 	exec(t, listener, "listen "+sql.Quote(channel))
 
-	// heard inserts a row and then notifies by itself: what comes first tells whether the trigger did.
+	// heard inserts a row and then notifies by itself: the first notification shows whether the trigger fired.
 	heard := func(state string, rings bool) {
 		t.Helper()
 		// A hostile search path must not change what the trigger calls.
@@ -136,7 +136,7 @@ func TestDoorbell(t *testing.T) {
 	heard("another table's relay asleep", false)
 }
 
-// The statements for removal that the script prints as a comment work.
+// The removal statements that the script prints as a comment work.
 func TestDoorbellIsRemovable(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -179,7 +179,7 @@ func TestGrants(t *testing.T) {
 	s.Exec(t, sql.Grants(sql.Rights{Table: deleting, Role: role, Updates: written[1:], Delete: true, Txid: "txid"}))
 	bare := sql.Table{Schema: s.Name, Name: "it's bare"}
 	s.Exec(t, "create table "+bare.Quoted()+" (relayed_at timestamptz)")
-	s.Exec(t, sql.Grants(sql.Rights{Table: bare, Role: role, Updates: written[:1], Txid: "txid"})) // which the table lacks
+	s.Exec(t, sql.Grants(sql.Rights{Table: bare, Role: role, Updates: written[:1], Txid: "txid"})) // a column that the table lacks
 	exec(t, conn, "set role "+sql.Quote(role))
 	for _, c := range []struct {
 		statement string

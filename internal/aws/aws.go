@@ -1,8 +1,8 @@
-// Package aws finds the credentials of a process at Amazon Web Services, in the places and the order that their own
-// libraries use, and signs requests with them (Signature Version 4).
+// Package aws finds the credentials of a process at Amazon Web Services, in the same places and order as Amazon's own
+// libraries, and signs requests with them (Signature Version 4).
 //
-// It stands in for their Go library, which would add 14 modules and 1.6 MB to the binary for one signature: that of a
-// login at Amazon MSK.
+// It replaces Amazon's Go library, which would add 14 modules and 1.6 MB to the binary for one signature: that of a login at
+// Amazon MSK.
 package aws
 
 import (
@@ -18,8 +18,8 @@ import (
 type Credentials struct {
 	KeyID   string
 	Secret  string
-	Token   string    // of the session; empty for a key that lasts
-	Expires time.Time // zero for a key that lasts
+	Token   string    // the session's token; empty for a permanent key
+	Expires time.Time // zero for a permanent key
 }
 
 // String keeps secrets out of logs and errors.
@@ -28,38 +28,39 @@ func (c Credentials) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (c Credentials) GoString() string { return "aws.Credentials{[redacted]}" }
 
-// A Chain looks for credentials in the environment, in a web identity token (EKS service accounts), in the shared files and at
-// the container's endpoint (EKS Pod Identity, ECS), in this order. Keys that do not expire are read again each time; temporary
+// A Chain looks for credentials in this order: in the environment, in a web identity token (EKS service accounts), in the
+// shared files, and at the container's endpoint (EKS Pod Identity, ECS). Permanent keys are read again each time; temporary
 // ones are kept and renewed before they expire. Set the fields before the first use.
 type Chain struct {
-	Getenv func(string) string // os.Getenv, but for tests
-	// Client asks the security token service, and Local the container's endpoint, which no proxy can reach.
+	Getenv func(string) string // os.Getenv, except in tests
+	// Client connects to the security token service, and Local to the container's endpoint, which no proxy can reach.
 	Client, Local *http.Client
 	Logger        *slog.Logger // nil discards
 
 	mu    sync.Mutex
 	kept  Credentials
-	given time.Time // when they were
-	next  time.Time // no renewal is tried before
-	told  bool      // that they cannot be renewed
+	given time.Time // when the credentials were obtained
+	next  time.Time // no renewal is tried before this time
+	told  bool      // the log has a line about the failed renewal
 }
 
 const (
-	// renewBefore is how long before their end credentials are renewed, or a fifth of their life if that is shorter.
+	// renewBefore is how long before their expiry credentials are renewed, or a fifth of their lifetime if that is shorter.
 	renewBefore = 5 * time.Minute
-	// renewPause is how long credentials that are still valid are used after they could not be renewed.
+	// renewPause is how long credentials that are still valid are used after a failed renewal.
 	renewPause = 10 * time.Second
-	// refusedPause is how long credentials that were refused are used all the same: a missing right is no reason to ask
-	// for others at each login.
+	// refusedPause is how long new credentials are used even if they are refused: if a right is missing, new credentials at
+	// each login would not help.
 	refusedPause = 5 * time.Second
 )
 
-// errNone is that no place has credentials.
+// errNone reports that no place has credentials.
 var errNone = errors.New("there are no AWS credentials: give the pod a role (EKS Pod Identity, IAM roles for service accounts or an ECS " +
 	"task role), " +
 	"or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_SHARED_CREDENTIALS_FILE")
 
-// Credentials returns credentials for requests in a region. Its errors say what to change, and show no secrets.
+// Credentials returns credentials for requests in a region. It may block for requests. Its errors say what to change, and show
+// no secrets.
 func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -84,7 +85,7 @@ func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, er
 	return found, nil
 }
 
-// Refused notes that a login with these credentials was refused: others are looked for at the next one.
+// Refused records that a login with these credentials was refused: the next login looks for other credentials.
 func (c *Chain) Refused(refused Credentials) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -93,7 +94,7 @@ func (c *Chain) Refused(refused Credentials) {
 	}
 }
 
-// find asks one place after the other.
+// find tries one place after the other.
 func (c *Chain) find(ctx context.Context, region string) (Credentials, error) {
 	for _, place := range []func(context.Context, string) (Credentials, bool, error){c.environment, c.webIdentity, c.files, c.container} {
 		if found, has, err := place(ctx, region); err != nil || has {

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// environment is one of a process.
+// environment is the environment of a process.
 type environment map[string]string
 
 func (e environment) chain() *Chain {
@@ -38,14 +38,15 @@ func serve(t *testing.T, handler http.HandlerFunc) string {
 	return server.URL
 }
 
-// temporary is what the security token service answers.
+// temporary is an answer of the security token service.
 func temporary(id string, expires time.Time) string {
 	return fmt.Sprintf(`<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleWithWebIdentityResult>
 		<Credentials><AccessKeyId>%s</AccessKeyId><SecretAccessKey>hush-key</SecretAccessKey><SessionToken>hush-session</SessionToken>
-		<Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult></AssumeRoleWithWebIdentityResponse>`, id, expires.UTC().Format(time.RFC3339))
+		<Expiration>%s</Expiration></Credentials></AssumeRoleWithWebIdentityResult>
+</AssumeRoleWithWebIdentityResponse>`, id, expires.UTC().Format(time.RFC3339))
 }
 
-// Each place has its credentials found, in the order of AWS's own libraries.
+// Credentials are found in each place, in the order of AWS's own libraries.
 func TestPlaces(t *testing.T) {
 	t.Parallel()
 	sts := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -66,7 +67,8 @@ func TestPlaces(t *testing.T) {
 	jwt, pod := file(t, "hush-jwt\n"), file(t, "hush-pod\n")
 	shared := file(t, "# keys\n[default]\naws_access_key_id = file\naws_secret_access_key=hush-key\n\n[ other "+
 		"]\naws_access_key_id=other\naws_secret_access_key=hush-key\naws_session_token=hush-session\n")
-	settings := file(t, "[default]\nregion=eu-west-1\n[profile web]\nrole_arn=profile-role\nweb_identity_token_file="+jwt+"\n[profile sso]\nsso_session=x\n")
+	settings := file(t, "[default]\nregion=eu-west-1\n[profile web]\nrole_arn=profile-role\nweb_identity_token_file="+jwt+
+		"\n[profile sso]\nsso_session=x\n")
 	key := environment{"AWS_ACCESS_KEY_ID": "env", "AWS_SECRET_ACCESS_KEY": "hush-key", "AWS_SESSION_TOKEN": "hush-session"}
 	web := environment{"AWS_WEB_IDENTITY_TOKEN_FILE": jwt, "AWS_ROLE_ARN": "role", "AWS_ENDPOINT_URL_STS": sts}
 	files := environment{"AWS_SHARED_CREDENTIALS_FILE": shared, "AWS_CONFIG_FILE": settings, "AWS_ENDPOINT_URL": sts}
@@ -103,7 +105,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// What is wrong is said with what to change, and without a secret.
+// Errors say what to change, without a secret.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	refusing := serve(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -155,7 +157,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// An agent that gives temporary credentials, in simulated time.
+// fakeAgent gives temporary credentials, in simulated time.
 type fakeAgent struct {
 	asked int
 	life  time.Duration
@@ -168,12 +170,13 @@ func (a *fakeAgent) RoundTrip(*http.Request) (*http.Response, error) {
 		return nil, errors.New("it is away")
 	}
 	answer := httptest.NewRecorder()
-	_, _ = fmt.Fprintf(answer, `{"AccessKeyId":"%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, a.asked, time.Now().Add(a.life).UTC().Format(time.RFC3339))
+	_, _ = fmt.Fprintf(answer, `{"AccessKeyId":"%d","SecretAccessKey":"s","Token":"t","Expiration":%q}`, a.asked,
+		time.Now().Add(a.life).UTC().Format(time.RFC3339))
 	return answer.Result(), nil
 }
 
-// Temporary credentials are used until shortly before they expire and then renewed; while they cannot be, they are used to
-// their end. Those that a login was refused with are given up.
+// Temporary credentials are used until shortly before they expire and are then renewed; if renewal fails, they are used until
+// they expire. Credentials with which a login was refused are dropped.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
 	for _, life := range []time.Duration{time.Minute, time.Hour, 12 * time.Hour} {

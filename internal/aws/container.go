@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// taskEndpoint is where ECS gives credentials of a task's role.
+// taskEndpoint is where ECS provides the credentials of a task's role.
 const taskEndpoint = "http://169.254.170.2"
 
-// agents are the addresses of ECS and of EKS Pod Identity on each node. Those, loopback addresses and hosts with TLS are asked, and no
-// others: the answer is a secret, and so is the token that is sent.
+// agents are the addresses of ECS and of EKS Pod Identity on each node. Only these, loopback addresses and hosts with TLS are
+// asked: the answer is a secret, and so is the token that is sent.
 var agents = []string{"169.254.170.2", "169.254.170.23", "fd00:ec2::23"}
 
 // container asks the agent beside the container (EKS Pod Identity, ECS tasks) for credentials.
@@ -40,7 +40,7 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	}
 	token := c.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN")
 	if file := c.Getenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"); file != "" {
-		text, err := os.ReadFile(file) // each time, since it is renewed
+		text, err := os.ReadFile(file) // read each time, since it is renewed
 		if err != nil {
 			return found, false, fmt.Errorf("the token in AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE cannot be read: correct the path, or mount "+
 				"the file: %w", err)
@@ -78,7 +78,7 @@ func (c *Chain) container(ctx context.Context, _ string) (found Credentials, has
 	return Credentials{KeyID: answer.AccessKeyID, Secret: answer.SecretAccessKey, Token: answer.Token, Expires: answer.Expiration}, true, nil
 }
 
-// trusted reports whether a secret may be sent there.
+// trusted reports whether a secret may be sent to a URL.
 func trusted(at *url.URL) bool {
 	if at.Scheme == "https" {
 		return true

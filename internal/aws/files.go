@@ -13,8 +13,8 @@ import (
 	"strings"
 )
 
-// files returns the key, or the web identity, of a profile in the shared files. A profile is read from both: keys from the
-// credentials file before those in the configuration.
+// files returns the key, or the web identity, of a profile in the shared files. A profile is read from both files; keys in the
+// credentials file take precedence over those in the configuration.
 func (c *Chain) files(ctx context.Context, region string) (found Credentials, has bool, err error) {
 	profile := cmp.Or(c.Getenv("AWS_PROFILE"), c.Getenv("AWS_DEFAULT_PROFILE"), "default")
 	settings := map[string]string{}
@@ -59,7 +59,7 @@ func (c *Chain) files(ctx context.Context, region string) (found Credentials, ha
 	return found, false, nil
 }
 
-// readProfile adds what a file says in one of the sections.
+// readProfile adds the contents of a file's sections to into.
 func readProfile(path string, sections []string, into map[string]string) error {
 	file, err := os.Open(path)
 	if err != nil {

@@ -11,18 +11,18 @@ import (
 	"time"
 )
 
-// algorithm is that of Signature Version 4.
+// algorithm is the algorithm of Signature Version 4.
 const algorithm = "AWS4-HMAC-SHA256"
 
-// A Request is what is signed: GET of a host's root with parameters, and no body.
+// A Request is a request to be signed: GET of a host's root with parameters, without a body.
 type Request struct {
 	Host, Region, Service string
 	Query                 url.Values
 	At                    time.Time
-	Life                  time.Duration // of the signature, in whole seconds
+	Life                  time.Duration // lifetime of the signature, in whole seconds
 }
 
-// Presign returns the parameters of the request with those that sign it.
+// Presign returns the parameters of the request together with those that sign it.
 func (r Request) Presign(c Credentials) url.Values {
 	at := r.At.UTC().Format("20060102T150405Z")
 	scope := []string{at[:8], r.Region, r.Service, "aws4_request"}
@@ -46,7 +46,7 @@ func (r Request) Presign(c Credentials) url.Values {
 	return query
 }
 
-// canonical returns the parameters in the order of their names, as they are encoded, with a blank as %20.
+// canonical returns the encoded parameters in the order of their names, with a blank as %20.
 func canonical(query url.Values) string {
 	parameters := strings.Split(strings.ReplaceAll(query.Encode(), "+", "%20"), "&")
 	slices.SortStableFunc(parameters, func(a, b string) int {

@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// maxAnswer bounds what is read of an answer.
+// maxAnswer bounds how much of an answer is read, in bytes.
 const maxAnswer = 1 << 20
 
 // webIdentity exchanges the token that the cluster writes into a file for temporary credentials of a role, as IAM roles for
-// service accounts (EKS) have it.
+// service accounts (EKS) do.
 func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentials, has bool, err error) {
 	file := c.Getenv("AWS_WEB_IDENTITY_TOKEN_FILE")
 	if file == "" {
@@ -27,8 +27,8 @@ func (c *Chain) webIdentity(ctx context.Context, region string) (found Credentia
 	return c.assume(ctx, region, file, c.Getenv("AWS_ROLE_ARN"), c.Getenv("AWS_ROLE_SESSION_NAME"))
 }
 
-// assume asks the security token service for credentials (AssumeRoleWithWebIdentity). The file is read each time, since its token
-// is renewed.
+// assume asks the security token service for credentials (AssumeRoleWithWebIdentity). The file is read each time, since its
+// token is renewed.
 func (c *Chain) assume(ctx context.Context, region, file, role, session string) (found Credentials, has bool, err error) {
 	if role == "" {
 		return found, false, errors.New("AWS_WEB_IDENTITY_TOKEN_FILE is set without AWS_ROLE_ARN: set the role as well")
@@ -72,7 +72,7 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 	return Credentials{KeyID: answer.KeyID, Secret: answer.Secret, Token: answer.Token, Expires: answer.Expires}, true, nil
 }
 
-// domain returns that of a region's services.
+// domain returns the domain of a region's services.
 func domain(region string) string {
 	if strings.HasPrefix(region, "cn-") {
 		return "amazonaws.com.cn"

@@ -9,20 +9,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// databaseCertificate names the database among the holders of certificates.
-const databaseCertificate = "\x00database"
+// ofDatabase is the database's name among the holders of certificates, where a destination has its own name.
+const ofDatabase = ""
 
-// Certificates takes note of the certificates that servers show when the connections are made, so that no
-// further connection is needed to look at them. It is safe for concurrent use.
+// Certificates records the certificates that servers show when connections are made, so that examining them needs no further
+// connection. It is safe for concurrent use.
 type Certificates struct {
 	mu   sync.Mutex
-	seen map[string][]*x509.Certificate // by destination, without doubles
+	seen map[string][]*x509.Certificate // by destination, without duplicates
 }
 
-// Note lets a client's configuration, if it has one, tell of the certificates that the server of a
-// destination shows. Nil certificates take no note.
+// Note makes a client's configuration record the certificates that the server of a destination shows, or the database if
+// destination is empty. The configuration may be nil, for a connection without TLS.
 func (c *Certificates) Note(destination string, config *tls.Config) {
-	if c == nil || config == nil {
+	if config == nil {
 		return
 	}
 	before := config.VerifyConnection
@@ -37,10 +37,7 @@ func (c *Certificates) Note(destination string, config *tls.Config) {
 	}
 }
 
-// NoteDatabase is Note for the database.
-func (c *Certificates) NoteDatabase(config *tls.Config) { c.Note(databaseCertificate, config) }
-
-// Add takes note of a certificate of our own.
+// Add records one of the relay's own certificates.
 func (c *Certificates) Add(destination string, certificate *x509.Certificate) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -55,13 +52,10 @@ func (c *Certificates) Add(destination string, certificate *x509.Certificate) {
 	c.seen[destination] = append(c.seen[destination], certificate)
 }
 
-// soon is how long before its end a certificate is worth a warning.
+// soon is how long before its end a certificate's expiry is worth a warning.
 const soon = 21 * 24 * time.Hour
 
 func (c *Certificates) findings(destination string) []finding.Finding {
-	if c == nil {
-		return nil
-	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var found []finding.Finding
@@ -80,7 +74,7 @@ func validity(c *x509.Certificate, now time.Time) finding.Finding {
 		return failure(check, subject, renew, "it ended at %s", c.NotAfter.UTC().Format(time.RFC3339))
 	case now.Before(c.NotBefore):
 		return failure(check, subject, "wait, or correct this host's clock", "it begins only at %s", c.NotBefore.UTC().Format(time.RFC3339))
-	case left < soon && left < c.NotAfter.Sub(c.NotBefore)/3: // those that live for hours are renewed late
+	case left < soon && left < c.NotAfter.Sub(c.NotBefore)/3: // certificates that live for hours are renewed late
 		return warning(check, subject, renew, "it ends in %d days, at %s", int(left.Hours()/24), c.NotAfter.UTC().Format(time.RFC3339))
 	default:
 		return ok(check, subject, "it ends at %s", c.NotAfter.UTC().Format(time.RFC3339))

@@ -16,38 +16,32 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-const (
-	variableURL    = "OUTBOX_DATABASE_URL"
-	variableDirect = "OUTBOX_DATABASE_DIRECT_URL"
-)
-
-// database examines the server, the table and the replicas, and returns rows that have the topics of what
-// is pending.
+// database examines the server, the table and the replicas, and returns rows with the topics of the pending rows.
 func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
 	ctx, cancel := context.WithTimeout(ctx, databaseTime)
 	defer cancel()
 	work, err := d.Pool.Acquire(ctx)
 	if err != nil {
-		r.add(areaDatabase, "", unreachable(variableURL, err))
+		r.add(areaDatabase, "", unreachable(d.Names.Of("Pool"), err))
 		return nil, nil
 	}
 	defer work.Release()
 	s, err := look(ctx, work.Conn())
 	if err != nil {
-		r.add(areaDatabase, "", unreachable(variableURL, err))
+		r.add(areaDatabase, "", unreachable(d.Names.Of("Pool"), err))
 		return nil, nil
 	}
-	r.add(areaDatabase, "", s.findings()...)
-	r.add(areaDatabase, "", DatabaseSecurity(&work.Conn().Config().Config).findings(variableURL, s.encrypted)...)
+	r.add(areaDatabase, "", s.findings(d.Names.Of("Pool"))...)
+	r.add(areaDatabase, "", DatabaseSecurity(&work.Conn().Config().Config).findings(d.Names.Of("Pool"), s.encrypted)...)
 	direct, err := d.Connect(ctx)
 	if err != nil {
-		r.add(areaDatabase, "", unreachable(variableDirect, err))
+		r.add(areaDatabase, "", unreachable(d.Names.Of("Direct"), err))
 	} else {
-		defer func() { _ = direct.Close(ctx) }() // it holds nothing
+		defer func() { _ = direct.Close(ctx) }() // the connection holds nothing
 		r.add(areaDatabase, "", d.direct(ctx, direct, s)...)
 	}
 	r.add(areaDatabase, "", transactions(ctx, work.Conn())...)
-	r.add(areaDatabase, "", d.Certificates.findings(databaseCertificate)...)
+	r.add(areaDatabase, "", d.Certificates.findings(ofDatabase)...)
 	table, rows := d.table(ctx, r)
 	if table != nil && direct != nil {
 		r.add(areaReplicas, "", d.replicas(ctx, direct, table)...)
@@ -55,13 +49,13 @@ func (d *Doctor) database(ctx context.Context, r *Report) (*outbox.Table, []outb
 	return table, rows
 }
 
-// server is what one connection shows of the server behind it.
+// server is what one connection shows of the server at its other end.
 type server struct {
 	version           string
 	number            int
 	standby, readOnly bool
 	clock             time.Time
-	skew              time.Duration // of this clock against the server's; 0 when it is within what cannot be told
+	skew              time.Duration // difference between this clock and the server's; 0 if it is within the measuring error
 	isolation, commit string
 	statementTimeout  time.Duration
 	sessions, slots   int64
@@ -95,17 +89,17 @@ func look(ctx context.Context, conn *pgx.Conn) (server, error) {
 
 const oldest = 14_00_00 // server_version_num of the first version that works
 
-func (s server) findings() []finding.Finding {
-	found := []finding.Finding{ok("reach", variableURL, "PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role)}
+func (s server) findings(variable string) []finding.Finding {
+	found := []finding.Finding{ok("reach", variable, "PostgreSQL %s, database %s, as role %s", s.version, s.database, s.role)}
 	if s.number < oldest {
 		found = append(found, failure("version", "", "upgrade the server", "PostgreSQL %s is too old: the relay needs 14 or newer", s.version))
 	}
 	switch {
 	case s.standby:
-		found = append(found, failure("read_only", variableURL, "name the primary, or several hosts with target_session_attrs=read-write",
+		found = append(found, failure("read_only", variable, "name the primary, or several hosts with target_session_attrs=read-write",
 			"the server is a standby, where nothing can be marked as relayed"))
 	case s.readOnly:
-		found = append(found, failure("read_only", variableURL, "take away default_transaction_read_only from the role, the database or the URL",
+		found = append(found, failure("read_only", variable, "take away default_transaction_read_only from the role, the database or the URL",
 			"transactions are read-only, so nothing can be marked as relayed"))
 	}
 	if skew := s.skew.Abs(); skew > 2*time.Second {
@@ -134,33 +128,34 @@ func (s server) findings() []finding.Finding {
 	return found
 }
 
-// direct looks at the connection for ownership.
+// direct examines the connection for ownership.
 func (d *Doctor) direct(ctx context.Context, conn *pgx.Conn, work server) []finding.Finding {
 	const check = "pooler"
 	s, err := look(ctx, conn)
 	if err != nil {
-		return []finding.Finding{unreachable(variableDirect, err)}
+		return []finding.Finding{unreachable(d.Names.Of("Direct"), err)}
 	}
 	if s.started != work.started || s.database != work.database {
-		return []finding.Finding{failure("reach", variableDirect, "let both URLs lead to the same database of the same server",
-			"it leads to another server or database than %s", variableURL)}
+		return []finding.Finding{failure("reach", d.Names.Of("Direct"), "let both URLs lead to the same database of the same server",
+			"it leads to another server or database than %s", d.Names.Of("Pool"))}
 	}
-	found := DatabaseSecurity(&conn.Config().Config).findings(variableDirect, s.encrypted)
-	if conn.Config().ConnString() == d.Pool.Config().ConnString() { // that has been said of the other
+	found := DatabaseSecurity(&conn.Config().Config).findings(d.Names.Of("Direct"), s.encrypted)
+	if conn.Config().ConnString() == d.Pool.Config().ConnString() { // already reported for the other connection
 		found = nil
 	}
 	err = owner.CheckPooler(ctx, conn, d.Connect)
 	switch {
 	case errors.Is(err, owner.ErrPooler):
-		return append(found, failure(check, variableDirect, "set "+variableDirect+" to the PostgreSQL server itself; "+variableURL+" may stay as it is",
+		return append(found, failure(check, d.Names.Of("Direct"),
+			"set "+d.Names.Of("Direct")+" to the PostgreSQL server itself; "+d.Names.Of("Pool")+" may stay as it is",
 			"the connection for ownership goes through a transaction pooler, where session locks and LISTEN do not work"))
 	case err != nil:
-		return append(found, unreachable(variableDirect, err))
+		return append(found, unreachable(d.Names.Of("Direct"), err))
 	}
-	return append(found, ok(check, variableDirect, "the connection for ownership keeps its session"))
+	return append(found, ok(check, d.Names.Of("Direct"), "the connection for ownership keeps its session"))
 }
 
-// transactions looks for what keeps dead rows from being removed.
+// transactions looks for whatever keeps dead rows from being removed.
 func transactions(ctx context.Context, conn *pgx.Conn) []finding.Finding {
 	const (
 		check = "transactions"

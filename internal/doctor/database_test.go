@@ -17,15 +17,23 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// Whatever keeps the connection from being made comes with what to change.
+// The user's names of the two ways to the database.
+const (
+	variableURL    = "OUTBOX_DATABASE_URL"
+	variableDirect = "OUTBOX_DATABASE_DIRECT_URL"
+)
+
+// Every reason for a failed connection comes with its remedy.
 func TestUnreachable(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		err           error
 		check, remedy string
 	}{
-		"password": {&pgconn.PgError{Code: "28P01", Message: "password authentication failed"}, "authentication",
-			"correct user and password in OUTBOX_DATABASE_URL"},
+		"password": {
+			&pgconn.PgError{Code: "28P01", Message: "password authentication failed"}, "authentication",
+			"correct user and password in OUTBOX_DATABASE_URL",
+		},
 		"role":        {&pgconn.PgError{Code: "28000"}, "authentication", "pg_hba.conf"},
 		"database":    {&pgconn.PgError{Code: "3D000"}, "reach", "correct the database's name"},
 		"connect":     {&pgconn.PgError{Code: "42501"}, "rights", "grant connect"},
@@ -70,7 +78,7 @@ func TestServer(t *testing.T) {
 	} {
 		s := well
 		c.change(&s)
-		found := s.findings()
+		found := s.findings(variableURL)
 		if found[0].Severity != finding.OK || found[0].Check != "reach" {
 			t.Errorf("%s: %+v", name, found[0])
 		}
@@ -84,7 +92,7 @@ func TestServer(t *testing.T) {
 	}
 }
 
-// Rows of a column without a time zone, written in local time east of Greenwich, are from the future.
+// Rows of a column without a time zone, written in local time east of Greenwich, lie in the future.
 func TestFuture(t *testing.T) {
 	t.Parallel()
 	now := time.Now()

@@ -1,6 +1,6 @@
-// Package doctor examines everything that relaying depends on (the settings, the database, the table, the
-// other replicas, the brokers) and says in plain words what is wrong and what to do about it. It changes
-// nothing, publishes nothing and owns nothing.
+// Package doctor examines everything that relaying depends on (the settings, the database, the table, the other replicas, the
+// brokers) and says in plain words what is wrong and what to do about it. It changes nothing, publishes nothing and owns
+// nothing.
 package doctor
 
 import (
@@ -11,23 +11,25 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// A Doctor says what to examine. Nothing in it is changed or closed.
+// A Doctor says what to examine. Examine neither changes nor closes anything in it.
 type Doctor struct {
 	Pool         *pgxpool.Pool                            // for reading and settling
 	Connect      func(context.Context) (*pgx.Conn, error) // direct, for ownership and LISTEN
 	Outbox       outbox.Config
-	Channel      string // OUTBOX_LISTEN_CHANNEL
+	Channel      string // the channel of LISTEN
 	Shards       int
 	Destinations []Destination
-	Certificates *Certificates          // those that the connections show
-	Settings     []finding.Finding      // about the configuration, found before
+	Certificates *Certificates          // the certificates that the connections show
+	Names        setting.Names          // names of the settings that belong to no destination
+	Settings     []finding.Finding      // findings about the configuration, made earlier
 	Secure       map[string][]Transport // how the connections to each destination are protected, by its name
 	Deduplicates map[string]bool        // whether a destination's broker drops messages by their ids, by its name
 }
@@ -36,9 +38,14 @@ type Doctor struct {
 type Destination struct {
 	*route.Route
 	Publisher publisher.Publisher
+	Names     setting.Names
+	Examine   Examination // if nil, the broker is only asked whether it answers
 }
 
-// Areas of what was examined.
+// An Examination is [publisher.Examiner] as a function.
+type Examination func(ctx context.Context, addresses []publisher.Address) []finding.Finding
+
+// Areas of the examination.
 const (
 	areaSettings    = "settings"
 	areaDatabase    = "database"
@@ -47,14 +54,13 @@ const (
 	areaDestination = "destination"
 )
 
-// How long each part may take. A part that has not ended by then is a finding.
+// Time limits of the parts. A part that has not ended in time is a finding.
 const (
 	databaseTime    = 15 * time.Second
 	destinationTime = 15 * time.Second
 )
 
-// Examine returns all findings, in a fixed order. It takes no longer than about half a minute, however
-// much is away.
+// Examine returns all findings, in a fixed order. It takes about half a minute at most, however much is unreachable.
 func (d *Doctor) Examine(ctx context.Context) Report {
 	var r Report
 	r.add(areaSettings, "", d.Settings...)
@@ -79,14 +85,14 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 		group.Go(func() {
 			ctx, cancel := context.WithTimeout(ctx, destinationTime)
 			defer cancel()
-			found[i] = examine(ctx, to.Publisher, addresses[i])
+			found[i] = examine(ctx, to, addresses[i])
 		})
 	}
 	group.Wait()
 	for i, to := range d.Destinations {
 		r.add(areaDestination, to.Name, found[i]...)
 		if d.Deduplicates[to.Name] && table != nil {
-			r.add(areaDestination, to.Name, messageIDs(table.IDForm(), to.DedupPrefix)...)
+			r.add(areaDestination, to.Name, messageIDs(table.IDForm(), to.DedupPrefix, to.Names)...)
 		}
 		for _, transport := range d.Secure[to.Name] {
 			r.add(areaDestination, to.Name, transport.findings()...)
@@ -100,13 +106,13 @@ func (d *Doctor) destinations(ctx context.Context, r *Report, table *outbox.Tabl
 	}
 }
 
-// examine asks a broker what there is to know of it.
-func examine(ctx context.Context, p publisher.Publisher, addresses []publisher.Address) []finding.Finding {
-	if e, can := p.(publisher.Examiner); can {
-		return e.Examine(ctx, addresses)
+// examine examines a broker.
+func examine(ctx context.Context, to Destination, addresses []publisher.Address) []finding.Finding {
+	if to.Examine != nil {
+		return to.Examine(ctx, addresses)
 	}
-	if err := p.Ping(ctx); err != nil {
-		return []finding.Finding{failure("reach", "", "correct what the message says; the URL is in OUTBOX_PUBLISH_URL", "%s", errtext.Line(err))}
+	if err := to.Publisher.Ping(ctx); err != nil {
+		return []finding.Finding{inspect.Unusable("", err, "correct what the message says; the URL is in "+to.Names.Of("URL"))}
 	}
 	return []finding.Finding{ok("reach", "", "takes messages")}
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// What two rows may have in common is a warning with its remedy.
+// Ids that two rows may share cause a warning with its remedy.
 func TestMessageIDs(t *testing.T) {
 	t.Parallel()
 	const example = "7.5/public.outbox_messages/1@9"
@@ -22,11 +22,13 @@ func TestMessageIDs(t *testing.T) {
 		"prefix":     {outbox.IDForm{Timed: true, Example: example}, "shop", []string{"shop/public.outbox_messages/1@9|"}},
 		"no right":   {outbox.IDForm{Timed: true, Example: example}, "", []string{"system identifier|pg_control_system"}},
 		"no time":    {outbox.IDForm{Cluster: true, Example: example}, "", []string{"restart identity|inserted_at"}},
-		"neither": {outbox.IDForm{Example: example}, "", []string{"system identifier|OUTBOX_NATS_MSG_ID_PREFIX",
-			"restart identity|inserted_at"}},
+		"neither": {outbox.IDForm{Example: example}, "", []string{
+			"system identifier|DedupPrefix",
+			"restart identity|inserted_at",
+		}},
 		"prefix, no time": {outbox.IDForm{Example: example}, "shop", []string{"restart identity|inserted_at"}},
 	} {
-		found := messageIDs(test.form, test.prefix)
+		found := messageIDs(test.form, test.prefix, nil)
 		if len(found) != len(test.found) {
 			t.Errorf("%s: %+v", name, found)
 			continue

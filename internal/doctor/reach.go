@@ -13,8 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// unreachable is the finding for a connection to the database that could not be made. variable names the
-// setting with its URL.
+// unreachable is the finding for a connection to the database that could not be made. variable is the setting with its URL.
 func unreachable(variable string, err error) finding.Finding {
 	remedy := "check host and port in " + variable + ": what answers there may be no PostgreSQL server"
 	check := "reach"
@@ -37,7 +36,7 @@ func unreachable(variable string, err error) finding.Finding {
 	return failure(check, variable, remedy, "%s", errtext.Line(err))
 }
 
-// refused tells from PostgreSQL's error code (its manual, appendix A) what is wrong.
+// refused determines the problem from PostgreSQL's error code (its manual, appendix A).
 func refused(code, variable string) (check, remedy string) {
 	switch code {
 	case "28P01":

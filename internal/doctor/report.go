@@ -54,7 +54,7 @@ func (r Report) WriteJSON(w io.Writer) error {
 	}{r.Count(finding.Error), r.Count(finding.Warning), findings})
 }
 
-// WriteText writes the report for people: by area, the remedy under what it is for.
+// WriteText writes the report for people: by area, with each remedy below its finding.
 func (r Report) WriteText(w io.Writer) error {
 	var out strings.Builder
 	area := ""

@@ -13,14 +13,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-// example has every kind of finding.
+// example contains every kind of finding.
 func example() Report {
 	var r Report
 	r.add(areaSettings, "", ok("settings", "", "nothing in the settings contradicts itself"))
 	r.add(areaDatabase, "", ok("reach", variableURL, "PostgreSQL 17.2, database shop, as role outbox_relay"),
 		failure("pooler", variableDirect, "set "+variableDirect+" to the PostgreSQL server itself",
 			"the connection for ownership goes through a transaction pooler"))
-	r.add(areaTable, "", warning("index", "public.outbox_messages", `create index concurrently on "public"."outbox_messages" ("failed_at") where "failed_at" is not null;`,
+	r.add(areaTable, "", warning("index", "public.outbox_messages",
+		`create index concurrently on "public"."outbox_messages" ("failed_at") where "failed_at" is not null;`,
 		"no index of failed rows: the gauge failed_rows is left out"))
 	r.add(areaReplicas, "", ok("replicas", "public.outbox_messages", "2 with OUTBOX_SHARDS=16; shards that are owned: 16"))
 	r.add(areaDestination, "orders", ok("reach", "kafka-1:9092", "answers"),
@@ -29,7 +30,7 @@ func example() Report {
 	return r
 }
 
-// What people read and scripts take: go test ./doctor -update rewrites the files.
+// Texts for people and formats for scripts: go test ./doctor -update rewrites the files.
 func TestReport(t *testing.T) {
 	t.Parallel()
 	for name, r := range map[string]Report{"report": example(), "empty": {}} {

@@ -16,7 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 )
 
-// table examines the outbox and what waits in it.
+// table examines the outbox and its pending rows.
 func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.Sample) {
 	table, found, err := outbox.Examine(ctx, d.Pool, d.Outbox, d.Channel)
 	r.add(areaTable, "", found...)
@@ -44,14 +44,14 @@ func (d *Doctor) table(ctx context.Context, r *Report) (*outbox.Table, []outbox.
 	return table, rows
 }
 
-// view is the table as some destinations see it that keep their state in the same columns.
+// view is the table as it is seen by the destinations that keep their state in the same columns.
 type view struct {
-	name  string // of the destination, empty for the columns of the table
+	name  string // name of the destination, empty for the columns of the table
 	table *outbox.Table
 }
 
-// views returns the table once for all that use its columns, and once for each destination that has its own. What keeps one of these from
-// being used was found before.
+// views returns the table once for all destinations that use its columns, and once for each destination that has its own.
+// Problems of the latter were reported before.
 func (d *Doctor) views(table *outbox.Table) []view {
 	var views []view
 	for _, v := range d.Outbox.Views {
@@ -77,7 +77,7 @@ func (d *Doctor) own(table *outbox.Table) (views []view) {
 	return views
 }
 
-// samples are those of all views. cheap is false when no index makes one of them so.
+// samples returns the samples of all views. cheap is false if no index makes one of them cheap.
 func samples(ctx context.Context, views []view) (rows []outbox.Sample, cheap bool, err error) {
 	cheap = true
 	for _, v := range views {
@@ -87,9 +87,9 @@ func samples(ctx context.Context, views []view) (rows []outbox.Sample, cheap boo
 	return rows, cheap, err
 }
 
-// future looks for rows that were inserted at a time that is still to come.
+// future looks for rows whose time of insert lies in the future.
 func future(table string, rows []outbox.Sample, now time.Time) []finding.Finding {
-	const apart = time.Minute // as clocks are
+	const apart = time.Minute // the usual difference of clocks
 	var ahead time.Duration
 	for i := range rows {
 		ahead = max(ahead, rows[i].Newest.Sub(now))
@@ -111,7 +111,7 @@ func unreadable(check string, err error) finding.Finding {
 	return failure(check, "", "look at the server's log for the same message", "%s", errtext.Line(err))
 }
 
-// backlog looks at the rows that wait and those that have failed.
+// backlog examines the rows that wait and those that have failed.
 func backlog(ctx context.Context, table *outbox.Table) []finding.Finding {
 	const check = "backlog"
 	c, err := table.Count(ctx)
@@ -150,7 +150,7 @@ func capped(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// replicas looks at who relays at present.
+// replicas examines which replicas relay at present.
 func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Table) []finding.Finding {
 	const check = "replicas"
 	table := opened.Name()
@@ -169,16 +169,16 @@ func (d *Doctor) replicas(ctx context.Context, conn *pgx.Conn, opened *outbox.Ta
 	var parts []string
 	foreign := false
 	for _, shards := range counts {
-		parts = append(parts, fmt.Sprintf("%d with OUTBOX_SHARDS=%d", peers.Replicas[shards], shards))
+		parts = append(parts, fmt.Sprintf("%d with %s=%d", peers.Replicas[shards], d.Names.Of("Shards"), shards))
 		foreign = foreign || shards != d.Shards
 	}
 	text := fmt.Sprintf("%s; shards that are owned: %d", strings.Join(parts, ", "), peers.Owned)
 	if foreign {
-		return []finding.Finding{warning(check, table, "give all replicas the same OUTBOX_SHARDS",
+		return []finding.Finding{warning(check, table, "give all replicas the same "+d.Names.Of("Shards"),
 			"%s; with %d, as set here, a replica waits until those with another number are gone", text, d.Shards)}
 	}
 	if peers.Different > 0 {
-		return []finding.Finding{warning(check, table, "give all replicas the same version, OUTBOX_KEY and OUTBOX_COLUMNS",
+		return []finding.Finding{warning(check, table, "give all replicas the same version, "+d.Names.Of("Key")+" and "+d.Names.Of("Columns"),
 			"%s; of these, %d take the key, the id, the order or the priority of rows from elsewhere than is set here, or are of an earlier "+
 				"version: a replica with these settings waits until they are gone", text, peers.Different)}
 	}

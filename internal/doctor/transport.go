@@ -13,11 +13,11 @@ import (
 type Transport struct {
 	Hosts     []string
 	Encrypted bool
-	Secret    bool   // it carries a password or a token that can be read where it is not encrypted
-	Remedy    string // how to encrypt it
+	Secret    bool   // the connection carries a password or a token, readable unless it is encrypted
+	Remedy    string // how to encrypt the connection
 }
 
-// Exposed returns the first address that others can listen in on, empty if there is none.
+// Exposed returns the first address whose traffic others can read, empty if there is none.
 func (t Transport) Exposed() string {
 	if t.Encrypted {
 		return ""
@@ -46,16 +46,16 @@ func (t Transport) findings() []finding.Finding {
 	return []finding.Finding{warning("encryption", address, t.Remedy, "%s", text)}
 }
 
-// A Security says what a configuration allows of the connections to the database, of those that leave this host. The fields are addresses,
-// empty where there is none.
+// A Security says what a configuration allows for connections to the database that leave this host. The fields are addresses,
+// empty if there is none.
 type Security struct {
-	Plain      string // may be connected to without TLS
-	Encrypted  string // may be connected to with TLS
-	Unverified string // may be connected to with TLS, whoever it is
+	Plain      string // an address to which a connection without TLS is allowed
+	Encrypted  string // an address to which a connection with TLS is allowed
+	Unverified string // an address to which a connection with TLS is allowed without verifying the server
 }
 
-// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several of them in a list of hosts, make several
-// ways.
+// DatabaseSecurity returns what a configuration allows. sslmode prefer and allow, and several modes in a list of hosts, allow
+// several ways.
 func DatabaseSecurity(c *pgconn.Config) (s Security) {
 	ways := append([]*pgconn.FallbackConfig{{Host: c.Host, Port: c.Port, TLSConfig: c.TLSConfig}}, c.Fallbacks...)
 	for _, way := range ways {
@@ -77,7 +77,7 @@ func DatabaseSecurity(c *pgconn.Config) (s Security) {
 
 const verify = "add sslmode=verify-full and sslrootcert=FILE to it"
 
-// findings are about the setting that holds the configuration, and the connection that was made with it.
+// findings returns the findings about the setting that holds the configuration, and about the connection that was made with it.
 func (s Security) findings(variable string, encrypted bool) []finding.Finding {
 	const check = "encryption"
 	switch {

@@ -34,7 +34,7 @@ func TestTransport(t *testing.T) {
 	}
 }
 
-// Whatever may reach another server than the one that is meant, or be read on the way, is found; what stays on this host is not.
+// A connection that may reach an unintended server, or be read on the way, is found; a connection within this host is not.
 func TestDatabaseSecurity(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.NotFoundHandler())
@@ -49,7 +49,7 @@ func TestDatabaseSecurity(t *testing.T) {
 		"postgres://u:p@db/shop?sslmode=allow":                                            "only if the server offers it",
 		"postgres://u:p@db/shop?sslmode=disable":                                          "is not encrypted",
 		"postgres://u:p@db/shop?sslmode=require":                                          "is not verified",
-		"postgres://u:p@db/shop?sslmode=require&sslrootcert=" + root:                      "", // as verify-ca
+		"postgres://u:p@db/shop?sslmode=require&sslrootcert=" + root:                      "", // like verify-ca
 		"postgres://u:p@db/shop?sslmode=verify-ca&sslrootcert=" + root:                    "",
 		"postgres://u:p@db/shop?sslmode=verify-full&sslrootcert=" + root:                  "",
 		"postgres://u:p@db/shop?sslmode=verify-full":                                      "",
@@ -64,7 +64,7 @@ func TestDatabaseSecurity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		(&Certificates{}).NoteDatabase(c.TLSConfig) // as for the connections that doctor makes
+		(&Certificates{}).Note("", c.TLSConfig) // as for the connections that doctor makes
 		found := DatabaseSecurity(c).findings(variableURL, true)
 		if (len(found) > 0) != (want != "") || want != "" && (!strings.Contains(found[0].Found, want) || found[0].Severity != finding.Warning ||
 			!strings.Contains(found[0].Remedy, "verify-full")) {

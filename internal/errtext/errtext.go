@@ -1,4 +1,4 @@
-// Package errtext puts errors into words for a log and for people.
+// Package errtext formats errors for logs and for people.
 package errtext
 
 import (
@@ -7,8 +7,9 @@ import (
 	"strings"
 )
 
-// Line returns an error's text on one line, the same whenever the same goes wrong: several attempts at a connection, with and without
-// TLS or to several addresses, are several lines in it, often the same, and each connection that ends names a port of its own.
+// Line returns an error's text on one line, the same text for the same problem. Several attempts at a connection, with and
+// without TLS or to several addresses, give an error of several lines, often the same, and each connection that ends names a
+// local port of its own.
 func Line(err error) string {
 	var lines []string
 	for line := range strings.Lines(lasting(err)) {
@@ -20,7 +21,7 @@ func Line(err error) string {
 	return strings.ReplaceAll(text, ":; ", ": ")
 }
 
-// lasting returns an error's text without this side's ports.
+// lasting returns an error's text without local ports.
 func lasting(err error) string {
 	text := err.Error()
 	visit(err, func(e error) {
@@ -34,7 +35,7 @@ func lasting(err error) string {
 		case *net.DNSError:
 			if e.IsTimeout {
 				without := *e
-				without.Err = "timeout" // instead of the error of a connection to the name server
+				without.Err = "timeout" // in place of the error of a connection to the name server
 				text = strings.ReplaceAll(text, e.Error(), without.Error())
 			}
 		}
@@ -42,7 +43,7 @@ func lasting(err error) string {
 	return text
 }
 
-// visit calls do with err and with all that it wraps.
+// visit calls do with err and with every error that it wraps.
 func visit(err error, do func(error)) {
 	do(err)
 	switch e := err.(type) { //nolint:errorlint // this unwraps

@@ -22,11 +22,15 @@ func TestLine(t *testing.T) {
 		want string
 	}{
 		{io.EOF, "EOF"},
-		{errors.New("failed to connect to `user=u`:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused\n\t[::1]:1: refused"),
-			"failed to connect to `user=u`: 127.0.0.1:1: refused; [::1]:1: refused"},
+		{
+			errors.New("failed to connect to `user=u`:\n\t127.0.0.1:1: refused\n\t127.0.0.1:1: refused\n\t[::1]:1: refused"),
+			"failed to connect to `user=u`: 127.0.0.1:1: refused; [::1]:1: refused",
+		},
 		{fmt.Errorf("connect:\n%w", errors.Join(reset(40001), reset(40002))), "connect: read tcp :5432: reset"},
-		{&net.DNSError{Name: "db", Server: "10.0.0.10:53", Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", IsTimeout: true},
-			"lookup db on 10.0.0.10:53: timeout"},
+		{
+			&net.DNSError{Name: "db", Server: "10.0.0.10:53", Err: "read udp 10.1.1.1:40001->10.0.0.10:53: i/o timeout", IsTimeout: true},
+			"lookup db on 10.0.0.10:53: timeout",
+		},
 		{&net.DNSError{Name: "db", Err: "no such host", IsNotFound: true}, "lookup db: no such host"},
 	} {
 		if got := Line(c.err); got != c.want {
@@ -35,8 +39,8 @@ func TestLine(t *testing.T) {
 	}
 }
 
-// A proxy without a server behind it takes a connection and ends it at once. The library tries with and without TLS, over new ports
-// each time.
+// A proxy without a server accepts a connection and closes it at once. The library tries with and without TLS, each time from a
+// new port.
 func TestLineOfConnectionsThatAreReset(t *testing.T) {
 	t.Parallel()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

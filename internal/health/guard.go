@@ -14,21 +14,22 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// A guard decides who may ask for what, by the file of OUTBOX_HTTP_CONFIG. The file is read again while the server runs, so that renewed
-// certificates and changed passwords need no restart. While it cannot be used, the last one that could be used stays in force.
+// A guard decides which callers may request what, by the file of OUTBOX_HTTP_CONFIG. The file is read again while the server
+// runs, so that renewed certificates and changed passwords need no restart. While the file cannot be used, the last usable
+// version stays in force.
 type guard struct {
-	path   string // empty: everybody may ask
+	path   string // if empty, every caller is allowed
 	logger *slog.Logger
 
 	mu      sync.Mutex
 	current *webConfig
 	read    time.Time
-	problem string // told last
+	problem string // the problem that was logged last
 	tokens  float64
-	filled  time.Time // when the tokens of the rate limit were counted last
+	filled  time.Time // when the rate limit's tokens were last refilled
 
-	hashing sync.Mutex            // one comparison at a time: each takes a core for a tenth of a second
-	passed  map[[32]byte]struct{} // what was compared and fits, as a digest
+	hashing sync.Mutex            // allows one comparison at a time: each takes a core for a tenth of a second
+	passed  map[[32]byte]struct{} // digests of credentials that were compared and are correct
 }
 
 // rereadEvery is how old the guard's knowledge of its file may be.
@@ -45,7 +46,7 @@ func (g *guard) open() (err error) {
 	return err
 }
 
-// config returns what is in force now, nil without a file.
+// config returns the configuration in force, nil without a file.
 func (g *guard) config() *webConfig {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -69,18 +70,19 @@ func (g *guard) config() *webConfig {
 	return g.current
 }
 
-// tls returns the server's side of TLS, nil without.
+// tls returns the server's TLS configuration, nil without TLS.
 func (g *guard) tls() *tls.Config {
 	if c := g.config(); c == nil || c.server == nil {
 		return nil
 	}
 	return &tls.Config{MinVersion: tls.VersionTLS12, GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config,
-		error) {
+		error,
+	) {
 		return g.config().server, nil
 	}}
 }
 
-// protect lets only those through who may ask.
+// protect lets only allowed requests through.
 func (g *guard) protect(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := g.config()
@@ -100,7 +102,7 @@ func (g *guard) protect(next http.Handler) http.Handler {
 	})
 }
 
-// dress adds the headers of the file to all answers.
+// dress adds the file's headers to all answers.
 func (g *guard) dress(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if c := g.config(); c != nil {
@@ -112,7 +114,7 @@ func (g *guard) dress(next http.Handler) http.Handler {
 	})
 }
 
-// trusts reports whether the caller may know hosts and roles: it is on this host, or has shown who it is.
+// trusts reports whether the caller may know hosts and roles: it is on this host, or has authenticated.
 func (g *guard) trusts(r *http.Request) bool {
 	if fromHere(r) {
 		return true
@@ -121,7 +123,7 @@ func (g *guard) trusts(r *http.Request) bool {
 	return c != nil && (g.knows(c, r) || r.TLS != nil && len(r.TLS.VerifiedChains) > 0)
 }
 
-// nobody is the hash that is compared for unknown users, so that the time of the answer does not tell which users there are.
+// nobody is the hash that is compared for unknown users, so that the time of the answer does not reveal which users exist.
 const nobody = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
 
 // knows reports whether the request carries credentials of the file.

@@ -27,18 +27,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay"
 )
 
-// certificate makes a certificate for a name that is not the loopback interface's, and returns the PEM text of it and of its key.
+// certificate makes a certificate for a name other than the loopback interface's, and returns the PEM text of the certificate
+// and of its key.
 func certificate(t *testing.T, name string) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
 		DNSNames: []string{name},
 		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
 		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}}
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	if err != nil {
 		t.Fatal(err)
@@ -78,15 +81,17 @@ func text(s string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s) })
 }
 
-// With TLS and passwords: metrics need a password, liveness and readiness do not, since the kubelet has none, and details do. The
-// command on the same host needs none either: it has the file.
+// With TLS and passwords, metrics and details require a password. Liveness and readiness do not, since the kubelet has none.
+// The command on the same host needs no password either: it has the file.
 func TestProtectedPort(t *testing.T) {
 	t.Parallel()
 	path := webFile(t, tlsFiles+"http_server_config:\n  headers:\n    Strict-Transport-Security: "+
 		"max-age=60\nbasic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
 	away := errors.New("role relay at db:5432: refused")
-	addr, stop := start(t, &Server{Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
-		Ready: func(context.Context) []relay.Check { return []relay.Check{{Name: "database", Err: away}} }})
+	addr, stop := start(t, &Server{
+		Addr: "127.0.0.1:0", Config: path, Live: func() error { return nil }, Metrics: text("up 1\n"),
+		Ready: func(context.Context) []relay.Check { return []relay.Check{{Name: "database", Err: away}} },
+	})
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	get := func(path, user, password, forwarded string) (int, string) {
 		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+addr+path, nil)
@@ -96,7 +101,7 @@ func TestProtectedPort(t *testing.T) {
 		if user != "" {
 			request.SetBasicAuth(user, password)
 		}
-		if forwarded != "" { // as if it came from elsewhere
+		if forwarded != "" { // as if forwarded from another host
 			request.Header.Set("X-Forwarded-For", forwarded)
 		}
 		response, err := client.Do(request)
@@ -119,7 +124,7 @@ func TestProtectedPort(t *testing.T) {
 		{"/metrics", "prom", "wrong", 401, ""},
 		{"/metrics", "prom", "", 401, ""},
 		{"/metrics", "other", "hush", 401, ""},
-		{"/metrics", "other", "fakepassword", 401, ""}, // the hash for unknown users is of this
+		{"/metrics", "other", "fakepassword", 401, ""}, // the hash for unknown users belongs to this password
 		{"/metrics", "prom", "hush", 200, "up 1"},
 		{"/metrics", "prom", "hush", 200, "up 1"}, // remembered
 		{"/livez", "", "", 200, "ok"},
@@ -160,7 +165,7 @@ func TestProtectedPort(t *testing.T) {
 	}
 }
 
-// The file is read again: what it says now counts, and while it is broken, what it said last.
+// The file is read again: its present contents apply, and while it is broken, the last valid ones.
 func TestGuardReadsAgain(t *testing.T) {
 	t.Parallel()
 	path := webFile(t, "basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")
@@ -173,7 +178,7 @@ func TestGuardReadsAgain(t *testing.T) {
 		request := httptest.NewRequest(http.MethodGet, "/", nil)
 		request.SetBasicAuth(user, password)
 		answer := httptest.NewRecorder()
-		g.read = time.Time{} // as if a second had gone by
+		g.read = time.Time{} // as if a second had passed
 		g.protect(text("")).ServeHTTP(answer, request)
 		return answer.Code
 	}
@@ -208,7 +213,7 @@ func TestGuardReadsAgain(t *testing.T) {
 	}
 }
 
-// What the file grants to callers that hold it, it grants on this host only.
+// The rights that the file grants to callers that have it are valid on this host only.
 func TestTokenIsForThisHost(t *testing.T) {
 	t.Parallel()
 	g := &guard{path: webFile(t, "basic_auth_users:\n  prom: "+hashed(t, "hush")+"\n")}
@@ -219,7 +224,10 @@ func TestTokenIsForThisHost(t *testing.T) {
 		remote, token string
 		status        int
 	}{
-		{loopback, g.current.local, 200}, {"10.0.0.7:1", g.current.local, 401}, {"127.0.0.6:1", g.current.local, 401}, {loopback, "", 401},
+		{loopback, g.current.local, 200},
+		{"10.0.0.7:1", g.current.local, 401},
+		{"127.0.0.6:1", g.current.local, 401},
+		{loopback, "", 401},
 		{loopback, g.current.local + "0", 401},
 	} {
 		request := httptest.NewRequest(http.MethodGet, "http://localhost/metrics", nil)
@@ -233,7 +241,7 @@ func TestTokenIsForThisHost(t *testing.T) {
 	}
 }
 
-// Clients without the right certificate do not get in. The health check shows the server's own.
+// Clients without the right certificate are rejected. The health check shows the server's own.
 func TestClientCertificates(t *testing.T) {
 	t.Parallel()
 	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
@@ -256,7 +264,7 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// A certificate of the right authority with another name is not enough where names are given.
+// If names are configured, a certificate of the right authority with another name is rejected.
 func TestClientNames(t *testing.T) {
 	t.Parallel()
 	path := webFile(t, tlsFiles+"  client_auth_type: RequireAndVerifyClientCert\n  client_ca_file: server.crt\n  client_allowed_sans: "+
@@ -331,7 +339,7 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-// Profiles are for this host.
+// Profiles are served to this host only.
 func TestPprof(t *testing.T) {
 	t.Parallel()
 	s := &Server{Pprof: true}
@@ -344,11 +352,13 @@ func TestPprof(t *testing.T) {
 	}
 }
 
-// An address that only others can be reached at is checked as the rest of the world checks it.
+// The certificate of an address that is not this host's is verified as usual.
 func TestOurs(t *testing.T) {
 	t.Parallel()
-	for host, want := range map[string]bool{"127.0.0.1": true, "::1": true, "localhost": true, "192.0.2.1": false, "relay.example": false,
-		"": false} {
+	for host, want := range map[string]bool{
+		"127.0.0.1": true, "::1": true, "localhost": true, "192.0.2.1": false, "relay.example": false,
+		"": false,
+	} {
 		if ours(host) != want {
 			t.Errorf("%q: %v", host, !want)
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// handler serves what the fields of the server give. Liveness and readiness are answered to everybody, since the kubelet has no
-// credentials, but without details.
+// handler serves the paths for which the server has fields. The kubelet has no credentials, so liveness and readiness
+// are answered without them, but then without details.
 func (s *Server) handler(g *guard) http.Handler {
 	mux := http.NewServeMux()
 	if s.Live != nil {
@@ -42,8 +42,9 @@ func (s *Server) live(w http.ResponseWriter, _ *http.Request) {
 	answer(w, http.StatusOK, "ok\n")
 }
 
-// ready answers in the manner of the Kubernetes API server: the status is for machines, the text for people. What is wrong is always
-// named; what is well only with ?verbose. Reasons and notes, which name hosts and roles, are for those who ask for them and may know.
+// ready answers in the manner of the Kubernetes API server: the status is for machines, the text for people. Failing checks are
+// always named, passing ones only with ?verbose. Reasons and notes, which name hosts and roles, are for callers that request
+// them and may know them.
 func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	verbose := r.URL.Query().Has("verbose")
 	details := verbose && g.trusts(r)
@@ -76,8 +77,8 @@ func (s *Server) ready(w http.ResponseWriter, r *http.Request, g *guard) {
 	answer(w, status, text.String())
 }
 
-// ring is for the application in the same pod. Others could only cost the database needless reads,
-// but they have no business here.
+// ring is for the application in the same pod. Other callers have no need for it, and could only cause useless reads of the
+// database.
 func (s *Server) ring(w http.ResponseWriter, r *http.Request) {
 	if !fromHere(r) {
 		answer(w, http.StatusForbidden, "the doorbell answers only callers on the loopback interface, not through a proxy and not from a page "+

@@ -43,19 +43,23 @@ func TestAnswers(t *testing.T) {
 		body               string
 	}{
 		{"live", "GET", "/livez", nil, nil, 200, "ok\n"},
-		{"head", "HEAD", "/livez", nil, nil, 200, "ok\n"}, // the server leaves the body out
+		{"head", "HEAD", "/livez", nil, nil, 200, "ok\n"}, // the server omits the body
 		{"alias", "GET", "/healthz", nil, nil, 200, "ok\n"},
 		{"stuck", "GET", "/livez", stuck, nil, 503, "the dispatch loop has not turned for 30s\n"},
 		{"alias stuck", "GET", "/healthz", stuck, nil, 503, "the dispatch loop has not turned for 30s\n"},
 		{"live while not ready", "GET", "/livez", nil, broken, 200, "ok\n"},
 		{"ready", "GET", "/readyz", nil, well, 200, "ok\n"},
 		{"ready while stuck", "GET", "/readyz", stuck, well, 200, "ok\n"},
-		{"ready, each check", "GET", "/readyz?verbose", nil, well, 200,
-			"[+]database ok\n[+]destination default ok: standing by: another replica is active\nready\n"},
+		{
+			"ready, each check", "GET", "/readyz?verbose", nil, well, 200,
+			"[+]database ok\n[+]destination default ok: standing by: another replica is active\nready\n",
+		},
 		{"not ready", "GET", "/readyz", nil, broken, 503, "[-]destination default: failed; reason withheld\nnot ready; /readyz?verbose gives " +
 			"the reasons to callers on the same host or with credentials\n"},
-		{"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503,
-			"[+]database ok\n[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n"},
+		{
+			"not ready, each check", "GET", "/readyz?verbose=1", nil, broken, 503,
+			"[+]database ok\n[-]destination default: no broker answers at h:9092: set OUTBOX_PUBLISH_URL\nnot ready\n",
+		},
 		{"metrics", "GET", "/metrics", nil, nil, 200, "up 1\n"},
 		{"wrong method", "POST", "/livez", nil, nil, 405, "Method Not Allowed\n"},
 		{"unknown", "GET", "/", nil, nil, 404, "404 page not found\n"},
@@ -78,7 +82,7 @@ func TestDoorbell(t *testing.T) {
 		{"POST", "[::1]:40000", 202, 1},
 		{"POST", "[::ffff:127.0.0.1]:40000", 202, 1},
 		{"POST", "10.0.0.7:40000", 403, 0},
-		{"POST", "127.0.0.6:40000", 403, 0}, // Istio's proxy, for callers from anywhere
+		{"POST", "127.0.0.6:40000", 403, 0}, // Istio's proxy, for any caller
 		{"POST", "[::ffff:127.0.0.6]:40000", 403, 0},
 		{"POST", "[fe80::1%eth0]:40000", 403, 0},
 		{"POST", "@", 403, 0},
@@ -93,12 +97,14 @@ func TestDoorbell(t *testing.T) {
 	}
 }
 
-// A page in a browser on this host, or a proxy that hands on what comes from elsewhere, is no program in the pod.
+// A browser page on this host, or a proxy that forwards external requests, is not a program in the pod.
 func TestDoorbellIsNotForOthers(t *testing.T) {
 	t.Parallel()
-	for _, header := range []string{"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Client-Cert", "Via",
+	for _, header := range []string{
+		"Origin", "Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Client-Cert", "Via",
 		"X-Real-Ip",
-		"X-Envoy-External-Address", "Host"} {
+		"X-Envoy-External-Address", "Host",
+	} {
 		s := &Server{Doorbell: func() { t.Errorf("rung with %s", header) }}
 		request := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "http://127.0.0.1/doorbell", nil)
 		request.RemoteAddr = loopback
@@ -115,11 +121,13 @@ func TestDoorbellIsNotForOthers(t *testing.T) {
 	}
 }
 
-// Reasons and notes name hosts and roles: others get the same answer without them.
+// Reasons and notes name hosts and roles: remote callers get the same answer without them.
 func TestReadinessWithholdsDetails(t *testing.T) {
 	t.Parallel()
-	checks := []relay.Check{{Name: "ownership", Note: "relays 8 of 16 shards"},
-		{Name: "database", Err: errors.New("role relay at db:5432: refused")}}
+	checks := []relay.Check{
+		{Name: "ownership", Note: "relays 8 of 16 shards"},
+		{Name: "database", Err: errors.New("role relay at db:5432: refused")},
+	}
 	s := &Server{Ready: func(context.Context) []relay.Check { return checks }}
 	for _, remote := range []string{"10.0.0.7:40000", "127.0.0.6:40000", loopback} {
 		status, body := ask(s, "GET", "/readyz?verbose", remote)
@@ -137,7 +145,7 @@ func TestReadinessWithholdsDetails(t *testing.T) {
 	}
 }
 
-// What was not given is not served.
+// Paths whose fields are nil are not served.
 func TestAbsentParts(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"/livez", "/readyz", "/metrics", "/doorbell", "/debug/pprof/"} {
@@ -147,7 +155,7 @@ func TestAbsentParts(t *testing.T) {
 	}
 }
 
-// start runs a server and returns its address; stop ends it and returns what Run returned.
+// start runs a server and returns its address; stop ends it and returns the result of Run.
 func start(t *testing.T, s *Server) (addr string, stop func() error) {
 	t.Helper()
 	s.Logger = slog.New(slog.DiscardHandler)
@@ -223,7 +231,7 @@ func TestAddressInUse(t *testing.T) {
 	}
 }
 
-// A request under way is answered when the server stops.
+// A request in progress is answered when the server stops.
 func TestStopAnswersRequestsUnderWay(t *testing.T) {
 	t.Parallel()
 	entered, release := make(chan struct{}), make(chan struct{})
@@ -239,7 +247,7 @@ func TestStopAnswersRequestsUnderWay(t *testing.T) {
 	<-entered
 	stopped := make(chan error, 1)
 	go func() { stopped <- stop() }()
-	for { // until the listener is closed, so that the stop is surely under way
+	for { // until the listener is closed, so that the stop has certainly begun
 		again, err := net.Dial("tcp", addr)
 		if err != nil {
 			break

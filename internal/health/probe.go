@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// Here is the relay that runs on this host, as its own command-line program asks it.
+// Here is the relay that runs on this host, as its own command-line program reaches it.
 type Here struct {
-	Addr   string // that the relay listens on; a wildcard address is asked on the loopback interface
-	Config string // as [Server.Config]
+	Addr   string // address that the relay listens on; for a wildcard address the loopback interface is used
+	Config string // the file of [Server.Config]
 }
 
 // Probe asks the relay whether it is live. It waits until ctx ends.
@@ -25,7 +25,8 @@ func (h Here) Probe(ctx context.Context) error {
 	return nil
 }
 
-// Get returns what the relay answers to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits until ctx ends.
+// Get returns the relay's answer to a GET of path, at most 16 MiB, with an error unless the status is 200. It waits until ctx
+// ends.
 func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	host, port, err := net.SplitHostPort(h.Addr)
 	if err != nil {
@@ -33,7 +34,7 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	}
 	hosts := []string{host}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		hosts = []string{"127.0.0.1", "::1"} // a host may have just one of the families
+		hosts = []string{"127.0.0.1", "::1"} // a host may have only one of the families
 	}
 	var failed []error
 	for _, scheme := range h.schemes() {
@@ -48,8 +49,8 @@ func (h Here) Get(ctx context.Context, path string) ([]byte, error) {
 	return nil, errors.Join(failed...)
 }
 
-// schemes returns what the relay speaks. If its file cannot be used at present, the relay serves with what was there before: that
-// must not fail a health check, and both are tried.
+// schemes returns the URL schemes that the relay may serve. If its file cannot be used at present, the relay serves with the
+// previous version. That must not fail a health check, so both schemes are tried.
 func (h Here) schemes() []string {
 	if h.Config == "" {
 		return []string{"http"}
@@ -72,20 +73,22 @@ func (h Here) ask(ctx context.Context, url, host string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer cannot come from
-	// elsewhere: to an address of this host the kernel makes no connection over a network.
+	// The certificate bears the name by which others know the relay, not that of the loopback interface. The answer cannot come
+	// from elsewhere: the kernel connects to an address of this host without a network.
 	local := ours(host)
-	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12,
-		InsecureSkipVerify: local}} //nolint:gosec // see above
+	transport := &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		InsecureSkipVerify: local, //nolint:gosec // see above
+	}}
 	if h.Config != "" && local {
 		if c, err := readWebConfig(h.Config); err == nil {
 			request.Header.Set("Authorization", bearer+c.local)
-			if c.server != nil { // for a server that asks clients for certificates, the only one there is
+			if c.server != nil { // for a server that requires client certificates, the only one available
 				transport.TLSClientConfig.Certificates = c.server.Certificates
 			}
 		}
 	}
-	// A transport of its own, so that HTTP_PROXY does not send the question elsewhere.
+	// A transport of its own, so that HTTP_PROXY does not redirect the request.
 	client := &http.Client{Transport: transport}
 	response, err := client.Do(request)
 	if err != nil {

@@ -17,7 +17,7 @@ var page []byte
 
 var inline = regexp.MustCompile(`(?s)<(style|script)>(.*?)</(?:style|script)>`)
 
-// pagePolicy lets the browser run and show only what is in the page, and fetch only from where the page came from.
+// pagePolicy lets the browser run and show only the page's own contents, and fetch only from the page's origin.
 func pagePolicy() string {
 	hashes := map[string][]string{}
 	for _, found := range inline.FindAllSubmatch(page, -1) {
@@ -43,7 +43,7 @@ func showPage() http.HandlerFunc {
 	}
 }
 
-// status answers with the report. Hosts and roles are in it for callers that may know.
+// status answers with the report. It includes hosts and roles for callers that may know them.
 func (s *Server) status(w http.ResponseWriter, r *http.Request, g *guard) {
 	report, err := json.Marshal(s.Status(r.Context(), g.trusts(r)))
 	if err != nil {

@@ -10,34 +10,40 @@ import (
 	"testing"
 )
 
-// The page is one small file that fetches nothing from elsewhere and treats what it shows as text.
+// The page is one small file that fetches nothing from other hosts and treats its data as text.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	text := string(page)
 	if len(text) > 100_000 {
 		t.Errorf("the page has %d bytes", len(text))
 	}
-	for _, reference := range regexp.MustCompile(`(?i)(?:src|href|action)\s*=\s*"([^"]*)"|url\(([^)]*)\)|@import|import\(|//[a-z0-9.-]+\.[a-z]{2,}`).FindAllString(text, -1) {
+	references := regexp.MustCompile(`(?i)(?:src|href|action)\s*=\s*"([^"]*)"|url\(([^)]*)\)|@import|import\(|//[a-z0-9.-]+\.[a-z]{2,}`)
+	for _, reference := range references.FindAllString(text, -1) {
 		switch reference {
-		case `href="status"`, `href="data:,"`, "//www.w3.org": // the last is the name of SVG's namespace
+		case `href="status"`, `href="data:,"`, "//www.w3.org": // the last is the SVG namespace
 		default:
 			t.Errorf("the page refers to %s", reference)
 		}
 	}
-	for _, sink := range []string{"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc",
-		" onclick=", " style=", "localStorage"} {
+	for _, sink := range []string{
+		"innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "new Function", "srcdoc",
+		" onclick=", " style=", "localStorage",
+	} {
 		if strings.Contains(text, sink) {
 			t.Errorf("the page has %s", sink)
 		}
 	}
-	for _, part := range []string{`<html lang="en">`, "<title>", "<main", "<h1>", `role="status"`, "prefers-color-scheme: dark", `make("caption"`, `scope: "col"`, `scope: "row"`, "aria-label", ":focus-visible", "<noscript>"} {
+	for _, part := range []string{
+		`<html lang="en">`, "<title>", "<main", "<h1>", `role="status"`, "prefers-color-scheme: dark",
+		`make("caption"`, `scope: "col"`, `scope: "row"`, "aria-label", ":focus-visible", "<noscript>",
+	} {
 		if !strings.Contains(text, part) {
 			t.Errorf("the page lacks %s", part)
 		}
 	}
 }
 
-// The browser is told to run what is in the page and nothing else: not a script that a topic's name holds.
+// The page's policy lets the browser run only the page's own script, not one in a topic's name.
 func TestPagePolicy(t *testing.T) {
 	t.Parallel()
 	s := &Server{Status: func(context.Context, bool) any { return nil }}
@@ -57,7 +63,7 @@ func TestPagePolicy(t *testing.T) {
 	}
 }
 
-// Who is elsewhere gets the report without details; hostile text travels as text.
+// Remote callers get the report without details; hostile text is transmitted as text.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	const hostile = `</script><script>alert(1)</script>"'&`

@@ -29,8 +29,10 @@ type tlsSection struct {
 
 var (
 	tlsVersions = map[string]uint16{"TLS10": tls.VersionTLS10, "TLS11": tls.VersionTLS11, "TLS12": tls.VersionTLS12, "TLS13": tls.VersionTLS13}
-	tlsCurves   = map[string]tls.CurveID{"CurveP256": tls.CurveP256, "CurveP384": tls.CurveP384, "CurveP521": tls.CurveP521,
-		"X25519": tls.X25519}
+	tlsCurves   = map[string]tls.CurveID{
+		"CurveP256": tls.CurveP256, "CurveP384": tls.CurveP384, "CurveP521": tls.CurveP521,
+		"X25519": tls.X25519,
+	}
 	clientAuth = map[string]tls.ClientAuthType{
 		"": tls.NoClientCert, "NoClientCert": tls.NoClientCert, "RequestClientCert": tls.RequestClientCert,
 		"RequireAnyClientCert": tls.RequireAnyClientCert, "RequireClientCert": tls.RequireAnyClientCert,
@@ -42,7 +44,7 @@ func (s *tlsSection) enabled() bool {
 	return s.Cert != "" || s.CertFile != "" || s.Key != "" || s.KeyFile != "" || s.ClientCA != "" || s.ClientCAFile != "" || s.ClientAuth != ""
 }
 
-// config returns the server's side of TLS, nil when the section asks for none.
+// config returns the server's TLS configuration, nil if the section does not configure TLS.
 func (s *tlsSection) config(folder string, http2 bool) (*tls.Config, error) {
 	if !s.enabled() {
 		return nil, nil
@@ -59,15 +61,17 @@ func (s *tlsSection) config(folder string, http2 bool) (*tls.Config, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate and key: %w", err)
 	}
-	c := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13,
-		NextProtos: []string{"http/1.1"}}
+	c := &tls.Config{
+		Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12, MaxVersion: tls.VersionTLS13,
+		NextProtos: []string{"http/1.1"},
+	}
 	if http2 {
 		c.NextProtos = []string{"h2", "http/1.1"}
 	}
 	return c, errors.Join(s.setVersions(c), s.setChoices(c), s.setClients(c, folder))
 }
 
-// pemText returns what is given as text or as a file.
+// pemText returns a PEM text that is given inline or as a file.
 func pemText(folder, name, text, path string) ([]byte, error) {
 	switch {
 	case text != "":
@@ -120,7 +124,7 @@ func (s *tlsSection) setChoices(c *tls.Config) error {
 	return nil
 }
 
-// setClients says which certificates of clients are asked for.
+// setClients sets which client certificates are requested.
 func (s *tlsSection) setClients(c *tls.Config, folder string) error {
 	var known bool
 	if c.ClientAuth, known = clientAuth[s.ClientAuth]; !known {
@@ -145,9 +149,9 @@ func (s *tlsSection) setClients(c *tls.Config, folder string) error {
 	return nil
 }
 
-// allowed compares the names in a client's certificate with those that are allowed.
+// allowed compares the names in a client's certificate with the allowed names.
 func (s *tlsSection) allowed(state tls.ConnectionState) error {
-	if len(state.PeerCertificates) == 0 { // whether that will do, client_auth_type has decided
+	if len(state.PeerCertificates) == 0 { // client_auth_type has decided whether that is allowed
 		return nil
 	}
 	certificate := state.PeerCertificates[0]

@@ -27,7 +27,7 @@ type webConfig struct {
 	Users     map[string]string `yaml:"basic_auth_users"` // names and bcrypt hashes
 
 	server *tls.Config // nil without TLS
-	local  string      // what a caller on this host shows that can read the file, too
+	local  string      // proof that a caller on this host can read the file, too
 }
 
 type httpSection struct {
@@ -40,7 +40,7 @@ type rateSection struct {
 	Interval time.Duration `yaml:"interval"` // 0: no limit
 }
 
-// CheckConfig returns why the relay could not serve with the file at path, nil when it could. An empty path needs no file.
+// CheckConfig returns why the relay could not serve with the file at path, nil if it could. An empty path needs no file.
 func CheckConfig(path string) error {
 	if path == "" {
 		return nil
@@ -49,7 +49,7 @@ func CheckConfig(path string) error {
 	return err
 }
 
-// readWebConfig reads the file and the certificates that it names. Its errors hold no hash and no key.
+// readWebConfig reads the file and the certificates that it names. Its errors contain no hash and no key.
 func readWebConfig(path string) (*webConfig, error) {
 	content, err := os.ReadFile(path)
 	if err != nil {
@@ -73,7 +73,7 @@ func readWebConfig(path string) (*webConfig, error) {
 	return c, nil
 }
 
-// unquoted leaves out the values that the decoder quotes: they may be hashes or a key.
+// unquoted removes the values that the decoder quotes: they may be hashes or a key.
 func unquoted(err error) error {
 	if wrong, ok := errors.AsType[*yaml.TypeError](err); ok {
 		return fmt.Errorf("not in the format of exporter-toolkit's web configuration; lines or fields that are wrong: %d", len(wrong.Errors))
@@ -81,7 +81,7 @@ func unquoted(err error) error {
 	return errors.New("not YAML")
 }
 
-// allowedHeaders are those that the format lets the file add to answers, with their values where those are limited.
+// allowedHeaders are the headers that the format lets the file add to answers, with their allowed values if these are limited.
 var allowedHeaders = map[string][]string{
 	"Strict-Transport-Security": nil, "X-Content-Type-Options": {"nosniff"}, "X-Frame-Options": {"deny", "sameorigin"},
 	"X-XSS-Protection": nil, "Content-Security-Policy": nil,

@@ -30,7 +30,7 @@ type linked struct {
 	}
 }
 
-// packages lists what is linked into the program, as it is released.
+// packages lists the packages that are linked into the released program.
 func packages(t *testing.T) []linked {
 	t.Helper()
 	return append(packagesFor(t, "amd64"), packagesFor(t, "arm64")...)
@@ -78,7 +78,7 @@ func texts(t *testing.T, folder, module string) (found []string) {
 	return found
 }
 
-// compose writes each text once, under the modules that come with it.
+// compose writes each text once, below the modules that have it.
 func compose(t *testing.T) string {
 	t.Helper()
 	by := map[string]map[string]bool{} // modules by text
@@ -140,7 +140,7 @@ func compose(t *testing.T) string {
 	return out.String()
 }
 
-// Each module that is linked in is there, with its licence and in its version.
+// Each linked module is listed, with its licence and its version.
 func TestEveryModuleIsThere(t *testing.T) {
 	t.Parallel()
 	want := compose(t)

@@ -14,31 +14,31 @@ import (
 	"time"
 )
 
-// An Endpoint gets tokens from a token endpoint for client credentials (RFC 6749, section 4.4). A token is used again until
-// four fifths of its life have passed, or a broker has refused it. Set the fields before the first use.
+// An Endpoint gets tokens from a token endpoint with client credentials (RFC 6749, section 4.4). A token is reused until four
+// fifths of its lifetime have passed, or a broker has refused it. Set the fields before the first use.
 type Endpoint struct {
 	URL   string
 	Scope string // may be empty
-	// Client is asked for with each request, so that a rotated secret and a renewed assertion are taken.
+	// Client is called for each request, so that a rotated secret and a renewed assertion are used.
 	Client func() (Client, error)
-	// Settings begins the names of the settings, such as OUTBOX_KAFKA_OAUTH_, for errors.
+	// Settings is the prefix of the settings' names, such as OUTBOX_KAFKA_OAUTH_, for errors.
 	Settings string
 	HTTP     *http.Client // nil is http.DefaultClient
 	Logger   *slog.Logger // nil discards
 
 	mu    sync.Mutex
 	token string
-	asked time.Time // when the token was given
-	until time.Time // then it is renewed
-	ends  time.Time // then it is of no use
-	told  bool      // that it cannot be renewed
+	asked time.Time // when the token was obtained
+	until time.Time // when the token is renewed
+	ends  time.Time // when the token expires
+	told  bool      // the log has a line about the failed renewal
 }
 
-// A Client is who asks for a token, and how that is proved: by a secret or by an assertion.
+// A Client identifies itself to the token endpoint, by a secret or by an assertion.
 type Client struct {
 	ID        string // may be empty with an assertion, which names the client
 	Secret    string
-	Assertion string // a signed JWT (RFC 7523), as a cloud gives it to its workloads
+	Assertion string // a signed JWT (RFC 7523), as a cloud issues it to its workloads
 }
 
 // String keeps secrets out of logs and errors.
@@ -47,24 +47,24 @@ func (Client) String() string { return "[redacted]" }
 // GoString keeps secrets out of %#v.
 func (Client) GoString() string { return "oauth.Client{[redacted]}" }
 
-// assertionType is that of signed JWTs (RFC 7523, section 2.2).
+// assertionType is the type of signed JWTs (RFC 7523, section 2.2).
 const assertionType = "urn:ietf:params:oauth:client-assertion-type:jwt-bearer"
 
-// maxAnswer bounds what is read of a token endpoint's answer.
+// maxAnswer bounds how much of a token endpoint's answer is read, in bytes.
 const maxAnswer = 1 << 20
 
 const (
-	// unknownLife is the life of a token whose endpoint does not tell.
+	// unknownLife is the assumed lifetime of a token whose endpoint does not report one.
 	unknownLife = time.Minute
-	// refusedPause is how long a token that is refused is used all the same: a broker may refuse every token, and the
-	// endpoint is not to be asked for each login.
+	// refusedPause is how long a new token is used even if it is refused: a broker may refuse every token, and the endpoint
+	// must not be asked at each login.
 	refusedPause = 5 * time.Second
-	// renewPause is how long a token is used that could not be renewed before its end.
+	// renewPause is how long a token is used after a failed renewal before its expiry.
 	renewPause = 10 * time.Second
 )
 
-// Refused notes that a broker takes the token no more: keys were changed, the token was revoked, or a right that it lacks
-// was granted meanwhile. The next login has another one.
+// Refused records that a broker no longer accepts the token: keys were changed, the token was revoked, or a right that it lacks
+// has been granted since. The next login uses another token.
 func (e *Endpoint) Refused(token string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -73,7 +73,7 @@ func (e *Endpoint) Refused(token string) {
 	}
 }
 
-// Token returns a token. Errors show neither credentials nor tokens.
+// Token returns a token. It may block for a request. Errors show neither credentials nor tokens.
 func (e *Endpoint) Token(ctx context.Context) (string, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -96,7 +96,7 @@ func (e *Endpoint) Token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// request asks for a token, and returns how long it lives.
+// request requests a token, and returns its lifetime.
 func (e *Endpoint) request(ctx context.Context) (token string, life time.Duration, err error) {
 	client, err := e.Client()
 	if err != nil {
@@ -131,7 +131,7 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	response, err := through.Do(request)
 	if err != nil {
 		if wrapped, ok := errors.AsType[*url.Error](err); ok {
-			err = wrapped.Err // without the URL, which may hold parameters
+			err = wrapped.Err // without the URL, which may contain parameters
 		}
 		return "", 0, fmt.Errorf("the token endpoint %s cannot be reached: check %sTOKEN_URL and the network: %w", request.URL.Host, e.Settings,
 			err)
@@ -139,7 +139,7 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	defer func() { _ = response.Body.Close() }()
 	var answer struct {
 		Token string  `json:"access_token"`
-		Life  float64 `json:"expires_in"` // seconds
+		Life  float64 `json:"expires_in"` // in seconds
 		Error string  `json:"error"`
 	}
 	err = json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&answer)

@@ -17,11 +17,11 @@ import (
 	"time"
 )
 
-// A server is a token endpoint that answers as it is told, in simulated time too.
+// A server is a token endpoint with configurable answers, in simulated time too.
 type server struct {
 	requests int
-	form     url.Values // of the last request
-	id       string     // of its header
+	form     url.Values // the last request's form
+	id       string     // client id in the header
 	secret   string
 	status   int
 	answer   string // %d stands for the number of the request
@@ -43,8 +43,10 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 func (s *server) endpoint(client Client) *Endpoint {
-	return &Endpoint{URL: "https://id.example/token?hush", Scope: "kafka write", Settings: "OUTBOX_X_OAUTH_",
-		Client: func() (Client, error) { return client, nil }, HTTP: &http.Client{Transport: s}}
+	return &Endpoint{
+		URL: "https://id.example/token?hush", Scope: "kafka write", Settings: "OUTBOX_X_OAUTH_",
+		Client: func() (Client, error) { return client, nil }, HTTP: &http.Client{Transport: s},
+	}
 }
 
 func token(t *testing.T, e *Endpoint, want string) {
@@ -54,7 +56,7 @@ func token(t *testing.T, e *Endpoint, want string) {
 	}
 }
 
-// A client proves itself by a secret (RFC 6749) or an assertion (RFC 7523).
+// A client authenticates by a secret (RFC 6749) or an assertion (RFC 7523).
 func TestRequest(t *testing.T) {
 	t.Parallel()
 	const answer = `{"access_token":"t","expires_in":3600,"token_type":"Bearer"}`
@@ -75,7 +77,7 @@ func TestRequest(t *testing.T) {
 	}
 }
 
-// An assertion lives for minutes, and its file is renewed: it is read again for each token.
+// An assertion lives for minutes and its file is renewed, so it is read again for each token.
 func TestAssertionIsReadAgain(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "assertion")
@@ -98,11 +100,14 @@ func TestAssertionIsReadAgain(t *testing.T) {
 	}
 }
 
-// A token is used for four fifths of its life. What cannot be renewed then is used to its end, and told once.
+// A token is used for four fifths of its lifetime. If it cannot then be renewed, it is used until it expires, and the failure
+// is logged once.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
-	for name, life := range map[string]time.Duration{`,"expires_in":3600`: time.Hour, `,"expires_in":300.0`: 5 * time.Minute, "": time.Minute,
-		`,"expires_in":-1`: time.Minute, `,"expires_in":1e30`: 24 * time.Hour} {
+	for name, life := range map[string]time.Duration{
+		`,"expires_in":3600`: time.Hour, `,"expires_in":300.0`: 5 * time.Minute, "": time.Minute,
+		`,"expires_in":-1`: time.Minute, `,"expires_in":1e30`: 24 * time.Hour,
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &server{status: http.StatusOK, answer: `{"access_token":"t%d"` + name + `}`}
 			e := s.endpoint(Client{ID: "relay", Secret: "hush"})
@@ -133,8 +138,8 @@ func TestRenewal(t *testing.T) {
 	}
 }
 
-// A token that a broker refuses, because keys were changed or it was revoked, is given up long before its life is over. The
-// endpoint is not asked for each login.
+// A token that a broker refuses, because keys were changed or it was revoked, is dropped long before it expires. The endpoint
+// is not asked at each login.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

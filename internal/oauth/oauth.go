@@ -1,17 +1,17 @@
-// Package oauth gets the access tokens (OAuth 2.0) that brokers take for a login: from a file that somebody else renews, or from a
-// token endpoint.
+// Package oauth gets the access tokens (OAuth 2.0) that brokers accept for a login: from a file that another process renews, or
+// from a token endpoint.
 package oauth
 
 import "context"
 
-// Given returns the tokens that a function reads, such as that in a file. What they are worth nobody but the broker knows.
+// Given returns tokens that a function reads, for example from a file. Only the broker knows whether they are valid.
 func Given(read func() (string, error)) Tokens { return Tokens{read: read} }
 
-// Tokens are read each time.
+// Tokens are read at each use.
 type Tokens struct{ read func() (string, error) }
 
-// Token returns the present one.
+// Token returns the present token.
 func (t Tokens) Token(context.Context) (string, error) { return t.read() }
 
-// Refused does nothing: the next token will be read as this one was.
+// Refused does nothing: the next token is read in the same way.
 func (Tokens) Refused(string) {}

@@ -22,17 +22,17 @@ import (
 // countLimit is where counting stops.
 const countLimit = outbox.CountCap
 
-// sharedLimit is how many rows are looked at where several destinations divide them.
+// sharedLimit is how many rows are examined where several destinations divide them.
 const sharedLimit = 2 * countLimit
 
-// Report tells what the table knows of its rows, with one look at most at a bounded number of rows in each state: it costs the same
-// at ten rows and at ten million. A statement may take as long as patience; what could not be counted is among the problems. The error is
-// about the database: then the report holds what came before it.
+// Report returns what the table knows of its rows. It examines a bounded number of rows in each state at most once, so it costs
+// the same at ten rows and at ten million. A statement may take as long as patience; counts that could not be taken are listed
+// among the problems. The error is about the database; the report then holds what was found before it.
 func (o *Outbox) Report(ctx context.Context, patience time.Duration) (Report, error) {
 	return o.ReportOf(ctx, Selection{}, patience)
 }
 
-// ReportOf is Report about the rows of a selection alone, of those that Report looks at.
+// ReportOf is Report restricted to the rows of a selection, among those that Report examines.
 func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience time.Duration) (Report, error) {
 	chosen, err := o.chosen(selection)
 	if err != nil {
@@ -60,7 +60,7 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 	return r, err
 }
 
-// base are the names of the table for a destination that takes rows as they are inserted.
+// base returns the names of the table for a destination that takes rows as they are inserted.
 func (o *Outbox) base() outbox.Names {
 	for _, v := range o.Views {
 		if n := v.Table.Names(); n.Came == "" {
@@ -70,11 +70,11 @@ func (o *Outbox) base() outbox.Names {
 	return o.Views[0].Table.Names()
 }
 
-// A set are destinations that keep their state in the same columns and divide the rows.
+// A set is several destinations that keep their state in the same columns and divide the rows.
 type set struct {
-	names   outbox.Names // of the first
+	names   outbox.Names // of the first destination
 	views   []int        // indexes of Outbox.Views
-	divided bool         // a row may be another one's of these views, or nobody's
+	divided bool         // a row may belong to another of these views, or to none
 }
 
 // sets groups the views by the columns of their state.
@@ -95,7 +95,7 @@ func (o *Outbox) sets() []set {
 			home = at
 		}
 	}
-	if !everyRow { // rows that nobody takes are in the columns of the table
+	if !everyRow { // rows that no destination takes are in the columns of the table
 		sets[max(home, 0)].divided = true
 	}
 	return sets
@@ -124,7 +124,7 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 	if err != nil {
 		return err
 	}
-	if condition != "" { // the others are looked at, so that a selection does not matter to what the look costs
+	if condition != "" { // the other rows are examined too, so that a selection does not change the cost
 		base["taker"] = fmt.Sprintf("case when true%s then %s else %d end", condition, base["taker"], left)
 	}
 	values[0] = limit
@@ -141,7 +141,8 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 		add     func(b *Backlog, t *Topic, c counted)
 		zero    func(b *Backlog)
 	}{
-		{name: "due", names: with(due, "age", "now() - "+n.DueAt()), state: pending + n.Arrived(), missing: missingPending(n),
+		{
+			name: "due", names: with(due, "age", "now() - "+n.DueAt()), state: pending + n.Arrived(), missing: missingPending(n),
 			zero: func(b *Backlog) { b.Due, b.Retrying, b.OldestAgeSeconds = new(int64), new(int64), new(float64) },
 			add: func(b *Backlog, t *Topic, c counted) {
 				*b.Due, t.Due = *b.Due+c.rows, t.Due+c.rows
@@ -150,22 +151,27 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 					age := max(*c.age, 0)
 					t.OldestAgeSeconds, *b.OldestAgeSeconds = &age, max(*b.OldestAgeSeconds, age)
 				}
-			}},
-		{name: "scheduled", names: base, state: pending + n.Scheduled(), missing: missingPending(n),
+			},
+		},
+		{
+			name: "scheduled", names: base, state: pending + n.Scheduled(), missing: missingPending(n),
 			zero: func(b *Backlog) { b.Scheduled = new(int64) },
-			add:  func(b *Backlog, t *Topic, c counted) { *b.Scheduled, t.Scheduled = *b.Scheduled+c.rows, c.rows }},
-		{name: "failed", names: with(with(base, "ordering", n.Failed.Name+" desc"), "taker", undiscarded(n, base["taker"])),
+			add:  func(b *Backlog, t *Topic, c counted) { *b.Scheduled, t.Scheduled = *b.Scheduled+c.rows, c.rows },
+		},
+		{
+			name: "failed", names: with(with(base, "ordering", n.Failed.Name+" desc"), "taker", undiscarded(n, base["taker"])),
 			state: o.failedState(s), missing: missingFailed(n),
 			zero: func(b *Backlog) { b.Failed = new(int64) },
-			add:  func(b *Backlog, t *Topic, c counted) { *b.Failed, t.Failed = *b.Failed+c.rows, c.rows }},
+			add:  func(b *Backlog, t *Topic, c counted) { *b.Failed, t.Failed = *b.Failed+c.rows, c.rows },
+		},
 	} {
 		if kind.missing != "" {
-			if !slices.Contains(r.Problems, kind.missing) { // each state and destination misses the same index
+			if !slices.Contains(r.Problems, kind.missing) { // each state and destination lacks the same index
 				r.Problems = append(r.Problems, kind.missing)
 			}
 			continue
 		}
-		if kind.state == "" { // no row can be in it
+		if kind.state == "" { // no row can be in this state
 			for _, i := range s.views {
 				kind.zero(&r.Destinations[i].Backlog)
 			}
@@ -204,14 +210,14 @@ func (o *Outbox) count(ctx context.Context, s set, selection Selection, r *Repor
 	return nil
 }
 
-// Takers of rows that no destination has.
+// Takers of rows that no destination takes.
 const (
 	untaken = -1
-	left    = -2 // of no interest: discarded, say
+	left    = -2 // a row that does not count, e.g. a discarded one
 )
 
-// undiscarded leaves out failed rows that were discarded and kept. They are looked at, so that their number does not matter to what the
-// look costs.
+// undiscarded leaves out failed rows that were discarded and kept. They are examined too, so that their number does not change
+// the cost.
 func undiscarded(n outbox.Names, taker string) string {
 	if !n.Relayed.Has() {
 		return taker
@@ -219,7 +225,7 @@ func undiscarded(n outbox.Names, taker string) string {
 	return fmt.Sprintf("case when %s is null then %s else %d end", n.Relayed.Name, taker, left)
 }
 
-// taker is the expression of the index of the view that takes a row.
+// taker is the expression for the index of the view that takes a row.
 func (o *Outbox) taker(s set) string {
 	if !s.divided {
 		return fmt.Sprint(s.views[0])
@@ -229,7 +235,7 @@ func (o *Outbox) taker(s set) string {
 		fmt.Fprintf(&cases, " when %s then %d", o.Views[i].Table.Names().Taken, i)
 	}
 	for i := range o.Views {
-		if n := o.Views[i].Table.Names(); n.Came == "" && !slices.Contains(s.views, i) { // it has a copy of its own
+		if n := o.Views[i].Table.Names(); n.Came == "" && !slices.Contains(s.views, i) { // the destination has a copy of its own
 			fmt.Fprintf(&cases, " when %s then %d", n.Taken, left)
 		}
 	}
@@ -244,7 +250,7 @@ func (o *Outbox) taken(view int) string {
 	return ""
 }
 
-// failedState is the condition of failed rows, discarded ones included, empty where the table keeps none.
+// failedState is the condition for failed rows, including discarded ones; empty if the table keeps none.
 func (o *Outbox) failedState(s set) string {
 	if !s.names.Failed.Has() {
 		return ""
@@ -273,7 +279,8 @@ func missingFailed(n outbox.Names) string {
 
 // look runs backlog.sql.
 func (o *Outbox) look(ctx context.Context, names map[string]string, values parameters, patience time.Duration) (lines []counted,
-	err error) {
+	err error,
+) {
 	err = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql.Text("backlog.sql", names), values...)
 		if err != nil {
@@ -302,7 +309,7 @@ func with(names map[string]string, name, value string) map[string]string {
 	return names
 }
 
-// backlog returns where the rows of a destination are counted.
+// backlog returns the backlog in which the rows of a destination are counted.
 func (r *Report) backlog(view int) *Backlog {
 	if view != untaken {
 		return &r.Destinations[view].Backlog
@@ -317,7 +324,7 @@ func newBacklog() Backlog {
 	return Backlog{AtLeast: []string{}, Topics: []Topic{}, places: map[string]int{}}
 }
 
-// topic returns the part of one topic. A topic that is NULL counts as an empty one.
+// topic returns the part of one topic. A NULL topic counts as an empty one.
 func (b *Backlog) topic(name *string) *Topic {
 	topic := ""
 	if name != nil {
@@ -335,7 +342,7 @@ func (b *Backlog) topic(name *string) *Topic {
 // mostTopics is how many topics of a destination a report lists.
 const mostTopics = 200
 
-// finish puts the topics into order, and leaves out those beyond mostTopics.
+// finish sorts the topics, and leaves out those beyond mostTopics.
 func (b *Backlog) finish() {
 	slices.SortFunc(b.Topics, func(x, y Topic) int {
 		return cmp.Or(cmp.Compare(y.Failed, x.Failed), cmp.Compare(y.Due, x.Due), cmp.Compare(y.Scheduled, x.Scheduled),
@@ -345,7 +352,7 @@ func (b *Backlog) finish() {
 	b.Topics = b.Topics[:min(len(b.Topics), mostTopics)]
 }
 
-// Problem adds to the report what could not be found out.
+// Problem adds to the report what could not be determined.
 func (r *Report) Problem(what string, err error) {
 	r.Problems = append(r.Problems, what+": "+errtext.Line(err))
 }

@@ -13,22 +13,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Change is something that people do to rows.
+// A Change is an operator's change to rows.
 type Change struct {
-	verb   string // what is to be done
-	done   string // what was done
+	verb   string // the name of the change: "retry"
+	done   string // the participle of the name: "retried"
 	state  func(outbox.Names) string
-	at     func(outbox.Names) outbox.Column // when a row came into the state
-	still  func(outbox.Names) string        // that a row is as it was chosen; $2 is when that was
+	at     func(outbox.Names) outbox.Column // the column with the time when a row came into the state
+	still  func(outbox.Names) string        // the condition that a row is unchanged since it was chosen; $2 is when that was
 	apply  func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error)
-	refuse func(outbox.Names) error // why the table does not have it; nil if it does
+	refuse func(outbox.Names) error // why the table does not support the change; nil if it does
 	gently bool                     // the order of a key among the rows is kept
 }
 
-// Verb returns what is to be done, for people: "retry".
+// Verb returns the name of the change, for display: "retry".
 func (c Change) Verb() string { return c.verb }
 
-// Done returns what was done, for people: "retried".
+// Done returns the participle of the name, for display: "retried".
 func (c Change) Done() string { return c.done }
 
 // Changed is a row that was changed, and how.
@@ -42,23 +42,28 @@ type chunk struct {
 	began      any // the database's time when the rows were chosen
 }
 
-// Retry lets failed rows be tried again, with all attempts before them.
+// Retry returns the change that lets failed rows be tried again, with all their attempts. It also empties the columns of their
+// dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
-	return Change{verb: "retry", done: "retried", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+	return Change{
+		verb: "retry", done: "retried", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
 		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
 			n := c.set.names
 			assignments := []string{n.Failed.Name + " = null"}
 			if n.LastError.Has() {
 				assignments = append(assignments, n.LastError.Name+" = null")
 			}
+			assignments = append(assignments, n.Unsent...)
 			return c.update(ctx, tx, "retried", append(assignments, fresh(n)...), stillFailed(n))
-		}}
+		},
+	}
 }
 
-// Discard gives up failed rows for good. One that every other destination has done is deleted, unless keep asks to leave it: then it has
-// failed_at and relayed_at, and its last error tells the reason.
+// Discard returns the change that gives up failed rows for good. A row that every other destination has done is deleted, unless
+// keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the reason.
 func Discard(keep bool, reason string) Change {
-	return Change{verb: "discard", done: "discarded", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+	return Change{
+		verb: "discard", done: "discarded", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
 		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) (changed []Changed, err error) {
 			n := c.set.names
 			if !keep || !n.Relayed.Has() {
@@ -74,15 +79,17 @@ func Discard(keep bool, reason string) Change {
 			}
 			kept, err := c.update(ctx, tx, "kept", assignments, stillFailed(n), values...)
 			return append(changed, kept...), err
-		}}
+		},
+	}
 }
 
-// Replay publishes relayed rows again.
+// Replay returns the change that publishes relayed rows again.
 func Replay() Change {
-	return Change{verb: "replay", done: "replayed", gently: true,
+	return Change{
+		verb: "replay", done: "replayed", gently: true,
 		state: func(n outbox.Names) string {
 			state := n.Relayed.Name + " is not null"
-			if n.Failed.Has() { // else it was discarded
+			if n.Failed.Has() { // otherwise the row was discarded
 				state += " and " + n.Failed.Name + " is null"
 			}
 			return state
@@ -102,7 +109,8 @@ func Replay() Change {
 				assignments = append(assignments, n.LastError.Name+" = null")
 			}
 			return c.update(ctx, tx, "replayed", assignments, stillRelayed(n))
-		}}
+		},
+	}
 }
 
 func failed(n outbox.Names) string          { return n.IsFailed() }
@@ -119,6 +127,7 @@ func stillRelayed(n outbox.Names) string {
 func stillFailed(n outbox.Names) string {
 	return n.IsFailed() + " and " + n.Failed.Name + " <= " + n.Failed.At("$2::timestamptz + interval '1 second'")
 }
+
 func keepsFailures(n outbox.Names) error {
 	if !n.Failed.Has() {
 		return fmt.Errorf("table %s has no column failed_at, so no row of it fails", n.Table)
@@ -126,8 +135,8 @@ func keepsFailures(n outbox.Names) error {
 	return nil
 }
 
-// fresh are the assignments that give a row all its attempts again. To the relays it is as if it had been inserted now: a walk that is
-// under way leaves it, and those of its key, to the next one.
+// fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been inserted
+// now: a walk in progress leaves it, and the other rows of its key, to the next walk.
 func fresh(n outbox.Names) (assignments []string) {
 	if n.Attempt.Has() {
 		assignments = append(assignments, n.Attempt.Name+" = default")
@@ -138,7 +147,7 @@ func fresh(n outbox.Names) (assignments []string) {
 	return assignments
 }
 
-// note is what is added to the last error of a row that is discarded.
+// note returns the text that is added to the last error of a discarded row.
 func note(reason string) string {
 	if reason == "" {
 		return "[discarded]"
@@ -146,7 +155,7 @@ func note(reason string) string {
 	return "[discarded: " + strings.ReplaceAll(reason, "\x00", "") + "]"
 }
 
-// withReason is the last error with $3 behind it. Where the column is too narrow for both, it is the error that is cut.
+// withReason is the last error followed by $3. If the column is too narrow for both, the error is cut.
 func withReason(c outbox.Column) string {
 	if c.Width == 0 {
 		return fmt.Sprintf("concat_ws(' ', %s, $3::text)", c.Name)
@@ -169,11 +178,13 @@ func (c *chunk) delete(ctx context.Context, tx pgx.Tx) ([]Changed, error) {
 	return c.change(ctx, tx, "deleted", sql.Text("operate_delete.sql", names))
 }
 
-// names are what every statement about the chunk is made of.
+// names returns the names that every statement about the chunk uses.
 func (c *chunk) names(still string) map[string]string {
 	n := c.set.names
-	return map[string]string{"table": n.Table, "id": n.ID.Name, "identity": n.Identity, "identity_type": n.IdentityType, "here": n.Here,
-		"still": still}
+	return map[string]string{
+		"table": n.Table, "id": n.ID.Name, "identity": n.Identity, "identity_type": n.IdentityType, "here": n.Here,
+		"still": still,
+	}
 }
 
 func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, values ...any) ([]Changed, error) {
@@ -188,7 +199,7 @@ func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, va
 	})
 }
 
-// doneElsewhere is the condition that no destination with other columns than those of a set has anything to do with a row any more.
+// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row.
 func (o *Outbox) doneElsewhere(but set) string {
 	done := "true"
 	for _, s := range o.sets() {
@@ -199,8 +210,8 @@ func (o *Outbox) doneElsewhere(but set) string {
 	return done
 }
 
-// done is the condition that the destinations of a set have nothing to do with a row any more: it was relayed or discarded there, or none
-// of them takes it.
+// done is the condition that the destinations of a set are done with a row: it was relayed or discarded there, or none of them
+// takes it.
 func (o *Outbox) done(s set) string {
 	if o.takesAll(s) {
 		return s.names.Relayed.Name + " is not null"
@@ -212,7 +223,7 @@ func (o *Outbox) done(s set) string {
 	return fmt.Sprintf("(%s is not null or not coalesce(%s, false))", s.names.Relayed.Name, strings.Join(takers, " or "))
 }
 
-// takes is the condition that a view takes a row, and that the row has come to where the view takes it.
+// takes is the condition that a view takes a row, and that the row has reached the state in which the view takes it.
 func (o *Outbox) takes(view int) string {
 	n := o.Views[view].Table.Names()
 	if n.Came != "" {
@@ -221,7 +232,7 @@ func (o *Outbox) takes(view int) string {
 	return "(" + n.Taken + ")"
 }
 
-// takesAll reports whether each row is one of the destinations of a set.
+// takesAll reports whether each row belongs to one of the destinations of a set.
 func (o *Outbox) takesAll(s set) bool {
 	return slices.ContainsFunc(s.views, func(i int) bool {
 		n := o.Views[i].Table.Names()

@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// choose chooses rows over a connection that ends with the test.
+// choose chooses rows over a connection that is closed when the test ends.
 func choose(t testing.TB, s *pgtest.Schema, o *Outbox, change Change, selection Selection) *Choice {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL)
@@ -47,7 +47,7 @@ const some = `insert into outbox_messages (topic, key, payload, attempt, last_er
 		case when n % 2 = 0 then now() - make_interval(hours => n) end, case when n % 2 = 1 then now() - make_interval(hours => n) end
 	from generate_series(1, 60) n`
 
-// TestSelection chooses among 30 failed rows, one in each of 60 hours, by each of the conditions and by several.
+// TestSelection chooses among 30 failed rows, one every two hours, by each of the conditions and by several.
 func TestSelection(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -62,7 +62,7 @@ func TestSelection(t *testing.T) {
 		"11":      {Error: "no 2"[:4] + ""},
 		"10 zero": {Destination: "zero"}, "20 rest": {Destination: "rest"}, "2": {Key: &key, Topics: []string{"topic1"}, Destination: "rest"},
 	} {
-		if want == "11" { // NO 2, 20 and 22 to 28: five of them are even
+		if want == "11" { // numbers 2, 20 and 22 to 28: five of them are even
 			selection.Error, want = "said no 2", "6"
 		}
 		got := choose(t, s, o, Retry(), selection).Rows()
@@ -76,7 +76,7 @@ func TestSelection(t *testing.T) {
 	}
 }
 
-// TestRetry gives failed rows all their attempts again, and touches no other.
+// TestRetry gives failed rows all their attempts again, and changes no other rows.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -131,7 +131,7 @@ func TestDiscard(t *testing.T) {
 	}
 }
 
-// TestLockedRows changes what is free, says what is not, and changes that when it is run again.
+// TestLockedRows changes the unlocked rows, reports the locked ones, and changes those when it is run again.
 func TestLockedRows(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -155,7 +155,7 @@ func TestLockedRows(t *testing.T) {
 	}
 }
 
-// TestChangedMeanwhile leaves alone what is no longer as it was chosen.
+// TestChangedMeanwhile leaves rows alone that have changed since they were chosen.
 func TestChangedMeanwhile(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -168,7 +168,7 @@ func TestChangedMeanwhile(t *testing.T) {
 	}
 }
 
-// TestManyRows changes 100,000 rows in small transactions, is stopped in the middle, and goes on when it is run again.
+// TestManyRows changes 100,000 rows in small transactions, is stopped in the middle, and continues when it is run again.
 func TestManyRows(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -208,7 +208,8 @@ func TestManyRows(t *testing.T) {
 func TestPartitioned(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint not null, topic text not null, payload jsonb not null, attempt integer, relayed_at timestamptz, failed_at timestamptz,
+	s.Exec(t, `create table outbox_messages (id bigint not null, topic text not null, payload jsonb not null, attempt integer, relayed_at
+	timestamptz, failed_at timestamptz,
 		last_error text, inserted_at timestamptz not null default now()) partition by range (inserted_at);
 		create table p1 partition of outbox_messages for values from (minvalue) to ('2020-01-01');
 		create table p2 partition of outbox_messages for values from ('2020-01-01') to (maxvalue)`)

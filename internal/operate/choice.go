@@ -12,17 +12,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Choice are rows that were chosen for a [Change]. The server holds the list, in the session of a connection of its own.
+// A Choice is the set of rows that were chosen for a [Change]. The server holds the list, in the session of a connection of its
+// own.
 type Choice struct {
 	outbox *Outbox
 	change Change
 	conn   *pgx.Conn
 	parts  []part
-	began  time.Time // the database's
+	began  time.Time // the database's time
 	rows   int64
 }
 
-// part are the chosen rows whose state is in the same columns.
+// part is the part of a choice whose state is in the same columns.
 type part struct {
 	set    set
 	cursor string
@@ -33,13 +34,13 @@ type part struct {
 type Chosen struct {
 	ID          string
 	Topic       string
-	Destination string // empty when no destination takes it
+	Destination string // empty if no destination takes the row
 	identity    string
 	order, key  *string
 }
 
 const (
-	// chooseTime bounds the one look through the table.
+	// chooseTime bounds the statement that looks through the table.
 	chooseTime = time.Hour
 	// changeTime bounds each transaction that changes rows.
 	changeTime = 10 * time.Second
@@ -47,14 +48,14 @@ const (
 	chunkRows = 500
 )
 
-// Choose finds the rows that a change is to be made to, without changing any. The connection must not go through a transaction pooler.
-// The choice is to be closed.
+// Choose finds the rows for a change without changing any. The connection must not go through a transaction pooler. The caller
+// must close the choice.
 func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, selection Selection) (*Choice, error) {
 	sets, err := o.chosen(selection)
 	if err != nil {
 		return nil, err
 	}
-	// Destinations that keep nothing of it have no such rows, unless that is so for all of them.
+	// Destinations that do not support the change have no such rows, unless no destination supports it.
 	if able := slices.DeleteFunc(slices.Clone(sets), func(s set) bool { return change.refuse(s.names) != nil }); len(able) > 0 {
 		sets = able
 	}
@@ -90,7 +91,7 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	return c, nil
 }
 
-// declare lets the server make a list.
+// declare makes the server keep a list of a part's rows.
 func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selection) error {
 	n := p.set.names
 	if err := c.change.refuse(n); err != nil {
@@ -105,13 +106,15 @@ func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selec
 	if err != nil {
 		return err
 	}
-	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name,
+	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{
+		"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name,
 		"topic": n.Topic.Name,
-		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name, "key": n.Key}), values...)
+		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name, "key": n.Key,
+	}), values...)
 	return err
 }
 
-// Rows returns how many rows were chosen.
+// Rows returns the number of chosen rows.
 func (c *Choice) Rows() int64 { return c.rows }
 
 // Each calls a function for each row, in table order for each set of destinations.
@@ -132,7 +135,7 @@ func (c *Choice) Each(ctx context.Context, do func(Chosen) error) error {
 	return nil
 }
 
-// chunks calls a function with the rows of a part, some at a time.
+// chunks calls a function with the rows of a part, one chunk at a time.
 func (c *Choice) chunks(ctx context.Context, p part, do func([]Chosen) error) error {
 	if _, err := c.conn.Exec(ctx, "move absolute 0 in "+p.cursor); err != nil {
 		return fmt.Errorf("list rows: %w", err)
@@ -171,25 +174,26 @@ func (c *Choice) fetch(ctx context.Context, p part) ([]Chosen, error) {
 	})
 }
 
-// A Progress is told of each transaction.
+// A Progress receives reports about each transaction.
 type Progress struct {
 	// Row is called for each row that was changed, after its transaction has been committed.
 	Row func(row Chosen, how string) error
-	// Done is called with how many rows have been looked at.
+	// Done is called with the number of rows that have been processed.
 	Done func(rows int64)
-	// Waits is called with what is waited for; may be nil.
+	// Waits is called with the reason for a wait; may be nil.
 	Waits func(what string)
 }
 
 // A Result says what became of the rows of a choice.
 type Result struct {
 	Changed int64
-	Locked  int64 // another session keeps these locked
-	Left    int64 // it was stopped before these
+	Locked  int64 // rows that another session keeps locked
+	Left    int64 // rows that were left when the change was stopped
 }
 
-// Apply makes the change, in small transactions, each of which wakes the relays that listen on a channel, unless that is empty. When ctx
-// ends it stops after the transaction that is under way. Rows that are no longer as they were chosen are left alone.
+// Apply makes the change in small transactions. Each transaction wakes the relays that listen on a channel, unless the channel
+// is empty. When ctx ends, Apply stops after the current transaction. Rows that have changed since they were chosen are left
+// alone.
 func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (result Result, err error) {
 	seen := int64(0)
 	var locked, held []lockedRows
@@ -250,7 +254,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			}
 		}
 	}
-	for _, l := range locked { // once more: most locks are short
+	for _, l := range locked { // once more, since most locks are short
 		left, err := c.applyTo(ctx, l.set, l.rows, channel, progress, &result)
 		if err != nil {
 			return result, err
@@ -264,7 +268,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 // errStopped ends a change between two transactions.
 var errStopped = errors.New("stopped")
 
-// lockedRows are rows among which some were locked.
+// lockedRows are rows of which some were locked.
 type lockedRows struct {
 	set  set
 	rows []Chosen
@@ -272,7 +276,8 @@ type lockedRows struct {
 
 // applyTo changes rows in one transaction, and returns how many of them are locked.
 func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel string, progress Progress, result *Result) (locked int64,
-	err error) {
+	err error,
+) {
 	k := &chunk{outbox: c.outbox, set: s, began: c.began}
 	for _, row := range rows {
 		k.identities = append(k.identities, row.identity)

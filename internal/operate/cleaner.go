@@ -14,28 +14,29 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Cleaner deletes old rows beside relaying (OUTBOX_PRUNE_AFTER), one replica at a time. Its fields are its configuration.
+// A Cleaner deletes old rows while replicas relay (OUTBOX_PRUNE_AFTER), in one replica at a time. Its fields are its
+// configuration.
 //
-// It is gentle: it works a tenth of the time at most, and a fiftieth while rows wait to be relayed. It goes on through outages, however
-// long, since a table that grows without bound would be the next one.
+// It is gentle: it works at most a tenth of the time, and a fiftieth while rows wait to be relayed. It continues during
+// outages, however long, since a table that grows without bound would cause the next one.
 type Cleaner struct {
-	Open    func(context.Context) (*Outbox, error)   // the table as it is now
+	Open    func(context.Context) (*Outbox, error)   // opens the table in its present form
 	Connect func(context.Context) (*pgx.Conn, error) // not through a pooler
 	After   time.Duration
 	Logger  *slog.Logger
 }
 
 const (
-	cleanRest, cleanRestBusy = 9, 49 // times what a transaction took
+	cleanRest, cleanRestBusy = 9, 49 // multiples of a transaction's duration
 	cleanEvery               = 10 * time.Minute
 	cleanSoonest             = time.Second
-	// busyAge is for how long a row has been due that waits.
+	// busyAge is how long a row must have been due to count as waiting.
 	busyAge = 2 * time.Second
-	// tellEvery is how often a long run tells how far it is.
+	// tellEvery is how often a long run reports its progress.
 	tellEvery = 5 * time.Minute
 )
 
-// Run cleans until ctx ends.
+// Run deletes old rows again and again until ctx ends.
 func (c *Cleaner) Run(ctx context.Context) {
 	pause, told := max(min(c.After/10, cleanEvery), cleanSoonest), ""
 	for {
@@ -59,7 +60,7 @@ func (c *Cleaner) Run(ctx context.Context) {
 	}
 }
 
-// clean deletes what is old now, unless another replica is at it.
+// clean deletes the rows that are old now, unless another replica is doing so.
 func (c *Cleaner) clean(ctx context.Context) error {
 	o, err := c.Open(ctx)
 	if err != nil {
@@ -72,7 +73,7 @@ func (c *Cleaner) clean(ctx context.Context) error {
 	defer func() {
 		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
-		_ = conn.Close(ending) // with it goes the lock
+		_ = conn.Close(ending) // this releases the lock
 	}()
 	class, object := owner.CleaningLock(o.Views[0].Table.Name())
 	var alone bool
@@ -124,7 +125,7 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 	return err
 }
 
-// busy reports whether rows have waited for some time. If that cannot be found out quickly, the database is.
+// busy reports whether rows have waited for some time. If this cannot be determined quickly, the database counts as busy.
 func (o *Outbox) busy(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A FailedRow is a row that was given up, and neither retried nor discarded since. The names of its JSON fields are stable.
+// A FailedRow is a row that has failed and was neither retried nor discarded since. The names of its JSON fields are stable.
 type FailedRow struct {
 	ID          string     `json:"id"`
 	Destination string     `json:"destination"`
@@ -22,15 +22,16 @@ type FailedRow struct {
 	InsertedAt  *time.Time `json:"inserted_at"`
 	FailedAt    time.Time  `json:"failed_at"`
 	LastError   *string    `json:"last_error"`
-	Headers     *string    `json:"headers,omitempty"` // as text; only if content was asked for, as Payload
+	Headers     *string    `json:"headers,omitempty"` // the headers as text; only if content was requested, like Payload
 	Payload     *string    `json:"payload,omitempty"`
 }
 
-// ErrEnough is what a function returns that wants no more rows.
+// ErrEnough is returned by a function that wants no more rows.
 var ErrEnough = errors.New("enough rows")
 
-// Failed calls a function for each failed row of a selection, those that failed last first, for each set of destinations, of which it reads
-// so many rows at most, or all if that is 0. With content it reads headers and payloads.
+// Failed calls a function for each failed row of a selection, the latest failure first. It goes through the sets of
+// destinations one by one and reads at most that many rows of each, or all if most is 0. With content it reads headers and
+// payloads.
 func (o *Outbox) Failed(ctx context.Context, selection Selection, most int, content bool, do func(FailedRow) error) error {
 	sets, err := o.chosen(selection)
 	if err != nil {
@@ -64,10 +65,12 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	if selection.Destination != "" {
 		state += o.taken(s.views[0])
 	}
-	names := map[string]string{"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key,
+	names := map[string]string{
+		"table": n.Table, "id": n.ID.Name, "taker": o.taker(s), "topic": n.Topic.Name, "key": n.Key,
 		"attempt":     n.Attempt.Or("null"),
 		"inserted_at": n.Inserted.Time(), "failed_time": n.Failed.Time(), "failed_at": n.Failed.Name, "last_error": n.LastError.Or("null"),
-		"headers": "null::text", "payload": "null::text", "state": state, "most": "all"}
+		"headers": "null::text", "payload": "null::text", "state": state, "most": "all",
+	}
 	if most > 0 {
 		names["most"] = values.add(most)
 	}
@@ -82,8 +85,10 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	var row FailedRow
 	var taken int
 	var topic *string
-	_, err = pgx.ForEachRow(rows, []any{&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
-		&row.Headers, &row.Payload}, func() error {
+	_, err = pgx.ForEachRow(rows, []any{
+		&row.ID, &taken, &topic, &row.Key, &row.Attempt, &row.InsertedAt, &row.FailedAt, &row.LastError,
+		&row.Headers, &row.Payload,
+	}, func() error {
 		row.Destination, row.Topic = "", ""
 		if taken >= 0 {
 			row.Destination = o.Views[taken].Destination
@@ -96,7 +101,7 @@ func (o *Outbox) failedOf(ctx context.Context, s set, selection Selection, most 
 	return err
 }
 
-// WrongID reports whether the server could not read an id as one of the table's.
+// WrongID reports whether the server could not parse an id as one of the table's.
 func WrongID(err error) bool {
 	const invalidText, outOfRange = "22P02", "22003"
 	server, ok := errors.AsType[*pgconn.PgError](err)

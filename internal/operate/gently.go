@@ -11,19 +11,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Rows that become pending again must reach a relay in their order, those of one key at least. A relay looks at the end of the table many
-// times a second, and at what lies before only every few seconds, in order. So the row at the very end goes last, when those of its key
-// before it have been relayed, and none goes that was inserted a moment ago: where the end begins moves with the inserts.
+// Rows that become pending again must reach a relay in order, at least those of one key. A relay reads the end of the table
+// many times a second, and what lies before it only every few seconds, in order. So the very last row is changed last, when the
+// rows of its key before it have been relayed. No row is changed that was inserted a moment ago, because the start of the end
+// moves with the inserts.
 
 const (
-	// young is for how long a row may belong to the end of the table.
+	// young is how long a row may belong to the end of the table.
 	young = 20 * time.Second
-	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. Then the relay knows that.
+	// aheadTime bounds how long the last rows wait for those before them, which may be held for hours. By then the relay knows
+	// about them.
 	aheadTime  = 90 * time.Second
 	aheadEvery = 200 * time.Millisecond
 )
 
-// end returns the order value of the last row of a part, nil without rows.
+// end returns the order value of the last row of a part, nil if the part is empty.
 func (c *Choice) end(ctx context.Context, p part) (*string, error) {
 	var order *string
 	if p.rows == 0 {
@@ -41,7 +43,8 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	if len(rows) == 0 || !n.Inserted.Has() || n.Key == "null::text" {
 		return nil
 	}
-	if replicas, err := c.outbox.replicas(ctx); err != nil || len(replicas) == 0 { // one that starts later reads all from the beginning
+	// A relay that starts later reads everything from the beginning.
+	if replicas, err := c.outbox.replicas(ctx); err != nil || len(replicas) == 0 {
 		return err
 	}
 	k := &chunk{outbox: c.outbox, set: p.set}
@@ -66,8 +69,8 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 	return nil
 }
 
-// settle waits until no row before some others of their keys is pending, for so long as that can take a relay. It returns early when
-// ctx ends, and at once when nobody relays.
+// settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It returns
+// early when ctx ends, and at once if no replica relays.
 func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) error {
 	n := l.set.names
 	var keys []string
@@ -79,8 +82,10 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 	if len(keys) == 0 || l.rows[0].order == nil {
 		return nil
 	}
-	statement := sql.Text("operate_ahead.sql", map[string]string{"table": n.Table, "pending": n.Pending, "key": n.Key, "order": n.Order.Name,
-		"order_type": n.Order.Type})
+	statement := sql.Text("operate_ahead.sql", map[string]string{
+		"table": n.Table, "pending": n.Pending, "key": n.Key, "order": n.Order.Name,
+		"order_type": n.Order.Type,
+	})
 	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
 		replicas, err := c.outbox.replicas(ctx)
 		if err != nil || len(replicas) == 0 {
@@ -102,7 +107,7 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 	return nil
 }
 
-// waits tells what a change waits for.
+// waits reports what a change waits for.
 func (p Progress) waits(format string, args ...any) {
 	if p.Waits != nil {
 		p.Waits(fmt.Sprintf(format, args...))

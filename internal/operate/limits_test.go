@@ -10,7 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// A look at rows in order is not compiled, however much a way that is not wanted would cost in the planner's eyes: that takes a second.
+// A read of rows in order is not JIT-compiled, however expensive the planner considers the plans that are not wanted: compiling
+// takes a second.
 func TestLooksAreNotCompiled(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -1,8 +1,8 @@
-// Package operate is what people do with an outbox beside relaying: see what waits in it and where a row is, retry and discard what has
-// failed, publish rows again, delete old ones, and compare the table with what the brokers hold.
+// Package operate is what operators do with an outbox besides relaying: see what waits in it and where a row is, retry and
+// discard failed rows, publish rows again, delete old ones, and compare the table with what the brokers hold.
 //
-// It knows the table and nothing of the engine. All of it may be done while relays run, from whatever host: rows are selected without
-// locks and changed in small transactions, which check again that a row still is as it was chosen.
+// The package knows the table and nothing of the engine. Everything may be done while relays run, from any host: rows are
+// selected without locks and changed in small transactions, which check again that a row is unchanged since it was chosen.
 package operate
 
 import (
@@ -22,24 +22,25 @@ import (
 type Outbox struct {
 	Pool   *pgxpool.Pool
 	Views  []View // in the order of OUTBOX_DESTINATIONS; at least one
-	Shards int    // OUTBOX_SHARDS, which is what the report says as long as no replica owns any
+	Shards int    // OUTBOX_SHARDS, reported as long as no replica owns any
 }
 
 // A View is the table as one destination sees it.
 type View struct {
 	Destination string
 	Table       *outbox.Table
-	Shared      bool // it keeps its state in the columns of the table, not in some of its own
+	Shared      bool // the destination keeps its state in the columns of the table, not in columns of its own
+	Blocks      bool // a failed row blocks its key (OUTBOX_ON_FAILED=block)
 }
 
 // limits bound the statements of one transaction.
 type limits struct {
 	statement time.Duration
-	lock      time.Duration // 0: as the role's settings say
-	inOrder   bool          // rather follow an index in its order than fetch and sort
+	lock      time.Duration // 0: the role's setting
+	inOrder   bool          // follow an index in its order rather than fetch and sort
 }
 
-// within runs a transaction whose statements are bounded, also when nobody waits for their answer any more.
+// within runs a transaction with limits on its statements. The limits hold even after the caller has stopped waiting for the answer.
 func within(ctx context.Context, pool *pgxpool.Pool, l limits, do func(pgx.Tx) error) error {
 	return pgx.BeginFunc(ctx, pool, func(tx pgx.Tx) error {
 		var lock, inOrder *string

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 )
 
-// Ownership reads from the advisory locks who relays.
+// Ownership reads from the advisory locks which replicas relay.
 func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	found, err := o.replicas(ctx)
 	if err != nil {
@@ -27,7 +27,7 @@ func (o *Outbox) Ownership(ctx context.Context) (*Ownership, error) {
 	return result, nil
 }
 
-// replicas lists who takes part in the ownership.
+// replicas lists the replicas that take part in the ownership.
 func (o *Outbox) replicas(ctx context.Context) ([]owner.Replica, error) {
 	conn, err := o.Pool.Acquire(ctx)
 	if err != nil {

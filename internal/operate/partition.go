@@ -11,14 +11,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// partition is a part of the table, for a range of times of insert.
+// partition is a part of the table for a range of insert times.
 type partition struct {
 	name      string
 	low, high time.Time
 }
 
-// drop drops the partitions that ended before the cutoff and of which every row is done. Partitions whose table has no function for it are
-// left: their rows are deleted. A selection leaves all partitions.
+// drop drops the partitions that ended before the cutoff and whose rows are all done. Partitions of a table without a function
+// for dropping them are kept: their rows are deleted. With a selection, all partitions are kept.
 func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 	n := p.Outbox.base()
 	if !n.Partitioned || !p.Selection.IsZero() || !n.Inserted.Has() {
@@ -47,7 +47,7 @@ func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 	}
 	for _, part := range partitions {
 		select {
-		case <-ctx.Done(): // what is left is for the next time
+		case <-ctx.Done(): // the rest is left for the next time
 			return nil
 		default:
 		}
@@ -58,7 +58,7 @@ func (p *Prune) drop(ctx context.Context, cutoff time.Time) error {
 	return nil
 }
 
-// partitionTime bounds the look at a partition.
+// partitionTime bounds the examination of a partition.
 const partitionTime = 10 * time.Minute
 
 func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, function string, cutoff time.Time) error {
@@ -66,9 +66,11 @@ func (p *Prune) dropOne(ctx context.Context, n outbox.Names, part partition, fun
 		return within(ctx, p.Outbox.Pool, limits{statement: partitionTime}, do)
 	}
 	undone := true
-	names := map[string]string{"table": n.Table, "inserted_at": n.Inserted.Name, "low": n.Inserted.At("$1"), "high": n.Inserted.At("$3"),
-		"done": p.done()}
-	err := within(func(tx pgx.Tx) error { // the function knows the destinations of the time when it was made
+	names := map[string]string{
+		"table": n.Table, "inserted_at": n.Inserted.Name, "low": n.Inserted.At("$1"), "high": n.Inserted.At("$3"),
+		"done": p.done(),
+	}
+	err := within(func(tx pgx.Tx) error { // the function knows the destinations that were configured when it was created
 		return tx.QueryRow(ctx, sql.Text("partition_undone.sql", names), part.low, cutoff, part.high).Scan(&undone)
 	})
 	if err != nil || undone {

@@ -17,14 +17,14 @@ import (
 // A Prune deletes rows that every destination has done. Its exported fields are its configuration.
 type Prune struct {
 	Outbox    *Outbox
-	OlderThan time.Duration // for how long a row must have been done
-	Failed    bool          // rows that failed count as done
-	Selection Selection     // of those; Since and Until are about when rows were inserted
-	// Rest is for how many times as long as a transaction took nothing is done after it.
+	OlderThan time.Duration // how long a row must have been done
+	Failed    bool          // failed rows count as done
+	Selection Selection     // the rows to consider; Since and Until refer to the time of insert
+	// Rest returns the length of the pause after a transaction, as a multiple of the transaction's duration.
 	Rest func() float64
-	// Row is called for each row that was deleted, after its transaction; may be nil.
+	// Row is called for each deleted row, after its transaction; may be nil.
 	Row func(id string) error
-	// Done is called after each transaction with how many rows have been deleted; may be nil.
+	// Done is called after each transaction with the number of rows deleted so far; may be nil.
 	Done func(deleted int64)
 	// Dropped is called for each partition that was dropped whole; may be nil. Its rows are not counted.
 	Dropped func(partition string)
@@ -42,8 +42,8 @@ func (e *NoIndexError) Error() string {
 		"too much for a database: run %s", e.Table, e.Statement)
 }
 
-// A StrangersError says that the table has columns that keep the state of destinations that are not configured: a row may not be done
-// there.
+// A StrangersError says that the table has columns that keep the state of destinations that are not configured, so that a row
+// may not be done there.
 type StrangersError struct {
 	Table        string
 	Columns      []string
@@ -59,21 +59,23 @@ func (e *StrangersError) Error() string {
 const (
 	mostPrune  = 2000 // rows that one transaction deletes
 	leastPrune = 50
-	// pruneSlow is a transaction after which the next one deletes fewer rows, and pruneQuick one after which it deletes more.
+	// pruneSlow is the duration above which the next transaction deletes fewer rows, and pruneQuick the one below which it
+	// deletes more.
 	pruneSlow, pruneQuick = 80 * time.Millisecond, 20 * time.Millisecond
-	// pruneTime bounds each statement. One that is cut off is tried again with fewer rows.
+	// pruneTime bounds each statement. A statement that is cut off is tried again with fewer rows.
 	pruneTime = 5 * time.Second
-	// smallTable is how large a table may be to be gone through by ids.
+	// smallTable is the largest size at which a table is scanned by id.
 	smallTable = 16 << 20
 )
 
-// way is an index by which rows to be deleted are found.
+// way is an index by which the rows to be deleted are found.
 type way struct {
 	column  outbox.Column
-	bounded bool // rows beyond the cutoff cannot be done for long enough
+	bounded bool // rows beyond the cutoff cannot have been done for long enough
 }
 
-// Run deletes what may be deleted, and returns how many rows that was. When ctx ends it stops after the transaction that is under way.
+// Run deletes what may be deleted, and returns the number of deleted rows. When ctx ends, it stops after the current
+// transaction.
 func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 	if err := p.strangers(); err != nil {
 		return 0, err
@@ -99,7 +101,7 @@ func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 	return deleted, nil
 }
 
-// strangers refuses a table that keeps more than is configured.
+// strangers refuses a table that keeps the state of unconfigured destinations.
 func (p *Prune) strangers() error {
 	e := &StrangersError{Table: p.Outbox.base().Table}
 	for _, stray := range p.Outbox.Views[0].Table.StrayColumns() {
@@ -128,7 +130,7 @@ func (p *Prune) ways(ctx context.Context) ([]way, error) {
 		return []way{{n.Inserted, true}}, nil
 	}
 	wanted := n.Inserted
-	for _, s := range p.Outbox.sets() { // of a set that takes every row: each row that is done has a time there
+	for _, s := range p.Outbox.sets() { // the index of a set that takes every row: each row that is done has a time there
 		if !p.Outbox.takesAll(s) || !s.names.Relayed.Has() {
 			continue
 		}
@@ -171,7 +173,7 @@ func (p *Prune) noIndex(c outbox.Column) error {
 	return &NoIndexError{n.Table, how + n.Table + " (" + c.Name + ")" + where}
 }
 
-// done is the condition that every destination has done a row for long enough; $2 is the cutoff.
+// done is the condition that every destination has been done with a row for long enough; $2 is the cutoff.
 func (p *Prune) done() string {
 	var takers, all []string
 	for _, s := range p.Outbox.sets() {
@@ -198,10 +200,11 @@ func (p *Prune) done() string {
 		}
 		all = append(all, fmt.Sprintf("(%s or not coalesce(%s, false))", strings.Join(ended, " or "), strings.Join(taken, " or ")))
 	}
-	return strings.Join(all, " and ") + " and (" + strings.Join(takers, " or ") + ")" // what nobody takes is held
+	return strings.Join(all, " and ") + " and (" + strings.Join(takers, " or ") + ")" // a row that no destination takes is kept
 }
 
-// follow goes along an index, a window after another. The values in a window may all be equal: one UPDATE may have marked millions of rows.
+// follow goes along an index, one window after another. The values in a window may all be equal: one UPDATE may have marked
+// millions of rows.
 func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted int64, err error) {
 	n := p.Outbox.base()
 	values := parameters{nil, cutoff, nil, nil}
@@ -220,9 +223,11 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 	if w.bounded {
 		within = w.column.Name + " < " + w.column.At("$2")
 	}
-	s := &pruning{Prune: p, values: values, rows: leastPrune, names: map[string]string{"table": n.Table, "identity": n.Identity,
+	s := &pruning{Prune: p, values: values, rows: leastPrune, names: map[string]string{
+		"table": n.Table, "identity": n.Identity,
 		"here": n.HereOf("select identity from chosen"), "id": n.ID.Name,
-		"column": w.column.Name, "ready": p.done() + selected}}
+		"column": w.column.Name, "ready": p.done() + selected,
+	}}
 	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
 	s.behind = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))
 	s.whole = s.behind + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
@@ -267,7 +272,7 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 	return deleted, nil
 }
 
-// tell reports rows that were deleted.
+// tell reports deleted rows.
 func (p *Prune) tell(ids []string, deleted int64) error {
 	if p.Row != nil {
 		for _, id := range ids {
@@ -282,13 +287,13 @@ func (p *Prune) tell(ids []string, deleted int64) error {
 	return nil
 }
 
-// pruning is how far a prune has come along an index.
+// pruning is the progress of a prune along an index.
 type pruning struct {
 	*Prune
 	names         map[string]string
-	behind, whole string     // conditions of rows behind the position, and of those in the window
-	values        parameters // of a window
-	rows          int        // that one transaction deletes
+	behind, whole string     // conditions for rows after the position, and for those in the window
+	values        parameters // parameters of a window
+	rows          int        // number of rows that one transaction deletes
 }
 
 // adapt keeps transactions short.
@@ -301,7 +306,7 @@ func (s *pruning) adapt(took time.Duration) {
 	}
 }
 
-// window returns where the next window ends, nil if it has no end.
+// window returns the end of the next window, nil if it has none.
 func (s *pruning) window(ctx context.Context) (end any, err error) {
 	found, err := s.ask(ctx, "prune_window.sql", s.behind, parameters{2 * s.rows, s.values[1], s.values[2]})
 	if err != nil || len(found) == 0 {
@@ -310,7 +315,7 @@ func (s *pruning) window(ctx context.Context) (end any, err error) {
 	return found[0], nil
 }
 
-// step deletes rows of the window, or lists all that it would delete.
+// step deletes rows of the window, or lists all rows that it would delete.
 func (s *pruning) step(ctx context.Context) ([]string, error) {
 	if s.DryRun {
 		s.values[0] = nil

@@ -29,7 +29,7 @@ func prune(t testing.TB, p *Prune) int64 {
 	return deleted
 }
 
-// TestPrune deletes rows that were done long ago, whatever index leads to them.
+// TestPrune deletes rows that were done long ago, whichever index leads to them.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	for name, index := range map[string]string{
@@ -44,7 +44,8 @@ func TestPrune(t *testing.T) {
 			s.Exec(t, index)
 			// Of 5000 rows 2000 were relayed 50 hours ago, 1000 an hour ago, 1000 failed and 1000 are pending.
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, relayed_at, failed_at)
-				select 't' || n % 2, '{}', now() - interval '60 hours', case n % 5 when 0 then now() - interval '1 hour' when 1 then now() - interval '50 hours' when 2 then now() - interval '50 hours' end,
+				select 't' || n % 2, '{}', now() - interval '60 hours', case n % 5 when 0 then now() - interval '1 hour' when 1 then now() - interval
+				'50 hours' when 2 then now() - interval '50 hours' end,
 					case n % 5 when 3 then now() - interval '50 hours' end from generate_series(1, 5000) n`)
 			o := open(t, s)
 			left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
@@ -68,7 +69,8 @@ func TestPrune(t *testing.T) {
 	}
 }
 
-// TestPruneDivided leaves rows that no destination takes, and those that one of two with columns of their own has not done.
+// TestPruneDivided keeps rows that no destination takes, and rows that one of two destinations with columns of their own has
+// not done.
 func TestPruneDivided(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -79,7 +81,7 @@ func TestPruneDivided(t *testing.T) {
 	}
 }
 
-// TestPruneRefuses goes through no large table again and again, and knows the columns of destinations that are not configured.
+// TestPruneRefuses does not scan a large table repeatedly, and recognises the columns of destinations that are not configured.
 func TestPruneRefuses(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -107,13 +109,14 @@ func TestPruneRefuses(t *testing.T) {
 	}
 }
 
-// TestPruneLocked passes over rows that are locked, stops in the middle, and goes on when it is run again.
+// TestPruneLocked skips locked rows, stops in the middle, and continues when it is run again.
 func TestPruneLocked(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeA)
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at)
-		select 't' || n % 10, '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' - interval '1 day' from generate_series(1, 100000) n`)
+		select 't' || n % 10, '{}', now() at time zone 'UTC', now() at time zone 'UTC', now() at time zone 'UTC' - interval '1 day' from
+		generate_series(1, 100000) n`)
 	o := open(t, s)
 	err := pgx.BeginFunc(t.Context(), s.Pool, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(t.Context(), "select from outbox_messages where topic = 't3' for share"); err != nil {
@@ -139,7 +142,7 @@ func TestPruneLocked(t *testing.T) {
 	}
 }
 
-// TestPrunePartitioned drops a partition of which every row is done, and deletes rows of the others.
+// TestPrunePartitioned drops a partition whose rows are all done, and deletes rows of the others.
 func TestPrunePartitioned(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -149,9 +152,10 @@ func TestPrunePartitioned(t *testing.T) {
 		name := s.Name + ".outbox_messages_p" + strings.ReplaceAll(day, "-", "")
 		s.Exec(t, "create table "+name+" partition of outbox_messages for values from ('"+day+"') to (date '"+day+"' + 1)")
 	}
-	// The first day is done, the second has a pending row and the third one that failed.
+	// The first day is done, the second has a pending row and the third a failed one.
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, relayed_at, failed_at)
-		select 't', '{}', date '2024-05-01' + n % 3 + time '12:00', case when n > 1 and n <> 2 then '2024-05-04'::timestamptz end, case when n = 2 then '2024-05-04'::timestamptz end
+		select 't', '{}', date '2024-05-01' + n % 3 + time '12:00', case when n > 1 and n <> 2 then '2024-05-04'::timestamptz end, case when n =
+		2 then '2024-05-04'::timestamptz end
 		from generate_series(0, 299) n`)
 	s.Exec(t, "update outbox_messages set relayed_at = '2024-05-04' where inserted_at < '2024-05-02'")
 	var dropped []string
@@ -178,7 +182,7 @@ func TestPrunePartitioned(t *testing.T) {
 	}
 }
 
-// TestCleaner deletes rows beside relaying, one replica at a time.
+// TestCleaner deletes rows while replicas relay, one replica at a time.
 func TestCleaner(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -195,9 +199,11 @@ func TestCleaner(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log bytes.Buffer
-	c := &Cleaner{After: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	c := &Cleaner{
+		After: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) },
-		Open:    func(context.Context) (*Outbox, error) { return open(t, s), nil }}
+		Open:    func(context.Context) (*Outbox, error) { return open(t, s), nil },
+	}
 	left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
 	if err := c.clean(t.Context()); err != nil || left() != 5000 {
 		t.Errorf("while another replica deletes: %d rows are left (%v)", left(), err)
@@ -205,7 +211,7 @@ func TestCleaner(t *testing.T) {
 	if err := other.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	for left() != 100 { // the server may need a moment to see that it is gone
+	for left() != 100 { // the server may need a moment to notice the end of the session
 		if err := c.clean(t.Context()); err != nil {
 			t.Fatal(err)
 		}

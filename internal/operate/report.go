@@ -2,21 +2,21 @@ package operate
 
 import "time"
 
-// A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are stable; fields may be
-// added. It holds neither keys nor payloads.
+// A Report is what `outbox-relay status --json` prints and GET /status answers. The names of its JSON fields are stable; fields
+// may be added. It holds neither keys nor payloads.
 //
-// Two sources fill it. The table answers for its rows and its locks, to whoever asks ([Outbox.Report]). What only a running process
-// knows is in the fields named Process, and in Held: these are null in a report that no process had a part in.
+// It has two sources. The table yields its rows and its locks, from any host ([Outbox.Report]). What only a running process
+// knows is in the fields named Process, and in Held: they are null in a report without a process.
 type Report struct {
 	At    time.Time `json:"at"`
 	Table string    `json:"table"` // schema.table
-	// Limit is where counting stops: a count that is equal to it means so many or more.
+	// Limit is where counting stops: a count that is equal to it means that many or more.
 	Limit        int64         `json:"limit"`
 	Destinations []Destination `json:"destinations"`
-	Untaken      *Backlog      `json:"untaken"`   // pending rows that no destination takes; null where every row has one
+	Untaken      *Backlog      `json:"untaken"`   // pending rows that no destination takes; null if every row is taken
 	Ownership    *Ownership    `json:"ownership"` // null when it could not be read
-	Process      *Process      `json:"process"`   // null when no process was asked or none answered
-	Problems     []string      `json:"problems"`  // what could not be found out, and what to do about it; for people
+	Process      *Process      `json:"process"`   // null if no process was asked or none answered
+	Problems     []string      `json:"problems"`  // what could not be determined, and what to do about it; for display
 	Rows         []Row         `json:"rows,omitempty"`
 }
 
@@ -31,17 +31,19 @@ type Destination struct {
 // A Backlog counts rows that are not relayed. A nil count was not taken: no index makes it cheap, or it took too long.
 type Backlog struct {
 	Due       *int64 `json:"due"`       // neither relayed nor failed, and not scheduled for later
-	Retrying  *int64 `json:"retrying"`  // those of Due that were refused before
-	Scheduled *int64 `json:"scheduled"` // with available_at to come
-	Failed    *int64 `json:"failed"`    // given up, and neither retried nor discarded since
-	// AtLeast names the counts that are lower bounds: counting stopped at Limit, or because so many rows of other destinations are in between.
+	Retrying  *int64 `json:"retrying"`  // the part of Due that was refused before
+	Scheduled *int64 `json:"scheduled"` // available_at lies in the future
+	Failed    *int64 `json:"failed"`    // failed, and neither retried nor discarded since
+	// AtLeast names the counts that are lower bounds: counting stopped at Limit, or too many rows of other destinations are in
+	// between.
 	AtLeast []string `json:"at_least"`
-	// OldestAgeSeconds is for how long the oldest due row has been due, among the first in table order; 0 without one, nil if not measured.
+	// OldestAgeSeconds is how long the oldest due row has been due, among the first in table order; 0 if there is none, nil if
+	// not measured.
 	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
-	Topics           []Topic  `json:"topics"`      // in the order of their failed, then of their due rows, the most first
-	MoreTopics       int      `json:"more_topics"` // how many are left out of Topics
+	Topics           []Topic  `json:"topics"`      // by number of failed rows, then of due rows, the largest first
+	MoreTopics       int      `json:"more_topics"` // number of topics left out of Topics
 
-	places map[string]int // in Topics
+	places map[string]int // indexes in Topics
 }
 
 // A Topic is the part of one topic of a backlog, among the rows that were counted.
@@ -51,34 +53,34 @@ type Topic struct {
 	Retrying  int64  `json:"retrying"`
 	Scheduled int64  `json:"scheduled"`
 	Failed    int64  `json:"failed"`
-	// OldestAgeSeconds is that of its due rows, null without one.
+	// OldestAgeSeconds is the age of the topic's oldest due row, null if there is none.
 	OldestAgeSeconds *float64 `json:"oldest_age_seconds"`
 }
 
-// An Ownership is who relays, from the advisory locks.
+// An Ownership says which replicas relay, according to the advisory locks.
 type Ownership struct {
-	Shards   int       `json:"shards"`   // into how many rows are divided by the replicas that own any, else by OUTBOX_SHARDS
+	Shards   int       `json:"shards"`   // number of shards, as divided by the replicas that own any, otherwise OUTBOX_SHARDS
 	Owned    int       `json:"owned"`    // shards that some replica holds
-	Unowned  int       `json:"unowned"`  // and those that none holds
+	Unowned  int       `json:"unowned"`  // shards that no replica holds
 	Replicas []Replica `json:"replicas"` // the one with the most shards first
 }
 
 // A Replica is a process that takes part in the ownership.
 type Replica struct {
 	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
-	Shards     int   `json:"shards"`      // how many shards it holds
+	Shards     int   `json:"shards"`      // number of shards that it holds
 	Of         int   `json:"of"`          // its OUTBOX_SHARDS
-	CanPublish bool  `json:"can_publish"` // as it says itself
+	CanPublish bool  `json:"can_publish"` // whether the replica itself says that it can publish
 }
 
-// A Process is what the process that answered knows of itself.
+// A Process is what the answering process knows about itself.
 type Process struct {
 	Version   string    `json:"version"`
 	Commit    string    `json:"commit"`
 	StartedAt time.Time `json:"started_at"`
 	Ready     bool      `json:"ready"`
 	Checks    []Check   `json:"checks"`
-	Shards    int       `json:"shards"` // how many it owns
+	Shards    int       `json:"shards"` // number of shards that it owns
 	InFlight  int64     `json:"in_flight"`
 }
 
@@ -86,20 +88,20 @@ type Process struct {
 type Check struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	Text string `json:"text"` // what is wrong, or what there is to know; may be empty
+	Text string `json:"text"` // the problem or the note; may be empty
 }
 
-// A DestinationProcess is what the process that answered knows of one destination. Other replicas may see it otherwise.
+// A DestinationProcess is what the answering process knows about one destination. Other replicas may see it differently.
 type DestinationProcess struct {
 	Up          bool         `json:"up"`     // its broker can be reached and takes messages
-	Paused      bool         `json:"paused"` // by OUTBOX_PAUSE or its own
-	Reason      string       `json:"reason"` // why it is not up; else empty
+	Paused      bool         `json:"paused"` // paused by OUTBOX_PAUSE or the destination's own setting
+	Reason      string       `json:"reason"` // why the destination is not up; otherwise empty
 	InFlight    int64        `json:"in_flight"`
 	BlockedKeys int64        `json:"blocked_keys"`
-	Holds       []Hold       `json:"holds"`   // what is in trouble, the oldest first, some of them if there are very many
-	History     []Interval   `json:"history"` // of the last hour at most, the oldest first
+	Holds       []Hold       `json:"holds"`   // what is in trouble, the oldest first; some of them if there are very many
+	History     []Interval   `json:"history"` // at most the last hour, the oldest first
 	Relayed     int64        `json:"relayed"` // rows since the process started
-	Reasons     []ReasonRows `json:"reasons"` // Held by its reasons
+	Reasons     []ReasonRows `json:"reasons"` // Held, divided by reason
 }
 
 // ReasonRows is one series of the metric rows_held.
@@ -108,31 +110,31 @@ type ReasonRows struct {
 	Rows   int64  `json:"rows"`
 }
 
-// A Hold is something at the broker that is in trouble, and what waits for it.
+// A Hold is something at the broker that is in trouble, and the rows that wait for it.
 type Hold struct {
-	Reason string    `json:"reason"` // as the label of rows_held
+	Reason string    `json:"reason"` // the value of the label in rows_held
 	What   string    `json:"what"`   // the topic, stream, exchange, queue or partition
-	Topics []string  `json:"topics"` // whose rows wait, as far as that is known
+	Topics []string  `json:"topics"` // topics whose rows wait, as far as known
 	Error  string    `json:"error"`  // the broker's last answer, and what to do about it
 	Since  time.Time `json:"since"`
 }
 
-// An Interval is what happened in a part of the past.
+// An Interval is a summary of a past time span.
 type Interval struct {
 	From       time.Time `json:"from"`
 	Seconds    float64   `json:"seconds"`
 	Relayed    int64     `json:"relayed"`
 	Failed     int64     `json:"failed"`
-	LatencyP50 *float64  `json:"latency_p50_seconds"` // from when a row was due to its acknowledgement; null without a row
+	LatencyP50 *float64  `json:"latency_p50_seconds"` // from when a row was due to its acknowledgement; null if there was no row
 	LatencyP99 *float64  `json:"latency_p99_seconds"`
 }
 
-// A Row is where one row is and why (`status --id`).
+// A Row says where one row is and why (`status --id`).
 type Row struct {
 	ID    string     `json:"id"`
 	Topic string     `json:"topic"`
 	Shard int        `json:"shard"`
-	Owner *int32     `json:"owner"` // [Replica.Backend] of who holds its shard; null when nobody does
+	Owner *int32     `json:"owner"` // [Replica.Backend] of the owner of its shard; null if there is none
 	Fates []Fate     `json:"destinations"`
 	At    *time.Time `json:"inserted_at"`
 }
@@ -148,14 +150,14 @@ const (
 	StateNotTaken  = "not taken"
 )
 
-// A Fate is where a row is at one destination.
+// A Fate says where a row is at one destination.
 type Fate struct {
 	Destination string     `json:"destination"`
 	State       string     `json:"state"`
-	Why         string     `json:"why"` // for people
+	Why         string     `json:"why"` // the reason, for display
 	Attempt     *int64     `json:"attempt"`
 	LastError   *string    `json:"last_error"`
-	DueAt       *time.Time `json:"due_at"` // when it is due, or was
+	DueAt       *time.Time `json:"due_at"` // when the row is or was due
 	RelayedAt   *time.Time `json:"relayed_at"`
 	FailedAt    *time.Time `json:"failed_at"`
 }

@@ -19,7 +19,7 @@ import (
 
 const patience = 30 * time.Second
 
-// recommended makes the recommended table, with the column of delays.
+// recommended creates the recommended table, with the column for delays.
 func recommended(t testing.TB) *pgtest.Schema {
 	t.Helper()
 	s := pgtest.New(t)
@@ -27,7 +27,8 @@ func recommended(t testing.TB) *pgtest.Schema {
 	return s
 }
 
-// open returns the outbox with destinations that divide the rows, each given as a name and its patterns; without any, one takes all.
+// open returns the outbox with destinations that divide the rows, each given as a name and its patterns. Without destinations,
+// one takes all rows.
 func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 	t.Helper()
 	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16})
@@ -52,7 +53,7 @@ func open(t testing.TB, s *pgtest.Schema, destinations ...string) *Outbox {
 	return o
 }
 
-// summary is a backlog in short.
+// summary is a short form of a backlog.
 func summary(b Backlog) string {
 	n := func(count *int64) any {
 		if count == nil {
@@ -72,7 +73,8 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, last_error, available_at, relayed_at, failed_at)
-		select 'order.a', '{}'::jsonb, now() - interval '90 seconds', null::text, null::timestamptz, null::timestamptz, null::timestamptz from generate_series(1, 5) union all
+		select 'order.a', '{}'::jsonb, now() - interval '90 seconds', null::text, null::timestamptz, null::timestamptz, null::timestamptz from
+		generate_series(1, 5) union all
 		select 'order.a', '{}', now(), 'no', null, null, null from generate_series(1, 2) union all
 		select 'order.b', '{}', now(), null, now() + interval '1 day', null, null from generate_series(1, 3) union all
 		select 'order.b', '{}', now(), 'no', null, null, now() from generate_series(1, 4) union all
@@ -84,8 +86,10 @@ func TestReport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []string{"due 7 retrying 2 scheduled 3 failed 4; order.b 0 0 3 4; order.a 7 2 0 0",
-		"due 6 retrying 0 scheduled 0 failed 0; audit 6 0 0 0"} {
+	for i, want := range []string{
+		"due 7 retrying 2 scheduled 3 failed 4; order.b 0 0 3 4; order.a 7 2 0 0",
+		"due 6 retrying 0 scheduled 0 failed 0; audit 6 0 0 0",
+	} {
 		if got := summary(r.Destinations[i].Backlog); got != want {
 			t.Errorf("%s: %s, not %s", r.Destinations[i].Name, got, want)
 		}
@@ -106,11 +110,12 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// TestReportCapped stops counting, and says so.
+// TestReportCapped checks that counting stops, and that the report says so.
 func TestReportCapped(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
-	s.Exec(t, `insert into outbox_messages (topic, payload, failed_at) select 't' || n % 1000, '{}', case when n % 2 = 0 then now() end from generate_series(1, 60000) n`)
+	s.Exec(t, `insert into outbox_messages (topic, payload, failed_at) select 't' || n % 1000, '{}', case when n % 2 = 0 then now() end
+		from generate_series(1, 60000) n`)
 	r, err := open(t, s).Report(t.Context(), patience)
 	if err != nil {
 		t.Fatal(err)
@@ -124,7 +129,7 @@ func TestReportCapped(t *testing.T) {
 	}
 }
 
-// TestReportShapes asks tables that applications already have, one of them without any index.
+// TestReportShapes reads tables that applications already have, one of them without any index.
 func TestReportShapes(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]string{"A": pgtest.ShapeA, "B": pgtest.ShapeB, "C": pgtest.ShapeC} {
@@ -133,13 +138,14 @@ func TestReportShapes(t *testing.T) {
 			s := pgtest.New(t)
 			s.Exec(t, shape)
 			s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at, failed_at)
-				select 'x', '{}', now() at time zone 'UTC' - interval '1 minute', now() at time zone 'UTC', case when n > 3 then now() end from generate_series(1, 5) n`)
+				select 'x', '{}', now() at time zone 'UTC' - interval '1 minute', now() at time zone 'UTC', case when n > 3 then now() end from
+				generate_series(1, 5) n`)
 			r, err := open(t, s).Report(t.Context(), patience)
 			if err != nil {
 				t.Fatal(err)
 			}
 			want, problems := "due 3 retrying 0 scheduled 0 failed 2; x 3 0 0 2", 0
-			if name == "C" { // no index tells cheaply
+			if name == "C" { // no index makes it cheap
 				want, problems = "due - retrying - scheduled - failed -", 2
 			}
 			if got := summary(r.Destinations[0].Backlog); got != want || len(r.Problems) != problems {
@@ -179,8 +185,10 @@ func TestReportOwnership(t *testing.T) {
 
 // startOwner runs a replica until the test ends.
 func startOwner(t *testing.T, s *pgtest.Schema, table string, shards int) {
-	replica := &owner.Owner{Table: table, Shards: shards, TTL: 20 * time.Second, Logger: slog.New(slog.DiscardHandler),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) }}
+	replica := &owner.Owner{
+		Table: table, Shards: shards, TTL: 20 * time.Second, Logger: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) },
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
 	go func() { defer close(ended); replica.Run(ctx) }()

@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// RowsOf tells where rows are at each destination, and why. Rows that do not exist are not in the answer; an id that is not unique may
-// stand for several rows. Looking for what a row waits behind takes as long as patience at most.
+// RowsOf returns where rows are at each destination, and why. Rows that do not exist are left out; an id that is not unique may
+// stand for several rows. Finding the row that another row waits for takes at most patience.
 func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, patience time.Duration) ([]Row, error) {
 	if _, err := o.chosen(Selection{Destination: destination}); err != nil {
 		return nil, err
@@ -47,7 +47,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 				found = append(found, row)
 			}
 			if s.fate.Why == "" {
-				s.fate.Why = waitsFor(found[i], s.behind)
+				s.fate.Why = waitsFor(found[i], s.failed, s.behind)
 			}
 			found[i].Fates = append(found[i].Fates, s.fate)
 		}
@@ -59,7 +59,8 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 type rowState struct {
 	row    Row
 	fate   Fate
-	behind string // the id of an older pending row of its key
+	behind string // the id of an earlier pending row of its key
+	failed string // the id of a failed row that blocks its key
 }
 
 func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time.Duration) ([]rowState, error) {
@@ -68,11 +69,13 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	if n.Came != "" {
 		taken += " and " + n.Came
 	}
-	statement := sql.Text("operate_row.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name,
+	statement := sql.Text("operate_row.sql", map[string]string{
+		"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name,
 		"shard":       n.Shard,
 		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "key": n.Key, "order": n.Order.Name,
 		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
-		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time()})
+		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time(),
+	})
 	rows, err := o.Pool.Query(ctx, statement, ids)
 	if err != nil {
 		return nil, err
@@ -97,13 +100,16 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	}
 	for i := range states {
 		if keys[i] != nil && slices.Contains([]string{StateDue, StateRetrying}, states[i].fate.State) {
-			states[i].behind = o.before(ctx, n, *keys[i], states[i].row.ID, patience)
+			states[i].behind = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i], states[i].row.ID)
+			if v.Blocks && n.Failed.Has() {
+				states[i].failed = o.first(ctx, "operate_blocker.sql", n, n.IsFailed()+" and "+n.Taken, patience, *keys[i])
+			}
 		}
 	}
 	return states, nil
 }
 
-// judge says in which state a row is, and why as far as it tells itself.
+// judge determines a row's state and, as far as the row itself shows, the reason.
 func (f *Fate) judge(taken, scheduled bool) {
 	switch {
 	case f.RelayedAt != nil && f.FailedAt != nil:
@@ -124,11 +130,13 @@ func (f *Fate) judge(taken, scheduled bool) {
 	}
 }
 
-// waitsFor says what a due row waits for, as far as the table and the locks tell.
-func waitsFor(row Row, behind string) string {
+// waitsFor says what a due row waits for, as far as the table and the locks show it.
+func waitsFor(row Row, failed, behind string) string {
 	switch {
 	case row.Owner == nil:
 		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
+	case failed != "":
+		return "a row of its key has failed, and the key waits until that row is retried or discarded (OUTBOX_ON_FAILED=block): " + failed
 	case behind != "":
 		return "an older row of its key is not done, and goes first: " + behind
 	default:
@@ -136,16 +144,16 @@ func waitsFor(row Row, behind string) string {
 	}
 }
 
-// before returns the first pending row of a key before a row, empty if there is none or it takes too long to find out.
-func (o *Outbox) before(ctx context.Context, n outbox.Names, key, id string, patience time.Duration) (first string) {
-	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error { // it is of use, and no more
-		err := tx.QueryRow(ctx, sql.Text("operate_before.sql", map[string]string{"table": n.Table, "id": n.ID.Name, "id_type": n.IDType,
-			"order": n.Order.Name,
-			"key":   n.Key, "pending": n.Pending + " and " + n.Taken, "ordering": n.Ordering}), key, id).Scan(&first)
+// first returns the first row of a key in a given state. The id is empty if there is none or if finding it takes too long.
+func (o *Outbox) first(ctx context.Context, file string, n outbox.Names, state string, patience time.Duration, key ...any) (id string) {
+	_ = within(ctx, o.Pool, limits{statement: patience, inOrder: true}, func(tx pgx.Tx) error { // the id is useful, but not essential
+		err := tx.QueryRow(ctx, sql.Text(file, map[string]string{
+			"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "order": n.Order.Name, "key": n.Key, "state": state, "ordering": n.Ordering,
+		}), key...).Scan(&id)
 		if errors.Is(err, pgx.ErrNoRows) {
 			return nil
 		}
 		return err
 	})
-	return first
+	return id
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestRows tells where single rows are.
+// TestRows reports where single rows are.
 func TestRows(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
@@ -53,5 +53,34 @@ func TestRows(t *testing.T) {
 			t.Errorf("%s waits since %s", rows[1].Topic, why)
 		}
 		return
+	}
+}
+
+// TestRowBehindAFailedOne reports what a row waits for if a failed row blocks its key, whichever of the two is older.
+func TestRowBehindAFailedOne(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload, failed_at) values
+		('first', 'a', '{}', null), ('failed', 'a', '{}', now()), ('last', 'a', '{}', null), ('other', 'b', '{}', null)`)
+	o := open(t, s, "orders *")
+	startOwner(t, s, o.Views[0].Table.Name(), 16)
+	ids := strings.Split(pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages"), ",")
+	failed := pgtest.Value[string](t, s, "select id::text from outbox_messages where topic = 'failed'")
+	for _, blocks := range []bool{false, true} {
+		o.Views[0].Blocks = blocks
+		rows, err := o.RowsOf(t.Context(), ids, "", patience)
+		for err == nil && rows[0].Owner == nil {
+			rows, err = o.RowsOf(t.Context(), ids, "", patience)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			why := row.Fates[0].Why
+			want := blocks && (row.Topic == "first" || row.Topic == "last")
+			if strings.HasSuffix(why, "OUTBOX_ON_FAILED=block): "+failed) != want {
+				t.Errorf("with %v, %s: %s", blocks, row.Topic, why)
+			}
+		}
 	}
 }

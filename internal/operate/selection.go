@@ -9,13 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
 )
 
-// A Selection says which rows are meant. The zero Selection means all.
+// A Selection says which rows are meant. The zero Selection means all rows.
 type Selection struct {
 	IDs          []string
-	Topics       []string  // patterns, as those of a destination
-	Key          *string   // nil: of any key, and without one
-	Since, Until time.Time // when the row came into the state that is asked for; Since is included
-	Error        string    // a part of the last error, in whatever case
+	Topics       []string  // patterns, like a destination's
+	Key          *string   // nil: any key or none
+	Since, Until time.Time // when the row came into the requested state; Since is inclusive
+	Error        string    // a part of the last error, case-insensitive
 	Destination  string    // empty for all
 }
 
@@ -28,13 +28,13 @@ func (s Selection) IsZero() bool {
 // parameters gathers the parameters of a statement.
 type parameters []any
 
-// add adds a parameter and returns what stands for it.
+// add adds a parameter and returns its placeholder.
 func (p *parameters) add(value any) string {
 	*p = append(*p, value)
 	return fmt.Sprintf("$%d", len(*p))
 }
 
-// condition is the selection in SQL, to be added to another condition. at is the column of the time that Since and Until are about.
+// condition is the selection in SQL, to be added to another condition. at is the column to which Since and Until apply.
 func (s Selection) condition(n outbox.Names, at outbox.Column, p *parameters) (string, error) {
 	var all strings.Builder
 	and := func(format string, args ...any) { fmt.Fprintf(&all, " and "+format, args...) }
@@ -75,7 +75,7 @@ func (e *UnknownDestinationError) Error() string {
 	return fmt.Sprintf("there is no destination %q; there are %s", e.Name, strings.Join(e.Known, ", "))
 }
 
-// chosen returns the sets of destinations that a selection is about.
+// chosen returns the sets of destinations that a selection covers.
 func (o *Outbox) chosen(s Selection) ([]set, error) {
 	sets := o.sets()
 	if s.Destination == "" {

@@ -14,19 +14,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// VerifyRows is how many rows are compared at once, which bounds the memory.
+// VerifyRows is how many rows are compared at once. It bounds the memory.
 const VerifyRows = 100_000
 
-// VerifyMargin is how much earlier and later than the rows' times a broker is read: the clocks of the application, the database and the
-// broker differ, and a row may be published again after its mark.
+// VerifyMargin is how much earlier and later than the rows' times a broker is read: the clocks of the application, the database
+// and the broker differ, and a row may be published again after its mark.
 const VerifyMargin = 5 * time.Minute
 
-// A Broker is where the messages of a destination can be read.
+// A Broker says where the messages of a destination can be read.
 type Broker struct {
 	publisher.Reader
-	ID    func(*publisher.Stored) string // the id of the row that a message was made of
+	ID    func(*publisher.Stored) string // the id of the row from which a message was made
 	Topic func(*outbox.Table) string     // an SQL expression for a row's topic on the broker
-	// Anytime: the broker finds messages by times that have nothing to do with the rows', and is read as a whole.
+	// Anytime says that the broker finds messages by times unrelated to the rows', so that all of it is read.
 	Anytime bool
 }
 
@@ -38,21 +38,21 @@ const (
 	ProblemDisordered = "out_of_order"
 )
 
-// A Discrepancy is a row that its broker does not hold once and in its order. The names of its JSON fields are stable.
+// A Discrepancy is a row that its broker does not hold exactly once and in order. The names of its JSON fields are stable.
 type Discrepancy struct {
 	ID          string    `json:"id"`
 	Destination string    `json:"destination"`
-	Topic       string    `json:"topic"` // the broker's
+	Topic       string    `json:"topic"` // on the broker
 	Problem     string    `json:"problem"`
 	Why         string    `json:"why,omitempty"`
 	RelayedAt   time.Time `json:"relayed_at"`
-	Messages    int       `json:"messages"`           // of this id
-	Place       string    `json:"place,omitempty"`    // the partition or stream of the first of them
-	Position    *uint64   `json:"position,omitempty"` // there
-	Before      string    `json:"before,omitempty"`   // the id of an older row of the key that came after it
+	Messages    int       `json:"messages"`           // number of messages with this id
+	Place       string    `json:"place,omitempty"`    // the partition or stream of the first message
+	Position    *uint64   `json:"position,omitempty"` // position in that partition or stream
+	Before      string    `json:"before,omitempty"`   // the id of an earlier row of the key whose message came after this row's
 }
 
-// A Comparison counts what was found of one destination. The names of its JSON fields are stable.
+// A Comparison counts the results for one destination. The names of its JSON fields are stable.
 type Comparison struct {
 	Destination string `json:"destination"`
 	Rows        int64  `json:"rows"`
@@ -63,8 +63,8 @@ type Comparison struct {
 	Unordered   bool   `json:"order_not_compared,omitempty"`
 }
 
-// Verify compares the relayed rows of a selection, whose times are those of relayed_at, with what the broker of one destination holds. The
-// connection must not go through a transaction pooler. What is not as it should be is reported in table order.
+// Verify compares the relayed rows of a selection, whose times refer to relayed_at, with what the broker of one destination
+// holds. The connection must not go through a transaction pooler. Discrepancies are reported in table order.
 func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, destination string, broker Broker, selection Selection,
 	report func(Discrepancy) error,
 ) (Comparison, error) {
@@ -97,7 +97,7 @@ func (o *Outbox) Verify(ctx context.Context, conn *pgx.Conn, destination string,
 	}
 }
 
-// declareRelayed lets the server make the list of rows.
+// declareRelayed makes the server keep the list of rows.
 func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, topic string, ordered bool, selection Selection) error {
 	n := o.Views[view].Table.Names()
 	var values parameters
@@ -106,7 +106,7 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, t
 		return err
 	}
 	state := n.Relayed.Name + " is not null" + o.taken(view) + condition
-	if n.Failed.Has() { // or else it was discarded
+	if n.Failed.Has() { // otherwise the row was discarded
 		state += " and " + n.Failed.Name + " is null"
 	}
 	keeps := "true"
@@ -116,9 +116,11 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, t
 	if !ordered {
 		keeps = "false"
 	}
-	statement := sql.Text("operate_verify.sql", map[string]string{"id": n.ID.Name, "message_topic": topic, "ordered": keeps, "key": n.Key,
+	statement := sql.Text("operate_verify.sql", map[string]string{
+		"id": n.ID.Name, "message_topic": topic, "ordered": keeps, "key": n.Key,
 		"inserted_at": n.Inserted.Time(), "relayed_time": n.Relayed.Time(), "relayed_at": n.Relayed.Name, "table": n.Table, "state": state,
-		"ordering": n.Ordering})
+		"ordering": n.Ordering,
+	})
 	return pgx.BeginTxFunc(ctx, conn, pgx.TxOptions{AccessMode: pgx.ReadOnly}, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, sql.Text("limits.sql", nil), fmt.Sprint(chooseTime.Milliseconds()), nil, nil); err != nil {
 			return err
@@ -128,16 +130,17 @@ func (o *Outbox) declareRelayed(ctx context.Context, conn *pgx.Conn, view int, t
 	})
 }
 
-// A relayedRow is a row with what the broker holds of it. Of rows with one id and topic the first counts the messages of all.
+// A relayedRow is a row with what the broker holds of it. Among rows with the same id and topic, the first counts the messages
+// of all.
 type relayedRow struct {
 	id       string
-	topic    *string // on the broker; nil if the template has nothing to make it of
-	key      *string // nil for none, and if it keeps no order
+	topic    *string // on the broker; nil if the template lacks a value for it
+	key      *string // nil if the row has no key or keeps no order
 	inserted *time.Time
 	relayed  time.Time
 
 	rows, messages int
-	place          string // of the first message
+	place          string // the place of the first message
 	position       uint64
 }
 
@@ -152,7 +155,7 @@ func fetchRelayed(ctx context.Context, conn *pgx.Conn) ([]relayedRow, error) {
 	})
 }
 
-// from is when the row's message was sent at the earliest.
+// from is the earliest time at which the row's message was sent.
 func (r *relayedRow) from() time.Time {
 	if r.inserted != nil && r.inserted.Before(r.relayed) {
 		return *r.inserted
@@ -160,17 +163,17 @@ func (r *relayedRow) from() time.Time {
 	return r.relayed
 }
 
-// comparison is what is under way.
+// comparison is a comparison in progress.
 type comparison struct {
 	Comparison
 	broker Broker
 	report func(Discrepancy) error
 }
 
-// message is what tells messages apart.
+// message identifies a message.
 type message struct{ topic, id string }
 
-// compare compares some rows with the part of the broker's messages that may be theirs.
+// compare compares some rows with the part of the broker's messages that may belong to them.
 func (c *comparison) compare(ctx context.Context, rows []relayedRow) error {
 	first := map[message]int{}
 	topics := map[string]struct{}{}
@@ -219,9 +222,9 @@ func (c *comparison) compare(ctx context.Context, rows []relayedRow) error {
 	return c.judge(rows, first, held)
 }
 
-// judge reports what is not as it should be.
+// judge reports discrepancies.
 func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[string]publisher.Held) error {
-	last := map[message]int{} // by place and key: of the older rows the one that came last
+	last := map[message]int{} // by place and key: the earlier row whose message came last
 	for i := range rows {
 		r := &rows[i]
 		c.Rows++
@@ -262,7 +265,7 @@ func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[st
 	return nil
 }
 
-// absence says why a message is not there.
+// absence says why a message is missing.
 func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 	switch {
 	case held.Absent:
@@ -278,8 +281,10 @@ func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 
 // tell counts and reports a problem.
 func (c *comparison) tell(r *relayedRow, problem, why, before string) error {
-	d := Discrepancy{ID: r.id, Destination: c.Destination, Problem: problem, Why: why, RelayedAt: r.relayed.UTC(),
-		Messages: r.messages, Before: before}
+	d := Discrepancy{
+		ID: r.id, Destination: c.Destination, Problem: problem, Why: why, RelayedAt: r.relayed.UTC(),
+		Messages: r.messages, Before: before,
+	}
 	if r.topic != nil {
 		d.Topic = *r.topic
 	}

@@ -9,18 +9,23 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// several makes the recommended table with destinations that have columns of their own: orders takes all rows in those of the table, audit
-// takes its topics, and dead takes what orders has failed.
+// several creates the recommended table with destinations that have columns of their own: orders takes all rows in the table's
+// columns, audit takes its topics, and dead takes the rows that have failed at orders.
 func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 	t.Helper()
 	s := recommended(t)
-	s.Exec(t, `alter table outbox_messages add audit_at timestamptz, add audit_failed timestamptz, add audit_error text, add dead_at timestamptz;
+	s.Exec(t, `alter table outbox_messages add audit_at timestamptz, add audit_failed timestamptz, add audit_error text, add dead_at
+	timestamptz;
 		create index on outbox_messages (audit_failed) where audit_failed is not null`)
 	orders := outbox.View{Name: "orders"}
-	views := []outbox.View{orders,
-		{Name: "audit", Filter: outbox.Filter{Topics: []string{"a*"}},
-			Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"}},
-		{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders}}
+	views := []outbox.View{
+		orders,
+		{
+			Name: "audit", Filter: outbox.Filter{Topics: []string{"a*"}},
+			Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed", "last_error": "audit_error"},
+		},
+		{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders},
+	}
 	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
 	if err != nil {
 		t.Fatal(err)
@@ -36,16 +41,18 @@ func several(t testing.TB) (*pgtest.Schema, *Outbox) {
 	return s, o
 }
 
-// TestOwnColumns acts on the state of one destination and leaves that of the others, and a row is done when all are.
+// TestOwnColumns changes the state of one destination and keeps that of the others. A row is done when all destinations are
+// done with it.
 func TestOwnColumns(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
 	const at = "now() - interval '1 day'"
-	// The topic says what became of a row at orders, at audit, which takes those with a, and at dead.
+	// The topic describes what became of a row at orders, at audit, which takes topics with a, and at dead.
 	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, audit_at, audit_failed, dead_at) values
 		('relayed', '{}', `+at+`, null, null, null, null), ('a relayed, relayed', '{}', `+at+`, null, `+at+`, null, null),
 		('a relayed, pending', '{}', `+at+`, null, null, null, null), ('a relayed, failed', '{}', `+at+`, null, null, `+at+`, null),
-		('a failed, relayed, dead', '{}', null, `+at+`, `+at+`, null, `+at+`), ('a failed, relayed, not dead', '{}', null, `+at+`, `+at+`, null, null),
+		('a failed, relayed, dead', '{}', null, `+at+`, `+at+`, null, `+at+`), ('a failed, relayed, not dead', '{}', null, `+at+`, `+at+`, null,
+		null),
 		('failed, dead', '{}', null, `+at+`, null, null, `+at+`)`)
 	left := func() string {
 		return pgtest.Value[string](t, s, "select coalesce(string_agg(topic, '; ' order by topic), '') from outbox_messages")
@@ -72,7 +79,15 @@ func TestOwnColumns(t *testing.T) {
 		left() != "a failed, relayed, not dead; a relayed, pending" {
 		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
 	}
-	// Its dead letter has not been sent, so it is kept; then nothing waits for it.
+	// A retried row has no dead letter until it fails again.
+	const sent = `select (dead_at is not null)::text from outbox_messages where topic like '%not dead'`
+	s.Exec(t, "update outbox_messages set dead_at = now() where topic like '%not dead'")
+	if result, _ := apply(t, choose(t, s, o, Retry(), Selection{Destination: "orders"})); result.Changed != 1 ||
+		pgtest.Value[string](t, s, sent) != "false" {
+		t.Errorf("retry of a row whose dead letter was sent: %+v, sent %s", result, pgtest.Value[string](t, s, sent))
+	}
+	s.Exec(t, "update outbox_messages set failed_at = "+at+" where topic like '%not dead'")
+	// Its dead letter has not been sent, so it is kept; afterwards nothing waits for it.
 	if result, how := apply(t, choose(t, s, o, Discard(false, "late"), Selection{})); result.Changed != 1 ||
 		how[0] != "orders a failed, relayed, not dead kept" {
 		t.Errorf("discard what a dead letter is to be made of: %+v %v", result, how)

@@ -11,12 +11,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// When a column has got another type its values are not taken for those of the old one: the rows are read when the table has been
-// opened again, small ones and large ones.
+// If a column's type has changed, its values are not taken for those of the old type: small and large rows are read after the
+// table has been opened again.
 func TestColumnOfAnotherType(t *testing.T) {
 	t.Parallel()
-	types := map[string]string{"jsonb": "%s::text::jsonb", "json": "%s::text::json", "xml": "%s::text::xml", "text": "%s::text",
-		"bytea": "convert_to(%s::text, 'UTF8')"}
+	types := map[string]string{
+		"jsonb": "%s::text::jsonb", "json": "%s::text::json", "xml": "%s::text::xml", "text": "%s::text",
+		"bytea": "convert_to(%s::text, 'UTF8')",
+	}
 	for _, mode := range []pgx.QueryExecMode{pgx.QueryExecModeCacheStatement, pgx.QueryExecModeExec} {
 		for from := range types {
 			for to := range types {
@@ -37,7 +39,8 @@ func TestColumnOfAnotherType(t *testing.T) {
 						case from == "xml":
 							document = "<a>%s</a>"
 						}
-						s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null default 't', payload `+payload+`, headers `+headers+`, relayed_at timestamptz)`)
+						s.Exec(t, `create table outbox_messages (id bigint primary key, topic text not null default 't', payload `+payload+`, headers `+
+							headers+`, relayed_at timestamptz)`)
 						for id, size := range []int{1, mostInPage * 2} {
 							s.Exec(t, `insert into outbox_messages (id, payload, headers) values ($1, $2::text::`+payload+`, '{"h": "v"}')`, id,
 								fmt.Sprintf(document, strings.Repeat("x", size)))

@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// arena holds the bytes and headers of many rows in few allocations. A chunk lives until the last row
-// with something in it is forgotten, so a chunk is kept small.
+// arena holds the bytes and headers of many rows in few allocations. A chunk stays in memory until the last row that uses it is
+// released, so chunks are kept small.
 type arena struct {
 	chunk   []byte
 	headers []publisher.Header
@@ -18,7 +18,7 @@ const (
 	arenaHeaders = 256
 )
 
-// grow makes room for n bytes in one piece.
+// grow makes room for n contiguous bytes.
 func (a *arena) grow(n int) {
 	if cap(a.chunk)-len(a.chunk) < n {
 		a.chunk = make([]byte, 0, max(n, arenaChunk))
@@ -36,7 +36,7 @@ func (a *arena) bytes(b []byte) []byte {
 // text returns a copy of b as a string.
 func (a *arena) text(b []byte) string { return asString(a.bytes(b)) }
 
-// asString returns b as a string without copying it; nobody may change b afterwards.
+// asString returns b as a string without copying it. b must not change afterwards.
 func asString(b []byte) string {
 	return unsafe.String(unsafe.SliceData(b), len(b)) //nolint:gosec // saves a copy of each id and key; the arena never changes what it holds
 }

@@ -10,19 +10,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-const boundsTable = `create table outbox_messages (id bigint generated always as identity primary key, topic text not null default 't', key text, payload %s, headers %s,
+const boundsTable = `create table outbox_messages (id bigint generated always as identity primary key, topic text not null default 't', key
+text, payload %s, headers %s,
 	relayed_at timestamptz, failed_at timestamptz)`
 
-// Rows of usual sizes come with their page in one statement, compressed or not. What is larger is told with about its size, and is
-// read afterwards. Either way each value arrives as it is.
+// Rows of usual sizes come with their page in one statement, compressed or not. For larger rows the page holds the approximate
+// size, and they are read afterwards. In both cases each value arrives unchanged.
 func TestRowsThatComeWithTheirPage(t *testing.T) {
 	t.Parallel()
 	object := func(size int) string {
 		return fmt.Sprintf(`{"data": "%s", "text": "%s"}`, strings.Repeat("x", size/2), strings.Repeat("0123456789abcdef", size/32))
 	}
 	small, usual, large := object(100), object(6<<10), object(1<<20)
-	for kind, expression := range map[string]string{"jsonb": "$1::text::jsonb", "json": "$1::text::json", "text": "$1::text",
-		"varchar": "$1::varchar", "bytea": "convert_to($1, 'UTF8')"} {
+	for kind, expression := range map[string]string{
+		"jsonb": "$1::text::jsonb", "json": "$1::text::json", "text": "$1::text",
+		"varchar": "$1::varchar", "bytea": "convert_to($1, 'UTF8')",
+	} {
 		for storage, compressed := range map[string]bool{"external": false, "extended": true} {
 			t.Run(kind+", "+storage, func(t *testing.T) {
 				t.Parallel()
@@ -68,7 +71,7 @@ func TestRowsThatComeWithTheirPage(t *testing.T) {
 	}
 }
 
-// Texts come whole up to their bound, whether they are stored or made of another column, and are seen to be longer.
+// Texts up to their bound come whole, whether they are stored or made from another column. Longer texts are recognised.
 func TestTextsThatComeWithTheirPage(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"column": {}, "expression": {Key: rowkey.Source{Kind: rowkey.Header, Name: "k"}}} {
@@ -78,7 +81,8 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 			s.Exec(t, fmt.Sprintf(boundsTable, "text", "jsonb"))
 			lengths := []int{1, shortText - 1, shortText, shortText + 1, 5000, 100_000}
 			for _, n := range lengths {
-				s.Exec(t, `insert into outbox_messages (topic, key, headers, payload) values (repeat('ä', $1::int), repeat('k', $1::int), jsonb_build_object('k', repeat('k', $1::int)), '')`, n)
+				s.Exec(t, `insert into outbox_messages (topic, key, headers, payload) values (repeat('ä', $1::int), repeat('k', $1::int),
+					jsonb_build_object('k', repeat('k', $1::int)), '')`, n)
 			}
 			config.Table, config.MaxRow = messages, 64<<10
 			table := open(t, s, config)
@@ -93,13 +97,14 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 	}
 }
 
-// A row that the server cannot write out, since it would take more than a gigabyte, is alone in that, though it takes two kilobytes where
-// it is stored.
+// A row that the server cannot write as text, since that would take more than a gigabyte, does not affect other rows, though
+// its stored form takes two kilobytes.
 func TestPageWithARowThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
-	s.Exec(t, `insert into outbox_messages (key, payload) select 'key', case when i = 2 then ('[' || repeat('1e131000,', 9000) || '1]')::jsonb else '{}' end from generate_series(1, 3) i`)
+	s.Exec(t, `insert into outbox_messages (key, payload) select 'key', case when i = 2 then ('[' || repeat('1e131000,', 9000) || '1]')::jsonb
+		else '{}' end from generate_series(1, 3) i`)
 	if size := pgtest.Value[int](t, s,
 		"select pg_column_size(payload) from outbox_messages where id = 2"); size > leastInPage/usualCompression {
 		t.Fatalf("it takes %d bytes, too many to come with its page", size)

@@ -10,14 +10,15 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // relation is what the catalogue says about the configured table.
 type relation struct {
 	oid       string
-	database  string // its oid
-	cluster   string // the system identifier of the server, empty where this role may not read it
+	database  string // the database's oid
+	cluster   string // the system identifier of the server, empty if this role may not read it
 	schema    string
 	name      string
 	role      string
@@ -27,19 +28,19 @@ type relation struct {
 	unlogged  bool
 	policies  bool // row security may hide rows from this role
 	writers   bool // this role may select xmin
-	readOnly  bool // the transactions of this role are, though the server is no standby
+	readOnly  bool // this role's transactions are read-only, though the server is not a standby
 	columns   map[string]*column
 	named     []string // the columns in their order
 	indexes   []index
 	doorbell  doorbell
-	normal    map[string][]string // conditions to their parts in normal form, as far as was asked ([relation.normalise])
+	normal    map[string][]string // conditions to their parts in normal form, as far as they were requested ([relation.normalise])
 }
 
 type column struct {
 	name       string
-	oid        uint32 // of the base type
-	typ        string // as SQL writes it
-	width      int    // in characters, 0 for no limit
+	oid        uint32 // the base type's oid
+	typ        string // the type as SQL writes it
+	width      int    // the largest length in characters, 0 for no limit
 	notNull    bool
 	canSelect  bool
 	canUpdate  bool
@@ -49,13 +50,13 @@ type column struct {
 
 // index is a valid b-tree index.
 type index struct {
-	columns   []string // key columns; an expression is ""
-	predicate string   // as the server prints it
+	columns   []string // key columns; "" for an expression
+	predicate string   // the predicate as the server prints it
 	conjuncts []string // the predicate's parts joined by and, without outer parentheses
 	unique    bool
 }
 
-func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relation, error) {
+func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table, names setting.Names) (*relation, error) {
 	r := &relation{name: name.Name, columns: map[string]*column{}}
 	var children, usage, canDelete, persistence, policies, writers, readOnly string
 	var schema *string
@@ -65,7 +66,9 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 	err := conn.QueryRow(ctx, sql.Text("catalogue_table.sql", nil), pgx.QueryExecModeExec, schema, name.Name).
 		Scan(&r.oid, &r.schema, &r.kind, &children, &usage, &canDelete, &r.role, &persistence, &policies, &writers, &readOnly, &r.database)
 	if errors.Is(err, pgx.ErrNoRows) {
-		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set OUTBOX_TABLE to its name, with its schema if that is not in the role's search path",
+		return nil, problem(checkTable, "create it (`outbox-relay schema` prints a recommended one), or set "+names.Of("Table")+
+			" to its name, with its "+
+			"schema if that is not in the role's search path",
 			"table %s does not exist in database %s as role %s sees it", name, databaseOf(conn), conn.Config().User)
 	} else if err != nil {
 		return nil, fmt.Errorf("look up table: %w", err)
@@ -78,7 +81,8 @@ func readCatalogue(ctx context.Context, conn *pgx.Conn, name sql.Table) (*relati
 	}
 	switch r.kind {
 	case "v", "m":
-		return nil, problem(checkTable, "set OUTBOX_TABLE to the table behind it", "%s is a view; the relay must read and mark the table itself",
+		return nil, problem(checkTable, "set "+names.Of("Table")+" to the underlying table",
+			"%s is a view; the relay must read and mark the table itself",
 			name)
 	case "f":
 		return nil, problem(checkTable, "run the relay at the database that holds the table", "%s is a foreign table", name)
@@ -160,8 +164,8 @@ func (r *relation) readIndexes(ctx context.Context, conn *pgx.Conn) error {
 	return rows.Err()
 }
 
-// usableFor reports whether a scan for rows of which all the given conditions hold can use the index:
-// its predicate asks for nothing else.
+// usableFor reports whether a scan for rows that meet all the given conditions can use the index: its predicate must have no
+// other condition.
 func (i index) usableFor(conditions ...string) bool {
 	for _, conjunct := range i.conjuncts {
 		known := false
@@ -175,12 +179,12 @@ func (i index) usableFor(conditions ...string) bool {
 	return true
 }
 
-// holds reports whether the index's predicate has all of these parts, of which there is one at least.
+// holds reports whether parts is not empty and the index's predicate has all of them.
 func (i index) holds(parts []string) bool {
 	return len(parts) > 0 && !slices.ContainsFunc(parts, func(part string) bool { return !slices.Contains(i.conjuncts, part) })
 }
 
-// starts reports whether the index's first columns are these.
+// starts reports whether the index begins with these columns.
 func (i index) starts(columns ...string) bool {
 	if len(i.columns) < len(columns) {
 		return false
@@ -193,8 +197,7 @@ func (i index) starts(columns ...string) bool {
 	return true
 }
 
-// uniqueWith returns the columns that no two rows have all in common with each other together with an id, where values of these have one
-// text each.
+// uniqueWith returns the columns that are unique together with an id, as long as each of their values has a single text form.
 func (r *relation) uniqueWith(id *column) (beside []*column) {
 	if r.children && r.kind != "p" {
 		return nil
@@ -218,8 +221,8 @@ func (r *relation) uniqueWith(id *column) (beside []*column) {
 	return nil
 }
 
-// uniqueBy reports whether no two rows can have the same value of a column, in whichever partition they are. An index says nothing
-// of the tables that inherit from an ordinary one.
+// uniqueBy reports whether a column's values are unique across all partitions. An index says nothing about tables that inherit
+// from an ordinary table.
 func (r *relation) uniqueBy(c *column) bool {
 	if !c.notNull || r.children && r.kind != "p" {
 		return false

@@ -1,5 +1,5 @@
-// Package outbox is the outbox table in PostgreSQL: which of its columns mean what, reading its
-// pending rows in order, and writing what became of them.
+// Package outbox is the outbox table in PostgreSQL: the meaning of its columns, reading its pending rows in order, and writing
+// what became of them.
 package outbox
 
 import (
@@ -7,35 +7,39 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Config says where the outbox is and how its rows are understood.
 type Config struct {
 	Table   sql.Table
-	Columns map[string]string // the relay's names of columns to the table's
-	// Preferred are columns that are taken, where the table has them, for those that Columns leaves open.
+	Columns map[string]string // the relay's column names to the table's
+	// Preferred are columns that are used, if the table has them, for the names that Columns does not map.
 	Preferred map[string]string
-	Headers   map[string]string // names of headers to the columns whose text is sent as them, unless it is NULL
+	Headers   map[string]string // header names to the columns whose text is sent in them, unless it is NULL
 	Key       rowkey.Source
-	Extra     []Extra // further texts that each row carries, at most [MostExtra]
-	Delete    bool    // acknowledged rows are deleted instead of marked
-	// BlockFailed: a failed row blocks its key, so the keys of failed rows must be found by an index.
+	Extra     []Extra // additional texts that each row carries, at most [MostExtra]
+	Delete    bool    // accepted rows are deleted instead of marked
+	// BlockFailed says that a failed row blocks its key. The keys of failed rows must then be found by an index.
 	BlockFailed bool
-	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A row that takes more comes without them, and is [Row.Invalid].
+	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A larger row comes without its values and is
+	// [Row.Invalid].
 	MaxRow int64
-	// Encoded: the payload is text that stands for bytes, so its column must be of such a type.
+	// Encoded says that the payload is text that encodes bytes, so its column must have a text type.
 	Encoded bool
-	Channel string // that a doorbell's trigger has to notify; empty when nobody listens
-	Shards  int    // into how many the rows are divided by a hash of their key, or of their id without one; at least 1
-	// Looks: nothing is marked or refused, so that this role needs no right to write, and the server may be a standby.
+	Channel string // the channel that a doorbell's trigger has to notify; empty when nothing listens
+	Shards  int    // the number of parts into which rows are divided by a hash of their key, or of their id if they have no key; at least 1
+	// Looks says that nothing is marked or refused. The role then needs no right to write, and the server may be a standby.
 	Looks bool
-	// Views are those of the destinations, of which some may keep their state in columns of their own. Without any there is one
+	// Views are the destinations' views; some may keep their state in columns of their own. Without views there is one
 	// destination, which takes every row and keeps its state in the columns of the table.
 	Views []View
+	// Names are the user's names of the relay's configuration fields, for errors and findings.
+	Names setting.Names
 }
 
-// views are those of the destinations, one at least.
+// views returns the destinations' views, at least one.
 func (c *Config) views() []View {
 	if len(c.Views) == 0 {
 		return []View{{}}
@@ -43,10 +47,10 @@ func (c *Config) views() []View {
 	return c.Views
 }
 
-// headerPrefix begins our name of a column that is sent as a header.
+// headerPrefix is the prefix of the relay's name for a column that is sent as a header.
 const headerPrefix = "header."
 
-// HeaderColumns returns, of names of columns, those that are sent as headers: names of headers to columns.
+// HeaderColumns returns the columns that are sent as headers: header names to column names.
 func HeaderColumns(columns map[string]string) map[string]string {
 	headers := map[string]string{}
 	for ours, theirs := range columns {
@@ -57,13 +61,13 @@ func HeaderColumns(columns map[string]string) map[string]string {
 	return headers
 }
 
-// DefaultMaxRow is [Config.MaxRow] where it is not given.
+// DefaultMaxRow is the value of [Config.MaxRow] if it is 0.
 const DefaultMaxRow = 64 << 20
 
-// An Extra is a text of a row beside its message, for templates and the like. It may be NULL.
+// An Extra is a text that a row carries in addition to its message, for templates and the like. The text may be NULL.
 type Extra struct {
 	Kind ExtraKind
-	Name string // the column, the header, or the path in the payload with dots between its parts
+	Name string // the column, the header, or the dot-separated path in the payload
 }
 
 // An ExtraKind says where the text comes from.
@@ -71,12 +75,12 @@ type ExtraKind uint8
 
 const (
 	ExtraColumn  ExtraKind = iota
-	ExtraHeader            // of the row's headers, or else the column that is sent as this header
-	ExtraPayload           // of a JSON payload
+	ExtraHeader            // a header of the row, or else the column that is sent as this header
+	ExtraPayload           // a field of a JSON payload
 	ExtraTime              // the time in a column, in milliseconds since 1970
 )
 
-// MostExtra is how many further texts a row carries at most.
+// MostExtra is the largest number of additional texts that a row carries.
 const MostExtra = 64
 
 // OIDs of the types that the relay understands, from PostgreSQL's pg_type.dat.

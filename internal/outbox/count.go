@@ -4,24 +4,23 @@ import (
 	"context"
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"strconv"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Counts are the table-level gauges. A nil field was not measured, because no index makes it cheap, or because so many rows of other
-// destinations are in the way ([Table.For]) that it would not be.
+// Counts are the table-level gauges. A nil field was not measured: either no index makes it cheap, or too many rows of other
+// destinations are in the way ([Table.For]).
 type Counts struct {
-	Pending, Scheduled, Failed *int64   // rows that are due, those due later, and those that failed; capped at CountCap
-	Oldest                     *float64 // for how many seconds the first pending row has been due; 0 without one
+	Pending, Scheduled, Failed *int64   // rows that are due, rows that are due later, and rows that failed; capped at CountCap
+	Oldest                     *float64 // seconds for which the first pending row has been due; 0 if there is none
 }
 
 // CountCap is where counting stops.
 const CountCap = 10_001
 
-// Count measures the gauges, with one round trip. What was measured before an error is returned with it.
+// Count measures the gauges in one round trip. Values that were measured before an error are returned with it.
 func (t *Table) Count(ctx context.Context) (Counts, error) {
 	var counts Counts
 	var oldest *int64 // in microseconds
@@ -36,7 +35,7 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 	measure(&counts.Pending, t.countPending, number(CountCap))
 	measure(&counts.Failed, t.countFailed, number(CountCap))
 	measure(&oldest, t.oldestPending)
-	measure(&counts.Scheduled, t.countScheduled, number(CountCap)) // last: where few of many are, it takes long
+	measure(&counts.Scheduled, t.countScheduled, number(CountCap)) // last: it takes long if few rows of many are scheduled
 	if t.countPending != "" && t.mapping.available == nil {
 		counts.Scheduled = new(int64)
 	}
@@ -50,7 +49,7 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 		case !none && result.Rows[0][0] != nil:
 			*value = int64(binary.BigEndian.Uint64(result.Rows[0][0]))
 		case values[i] != &oldest, none && counts.Pending == nil:
-			continue // there are more rows than were looked at
+			continue // there are more rows than were examined
 		}
 		*values[i] = value
 	}
@@ -64,49 +63,44 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 	return counts, nil
 }
 
-// gauges makes the statements that measure the table.
-func (t *Table) gauges(names map[string]string) {
+// gauges renders the statements that measure the table.
+func (t *Table) gauges(d description) {
 	m := t.mapping
-	if m.pendingIndex && m.filtered { // else it holds any number of rows that the destination never takes
-		t.countPending = sql.Text("count_pending.sql", names)
+	if m.pendingIndex && m.filtered { // otherwise the index holds any number of rows that the destination never takes
+		t.countPending = d.text("count_pending.sql")
 		if m.available != nil {
-			t.countScheduled = sql.Text("count_scheduled.sql", names)
+			t.countScheduled = d.text("count_scheduled.sql")
 		}
 		if m.since() != nil {
-			names["due_at"] = dueAt(m)
-			t.oldestPending = sql.Text("oldest_pending.sql", names)
+			t.oldestPending = d.with("due_at", dueAt(m)).text("oldest_pending.sql")
 		}
 	}
 	if m.failed != nil && m.failedIndex {
-		t.countFailed = t.failedGauge(names, names["failed"], "")
+		t.countFailed = t.failedGauge(d, d["failed"], "")
 	}
 }
 
-// failedGauge makes the statement that counts failed rows in a state, of those that a condition takes. Rows that were discarded and kept
-// have failed, and count no more; only a bounded number of them is looked at.
-func (t *Table) failedGauge(names map[string]string, state, taken string) string {
+// failedGauge renders the statement that counts the failed rows in a state that a condition takes. Discarded rows that were
+// kept no longer count as failed; only a bounded number of them is examined.
+func (t *Table) failedGauge(d description, state, taken string) string {
 	if t.mapping.relayed == nil && taken == "" {
-		return sql.Text("count_failed.sql", names)
+		return d.text("count_failed.sql")
 	}
-	own := maps.Clone(names)
 	if c := t.mapping.relayed; c != nil {
 		taken += " and " + sql.Quote(c.name) + " is null"
 	}
-	own["state"], own["taken"], own["looked"] = state, strings.TrimPrefix(taken, " and "), strconv.Itoa(lookedAt)
-	return sql.Text("count_taken.sql", own)
+	return d.with("state", state, "taken", strings.TrimPrefix(taken, " and "), "looked", strconv.Itoa(lookedAt)).text("count_taken.sql")
 }
 
-// lookedAt is how many rows a gauge of one destination looks at, whoever takes them.
+// lookedAt is how many rows the gauge of one destination examines, including rows that other destinations take.
 const lookedAt = 10 * CountCap
 
-// gaugesTaken makes the statements that measure the rows of one destination. Its condition is taken from that on the state of the rows: it
-// bounds no walk through an index.
-func (t *Table) gaugesTaken(names map[string]string, filtered string) {
-	m, own := t.mapping, maps.Clone(names)
-	own["taken"], own["looked"] = strings.TrimPrefix(filtered, " and "), strconv.Itoa(lookedAt)
+// gaugesTaken renders the statements that measure the rows of one destination. The condition for the destination's rows is
+// removed from the condition for their state, because it does not bound a walk through an index.
+func (t *Table) gaugesTaken(d description, filtered string) {
+	m, own := t.mapping, d.with("taken", strings.TrimPrefix(filtered, " and "), "looked", strconv.Itoa(lookedAt))
 	count := func(state string) string {
-		own["state"] = strings.TrimSuffix(names[state], filtered)
-		return sql.Text("count_taken.sql", own)
+		return own.with("state", strings.TrimSuffix(d[state], filtered)).text("count_taken.sql")
 	}
 	if m.pendingIndex {
 		t.countPending = count("due")
@@ -114,11 +108,10 @@ func (t *Table) gaugesTaken(names map[string]string, filtered string) {
 			t.countScheduled = count("scheduled")
 		}
 		if m.since() != nil {
-			own["due"], own["due_at"] = strings.TrimSuffix(names["due"], filtered), dueAt(m)
-			t.oldestPending = sql.Text("oldest_taken.sql", own)
+			t.oldestPending = own.with("due", strings.TrimSuffix(d["due"], filtered), "due_at", dueAt(m)).text("oldest_taken.sql")
 		}
 	}
 	if m.failed != nil && m.failedIndex {
-		t.countFailed = t.failedGauge(names, strings.TrimSuffix(names["failed"], filtered), filtered)
+		t.countFailed = t.failedGauge(d, strings.TrimSuffix(d["failed"], filtered), filtered)
 	}
 }

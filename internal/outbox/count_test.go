@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Rows that are not due yet are no backlog, and a row that was due late has not waited since its insert. So it is whatever types the
-// times have, and where no row can be due later nothing is scheduled.
+// Rows that are not yet due do not count as backlog, and a row that became due late has not waited since its insert. This holds
+// for all types of times. If no row can become due later, nothing is scheduled.
 func TestCountsDueRows(t *testing.T) {
 	t.Parallel()
 	for _, available := range []string{"timestamp", "timestamptz"} {
@@ -30,9 +30,11 @@ func TestCountsDueRows(t *testing.T) {
 					}
 				}
 				const utc = "(now() at time zone 'UTC')"
-				s.Exec(t, "set timezone = 'UTC'; insert into outbox_messages select n, 't', '', null, "+utc+" - interval '3 hours', "+utc+" + interval '1 hour' from generate_series(1, 100) n")
+				s.Exec(t, "set timezone = 'UTC'; insert into outbox_messages select n, 't', '', null, "+utc+" - interval '3 hours', "+utc+
+					" + interval '1 hour' from generate_series(1, 100) n")
 				count(0, 100, 0, 0)
-				s.Exec(t, "set timezone = 'UTC'; insert into outbox_messages values (101, 't', '', null, "+utc+" - interval '2 hours', "+utc+" - interval '10 minutes')")
+				s.Exec(t, "set timezone = 'UTC'; insert into outbox_messages values (101, 't', '', null, "+utc+" - interval '2 hours', "+utc+
+					" - interval '10 minutes')")
 				count(1, 100, 600, 700)
 				page, err := table.Read(t.Context(), Query{Limit: 10, Bytes: 1 << 20})
 				if err != nil || len(page.Rows) != 1 {

@@ -8,14 +8,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A table is current for as long as nothing has changed that a relay would understand otherwise, and only the mapping of those
-// columns that decide on a row's shard or order differs from another replica's.
+// A table is current as long as no change affects how a relay understands it. Only the mapping of the columns that determine a
+// row's shard or order distinguishes replicas.
 func TestCurrent(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, pgtest.ShapeB)
-	config := Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []Extra{{Name: "id"}, {Name: "topic"}},
-		Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"}}
+	config := Config{
+		Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}, Shards: 16, Extra: []Extra{{Name: "id"}, {Name: "topic"}},
+		Headers: map[string]string{"a": "id", "b": "topic", "c": "attempt"},
+	}
 	open := func() *Table {
 		t.Helper()
 		table, err := Open(t.Context(), s.Pool, config)
@@ -26,7 +28,7 @@ func TestCurrent(t *testing.T) {
 	}
 	for _, test := range []struct {
 		change           string
-		current, mapping bool // are still as they were
+		current, mapping bool // unchanged
 	}{
 		{"insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('t', '{}', now(), now())", true, true},
 		{"alter table outbox_messages add column nothing text", true, true},
@@ -39,8 +41,10 @@ func TestCurrent(t *testing.T) {
 		{"alter table outbox_messages alter column last_error type varchar(100)", false, true},
 		{"alter table outbox_messages drop column failed_at", false, true},
 		{"alter table outbox_messages drop column key", false, false},
-		{"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to outbox_messages",
-			false, true},
+		{
+			"create table other (like outbox_messages including all); drop table outbox_messages; alter table other rename to outbox_messages",
+			false, true,
+		},
 	} {
 		before := open()
 		for _, change := range strings.Split(test.change, ";") {

@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// readCluster asks for the system identifier, which initdb draws, and which standbys and physical copies share. A server that does
-// not tell it, since the right was revoked or it has no such thing, is one without.
+// readCluster reads the system identifier, which initdb draws, and which standbys and physical copies share. A server that does
+// not report it, because the right was revoked or the function is missing, has none.
 func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
 	err := conn.QueryRow(ctx, sql.Text("catalogue_cluster.sql", nil), pgx.QueryExecModeExec).Scan(&r.cluster)
 	if refused, ok := errors.AsType[*pgconn.PgError](err); ok && !passing(refused.Code) {
@@ -23,9 +23,9 @@ func (r *relation) readCluster(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// passing reports whether an error of the server says nothing about the next time: then the identity must not be taken for one
-// without a part, or two replicas would give a row two ids. Classes as in PostgreSQL's manual, appendix A: connection,
-// transaction rollback, resources, operator intervention.
+// passing reports whether a server's error says nothing about the next attempt. After such an error the identity must not be
+// taken as lacking a part, or two replicas would give one row two ids. The error classes are those of PostgreSQL's manual,
+// appendix A: connection, transaction rollback, resources, operator intervention.
 func passing(code string) bool {
 	for _, class := range []string{"08", "25", "40", "53", "57"} {
 		if strings.HasPrefix(code, class) {
@@ -35,7 +35,7 @@ func passing(code string) bool {
 	return false
 }
 
-// origin names the database among all: SYSTEM.DATABASE, of which the first part may be missing.
+// origin names the database uniquely: SYSTEM.DATABASE. The first part may be missing.
 func (r *relation) origin() string {
 	if r.cluster == "" {
 		return r.database
@@ -43,8 +43,8 @@ func (r *relation) origin() string {
 	return r.cluster + "." + r.database
 }
 
-// dedupID returns what a broker recognises a row by. A uuid will do. Other ids are numbered alike in every
-// database, and again from 1 in a table that was emptied: the identity and the time of insert tell those apart.
+// dedupID returns the id by which a broker recognises duplicates of a row. A uuid serves unchanged. Other ids are numbered
+// alike in every database, and again from 1 in a table that was emptied; the identity and the time of insert distinguish them.
 func (t *Table) dedupID(message *publisher.Message, a *arena) string {
 	if t.prefix == "" {
 		return message.ID
@@ -61,13 +61,13 @@ func (t *Table) dedupID(message *publisher.Message, a *arena) string {
 
 // An IDForm says how a message's dedup id is made.
 type IDForm struct {
-	UUID    bool // it is the row's id
-	Cluster bool // it names the server, not just the database's number there
-	Timed   bool // it holds the time of insert, as far as rows have one
+	UUID    bool // the dedup id is the row's id
+	Cluster bool // the dedup id names the server, not just the database's number there
+	Timed   bool // the dedup id holds the time of insert, for rows that have one
 	Example string
 }
 
-// IDForm tells how the dedup ids of the table's rows are made.
+// IDForm reports how the dedup ids of the table's rows are made.
 func (t *Table) IDForm() IDForm {
 	f := IDForm{UUID: t.prefix == "", Timed: t.mapping.inserted != nil, Example: t.prefix + "1"}
 	f.Cluster = strings.Contains(strings.SplitN(t.prefix, "/", 2)[0], ".")

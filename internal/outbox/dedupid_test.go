@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// dedupIDs are those of all pending rows.
+// dedupIDs returns the ids of all pending rows.
 func dedupIDs(t *testing.T, s *pgtest.Schema) (ids []string) {
 	t.Helper()
 	table := open(t, s, Config{})
@@ -22,14 +22,14 @@ func dedupIDs(t *testing.T, s *pgtest.Schema) (ids []string) {
 	}
 }
 
-// origin is what the server says of itself and the database.
+// origin returns the server's own identifiers of itself and the database.
 func origin(t *testing.T, s *pgtest.Schema) string {
 	t.Helper()
 	return pgtest.Value[string](t, s,
 		"select (select system_identifier from pg_control_system()) || '.' || oid from pg_database where datname = current_database()")
 }
 
-// An id that is no uuid says nothing outside its table and its time.
+// An id that is not a uuid is only meaningful within its table and its time.
 func TestDedupID(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct{ columns, row, want string }{
@@ -41,10 +41,14 @@ func TestDedupID(t *testing.T) {
 		"end of time":     {"id bigint primary key, inserted_at timestamptz", "(7, 'infinity')", "%s/7"},
 		"end of calendar": {"id bigint primary key, inserted_at timestamptz", "(7, '294276-12-31 23:59:59Z')", "%s/7"},
 		"no such column":  {"id bigint primary key, other int", "(7, 1)", "%s/7"},
-		"uuid": {"id uuid primary key, inserted_at timestamptz", "('123e4567-e89b-12d3-a456-426614174000', now())",
-			"123e4567-e89b-12d3-a456-426614174000"},
-		"uuid as a text": {"id varchar(36) primary key, other int", "('123e4567-e89b-12d3-a456-426614174000', 1)",
-			"%s/123e4567-e89b-12d3-a456-426614174000"},
+		"uuid": {
+			"id uuid primary key, inserted_at timestamptz", "('123e4567-e89b-12d3-a456-426614174000', now())",
+			"123e4567-e89b-12d3-a456-426614174000",
+		},
+		"uuid as a text": {
+			"id varchar(36) primary key, other int", "('123e4567-e89b-12d3-a456-426614174000', 1)",
+			"%s/123e4567-e89b-12d3-a456-426614174000",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -62,10 +66,11 @@ func TestDedupID(t *testing.T) {
 	}
 }
 
-// Two databases with tables of one name, a table that begins anew, and a role that may not read the server's identifier.
+// Two databases with tables of the same name, a table whose ids begin again, and a role that may not read the server's
+// identifier.
 func TestDedupIDsAreApart(t *testing.T) {
 	t.Parallel()
-	role := pgtest.New(t).NewRole(t) // goes after the databases in which it has rights
+	role := pgtest.New(t).NewRole(t) // dropped after the databases in which it has rights
 	shop, billing := pgtest.NewDatabase(t), pgtest.NewDatabase(t)
 	seen := map[string]bool{}
 	note := func(what string, ids []string, want int) {
@@ -82,12 +87,13 @@ func TestDedupIDsAreApart(t *testing.T) {
 	}
 	const rows = 100
 	fill := func(s *pgtest.Schema) {
-		s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '1', clock_timestamp(), now() from generate_series(1, $1)`, rows)
+		s.Exec(t, `insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '1', clock_timestamp(), now()
+			from generate_series(1, $1)`, rows)
 	}
 	sources := map[string]bool{}
 	for _, s := range []*pgtest.Schema{shop, billing} {
 		s.Exec(t, pgtest.ShapeC)
-		s.Exec(t, "alter table outbox_messages alter inserted_at type timestamp") // not in whole seconds
+		s.Exec(t, "alter table outbox_messages alter inserted_at type timestamp") // includes fractions of seconds
 		fill(s)
 		note("another database", dedupIDs(t, s), rows)
 		sources[read(t, open(t, s, Config{}), Query{Limit: 1}).Rows[0].Message.Source] = true

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// acknowledged is for Linux only.
+// acknowledged does nothing: the option exists on Linux only.
 func acknowledged(time.Duration) func(network, address string, conn syscall.RawConn) error {
 	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A look at the table tells whether each insert rings.
+// Examining the table shows whether each insert rings.
 func TestTableTellsOfTheDoorbell(t *testing.T) {
 	t.Parallel()
 	messages := sql.Table{Name: "outbox_messages"}
@@ -50,11 +50,12 @@ func TestTableTellsOfTheDoorbell(t *testing.T) {
 	}
 }
 
-// A partitioned table has the trigger itself, and a table keeps it under another name.
+// A partitioned table has the trigger itself, and a renamed table keeps it.
 func TestDoorbellOfOtherTables(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table messages (id uuid not null, seq bigint not null, topic text, payload jsonb, relayed_at timestamptz, primary key (id, seq)) partition by range (seq);
+	s.Exec(t, `create table messages (id uuid not null, seq bigint not null, topic text, payload jsonb, relayed_at timestamptz, primary key
+	(id, seq)) partition by range (seq);
 		create table one partition of messages default; create index on messages (seq) where relayed_at is null`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, sql.Doorbell(sql.Table{Name: "messages"}, "bell"), pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, "alter table messages rename to outbox_messages")
@@ -65,7 +66,7 @@ func TestDoorbellOfOtherTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = writer.Rollback(t.Context()) }() // only to see that the trigger works
+	defer func() { _ = writer.Rollback(t.Context()) }() // only to check that the trigger works
 	if _, err := writer.Exec(t.Context(), "insert into outbox_messages values (gen_random_uuid(), 1, 't', '{}')"); err != nil {
 		t.Error(err)
 	}

@@ -3,7 +3,6 @@ package outbox
 import (
 	"encoding/binary"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,10 +14,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Rows with available_at have a read of their own where there is an index of due times. The reads in table order leave all of them out
-// then: a million rows that are scheduled for next week cost neither kind of read anything.
+// Where there is an index of due times, rows with available_at have a read of their own. The reads in table order then leave
+// these rows out: a million rows that are scheduled for next week cost neither kind of read anything.
 
-// indexDue looks for an index of due times: of pending rows alone, by available_at.
+// indexDue looks for an index of due times: an index of pending rows only, by available_at.
 func (m *mapping) indexDue(r *relation) {
 	if m.available == nil {
 		return
@@ -45,8 +44,8 @@ func isNullPrinted(c *column) []string {
 	return []string{sql.Quote(c.name) + " IS NULL", c.name + " IS NULL"}
 }
 
-// walkedPrinted is the condition of the view's rows that are read in table order, in the parts that PostgreSQL prints in an index's
-// predicate.
+// walkedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints in an
+// index's predicate.
 func (m *mapping) walkedPrinted(r *relation) []string {
 	_, printed := m.pending()
 	printed = append(printed, r.normal[m.filter]...)
@@ -59,8 +58,8 @@ func (m *mapping) walkedPrinted(r *relation) []string {
 // ReadsDue reports whether rows with available_at have a read of their own ([Query.Due]).
 func (t *Table) ReadsDue() bool { return t.mapping.dueIndex }
 
-// dueNames adds what the statements about due times need, and the condition on a destination's rows.
-func (t *Table) dueNames(names map[string]string, filtered string) {
+// dueNames adds the names that the statements about due times need, and the condition for a destination's rows.
+func (t *Table) dueNames(names description, filtered string) {
 	m := t.mapping
 	if !m.dueIndex {
 		return
@@ -87,31 +86,31 @@ func (t *Table) dueNames(names map[string]string, filtered string) {
 	names["due_position"], names["due_parameters"] = strings.Join(position, ", "), strings.Join(parameters, ", ")
 }
 
-// prepareDue makes the statements that look at all pending rows of a table with an index of due times: at those without available_at, which
-// are names["due"], and at the others. No condition that holds for both lets the planner use the two indexes.
-func (t *Table) prepareDue(names map[string]string, filtered string) {
+// prepareDue renders the statements that cover all pending rows of a table with an index of due times. They have one condition
+// for rows without available_at, named "due", and another one for the other rows. With a single condition for both, the planner
+// could not use the two indexes.
+func (t *Table) prepareDue(d description, filtered string) {
 	m := t.mapping
-	t.nextDue = sql.Text("next_due.sql", names)
-	t.drainEnd, t.drainLeft = sql.Text("drain_end_due.sql", names), sql.Text("drain_left_due.sql", names)
+	t.nextDue = d.text("next_due.sql")
+	t.drainEnd, t.drainLeft = d.text("drain_end_due.sql"), d.text("drain_left_due.sql")
 	if m.pendingIndex {
-		t.sampleTopics = sql.Text("sample_topics_due.sql", names)
+		t.sampleTopics = d.text("sample_topics_due.sql")
 	}
-	own, bounded := maps.Clone(names), m.filtered && m.dueFiltered
+	bounded := m.filtered && m.dueFiltered
 	if t.countPending == "" || t.view.Columns != nil && !bounded { // the indexes hold any number of rows that the destination never takes
 		t.countPending, t.countScheduled, t.oldestPending = "", "", ""
 		return
 	}
-	own["taken"], own["looked"] = "true", strconv.Itoa(CountCap)
-	if !bounded { // the filter bounds no walk through an index
-		own["taken"], own["looked"] = strings.TrimPrefix(filtered, " and "), strconv.Itoa(lookedAt)
+	own := d.with("taken", "true", "looked", strconv.Itoa(CountCap))
+	if !bounded { // the filter does not bound a walk through an index
+		own = d.with("taken", strings.TrimPrefix(filtered, " and "), "looked", strconv.Itoa(lookedAt))
 		for _, state := range []string{"due", "arrived", "scheduled"} {
-			own[state] = strings.TrimSuffix(names[state], filtered)
+			own = own.with(state, strings.TrimSuffix(d[state], filtered))
 		}
 	}
-	t.countPending, t.countScheduled = sql.Text("count_pending_due.sql", own), sql.Text("count_scheduled_due.sql", own)
+	t.countPending, t.countScheduled = own.text("count_pending_due.sql"), own.text("count_scheduled_due.sql")
 	if m.inserted != nil {
-		own["due_at"] = dueAt(m)
-		t.oldestPending = sql.Text("oldest_pending_due.sql", own)
+		t.oldestPending = own.with("due_at", dueAt(m)).text("oldest_pending_due.sql")
 	}
 }
 
@@ -143,7 +142,7 @@ func (t *Table) inOrder(q Query) bool {
 	}
 }
 
-// dueParameters are those of a read of due rows: how far back it goes, and the position behind which it goes on.
+// dueParameters returns the parameters of a read of due rows: how far back it goes, and the position after which it continues.
 func (t *Table) dueParameters(q Query) [][]byte {
 	m := t.mapping
 	place := func(value string) []byte {
@@ -166,7 +165,7 @@ func (t *Table) dueParameters(q Query) [][]byte {
 	return append(parameters, place(q.After.id))
 }
 
-// readNext reads how long it is until the next row becomes due, 0 if none does.
+// readNext reads the time until the next row becomes due, 0 if there is none.
 func readNext(result *pgconn.ResultReader) (next time.Duration) {
 	for result.NextRow() {
 		next = untilDue(result.Values()[0])
@@ -174,7 +173,7 @@ func readNext(result *pgconn.ResultReader) (next time.Duration) {
 	return next
 }
 
-// glanced reads what a glance has found.
+// glanced reads the result of a glance.
 func (t *Table) glanced(values [][]byte) Page {
 	return Page{More: values[0][0] != 0, Next: untilDue(values[1])}
 }

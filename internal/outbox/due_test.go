@@ -12,13 +12,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// delaying is what `outbox-relay schema --delays` prints behind the recommended table.
+// delaying is the additional output of `outbox-relay schema --delays` for the recommended table.
 func delaying() string {
 	return sql.Delays(sql.Delaying{Table: messages, Available: "available_at", Order: "seq", Pending: []string{"relayed_at", "failed_at"}})
 }
 
-// Where there is an index of due times, rows with available_at come by a read of their own, each once and in the order of that time, and by
-// their ids. All other reads leave them out. That is so whatever the types, without an order or with priorities, and for one destination.
+// Where there is an index of due times, rows with available_at come by a read of their own, each once and in the order of that
+// time, and by their ids. All other reads leave them out. This holds for all types, without an order or with priorities, and
+// for one destination.
 func TestDueReads(t *testing.T) {
 	t.Parallel()
 	const due = `create index on outbox_messages (available_at) where relayed_at is null and failed_at is null and available_at is not null;`
@@ -36,8 +37,10 @@ func TestDueReads(t *testing.T) {
 			s := pgtest.New(t)
 			// Many rows are due at the same time, and pages end among them.
 			s.Exec(t, ddl+`;set timezone = 'UTC';
-				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', '2020-01-01'::timestamp + (n / 10) * interval '1 minute' from generate_series(1, 100) n;
-				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', (now() at time zone 'UTC') + n * interval '1 hour' from generate_series(1, 50) n;
+				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', '2020-01-01'::timestamp + (n / 10) * interval
+				'1 minute' from generate_series(1, 100) n;
+				insert into outbox_messages (topic, key, payload, available_at) select 't', 'k', '{}', (now() at time zone 'UTC') + n * interval
+				'1 hour' from generate_series(1, 50) n;
 				insert into outbox_messages (topic, key, payload, available_at) values ('t', 'k', '{}', '-infinity'), ('t', 'k', '{}', 'infinity');
 				insert into outbox_messages (topic, key, payload, available_at, relayed_at) values ('t', 'k', '{}', '2020-01-01', now());
 				insert into outbox_messages (topic, key, payload, available_at, failed_at) values ('t', 'k', '{}', '2020-01-01', now());
@@ -123,8 +126,8 @@ func TestDueReads(t *testing.T) {
 	}
 }
 
-// No read steps over rows that are scheduled for later, whether all that is known of the table was gathered when it was empty or is true,
-// and whether the index of all pending rows is still there.
+// No read steps over rows that are scheduled for later, whether the statistics are from an empty table or are correct, and
+// whether or not the index of all pending rows still exists.
 func TestNoReadStepsOverScheduledRows(t *testing.T) {
 	t.Parallel()
 	for _, analyzed := range []bool{false, true} {
@@ -183,7 +186,7 @@ func TestNoReadStepsOverScheduledRows(t *testing.T) {
 	}
 }
 
-// An index that holds rows that were relayed is no index of due times: it grows with the table.
+// An index that contains relayed rows is not an index of due times: it grows with the table.
 func TestIndexesOfDueTimes(t *testing.T) {
 	t.Parallel()
 	found := map[string]bool{}

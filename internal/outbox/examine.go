@@ -15,16 +15,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Examine looks at the table as [Open] does, and says all that is to be known of it: every problem, not
-// just the first, and what makes relaying slow or less safe. channel is where the relay listens. It
-// changes nothing. The table is nil when it cannot be used.
+// Examine examines the table as [Open] does and reports every problem, not just the first, and whatever makes relaying slow or
+// less safe. channel is the channel on which the relay listens. Examine changes nothing. The returned table is nil if it cannot
+// be used.
 func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel string) (*Table, []finding.Finding, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	r, err := readCatalogue(ctx, conn.Conn(), config.Table)
+	r, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
 	if setup, ok := errors.AsType[*SetupError](err); ok {
 		return nil, findings([]*SetupError{setup}), nil
 	} else if err != nil {
@@ -53,7 +53,8 @@ func Examine(ctx context.Context, pool *pgxpool.Pool, config Config, channel str
 	return t, e.found, nil
 }
 
-// lacks are the warnings about columns and indexes, which need no look at the table, and what keeps single destinations from using it.
+// lacks returns the warnings about columns and indexes, which need no look at the table's rows, and the reasons why single
+// destinations cannot use the table.
 func lacks(r *relation, m *mapping, config Config, view View) []finding.Finding {
 	e := newExamination(r, m, config, view)
 	e.columns()
@@ -85,7 +86,8 @@ func (e *examination) strays() {
 	}
 }
 
-// txid says what it means that no column holds the transaction that inserted a row, where several destinations write into it.
+// txid reports the consequences if no column holds the transaction that inserted a row and several destinations write into the
+// row.
 func (e *examination) txid() {
 	sets := 0
 	for i, v := range e.config.Views {
@@ -100,7 +102,7 @@ func (e *examination) txid() {
 	}
 }
 
-// views are the findings about the columns that single destinations have for themselves.
+// views returns the findings about the columns that single destinations have for themselves.
 func views(r *relation, config Config) (found []finding.Finding) {
 	for _, v := range config.Views {
 		m, problems := mapColumns(r, config, v)
@@ -121,8 +123,8 @@ func views(r *relation, config Config) (found []finding.Finding) {
 	return found
 }
 
-// findings are the problems of a table that cannot be used. Rights that are missing are one finding,
-// since one script gives them all.
+// findings returns the problems of a table that cannot be used. All missing rights are one finding, since one script grants
+// them all.
 func findings(problems []*SetupError) []finding.Finding {
 	var found []finding.Finding
 	rights := -1
@@ -160,11 +162,13 @@ func (e *examination) ok(check, format string, args ...any) {
 }
 
 func (e *examination) warn(check, remedy, format string, args ...any) {
-	e.found = append(e.found, finding.Finding{Severity: finding.Warning, Check: check, Subject: e.subject,
-		Found: fmt.Sprintf(format, args...), Remedy: remedy})
+	e.found = append(e.found, finding.Finding{
+		Severity: finding.Warning, Check: check, Subject: e.subject,
+		Found: fmt.Sprintf(format, args...), Remedy: remedy,
+	})
 }
 
-// storage looks at what the table is.
+// storage examines the properties of the table itself: partitions, persistence and row security.
 func (e *examination) storage() {
 	kind := "a table"
 	if e.partitioned() {
@@ -184,17 +188,31 @@ func (e *examination) storage() {
 
 func (e *examination) partitioned() bool { return e.relation.kind == "p" }
 
-// columns says which column was taken for what, and what the table lacks.
+// columns reports which column is used for what, and what the table lacks.
 func (e *examination) columns() {
 	m := e.mapping
 	var parts []string
 	for _, part := range []struct {
 		name   string
 		column *column
-	}{{"id", m.id}, {"topic", m.topic}, {"payload", m.payload}, {"headers", m.headers}, {"order", m.order}, {"relayed_at", m.relayed},
+	}{
+		{"id", m.id},
+		{"topic", m.topic},
+		{"payload", m.payload},
+		{"headers", m.headers},
+		{"order", m.order},
+		{"relayed_at", m.relayed},
 		{"attempt", m.attempt},
-		{"failed_at", m.failed}, {"last_error", m.lastError}, {"inserted_at", m.inserted}, {"updated_at", m.updated}, {"available_at",
-			m.available}, {"priority", m.rank}} {
+		{"failed_at", m.failed},
+		{"last_error", m.lastError},
+		{"inserted_at", m.inserted},
+		{"updated_at", m.updated},
+		{
+			"available_at",
+			m.available,
+		},
+		{"priority", m.rank},
+	} {
 		switch {
 		case part.column == nil:
 		case part.column.name == part.name:
@@ -205,22 +223,24 @@ func (e *examination) columns() {
 	}
 	e.ok(checkColumns, "%s; key: %s", strings.Join(parts, ", "), e.keySource())
 	if len(m.ignored) > 0 {
-		e.warn(checkColumns, "rename the column, or map another one with OUTBOX_COLUMNS", "not used, since the type does not fit the name: %s",
+		e.warn(checkColumns, "rename the column, or map another one with "+e.config.Names.Of("Columns"),
+			"not used, since the type does not fit the name: %s",
 			strings.Join(m.ignored, ", "))
 	}
 	if m.key == noKey && e.config.Key.Kind != rowkey.None {
-		e.warn(checkColumns, "name the column of the ordering key with OUTBOX_COLUMNS=key:NAME, or another source with OUTBOX_KEY; "+
-			"OUTBOX_KEY=none says that none is wanted",
+		e.warn(checkColumns, "name the column of the ordering key with "+e.config.Names.Of("Columns")+"=key:NAME, or another source with "+
+			e.config.Names.Of("Key")+"; none there means that rows have no key",
 			"no row has an ordering key, so rows are relayed without any order")
 	}
 	if !m.delete && e.view.Columns == nil {
 		for _, l := range e.absent() {
-			e.warn(checkColumns, "add the column, or name another one with OUTBOX_COLUMNS="+l.name+":NAME", "there is no %s: %s", l.name, l.without)
+			e.warn(checkColumns, "add the column, or name another one with "+e.config.Names.Of("Columns")+"="+l.name+":NAME", "there is no %s: %s",
+				l.name, l.without)
 		}
 	}
 }
 
-// ownColumns says which columns a destination has for itself, and once what those cost that it does without.
+// ownColumns reports which columns a destination has for itself, and once the cost of those that it does without.
 func (e *examination) ownColumns() {
 	var parts, names, without []string
 	for _, part := range stateColumns {
@@ -233,12 +253,13 @@ func (e *examination) ownColumns() {
 		names, without = append(names, l.name), append(without, l.without)
 	}
 	if len(names) > 0 {
-		e.warn(checkColumns, "name them in "+e.view.variable("COLUMNS")+", and run what `outbox-relay schema --destination "+e.view.Name+"` prints",
+		e.warn(checkColumns, "name them in "+e.view.Names.Of("Columns")+", and run what `outbox-relay schema --destination "+e.view.Name+
+			"` prints",
 			"there is no %s: %s", strings.Join(names, ", "), strings.Join(without, "; "))
 	}
 }
 
-// absence is a column of a destination's state that there is not, and what that means.
+// absence is a missing column of a destination's state, with the consequence.
 type absence struct{ name, without string }
 
 func (e *examination) absent() (all []absence) {
@@ -274,11 +295,12 @@ func (e *examination) keySource() string {
 	}
 }
 
-// order looks at whether the order of rows is that of time.
+// order examines whether the order of rows is the order of time.
 func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 	const check = "order"
 	c := e.mapping.order
-	add := "add a column that grows with time (" + `seq bigint generated always as identity` + "), or name one with OUTBOX_COLUMNS=order:NAME"
+	add := "add a column that grows with time (" + `seq bigint generated always as identity` + "), or name one with " +
+		e.config.Names.Of("Columns") + "=order:NAME"
 	switch {
 	case slices.Contains(timeTypes, c.oid):
 		e.ok(check, "rows are taken in the order of %s, then of the id", c.name)
@@ -307,7 +329,7 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// vacuum looks at dead rows, which every read would have to step over.
+// vacuum examines dead rows, which every read would have to step over.
 func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 	var off string
 	var liveText, deadText string
@@ -328,7 +350,8 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 		e.warn("vacuum", "alter table "+e.table.Quoted()+" reset (autovacuum_enabled);",
 			"autovacuum is switched off for the table: each relayed row leaves a dead one behind, and reads become slower and slower")
 	case dead > many && dead > live/2:
-		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: alter table "+e.table.Quoted()+
+		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: alter "+
+			"table "+e.table.Quoted()+
 			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);", "%d dead rows beside %d live ones", dead, live)
 	default:
 		e.ok("vacuum", "%d dead rows beside %d live ones", dead, live)

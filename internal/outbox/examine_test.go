@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// recommended makes the table that `outbox-relay schema` prints.
+// recommended is the table that `outbox-relay schema` prints.
 func recommended() string { return sql.Schema(messages) }
 
 func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Table, []finding.Finding) {
@@ -31,12 +31,12 @@ func examine(t *testing.T, s *pgtest.Schema, config Config, channel string) (*Ta
 	return table, found
 }
 
-// worse are the findings that are not ok.
+// worse returns the findings that are not ok.
 func worse(found []finding.Finding) []finding.Finding {
 	return slices.DeleteFunc(slices.Clone(found), func(f finding.Finding) bool { return f.Severity == finding.OK })
 }
 
-// Each missing index is named with what it costs, and applying the statement that is printed mends it.
+// Each missing index is named with its cost, and applying the printed statement solves the problem.
 func TestExamineIndexes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -46,26 +46,41 @@ func TestExamineIndexes(t *testing.T) {
 		"recommended": {recommended(), nil},
 		"A":           {pgtest.ShapeA, []string{"holds failed ones too"}},
 		"B":           {pgtest.ShapeB, nil},
-		"C":           {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
-		"heap": {`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at timestamptz, attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,
-			[]string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
+		"failed rows in no order, of which a key waits for each": {
+			strings.Replace(recommended(), "(failed_at, id)", "(failed_at)", 1), []string{"the index of failed rows lacks the id"},
+		},
+		"C": {pgtest.ShapeC, []string{"no index of pending rows in their order", "no index of failed rows"}},
+		"heap": {
+			`create table outbox_messages (id text, topic text, payload json, "Key" text, relayed_at timestamptz, failed_at timestamptz,
+				attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz)`,
+			[]string{"no index of pending rows in their order", "no index by id", "no index of failed rows"},
+		},
 		"priority": {recommended() + "alter table outbox_messages add priority int", []string{"no index of pending rows by priority"}},
 		"priority alone": {strings.Replace(strings.Replace(recommended(), "create index",
-			"alter table outbox_messages add priority int;create index", 1), "(seq)\n  where relayed_at", "((-coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), []string{"only by priority"}},
-		"delays": {recommended() + "alter table outbox_messages add available_at timestamptz",
-			[]string{"no index of due times", "step over every row"}},
-		"delays and priority": {recommended() + "alter table outbox_messages add available_at timestamp, add priority int",
-			[]string{"no index of pending rows by priority", "no index of due times", "step over every row"}},
-		"schema --delays": {recommended() + sql.Delays(sql.Delaying{Table: messages, Available: "available_at", Order: "seq",
-			Pending: []string{"relayed_at", "failed_at"}}), nil},
-		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at timestamptz, attempt int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
-			create table outbox_all partition of outbox_messages default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
+			"alter table outbox_messages add priority int;create index", 1), "(seq)\n  where relayed_at",
+			"((-coalesce(priority, 0)::bigint), seq)\n  where relayed_at", 1), []string{"only by priority"}},
+		"delays": {
+			recommended() + "alter table outbox_messages add available_at timestamptz",
+			[]string{"no index of due times", "step over every row"},
+		},
+		"delays and priority": {
+			recommended() + "alter table outbox_messages add available_at timestamp, add priority int",
+			[]string{"no index of pending rows by priority", "no index of due times", "step over every row"},
+		},
+		"schema --delays": {recommended() + sql.Delays(sql.Delaying{
+			Table: messages, Available: "available_at", Order: "seq",
+			Pending: []string{"relayed_at", "failed_at"},
+		}), nil},
+		"partitioned": {`create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at timestamptz, failed_at timestamptz, attempt
+		int, last_error text, updated_at timestamptz, inserted_at timestamptz not null) partition by range (inserted_at);
+			create table outbox_all partition of outbox_messages
+			default`, []string{"no index of pending rows in their order", "no index by id", "no index of failed rows"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, c.ddl)
-			config := Config{Key: rowkey.Source{Kind: rowkey.None}}
+			config := Config{Key: rowkey.Source{Kind: rowkey.None}, BlockFailed: strings.Contains(name, "waits")}
 			_, found := examine(t, s, config, "")
 			said := 0
 			for _, f := range worse(found) {
@@ -93,55 +108,108 @@ func TestExamineIndexes(t *testing.T) {
 
 func TestExamineTable(t *testing.T) {
 	t.Parallel()
-	const doorbell = "OUTBOX_LISTEN_CHANNEL=bell"
+	const doorbell = "ListenChannel=bell"
 	for name, c := range map[string]struct {
 		ddl    string
 		config Config
 		check  string
-		says   string // "" for nothing wrong
+		says   string // expected text, "" if nothing is wrong
 		remedy string
 	}{
 		"well": {recommended(), Config{}, "", "", ""},
-		"unlogged": {strings.Replace(recommended(), "create table", "create unlogged table", 1), Config{}, "table", "unlogged",
-			"set logged"},
-		"no key":         {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "OUTBOX_KEY"},
+		"unlogged": {
+			strings.Replace(recommended(), "create table", "create unlogged table", 1),
+			Config{},
+			"table", "unlogged",
+			"set logged",
+		},
+		"no key":         {pgtest.ShapeB, Config{}, "columns", "no row has an ordering key", "Key"},
 		"no key, and so": {pgtest.ShapeB, Config{Key: rowkey.Source{Kind: rowkey.None}}, "", "", ""},
-		"ignored": {recommended() + "alter table outbox_messages add available_at integer", Config{}, "columns", "available_at (integer)",
-			"OUTBOX_COLUMNS"},
-		"no failed_at": {recommended() +
-			"alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null", Config{}, "columns",
-			"there is no failed_at", "OUTBOX_COLUMNS=failed_at:NAME"},
-		"no attempt": {recommended() + "alter table outbox_messages drop attempt", Config{}, "columns", "there is no attempt",
-			"OUTBOX_COLUMNS=attempt:NAME"},
-		"random order": {`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`, Config{Delete: true},
-			"order", "does not grow with time", "OUTBOX_COLUMNS=order:NAME"},
-		"whole seconds": {strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"),
-			Config{Key: rowkey.Source{Kind: rowkey.None}}, "order", "whole seconds", "seq bigint"},
-		"ids twice": {strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)",
-			Config{}, "id", "two rows may have one id", "create unique index concurrently"},
-		"ids may be null": {strings.Replace(recommended(), "uuid primary key", "uuid unique", 1), Config{}, "id", "two rows may have one id",
-			"set not null"},
-		"ids in children": {recommended() + "create table child () inherits (outbox_messages)", Config{}, "id", "two rows may have one id",
-			"in all these tables"},
-		"ids by day": {strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary key (id, inserted_at)) partition by range (inserted_at);
-			create table one partition of outbox_messages default; create index on outbox_messages (seq) where relayed_at is null and failed_at is null; create index on outbox_messages (failed_at) where failed_at is not null`,
-			Config{}, "id", "two rows may have one id", "in all partitions"},
-		"cached sequence": {recommended() + "alter table outbox_messages alter seq set cache 32", Config{}, "order", "32 values to each session",
-			"cache 1"},
-		"no vacuum": {recommended() + "alter table outbox_messages set (autovacuum_enabled = false)", Config{}, "vacuum", "switched off",
-			"reset (autovacuum_enabled)"},
-		"other channel": {recommended() + sql.Doorbell(messages, "another0"), Config{}, "doorbell",
-			"notifies channel another0, the relay listens on bell", "OUTBOX_LISTEN_CHANNEL=another0"},
+		"ignored": {
+			recommended() + "alter table outbox_messages add available_at integer",
+			Config{},
+			"columns", "available_at (integer)",
+			"Columns",
+		},
+		"no failed_at": {
+			recommended() +
+				"alter table outbox_messages drop failed_at; create index on outbox_messages (seq) where relayed_at is null",
+			Config{},
+			"columns",
+			"there is no failed_at", "Columns=failed_at:NAME",
+		},
+		"no attempt": {
+			recommended() + "alter table outbox_messages drop attempt",
+			Config{},
+			"columns", "there is no attempt",
+			"Columns=attempt:NAME",
+		},
+		"random order": {
+			`create table outbox_messages (id uuid primary key, topic text, payload jsonb, key text)`,
+			Config{Delete: true},
+			"order", "does not grow with time", "Columns=order:NAME",
+		},
+		"whole seconds": {
+			strings.ReplaceAll(pgtest.ShapeB, "inserted_at timestamp not null", "inserted_at timestamp(0) not null"),
+			Config{Key: rowkey.Source{Kind: rowkey.None}},
+			"order", "whole seconds", "seq bigint",
+		},
+		"ids twice": {
+			strings.Replace(recommended(), "uuid primary key", "uuid not null", 1) + "create index on outbox_messages (id)",
+			Config{},
+			"id", "two rows may have one id", "create unique index concurrently",
+		},
+		"ids may be null": {
+			strings.Replace(recommended(), "uuid primary key", "uuid unique", 1),
+			Config{},
+			"id", "two rows may have one id",
+			"set not null",
+		},
+		"ids in children": {
+			recommended() + "create table child () inherits (outbox_messages)",
+			Config{},
+			"id", "two rows may have one id",
+			"in all these tables",
+		},
+		"ids by day": {
+			strings.Replace(strings.Split(recommended(), ") with (")[0], "uuid primary key", "uuid not null", 1) + `, primary key (id, inserted_at))
+			partition by range (inserted_at);
+			create table one partition of outbox_messages default; create index on outbox_messages (seq) where relayed_at is null and failed_at is
+			null; create index on outbox_messages (failed_at) where failed_at is not null`,
+			Config{},
+			"id", "two rows may have one id", "in all partitions",
+		},
+		"cached sequence": {
+			recommended() + "alter table outbox_messages alter seq set cache 32",
+			Config{},
+			"order", "32 values to each session",
+			"cache 1",
+		},
+		"no vacuum": {
+			recommended() + "alter table outbox_messages set (autovacuum_enabled = false)",
+			Config{},
+			"vacuum", "switched off",
+			"reset (autovacuum_enabled)",
+		},
+		"other channel": {
+			recommended() + sql.Doorbell(messages, "another0"),
+			Config{},
+			"doorbell",
+			"notifies channel another0, the relay listens on bell", "ListenChannel=another0",
+		},
 		"same channel": {recommended() + sql.Doorbell(messages, "bell"), Config{}, "", "", ""},
-		"disabled": {recommended() + sql.Doorbell(messages, "bell") + "alter table outbox_messages disable trigger outbox_relay_doorbell",
-			Config{}, "doorbell", "is disabled",
-			"enable trigger"},
+		"disabled": {
+			recommended() + sql.Doorbell(messages, "bell") + "alter table outbox_messages disable trigger outbox_relay_doorbell",
+			Config{},
+			"doorbell", "is disabled",
+			"enable trigger",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, c.ddl)
-			table, found := examine(t, s, c.config, strings.TrimPrefix(doorbell, "OUTBOX_LISTEN_CHANNEL="))
+			table, found := examine(t, s, c.config, strings.TrimPrefix(doorbell, "ListenChannel="))
 			if table == nil {
 				t.Fatalf("not usable: %+v", found)
 			}
@@ -157,7 +225,7 @@ func TestExamineTable(t *testing.T) {
 	}
 }
 
-// All that is wrong is said at once, and rights that are missing as one finding.
+// All problems are reported at once, and missing rights as one finding.
 func TestExamineTellsAllProblems(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -195,8 +263,10 @@ func TestExamineRights(t *testing.T) {
 		!strings.Contains(found[0].Found, "may not update column relayed_at") {
 		t.Errorf("%+v", found)
 	}
-	s.Exec(t, sql.Grants(sql.Rights{Table: name.Table, Role: role,
-		Updates: []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}}))
+	s.Exec(t, sql.Grants(sql.Rights{
+		Table: name.Table, Role: role,
+		Updates: []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"},
+	}))
 	if table, found = look(); table == nil || len(worse(found)) > 0 {
 		t.Errorf("with the grants: %+v", worse(found))
 	}
@@ -206,13 +276,14 @@ func TestExamineRights(t *testing.T) {
 	}
 }
 
-// The sample looks at both ends of the backlog, and only where an index serves it.
+// The sample covers both ends of the backlog, and is taken only if an index serves it.
 func TestSampleTopics(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, recommended()+"alter table outbox_messages add tenant text")
 	s.Exec(t, `insert into outbox_messages (topic, payload, tenant, inserted_at, relayed_at)
-		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}', nullif('t' || i % 2, 't0'),
+		select case when i <= 3 then 'first' when i > 11997 then 'last' when i = 6000 then 'middle' else 'most' end, '{}', nullif('t' || i % 2,
+		't0'),
 		  '2026-01-01Z'::timestamptz + i * interval '1 s', case when i = 1 then now() end
 		from generate_series(1, 12000) i`)
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) values ('relayed', '{}', now())")
@@ -231,8 +302,10 @@ func TestSampleTopics(t *testing.T) {
 		got = append(got, fmt.Sprintf("%s %s %d to %d", row.Message.Topic, tenant, second(row.Oldest), second(row.Newest)))
 	}
 	slices.Sort(got)
-	if want := []string{"first null 2 to 2", "first t1 3 to 3", "last null 11998 to 12000", "last t1 11999 to 11999", "most null 4 to 11996",
-		"most t1 5 to 11997"}; !slices.Equal(got, want) {
+	if want := []string{
+		"first null 2 to 2", "first t1 3 to 3", "last null 11998 to 12000", "last t1 11999 to 11999", "most null 4 to 11996",
+		"most t1 5 to 11997",
+	}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	bare := pgtest.New(t)

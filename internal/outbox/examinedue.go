@@ -6,7 +6,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// dueTimes says what it costs that a table with available_at lacks one of the indexes that keep rows apart which are scheduled for later.
+// dueTimes reports the cost if a table with available_at lacks one of the indexes that separate rows scheduled for later.
 func (e *examination) dueTimes() {
 	m := e.mapping
 	if m.available == nil {
@@ -25,7 +25,8 @@ func (e *examination) dueTimes() {
 	case !m.available.notNull:
 		e.ok(checkIndex, "rows with %s are read by that time, from an index; they keep no order", name)
 	default:
-		e.warn(checkIndex, "let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.table.Quoted()+" alter "+sql.Quote(name)+" drop not null, alter "+sql.Quote(name)+" drop default;",
+		e.warn(checkIndex, "let "+name+" be null in rows that are to be relayed at once and in order: alter table "+e.table.Quoted()+" alter "+
+			sql.Quote(name)+" drop not null, alter "+sql.Quote(name)+" drop default;",
 			"%s is never null: every row is read by that time, and rows of one key keep no order", name)
 	}
 	undelayed := isNullPrinted(m.available)
@@ -38,7 +39,7 @@ func (e *examination) dueTimes() {
 	}
 }
 
-// whereAvailable is the condition of an index of pending rows, with a further one on available_at.
+// whereAvailable is the condition for an index of pending rows, with an additional condition on available_at.
 func (e *examination) whereAvailable(condition string) string {
 	condition = sql.Quote(e.mapping.available.name) + " " + condition
 	if where := e.where(); where != "" {

@@ -1,6 +1,8 @@
 package outbox
 
 import (
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -9,7 +11,7 @@ import (
 
 const checkIndex = "index"
 
-// indexes says what each missing index costs, and how to make it.
+// indexes reports the cost of each missing index, and the statement that creates it.
 func (e *examination) indexes() {
 	m := e.mapping
 	if e.view.Columns == nil {
@@ -38,7 +40,7 @@ func (e *examination) indexes() {
 	}
 }
 
-// where begins the condition of an index of pending rows. It is empty if all rows are.
+// where begins the condition for an index of pending rows. It is empty if all rows are pending.
 func (e *examination) where() string {
 	pending, _ := e.mapping.pending()
 	if pending = pattern.And(pending, e.mapping.filter); pending == pattern.Always {
@@ -47,7 +49,7 @@ func (e *examination) where() string {
 	return " where " + pending
 }
 
-// pendingIndex says what it costs that there is no index of the pending rows, or none that fits.
+// pendingIndex reports the cost if there is no index of the pending rows, or none that fits.
 func (e *examination) pendingIndex() {
 	m := e.mapping
 	printed := m.walkedPrinted(e.relation)
@@ -82,16 +84,31 @@ func (e *examination) pendingIndex() {
 	e.dueTimes()
 }
 
-// failedIndex says what it costs that there is no index of the failed rows.
+// failedIndex reports the cost if there is no index of the failed rows, or none in their order.
 func (e *examination) failedIndex() {
-	if m := e.mapping; m.failed != nil && !m.failedIndex {
-		failed := sql.Quote(m.failed.name)
-		e.warn(checkIndex, e.createIndex("("+failed+") where "+failed+" is not null"),
-			"no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
+	m := e.mapping
+	if m.failed == nil {
+		return
+	}
+	failed := sql.Quote(m.failed.name)
+	create := e.createIndex("(" + failed + ", " + sql.Quote(m.id.name) + ") where " + failed + " is not null")
+	switch {
+	case !m.failedIndex:
+		e.warn(checkIndex, create, "no index of failed rows: the gauge failed_rows is left out, and looking for failed rows reads the table")
+	case e.any(func(i index) bool { return i.usableFor(isFailed(m.failed)...) && i.starts(m.failed.name, m.id.name) }):
+		e.ok(checkIndex, "failed rows are read in order from an index")
+	case e.config.BlockFailed, slices.ContainsFunc(e.config.Views, func(v View) bool {
+		return v.BlockFailed && maps.Equal(v.Columns, e.view.Columns)
+	}):
+		e.warn(checkIndex, create,
+			"the index of failed rows lacks the id: where many rows fail at the same time, OUTBOX_ON_FAILED=block sorts all of them for each page "+
+				"of failed rows that it reads. Drop it when the other one is there")
+	default:
+		e.ok(checkIndex, "the index of failed rows lacks the id, which only matters with OUTBOX_ON_FAILED=block: %s", create)
 	}
 }
 
-// unique says what it means when two rows may have the same id.
+// unique reports the consequences if two rows may have the same id.
 func (e *examination) unique() {
 	const check = "id"
 	id := e.mapping.id
@@ -119,8 +136,8 @@ func (e *examination) unique() {
 	e.warn(check, remedy, "no unique index holds %s alone, so two rows may have one id: %s", id.name, meaning)
 }
 
-// inOrder reports whether an index gives the pending rows in their order, and whether one does that begins
-// with relayed_at.
+// inOrder reports whether an index gives the pending rows in their order, and whether an index that begins with relayed_at
+// does.
 func (e *examination) inOrder(pending []string) (plain, relayedFirst bool) {
 	m := e.mapping
 	for _, i := range e.relation.indexes {
@@ -152,7 +169,7 @@ func (e *examination) orderColumns() string {
 	return strings.Join(columns, ", ")
 }
 
-// createIndex returns the statement for an index. One on a partitioned table cannot be made concurrently.
+// createIndex returns the statement that creates an index. An index on a partitioned table cannot be created concurrently.
 func (e *examination) createIndex(definition string) string {
 	how := "create index concurrently on "
 	if e.partitioned() {

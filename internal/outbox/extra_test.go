@@ -8,8 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// What a template takes from headers and payload is the text of the value there, with either type of JSON. What is not there, or is
-// null, is NULL.
+// A template's values from headers and payload are texts, with either type of JSON. A value that is missing or null is NULL.
 func TestExtras(t *testing.T) {
 	t.Parallel()
 	paths := []string{"a", "a.b", "list.1", "list.1.x", "ключ", "it's", "n"}
@@ -17,7 +16,8 @@ func TestExtras(t *testing.T) {
 		t.Run(typ, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, fmt.Sprintf(`create table outbox_messages (id integer primary key, topic text not null default 't', payload %[1]s, headers %[1]s,
+			s.Exec(t, fmt.Sprintf(`create table outbox_messages (id integer primary key, topic text not null default 't', payload %[1]s, headers
+			%[1]s,
 				tenant text, relayed_at timestamptz); create index on outbox_messages (id) where relayed_at is null`, typ))
 			const null = "<null>"
 			type document struct {
@@ -25,10 +25,18 @@ func TestExtras(t *testing.T) {
 				want                     []string // h, sent column, number in headers, and the paths
 			}
 			rows := []document{
-				{`{"a": "x", "n": 1}`, `{"h": "v", "tenant": "own", "n": 2.50}`, "column", []string{"v", "own", "2.50", "x", null, null, null, null, null, "1"}},
-				{`{"a": {"b": "é \"q\""}, "n": true}`, `{"H": "v"}`, "column", []string{null, "column", null, `{"b": "é \"q\""}`, `é "q"`, null, null, null, null, "true"}},
-				{`{"list": [1, {"x": 12345678901234567890.10}], "n": null}`, `{"h": null, "n": {"k": []}}`, nil,
-					[]string{null, null, `{"k": []}`, null, null, `{"x": 12345678901234567890.10}`, "12345678901234567890.10", null, null, null}},
+				{
+					`{"a": "x", "n": 1}`, `{"h": "v", "tenant": "own", "n": 2.50}`, "column",
+					[]string{"v", "own", "2.50", "x", null, null, null, null, null, "1"},
+				},
+				{
+					`{"a": {"b": "é \"q\""}, "n": true}`, `{"H": "v"}`, "column",
+					[]string{null, "column", null, `{"b": "é \"q\""}`, `é "q"`, null, null, null, null, "true"},
+				},
+				{
+					`{"list": [1, {"x": 12345678901234567890.10}], "n": null}`, `{"h": null, "n": {"k": []}}`, nil,
+					[]string{null, null, `{"k": []}`, null, null, `{"x": 12345678901234567890.10}`, "12345678901234567890.10", null, null, null},
+				},
 				{`{"ключ": "да", "it's": "", "a": [], "n": false}`, `[]`, "", []string{null, "", null, "[]", null, null, null, "да", "", "false"}},
 				{`"a"`, nil, nil, slices.Repeat([]string{null}, 10)},
 				{nil, nil, "column", append([]string{null, "column"}, slices.Repeat([]string{null}, 8)...)},
@@ -36,8 +44,10 @@ func TestExtras(t *testing.T) {
 			for i, row := range rows {
 				s.Exec(t, "insert into outbox_messages (id, payload, headers, tenant) values ($1, $2, $3, $4)", i, row.payload, row.headers, row.tenant)
 			}
-			config := Config{Extra: []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}},
-				Headers: map[string]string{"tenant": "tenant"}}
+			config := Config{
+				Extra:   []Extra{{ExtraHeader, "h"}, {ExtraHeader, "tenant"}, {ExtraHeader, "n"}},
+				Headers: map[string]string{"tenant": "tenant"},
+			}
 			for _, path := range paths {
 				config.Extra = append(config.Extra, Extra{ExtraPayload, path})
 			}
@@ -85,7 +95,7 @@ func TestExtraOfAColumnSentAsHeader(t *testing.T) {
 	}
 }
 
-// Columns that are sent as the header Nats-TTL say it in seconds, intervals included.
+// Columns that are sent as the header Nats-TTL are in seconds, including intervals.
 func TestTTLFromAColumn(t *testing.T) {
 	t.Parallel()
 	for typ, values := range map[string]map[string]string{
@@ -105,7 +115,8 @@ func TestTTLFromAColumn(t *testing.T) {
 	}
 }
 
-// A time comes in milliseconds since 1970, whatever the type; what is no time of the calendar is NULL. Samples do not tell times apart.
+// A time comes in milliseconds since 1970, whatever its type; a time outside the calendar is NULL. Samples do not distinguish
+// times.
 func TestExtraTime(t *testing.T) {
 	t.Parallel()
 	for _, typ := range []string{"timestamptz", "timestamp"} {

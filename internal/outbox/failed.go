@@ -14,13 +14,12 @@ type FailedRow struct {
 // A FailedPage is a part of the failed rows, in the order in which they failed.
 type FailedPage struct {
 	Rows []FailedRow
-	End  Position // to go on after; set when More
+	End  Position // the position after which the next page begins; set if More is
 	More bool     // there may be further rows
 }
 
-// Failed reads failed rows that have a key, after a position that an earlier page ended with. Of the query it
-// obeys After, Shards and Limit. It locks nothing. Only a table that keeps failures and was opened with
-// BlockFailed can be asked.
+// Failed reads failed rows that have a key, after the position at which an earlier page ended. It obeys After, Shards and Limit
+// of the query, and locks nothing. The table must keep failures and must have been opened with BlockFailed.
 func (t *Table) Failed(ctx context.Context, q Query) (FailedPage, error) {
 	var at, id []byte
 	if !q.After.IsZero() {

@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Failed rows with a key come in pages, those of some shards or of all.
+// Failed rows with a key come in pages, for some shards or for all.
 func TestFailed(t *testing.T) {
 	t.Parallel()
 	for name, shape := range map[string]string{
@@ -24,7 +24,8 @@ func TestFailed(t *testing.T) {
 			s := pgtest.New(t)
 			s.Exec(t, shape)
 			s.Exec(t, `insert into outbox_messages (topic, key, payload, failed_at, relayed_at)
-				select 't' || i % 2, case when i % 10 > 0 then 'k' || i end, '{}', case when i % 3 = 0 then timestamp '2025-01-01' + i / 7 * interval '1 s' end,
+				select 't' || i % 2, case when i % 10 > 0 then 'k' || i end, '{}', case when i % 3 = 0 then timestamp '2025-01-01' + i / 7 * interval
+				'1 s' end,
 				case when i % 30 = 3 then now() end from generate_series(1, 300) i`)
 			table := open(t, s, Config{BlockFailed: true, Shards: 8})
 			for _, shards := range [][]int{nil, {1, 4}} {
@@ -61,15 +62,20 @@ func TestFailed(t *testing.T) {
 	}
 }
 
-// Without an index each look at the failed rows would read the whole table.
+// Without an index each read of the failed rows would scan the whole table.
 func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at "+
 		"timestamptz)")
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, BlockFailed: true})
-	if err == nil || !strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
+	if err == nil || !strings.Contains(err.Error(), "BlockFailed") {
 		t.Fatalf("opened without an index: %v", err)
+	}
+	named := View{Name: "default", BlockFailed: true, Names: func(string) string { return "ON_FAILED=block" }}
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{named}}); err == nil ||
+		!strings.Contains(err.Error(), "ON_FAILED=block") || strings.Contains(err.Error(), "BlockFailed") {
+		t.Errorf("the user does not know the setting by that name: %v", err)
 	}
 	_, remedy, _ := strings.Cut(err.Error(), "create one (")
 	remedy, _, _ = strings.Cut(remedy, "), or")

@@ -7,11 +7,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Filter says which rows are those of one destination, among several that keep their state in the same columns. Each row belongs
-// to the first destination whose patterns take its topic. The zero Filter takes every row.
+// A Filter says which rows belong to one of several destinations that keep their state in the same columns. Each row belongs to
+// the first destination whose patterns take its topic. The zero Filter takes every row.
 type Filter struct {
-	Topics []string   // patterns of the rows' topics ([pattern.Takes]); none takes every topic
-	Before [][]string // the patterns of each destination that comes earlier, and has what it takes
+	Topics []string   // patterns of the rows' topics ([pattern.Takes]); an empty list takes every topic
+	Before [][]string // the patterns of each earlier destination, which has precedence
 }
 
 // Takes reports whether the filter takes rows of a topic. A topic that is NULL counts as an empty one.
@@ -20,7 +20,7 @@ func (f Filter) Takes(topic string) bool {
 	return pattern.Takes(f.Topics, topic) && !slices.ContainsFunc(f.Before, earlier)
 }
 
-// condition is what Takes reports, in SQL. Like the filter of an index it holds constants only.
+// condition expresses Takes in SQL. It uses constants only, like the predicate of an index.
 func (f Filter) condition(topic *column) string {
 	text := pattern.Text(sql.Quote(topic.name))
 	condition := pattern.SQL(text, f.Topics)

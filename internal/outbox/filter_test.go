@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// filtered is the table as a destination sees it that keeps its state in the columns of the table.
+// filtered returns the table as seen by a destination that keeps its state in the columns of the table.
 func filtered(t *testing.T, table *Table, f Filter) *Table {
 	t.Helper()
 	view, err := table.For(View{Filter: f})
@@ -41,8 +41,8 @@ func statements(t *Table) map[string]string {
 	return found
 }
 
-// A filter that takes everything changes no statement, so that no plan and no cost does. Another one changes those that
-// find rows, and none of those that are told which.
+// A filter that takes everything changes no statement, and so neither plans nor costs. Any other filter changes the statements
+// that find rows, but not those that are given ids.
 func TestStatementsOfAFilter(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -92,15 +92,18 @@ func TestStatementsOfAFilter(t *testing.T) {
 	}
 }
 
-// Two destinations and one that has the rest divide the rows: each row is found by one of them, in every way of reading.
+// Two destinations, and a third that takes the rest, divide the rows: each row is found by exactly one of them, in every way of
+// reading.
 func TestFilterDividesRows(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id integer primary key, seq bigint, key text, topic text, payload text, relayed_at timestamptz, failed_at timestamptz,
+	s.Exec(t, `create table outbox_messages (id integer primary key, seq bigint, key text, topic text, payload text, relayed_at timestamptz,
+	failed_at timestamptz,
 		inserted_at timestamptz not null default now() - interval '1 minute', available_at timestamptz)`)
 	s.Exec(t, "create index on outbox_messages (seq) where relayed_at is null and failed_at is null")
 	s.Exec(t, "create index on outbox_messages (failed_at) where failed_at is not null")
-	s.Exec(t, `insert into outbox_messages (id, seq, key, topic, payload) select i, case when i % 7 > 0 then i end, case when i % 5 > 0 then 'k' || i % 11 end,
+	s.Exec(t, `insert into outbox_messages (id, seq, key, topic, payload) select i, case when i % 7 > 0 then i end, case when i % 5 > 0 then
+	'k' || i % 11 end,
 		(array['order.created', 'order.internal.x', 'audit.x', '', null, 'order.%', 'x'])[1 + i % 13 % 7], 'p' from generate_series(1, 400) i`)
 	s.Exec(t, "update outbox_messages set failed_at = now() - id * interval '1 second' where id % 4 = 0")
 	s.Exec(t, "update outbox_messages set available_at = now() + interval '1 hour' where id % 4 = 1")
@@ -205,7 +208,8 @@ func TestFilterDividesRows(t *testing.T) {
 			}
 			return n
 		}
-		pending, scheduled, failed := number("failed_at is null and available_at is null"), number("available_at is not null"), number("failed_at is not null")
+		pending, scheduled, failed := number("failed_at is null and available_at is null"), number("available_at is not null"),
+			number("failed_at is not null")
 		if counts.Pending == nil || *counts.Pending != pending || counts.Scheduled == nil || *counts.Scheduled != scheduled ||
 			counts.Failed == nil || *counts.Failed != failed {
 			t.Errorf("%v: %d pending, %d scheduled and %d failed, counted as %+v", f, pending, scheduled, failed, counts)
@@ -228,7 +232,8 @@ func TestFilterDividesRows(t *testing.T) {
 	}
 }
 
-// Measuring the rows of one destination costs the same however many rows another has. What it then cannot know it does not say.
+// Measuring the rows of one destination costs the same however many rows another one has. Values that are then unknown are not
+// reported.
 func TestCountsOfAFilterBesideABacklog(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -258,7 +263,7 @@ func TestCountsOfAFilterBesideABacklog(t *testing.T) {
 	check("none", mine, true, true, 0)
 }
 
-// The horizon is that of the filter's rows, and a read within it ends there.
+// The horizon covers the filter's rows, and a read within it ends there.
 func TestHorizonOfAFilter(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -278,7 +283,7 @@ func TestHorizonOfAFilter(t *testing.T) {
 	}
 }
 
-// Topics may be of any type. What the filter takes is what the reader of a row would.
+// Topics may be of any type. The filter takes the same rows as a comparison with the topic that is read.
 func TestFilterOfColumnTypes(t *testing.T) {
 	t.Parallel()
 	for name, column := range map[string]string{
@@ -292,7 +297,8 @@ func TestFilterOfColumnTypes(t *testing.T) {
 			s.Exec(t, "create domain topic_text as varchar(100) collate \"POSIX\"")
 			s.Exec(t, "create collation same_letters (provider = icu, locale = 'und-u-ks-level2', deterministic = false)")
 			s.Exec(t, "create table outbox_messages (id integer primary key, topic "+column+", payload text, relayed_at timestamptz)")
-			s.Exec(t, "insert into outbox_messages select n, topic::topics::text::"+strings.Fields(column)[0]+`, '' from unnest(enum_range(null::topics)) with ordinality t (topic, n)`)
+			s.Exec(t, "insert into outbox_messages select n, topic::topics::text::"+strings.Fields(column)[0]+
+				`, '' from unnest(enum_range(null::topics)) with ordinality t (topic, n)`)
 			s.Exec(t, "insert into outbox_messages values (7, null, '')")
 			table := open(t, s, Config{})
 			for patterns, want := range map[string]string{

@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Reads for one destination still walk an index in its order, whether it has nearly all of the pending rows, few or none, and
-// whether statistics know that or are from before.
+// Reads for one destination still walk an index in its order, whether the destination has nearly all of the pending rows, few
+// or none, and whether or not the statistics are current.
 func TestPlansOfAFilter(t *testing.T) {
 	t.Parallel()
 	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {
@@ -34,8 +34,13 @@ func TestPlansOfAFilter(t *testing.T) {
 				}
 				first := read(t, table, Query{Limit: 100})
 				middle := first.Rows[50]
-				for _, f := range []Filter{{}, {Topics: []string{"most"}}, {Topics: []string{"few.*"}}, {Topics: []string{"none"}},
-					{Topics: []string{"!most"}, Before: [][]string{{"few.*", "!few.1*"}}}} {
+				for _, f := range []Filter{
+					{},
+					{Topics: []string{"most"}},
+					{Topics: []string{"few.*"}},
+					{Topics: []string{"none"}},
+					{Topics: []string{"!most"}, Before: [][]string{{"few.*", "!few.1*"}}},
+				} {
 					view := filtered(t, table, f)
 					plans.take()
 					read(t, view, Query{Limit: 100, Horizon: true})
@@ -67,7 +72,7 @@ func TestPlansOfAFilter(t *testing.T) {
 	}
 }
 
-// A page for one destination starts no parallel workers, which would read far more than the page to gather it.
+// A page for one destination starts no parallel workers, which would read far more than the page in order to gather it.
 func TestNoParallelWorkersForAFilter(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -75,8 +80,10 @@ func TestNoParallelWorkersForAFilter(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages (topic, payload) select 'order.' || i, '{}' from generate_series(1, 5000) i")
 	s.Exec(t, "vacuum analyze outbox_messages")
 	plans := &planLog{}
-	pool := plans.poolWith(t, s, map[string]string{"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "min_parallel_table_scan_size": "0",
-		"min_parallel_index_scan_size": "0", "max_parallel_workers_per_gather": "2"})
+	pool := plans.poolWith(t, s, map[string]string{
+		"parallel_setup_cost": "0", "parallel_tuple_cost": "0", "min_parallel_table_scan_size": "0",
+		"min_parallel_index_scan_size": "0", "max_parallel_workers_per_gather": "2",
+	})
 	table, err := Open(t.Context(), pool, Config{Table: messages})
 	if err != nil {
 		t.Fatal(err)
@@ -89,16 +96,18 @@ func TestNoParallelWorkersForAFilter(t *testing.T) {
 		t.Fatal(err)
 	}
 	found := strings.Join(plans.take(), "\n")
-	if strings.Contains(found, "Gather") || strings.Count(found, "outbox_messages_pending_idx") < 5 { // with two gauges
+	if strings.Contains(found, "Gather") || strings.Count(found, "outbox_messages_pending_idx") < 5 { // including two gauges
 		t.Errorf("plans:\n%s", found)
 	}
 }
 
-// An index whose predicate holds a filter serves the reads of that filter, and they step over no rows of others.
+// An index whose predicate contains a filter serves the reads of that filter, and they step over no rows of other destinations.
 func TestIndexOfAFilter(t *testing.T) {
 	t.Parallel()
-	for name, topic := range map[string]string{"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)",
-		"collation": `text collate "und-x-icu"`} {
+	for name, topic := range map[string]string{
+		"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)",
+		"collation": `text collate "und-x-icu"`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -106,8 +115,10 @@ func TestIndexOfAFilter(t *testing.T) {
 			s.Exec(t, `insert into outbox_messages select i, case when i % 1000 = 0 then 'o_rd''er\' || i else 'most' end, ''
 				from generate_series(1, 20000) i`)
 			s.Exec(t, "analyze outbox_messages")
-			f := Filter{Topics: []string{`o_rd'er\*`, "other", "!*.internal", `!x\`},
-				Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}}}
+			f := Filter{
+				Topics: []string{`o_rd'er\*`, "other", "!*.internal", `!x\`},
+				Before: [][]string{{"most*", "a", "b"}, {"*", "!o*"}},
+			}
 			table := open(t, s, Config{})
 			s.Exec(t, "create index only_these on outbox_messages (id) where relayed_at is null and "+f.condition(table.mapping.topic))
 			// The same patterns in another order are the same filter.

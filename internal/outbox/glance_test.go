@@ -10,7 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A glance tells of each row that a read from the beginning would return, and of no other.
+// A glance reports each row that a read from the beginning would return, and no other.
 func TestGlance(t *testing.T) {
 	t.Parallel()
 	const columns = "insert into outbox_messages (topic, key, payload, "
@@ -34,8 +34,12 @@ func TestGlance(t *testing.T) {
 			"seq) values ('t', 'a', '{}', null)", Query{}, Filter{}, true},
 		"behind relayed ones": {columns + "relayed_at) select 't', 'a', '{}', now() from generate_series(1, 1000); " + columns +
 			"attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
-		"with a priority": {"alter table outbox_messages add priority integer; " + columns + "priority) values ('t', 'a', '{}', 1)",
-			Query{}, Filter{}, true},
+		"with a priority": {
+			"alter table outbox_messages add priority integer; " + columns + "priority) values ('t', 'a', '{}', 1)",
+			Query{},
+			Filter{},
+			true,
+		},
 		"several, some relayed": {columns + "relayed_at) values ('t', 'a', '{}', now()), ('t', 'a', '{}', null)", Query{}, Filter{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -55,7 +59,7 @@ func TestGlance(t *testing.T) {
 	}
 }
 
-// Among many relayed rows a glance does not go through the table.
+// A glance does not scan a table with many relayed rows.
 func TestGlancePlan(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -6,10 +6,12 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzHeaders holds the header parser against encoding/json.
+// FuzzHeaders compares the header parser with encoding/json.
 func FuzzHeaders(f *testing.F) {
-	for _, seed := range []string{`{}`, `[]`, `null`, `1`, `{"a":"b"}`, `{ "a" : [1, {"b": "]"}] , "c":null,"d":-1.50e+3 }`,
-		`{"\u0061\"":"\\"}`, `{"a":{}, "b":[]}`} {
+	for _, seed := range []string{
+		`{}`, `[]`, `null`, `1`, `{"a":"b"}`, `{ "a" : [1, {"b": "]"}] , "c":null,"d":-1.50e+3 }`,
+		`{"\u0061\"":"\\"}`, `{"a":{}, "b":[]}`,
+	} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
@@ -26,7 +28,7 @@ func FuzzHeaders(f *testing.F) {
 			}
 			return
 		}
-		if wantErr != nil { // [] is taken as {}
+		if wantErr != nil { // [] counts as {}
 			if len(headers) > 0 {
 				t.Fatalf("%s: read %+v from something that is no object", text, headers)
 			}

@@ -10,38 +10,38 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A Horizon is the end of what could be seen at some time: in table order, and among transactions. Rows that
-// were committed later lie beyond it, also when they stand in front.
+// A Horizon is the end of what was visible at some time: in table order, and among transactions. Rows that were committed later
+// lie beyond it, even if they come earlier in table order.
 type Horizon struct {
-	// Highest is the largest ordinal of the pending rows, of all shards, nil when there was none.
+	// Highest is the largest ordinal of the pending rows of all shards, nil if there were none.
 	Highest *int64
 	Snapshot
 }
 
-// A Snapshot says which transactions had ended at some time: all before Oldest, none from Next on, and of those in between
-// all that are not Running. Transactions that had written nothing are not told of, nor are the numbers of savepoints.
+// A Snapshot says which transactions had ended at some time: all before Oldest, none from Next on, and in between all that are
+// not Running. Transactions that had written nothing are not included, nor are the numbers of savepoints.
 type Snapshot struct {
 	Oldest, Next uint32
-	Running      []uint32 // in order
+	Running      []uint32 // in ascending order
 
-	// Unassigned is the number that was to be given next, a moment later. Next is the one behind the last that had ended; of those in
-	// between, others may have been running.
+	// Unassigned is the number that was to be assigned next, a moment later. Next is the number after the last transaction that
+	// had ended. Of the numbers in between, some may have belonged to running transactions.
 	Unassigned uint32
 }
 
 const (
-	// far is more transactions than begin while a table is walked. A number so far ahead is that of a transaction before the
-	// counter went round.
+	// far is more transactions than begin while a table is walked. A number so far ahead belongs to a transaction before the
+	// counter wrapped around.
 	far = 1 << 28
 
-	firstNormal = 3 // the numbers below have a meaning of their own
+	firstNormal = 3 // smaller numbers have special meanings
 )
 
-// before reports whether one number was given before another. They go round.
+// before reports whether number a was assigned before number b. Transaction numbers wrap around.
 func before(a, b uint32) bool { return int32(a-b) < 0 }
 
-// Sees reports whether what the transaction with this number wrote was committed by then. Of a number that was given for a savepoint in
-// a running transaction it may wrongly say so: see [Snapshot.FirstEnded].
+// Sees reports whether the writes of the transaction with this number were committed at the time of the snapshot. For the
+// number of a savepoint in a running transaction the answer may wrongly be true: see [Snapshot.FirstEnded].
 func (s *Snapshot) Sees(transaction uint32) bool {
 	switch {
 	case transaction < firstNormal, before(transaction, s.Oldest):
@@ -53,9 +53,9 @@ func (s *Snapshot) Sees(transaction uint32) bool {
 	}
 }
 
-// FirstEnded returns the first transaction that was running and has ended by the time of a later snapshot, or may have. What is written
-// under a savepoint bears a number of its own, which is higher than its transaction's and is not among those that run. So of
-// rows that can be read at that later time, those with a number from this one on may have been committed since.
+// FirstEnded returns the first transaction that was running and has ended by the time of a later snapshot, or may have. Writes
+// under a savepoint bear the savepoint's number, which is higher than the transaction's and not among the running ones. So of
+// the rows that are visible at the later time, those with a number from this one on may have been committed since.
 func (s *Snapshot) FirstEnded(later *Snapshot) (transaction uint32, ok bool) {
 	for _, transaction := range s.Running {
 		if later.Sees(transaction) {
@@ -70,7 +70,7 @@ func (s *Snapshot) FirstEnded(later *Snapshot) (transaction uint32, ok bool) {
 	return 0, false
 }
 
-// readHighest reads the answer of horizon.sql.
+// readHighest reads the result of horizon.sql.
 func readHighest(result *pgconn.ResultReader) (highest *int64, err error) {
 	for result.NextRow() {
 		if value := result.Values()[0]; value != nil {
@@ -82,8 +82,8 @@ func readHighest(result *pgconn.ResultReader) (highest *int64, err error) {
 	return highest, err
 }
 
-// parse reads a snapshot as PostgreSQL writes it, 10:20:10,14,15, and how far the number that is given next is from the first
-// one, if that is known.
+// parse reads a snapshot in PostgreSQL's notation, 10:20:10,14,15, and, if known, the distance from the first number to the
+// next one to be assigned.
 func (s *Snapshot) parse(texts ...string) error {
 	parts := strings.Split(texts[0], ":")
 	if len(parts) != 3 {
@@ -93,7 +93,7 @@ func (s *Snapshot) parse(texts ...string) error {
 	number := func(text string) uint32 {
 		n, err := strconv.ParseUint(text, 10, 64)
 		failed = errors.Join(failed, err)
-		return uint32(n) // rows have the lower half only
+		return uint32(n) // rows hold the lower half only
 	}
 	s.Oldest, s.Next = number(parts[0]), number(parts[1])
 	for text := range strings.SplitSeq(parts[2], ",") {

@@ -12,7 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Within a horizon there is what was committed when it was taken: nothing of what was inserted or committed later.
+// A read within a horizon returns what was committed when the horizon was taken, and nothing that was inserted or committed
+// later.
 func TestHorizon(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -33,13 +34,15 @@ func TestHorizon(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = older.Rollback(ctx) }() // does nothing after the commit
+	defer func() { _ = older.Rollback(ctx) }() // has no effect after the commit
 	if _, err := older.Exec(ctx, "insert into outbox_messages values ('b', 5, 't', null, null)"); err != nil {
 		t.Fatal(err)
 	}
 	var within *Horizon
-	for name, q := range map[string]Query{"first": {Horizon: true, Limit: 1}, "recent": {Horizon: true, Recent: new(int64)},
-		"shards": {Horizon: true, Shards: []int{}}} {
+	for name, q := range map[string]Query{
+		"first": {Horizon: true, Limit: 1}, "recent": {Horizon: true, Recent: new(int64)},
+		"shards": {Horizon: true, Shards: []int{}},
+	} {
 		page := read(t, table, q)
 		if within = page.Horizon; within == nil || within.Highest == nil || *within.Highest != 7 {
 			t.Errorf("%s: %+v", name, page)
@@ -49,7 +52,7 @@ func TestHorizon(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Exec(t, "insert into outbox_messages values ('d', 6, 't', null, null), ('e', 8, 't', null, null)")
-	first := Position{order: afterNulls} // behind the rows without an order value
+	first := Position{order: afterNulls} // after the rows without an order value
 	beyond := func(page Page) (ids string) {
 		for _, r := range page.Rows {
 			if r.Beyond {
@@ -79,12 +82,18 @@ func TestHorizonSees(t *testing.T) {
 		transaction uint32
 		want        bool
 	}{
-		{"100:100:", 99, true}, {"100:100:", 100, false}, {"100:100:", 2, true},
-		{"100:110:100,105", 100, false}, {"100:110:100,105", 101, true}, {"100:110:100,105", 105, false}, {"100:110:100,105", 110, false},
-		{"4294967290:4294967300:4294967290", most, true}, {"4294967290:4294967300:4294967290", 4, false},
+		{"100:100:", 99, true},
+		{"100:100:", 100, false},
+		{"100:100:", 2, true},
+		{"100:110:100,105", 100, false},
+		{"100:110:100,105", 101, true},
+		{"100:110:100,105", 105, false},
+		{"100:110:100,105", 110, false},
+		{"4294967290:4294967300:4294967290", most, true},
+		{"4294967290:4294967300:4294967290", 4, false},
 		{"4294967290:4294967300:4294967290,4294967299", 3, false},
 		{"3000000000:3000000000:", 400, true},
-		{"100:100:", 1<<31 + 50, true}, // before the counter went round
+		{"100:100:", 1<<31 + 50, true}, // before the counter wrapped around
 	} {
 		var h Horizon
 		if err := h.parse(test.snapshot); err != nil {
@@ -102,12 +111,14 @@ func TestHorizonSees(t *testing.T) {
 	}
 }
 
-// What a later page shows of a transaction that ended meanwhile is beyond the horizon under whatever number it was written. What a
-// transaction wrote that goes on is not seen, and what was written by others while it goes on is within.
+// If a transaction has ended meanwhile, the rows that a later page shows of it are beyond the horizon, under whatever number
+// they were written. Writes of a transaction that is still running are not visible. Writes of other transactions during that
+// time are within the horizon.
 func TestHorizonWithSavepoints(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at timestamptz)`)
+	s.Exec(t, `create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb,
+		relayed_at timestamptz)`)
 	const insert = "insert into outbox_messages (id, seq, topic) values ($1, $2, 't')"
 	table := open(t, s, Config{})
 	ctx := t.Context()
@@ -117,7 +128,7 @@ func TestHorizonWithSavepoints(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		t.Cleanup(func() { _ = tx.Rollback(ctx) }) // does nothing after the commit
+		t.Cleanup(func() { _ = tx.Rollback(ctx) }) // has no effect after the commit
 		if err := tx.QueryRow(ctx, "select pg_current_xact_id()::text").Scan(&number); err != nil {
 			t.Fatal(err)
 		}
@@ -141,7 +152,7 @@ func TestHorizonWithSavepoints(t *testing.T) {
 	under(goesOn, 1, "x", 2)
 	s.Exec(t, insert, "b", 3)
 	awaitOlder(t, s, number)
-	ends, _ := begin()
+	ends, another := begin()
 	under(ends, 0, "c", 4)
 	under(ends, 1, "d", 5)
 	under(ends, 3, "e", 6)
@@ -154,6 +165,7 @@ func TestHorizonWithSavepoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Exec(t, insert, "z", 100)
+	awaitOlder(t, s, number, another) // if one of them ended later, z might have been its row
 	within := read(t, table, Query{Horizon: true}).Horizon
 	beyond := func() (ids string) {
 		t.Helper()
@@ -172,7 +184,7 @@ func TestHorizonWithSavepoints(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Exec(t, insert, "f", 8)
-	if got := beyond(); got != "cdefz" { // z might be of the one that has ended
+	if got := beyond(); got != "cdefz" { // z may belong to the transaction that has ended
 		t.Errorf("beyond the horizon after the end of one: %s", got)
 	}
 	if err := goesOn.Commit(ctx); err != nil {
@@ -183,7 +195,8 @@ func TestHorizonWithSavepoints(t *testing.T) {
 	}
 }
 
-// The number that is given next is known, and so it is when a transaction has ended whose number was higher than all that had.
+// The next number to be assigned is known. A transaction with a higher number than all that had ended is therefore recognised
+// when it ends.
 func TestSnapshotKnowsTheNextNumber(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -227,7 +240,7 @@ func TestFirstEnded(t *testing.T) {
 		{"100:110:100,105", 110, "100:120:100,105", 0},
 		{"100:110:100,105", 110, "100:120:100", 105},
 		{"100:110:100,105", 110, "120:120:", 100},
-		{"100:100:", 103, "100:100:", 0}, // they run
+		{"100:100:", 103, "100:100:", 0}, // still running
 		{"100:100:", 103, "100:102:100", 101},
 		{"100:100:", 103, "100:104:100,101,102", 0},
 		{"100:100:", 103, "103:103:", 100},
@@ -249,7 +262,7 @@ func TestFirstEnded(t *testing.T) {
 	}
 }
 
-// The number that is given next follows from how far it is from the first one, which is below zero in the upper half.
+// The next number follows from its distance from the first one, which is negative in the upper half.
 func TestNextNumberFromItsAge(t *testing.T) {
 	t.Parallel()
 	for _, next := range []uint32{3, 4, 1000, 1 << 31, 1<<31 + 3, 1<<31 + 4, 1<<32 - 1} {
@@ -260,7 +273,7 @@ func TestNextNumberFromItsAge(t *testing.T) {
 	}
 }
 
-// A row from before the counter went round is within each horizon.
+// A row from before the counter wrapped around is within each horizon.
 func TestRowsOfOldTransactions(t *testing.T) {
 	t.Parallel()
 	q := Query{Within: &Horizon{Snapshot: Snapshot{Oldest: 100, Next: 200, Running: []uint32{100}, Unassigned: 200}}}

@@ -11,12 +11,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// twins is a partitioned table with 100 ids, each in two partitions, and there in the same place.
-const twins = `create table outbox_messages (id bigint not null, topic text, payload text, part int, relayed_at timestamptz, attempt int default 1, last_error text, primary key (id, part)) partition by list (part);
+// twins is a partitioned table with 100 ids, each in two partitions, at the same place in both.
+const twins = `create table outbox_messages (id bigint not null, topic text, payload text, part int, relayed_at timestamptz, attempt int
+default 1, last_error text, primary key (id, part)) partition by list (part);
 	create table one partition of outbox_messages for values in (1); create table two partition of outbox_messages for values in (2);
-	insert into outbox_messages (id, topic, payload, part) select i, 't', part || '-' || i, part from generate_series(1, 2) part, generate_series(1, 100) i`
+	insert into outbox_messages (id, topic, payload, part) select i, 't', part || '-' || i, part from generate_series(1, 2) part,
+	generate_series(1, 100) i`
 
-// What is written of a row is written of no other one with its id, whether that has been read or not.
+// Writing a row writes no other row with its id, whether or not the other one has been read.
 func TestRowsWithOneIDAreToldApart(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
@@ -83,7 +85,7 @@ func TestRowsWithOneIDAreToldApart(t *testing.T) {
 	}
 }
 
-// A row that somebody has changed is taken for another one where ids are not unique, and the old one for settled.
+// If ids are not unique, a changed row counts as another row, and the old one as settled.
 func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -100,8 +102,8 @@ func TestChangedRowAmongOthersWithItsID(t *testing.T) {
 	}
 }
 
-// Where ids are known to be unique they are all that is needed. Where they are not, marks find their rows by place, or by the id and
-// a column with which it is unique.
+// If ids are known to be unique, they are sufficient. Otherwise marks find their rows by place, or by the id and a column with
+// which it is unique.
 func TestIdentity(t *testing.T) {
 	t.Parallel()
 	const columns = "(id uuid not null, topic text, payload text, relayed_at timestamptz, seq int not null"
@@ -121,9 +123,11 @@ func TestIdentity(t *testing.T) {
 		"plain":          {"create table outbox_messages " + columns + "); create index on outbox_messages (id)", true},
 		"inherited": {"create table outbox_messages " + columns +
 			", primary key (id)); create table child () inherits (outbox_messages)", true},
-		"partitioned by id": {"create table outbox_messages " + columns +
-			", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)",
-			false},
+		"partitioned by id": {
+			"create table outbox_messages " + columns +
+				", primary key (id)) partition by hash (id); create table one partition of outbox_messages for values with (modulus 1, remainder 0)",
+			false,
+		},
 		"partitioned by time": {"create table outbox_messages " + columns +
 			", at date, primary key (id, at)) partition by range (at); create table one partition of outbox_messages default", true},
 	} {
@@ -162,7 +166,7 @@ func TestIdentity(t *testing.T) {
 			}
 			for _, plan := range plans.take() {
 				found := strings.Contains(plan, "Tid Scan on") || strings.Contains(plan, "Index Cond: (id = ANY")
-				if strings.Contains(plan, "Update on") && (!found || strings.Contains(plan, "Seq Scan on o")) { // not that of an empty child
+				if strings.Contains(plan, "Update on") && (!found || strings.Contains(plan, "Seq Scan on o")) { // not an empty child's
 					t.Errorf("plan:\n%s", plan)
 				}
 			}

@@ -12,25 +12,26 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// refuses reports whether a row takes more than is read of any, and then lets it be invalid.
+// refuses reports whether a row is larger than the limit for all rows, and if so makes it invalid.
 func (t *Table) refuses(row *Row) bool {
 	if row.size <= t.maxRow {
 		return false
 	}
 	row.refuse(publisher.PermanentError("row too large",
-		"the row takes at least %d bytes, and OUTBOX_MAX_ROW_BYTES lets %d be read: raise that, "+
-			"or keep the data elsewhere and send where", row.size, t.maxRow))
+		"the row takes at least %d bytes, and %s is %d: raise this limit, or store the data elsewhere and send its location",
+		row.size, t.config.Names.Of("MaxRowBytes"), t.maxRow))
 	return true
 }
 
-// refuse lets a row be invalid, without its contents.
+// refuse makes a row invalid and drops its size, so that its contents are not read.
 func (r *Row) refuse(err error) {
 	r.Invalid, r.size = err, 0
 	r.Message.Payload, r.Message.Headers = nil, nil
 }
 
-// complete reads what the page's large rows hold, together, or each for itself when that fails because of one of them. It leaves out rows
-// that are not pending any more. Rows that are [Row.Beyond] are the next walk's to take, which reads them again: of these the key will do.
+// complete reads the contents of the page's large rows: together, or one by one if reading them together fails because of one
+// row. It leaves out rows that are no longer pending. Rows that are [Row.Beyond] need only their keys, since the next walk
+// reads them again.
 func (t *Table) complete(ctx context.Context, q *Query, page *Page) error {
 	missing, left := map[string]*Row{}, int64(0)
 	for i := range page.Rows {
@@ -67,7 +68,7 @@ func (t *Table) complete(ctx context.Context, q *Query, page *Page) error {
 	return nil
 }
 
-// readOneByOne reads rows whole, and lets those be invalid that cannot be read.
+// readOneByOne reads each row whole, and makes those invalid that cannot be read.
 func (t *Table) readOneByOne(ctx context.Context, q *Query, missing map[string]*Row) error {
 	for _, r := range missing {
 		if r.size == 0 {
@@ -83,7 +84,7 @@ func (t *Table) readOneByOne(ctx context.Context, q *Query, missing map[string]*
 	return nil
 }
 
-// readLarge reads rows whole. One that was changed since its page was read is left to the next walk, with what is behind it.
+// readLarge reads rows whole. A row that was changed after its page was read is left to the next walk, with all rows after it.
 func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing map[string]*Row) error {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
@@ -102,27 +103,27 @@ func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing m
 		var row Row
 		t.decode(&row, result.Values(), t.maxRow, &arena{})
 		r := missing[row.Identity()]
-		if r == nil || r.Position != row.Position || r.size == 0 { // another row of that id, or it has moved
+		if r == nil || r.Position != row.Position || r.size == 0 { // another row with that id, or the row has moved
 			continue
 		}
 		row.Beyond = r.Beyond || row.writer != r.writer && q.Keys == nil && q.IDs == nil
 		if size := int64(row.Message.Size()); size > t.maxRow {
 			row.size = size
 		}
-		if row.size > 0 { // it is larger than it seemed
+		if row.size > 0 { // the row is larger than it seemed
 			row.size = max(row.size, t.maxRow+1)
 			t.refuses(&row)
 		}
 		*r = row
 	}
 	if err := p.results.Close(); err != nil {
-		return fmt.Errorf("read large rows: %w", p.failed(err))
+		return fmt.Errorf("read large rows: %w", p.failed(ctx, err))
 	}
 	return nil
 }
 
-// unreadable reports whether a row is in the way of a read: written out it takes more than a gigabyte, say, or it is damaged where it is
-// stored.
+// unreadable reports whether an error is due to a single row that cannot be read: its text takes more than a gigabyte, say, or
+// its stored data is damaged.
 func unreadable(err error) bool {
 	const limitExceeded, outOfMemory, internalError = "54", "53200", "XX"
 	e, ok := errors.AsType[*pgconn.PgError](err)

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Of large rows that were written too late for a walk nothing is read but their keys, however long these are: the next walk reads the
+// For large rows that were written too late for a walk, only the keys are read, however long they are: the next walk reads the
 // rows again.
 func TestLargeRowsBeyondTheHorizonAreNotRead(t *testing.T) {
 	t.Parallel()
@@ -24,7 +24,7 @@ func TestLargeRowsBeyondTheHorizonAreNotRead(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = older.Rollback(ctx) }() // does nothing after the commit
+	defer func() { _ = older.Rollback(ctx) }() // has no effect after the commit
 	if _, err := older.Exec(ctx, insert, 21, 120); err != nil {
 		t.Fatal(err)
 	}
@@ -40,7 +40,7 @@ func TestLargeRowsBeyondTheHorizonAreNotRead(t *testing.T) {
 	for i := range page.Rows {
 		r := &page.Rows[i]
 		n := r.Position.Ordinal
-		if r.Beyond != (n > 20) { // of those behind it cannot be told either
+		if r.Beyond != (n > 20) { // those after it cannot be determined either
 			t.Errorf("row %d is beyond: %t", n, r.Beyond)
 		}
 		want := map[int64]string{1: "k1", 2: "k2", 3: strings.Repeat("k", 200000)}[n%4]

@@ -6,14 +6,14 @@ import (
 	"fmt"
 )
 
-// An End is the end of the table as it was at some time.
+// An End is the end of the table at some time.
 type End struct {
 	empty bool
-	order []byte // nil: only rows without an order value
-	due   []byte // where rows with available_at have an index of their own: the time up to which those are due
+	order []byte // nil if there were only rows without an order value
+	due   []byte // if rows with available_at have an index of their own: the time up to which they are due
 }
 
-// End returns where the pending rows that are due end at present.
+// End returns the present end of the pending rows that are due.
 func (t *Table) End(ctx context.Context) (End, error) {
 	rows, err := t.query(ctx, limits{inOrder: t.mapping.inOrder}, t.drainEnd)
 	if err != nil {

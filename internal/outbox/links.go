@@ -14,16 +14,18 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Links are the connections of a pool. They find those that are half open: a firewall has forgotten them, so that what is sent on
-// them is lost without a word, while new ones work. Nothing but time tells a lost answer from one that takes long. So the server is
-// asked, over a new connection, what it makes of the session: one that works on a statement is left alone, however long that takes.
+// Links are the connections of a pool. Links finds connections that are half open: a firewall has forgotten them, so that
+// whatever is sent on them is lost silently, while new connections work. Only time distinguishes a lost answer from a slow one.
+// So the server is asked, over a new connection, about the session. A session that is working on a statement is left alone,
+// however long the statement takes.
 //
-// Dial and Note go into the pool's configuration. Its exported fields are the configuration of Links.
+// Dial and Note go into the pool's configuration. The exported fields are the configuration of Links.
 type Links struct {
-	Connect  func(context.Context) (*pgx.Conn, error) // as the pool does
+	Connect  func(context.Context) (*pgx.Conn, error) // connects like the pool
 	Patience time.Duration                            // how long an answer may take before the server is asked
-	Pooler   bool                                     // in between, so that the server's sessions are not known and it is never asked
-	Logger   *slog.Logger
+	// Pooler says that the connections go through a pooler. The server's sessions are then unknown, and it is never asked.
+	Pooler bool
+	Logger *slog.Logger
 
 	mu   sync.Mutex
 	open map[*link]struct{}
@@ -45,7 +47,7 @@ func (l *Links) Dial(ctx context.Context, network, address string) (net.Conn, er
 	return c, nil
 }
 
-// Note notes that a connection can be used, and which session it leads to.
+// Note records that a connection can be used, and its session at the server.
 func (l *Links) Note(_ context.Context, conn *pgx.Conn) error {
 	if c := linkOf(conn.PgConn().Conn()); c != nil {
 		c.mu.Lock()
@@ -57,18 +59,18 @@ func (l *Links) Note(_ context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// Reset closes all connections, with what runs on them.
+// Reset closes all connections and ends the statements that run on them.
 func (l *Links) Reset() {
 	for _, c := range l.all() {
-		_ = c.Close() // what runs on it fails
+		_ = c.Close() // the statements that run on it fail
 	}
 }
 
-// closePatience is how long the connections of a pool that is closed have to end politely.
+// closePatience is how long the connections of a closed pool have to end politely.
 const closePatience = time.Second
 
-// ClosePool closes the pool and waits for its connections, and resets those that do not end in a moment: one that was cut off in the
-// midst of a statement waits for what the server may still say.
+// ClosePool closes the pool, waits for its connections, and resets those that do not end within a moment: a connection that was
+// cut off in the middle of a statement waits for what the server may still send.
 func (l *Links) ClosePool(pool *pgxpool.Pool) {
 	closed := make(chan struct{})
 	go func() { defer close(closed); pool.Close() }()
@@ -94,7 +96,7 @@ func (l *Links) all() []*link {
 	return links
 }
 
-// Run closes connections that are half open until ctx ends.
+// Run closes half-open connections until ctx ends.
 func (l *Links) Run(ctx context.Context) {
 	ticker := time.NewTicker(l.Patience / 4)
 	defer ticker.Stop()
@@ -108,8 +110,8 @@ func (l *Links) Run(ctx context.Context) {
 	}
 }
 
-// examine asks the server about the connections that wait for it too long. One that the server does not work for has to be found
-// so twice: its answer may have been on the way.
+// examine asks the server about the connections that have waited for it too long. A connection is dead only if the server is
+// found twice not to work for it: the first time its answer may have been on the way.
 func (l *Links) examine(ctx context.Context, now time.Time) {
 	var waiting []*link
 	var pids []int64
@@ -128,14 +130,15 @@ func (l *Links) examine(ctx context.Context, now time.Time) {
 	}
 	busy, err := l.busy(ctx, pids)
 	if err != nil {
-		return // the server cannot be asked, and new connections are of no use either
+		return // the server cannot be asked, and new connections would not help either
 	}
 	for _, c := range waiting {
 		if since, dead := c.judge(now, busy[int64(c.pid)]); dead {
 			l.Logger.Warn("a connection to the database does not answer although the server does not work for it; it is closed", "silent",
 				time.Since(since).Round(time.Millisecond))
 			_ = c.Close()
-			// Those that were silent since then too are probably lost as well. They have nothing to lose but the time to open another.
+			// Connections that have been silent since then are probably lost as well. Closing them costs only the time to open
+			// others.
 			for _, other := range l.all() {
 				if other.idleSince(since) {
 					_ = other.Close()
@@ -145,7 +148,7 @@ func (l *Links) examine(ctx context.Context, now time.Time) {
 	}
 }
 
-// busy returns the sessions that the server works for.
+// busy returns the sessions that the server is working for.
 func (l *Links) busy(ctx context.Context, pids []int64) (map[int64]bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, l.Patience)
 	defer cancel()
@@ -153,7 +156,7 @@ func (l *Links) busy(ctx context.Context, pids []int64) (map[int64]bool, error) 
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
-	defer func() { _ = conn.Close(ctx) }() // it holds nothing
+	defer func() { _ = conn.Close(ctx) }() // the connection holds nothing
 	rows, err := conn.Query(ctx, sql.Text("busy.sql", nil), pgx.QueryExecModeExec, pids)
 	if err != nil {
 		return nil, fmt.Errorf("look at sessions: %w", err)

@@ -22,8 +22,10 @@ func linked(t *testing.T, address string, patience time.Duration) (*Links, *pgxp
 	if err != nil {
 		t.Fatal(err)
 	}
-	links := &Links{Patience: patience, Logger: slog.New(slog.DiscardHandler),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, address) }}
+	links := &Links{
+		Patience: patience, Logger: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, address) },
+	}
 	config.ConnConfig.DialFunc, config.AfterConnect = links.Dial, links.Note
 	pool, err := pgxpool.NewWithConfig(t.Context(), config)
 	if err != nil {
@@ -37,46 +39,56 @@ func linked(t *testing.T, address string, patience time.Duration) (*Links, *pgxp
 	return links, pool
 }
 
-// A statement that takes many times the patience is left alone, whether the server computes, sleeps or waits for a lock; so is a
-// connection that is kept for long without a statement.
+// A statement that takes many times the patience is left alone, whether the server computes, sleeps or waits for a lock. A
+// connection that is idle for a long time is left alone too.
 func TestLinksLeaveSlowStatementsAlone(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	_, pool := linked(t, s.URL, 100*time.Millisecond)
 	s.Exec(t, "create table locked ()")
+	conns := make([]*pgxpool.Conn, 4)
+	for i := range conns {
+		// A login may take longer than the patience on a busy machine.
+		eventually(t, "a connection", func() bool {
+			var err error
+			conns[i], err = pool.Acquire(t.Context())
+			return err == nil
+		})
+		t.Cleanup(conns[i].Release)
+	}
 	tx, err := s.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
+	unlock := sync.OnceFunc(func() { _ = tx.Rollback(context.Background()) })
+	defer unlock()
 	if _, err := tx.Exec(t.Context(), "lock table locked"); err != nil {
 		t.Fatal(err)
 	}
-	release := time.AfterFunc(2*time.Second, func() { _ = tx.Rollback(context.Background()) })
-	defer release.Stop()
+	time.AfterFunc(2*time.Second, unlock)
 	var statements sync.WaitGroup
-	for _, statement := range []string{"select pg_sleep(2)", "select from locked", "select count(*) from generate_series(1, 5000000)"} {
+	for i, statement := range []string{"select pg_sleep(2)", "select from locked", "select count(*) from generate_series(1, 5000000)"} {
 		statements.Go(func() {
-			if _, err := pool.Exec(t.Context(), statement); err != nil {
+			if _, err := conns[i].Exec(t.Context(), statement); err != nil {
 				t.Errorf("%s: %v", statement, err)
 			}
 		})
 	}
-	kept, err := pool.Acquire(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer kept.Release()
+	kept := conns[3]
 	statements.Wait()
 	if err := kept.Ping(t.Context()); err != nil {
 		t.Errorf("the connection without a statement: %v", err)
 	}
 }
 
-// A statement whose connection is lost fails soon, whichever way it is lost, and the next one finds a connection that works.
+// A statement whose connection is lost fails soon, however the connection was lost, and the next statement finds a connection
+// that works.
 func TestLinksFindLostConnections(t *testing.T) {
 	t.Parallel()
-	for name, lost := range map[string]struct{ toServer, fromServer bool }{"both ways": {true, true}, "to the server": {true, false},
-		"from the server": {false, true}} {
+	for name, lost := range map[string]struct{ toServer, fromServer bool }{
+		"both ways": {true, true}, "to the server": {true, false},
+		"from the server": {false, true},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -105,7 +117,7 @@ func TestLinksFindLostConnections(t *testing.T) {
 	}
 }
 
-// A server that takes connections and says nothing keeps nobody waiting for ever.
+// A server that accepts connections and sends nothing does not block callers forever.
 func TestLinksEndLoginsThatStall(t *testing.T) {
 	t.Parallel()
 	listener, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -121,7 +133,7 @@ func TestLinksEndLoginsThatStall(t *testing.T) {
 	}
 }
 
-// A statement that was cut off on a connection that is lost does not keep a pool from being closed.
+// A statement that was cut off on a lost connection does not keep a pool from being closed.
 func TestLinksCloseAPool(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -15,30 +15,32 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Listener turns notifications into hints that there are new rows. Nothing depends on it: without it
-// rows are found at the next poll. Its exported fields are its configuration.
+// Listener turns notifications into hints that there are new rows. Nothing depends on it: without it rows are found at the next
+// poll. Its exported fields are its configuration.
 type Listener struct {
 	Connect func(context.Context) (*pgx.Conn, error) // not through a transaction pooler
 	Channel string
-	Table   string               // as it stands in a statement, for the doorbell trigger
+	Table   string               // the table as statements write it, for the doorbell trigger
 	Wake    func(payload string) // called for each notification, and with [Missed]; must not block
 	Logger  *slog.Logger
+	Names   setting.Names // the user's names of the relay's configuration fields
 
-	// Check is how often notifications are proved to arrive on a quiet connection; 0 means every minute.
+	// Check is how often a quiet connection is tested by a notification to itself; 0 means every minute.
 	Check time.Duration
-	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means with each Check.
-	// It costs the server next to nothing, where a notification reaches all that listen.
+	// Pulse is how often the server has to answer on a quiet connection, and how long an answer may take; 0 means with each
+	// Check. A pulse costs the server next to nothing, whereas a notification reaches all listeners.
 	Pulse time.Duration
 
 	mu        sync.Mutex
 	up        bool
 	trusted   bool               // the table has the doorbell's trigger
 	wanted    bool               // the relay wants each writer to ring
-	since     time.Time          // when each writer began to; zero if none need
-	rings     rings              // that have come since
+	since     time.Time          // when every writer began to ring; zero if none needs to
+	rings     rings              // notifications since then
 	interrupt context.CancelFunc // ends the present wait
 }
 
@@ -51,9 +53,6 @@ const (
 // Missed is the payload with which a [Listener] says that a notification may have been missed.
 const Missed = "outbox-relay:missed"
 
-var errNotNotified = errors.New("a notification to itself did not arrive: if the connection goes through a transaction pooler, set " +
-	"OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself, or turn LISTEN off with an empty OUTBOX_LISTEN_CHANNEL")
-
 // Up reports whether notifications arrive at present.
 func (l *Listener) Up() bool {
 	l.mu.Lock()
@@ -61,8 +60,9 @@ func (l *Listener) Up() bool {
 	return l.up
 }
 
-// Arm tells the doorbell's trigger whether each writer is to ring. When that begins, the relay is woken once more, for a row that came in
-// between. Whatever it wants, writers need not ring for some time when they do so too often: commits that notify wait for one another.
+// Arm sets whether the doorbell's trigger makes each writer ring. When writers start to ring, the relay is woken once more, for
+// a row that was inserted in between. Even if wanted, writers need not ring for some time if they ring too often: commits that
+// notify wait for one another.
 func (l *Listener) Arm(wanted bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -72,7 +72,7 @@ func (l *Listener) Arm(wanted bool) {
 	}
 }
 
-// Trust tells whether the table has the doorbell's trigger, as the catalogue says.
+// Trust sets whether the table has the doorbell's trigger, according to the catalogue.
 func (l *Listener) Trust(trigger bool) {
 	l.mu.Lock()
 	lost := l.trusted && !trigger
@@ -83,8 +83,8 @@ func (l *Listener) Trust(trigger bool) {
 	}
 }
 
-// Armed returns since when each writer that inserts rings, so that the listener hears of it when the row is committed. It is zero
-// when that is not so, or not known.
+// Armed returns the time since when every writer that inserts rings, so that the listener is notified when the row is
+// committed. It is zero if writers need not ring, or if that is unknown.
 func (l *Listener) Armed() time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -101,16 +101,16 @@ func (l *Listener) look() {
 	}
 }
 
-// Run listens until ctx ends, connecting again as often as it takes.
+// Run listens until ctx ends, and reconnects as often as necessary.
 func (l *Listener) Run(ctx context.Context) {
 	var last string
 	for n := 0; ; n++ {
 		started := time.Now()
 		err := l.session(ctx)
 		if l.Up() {
-			last = "" // what was wrong before is over
+			last = "" // the previous problem is over
 			l.set(false)
-			l.Wake(Missed) // for a relay that sleeps for long because it would be woken
+			l.Wake(Missed) // for a relay that sleeps long because it relies on being woken
 		}
 		if ctx.Err() != nil {
 			return
@@ -158,7 +158,7 @@ func (l *Listener) session(ctx context.Context) error {
 		return err
 	}
 	l.set(true)
-	l.Wake(Missed) // for what was notified before
+	l.Wake(Missed) // for earlier notifications
 	held, proved := false, time.Now()
 	for {
 		if err := l.doorbell(ctx, conn, &held); err != nil {
@@ -175,8 +175,8 @@ func (l *Listener) session(ctx context.Context) error {
 	}
 }
 
-// wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and proves now
-// and then that the connection lives.
+// wait waits for a notification. It returns early when the relay goes to sleep or wakes up, and tests from time to time that
+// the connection is alive.
 func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *time.Time) (*pgconn.Notification, error) {
 	check := cmp.Or(l.Check, listenCheck)
 	limit := min(check, cmp.Or(l.Pulse, check))
@@ -220,7 +220,7 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *
 	return nil, l.prove(ctx, conn)
 }
 
-// pulse lets the server answer.
+// pulse makes the server answer.
 func (l *Listener) pulse(ctx context.Context, conn *pgx.Conn) error {
 	ctx, cancel := context.WithTimeout(ctx, l.Pulse)
 	defer cancel()
@@ -242,7 +242,8 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 		notification, err := conn.WaitForNotification(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
-			return errNotNotified
+			return fmt.Errorf("a notification to itself did not arrive: if the connection goes through a transaction pooler, set %s to the "+
+				"PostgreSQL server itself, or turn LISTEN off with an empty %s", l.Names.Of("Direct"), l.Names.Of("ListenChannel"))
 		case err != nil:
 			return fmt.Errorf("wait for notification: %w", err)
 		case notification.Payload == nonce:

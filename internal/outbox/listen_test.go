@@ -15,12 +15,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A connection on which nothing arrives any more looks like a quiet one. Only a notification to itself tells, or an answer that does
-// not come.
+// A connection on which nothing arrives any more looks like a quiet one. Only a notification to itself, or a missing answer,
+// shows the difference.
 func TestListenerNoticesThatItIsDeaf(t *testing.T) {
 	t.Parallel()
-	for name, test := range map[string]struct{ check, pulse time.Duration }{"check": {20 * time.Millisecond, 0},
-		"pulse": {time.Hour, 500 * time.Millisecond}} {
+	for name, test := range map[string]struct{ check, pulse time.Duration }{
+		"check": {20 * time.Millisecond, 0},
+		"pulse": {time.Hour, 500 * time.Millisecond},
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			noticesThatItIsDeaf(t, test.check, test.pulse)
@@ -37,17 +39,19 @@ func noticesThatItIsDeaf(t *testing.T, check, pulse time.Duration) {
 	}
 	config.DialFunc = network.Dial
 	heard := make(chan string, 100)
-	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Check: check, Pulse: pulse,
+	l := &Listener{
+		Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(), Check: check, Pulse: pulse,
 		Logger:  slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
-		Wake:    func(payload string) { heard <- payload }}
+		Wake:    func(payload string) { heard <- payload },
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
 	defer func() { cancel(); <-done }()
 
 	eventually(t, "listening", l.Up)
-	if first := <-heard; first != Missed { // which is no notification
+	if first := <-heard; first != Missed { // not a notification from a session
 		t.Errorf("heard %q", first)
 	}
 	network.Freeze()
@@ -62,7 +66,7 @@ func noticesThatItIsDeaf(t *testing.T, check, pulse time.Duration) {
 	}
 }
 
-// Each time that notifications end is told, also for the same reason as the last time.
+// Each end of notifications is logged, even if the reason is the same as the last time.
 func TestListenerTellsEachEnd(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -72,7 +76,8 @@ func TestListenerTellsEachEnd(t *testing.T) {
 	}
 	var log publishertest.Log
 	var pid atomic.Uint32
-	l := &Listener{Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(),
+	l := &Listener{
+		Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(),
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			conn, err := pgx.ConnectConfig(ctx, config.Copy())
@@ -81,7 +86,8 @@ func TestListenerTellsEachEnd(t *testing.T) {
 			}
 			return conn, err
 		},
-		Wake: func(string) {}}
+		Wake: func(string) {},
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()

@@ -28,7 +28,7 @@ func lockRow(t *testing.T, s *pgtest.Schema, id string) (release func()) {
 	}
 }
 
-// Rows that an application keeps locked are told from those that could be settled or refused.
+// Rows that an application keeps locked are distinguished from rows that could be settled or refused.
 func TestLockedRows(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
@@ -54,8 +54,11 @@ func TestLockedRows(t *testing.T) {
 			if err != nil || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("locked %q, %v", locked, err)
 			}
-			refusals := []Refusal{{ID: ids[1], Attempt: 1, Error: "no"}, {ID: rows[2].ID(), Attempt: 1, Error: "no"},
-				{ID: rows[3].ID(), Attempt: 7, Error: "no"}}
+			refusals := []Refusal{
+				{ID: ids[1], Attempt: 1, Error: "no"},
+				{ID: rows[2].ID(), Attempt: 1, Error: "no"},
+				{ID: rows[3].ID(), Attempt: 7, Error: "no"},
+			}
 			written, locked, err := table.Refuse(t.Context(), refusals)
 			if err != nil || !slices.Equal(written, []string{rows[2].ID()}) || !slices.Equal(locked, ids[1:]) {
 				t.Errorf("written %q, locked %q, %v", written, locked, err)
@@ -71,7 +74,7 @@ func TestLockedRows(t *testing.T) {
 	}
 }
 
-// The server itself ends a statement whose caller's time is over, and the connection lives on.
+// The server itself ends a statement at the end of its caller's time, and the connection survives.
 func TestStatementsAreBoundedByTheServer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

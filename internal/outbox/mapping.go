@@ -15,30 +15,31 @@ type mapping struct {
 	inserted, updated, available, rank  *column
 	txid                                *column
 	order                               *column
-	origin                              *upstream       // whose rows these are; nil if they are taken as they are inserted
+	origin                              *upstream       // the destination whose rows these are; nil if rows are taken as they are inserted
 	key, topicText                      string          // SQL expressions of type text
-	keyColumn                           string          // the column it is, if it is one
+	keyColumn                           string          // the key's column, if the key is a column
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
-	texts                               map[string]bool // of these expressions those that are a column of type text or varchar
-	untold                              map[string]bool // of extra those that samples do not tell apart, nor tell
-	ignored                             []string        // columns with a name of ours whose type does not fit
-	filter                              string          // the SQL condition of the rows that the view takes, of those in any state
+	texts                               map[string]bool // the expressions above that are a column of type text or varchar
+	untold                              map[string]bool // expressions in extra that samples neither distinguish nor report
+	ignored                             []string        // columns with a name of the relay's whose type does not fit
+	filter                              string          // the SQL condition for the rows that the view takes, in any state
 	pendingIndex, keyIndex, failedIndex bool
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
-	// of pending rows with available_at, by that time: they have a read of their own ([mapping.walkedPrinted])
+	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
+	// their own ([mapping.walkedPrinted]).
 	dueIndex     bool
-	dueFiltered  bool // and holds no rows that the view does not take
-	orderIndex   bool // of pending rows in table order, whatever their priority
-	idIndex      bool // of all rows, by id
+	dueFiltered  bool // the index of due times holds no rows that the view does not take
+	orderIndex   bool // there is an index of pending rows in table order, whatever their priority
+	idIndex      bool // there is an index of all rows by id
 	inOrder      bool // the index of pending rows gives them in table order
-	relayedFirst bool // and begins with relayed_at
+	relayedFirst bool // the index of pending rows begins with relayed_at
 	delete       bool
 	writer       string    // an SQL expression: the transaction that inserted a row, or wrote it last
-	written      bool      // the writer is told
-	place        string    // an SQL expression: where the row is, null where that does not lead to it
-	apart        bool      // ids are not known to be unique, and rows are told apart by more than these:
-	beside       []*column // by these columns, or by their places if there are none such
+	written      bool      // writer is known
+	place        string    // an SQL expression: the row's physical place, null if it cannot be used to find the row
+	apart        bool      // ids are not known to be unique, so rows are distinguished by beside as well
+	beside       []*column // columns that distinguish rows; if there are none, rows are distinguished by their places
 	shards       int
 }
 
@@ -50,8 +51,9 @@ var (
 	txidTypes    = []uint32{oidXID8}
 	timeTypes    = []uint32{oidTimestamp, oidTimestamptz}
 	intTypes     = []uint32{oidInt2, oidInt4, oidInt8}
-	plainTypes   = append([]uint32{oidUUID, oidDate, oidTimestamp, oidTimestamptz}, intTypes...) // of which a value has one text
-	unordered    = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
+	// plainTypes are types whose values have one text form each.
+	plainTypes = append([]uint32{oidUUID, oidDate, oidTimestamp, oidTimestamptz}, intTypes...)
+	unordered  = []uint32{oidJSON, oidJSONB, oidXML, oidBool}
 )
 
 const (
@@ -61,26 +63,28 @@ const (
 	longAgo = "'2'::xid"
 )
 
-// inserter is the expression for the transaction that inserted a row, by the column that holds it: what other destinations write into the
-// row later changes its xmin, and must not let it look as if it had been committed late. A number that is yet to be given is another
-// server's, of rows that were restored from a dump for example.
+// inserter is the expression for the transaction that inserted a row, taken from the column that holds it. When another
+// destination writes into the row later, xmin changes, which must not make the row look like a late commit. A number that has
+// not been assigned yet comes from another server, for example in rows that were restored from a dump.
 func inserter(txid *column, otherwise string) string {
 	return fmt.Sprintf("(case when %[1]s < (select pg_snapshot_xmax(pg_current_snapshot())) then %[1]s::xid else %[2]s end)",
 		sql.Quote(txid.name), otherwise)
 }
 
-// mapColumns finds the part of each column for a view, and checks types and rights. With any problem there is no
+// mapColumns finds the column for each part of a view, and checks types and rights. If there is any problem, it returns no
 // mapping.
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
-	m := &mapping{delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{},
-		untold: map[string]bool{}, shards: max(config.Shards, 1)}
+	m := &mapping{
+		delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{},
+		untold: map[string]bool{}, shards: max(config.Shards, 1),
+	}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = longAgo, noPlace
 	}
-	if r.kind == "p" { // each partition has the same places
+	if r.kind == "p" { // places repeat in each partition
 		m.place = noPlace
 	}
-	p := parts{relation: r, view: view, names: config.Columns, preferred: config.Preferred, mapping: m}
+	p := parts{relation: r, view: view, names: config.Names, named: config.Columns, preferred: config.Preferred, mapping: m}
 	m.id = p.required("id", idTypes, "uuid, bigint, integer, smallint, text or varchar")
 	m.topic = p.required("topic", nil, "")
 	m.payload = p.required("payload", payloadTypes, "jsonb, json, text, varchar, xml or bytea")
@@ -133,21 +137,21 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 			view.Name, p.table())}
 	}
 	if m.apart || m.origin != nil {
-		m.place = noPlace // it is in the identity, or does not tell that the row is as it was read
+		m.place = noPlace // the place is in the identity, or does not show that the row is unchanged
 	}
 	m.filter = view.condition(m.topic)
 	m.chooseIndexes(r)
-	if (config.BlockFailed || view.BlockFailed) && m.failed != nil && m.key != noKey && !m.failedIndex {
+	if !config.Looks && (config.BlockFailed || view.BlockFailed) && m.failed != nil && m.key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable,
-			fmt.Sprintf("create one (create index concurrently on %s (%s) where %s is not null), or set OUTBOX_ON_FAILED=continue",
-				p.table(), sql.Quote(m.failed.name), sql.Quote(m.failed.name)),
-			"OUTBOX_ON_FAILED=block asks for the failed rows every second, and table %s has no index of them", p.table())}
+			fmt.Sprintf("create one (create index concurrently on %s (%s, %s) where %s is not null), or remove %s",
+				p.table(), sql.Quote(m.failed.name), sql.Quote(m.id.name), sql.Quote(m.failed.name), view.Names.Of("BlockFailed")),
+			"%s reads the failed rows every second, but table %s has no index on them", view.Names.Of("BlockFailed"), p.table())}
 	}
 	return m, nil
 }
 
-// sampled are the columns of a sample under names of their own, for a subquery, then what is selected of that, and by what
-// it is grouped.
+// sampled returns the columns of a sample, named for a subquery, then what is selected from the subquery and what it is grouped
+// by.
 func (m *mapping) sampled() (columns, selected, groups string) {
 	inserted := "null::timestamptz"
 	if m.inserted != nil {
@@ -166,11 +170,12 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 	return columns, selected, groups
 }
 
-// identity is the expression that no two rows have in common at the same time, and its type. Where ids are not known to be unique,
-// a row is also told by the columns that are unique together with the id. If there are none, it is told by the table that it is in, a
-// partition for example, and by its place there. Such a row is taken for another one when somebody has changed it. What has failed or been
-// relayed elsewhere is told by the time of that too, so that nothing is written for another time than the one that was read.
-// here is what has to stand before "identity = any ($1)" for the rows to be found quickly. prefix stands before each column.
+// identity returns the expression that distinguishes every row from all others at a time, and its type. If ids are not known to
+// be unique, the identity includes the columns that are unique together with the id. If there are no such columns, it includes
+// the row's table, for example a partition, and its place there. Such a row counts as another row after it has been changed.
+// The identity of a row that has failed or been relayed at another destination also includes the time of that event, so that
+// nothing is written for a different event than the one that was read. here is the SQL that has to stand before "identity = any
+// ($1)" for the rows to be found quickly. prefix stands before each column.
 func (m *mapping) identity(prefix, idType string) (expression, typ, here string) {
 	id := prefix + sql.Quote(m.id.name)
 	var parts []string
@@ -194,7 +199,7 @@ func (m *mapping) identity(prefix, idType string) (expression, typ, here string)
 	return "(" + strings.Join(append(parts, "coalesce("+id+"::text, '')"), " || ' ' || ") + ")", "text", here
 }
 
-// compound reports whether a row's identity is another one than its id.
+// compound reports whether a row's identity is more than its id.
 func (m *mapping) compound() bool { return m.apart || m.origin != nil }
 
 // word is a column's value as text without a blank.
@@ -202,7 +207,7 @@ func word(prefix string, c *column) string {
 	return "translate(" + prefix + sql.Quote(c.name) + "::text, ' ', '_')"
 }
 
-// shard is the expression of a row's shard. Every replica must compute the same.
+// shard is the expression for a row's shard. Every replica must compute the same value.
 func (m *mapping) shard() string {
 	if m.shards == 1 {
 		return "0"
@@ -210,8 +215,8 @@ func (m *mapping) shard() string {
 	return fmt.Sprintf("(hashtext(coalesce(%s, %s::text)) & 2147483647) %% %d", m.key, sql.Quote(m.id.name), m.shards)
 }
 
-// pending is the condition of rows that are neither relayed nor failed, but have failed or been relayed at the origin if there is one,
-// and its parts as PostgreSQL prints them in an index's predicate.
+// pending is the condition for rows that are neither relayed nor failed and, if there is an origin, have failed or been relayed
+// there. printed are the condition's parts as PostgreSQL prints them in an index's predicate.
 func (m *mapping) pending() (condition string, printed []string) {
 	for _, c := range []*column{m.relayed, m.failed} {
 		if c != nil {
@@ -233,7 +238,8 @@ func (m *mapping) pending() (condition string, printed []string) {
 	return strings.TrimPrefix(condition, " and "), printed
 }
 
-// pendingByID is the condition of pending where ids are given, by which the rows are to be found if an index allows it.
+// pendingByID is the pending condition for statements that give ids, phrased so that the rows are found by id if an index
+// allows it.
 func (m *mapping) pendingByID() string {
 	if !m.idIndex {
 		condition, _ := m.pending()
@@ -253,7 +259,7 @@ func (m *mapping) pendingByID() string {
 	return strings.Join(conditions, " and ")
 }
 
-// chooseIndexes finds which reads an index makes cheap.
+// chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
 	m.indexDue(r)
 	pending, taken := m.walkedPrinted(r), r.normal[m.filter]
@@ -262,7 +268,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 	for _, i := range r.indexes {
 		m.idIndex = m.idIndex || i.starts(m.id.name) && i.usableFor()
 		if !i.usableFor(pending...) {
-			if m.failed != nil && (i.usableFor(sql.Quote(m.failed.name)+" IS NOT NULL", m.failed.name+" IS NOT NULL") && len(i.conjuncts) > 0) {
+			if m.failed != nil && (i.usableFor(isFailed(m.failed)...) && len(i.conjuncts) > 0) {
 				m.failedIndex = true
 			}
 			continue
@@ -288,7 +294,12 @@ func (m *mapping) chooseIndexes(r *relation) {
 	m.relayedFirst = m.relayedFirst && !orderFirst
 }
 
-// describe returns what was found, for the log.
+// isFailed is the condition that a row has failed, in each form in which a server prints it.
+func isFailed(failed *column) []string {
+	return []string{sql.Quote(failed.name) + " IS NOT NULL", failed.name + " IS NOT NULL"}
+}
+
+// describe returns the mapping for the log.
 func (m *mapping) describe() []any {
 	name := func(c *column) string {
 		if c == nil {
@@ -303,10 +314,12 @@ func (m *mapping) describe() []any {
 	case key == noKey:
 		key = "none"
 	}
-	found := []any{"id", name(m.id), "order", name(m.order), "payload", name(m.payload), "key", key,
+	found := []any{
+		"id", name(m.id), "order", name(m.order), "payload", name(m.payload), "key", key,
 		"headers", name(m.headers), "attempt", name(m.attempt), "failed_at", name(m.failed),
 		"available_at", name(m.available), "priority", name(m.rank),
-		"pending_index", m.pendingIndex}
+		"pending_index", m.pendingIndex,
+	}
 	if len(m.ignored) > 0 {
 		found = append(found, "ignored", m.ignored)
 	}

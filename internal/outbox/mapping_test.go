@@ -19,28 +19,55 @@ func TestOpenProblems(t *testing.T) {
 	}{
 		"missing table": {"", Config{}, "table outbox_messages does not exist in database"},
 		"view":          {"create view outbox_messages as select 1 id", Config{}, "outbox_messages is a view"},
-		"missing column": {"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)", Config{},
-			"has no column payload: add it, or name another column with OUTBOX_COLUMNS=payload:NAME"},
+		"missing column": {
+			"create table outbox_messages (id uuid, topic text, relayed_at timestamptz)",
+			Config{},
+			"has no column payload: add it, or name another column with Columns=payload:NAME",
+		},
 		"no mark": {"create table outbox_messages (id uuid, topic text, payload jsonb)", Config{}, "has no column relayed_at"},
-		"unknown id": {"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)", Config{},
-			"column id of table"},
-		"boolean mark": {"create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at boolean)", Config{},
-			"has type boolean, which the relay cannot use as relayed_at"},
-		"mapped to nothing": {pgtest.ShapeA, Config{Columns: map[string]string{"key": "aggregate"}},
-			"has no column aggregate, which OUTBOX_COLUMNS names as key"},
-		"key column": {pgtest.ShapeA, Config{Key: rowkey.Source{Kind: rowkey.Column, Name: "aggregate"}},
-			"has no column aggregate, which OUTBOX_KEY names"},
+		"unknown id": {
+			"create table outbox_messages (id numeric, topic text, payload jsonb, relayed_at timestamptz)",
+			Config{},
+			"column id of table",
+		},
+		"boolean mark": {
+			"create table outbox_messages (id uuid, topic text, payload jsonb, relayed_at boolean)",
+			Config{},
+			"has type boolean, which the relay cannot use as relayed_at",
+		},
+		"mapped to nothing": {
+			pgtest.ShapeA,
+			Config{Columns: map[string]string{"key": "aggregate"}},
+			"has no column aggregate, which Columns names as key",
+		},
+		"key column": {
+			pgtest.ShapeA,
+			Config{Key: rowkey.Source{Kind: rowkey.Column, Name: "aggregate"}},
+			"has no column aggregate, which Key names",
+		},
 		"template": {pgtest.ShapeA, Config{Extra: []Extra{{Name: "tenant"}}}, "has no column tenant, which a template names as {tenant}"},
-		"template of a header": {"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
-			Config{Extra: []Extra{{ExtraHeader, "a"}}}, "a template names {header.a}, which needs a headers column of type jsonb or json"},
-		"time": {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "happened_at"}}},
-			"has no column happened_at, which OUTBOX_KAFKA_TIMESTAMP names"},
-		"time that is none": {pgtest.ShapeA, Config{Extra: []Extra{{ExtraTime, "topic"}}},
-			"which is no timestamp: correct OUTBOX_KAFKA_TIMESTAMP"},
-		"encoded JSON": {pgtest.ShapeA, Config{Encoded: true}, "OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and " +
+		"template of a header": {
+			"create table outbox_messages (id uuid, topic text, payload jsonb, headers text, relayed_at timestamptz)",
+			Config{Extra: []Extra{{ExtraHeader, "a"}}},
+			"a template names {header.a}, which needs a headers column of type jsonb or json",
+		},
+		"time": {
+			pgtest.ShapeA,
+			Config{Extra: []Extra{{ExtraTime, "happened_at"}}},
+			"has no column happened_at, which TimeColumn names",
+		},
+		"time that is none": {
+			pgtest.ShapeA,
+			Config{Extra: []Extra{{ExtraTime, "topic"}}},
+			"which is not a timestamp: correct TimeColumn",
+		},
+		"encoded JSON": {pgtest.ShapeA, Config{Encoded: true}, "PayloadEncoding requires a payload of type text or varchar, and " +
 			"column payload of table"},
-		"template of a payload": {"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
-			Config{Extra: []Extra{{ExtraPayload, "a.b"}}}, "a template names {payload.a.b}, which needs a payload of type jsonb or json"},
+		"template of a payload": {
+			"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
+			Config{Extra: []Extra{{ExtraPayload, "a.b"}}},
+			"a template names {payload.a.b}, which needs a payload of type jsonb or json",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -80,8 +107,8 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// Replicas share the work with those of other versions that find a row's shard and its place in the same way, and say so in the same words.
-// A change of any of these texts lets the new replicas of a rolling update wait for the last old one.
+// Replicas share the work with replicas of other versions that find a row's shard and its place in the same way, and show this
+// by the same texts. A change to any of these texts makes the new replicas of a rolling update wait for the last old one.
 func TestMappingIsThatOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const plain = `, order "inserted_at", "id", priority none`
@@ -97,11 +124,16 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 		"shape A":     {pgtest.ShapeA, Config{}, shard("null::text") + plain},
 		"shape B":     {pgtest.ShapeB, Config{}, shard("null::text") + plain},
 		"shape C":     {pgtest.ShapeC, Config{}, shard("null::text") + plain},
-		"header": {pgtest.ShapeB + "alter table outbox_messages add column priority integer",
+		"header": {
+			pgtest.ShapeB + "alter table outbox_messages add column priority integer",
 			Config{Key: rowkey.Source{Kind: rowkey.Header, Name: "tenant"}},
-			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (-coalesce("priority", 0)::bigint)`},
-		"payload": {pgtest.ShapeB, Config{Key: rowkey.Source{Kind: rowkey.Payload, Name: "order.id"}},
-			shard(`("payload" #>> array['order', 'id'])`) + plain},
+			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (-coalesce("priority", 0)::bigint)`,
+		},
+		"payload": {
+			pgtest.ShapeB,
+			Config{Key: rowkey.Source{Kind: rowkey.Payload, Name: "order.id"}},
+			shard(`("payload" #>> array['order', 'id'])`) + plain,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -7,45 +7,51 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Names are what statements about the rows of a view are made of: its columns, and conditions on its rows in SQL. They are for those who
-// look at rows and change them at a person's request; what relays has statements of its own.
+// Names are the parts of statements about a view's rows: its columns, and SQL conditions on its rows. They are for commands
+// that examine and change rows at an operator's request; relaying has statements of its own.
 type Names struct {
 	Table                                        string // quoted, with its schema
 	ID, Order, Topic, Inserted, Available, Txid  Column
 	Relayed, Failed, Attempt, LastError, Updated Column
 	Key                                          string // an expression of type text
 	Shard                                        string // an expression of type integer
-	Payload, Headers                             string // expressions of type text, for people
-	IDType                                       string // of the elements of an array of ids
-	Taken                                        string // rows that the view takes, in whatever state
-	// those of them that have failed or been relayed at the origin; empty where rows are taken as they are inserted
+	Payload, Headers                             string // expressions of type text, for display
+	IDType                                       string // type of the elements of an array of ids
+	Taken                                        string // rows that the view takes, in any state
+	// Came is the condition for those of the view's rows that have failed or been relayed at the origin; empty if rows are
+	// taken as they are inserted.
 	Came string
-	// rows in the view's state columns that are neither relayed nor failed, whoever takes them
-	Pending                                                         string
-	Ordering                                                        string // table order, in words that let the index of pending rows be used
-	Identity, IdentityType, Here                                    string // what no two rows have in common; see [Table.Names]
+	// Pending is the condition for rows that are neither relayed nor failed by the view's state columns, including rows of
+	// other destinations.
+	Pending string
+	// Unsent are assignments that empty the columns of a failed row's dead letters.
+	Unsent []string
+	// Ordering is table order, phrased so that the index of pending rows can be used.
+	Ordering                                                        string
+	Identity, IdentityType, Here                                    string // the expression that is unique to each row; see [Table.Names]
 	Indexes                                                         []Index
 	since                                                           Column
 	PendingIndexed, FailedIndexed, IDIndexed, UniqueID, Partitioned bool
 }
 
-// A Column is a column of the table. The zero Column is one that the table lacks.
+// A Column is a column of the table. The zero Column is a column that the table lacks.
 type Column struct {
 	Name     string // quoted
-	Plain    string // not quoted
-	Type     string // as SQL writes it
-	Default  string // an SQL expression, empty without one
+	Plain    string // unquoted
+	Type     string // the type as SQL writes it
+	Default  string // an SQL expression, empty if there is none
 	Writable bool   // this role may update it
 	NotNull  bool
-	Width    int // in characters, 0 for no limit
+	Width    int // the largest length in characters, 0 for no limit
 	zoneless bool
 }
 
 // Has reports whether the table has the column.
 func (c Column) Has() bool { return c.Name != "" }
 
-// Time is the value of a column of times as a timestamptz. Columns without a time zone hold UTC. Times that are infinite or beyond the
-// years of RFC 3339 are the nearest within: PostgreSQL subtracts no infinite time, and JSON has no such year.
+// Time returns the value of a column of times as a timestamptz. Columns without a time zone hold UTC. Times that are infinite
+// or outside the years of RFC 3339 become the nearest time within: PostgreSQL subtracts no infinite time, and JSON has no such
+// year.
 func (c Column) Time() string {
 	if !c.Has() {
 		return "null::timestamptz"
@@ -58,7 +64,7 @@ func (c Column) Time() string {
 	return fmt.Sprintf("(case when %[1]s < %[2]s then %[2]s when %[1]s > %[3]s then %[3]s else %[1]s end)", at, first, last)
 }
 
-// At is a timestamptz expression as a value of a column of times. A comparison with it can use the column's index.
+// At returns a timestamptz expression as a value of a column of times. A comparison with it can use the column's index.
 func (c Column) At(expression string) string {
 	if c.zoneless {
 		return "((" + expression + ")::timestamptz at time zone 'UTC')"
@@ -66,7 +72,7 @@ func (c Column) At(expression string) string {
 	return "(" + expression + ")::timestamptz"
 }
 
-// Or is the column's name, or another expression if the table lacks it.
+// Or returns the column's name, or another expression if the table lacks the column.
 func (c Column) Or(absent string) string {
 	if !c.Has() {
 		return absent
@@ -76,26 +82,33 @@ func (c Column) Or(absent string) string {
 
 // An Index is a valid b-tree index of the table.
 type Index struct {
-	Columns    []string // key columns as they are named in the catalogue; an expression is ""
-	Conditions []string // what its predicate asks for, as the catalogue prints it
+	Columns    []string // key columns as the catalogue names them; "" for an expression
+	Conditions []string // the conditions of its predicate, as the catalogue prints them
 }
 
-// Names returns what statements about the view's rows are made of. A row is told from all others by Identity; Here is what has to stand
-// before "identity = any ($1)" so that the rows are found quickly, and is empty where ids are unique.
+// Names returns the parts of statements about the view's rows. Identity distinguishes a row from all others. Here is the SQL
+// that has to stand before "identity = any ($1)" so that the rows are found quickly; it is empty if ids are unique.
 func (t *Table) Names() Names {
 	m := t.mapping
 	state, _ := m.pending()
-	n := Names{Table: t.name.Quoted(), ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
+	n := Names{
+		Table: t.name.Quoted(), ID: columnOf(m.id), Order: columnOf(m.order), Topic: columnOf(m.topic), Inserted: columnOf(m.inserted),
 		Available: columnOf(m.available), Txid: columnOf(m.txid), Relayed: columnOf(m.relayed), Failed: columnOf(m.failed),
 		Attempt:   columnOf(m.attempt),
 		LastError: columnOf(m.lastError), Updated: columnOf(m.updated), Key: m.key, Shard: m.shard(), Pending: state,
 		Taken: m.filter, Ordering: t.ordering(), PendingIndexed: m.pendingIndex, FailedIndexed: m.failedIndex,
-		IDIndexed: m.idIndex, UniqueID: !m.apart}
+		IDIndexed: m.idIndex, UniqueID: !m.apart,
+	}
 	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	n.Identity, n.IdentityType, n.Here = m.identity("", n.IDType)
 	n.Payload, n.Headers = m.payload.shown(), m.headers.shown()
 	for _, i := range t.relation.indexes {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
+	}
+	for _, l := range t.letters() {
+		if l.column.canUpdate {
+			n.Unsent = append(n.Unsent, sql.Quote(l.column.name)+" = "+l.empty)
+		}
 	}
 	n.Partitioned = t.relation.kind == "p"
 	n.since = columnOf(m.since())
@@ -112,17 +125,19 @@ func columnOf(c *column) Column {
 	if c == nil {
 		return Column{}
 	}
-	return Column{Name: sql.Quote(c.name), Plain: c.name, Type: c.typ, Default: strings.TrimSpace(c.defaultSQL), Writable: c.canUpdate,
+	return Column{
+		Name: sql.Quote(c.name), Plain: c.name, Type: c.typ, Default: strings.TrimSpace(c.defaultSQL), Writable: c.canUpdate,
 		NotNull: c.notNull,
-		Width:   c.width, zoneless: c.oid == oidTimestamp}
+		Width:   c.width, zoneless: c.oid == oidTimestamp,
+	}
 }
 
-// HereOf is Here for rows whose identities, as text, a query returns.
+// HereOf returns Here for rows whose identities a query returns as text.
 func (n Names) HereOf(query string) string {
 	return strings.ReplaceAll(n.Here, "unnest($1::text[]) i", "("+query+") found (i)")
 }
 
-// DueAt is the time since which a row could be relayed, a timestamptz; null where the table does not say.
+// DueAt is the time since which a row could be relayed, a timestamptz; null if the table does not hold it.
 func (n Names) DueAt() string {
 	if !n.Available.Has() {
 		return n.since.Time()
@@ -146,7 +161,8 @@ func (n Names) Scheduled() string {
 	return " and " + n.Available.Name + " > " + n.Available.At("now()")
 }
 
-// IsFailed is the condition of rows that were given up, and neither retried nor discarded since; empty where the table keeps none.
+// IsFailed is the condition for rows that have failed and were neither retried nor discarded since; empty if the table keeps no
+// failures.
 func (n Names) IsFailed() string {
 	switch {
 	case !n.Failed.Has():
@@ -161,7 +177,7 @@ func (n Names) IsFailed() string {
 // Now is the time of the statement as a value of a column of times.
 func (c Column) Now() string { return c.At("now()") }
 
-// shown is a column as text for people.
+// shown is a column as text for display.
 func (c *column) shown() string {
 	if c == nil {
 		return "null::text"

@@ -17,11 +17,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// normalise finds out which indexes hold only rows that a view takes. A predicate is printed as somebody wrote it, so the
-// predicates and the conditions of the views are compared as the planner sees them: it alone decides whether an index serves a read. If
-// each view takes every row nothing is asked.
+// normalise finds the indexes that hold only rows that a view takes. A predicate is printed as its author wrote it, so the
+// predicates and the conditions of the views are compared as the planner sees them: only the planner decides whether an index
+// serves a read. If each view takes every row, nothing is asked.
 func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config) error {
-	p := parts{relation: r, names: config.Columns, preferred: config.Preferred}
+	p := parts{relation: r, names: config.Names, named: config.Columns, preferred: config.Preferred}
 	topic, _, _ := p.find("topic")
 	if topic == nil {
 		return nil
@@ -57,14 +57,14 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 	return nil
 }
 
-// nullTest is a part of a predicate that has one form only.
+// nullTest is a part of a predicate that has only one form.
 var nullTest = regexp.MustCompile(`^("([^"]|"")+"|[a-z_][a-z0-9_$]*) IS (NOT )?NULL$`)
 
-// oneRow is the name of the row in the statement that shows a condition, where it stands before each column.
+// oneRow is the alias of the row in the statement that shows a condition. It stands before each column.
 const oneRow = "one row"
 
-// normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns none when the
-// server does not say, or when no row can meet the condition.
+// normalForm returns the parts of a condition on rows of the table, joined by and, as the planner sees them. It returns none if
+// the server does not show them, or if no row can meet the condition.
 func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition string) ([]string, error) {
 	table := sql.Table{Schema: r.schema, Name: r.name}
 	statement := sql.Text("normal_form.sql", map[string]string{"table": table.Quoted(), "row": sql.Quote(oneRow), "condition": condition})
@@ -84,7 +84,8 @@ func (r *relation) normalForm(ctx context.Context, conn *pgx.Conn, condition str
 	return conjuncts(strings.ReplaceAll(plans[0].Plan.Filter, sql.Quote(oneRow)+".", "")), nil
 }
 
-// conjuncts cuts a condition, as the server prints it, at the ands that are in no parentheses but those around all of it.
+// conjuncts splits a condition, as the server prints it, at the ands that are in no parentheses except those around the whole
+// condition.
 func conjuncts(condition string) []string {
 	condition = bare(condition)
 	if condition == "" {
@@ -102,7 +103,7 @@ func conjuncts(condition string) []string {
 	return append(parts, bare(condition[start:]))
 }
 
-// bare takes the parentheses away that are around all of a condition.
+// bare removes the parentheses around a whole condition.
 func bare(condition string) string {
 	for strings.HasPrefix(condition, "(") {
 		for i := range outside(condition[1:]) {
@@ -119,8 +120,8 @@ func bare(condition string) string {
 	return condition
 }
 
-// outside are the places in a text that are in no quotes and in no parentheses. That of a parenthesis that closes none of the text's is
-// one of them.
+// outside returns the places in a text that are in no quotes and no parentheses. A closing parenthesis without an opening one
+// is such a place.
 func outside(text string) iter.Seq[int] {
 	return func(yield func(int) bool) {
 		depth, quote := 0, byte(0)
@@ -130,7 +131,7 @@ func outside(text string) iter.Seq[int] {
 				if c == quote {
 					quote = 0
 				}
-			case c == '\'' || c == '"': // one that is written twice ends and begins a quotation
+			case c == '\'' || c == '"': // a doubled quote ends and begins a quotation
 				quote = c
 			case c == '(' || c == '[':
 				depth++

@@ -8,12 +8,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 )
 
-// The type json holds escapes that no text can hold. They do not stop the reads, and where the key has none it is
-// that of the key's other rows.
+// The type json holds escapes that no text can hold. They do not stop the reads. If the key contains none, it equals the key of
+// its other rows.
 func TestKeyInJSONWithImpossibleEscapes(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id integer primary key, topic text not null default 't', payload json, headers json, relayed_at timestamptz)`)
+	s.Exec(t, `create table outbox_messages (id integer primary key, topic text not null default 't', payload json, headers json,
+		relayed_at timestamptz)`)
 	documents := map[int]struct{ json, key string }{
 		1:  {`{"a": {"b": "k"}}`, "k"},
 		2:  {`{"a": {"b": "k"}, "other": "\u0000"}`, "k"},
@@ -55,10 +56,12 @@ func TestInfiniteTimes(t *testing.T) {
 		t.Run(typ, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			s.Exec(t, `create table outbox_messages (id integer primary key, topic text default 't', payload text, relayed_at timestamptz, attempt int, failed_at timestamptz,
-				last_error text, updated_at `+typ+`, inserted_at `+typ+` not null, available_at `+typ+`); create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null`)
+			s.Exec(t, `create table outbox_messages (id integer primary key, topic text default 't', payload text, relayed_at timestamptz,
+				attempt int, failed_at timestamptz, last_error text, updated_at `+typ+`, inserted_at `+typ+` not null, available_at `+typ+`);
+				create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null`)
 			for i, at := range []string{"-infinity", "4713-01-01 BC", "2020-01-01", "294276-12-31", "infinity"} {
-				s.Exec(t, "insert into outbox_messages values ($1, 't', '', null, 2, null, 'no', $2::text::"+typ+", $2::text::"+typ+", case when $1 < 4 then $2::text::"+typ+" end)", i+1, at)
+				s.Exec(t, "insert into outbox_messages values ($1, 't', '', null, 2, null, 'no', $2::text::"+typ+", $2::text::"+typ+
+					", case when $1 < 4 then $2::text::"+typ+" end)", i+1, at)
 			}
 			table := open(t, s, Config{})
 			page := read(t, table, Query{})

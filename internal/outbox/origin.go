@@ -9,17 +9,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// upstream is what a view that takes the failed or relayed rows of another destination knows of that.
+// upstream is what a view knows about another destination whose failed or relayed rows it takes.
 type upstream struct {
 	name               string
-	failed             bool    // it takes those that have failed there
-	without            *column // null in the rows that it takes; nil for none
-	attempt, lastError *column // of failed rows
+	failed             bool    // the view takes the rows that have failed there
+	without            *column // a column that is null in the rows that the view takes; nil for none
+	attempt, lastError *column // the columns about a failure
 }
 
-// fromOrigin lets the rows of a view come from another destination: in the order of the time when they failed or were relayed there,
-// which is also when they were due, and without a key. What tells when they were inserted tells nothing of that: neither when they are
-// available, nor their priority, nor the inserting transaction.
+// fromOrigin makes the rows of a view come from another destination. Their order, and the time since when they are due, is the
+// time when they failed or were relayed there. They have no key. The columns about the insert do not apply: they say neither
+// when the rows become available, nor their priority, nor the transaction that made them available.
 func (p *parts) fromOrigin(config Config) {
 	from := p.view.origin()
 	if from == nil {
@@ -34,17 +34,17 @@ func (p *parts) fromOrigin(config Config) {
 	at := there.relayed
 	if o.failed {
 		at, o.attempt, o.lastError = there.failed, there.attempt, there.lastError
-		o.without = there.relayed // set when somebody has discarded the row and kept it
+		o.without = there.relayed // set if an operator has discarded the row and kept it
 	} else {
 		o.without = there.failed
 	}
 	if at == nil {
-		p.fail("give it the column, or remove "+p.view.variable("FAILED_OF"),
+		p.fail("give it the column, or remove "+p.view.Names.Of("FailedOf"),
 			"destination %s takes what has failed at %s, which has no column failed_at", p.view.Name, from.Name)
 		return
 	}
 	m, due := p.mapping, *at
-	due.notNull = true // in the rows that are pending
+	due.notNull = true // in pending rows
 	m.origin, m.order, m.key, m.keyColumn = o, &due, noKey, ""
 	m.available, m.rank = nil, nil
 	if m.txid = nil; m.written {
@@ -56,7 +56,7 @@ func (p *parts) fromOrigin(config Config) {
 	p.describeFailure()
 }
 
-// describeFailure sends what is known of a failure as headers, instead of the row's own of these names.
+// describeFailure adds headers that describe the failure, in place of the row's own headers of these names.
 func (p *parts) describeFailure() {
 	o := p.mapping.origin
 	if !o.failed {
@@ -79,14 +79,14 @@ func (p *parts) describeFailure() {
 
 // Headers of a dead letter.
 const (
-	HeaderDestination = "outbox-destination" // where the row has failed
+	HeaderDestination = "outbox-destination" // the destination where the row has failed
 	HeaderTopic       = "outbox-topic"       // the row's topic
-	HeaderAttempt     = "outbox-attempt"     // the number of the try that would come next there
+	HeaderAttempt     = "outbox-attempt"     // the number of the next attempt there
 	HeaderFailedAt    = "outbox-failed-at"   // RFC 3339, UTC
-	HeaderError       = "outbox-error"       // why, and which of the row's own headers could not travel
+	HeaderError       = "outbox-error"       // the error, and which of the row's own headers were left out
 )
 
-// DescribesFailure reports whether a header is one of those that a dead letter is given.
+// DescribesFailure reports whether a header is one of those that a dead letter gets.
 func DescribesFailure(header string) bool {
 	switch strings.ToLower(header) {
 	case HeaderDestination, HeaderTopic, HeaderAttempt, HeaderFailedAt, HeaderError:
@@ -95,8 +95,8 @@ func DescribesFailure(header string) bool {
 	return false
 }
 
-// makeRoom leaves out of the row's own headers, which begin at start, those in whose place a dead letter's stand, and all of them if they
-// cannot be read: that is no reason to fail again.
+// makeRoom removes the row's own headers, which begin at start, whose names a dead letter's headers have. If the row's headers
+// cannot be read, it removes all of them: a dead letter must not fail again for that.
 func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []publisher.Header {
 	if unread != nil {
 		r.LeftOut = []string{"all"}
@@ -112,26 +112,33 @@ func (r *Row) makeRoom(headers []publisher.Header, start int, unread error) []pu
 	return headers[:start+len(own)]
 }
 
-// forget returns the assignments that let the dead letters of a view be sent again, for rows of which the condition says that they have
-// failed.
+// forget returns the assignments that make the dead letters of a view be sent again. The condition says which rows have failed.
 func (t *Table) forget(condition string) (assignments []string) {
-	var done []string
+	for _, l := range t.letters() {
+		name := sql.Quote(l.column.name)
+		assignments = append(assignments, fmt.Sprintf("%s = case when %s then %s else t.%s end", name, condition, l.empty, name))
+	}
+	return assignments
+}
+
+// A letter is a column of a dead letter, with its value while nothing has been sent.
+type letter struct {
+	column *column
+	empty  string
+}
+
+// letters returns the columns of a view's dead letters, each once.
+func (t *Table) letters() (all []letter) {
 	for _, v := range t.config.deadLetters(t.view) {
 		m, problems := mapColumns(t.relation, t.config, v)
 		if len(problems) > 0 {
-			continue // it does not run before these are solved
+			continue // the destination does not run before these problems are solved
 		}
-		for _, c := range []struct {
-			column *column
-			empty  string
-		}{{m.relayed, "null"}, {m.failed, "null"}, {m.lastError, "null"}, {m.attempt, "1"}} {
-			if c.column == nil || slices.Contains(done, c.column.name) {
-				continue
+		for _, l := range []letter{{m.relayed, "null"}, {m.failed, "null"}, {m.lastError, "null"}, {m.attempt, "1"}} {
+			if l.column != nil && !slices.ContainsFunc(all, func(other letter) bool { return other.column.name == l.column.name }) {
+				all = append(all, l)
 			}
-			done = append(done, c.column.name)
-			name := sql.Quote(c.column.name)
-			assignments = append(assignments, fmt.Sprintf("%s = case when %s then %s else t.%s end", name, condition, c.empty, name))
 		}
 	}
-	return assignments
+	return all
 }

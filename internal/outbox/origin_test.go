@@ -12,23 +12,30 @@ import (
 )
 
 var (
-	deadColumns = map[string]string{"relayed_at": "dead_relayed_at", "attempt": "dead_attempt", "failed_at": "dead_failed_at",
-		"last_error": "dead_last_error", "updated_at": "dead_updated_at"}
+	deadColumns = map[string]string{
+		"relayed_at": "dead_relayed_at", "attempt": "dead_attempt", "failed_at": "dead_failed_at",
+		"last_error": "dead_last_error", "updated_at": "dead_updated_at",
+	}
 	noticeColumns = map[string]string{"relayed_at": "notice_relayed_at"}
 )
 
-const originTable = `alter table outbox_messages add dead_relayed_at timestamptz, add dead_attempt integer not null default 1, add dead_failed_at timestamptz,
+const originTable = `alter table outbox_messages add dead_relayed_at timestamptz, add dead_attempt integer not null default 1, add
+dead_failed_at timestamptz,
 	add dead_last_error text, add dead_updated_at timestamptz, add notice_relayed_at timestamptz;
 	create index on outbox_messages (failed_at, id) where dead_relayed_at is null and dead_failed_at is null and failed_at is not null;
 	create index on outbox_messages (relayed_at, id) where notice_relayed_at is null and relayed_at is not null and failed_at is null`
 
-// originTables are tables whose rows are told apart in different ways.
+// originTables are tables whose rows are distinguished in different ways.
 var originTables = map[string]string{
 	"recommended": sql.Schema(messages),
-	"no unique id": `create table outbox_messages (id integer not null, seq integer generated always as identity, topic text, key text, payload text, headers jsonb,
-		attempt integer default 1, relayed_at timestamp, failed_at timestamp, last_error text, updated_at timestamp, inserted_at timestamp default now())`,
-	"partitioned": `create table outbox_messages (id uuid default gen_random_uuid(), day date default '2026-01-01', topic text, key text, payload text, headers jsonb,
-		attempt smallint, relayed_at timestamptz, failed_at timestamptz, last_error text, updated_at timestamptz, primary key (id, day)) partition by range (day);
+	"no unique id": `create table outbox_messages (id integer not null, seq integer generated always as identity, topic text, key text,
+	payload text, headers jsonb,
+		attempt integer default 1, relayed_at timestamp, failed_at timestamp, last_error text, updated_at timestamp, inserted_at timestamp
+		default now())`,
+	"partitioned": `create table outbox_messages (id uuid default gen_random_uuid(), day date default '2026-01-01', topic text, key text,
+	payload text, headers jsonb,
+		attempt smallint, relayed_at timestamptz, failed_at timestamptz, last_error text, updated_at timestamptz, primary key (id, day))
+		partition by range (day);
 		create table outbox_one partition of outbox_messages default`,
 }
 
@@ -40,8 +47,8 @@ func headersOf(m *publisher.Message) map[string]string {
 	return headers
 }
 
-// A dead letter comes in the order of the failures, with what is known of them, and what becomes of it is written for the failure that
-// was read: one that is retried and fails again is another one.
+// Dead letters come in the order of the failures, with the facts about them. What becomes of a dead letter is written for the
+// failure that was read: a row that is retried and fails again is another dead letter.
 func TestDeadLetters(t *testing.T) {
 	t.Parallel()
 	for name, schema := range originTables {
@@ -92,8 +99,10 @@ func TestDeadLetters(t *testing.T) {
 			}
 			third := page.Rows[2]
 			failedAt := pgtest.Value[time.Time](t, s, "select failed_at from outbox_messages where topic = 't2'")
-			want := map[string]string{"a": "1", HeaderDestination: "orders", HeaderTopic: "t2", HeaderAttempt: "2", HeaderError: "no t2",
-				HeaderFailedAt: failedAt.UTC().Format("2006-01-02T15:04:05.000000Z")}
+			want := map[string]string{
+				"a": "1", HeaderDestination: "orders", HeaderTopic: "t2", HeaderAttempt: "2", HeaderError: "no t2",
+				HeaderFailedAt: failedAt.UTC().Format("2006-01-02T15:04:05.000000Z"),
+			}
 			if got := headersOf(&third.Message); !maps.Equal(got, want) || !slices.Equal(third.LeftOut, []string{"Outbox-Error"}) ||
 				third.Invalid != nil {
 				t.Errorf("headers %v, left out %v, %v\nwant %v", got, third.LeftOut, third.Invalid, want)
@@ -107,10 +116,12 @@ func TestDeadLetters(t *testing.T) {
 			if counts, err := letters.Count(t.Context()); err != nil || *counts.Pending != 3 || *counts.Oldest < 0 || *counts.Oldest > 3600 {
 				t.Errorf("counts %+v, %v", counts, err)
 			}
-			// It is refused, then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first failure is
-			// written.
-			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: third.Identity(), Attempt: 1, Error: "not here", Failed: true},
-				{ID: page.Rows[1].Identity(), Attempt: 1, Error: "not yet"}}); err != nil || len(written) != 2 {
+			// It is refused; then t2 is retried at its origin and fails again: neither a mark nor a refusal for the first
+			// failure is written.
+			if written, _, err := letters.Refuse(t.Context(), []Refusal{
+				{ID: third.Identity(), Attempt: 1, Error: "not here", Failed: true},
+				{ID: page.Rows[1].Identity(), Attempt: 1, Error: "not yet"},
+			}); err != nil || len(written) != 2 {
 				t.Fatal(written, err)
 			}
 			if again := read(t, letters, Query{}); topics(again) != "t3t1" || again.Rows[1].Attempt != 2 || !again.Rows[1].Retried {
@@ -128,8 +139,10 @@ func TestDeadLetters(t *testing.T) {
 					t.Error(locked, err)
 				}
 			}
-			if written, _, err := letters.Refuse(t.Context(), []Refusal{{ID: page.Rows[1].Identity(), Attempt: 1, Error: "late",
-				Failed: true}}); err != nil || len(written) != 0 {
+			if written, _, err := letters.Refuse(t.Context(), []Refusal{{
+				ID: page.Rows[1].Identity(), Attempt: 1, Error: "late",
+				Failed: true,
+			}}); err != nil || len(written) != 0 {
 				t.Error(written, err)
 			}
 			page = read(t, letters, Query{})
@@ -153,7 +166,7 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
-// What one destination has relayed goes to another in that order, and nothing that has failed or was discarded there does.
+// Rows that one destination has relayed go to another in that order; rows that have failed or were discarded there do not.
 func TestRelayedElsewhere(t *testing.T) {
 	t.Parallel()
 	for name, schema := range originTables {
@@ -191,7 +204,7 @@ func TestRelayedElsewhere(t *testing.T) {
 			for _, r := range page.Rows {
 				got += r.Message.Topic + " "
 			}
-			order := map[bool]string{true: "a8 a6 a4 a2 ", false: got}[name != "partitioned"] // whose ids are random
+			order := map[bool]string{true: "a8 a6 a4 a2 ", false: got}[name != "partitioned"] // its ids are random
 			if got != order || len(page.Rows) != 4 {
 				t.Errorf("notices of %s, want %s", got, order)
 			}
@@ -209,7 +222,8 @@ func TestRelayedElsewhere(t *testing.T) {
 	}
 }
 
-// A row of a partitioned table is the same one after another destination has marked it, if a unique index tells which it is.
+// A row of a partitioned table keeps its identity after another destination has marked it, if a unique index identifies the
+// row.
 func TestRowsOfPartitionsThatOthersMark(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -7,10 +7,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// OwnSchema returns the DDL of what the destination of a view needs of the table for columns of its own. It asks no database.
+// OwnSchema returns the DDL that the destination of a view needs for columns of its own. It makes no request to the database.
 func (c *Config) OwnSchema(v View) string { return sql.Destination(c.own(v)) }
 
-// Condition returns the SQL condition of the rows that a view takes as far as their topics say, empty if it takes all.
+// Condition returns the SQL condition for the rows whose topics a view takes, empty if it takes all.
 func (c *Config) Condition(v View) string {
 	topic := cmp.Or(c.Columns["topic"], c.Preferred["topic"], "topic")
 	if condition := v.condition(&column{name: topic}); condition != pattern.Always {
@@ -19,7 +19,7 @@ func (c *Config) Condition(v View) string {
 	return ""
 }
 
-// PendingColumns returns those of a view's own columns that are null in its pending rows.
+// PendingColumns returns the view's own columns that are null in its pending rows.
 func (c *Config) PendingColumns(v View) (columns []string) {
 	for _, part := range []string{"relayed_at", "failed_at"} {
 		if theirs := v.Columns[part]; theirs != "" {
@@ -66,8 +66,8 @@ func (c *Config) own(v View) sql.Own {
 // A StrayColumn is a column of the table that keeps the state of a destination which is not configured.
 type StrayColumn struct{ Destination, Ours, Name string }
 
-// StrayColumns returns the columns of destinations that were removed or renamed: those with the comment that the statements of
-// [Config.OwnSchema] make, and that no view has for its own.
+// StrayColumns returns the columns of destinations that were removed or renamed: columns with the comment that the statements
+// of [Config.OwnSchema] make, and that are not a view's own.
 func (t *Table) StrayColumns() []StrayColumn { return t.relation.strays(t.config) }
 
 func (r *relation) strays(config Config) (found []StrayColumn) {

@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// What is printed for a destination's own columns runs on tables of any shape, twice, without writing the table anew. Rows that exist are
-// done there, those that come are not, and nothing is missing then.
+// The printed DDL for a destination's own columns runs on tables of any shape, also a second time, without rewriting the table.
+// Existing rows are done there, new rows are not, and nothing is missing afterwards.
 func TestOwnSchema(t *testing.T) {
 	t.Parallel()
 	odd := sql.Table{Name: `Odd "name" ö`}
@@ -24,9 +24,14 @@ func TestOwnSchema(t *testing.T) {
 		"A":           {schema: pgtest.ShapeA}, "B": {schema: pgtest.ShapeB}, "C": {schema: pgtest.ShapeC},
 		"priority": {schema: sql.Schema(messages) + "alter table outbox_messages add priority integer; create index on outbox_messages " +
 			"((-coalesce(priority, 0)::bigint), seq) where relayed_at is null and failed_at is null"},
-		"mapped": {schema: `create table "Odd ""name"" ö" (nr bigint primary key, "Type" text, body text, sent timestamp, "failed at" timestamp, "Place" bigint generated always as identity)`,
-			config: Config{Table: odd, Columns: map[string]string{"id": "nr", "topic": "Type", "payload": "body", "relayed_at": "sent",
-				"failed_at": "failed at", "order": "Place", "txid": "Tx Id"}}},
+		"mapped": {
+			schema: `create table "Odd ""name"" ö" (nr bigint primary key, "Type" text, body text, sent timestamp, "failed at" timestamp,
+				"Place" bigint generated always as identity)`,
+			config: Config{Table: odd, Columns: map[string]string{
+				"id": "nr", "topic": "Type", "payload": "body", "relayed_at": "sent",
+				"failed_at": "failed at", "order": "Place", "txid": "Tx Id",
+			}},
+		},
 		"by id": {schema: "create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, " +
 			"failed_at timestamptz)"},
 		"partitioned": {schema: originTables["partitioned"]},
@@ -66,9 +71,11 @@ func TestOwnSchema(t *testing.T) {
 			s.Exec(t, "update "+table+" set "+column("relayed_at")+" = now() where "+column("topic")+" = 'other.old'")
 			insert("order.wait", "other.wait", "third.wait")
 			orders := View{Name: "orders"}
-			views := []View{orders,
+			views := []View{
+				orders,
 				{Name: "to-audit", Columns: auditColumns, Filter: Filter{Topics: []string{"order.*", "it's 100%{x}*"}}},
-				{Name: "dead", Columns: deadColumns, FailedOf: &orders}, {Name: "notice", Columns: noticeColumns, RelayedOf: &orders},
+				{Name: "dead", Columns: deadColumns, FailedOf: &orders},
+				{Name: "notice", Columns: noticeColumns, RelayedOf: &orders},
 			}
 			config.Views = views
 			files := "select sum(pg_relation_filenode(c.oid)::bigint)::bigint from pg_class c where relkind = 'r' and relnamespace = " +
@@ -108,8 +115,10 @@ func TestOwnSchema(t *testing.T) {
 			insert("order.new", "other.new", "order.2", "x.3")
 			s.Exec(t, "update "+table+" set "+column("failed_at")+" = now() where "+column("topic")+" = 'third.wait'")
 			s.Exec(t, "update "+table+" set "+column("relayed_at")+" = now() where "+column("topic")+" = 'order.wait'")
-			then := map[string]string{"orders": "order.2 order.new other.new other.wait x.3", "to-audit": "order.2 order.new", "dead": "third.wait",
-				"notice": "order.wait"}
+			then := map[string]string{
+				"orders": "order.2 order.new other.new other.wait x.3", "to-audit": "order.2 order.new", "dead": "third.wait",
+				"notice": "order.wait",
+			}
 			check("then", then)
 			for _, v := range views[1:] {
 				s.Exec(t, config.OwnSchema(v))
@@ -122,7 +131,8 @@ func TestOwnSchema(t *testing.T) {
 			}
 			_, found, err := Examine(t.Context(), s.Pool, config, "")
 			if err != nil || !slices.ContainsFunc(found, func(f finding.Finding) bool {
-				return strings.Contains(f.Found, "notice_relayed_at kept the state of destination notice") && strings.Contains(f.Remedy, `drop column "notice_relayed_at"`)
+				return strings.Contains(f.Found, "notice_relayed_at kept the state of destination notice") &&
+					strings.Contains(f.Remedy, `drop column "notice_relayed_at"`)
 			}) {
 				t.Errorf("findings %+v, %v", found, err)
 			}

@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A row of which the reading panics is invalid, and known well enough to be refused. All others come as they are.
+// A row whose decoding panics is invalid, and identified well enough to be refused. All others arrive unchanged.
 func TestPanicWhileARowIsRead(t *testing.T) {
 	t.Parallel()
 	text := &column{name: "c", oid: oidText}
@@ -23,7 +23,7 @@ func TestPanicWhileARowIsRead(t *testing.T) {
 		values[atIdentity] = []byte("apart")
 		bad := i%100 == 50
 		if bad {
-			values[atID] = values[atID][:3:3] // which is not a uuid
+			values[atID] = values[atID][:3:3] // not a uuid
 		}
 		var row Row
 		table.decode(&row, values, 1<<20, &a)

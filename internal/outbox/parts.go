@@ -7,43 +7,45 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// parts looks up columns and keeps the problems.
+// parts looks up columns and collects the problems.
 type parts struct {
 	*relation
 	*mapping
 	view      View
-	names     map[string]string
+	names     setting.Names
+	named     map[string]string // the relay's names of columns to the table's
 	preferred map[string]string
 	problems  []*SetupError
 }
 
-// fail notes a problem of the columns.
+// fail records a problem of the columns.
 func (p *parts) fail(remedy, format string, args ...any) {
 	p.problems = append(p.problems, problem(checkColumns, remedy, format, args...))
 }
 
-// deny notes a right that is missing.
+// deny records a missing right.
 func (p *parts) deny(format string, args ...any) {
 	p.problems = append(p.problems, problem(checkRights, grantRemedy(p.role), format, args...))
 }
 
 func (p *parts) table() string { return p.schema + "." + p.relation.name }
 
-// own reports whether a part is played by a column of the view's own, if by any.
+// own reports whether the view's own columns play a part, if any column does.
 func (p *parts) own(part string) bool {
 	return p.view.Columns != nil && slices.Contains(stateColumns, part)
 }
 
-// setting is the variable that names the column of a part.
+// setting is the setting that names the column of a part.
 func (p *parts) setting(part string) string {
 	if p.own(part) {
-		return p.view.variable("COLUMNS")
+		return p.view.Names.Of("Columns")
 	}
-	return "OUTBOX_COLUMNS"
+	return p.names.Of("Columns")
 }
 
 // find returns the column that plays a part, and whether the configuration names it.
@@ -51,7 +53,7 @@ func (p *parts) find(part string) (c *column, name string, mapped bool) {
 	if p.own(part) {
 		return p.findOwn(part)
 	}
-	name, mapped = p.names[part]
+	name, mapped = p.named[part]
 	if !mapped {
 		name = part
 		if other := p.preferred[part]; p.columns[other] != nil {
@@ -60,12 +62,12 @@ func (p *parts) find(part string) (c *column, name string, mapped bool) {
 	}
 	c = p.columns[name]
 	if c == nil && mapped {
-		p.fail("correct OUTBOX_COLUMNS", "table %s has no column %s, which OUTBOX_COLUMNS names as %s", p.table(), name, part)
+		p.fail("correct "+p.setting(part), "table %s has no column %s, which %s names as %s", p.table(), name, p.setting(part), part)
 	}
 	return c, name, mapped
 }
 
-// findOwn is find for a part that a column of the view's own plays, or none.
+// findOwn is find for a part that only a column of the view's own can play.
 func (p *parts) findOwn(part string) (c *column, name string, mapped bool) {
 	name, mapped = p.view.Columns[part]
 	if c = p.columns[name]; c == nil && mapped {
@@ -81,7 +83,7 @@ func (p *parts) required(part string, types []uint32, readable string) *column {
 	case c == nil && !mapped:
 		remedy := "add it, or name another column with " + p.setting(part) + "=" + part + ":NAME"
 		if part == "relayed_at" && !p.own(part) {
-			remedy += ", or set OUTBOX_SETTLE=delete to do without"
+			remedy += ", or set " + p.names.Of("Delete") + ", which does not need it"
 		}
 		if other := p.preferred[part]; other != "" {
 			name = other + " or " + name
@@ -116,15 +118,14 @@ func (p *parts) readable(c *column) *column {
 	return c
 }
 
-// text is the expression of a column as text, and notes whether it is the text that is stored.
+// text returns the expression for a column as text, and records whether it is the stored text.
 func (p *parts) text(c *column) string {
 	expression := sql.Quote(c.name) + "::text"
 	p.texts[expression] = slices.Contains(textTypes[:2], c.oid)
 	return expression
 }
 
-// order returns the column whose values give the table its order: order or seq, else inserted_at,
-// else the id.
+// order returns the column whose values give the table its order: order or seq, else inserted_at, else the id.
 func (p *parts) order() *column {
 	c, _, mapped := p.find("order")
 	if !mapped {
@@ -132,7 +133,7 @@ func (p *parts) order() *column {
 	}
 	if c != nil && slices.Contains(unordered, c.oid) {
 		if mapped {
-			p.fail("correct OUTBOX_COLUMNS", "column %s of table %s has type %s, which has no useful order", c.name, p.table(), c.typ)
+			p.fail("correct "+p.names.Of("Columns"), "column %s of table %s has type %s, which has no useful order", c.name, p.table(), c.typ)
 		}
 		p.ignored = append(p.ignored, c.name+" ("+c.typ+")")
 		c = nil
@@ -172,18 +173,18 @@ func (p *parts) key(key rowkey.Source) {
 		if c := p.columns[key.Name]; c != nil {
 			byColumn(c)
 		} else {
-			p.fail("correct OUTBOX_KEY", "table %s has no column %s, which OUTBOX_KEY names", p.table(), key.Name)
+			p.fail("correct "+p.names.Of("Key"), "table %s has no column %s, which %s names", p.table(), key.Name, p.names.Of("Key"))
 		}
 	case rowkey.Header:
 		if p.headers == nil {
-			p.fail("correct OUTBOX_KEY, or name the column with OUTBOX_COLUMNS=headers:NAME",
-				"OUTBOX_KEY=header:%s needs a headers column of type jsonb or json, and table %s has none", key.Name, p.table())
+			p.fail("correct "+p.names.Of("Key")+", or name the column with "+p.names.Of("Columns")+"=headers:NAME",
+				"%s=header:%s requires a headers column of type jsonb or json, and table %s has none", p.names.Of("Key"), key.Name, p.table())
 			return
 		}
 		p.mapping.key = p.inHeaders(key.Name)
 	case rowkey.Payload:
 		if !p.hasJSON() {
-			p.fail("correct OUTBOX_KEY", "OUTBOX_KEY=payload:%s needs a payload of type jsonb or json", key.Name)
+			p.fail("correct "+p.names.Of("Key"), "%s=payload:%s requires a payload of type jsonb or json", p.names.Of("Key"), key.Name)
 			return
 		}
 		p.mapping.key = p.inPayload(key.Name)
@@ -195,13 +196,13 @@ func (p *parts) key(key rowkey.Source) {
 	}
 }
 
-// inHeaders is the expression of a row's own header as text.
+// inHeaders is the expression for a row's own header as text.
 func (p *parts) inHeaders(name string) string { return jsonText(p.headers, "->> "+sql.Literal(name)) }
 
-// hasJSON reports whether the payload has parts that can be named.
+// hasJSON reports whether the payload has parts that can be addressed.
 func (p *parts) hasJSON() bool { return p.payload != nil && isJSON(p.payload) }
 
-// inPayload is the expression of what a JSON payload holds at a path, as text.
+// inPayload is the expression for the value at a path of a JSON payload, as text.
 func (p *parts) inPayload(path string) string {
 	var steps []string
 	for step := range strings.SplitSeq(path, ".") {
@@ -210,7 +211,7 @@ func (p *parts) inPayload(path string) string {
 	return jsonText(p.payload, "#>> array["+strings.Join(steps, ", ")+"]")
 }
 
-// extra finds the further texts of a row. headers are the columns that are sent as headers.
+// extra finds the additional texts of a row. headers are the columns that are sent as headers.
 func (p *parts) extra(extras []Extra, headers map[string]string) {
 	for _, e := range extras {
 		expression := ""
@@ -226,7 +227,7 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 		case e.Kind == ExtraHeader && column != nil:
 			expression = p.text(column)
 		case e.Kind == ExtraHeader:
-			p.fail("correct the template, or name the column with OUTBOX_COLUMNS=headers:NAME",
+			p.fail("correct the template, or name the column with "+p.names.Of("Columns")+"=headers:NAME",
 				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none", e.Name, p.table())
 		case e.Kind == ExtraTime:
 			expression = p.time(e.Name)
@@ -240,25 +241,27 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 	}
 }
 
-// time is the expression of the time in a column, in milliseconds since 1970.
+// time is the expression for the time in a column, in milliseconds since 1970.
 func (p *parts) time(name string) string {
 	c := p.columns[name]
 	switch {
 	case c == nil:
-		p.fail("correct OUTBOX_KAFKA_TIMESTAMP, or add the column", "table %s has no column %s, which OUTBOX_KAFKA_TIMESTAMP names", p.table(),
-			name)
+		p.fail("correct "+p.names.Of("TimeColumn")+", or add the column", "table %s has no column %s, which %s names", p.table(),
+			name, p.names.Of("TimeColumn"))
 		return ""
 	case !slices.Contains(timeTypes, c.oid):
-		p.fail("correct OUTBOX_KAFKA_TIMESTAMP", "column %s of table %s has type %s, which is no timestamp", name, p.table(), c.typ)
+		p.fail("correct "+p.names.Of("TimeColumn"), "column %s of table %s has type %s, which is not a timestamp", name, p.table(), c.typ)
 	}
 	return fmt.Sprintf("case when isfinite(%[1]s) then (extract(epoch from %[1]s) * 1000)::bigint::text end", sql.Quote(p.readable(c).name))
 }
 
-// encoded checks that a payload that stands for bytes is text.
+// encoded checks that a payload that encodes bytes is text.
 func (p *parts) encoded() {
 	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
-		p.fail("remove OUTBOX_PAYLOAD_ENCODING, or give the payload as text",
-			"OUTBOX_PAYLOAD_ENCODING needs a payload of type text or varchar, and column %s of table %s has type %s", p.payload.name, p.table(), p.payload.typ)
+		p.fail("remove "+p.names.Of("PayloadEncoding")+", or store the payload as text",
+			"%s requires a payload of type text or varchar, and column %s of table %s has type %s", p.names.Of("PayloadEncoding"), p.payload.name,
+			p.table(),
+			p.payload.typ)
 	}
 }
 
@@ -270,23 +273,25 @@ func (p *parts) place(headers map[string]string) {
 		name := headers[header]
 		c := p.columns[name]
 		if c == nil {
-			p.fail("correct OUTBOX_COLUMNS", "table %s has no column %s, which OUTBOX_COLUMNS sends as header %s", p.table(), name, header)
+			p.fail("correct "+p.names.Of("Columns"), "table %s has no column %s, which %s sends as header %s", p.table(), name,
+				p.names.Of("Columns"), header)
 			return
 		}
 		p.readable(c)
 		expression := p.text(c)
-		if c.oid == oidInterval && strings.EqualFold(header, publisher.HeaderNATSTTL) { // which is in seconds
+		if c.oid == oidInterval && strings.EqualFold(header, publisher.HeaderNATSTTL) { // the header is in seconds
 			expression = fmt.Sprintf("case when isfinite(%[1]s) then ceil(extract(epoch from %[1]s))::bigint::text end", sql.Quote(c.name))
 		}
 		p.placed = append(p.placed, placed{header, expression})
 	}
 }
 
-// dated checks that a row can tell how old it is, and fail. What takes rows that failed or were relayed elsewhere counts from then.
+// dated checks that the table holds a row's age and can mark a row as failed. For rows that failed or were relayed elsewhere,
+// age counts from then.
 func (p *parts) dated() {
 	need := func(part string, found bool) {
 		if !found {
-			p.fail("add the column, name the one that serves in "+p.setting(part)+", or remove the setting MAX_AGE",
+			p.fail("add the column, name the one that serves in "+p.setting(part)+", or remove "+p.view.Names.Of("MaxAge"),
 				"table %s has no column %s, which destination %s needs for rows to fail for their age", p.table(), part, p.view.Name)
 		}
 	}
@@ -294,11 +299,11 @@ func (p *parts) dated() {
 	need("inserted_at", p.inserted != nil || p.view.origin() != nil)
 }
 
-// rights checks that the role may write what the relay writes.
+// rights checks that the role may write the columns that the relay writes.
 func (p *parts) rights() {
 	if p.delete {
 		if !p.canDelete {
-			p.deny("role %s may not delete from table %s, as OUTBOX_SETTLE=delete needs", p.role, p.table())
+			p.deny("role %s may not delete from table %s, as %s requires", p.role, p.table(), p.names.Of("Delete"))
 		}
 	} else if p.relayed != nil && !p.relayed.canUpdate {
 		p.deny("role %s may not update column %s of table %s", p.role, p.relayed.name, p.table())

@@ -14,25 +14,26 @@ import (
 
 // pipeline is some statements that are sent to a connection at once and are one transaction.
 //
-// Where the table [Table.prepares], the first that a connection sees of a statement is SQL's own command to prepare it, in the
-// same transaction, so that the limits hold for it too: it waits for a lock on the table. To parse the statements at each
+// If the table [Table.prepares], a connection's first use of a statement is preceded by SQL's own command to prepare it, in the
+// same transaction, so that the limits hold for it too: preparing waits for a lock on the table. Parsing the statements at each
 // poll of an empty outbox took the server longer than the poll.
 type pipeline struct {
 	table   *Table
 	conn    *pgx.Conn
 	batch   pgconn.Batch
-	added   []bool // of what is sent, in order: whether it is a statement that was added, or prepares one
+	added   []bool // for each statement sent, in order: true if it was added, false if it prepares one
 	results *pgconn.MultiResultReader
-	at      int // the next result
+	at      int // index of the next result
 }
 
-// begin begins a pipeline whose statements the server itself ends a little before ctx does: they do not go on when
-// this process is gone, and a connection is not lost with each that takes too long.
+// begin begins a pipeline whose statements the server ends a little before ctx does. They then do not continue when this
+// process is gone, and a slow statement does not cost a connection.
 func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	var settings [3][]byte
 	if deadline, ok := ctx.Deadline(); ok {
 		settings[0] = milliseconds(time.Until(deadline) * 9 / 10)
-		settings[1] = milliseconds(time.Until(deadline) * 8 / 10) // to wait for the table's lock does not tell how long the statement takes
+		// The wait for the table's lock does not show how long the statement takes.
+		settings[1] = milliseconds(time.Until(deadline) * 8 / 10)
 	}
 	if l.lock > 0 {
 		settings[1] = milliseconds(l.lock)
@@ -45,7 +46,7 @@ func (t *Table) begin(ctx context.Context, conn *pgx.Conn, l limits) *pipeline {
 	return p
 }
 
-// preparedKey is where a connection keeps the names of its prepared statements.
+// preparedKey is the key under which a connection keeps the names of its prepared statements.
 const preparedKey = "outbox-relay: prepared"
 
 func (p *pipeline) add(statement string, parameters [][]byte, formats, results []int16) {
@@ -73,7 +74,8 @@ func (p *pipeline) add(statement string, parameters [][]byte, formats, results [
 
 func (p *pipeline) send(ctx context.Context) { p.results = p.conn.PgConn().ExecBatch(ctx, &p.batch) }
 
-// next returns the result of the next statement that was added, nil when the server has not got so far; closing results says why.
+// next returns the result of the next added statement, nil if the server has not got that far; closing results returns the
+// reason.
 func (p *pipeline) next() *pgconn.ResultReader {
 	for p.results.NextResult() {
 		p.at++
@@ -87,8 +89,8 @@ func (p *pipeline) next() *pgconn.ResultReader {
 	return nil
 }
 
-// line returns the texts of the next result, which is one row: at first what comes with the limits. It is nil when the server has not
-// got so far.
+// line returns the texts of the next result, which is one row: at first the result of setting the limits. It is nil if the
+// server has not got that far.
 func (p *pipeline) line() (texts []string) {
 	result := p.next()
 	if result == nil {
@@ -105,14 +107,14 @@ func (p *pipeline) line() (texts []string) {
 	return texts
 }
 
-// failed returns what to say of an error. The connection is closed when its prepared statements may be of no use: they were being
-// prepared, somebody has taken them away, or the table is no longer what it was.
-func (p *pipeline) failed(err error) error {
+// failed returns the error to report for an error of the pipeline. It closes the connection if its prepared statements may be invalid: they
+// were being prepared, another session has removed them, or the table has changed.
+func (p *pipeline) failed(ctx context.Context, err error) error {
 	if p.table.prepares && (slices.Contains(p.added, false) || unprepared(err) || Changed(err)) {
 		if unprepared(err) {
-			err = fmt.Errorf("the statements are prepared anew: %w", err)
+			err = fmt.Errorf("the statements are prepared again: %w", err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 		defer cancel()
 		err = errors.Join(err, p.conn.Close(ctx))
 	}

@@ -33,8 +33,7 @@ func query[T any](t *testing.T, s *pgtest.Schema, statement string) []T {
 	return values
 }
 
-// A connection that is not behind a pooler parses a statement once, and plans it anew each time: the outbox may have been empty
-// before.
+// A direct connection parses a statement once, and plans it each time: the outbox may have been empty before.
 func TestStatementsStayPrepared(t *testing.T) {
 	t.Parallel()
 	s := single(t, pgx.QueryExecModeCacheStatement)
@@ -63,7 +62,7 @@ func TestNothingIsPreparedThroughAPooler(t *testing.T) {
 	}
 }
 
-// Prepared statements that are of no use any more go with their connection.
+// Prepared statements that are no longer usable are dropped with their connection.
 func TestPreparedStatementsThatAreLost(t *testing.T) {
 	t.Parallel()
 	for name, lose := range map[string]string{
@@ -81,7 +80,7 @@ func TestPreparedStatementsThatAreLost(t *testing.T) {
 				t.Fatal(err)
 			}
 			if _, err := table.Read(t.Context(), Query{Limit: 10, Bytes: 1 << 20}); err != nil {
-				if !strings.Contains(err.Error(), "prepared anew") && !Changed(err) {
+				if !strings.Contains(err.Error(), "prepared again") && !Changed(err) {
 					t.Errorf("says %q", err)
 				}
 				table = open(t, s, Config{})

@@ -40,7 +40,7 @@ func TestPlans(t *testing.T) {
 	}
 }
 
-// Statistics that were gathered while nothing was pending must not let a page of a backlog fetch and sort all of it.
+// Statistics that were gathered while nothing was pending must not make a page fetch and sort the whole backlog.
 func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -81,13 +81,14 @@ func TestPlansWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	}
 }
 
-// Neither must such statistics let a mark go through the index of pending rows instead of to its rows.
+// Such statistics must not make a mark scan the index of pending rows instead of going to its rows, either.
 func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, pgtest.ShapeA) // its index can be used for relayed_at alone
+	s.Exec(t, pgtest.ShapeA) // its index serves relayed_at only
 	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
-	const fill = `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at) select 't', '{}', now(), now(), %s from generate_series(1, 20000)`
+	const fill = `insert into outbox_messages (topic, payload, inserted_at, updated_at, relayed_at) select 't', '{}', now(), now(), %s
+		from generate_series(1, 20000)`
 	s.Exec(t, fmt.Sprintf(fill, "now()"))
 	s.Exec(t, "analyze outbox_messages")
 	s.Exec(t, fmt.Sprintf(fill, "null"))
@@ -132,7 +133,7 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	}
 }
 
-// Nor a read by id: the row that is tried again and again must not cost a walk through the backlog each time.
+// Nor must they affect a read by id: a row that is tried again and again must not cost a walk through the backlog each time.
 func TestReadsByIDFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	t.Parallel()
 	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {
@@ -187,8 +188,10 @@ func (l *planLog) pool(t *testing.T, s *pgtest.Schema) *pgxpool.Pool { return l.
 func (l *planLog) poolWith(t *testing.T, s *pgtest.Schema, settings map[string]string) *pgxpool.Pool {
 	return s.PoolWith(t, func(c *pgxpool.Config) {
 		maps.Copy(c.ConnConfig.RuntimeParams, settings)
-		for name, value := range map[string]string{"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0",
-			"auto_explain.log_level": "notice"} {
+		for name, value := range map[string]string{
+			"session_preload_libraries": "auto_explain", "auto_explain.log_min_duration": "0",
+			"auto_explain.log_level": "notice",
+		} {
 			c.ConnConfig.RuntimeParams[name] = value
 		}
 		c.ConnConfig.OnNotice = func(_ *pgconn.PgConn, notice *pgconn.Notice) {

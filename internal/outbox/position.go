@@ -3,11 +3,11 @@ package outbox
 // A Position is a place in table order: a row's priority, order value and id. The zero Position is
 // before every row.
 type Position struct {
-	due   string // binary value of available_at, of rows that are read by that time
-	rank  string // binary value of the rank column, when the table has a priority
+	due   string // binary value of available_at, for rows that are read by that time
+	rank  string // binary value of the rank column, if the table has a priority
 	order string // binary value of the order column
 	id    string
-	// nulls: among the rows without an order value, which come first.
+	// nulls says that the row has no order value. Such rows come first.
 	nulls bool
 	// Ordinal is the order value as a number that grows with table order, if the table's order
 	// column has such values (see [Table.Ordinal]).
@@ -23,8 +23,8 @@ func (p Position) Unordered() bool { return p.nulls }
 // At returns the position of a row with this ordinal and id, for rows that do not come from PostgreSQL.
 func At(ordinal int64, id string) Position { return Position{Ordinal: ordinal, id: id} }
 
-// Before reports whether p comes before q in table order, as far as that can be told without the database: by their
-// ordinals, and where these are equal by ids that are numbers or uuids. How the database sorts text depends on its collation.
+// Before reports whether p comes before q in table order, as far as this is known without the database: by their ordinals, and
+// if these are equal by ids that are numbers or uuids. How the database sorts text depends on its collation.
 func (t *Table) Before(p, q Position) bool {
 	if p.Ordinal != q.Ordinal || len(p.id) != len(q.id) {
 		return p.Ordinal < q.Ordinal

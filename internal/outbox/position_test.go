@@ -2,7 +2,7 @@ package outbox
 
 import "testing"
 
-// Equal order values leave it to the ids, where these sort as bytes or numbers do.
+// Equal order values are ordered by the ids, if these sort as bytes or numbers do.
 func TestPositionsBefore(t *testing.T) {
 	for name, c := range map[string]struct {
 		idOID         uint32

@@ -27,12 +27,12 @@ type batch struct {
 	limits
 }
 
-// limits are what statements may do. What is not set is as the role's settings say.
+// limits bound statements. For a limit that is not set the role's settings hold.
 type limits struct {
 	lock time.Duration // how long each may wait for a lock
 
-	// inOrder lets the planner follow an index in its order. Statistics that were gathered while few rows were pending
-	// let it rather fetch and sort the whole backlog for each page, which took 100 times as long at 150,000 rows.
+	// inOrder makes the planner follow an index in its order. With statistics that were gathered while few rows were pending,
+	// it would otherwise fetch and sort the whole backlog for each page, which took 100 times as long at 150,000 rows.
 	inOrder bool
 }
 
@@ -40,7 +40,8 @@ func (b *batch) add(statement string, parameters ...[]byte) {
 	b.statements, b.parameters = append(b.statements, statement), append(b.parameters, parameters)
 }
 
-// send runs a batch and returns the results of its statements, of those before one that failed if there is an error.
+// send runs a batch and returns the results of its statements. If a statement fails, it returns the results of those before it,
+// with the error.
 func (t *Table) send(ctx context.Context, b batch) ([]*pgconn.Result, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
@@ -60,13 +61,13 @@ func (t *Table) send(ctx context.Context, b batch) ([]*pgconn.Result, error) {
 		}
 	}
 	if err := p.results.Close(); err != nil {
-		return results, p.failed(err)
+		return results, p.failed(ctx, err)
 	}
 	return results, nil
 }
 
 func milliseconds(d time.Duration) []byte {
-	return strconv.AppendInt(nil, max(d.Milliseconds(), 1), 10) // 0 would be no limit
+	return strconv.AppendInt(nil, max(d.Milliseconds(), 1), 10) // 0 would mean no limit
 }
 
 func binaryFormats(n int) []int16 {

@@ -16,81 +16,83 @@ var (
 	errNullID    = errors.New("the row has no id: the id column is NULL")
 )
 
-// A Query says which pending rows to read. At most one of Recent, Keys and IDs is set; without any of
-// them the rows after After are read.
+// A Query says which pending rows to read. At most one of Recent, Keys and IDs is set; without any of them the rows after After
+// are read.
 type Query struct {
-	After  Position // not included
+	After  Position // exclusive
 	Recent *int64   // from this ordinal on, or earlier; only for tables with ordinals
-	Keys   []string // all of these keys; From is a bound that none of their rows is before
+	Keys   []string // the rows of all these keys; From is a lower bound of their ordinals
 	From   *int64
 	IDs    []string
 
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
-	// Since leaves out what was written by transactions before this one, [Snapshot.Oldest] of an earlier page: rows that have been
-	// read by then. Only with Recent, and where that can be told: rows that become due later, say, were written before.
+	// Since leaves out the writes of transactions before this one, which is [Snapshot.Oldest] of an earlier page: those rows
+	// have been read already. Only with Recent, and only if the writers are known. It has no effect on tables whose rows may
+	// become due later than they were written.
 	Since *uint32
 
-	// Horizon asks for [Page.Horizon]. Within ends the read at one, and tells which rows were written later ([Row.Beyond]);
-	// only for tables with ordinals.
+	// Horizon asks for [Page.Horizon]. Within ends the read at a horizon, and says which rows were written later
+	// ([Row.Beyond]); only for tables with ordinals.
 	Horizon bool
 	Within  *Horizon
 
 	// Ended asks for [Page.Ended].
 	Ended bool
 
-	// Due reads the rows with available_at that has come, by that time, where they have a read of their own ([Table.ReadsDue]). After goes
-	// on, and Back leaves out what became due longer ago, unless it is 0. All other reads but those of IDs leave these rows out.
+	// Due reads the rows with available_at whose time has come, by that time, where they have a read of their own
+	// ([Table.ReadsDue]). After continues such a read. Back leaves out rows that became due longer ago, unless it is 0. All
+	// other reads except those by IDs leave rows with available_at out.
 	Due  bool
 	Back time.Duration
 
 	// Unranked reads in table order whatever the rows' priorities, only where [Table.OrderIndexed].
 	Unranked bool
 
-	// Shards are those to read from, nil for all. Keys and IDs are read whatever their shard.
+	// Shards are the shards to read from, nil for all. Keys and IDs are read whatever their shard.
 	Shards []int
 
-	// Glance asks for nothing but [Page.More], whether any row is due, of the shards, and [Page.Next].
+	// Glance asks only for [Page.More], whether any row of the shards is due, and for [Page.Next].
 	Glance bool
 
-	Limit int   // rows
+	Limit int   // the largest number of rows
 	Bytes int64 // stop taking rows after this many bytes of messages
-	First int64 // the first row may take so many, if that is more
+	First int64 // the limit for the first row, if larger than Bytes
 
-	apart bool // next to nothing of the bodies comes with the page
+	apart bool // nearly all bodies are left out of the page
 }
 
 // A Page is the answer to a Query, in table order.
 type Page struct {
 	Rows  []Row
-	End   Position // to go on after; set when More
+	End   Position // the position after which the next page begins; set if More
 	More  bool     // there may be further rows
-	Bytes int64    // of the messages, whether they are read or left to the next walk
+	Bytes int64    // size of the messages, whether they are read or left to the next walk
 
 	Now      time.Time // by the database's clock, a little before the rows were read
 	Snapshot Snapshot  // just before the rows were read
-	Ended    Snapshot  // just after that, if the query asked for it or is [Query.Within]; else the same
-	Horizon  *Horizon  // at the same time, if the query asked for it
-	Beyond   int       // how many of the rows are [Row.Beyond]
+	Ended    Snapshot  // just after Snapshot, if the query asked for it or has Within; otherwise the same
+	Horizon  *Horizon  // taken at the same time, if the query asked for it
+	Beyond   int       // the number of rows that are [Row.Beyond]
 
-	// Next is how long it was until the next row, of whichever shard or destination, becomes due, by Query.Due or Glance; 0 when there is
-	// none.
+	// Next is the time until the next row of any shard or destination becomes due, for Query.Due or Glance; 0 if there is none.
 	Next time.Duration
 
-	// Wants is not 0 when there is no row because the first takes so many bytes, more than were to be read. Then nothing else is set.
+	// Wants is the size of the first row if it is larger than the bytes to be read, so that no row was read. Nothing else is
+	// set then.
 	Wants int64
 }
 
-// Read reads pending rows that are due. It locks nothing. Large rows are read one by one after the others of their page: what of it was
-// settled meanwhile is left out.
+// Read reads pending rows that are due. It locks nothing. Large rows are read one by one after the others of their page; those
+// that were settled meanwhile are left out.
 func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Glance {
 		return t.glance(ctx, q.Shards)
 	}
 	page, err := t.page(ctx, q)
 	if unreadable(err) {
-		q.apart = true // one row cannot be written out: each body is read by itself
+		q.apart = true // a single row cannot be written as text: each body is read separately
 		page, err = t.page(ctx, q)
 	}
 	if err == nil {
@@ -112,7 +114,7 @@ func readNow(texts []string) time.Time {
 	return time.UnixMicro(micros).UTC()
 }
 
-// glance asks whether any row is due. Its plan is made each time: the table may have been empty when the last one was.
+// glance asks whether any row is due. It is planned each time: the table may have been empty at the time of an earlier plan.
 func (t *Table) glance(ctx context.Context, shards []int) (Page, error) {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {
@@ -134,7 +136,7 @@ func (t *Table) glance(ctx context.Context, shards []int) (Page, error) {
 	return page, nil
 }
 
-// page reads a page without what its large rows hold.
+// page reads a page without the contents of its large rows.
 func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 	statement, parameters, formats := t.statement(q)
 	conn, err := t.pool.Acquire(ctx)
@@ -167,20 +169,20 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		page.Horizon = &Horizon{Snapshot: page.Snapshot}
 		page.Horizon.Highest, err = readHighest(result)
 		if result = p.next(); err != nil || result == nil {
-			return Page{}, fmt.Errorf("find the last pending row: %w", p.failed(errors.Join(err, p.results.Close())))
+			return Page{}, fmt.Errorf("find the last pending row: %w", p.failed(ctx, errors.Join(err, p.results.Close())))
 		}
 	}
 	if q.Due && result != nil {
 		page.Next = readNext(result)
 		if result = p.next(); result == nil {
-			return Page{}, fmt.Errorf("find the next row that becomes due: %w", p.failed(p.results.Close()))
+			return Page{}, fmt.Errorf("find the next row that becomes due: %w", p.failed(ctx, p.results.Close()))
 		}
 	}
 	if result != nil && t.altered(result.FieldDescriptions(), false) {
 		return Page{}, fmt.Errorf("read rows: %w", errors.Join(errAltered, p.results.Close()))
 	}
 	var a arena
-	var writers []uint32 // of the rows, if that matters
+	var writers []uint32 // transactions that wrote the rows, if they matter
 	taken, over, full, upto, most := 0, false, false, q.upto(), t.inPage(q)
 	for result != nil && result.NextRow() {
 		taken++
@@ -190,7 +192,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		if full = full || page.Bytes >= q.Bytes && len(page.Rows) > 0; full {
 			continue // the server sends the rest anyway, which is not much
 		}
-		if len(page.Rows) == fewRows { // an idle relay's reads find none or a few
+		if len(page.Rows) == fewRows { // an idle relay's reads find no row or a few
 			page.Rows = slices.Grow(page.Rows, max(0, min(q.Limit, 1000)-fewRows))
 		}
 		page.Rows = append(page.Rows, Row{})
@@ -226,7 +228,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		}
 	}
 	if err := errors.Join(err, p.results.Close()); err != nil {
-		return Page{}, fmt.Errorf("read rows: %w", p.failed(err))
+		return Page{}, fmt.Errorf("read rows: %w", p.failed(ctx, err))
 	}
 	q.LeaveOut(&page, writers)
 	if page.Wants > 0 {
@@ -239,15 +241,15 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 	return page, nil
 }
 
-// LeaveOut notes which rows of a page are [Row.Beyond]: what was written under these numbers was not committed when the query's horizon
-// was taken, or that is not certain. It is for rows that do not come from PostgreSQL, too.
+// LeaveOut marks the rows of a page that are [Row.Beyond]: their writers, given by number, had not committed when the query's
+// horizon was taken, or that is uncertain. It also serves rows that do not come from PostgreSQL.
 func (q *Query) LeaveOut(page *Page, writers []uint32) {
 	if q.Within == nil {
 		return
 	}
 	first, some := q.Within.FirstEnded(&page.Ended)
 	for i, by := range writers {
-		// Numbers from before the counter went round look as if they came behind all others.
+		// Numbers from before the counter wrapped around look as if they came after all others.
 		doubtful := some && !before(by, first) && before(by, q.Within.Next)
 		if page.Rows[i].Beyond = doubtful || !q.Within.Sees(by); page.Rows[i].Beyond {
 			page.Beyond++
@@ -255,7 +257,7 @@ func (q *Query) LeaveOut(page *Page, writers []uint32) {
 	}
 }
 
-// upto returns the last ordinal that may be taken.
+// upto returns the last ordinal that may be read.
 func (q *Query) upto() int64 {
 	last := int64(math.MaxInt64)
 	if q.Upto != nil {
@@ -270,7 +272,7 @@ func (q *Query) upto() int64 {
 	return min(last, *q.Within.Highest)
 }
 
-// fewRows is how many rows a page has room for before it is taken for a full one.
+// fewRows is the initial capacity of a page, before it is known to be a full one.
 const fewRows = 16
 
 // afterNulls marks the position between the rows without and those with an order value.
@@ -287,7 +289,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 	case q.IDs != nil:
 		statement = t.readIDs
 		ids := q.IDs
-		if t.idOID != oidText { // a row without an id is found by no id
+		if t.idOID != oidText { // no row with a null id is found by id
 			ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
 		}
 		parameters = append(parameters, array(t.idOID, ids))
@@ -360,7 +362,7 @@ func shardArray(shards []int) []byte {
 
 func number(n int64) []byte { return binary.BigEndian.AppendUint64(nil, uint64(n)) }
 
-// array encodes elements, which are binary values already, as a one-dimensional array.
+// array encodes elements, which are already binary values, as a one-dimensional array.
 func array[E string | []byte](oid uint32, elements []E) []byte {
 	size := 20
 	for _, e := range elements {

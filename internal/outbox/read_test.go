@@ -17,12 +17,13 @@ func TestKeys(t *testing.T) {
 	s.Exec(t, `create table outbox_messages (id text primary key, topic text not null, payload jsonb, headers jsonb, key bigint,
 		relayed_at timestamptz, inserted_at timestamptz not null default now())`)
 	s.Exec(t, `insert into outbox_messages values
-		('a', 'orders', '{"customer": {"id": 7, "na.me": "x"}}', '{"tenant": "t1", "n": 1.50, "nested": {"a": [1, "}"]}, "esc": "a\"\u00e9\n"}', 42),
+		('a', 'orders', '{"customer": {"id": 7, "na.me": "x"}}',
+		'{"tenant": "t1", "n": 1.50, "nested": {"a": [1, "}"]}, "esc": "a\"\u00e9\n"}', 42),
 		('b', 'orders', '[]', '[]', null),
 		('c', 'orders', null, '["x"]', 1)`)
 	for name, test := range map[string]struct {
 		key  rowkey.Source
-		want []string // of a, b, c
+		want []string // expected rows of a, b, c
 	}{
 		"default":         {rowkey.Source{}, []string{"42", "<nil>", "1"}},
 		"column":          {rowkey.Source{Kind: rowkey.Column, Name: "topic"}, []string{"orders", "orders", "orders"}},
@@ -44,8 +45,12 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	page := read(t, open(t, s, Config{}), Query{})
-	want := []publisher.Header{{Name: "n", Value: "1.50", JSON: true}, {Name: "esc", Value: "a\"é\n"},
-		{Name: "nested", Value: `{"a": [1, "}"]}`, JSON: true}, {Name: "tenant", Value: "t1"}}
+	want := []publisher.Header{
+		{Name: "n", Value: "1.50", JSON: true},
+		{Name: "esc", Value: "a\"é\n"},
+		{Name: "nested", Value: `{"a": [1, "}"]}`, JSON: true},
+		{Name: "tenant", Value: "t1"},
+	}
 	if got := page.Rows[0].Message.Headers; !slices.Equal(got, want) {
 		t.Errorf("headers %+v, want %+v", got, want)
 	}
@@ -94,8 +99,10 @@ func TestOrder(t *testing.T) {
 	t.Run("priority", func(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)
-		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint not null, priority smallint)`)
-		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1, 0), (2, 't', '', null, 2, 5), (3, 't', '', null, 3, null), (4, 't', '', null, 4, 5), (5, 't', '', null, 5, -1)`)
+		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, seq bigint not null,
+			priority smallint)`)
+		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1, 0), (2, 't', '', null, 2, 5), (3, 't', '', null, 3, null), (4, 't',
+			'', null, 4, 5), (5, 't', '', null, 5, -1)`)
 		for _, limit := range []int{1, 2, 100} {
 			if got := ids(t, open(t, s, Config{}), limit); got != "2 4 1 3 5" {
 				t.Errorf("limit %d: %s", limit, got)
@@ -106,14 +113,15 @@ func TestOrder(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)
 		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, available_at timestamp)`)
-		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, null), (2, 't', '', null, (now() at time zone 'UTC') + interval '1 hour'), (3, 't', '', null, (now() at time zone 'UTC') - interval '1 hour')`)
+		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, null), (2, 't', '', null,
+			(now() at time zone 'UTC') + interval '1 hour'), (3, 't', '', null, (now() at time zone 'UTC') - interval '1 hour')`)
 		if got := ids(t, open(t, s, Config{}), 2); got != "1 3" {
 			t.Errorf("due: %s", got)
 		}
 	})
 }
 
-// A page stops at its bytes, takes a row that is larger alone, and goes on behind it.
+// A page stops at its limit of bytes, takes a larger row alone, and continues after it.
 func TestReadBytes(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -138,12 +146,13 @@ func TestReadBytes(t *testing.T) {
 	}
 }
 
-// Every row belongs to one shard, rows of a key to the same, and reads of all shards together find all rows.
+// Every row belongs to one shard, rows of a key to the same shard, and reads of all shards together find all rows.
 func TestShards(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, key text, seq bigint)`)
-	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end, case when i % 5 > 0 then i end from generate_series(1, 200) i`)
+	s.Exec(t, `insert into outbox_messages select i, 't', '', null, case when i % 2 = 0 then 'k' || i % 14 end,
+		case when i % 5 > 0 then i end from generate_series(1, 200) i`)
 	table := open(t, s, Config{Shards: 4})
 	seen, keys := map[string]int{}, map[string]int{}
 	for _, shards := range [][]int{{0, 2}, {1}, {3}} {

@@ -14,28 +14,28 @@ import (
 // doorbellLimit bounds a statement about the doorbell's lock.
 const doorbellLimit = 5 * time.Second
 
-// rings is how often writers ring. A notification serialises the commits of the whole cluster, through their sync to disk, which is
-// nothing to worry about at a few hundred a second. The relay knows how many rows it relays, but not how many other replicas do.
+// rings is how often writers ring. A notification serialises the commits of the whole cluster, including their sync to disk,
+// which is harmless at a few hundred a second. The relay knows how many rows it relays, but not how many other replicas relay.
 type rings struct {
-	left  float64   // that may come at once
-	at    time.Time // when that was so
+	left  float64   // notifications that may still come at once
+	at    time.Time // the time at which left was computed
 	pause time.Duration
-	quiet time.Time // writers need not ring before then
+	quiet time.Time // writers need not ring before this time
 }
 
 const (
-	mostRings    = 400 // a second
+	mostRings    = 400 // per second
 	ringsAtOnce  = 100
 	quietAtFirst = 250 * time.Millisecond
 	quietAtMost  = 2 * time.Second
-	quietForLock = 100 * time.Millisecond // while somebody else holds the doorbell's lock
+	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
 )
 
 // arms reports whether each writer is to ring. The caller holds mu.
 func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.rings.quiet) }
 
-// ring takes note of a notification. If there are too many, writers need not ring for a while, which is the longer the sooner they are
-// too many again.
+// ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner there
+// are too many again.
 func (l *Listener) ring(payload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -54,7 +54,7 @@ func (l *Listener) ring(payload string) {
 	l.since, r.quiet = time.Time{}, now.Add(r.pause)
 }
 
-// doorbell takes or releases the lock by which the doorbell's trigger knows that each writer is to ring.
+// doorbell takes or releases the lock by which the doorbell's trigger knows that each writer must ring.
 func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) error {
 	l.mu.Lock()
 	arms := l.arms(time.Now())
@@ -81,10 +81,10 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	switch {
 	case *held:
 		l.since, l.rings.left, l.rings.at = now, ringsAtOnce, now
-	case arms: // a writer holds it for a moment and will notify nobody
+	case arms: // a writer holds it for a moment and will not notify
 		l.rings.quiet = now.Add(quietForLock)
 	}
 	l.mu.Unlock()
-	l.Wake(Missed) // its pauses are others now
+	l.Wake(Missed) // the relay's pauses are different now
 	return nil
 }

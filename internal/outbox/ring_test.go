@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// listening is a listener at work, on a table with the doorbell's trigger.
+// listening is a running listener, on a table with the doorbell's trigger.
 type listening struct {
 	*Listener
 	*pgtest.Schema
@@ -33,7 +33,8 @@ func newListening(t *testing.T) *listening {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Listener = &Listener{Channel: l.Name, Table: table.Quoted(), Logger: slog.New(slog.DiscardHandler),
+	l.Listener = &Listener{
+		Channel: l.Name, Table: table.Quoted(), Logger: slog.New(slog.DiscardHandler),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			if l.cutOff.Load() {
 				return nil, errors.New("cut off")
@@ -50,7 +51,8 @@ func newListening(t *testing.T) *listening {
 			} else {
 				l.rung.Add(1)
 			}
-		}}
+		},
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
 	go func() { defer close(done); l.Run(ctx) }()
@@ -59,10 +61,11 @@ func newListening(t *testing.T) *listening {
 	return l
 }
 
-// held reports whether the trigger sees that somebody wants it to ring.
+// held reports whether the trigger sees that a relay wants it to ring.
 func (l *listening) held(t *testing.T) bool {
 	t.Helper()
-	return pgtest.Value[bool](t, l.Schema, `select exists (select from pg_locks where locktype = 'advisory' and mode = 'ShareLock' and classid = `+sql.DoorbellClass+
+	return pgtest.Value[bool](t, l.Schema, `select exists (select from pg_locks
+		where locktype = 'advisory' and mode = 'ShareLock' and classid = `+sql.DoorbellClass+
 		` and objid = 'outbox_messages'::regclass)`)
 }
 
@@ -71,7 +74,8 @@ func (l *listening) insert(t *testing.T) {
 	l.Exec(t, "insert into outbox_messages (topic, payload) values ('t', '{}')")
 }
 
-// Writers ring from when the relay wants it until it no longer does. It is certain of that only where the trigger is known to be there.
+// Writers ring from when the relay wants it until it no longer does. The listener relies on it only if the trigger is known to
+// exist.
 func TestListenerArms(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
@@ -102,7 +106,7 @@ func TestListenerArms(t *testing.T) {
 	eventually(t, "armed again", func() bool { return l.Armed().After(since) })
 }
 
-// When the listener's connection ends, nothing is relied on, and the relay learns of that at once.
+// When the listener's connection ends, rings are no longer relied on, and the relay learns of that at once.
 func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	t.Parallel()
 	l := newListening(t)
@@ -126,7 +130,7 @@ func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	}
 }
 
-// When there are many, writers need not ring, though the relay wants it. They do again some time after, which is the later the
+// If there are many rings, writers need not ring even if the relay wants it. They ring again after a pause, which is longer the
 // sooner there were too many.
 func TestListenerRestsFromManyRings(t *testing.T) {
 	t.Parallel()
@@ -146,7 +150,8 @@ func TestListenerRestsFromManyRings(t *testing.T) {
 	}
 }
 
-// The pause from too many rings grows while they go on, up to its bound, and begins anew after a time in which there were few.
+// The pause after too many rings grows while they continue, up to its bound, and starts small again after a time with few
+// rings.
 func TestRings(t *testing.T) {
 	l := &Listener{trusted: true, up: true}
 	now := time.Now()

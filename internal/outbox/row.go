@@ -15,39 +15,40 @@ import (
 
 // A Row is one pending row as it was read.
 type Row struct {
-	// Message is complete but for its Topic, which is the row's own until a template is applied.
+	// Message is complete except for its Topic, which is the row's own until a template is applied.
 	Message  publisher.Message
 	Position Position
 	Shard    int
-	Attempt  int64     // the number of the coming try; NULL reads as 1
-	Due      time.Time // when it was inserted, or became available if that was later; zero when the table does not say
-	// Retried: a try was refused before, Waited ago by the database's clock. Waited is negative where that clock has been set back
-	// since, or the application has written a later time: then it says nothing.
+	Attempt  int64     // the number of the next attempt; NULL reads as 1
+	Due      time.Time // when it was inserted, or became available if that was later; zero if the table does not hold it
+	// Retried says that an attempt was refused before, and Waited how long ago by the database's clock. Waited is negative, and
+	// means nothing, if that clock has been set back since or the application has written a later time.
 	Retried bool
 	Waited  time.Duration
-	// Beyond: it was written too late for [Query.Within], or may have been. Then a large row comes with its position and key, without
-	// its contents.
+	// Beyond says that the row was or may have been written too late for [Query.Within]. A large row then comes with its
+	// position and key, without its contents.
 	Beyond bool
-	// Delayed: it has available_at and is read when that has come ([Query.Due]), by that time and not in table order. It keeps no order.
+	// Delayed says that the row has available_at and is read when that time has come ([Query.Due]), by that time and not in
+	// table order. The row keeps no order.
 	Delayed bool
-	Extra   []string // the configured further columns
-	// LeftOut names those of the row's own headers that its message does not have: of a dead letter ([View.FailedOf]).
+	Extra   []string // the configured additional texts
+	// LeftOut names the row's own headers that a dead letter's message does not have ([View.FailedOf]).
 	LeftOut []string
 	Nulls   uint64  // bit i is set when Extra[i] is NULL
-	place   [6]byte // the binary ctid, zero where the table has none that leads to the row
-	cutKey  bool    // the key did not come
-	apart   string  // the identity where that is not the id
+	place   [6]byte // the binary ctid, zero if the table has none that leads to the row
+	cutKey  bool    // the key was too long to be read
+	apart   string  // the identity, if it is not the id
 	writer  uint32  // the number of the transaction that inserted it, or wrote it last
-	size    int64   // of what did not come with the page and is to be read whole, 0 when all came
+	size    int64   // size of what did not come with the page and must be read whole, 0 if everything came
 
-	// Invalid is not nil when the row cannot be made into a message.
+	// Invalid is the reason why the row cannot be made into a message, or nil.
 	Invalid error
 }
 
-// ID is the row's id; it is not for people.
+// ID returns the row's id in internal form, not for display.
 func (r *Row) ID() string { return r.Position.id }
 
-// Identity tells the row from every other one of the table. It is the id, unless two rows may have the same.
+// Identity distinguishes the row from every other row of the table. It is the id, unless two rows may have the same id.
 func (r *Row) Identity() string {
 	if r.apart != "" {
 		return r.apart
@@ -80,8 +81,8 @@ const (
 	atExtra
 )
 
-// formats returns the wire format of each column: binary where a value is opaque or a number, text
-// where the bytes that PostgreSQL prints are wanted.
+// formats returns the wire format of each column: binary for opaque values and numbers, text where the bytes that PostgreSQL
+// prints are wanted.
 func (t *Table) formats() []int16 {
 	formats := make([]int16, atExtra+len(t.mapping.extra)+len(t.mapping.placed))
 	for _, i := range []int{atID, atOrder, atRank, atAttempt, atInserted, atAvailable, atWaited, atShard, atWriter, atPlace} {
@@ -93,12 +94,14 @@ func (t *Table) formats() []int16 {
 	return formats
 }
 
-// altered reports whether columns have other types than when the table was opened, so that their values mean something else. Those that
-// are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
+// altered reports whether columns have other types than when the table was opened, so that their values mean something else.
+// Columns that are sent as text fail by themselves ([written]): XML, and JSON in rows that are read whole.
 func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	m := t.mapping
-	for i, c := range map[int]*column{atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
-		atAvailable: m.available} {
+	for i, c := range map[int]*column{
+		atID: m.id, atOrder: m.order, atPayload: m.payload, atHeaders: m.headers, atInserted: m.inserted,
+		atAvailable: m.available,
+	} {
 		if c != nil && c.oid != oidXML && !(whole && isJSON(c)) && fields[i].DataTypeOID != c.oid {
 			return true
 		}
@@ -106,8 +109,9 @@ func (t *Table) altered(fields []pgconn.FieldDescription, whole bool) bool {
 	return false
 }
 
-// decode fills row from the values of one result row, which it copies. most are the bytes that a row was to take: what takes more
-// comes without its contents. A panic is an error of this row: what tells where it is and whether it has changed comes first.
+// decode fills row from the values of one result row, which it copies. most is the limit for the row in bytes; a larger row
+// comes without its contents. A panic becomes an error of this row, so the values that say where the row is and whether it has
+// changed are decoded first.
 func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	m := t.mapping
 	row.Position.id = a.text(values[atID])
@@ -138,7 +142,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}()
 	message.ID = t.idText(values[atID], a)
 	message.Source = t.source
-	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // which may be why it has failed
+	if values[atTopic] == nil && (m.origin == nil || !m.origin.failed) { // the missing topic may be why the row has failed
 		row.Invalid = errNullTopic
 	}
 	if values[atID] == nil {
@@ -164,7 +168,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	if row.size = t.missing(values, most); row.size > 0 {
 		row.Extra = make([]string, len(m.extra))
 		if row.Invalid != nil {
-			row.size = 0 // it is of no use
+			row.size = 0 // the contents are of no use
 		}
 		return
 	}
@@ -190,7 +194,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 // writer returns the number of the transaction that inserted the row, or wrote it last.
 func writer(values [][]byte) uint32 { return binary.BigEndian.Uint32(values[atWriter]) }
 
-// extras fills in the further columns.
+// extras fills in the additional texts.
 func (t *Table) extras(row *Row, values [][]byte, a *arena) {
 	if len(t.mapping.extra) == 0 {
 		return
@@ -204,8 +208,8 @@ func (t *Table) extras(row *Row, values [][]byte, a *arena) {
 	}
 }
 
-// headers fills in the row's own headers and behind them the columns that are sent as headers. Of two
-// with the same name the row's own stays.
+// headers fills in the row's own headers and after them the columns that are sent as headers. Of two headers with the same
+// name, the row's own is kept.
 func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 	message := &row.Message
 	object := either(values[atHeaders], values[atHeadersRest])
@@ -234,7 +238,7 @@ func (t *Table) headers(row *Row, values [][]byte, a *arena) error {
 	return err
 }
 
-// either is what came of a value in one of its two columns.
+// either returns the one of a value's two columns that came.
 func either(value, rest []byte) []byte {
 	if value == nil {
 		return rest
@@ -242,7 +246,7 @@ func either(value, rest []byte) []byte {
 	return value
 }
 
-// longest is, in microseconds, what a wait is taken for that is longer: a Duration holds no more than 292 years.
+// longest is the longest wait, in microseconds. Longer waits count as this one: a Duration holds no more than 292 years.
 const longest = int64(100 * 365 * 24 * time.Hour / time.Microsecond)
 
 // idText returns an id as people write it.
@@ -281,8 +285,8 @@ func ordinal(value []byte) int64 {
 	return 0
 }
 
-// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time, as does the end of
-// PostgreSQL's calendar, from the year 294247 on, which would be a time of the distant past in microseconds since 1970.
+// timeOf reads a binary timestamp, with or without time zone, as UTC. Infinity becomes the zero time. So do times from the year
+// 294247 on, the end of PostgreSQL's calendar, which would overflow microseconds since 1970 into the distant past.
 func timeOf(value []byte) time.Time {
 	micros := ordinal(value)
 	if micros > math.MaxInt64-epoch.UnixMicro() || micros == math.MinInt64 {

@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// sampleRows is how many pending rows are looked at from each end of the backlog.
+// sampleRows is how many pending rows are examined at each end of the backlog.
 const sampleRows = 5000
 
-// A Sample is a row that stands for all with the same topic and further columns.
+// A Sample is a row that represents all rows with the same topic and additional texts.
 type Sample struct {
 	Row
-	Oldest, Newest time.Time // when the first and the last of them were inserted; zero when the table does not say
+	Oldest, Newest time.Time // when the first and the last of these rows were inserted; zero if the table does not hold it
 }
 
-// SampleTopics returns one row, with its topic and its further columns and nothing else, for each
-// combination of them among the first and the last pending rows, at most 1000. ok is false when no index
-// makes that cheap; then there is no sample.
+// SampleTopics returns one row for each combination of topic and additional texts among the first and the last pending rows, at
+// most 1000 rows. The rows hold nothing else. ok is false if no index makes that cheap; then there is no sample.
 func (t *Table) SampleTopics(ctx context.Context) (rows []Sample, ok bool, err error) {
 	if t.sampleTopics == "" {
 		return nil, false, nil

@@ -11,27 +11,28 @@ import (
 )
 
 const (
-	// lockPatience is how long a settling statement waits for what somebody else keeps locked.
+	// lockPatience is how long a settling statement waits for a lock of another session.
 	lockPatience = 500 * time.Millisecond
 
-	// freePatience is the same for a statement that skips locked rows. What is left are locks that a trigger or a foreign key
-	// meets, and many statements may meet them until it is known which rows these are.
+	// freePatience is the same for a statement that skips locked rows. It can still meet locks in a trigger or a foreign key,
+	// and many statements may meet them before the rows in question are known.
 	freePatience = 50 * time.Millisecond
 )
 
-// Settle marks or deletes acknowledged rows. It may be repeated. When somebody else keeps one of
-// them locked for longer than a moment, none is settled and the error is [Locked]. Rows that are as pending afterwards as before are
-// named by a [*NoEffectError]; the others are settled.
+// Settle marks or deletes accepted rows. It may be repeated. If another session keeps one of the rows locked for longer than a
+// moment, no row is settled and the error is [Locked]. Rows that are still pending afterwards are named by a [*NoEffectError];
+// the others are settled.
 //
-// It looks for the rows where they were read, which saves a tenth of what a mark costs the database, and only by their
-// identities for those that are not there any more.
+// Settle looks for the rows at the places where they were read, which saves a tenth of a mark's cost in the database. Only rows
+// that are no longer there are found by their identities.
 func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	identities := array(t.rowOID, identitiesOf(rows))
 	left, err := t.mark(ctx, rows, identities, t.settleHere, t.settle)
 	if err != nil || left <= 0 {
 		return err
 	}
-	// Somebody else has settled or deleted the rest, or this did it and the answer was lost, or nothing was done.
+	// The remaining rows were settled or deleted by another session, or by this statement if its answer was lost, or nothing
+	// was done.
 	pending, err := t.query(ctx, limits{lock: lockPatience}, t.unsettled, identities)
 	if err != nil {
 		return fmt.Errorf("settle rows: %w", err)
@@ -39,8 +40,8 @@ func (t *Table) Settle(ctx context.Context, rows []*Row) error {
 	return t.noEffect(firsts(pending))
 }
 
-// mark settles rows where they were read, and then wherever they are, with these statements; without the first, wherever they are. It
-// returns how many are left.
+// mark settles rows at the places where they were read, and then the remaining rows by their identities. here and anywhere are
+// the two statements; if here is empty, all rows are found by their identities. mark returns the number of rows that are left.
 func (t *Table) mark(ctx context.Context, rows []*Row, identities []byte, here, anywhere string) (left int64, err error) {
 	left = int64(len(rows))
 	for _, form := range []string{here, anywhere} {
@@ -64,8 +65,8 @@ func (t *Table) mark(ctx context.Context, rows []*Row, identities []byte, here, 
 	return left, nil
 }
 
-// SettleFree settles those of the rows that nobody else keeps locked, and returns the identities of the others. It costs
-// the database more than Settle does. Its error is [Locked] when a trigger or a foreign key meets a lock.
+// SettleFree settles the rows that no other session keeps locked, and returns the identities of the others. It costs the
+// database more than Settle does. Its error is [Locked] if a trigger or a foreign key meets a lock.
 func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, err error) {
 	b, parameter := batch{limits: limits{lock: freePatience}}, array(t.rowOID, identitiesOf(rows))
 	b.add(t.lockFree, parameter)
@@ -79,7 +80,7 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 	if len(pending) == 0 {
 		return nil, nil
 	}
-	var pointless []string // nobody else could write them, and they are pending all the same
+	var pointless []string // rows that no other session could write, and that are pending all the same
 	free := set(firsts(results[0].Rows))
 	for _, identity := range pending {
 		if free[identity] {
@@ -95,8 +96,8 @@ func (t *Table) SettleFree(ctx context.Context, rows []*Row) (locked []string, e
 	return locked, t.noEffect(append(pointless, hidden...))
 }
 
-// hidden tells rows that somebody keeps locked from those that row security hides from every write of this role. While there are
-// some of both, all count as locked.
+// hidden separates rows that another session keeps locked from rows that row security hides from every write of this role.
+// While there are some of both, all count as locked.
 func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidden []string, err error) {
 	if !t.policies || len(locked) == 0 {
 		return locked, nil, nil
@@ -107,7 +108,7 @@ func (t *Table) hidden(ctx context.Context, locked []string) (stillLocked, hidde
 	} else if err != nil {
 		return nil, nil, err
 	}
-	seen := set(firsts(rows)) // free by now
+	seen := set(firsts(rows)) // no longer locked
 	return firsts(rows), slices.DeleteFunc(slices.Clone(locked), func(identity string) bool { return seen[identity] }), nil
 }
 
@@ -119,7 +120,7 @@ func identitiesOf(rows []*Row) []string {
 	return identities
 }
 
-// placesOf encodes where the rows were read as an array.
+// placesOf encodes the places where the rows were read as an array.
 func placesOf(rows []*Row) []byte {
 	places := make([][]byte, len(rows))
 	for i, r := range rows {
@@ -145,18 +146,18 @@ func set(values []string) map[string]bool {
 	return m
 }
 
-// A Refusal is a try that the broker answered with a definite no.
+// A Refusal is an attempt that the broker answered with a definite no.
 type Refusal struct {
-	ID      string // as [Row.Identity]
-	Attempt int64  // as read
+	ID      string // the identity of the row ([Row.Identity])
+	Attempt int64  // the attempt as read
 	Error   string
-	Failed  bool // for good
+	Failed  bool // permanently
 }
 
-// Refuse writes refused tries: the next attempt, the error, the time and, for those that failed,
-// that they did. It writes a row only if it is as it was read, and returns the identities of those written and of those
-// that somebody else keeps locked. The others have been changed by somebody else meanwhile, unless a [*NoEffectError] names
-// them. A table that has no column for any of this counts as written.
+// Refuse writes refused attempts: the next attempt, the error, the time and, for rows that failed, the failure. It writes a row
+// only if the row is unchanged since it was read. It returns the identities of the rows written and of those that another
+// session keeps locked. The others have been changed by another session, unless a [*NoEffectError] names them. In a table
+// without columns for any of this, every row counts as written.
 func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked []string, err error) {
 	n := len(refusals)
 	identities, texts := make([]string, n), make([]string, n)
@@ -190,7 +191,7 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	locked, pointless, err := t.hidden(ctx, locked)
 	if err == nil && len(written)+len(locked)+len(pointless) < n {
 		if rows, err = t.query(ctx, limits{lock: lockPatience}, t.unrefused, which, asRead); err == nil {
-			done := set(slices.Concat(written, locked, pointless)) // a table that keeps nothing else is as it was read
+			done := set(slices.Concat(written, locked, pointless)) // in a table that keeps nothing else, every row is unchanged
 			pointless = append(pointless, slices.DeleteFunc(firsts(rows), func(identity string) bool { return done[identity] })...)
 		}
 	}
@@ -200,14 +201,14 @@ func (t *Table) Refuse(ctx context.Context, refusals []Refusal) (written, locked
 	return written, locked, t.noEffect(pointless)
 }
 
-// A NoEffectError names rows that a statement was to write and that are as they were, although nobody keeps them locked and the
-// server reported no error. Writing them once more will do no better before somebody has changed the database.
+// A NoEffectError names rows that a statement should have written but left unchanged, although no session keeps them locked and
+// the server reported no error. Writing them again has no effect until the database is changed.
 type NoEffectError struct {
-	Identities []string // as [Row.Identity]
+	Identities []string // the identities of the rows ([Row.Identity])
 	SetupError
 }
 
-// noEffect returns the error about rows that are as they were, nil if there are none.
+// noEffect returns the error about unchanged rows, nil if there are none.
 func (t *Table) noEffect(identities []string) error {
 	if len(identities) == 0 {
 		return nil
@@ -220,7 +221,8 @@ func (t *Table) noEffect(identities []string) error {
 	if t.policies {
 		e.Problem = fmt.Sprintf("writing rows has no effect and gives no error: row security is active for role %s, and lets it see rows that "+
 			"it may not write", t.role)
-		e.Remedy = "give the role a policy for updates of all rows (deletes with OUTBOX_SETTLE=delete), or the attribute bypassrls"
+		e.Remedy = "give the role a policy for updates of all rows (for deletes with " + t.config.Names.Of("Delete") +
+			"), or the attribute bypassrls"
 	}
 	return e
 }
@@ -233,8 +235,8 @@ func WithoutEffect(err error) []string {
 	return nil
 }
 
-// clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's
-// width, which PostgreSQL counts in characters.
+// clean makes an error text fit for the last_error column: valid UTF-8 without NUL, cut to the column's width, which PostgreSQL
+// counts in characters.
 func (t *Table) clean(text string) string {
 	text = strings.ReplaceAll(strings.ToValidUTF8(text, ""), "\x00", "")
 	if c := t.mapping.lastError; c != nil && c.width > 0 && utf8.RuneCountInString(text) > c.width {

@@ -8,13 +8,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// What one row is to blame for is told from what concerns them all.
+// Errors that one row causes are distinguished from errors that concern all rows.
 func TestRejected(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, attempt int check (attempt < 3))`)
+	s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, payload text, relayed_at timestamptz, attempt int
+		check (attempt < 3))`)
 	s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise exception 'not this one'; end $$`)
-	s.Exec(t, `create trigger no before update on outbox_messages for each row when (new.relayed_at is not null and new.id = 2) execute function no()`)
+	s.Exec(t, `create trigger no before update on outbox_messages for each row when (new.relayed_at is not null and new.id = 2)
+		execute function no()`)
 	s.Exec(t, `insert into outbox_messages values (1, 't', '', null, 1), (2, 't', '', null, 2)`)
 	table := open(t, s, Config{})
 	rows := read(t, table, Query{}).Rows
@@ -33,7 +35,7 @@ func TestRejected(t *testing.T) {
 	}
 }
 
-// A refusal is not written over what somebody else has done to the row meanwhile.
+// A refusal does not overwrite what another session has done to the row meanwhile.
 func TestRefusalIsGuarded(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -74,8 +76,8 @@ func TestMarkIsGuarded(t *testing.T) {
 	}
 }
 
-// Rows are settled where they were read, and those that were moved since wherever they are. What else stands in
-// their places is left alone.
+// Rows are settled at the places where they were read, and moved rows wherever they are. Other rows in the old places are left
+// alone.
 func TestSettleMovedRows(t *testing.T) {
 	t.Parallel()
 	const columns = "(id uuid primary key, topic text, payload text, relayed_at timestamptz)"

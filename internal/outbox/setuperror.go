@@ -8,12 +8,12 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// A SetupError says why the configured table cannot be used as it is, and what to do about it.
+// A SetupError says why the configured table cannot be used, and what to do about it.
 type SetupError struct {
-	Check   string // what is wrong with: table, columns or rights
-	Problem string // what is wrong
+	Check   string // the subject of the problem: table, columns or rights
+	Problem string // the problem
 	Remedy  string // what to do, a sentence
-	Err     error  // what the server said, if it was asked to do something
+	Err     error  // the server's error, if a statement failed
 }
 
 func (e *SetupError) Error() string { return e.Problem + ": " + e.Remedy }
@@ -30,7 +30,7 @@ func problem(check, remedy, format string, args ...any) *SetupError {
 	return &SetupError{Check: check, Problem: fmt.Sprintf(format, args...), Remedy: remedy}
 }
 
-// explain adds to an error of the server what to do about it, where a right has been lost.
+// explain adds the remedy to a server's error if a right has been revoked.
 func (t *Table) explain(err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == insufficientPrivilege && !checked(e) {
 		return &SetupError{Check: checkRights, Problem: fmt.Sprintf("%s (role %s)", e.Message, t.role), Remedy: grantRemedy(t.role), Err: err}
@@ -40,11 +40,11 @@ func (t *Table) explain(err error) error {
 
 const insufficientPrivilege = "42501"
 
-// errAltered says that a column is of another type now.
+// errAltered reports that a column's type has changed.
 var errAltered = errors.New("a column of the table has another type than when the table was opened")
 
-// Changed reports whether err says that the table is no longer what [Open] found: a table, column or
-// right is missing now. Then the table must be opened again.
+// Changed reports whether err says that the table is no longer as [Open] found it: a table, column or right is missing now. The
+// table must then be opened again.
 func Changed(err error) bool {
 	if errors.Is(err, errAltered) {
 		return true
@@ -66,30 +66,30 @@ func Changed(err error) bool {
 	return false
 }
 
-// unprepared reports whether err says that a prepared statement is of no use any more.
+// unprepared reports whether err says that a prepared statement is no longer usable.
 func unprepared(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && (e.Code == "26000" || // invalid_sql_statement_name: somebody has taken it away
+	return ok && (e.Code == "26000" || // invalid_sql_statement_name: another session has removed it
 		e.Code == "0A000") // feature_not_supported: "cached plan must not change result type"
 }
 
-// Outdated reports whether err says that a write cannot succeed as it is phrased, whichever rows it is for: the table is no longer
-// what [Open] found, which then must be done again. A right that is missing is no reason: what it is for stays.
+// Outdated reports whether err says that a write cannot succeed as it is phrased, whichever rows it is for: the table is no
+// longer as [Open] found it and must be opened again. A missing right is not such an error: the columns are still there.
 func Outdated(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && Changed(err) && !unprepared(err) && e.Code != insufficientPrivilege && !within(e)
 }
 
-// within reports whether an error comes from inside a function that a statement has called, a trigger's for example.
+// within reports whether an error comes from inside a function that a statement has called, for example a trigger's.
 func within(e *pgconn.PgError) bool { return e.InternalQuery != "" || e.Where != "" }
 
-// checked reports whether an error is that of a row security policy's check, which has the code of a missing right.
+// checked reports whether an error comes from a row security policy's check, which has the code of a missing right.
 func checked(e *pgconn.PgError) bool {
 	return e.Code == insufficientPrivilege && e.Routine == "ExecWithCheckOptions"
 }
 
-// Rejected reports whether err says that the server understood a write and will not do it with one of its
-// rows: a constraint, a trigger or a value is in the way. The other rows can be written without that one.
+// Rejected reports whether err says that the server understood a write but rejects it because of one of its rows: a constraint,
+// a trigger or a value is in the way. The other rows can be written without that row.
 func Rejected(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	if !ok || len(e.Code) != 5 {
@@ -99,33 +99,33 @@ func Rejected(err error) bool {
 	case "22", // data exception
 		"23", // integrity constraint violation
 		"44", // with check option violation
-		"54", // program limit exceeded, say of an index entry
+		"54", // program limit exceeded, e.g. by an index entry
 		"P0": // raised by a trigger
 		return true
-	case "08", "25", "40", "53", "55", "57", "58", "XX": // passing, or the server's own
+	case "08", "25", "40", "53", "55", "57", "58", "XX": // temporary, or the server's own
 		return false
 	}
-	// Whatever else a function raises is about the row for which it was called.
-	return within(e) || checked(e) || e.Code == "0A000" && e.Routine == "RewriteQuery" // a rule that a refusal cannot go through
+	// Any other error that a function raises is about the row for which it was called.
+	return within(e) || checked(e) || e.Code == "0A000" && e.Routine == "RewriteQuery" // a rule that a refusal cannot pass
 }
 
-// TimedOut reports whether err says that a statement has taken longer than it may. With fewer rows it may end in time.
+// TimedOut reports whether err says that a statement has exceeded its time limit. With fewer rows it may end in time.
 func TimedOut(err error) bool { return Cancelled(err) || errors.Is(err, context.DeadlineExceeded) }
 
-// Cancelled reports whether err says that the server has ended a statement that took longer than it may.
+// Cancelled reports whether err says that the server has ended a statement that exceeded its time limit.
 func Cancelled(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == "57014" // query_canceled
 }
 
-// Locked reports whether err says that somebody else keeps a row or the table locked.
+// Locked reports whether err says that another session keeps a row or the table locked.
 func Locked(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == "55P03" // lock_not_available
 }
 
-// LockedWithin reports whether err says that a lock was met by what a statement does for some of its rows, in a trigger or
-// for a foreign key, not by the statement as a whole.
+// LockedWithin reports whether err says that a lock was met not by the statement as a whole, but by a trigger or a foreign key
+// check for some of its rows.
 func LockedWithin(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && Locked(err) && within(e)

@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A read of what is new leaves out the rows that an earlier one has returned, and none that it did not see: those of transactions that
-// were running, with savepoints too, and rows that have been changed.
+// A read of what is new leaves out the rows that an earlier one has returned, but none that it did not see: rows of
+// transactions that were running, including savepoints, and rows that have been changed.
 func TestSince(t *testing.T) {
 	t.Parallel()
 	for name, extra := range map[string]string{"": "", "rows that become due": ", available_at timestamptz"} {
@@ -25,7 +25,7 @@ func TestSince(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = running.Rollback(ctx) }() // does nothing after the commit
+			defer func() { _ = running.Rollback(ctx) }() // has no effect after the commit
 			insert := func(id string, seq int) {
 				t.Helper()
 				if _, err := running.Exec(ctx, "insert into outbox_messages (id, seq, topic) values ($1, $2, 't')", id, seq); err != nil {
@@ -41,7 +41,7 @@ func TestSince(t *testing.T) {
 			if err := saved.Commit(ctx); err != nil {
 				t.Fatal(err)
 			}
-			s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('f', 6, 't')") // the server counts on
+			s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('f', 6, 't')") // the server continues to count
 			from := int64(1)
 			first := read(t, table, Query{Recent: &from})
 			if ids(first) != "abcf" {
@@ -68,18 +68,19 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// awaitOlder waits until all transactions of the server that began before now have ended, those of other tests too. The test's
-// own are excepted.
+// awaitOlder waits until all transactions of the server that began before now have ended, including those of other tests,
+// except for the test's own.
 func awaitOlder(t *testing.T, s *pgtest.Schema, own ...string) {
 	t.Helper()
 	now := pgtest.Value[string](t, s, "select pg_current_xact_id()::text")
 	eventually(t, "older transactions have ended", func() bool {
 		return pgtest.Value[bool](t, s, `select not exists (
-			select from pg_snapshot_xip(pg_current_snapshot()) x where x <= $1::text::xid8 and x::text <> all(coalesce($2::text[], '{}')))`, now, own)
+			select from pg_snapshot_xip(pg_current_snapshot()) x where x <= $1::text::xid8 and x::text <> all(coalesce($2::text[],
+			'{}')))`, now, own)
 	})
 }
 
-// Who may not see which transaction wrote a row is given all.
+// A role that may not see which transaction wrote a row gets all rows.
 func TestSinceWithRightsOnColumns(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -8,13 +8,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Size is what the table takes, with all its partitions.
+// Size is the space that the table takes, with all its partitions.
 type Size struct {
-	Bytes    int64 // on disk, with indexes and what is stored out of line
-	DeadRows int64 // that vacuum has not removed, as far as the server's statistics know
+	Bytes    int64 // on disk, with indexes and TOAST
+	DeadRows int64 // not yet removed by vacuum, according to the server's statistics
 }
 
-// Size measures the table. It takes the longer the more partitions there are.
+// Size measures the table. The time grows with the number of partitions.
 func (t *Table) Size(ctx context.Context) (Size, error) {
 	oid, err := strconv.ParseInt(t.relation.oid, 10, 64)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// The size is that of all partitions, with their indexes.
+// The size includes all partitions and their indexes.
 func TestSizeOfPartitions(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -36,14 +36,14 @@ func TestSizeOfPartitions(t *testing.T) {
 	}
 }
 
-// Rows can fail for their age only where they tell it and can fail.
+// Rows can fail because of their age only if the table holds the age and can mark rows as failed.
 func TestAgeNeedsColumns(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id int primary key, topic text not null, payload text not null, relayed_at timestamptz)")
 	_, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{{Name: "default", Expires: true}}})
 	setup, ok := errors.AsType[*SetupError](err)
-	if !ok || !strings.Contains(setup.Error(), "failed_at") || !strings.Contains(setup.Error(), "MAX_AGE") {
+	if !ok || !strings.Contains(setup.Error(), "failed_at") || !strings.Contains(setup.Error(), "MaxAge") {
 		t.Errorf("without failed_at: %v", err)
 	}
 	s.Exec(t, "alter table outbox_messages add failed_at timestamptz")

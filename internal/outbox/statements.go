@@ -10,8 +10,101 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// prepare makes the statements.
+// prepare renders the statements, once, when the table is opened.
 func (t *Table) prepare(table sql.Table) {
+	m := t.mapping
+	d, c := t.describe(table)
+	all := func(int) string { return "" }
+	t.all, t.some = t.walks(d, all), t.walks(d, t.owned)
+	if m.rank != nil && m.orderIndex {
+		unranked := d.with("position", c.place, "position_parameters", c.places, "ordering", t.unrankedOrdering())
+		t.unranked, t.unrankedSome = t.walks(unranked, all), t.walks(unranked, t.owned)
+	}
+	byID := d.with("due", m.pendingByID()+c.arrived)
+	t.readIDs = byID.with("columns", t.columns(t.limited(3))).text("read_ids.sql")
+	t.readWhole = byID.with("columns", t.columns(t.whole(3))).text("read_ids.sql")
+	keys := 2 // number of parameters
+	if t.Ordinal() {
+		keys++
+	}
+	t.readKeys = d.with("columns", t.columns(t.limited(keys+1))).text("read_keys.sql")
+	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), d.text("horizon.sql")
+	due := d.with("due", c.due)
+	t.drainEnd, t.drainLeft = due.text("drain_end.sql"), due.text("drain_left.sql")
+	t.prepareSettling(d)
+	if m.pendingIndex {
+		sampled, grouped, groups := m.sampled()
+		due = due.with("sampled", sampled, "grouped", grouped, "groups", groups)
+		t.sampleTopics = due.text("sample_topics.sql")
+	}
+	if m.filtered || t.view.Columns != nil {
+		t.gauges(due)
+	} else {
+		t.gaugesTaken(due, c.filtered)
+	}
+	if m.dueIndex {
+		t.prepareDue(due.with("due", d["due"]), c.filtered)
+	}
+	if m.failed != nil {
+		failed := d.with("failed_at", sql.Quote(m.failed.name), "failed_type", orderTypes[m.failed.oid], "topic", sql.Quote(m.topic.name))
+		t.failedAll = failed.with("owned", "").text("read_failed.sql")
+		t.failedSome = failed.with("owned", t.owned(4)).text("read_failed.sql")
+	}
+}
+
+// prepareSettling renders the statements that write what became of rows.
+func (t *Table) prepareSettling(d description) {
+	m := t.mapping
+	settle, lock := "delete", "update"
+	if !m.delete {
+		settle, lock = "mark", "no key update"
+		d = d.with("unmarked", isNull(d["relayed_at"]), "marks", d["relayed_at"]+" = "+d["relayed_now"])
+		t.marks = d
+	}
+	t.settle, t.settleFree = d.text(settle+".sql"), d.text(settle+"_free.sql")
+	if m.place != noPlace {
+		t.settleHere = d.text(settle + "_here.sql")
+	}
+	t.unsettled = d.text("unsettled.sql")
+	t.lockFree = d.with("lock", lock, "wait", "skip locked").text("lock.sql")
+	t.lockAll = d.with("lock", lock, "wait", "nowait").text("lock.sql")
+	if set, unchanged := t.refusal(); set != "" {
+		refusal := d.with("refusal", set, "unchanged", unchanged)
+		t.refuse, t.unrefused = refusal.text("refuse.sql"), refusal.text("unrefused.sql")
+	}
+}
+
+// A description holds the quoted identifiers and the expressions from which statements are rendered. It is not changed once it
+// is made.
+type description map[string]string
+
+// with returns the description with additional values, given as alternating names and values.
+func (d description) with(pairs ...string) description {
+	d = maps.Clone(d)
+	for i := 0; i < len(pairs); i += 2 {
+		d[pairs[i]] = pairs[i+1]
+	}
+	return d
+}
+
+// text renders a statement.
+func (d description) text(file string) string { return sql.Text(file, d) }
+
+// clauses are parts of the description from which further descriptions are made.
+type clauses struct {
+	filtered      string // the condition for the rows of the destination
+	arrived       string // the condition that a row's time has come, with filtered
+	due           string // the condition for rows that are due: pending and arrived
+	place, places string // the position without the priority, and its parameters
+}
+
+var orderTypes = map[uint32]string{
+	oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
+	oidTimestamp: "timestamp", oidTimestamptz: "timestamptz",
+}
+
+// describe makes the description that all statements share.
+func (t *Table) describe(table sql.Table) (description, clauses) {
 	m := t.mapping
 	pending, _ := m.pending()
 	filtered := ""
@@ -29,7 +122,7 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	pending, walked, due := pending+filtered, pending+walked, pending+arrived
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
-	names := map[string]string{
+	names := description{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
 		"pending": pending, "due": walked, "scheduled": scheduled, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
@@ -51,8 +144,6 @@ func (t *Table) prepare(table sql.Table) {
 	if !m.order.notNull {
 		names["not_null"] = " and " + names["order"] + " is not null"
 	}
-	orderTypes := map[uint32]string{oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint",
-		oidTimestamp: "timestamp", oidTimestamptz: "timestamptz"}
 	if orderType := orderTypes[m.order.oid]; t.Ordinal() {
 		names["bound"] = "$2::" + orderType
 		names["from_bound"] = "($3::" + orderType + " is null or " + names["order"] + " >= $3)"
@@ -68,87 +159,24 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	if m.failed != nil {
 		failed := sql.Quote(m.failed.name) + " is not null"
-		if m.relayed != nil { // in a row that was discarded both are set
+		if m.relayed != nil { // both are set in a discarded row
 			failed += " and " + sql.Quote(m.relayed.name) + " is null"
 		}
 		names["failed"] = failed + filtered
 	}
 	t.dueNames(names, filtered)
-	all := func(int) string { return "" }
-	t.all, t.some = t.walks(names, all), t.walks(names, t.owned)
-	if m.rank != nil && m.orderIndex {
-		unranked := maps.Clone(names)
-		unranked["position"], unranked["position_parameters"], unranked["ordering"] = place, places, t.unrankedOrdering()
-		t.unranked, t.unrankedSome = t.walks(unranked, all), t.walks(unranked, t.owned)
-	}
-	names["columns"], names["due"] = t.columns(t.limited(3)), m.pendingByID()+arrived
-	t.readIDs = sql.Text("read_ids.sql", names)
-	names["columns"] = t.columns(t.whole(3))
-	t.readWhole = sql.Text("read_ids.sql", names)
-	names["due"] = walked
-	keys := 2 // parameters
-	if t.Ordinal() {
-		keys++
-	}
-	names["columns"] = t.columns(t.limited(keys + 1))
-	t.readKeys = sql.Text("read_keys.sql", names)
 	names["ordering_back"], names["nulls_last"] = names["order"]+" desc", ""
 	if !m.order.notNull {
-		names["nulls_last"] = " nulls last" // which no usual index gives
+		names["nulls_last"] = " nulls last" // an order that the usual indexes do not give
 	}
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
-	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), sql.Text("horizon.sql", names)
-	names["due"] = due
-	t.drainEnd, t.drainLeft = sql.Text("drain_end.sql", names), sql.Text("drain_left.sql", names)
-	settle := "mark"
-	if m.delete {
-		settle = "delete"
-	} else {
-		names["unmarked"], names["marks"] = isNull(names["relayed_at"]), names["relayed_at"]+" = "+names["relayed_now"]
-		t.names = maps.Clone(names)
-	}
-	t.settle, t.settleFree = sql.Text(settle+".sql", names), sql.Text(settle+"_free.sql", names)
-	if m.place != noPlace {
-		t.settleHere = sql.Text(settle+"_here.sql", names)
-	}
-	t.unsettled = sql.Text("unsettled.sql", names)
-	names["lock"], names["wait"] = "no key update", "skip locked"
-	if m.delete {
-		names["lock"] = "update"
-	}
-	t.lockFree = sql.Text("lock.sql", names)
-	names["wait"] = "nowait"
-	t.lockAll = sql.Text("lock.sql", names)
-	names["refusal"], names["unchanged"] = t.refusal()
-	if names["refusal"] != "" {
-		t.refuse, t.unrefused = sql.Text("refuse.sql", names), sql.Text("unrefused.sql", names)
-	}
-	if m.pendingIndex {
-		names["sampled"], names["grouped"], names["groups"] = m.sampled()
-		t.sampleTopics = sql.Text("sample_topics.sql", names)
-	}
-	if m.filtered || t.view.Columns != nil {
-		t.gauges(names)
-	} else {
-		t.gaugesTaken(names, filtered)
-	}
-	if m.dueIndex {
-		names["due"] = walked
-		t.prepareDue(names, filtered)
-	}
-	if m.failed != nil {
-		names["failed_at"], names["failed_type"] = sql.Quote(m.failed.name), orderTypes[m.failed.oid]
-		names["topic"], names["owned"] = sql.Quote(m.topic.name), ""
-		t.failedAll = sql.Text("read_failed.sql", names)
-		names["owned"] = t.owned(4)
-		t.failedSome = sql.Text("read_failed.sql", names)
-	}
+	return names, clauses{filtered: filtered, arrived: arrived, due: due, place: place, places: places}
 }
 
-// now returns the expression for the time of the statement in the type of a column. Columns without
-// a time zone hold UTC whatever the session's zone is.
+// now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold UTC,
+// whatever the session's zone is.
 func now(c *column) string {
 	if c != nil && c.oid == oidTimestamp {
 		return "(now() at time zone 'UTC')"
@@ -156,7 +184,7 @@ func now(c *column) string {
 	return "now()"
 }
 
-// since is the column with the time since which rows that are available could be relayed, nil where the table does not say.
+// since returns the column with the time since which available rows could be relayed, nil if the table does not hold it.
 func (m *mapping) since() *column {
 	if m.origin != nil {
 		return m.order
@@ -164,14 +192,14 @@ func (m *mapping) since() *column {
 	return m.inserted
 }
 
-// dueAt is the expression for the time since which a row that is due could be relayed, of the type of [mapping.since].
+// dueAt is the expression for the time since which a due row could be relayed, in the type of [mapping.since].
 func dueAt(m *mapping) string {
 	inserted := sql.Quote(m.since().name)
 	if m.available == nil {
 		return inserted
 	}
 	available := sql.Quote(m.available.name)
-	if m.available.oid != m.inserted.oid { // one of them has no time zone, and holds UTC
+	if m.available.oid != m.inserted.oid { // one of the two columns has no time zone, and holds UTC
 		available = "(" + available + " at time zone 'UTC')"
 	}
 	return "greatest(" + inserted + ", " + available + ")"
@@ -180,15 +208,15 @@ func dueAt(m *mapping) string {
 // rank is the expression that sorts larger priorities first.
 func rank(m *mapping) string { return "(-coalesce(" + sql.Quote(m.rank.name) + ", 0)::bigint)" }
 
-// lateInterval is how far behind the database's clock a read of recent rows begins at the latest:
-// rows that commit no later than this after they were written are found at the next read.
+// lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that commit
+// within this time after they were written are found at the next read.
 const (
 	lateInterval = "5 seconds"
 	// Late is lateInterval as a duration.
 	Late = 5 * time.Second
 )
 
-// owned is the condition on a row's shard, of which the parameter with the given number is a list.
+// owned is the condition that a row's shard is in the list that the parameter with the given number holds.
 func (t *Table) owned(parameter int) string {
 	return fmt.Sprintf(" and %s = any ($%d::integer[])", t.mapping.shard(), parameter)
 }
@@ -196,30 +224,29 @@ func (t *Table) owned(parameter int) string {
 // walks are the reads in table order.
 type walks struct{ first, after, recent, nulls, glance, due string }
 
-// walks makes the reads in table order. Behind their own parameters comes what a row may take, and then the shards, for
-// which owned gives the condition.
-func (t *Table) walks(names map[string]string, owned func(parameter int) string) walks {
+// walks renders the reads in table order. The parameters are those of each read, then the limits of a row's size, then the
+// shards, for which owned gives the condition.
+func (t *Table) walks(d description, owned func(parameter int) string) walks {
 	text := func(file string, parameters int) string {
-		names["columns"], names["owned"] = t.columns(t.limited(parameters+1)), owned(parameters+2)
-		return sql.Text(file, names)
+		return d.with("columns", t.columns(t.limited(parameters+1)), "owned", owned(parameters+2)).text(file)
 	}
-	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(names["position_parameters"], ","))}
+	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
 	if t.Ordinal() {
 		w.recent = text("read_recent.sql", 3)
 	}
 	if !t.mapping.order.notNull {
 		w.nulls = text("read_nulls.sql", 2)
 	}
-	names["owned"] = owned(1)
-	w.glance = sql.Text("glance.sql", names)
+	glance := d.with("owned", owned(1))
+	w.glance = glance.text("glance.sql")
 	if t.mapping.dueIndex {
-		w.glance = sql.Text("glance_due.sql", names)
-		w.due = text("read_due.sql", 2+strings.Count(names["due_parameters"], "$"))
+		w.glance = glance.text("glance_due.sql")
+		w.due = text("read_due.sql", 2+strings.Count(d["due_parameters"], "$"))
 	}
 	return w
 }
 
-// columns is what every read selects, in the order that decode expects, with bounds on what it takes.
+// columns returns what every read selects, in the order that decode expects, with bounds on its size.
 func (t *Table) columns(b bounds) string {
 	m := t.mapping
 	or := func(c *column, absent string, expression func(string) string) string {
@@ -235,7 +262,7 @@ func (t *Table) columns(b bounds) string {
 		waited = fmt.Sprintf("case when %[1]s is not null and isfinite(%[3]s) then (extract(epoch from %[2]s - %[3]s) * 1000000)::bigint end",
 			sql.Quote(m.lastError.name), now(m.updated), sql.Quote(m.updated.name))
 	}
-	identity := "null::text" // the id will do
+	identity := "null::text" // the id is enough
 	if m.compound() {
 		identity, _, _ = m.identity("", "")
 	}
@@ -267,7 +294,8 @@ func (t *Table) columns(b bounds) string {
 	return strings.Join(columns, ", ")
 }
 
-// ordering is the order in which rows are read, larger priorities first, in the words that let the planner use the index of pending rows.
+// ordering is the order in which rows are read, larger priorities first, phrased so that the planner can use the index of
+// pending rows.
 func (t *Table) ordering() string {
 	if t.mapping.rank != nil {
 		return rank(t.mapping) + ", " + t.placeOrdering()
@@ -275,7 +303,7 @@ func (t *Table) ordering() string {
 	return t.unrankedOrdering()
 }
 
-// unrankedOrdering is the table's order, whatever the rows' priorities.
+// unrankedOrdering is table order without the rows' priorities.
 func (t *Table) unrankedOrdering() string {
 	if t.mapping.relayedFirst {
 		return sql.Quote(t.mapping.relayed.name) + ", " + t.placeOrdering() // null in every row read
@@ -292,8 +320,8 @@ func (t *Table) placeOrdering() string {
 	return strings.Join(append(terms, sql.Quote(m.id.name)), ", ")
 }
 
-// refusal returns the assignments of a refused try and the condition that the row is as it was read.
-// They are empty when the table keeps nothing of it.
+// refusal returns the assignments for a refused attempt, and the condition that the row is unchanged since it was read. Both
+// are empty if the table keeps nothing about attempts.
 func (t *Table) refusal() (set, unchanged string) {
 	m := t.mapping
 	var assignments []string
@@ -321,8 +349,8 @@ func (t *Table) refusal() (set, unchanged string) {
 	return strings.Join(assignments, ", "), strings.Join(conditions, " and ")
 }
 
-// isNull is the condition in a form that lets no index be chosen for it: where statistics say that few rows are pending, an index
-// of these seems better than the ids that are given, and each statement would go through the whole backlog.
+// isNull is the condition in a form for which no index is chosen. If statistics say that few rows are pending, an index of
+// pending rows seems better than the given ids, and each statement would go through the whole backlog.
 func isNull(columns ...string) string {
 	return fmt.Sprintf("num_nulls(%s) = %d", strings.Join(columns, ", "), len(columns))
 }

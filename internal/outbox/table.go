@@ -16,26 +16,26 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Table is the outbox as it was found. Its methods are safe for concurrent use and take a
-// connection of the pool for as long as they run.
+// A Table is the outbox as [Open] found it. Its methods are safe for concurrent use. They block, and each takes a connection of
+// the pool while it runs.
 type Table struct {
 	pool     *pgxpool.Pool
-	relation *relation // as [Open] found it
+	relation *relation // the table as [Open] found it
 	mapping  *mapping
-	name     sql.Table // with its schema
+	name     sql.Table // the table's name with its schema
 	config   Config
 	view     View
-	role     string // that reads and writes it
+	role     string // the role that reads and writes the table
 	policies bool   // row security may hide rows from the role
 	source   string // [publisher.Message.Source] of every row
-	prefix   string // of a message's dedup id, for ids that are not unique everywhere
-	idOID    uint32 // of the elements of an array of ids
-	rowOID   uint32 // of the elements of an array of identities
-	maxRow   int64  // bytes of a row that are read
+	prefix   string // prefix of a message's dedup id, for ids that are not globally unique
+	idOID    uint32 // type of the elements of an array of ids
+	rowOID   uint32 // type of the elements of an array of identities
+	maxRow   int64  // limit of the bytes of a row that are read
 
 	lacks    []finding.Finding
 	prepares bool // statements stay prepared on their connections
-	rings    bool // the doorbell does
+	rings    bool // the doorbell is on
 
 	queries
 }
@@ -43,36 +43,36 @@ type Table struct {
 // queries are the statements of one view.
 type queries struct {
 	all, some                                 walks // reads of all shards, and of some
-	unranked, unrankedSome                    walks // the same whatever the rows' priorities; only where there are priorities and an index
+	unranked, unrankedSome                    walks // reads without priorities; only for tables with priorities and an index
 	failedAll, failedSome                     string
 	readKeys, readIDs, readWhole              string
 	settle, settleHere, settleFree, unsettled string
-	names                                     map[string]string // of what marks rows, see [Together]
-	lockFree, lockAll                         string            // of rows to settle: those that nobody locks, or none
+	marks                                     description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
+	lockFree, lockAll                         string      // find rows to settle: those that are not locked, or none if one is locked
 	refuse, unrefused                         string
-	countPending, countScheduled              string // empty where no index makes it cheap, as those that follow
+	countPending, countScheduled              string // empty if no index makes it cheap, like the following ones
 	countFailed, oldestPending                string
 	drainEnd, drainLeft                       string
-	nextDue                                   string // empty where rows with available_at have no read of their own
+	nextDue                                   string // empty if rows with available_at have no read of their own
 	limits, snapshot, horizon                 string
-	sampleTopics                              string // empty where no index makes it cheap
+	sampleTopics                              string // empty if no index makes it cheap
 }
 
-// Open looks up the table and the meaning of its columns. What does not fit is a [*SetupError]. If that is a column of one of several
-// views, only [Table.For] returns it, since the other destinations need not wait for that one. Statements stay prepared on the pool's
-// connections if its own do ([pgx.QueryExecModeCacheStatement], the default): not through a pooler that hands out the server's
-// connections for a transaction each.
+// Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is in a
+// column of one of several views, only [Table.For] returns it, since the other destinations can run. Statements stay prepared
+// on the pool's connections if the pool's own do ([pgx.QueryExecModeCacheStatement], the default). That is not possible through
+// a pooler that assigns the server's connections for one transaction each.
 func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error) {
 	conn, err := pool.Acquire(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
-	relation, err := readCatalogue(ctx, conn.Conn(), config.Table)
+	relation, err := readCatalogue(ctx, conn.Conn(), config.Table, config.Names)
 	if err != nil {
 		return nil, err
 	}
-	if relation.readOnly && !config.Looks { // before anything is published that could not be marked
+	if relation.readOnly && !config.Looks { // before publishing anything that could not be marked
 		return nil, problem(checkRights, "take away default_transaction_read_only from the role, the database or the URL; a service that has "+
 			"set it for want of space takes it away itself when there is some",
 			"transactions are read-only for role %s, so nothing can be marked as relayed", relation.role)
@@ -88,14 +88,14 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 	return t, nil
 }
 
-// wholeTable is the table with all of its rows, in the state that the columns of the table say, or those of a destination if there is
-// none that uses these. Without it, it returns what is in the way.
+// wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
+// state if no destination uses these columns. If that is not possible, it returns the problems.
 func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (*Table, []*SetupError) {
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
 	var first []*SetupError
 	for _, v := range views {
-		whole := View{Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed}
+		whole := View{Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed, Names: v.Names}
 		m, problems := mapColumns(r, config, whole)
 		if len(problems) == 0 {
 			return newTable(pool, r, m, config, whole), nil
@@ -107,9 +107,9 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (*Table, []*Setu
 	return nil, first
 }
 
-// Current reports whether the table and the meaning of its columns are still as they were found by [Open]. Statements may go
-// on to work when they are not: a new column has a meaning, or an index has come. It also tells
-// whether each insert notifies [Config.Channel] while a relay wants that, by the doorbell's trigger.
+// Current reports whether the table and the meaning of its columns are still as [Open] found them. Statements may still work if
+// they are not: a new column may have a meaning, or an index may have been added. doorbell reports whether the doorbell's
+// trigger notifies [Config.Channel] of each insert while a relay wants that.
 func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error) {
 	found, err := Open(ctx, t.pool, t.config)
 	if err != nil {
@@ -126,9 +126,11 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 }
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
-	t := &Table{pool: pool, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config,
+	t := &Table{
+		pool: pool, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config,
 		view: view, role: relation.role,
-		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow}
+		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow,
+	}
 	if t.maxRow == 0 {
 		t.maxRow = DefaultMaxRow
 	}
@@ -148,7 +150,7 @@ func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config,
 	return t
 }
 
-// Name returns schema.table, by which all replicas know the outbox.
+// Name returns schema.table, by which all replicas identify the outbox.
 func (t *Table) Name() string { return t.name.String() }
 
 // Named returns the name with its schema.
@@ -157,7 +159,8 @@ func (t *Table) Named() sql.Table { return t.name }
 // Quoted returns the name for use in a statement.
 func (t *Table) Quoted() string { return t.name.Quoted() }
 
-// Mapping tells how a row's shard and its place in the order are found. Replicas that do not do it alike must not relay side by side.
+// Mapping describes how a row's shard and its place in the order are found. Replicas with different mappings must not relay
+// side by side.
 func (t *Table) Mapping() string {
 	m := t.mapping
 	priority := "none"
@@ -167,10 +170,10 @@ func (t *Table) Mapping() string {
 	return fmt.Sprintf("shard %s, order %s, %s, priority %s", m.shard(), sql.Quote(m.order.name), sql.Quote(m.id.name), priority)
 }
 
-// Lacks returns what the table would need to serve better, each with its remedy: columns and indexes.
+// Lacks returns the columns and indexes that the table should have, each with its remedy.
 func (t *Table) Lacks() []finding.Finding { return t.lacks }
 
-// Describe returns what was found as key and value pairs for a log line.
+// Describe returns the mapping as key and value pairs for a log line.
 func (t *Table) Describe() []any { return t.mapping.describe() }
 
 // Ordinal reports whether order values are numbers or times, so that [Position.Ordinal] is set.
@@ -182,20 +185,19 @@ func (t *Table) Ordinal() bool {
 	return false
 }
 
-// Timed reports whether order values are times of the database's clock. If not, they are numbers
-// that say nothing about when.
+// Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to time.
 func (t *Table) Timed() bool {
 	return t.mapping.order.oid == oidTimestamp || t.mapping.order.oid == oidTimestamptz
 }
 
-// Extra returns the SQL expressions of the further texts that each row carries, in the order of [Config.Extra].
+// Extra returns the SQL expressions for the additional texts that each row carries, in the order of [Config.Extra].
 func (t *Table) Extra() []string { return t.mapping.extra }
 
 // Ranked reports whether the table has a priority, so that a new row may come before older ones.
 func (t *Table) Ranked() bool { return t.mapping.rank != nil }
 
-// Delays reports whether rows that become due later than they are inserted are found by the reads in table order, since there is no index
-// of due times ([Table.ReadsDue]).
+// Delays reports whether rows that become due later than they are inserted are found by the reads in table order, because there
+// is no index of due times ([Table.ReadsDue]).
 func (t *Table) Delays() bool { return t.mapping.available != nil && !t.mapping.dueIndex }
 
 // OrderIndexed reports whether an index leads to the pending rows in table order, whatever their priority.
@@ -207,10 +209,10 @@ func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
 // KeepsFailures reports whether a row can be marked as failed.
 func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }
 
-// KeepsErrors reports whether the table says why a row was refused.
+// KeepsErrors reports whether the table keeps the error for which a row was refused.
 func (t *Table) KeepsErrors() bool { return t.mapping.lastError != nil }
 
-// KeepsAttempts reports whether tries are counted in the table.
+// KeepsAttempts reports whether attempts are counted in the table.
 func (t *Table) KeepsAttempts() bool { return t.mapping.attempt != nil }
 
 // maxAttempt is the largest number that the attempt column holds.

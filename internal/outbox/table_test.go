@@ -27,7 +27,7 @@ func open(t *testing.T, s *pgtest.Schema, config Config) *Table {
 	return table
 }
 
-// ids are those of a page's rows, one behind the other.
+// ids are the ids of a page's rows, one after the other.
 func ids(page Page) (ids string) {
 	for _, row := range page.Rows {
 		ids += row.Message.ID
@@ -117,7 +117,8 @@ func TestShapes(t *testing.T) {
 			written, _, err := table.Refuse(t.Context(), []Refusal{
 				{ID: first.ID(), Attempt: start, Error: "no\x00\xff"},
 				{ID: rows[9].ID(), Attempt: rows[9].Attempt, Error: long, Failed: true},
-				{ID: rows[8].ID(), Attempt: 7, Error: "somebody else was here"}})
+				{ID: rows[8].ID(), Attempt: 7, Error: "somebody else was here"},
+			})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Rows are marked for several destinations by one statement, where they were read or wherever they are. Of rows of which one mark is there
-// already it writes no other, and says that it has not marked all.
+// One statement marks rows for several destinations, at the places where they were read or wherever they are. If a row already
+// has one of the marks, no other is written, and the result says that not all rows were marked.
 func TestTogether(t *testing.T) {
 	t.Parallel()
 	for name, partitioned := range map[string]string{
@@ -19,8 +19,11 @@ func TestTogether(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
-			for _, statement := range []string{`create table outbox_messages (id bigint primary key, topic text default 't', payload text,
-				relayed_at timestamptz, "b At" timestamp, c_at timestamptz)` + partitioned, "insert into outbox_messages select generate_series(1, 6)"} {
+			for _, statement := range []string{
+				`create table outbox_messages (id bigint primary key, topic text default 't', payload text,
+				relayed_at timestamptz, "b At" timestamp, c_at timestamptz)` + partitioned,
+				"insert into outbox_messages select generate_series(1, 6)",
+			} {
 				s.Exec(t, statement, pgx.QueryExecModeSimpleProtocol)
 			}
 			a, b := View{Name: "a"}, View{Name: "b", Columns: map[string]string{"relayed_at": "b At"}}
@@ -37,7 +40,8 @@ func TestTogether(t *testing.T) {
 				t.Errorf("of rows one of which has a mark, all %v, %v", all, err)
 			}
 			got := pgtest.Value[string](t, s, `select string_agg(concat(id, case when relayed_at > now() - interval '1 minute' then 'a' end,
-				case when "b At" between (now() at time zone 'UTC') - interval '1 minute' and now() at time zone 'UTC' then 'b' end, c_at), ' ' order by id)
+				case when "b At" between (now() at time zone 'UTC') - interval '1 minute' and now() at time zone 'UTC' then 'b' end, c_at), ' ' order
+				by id)
 				from outbox_messages`)
 			if got != "1ab 2ab 3ab 4 5ab 6" {
 				t.Errorf("marked: %s", got)

@@ -7,12 +7,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// A row that another destination has marked first is not taken for one that was committed late, where a column holds the
-// inserting transaction, and one that was is, marked or not. Without the column the mark makes it look so.
+// If a column holds the inserting transaction, a row that another destination has marked first does not count as a late commit,
+// and a real late commit does, marked or not. Without the column the mark makes a row look like one.
 func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 	t.Parallel()
-	for name, column := range map[string]string{"txid": "txid xid8 default pg_current_xact_id(),",
-		"mapped": "inserted_by xid8 default pg_current_xact_id(),", "without": ""} {
+	for name, column := range map[string]string{
+		"txid":   "txid xid8 default pg_current_xact_id(),",
+		"mapped": "inserted_by xid8 default pg_current_xact_id(),", "without": "",
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -43,10 +45,12 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer func() { _ = late.Rollback(t.Context()) }() // does nothing after the commit
-			for _, statement := range []string{"insert into outbox_messages (id) values (20)", "savepoint here",
+			defer func() { _ = late.Rollback(t.Context()) }() // has no effect after the commit
+			for _, statement := range []string{
+				"insert into outbox_messages (id) values (20)", "savepoint here",
 				"insert into outbox_messages (id) values (200)",
-				"release here", "insert into outbox_messages (id) values (201)"} {
+				"release here", "insert into outbox_messages (id) values (201)",
+			} {
 				if _, err := late.Exec(t.Context(), statement); err != nil {
 					t.Fatal(err)
 				}
@@ -81,7 +85,7 @@ func TestRowsThatAnotherDestinationMarksFirst(t *testing.T) {
 	}
 }
 
-// Numbers that are not this server's, or are none, keep no row from being read, nor from being taken.
+// Numbers of another server, or invalid ones, keep no row from being read, nor from being taken.
 func TestTransactionsOfAnotherServer(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -10,9 +10,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// auditColumns are columns of a destination's own, all that there can be.
-var auditColumns = map[string]string{"relayed_at": "audit_relayed_at", "attempt": "audit_attempt", "failed_at": "audit_failed_at",
-	"last_error": "audit_last_error", "updated_at": "audit_updated_at"}
+// auditColumns are all the columns that a destination can have for itself.
+var auditColumns = map[string]string{
+	"relayed_at": "audit_relayed_at", "attempt": "audit_attempt", "failed_at": "audit_failed_at",
+	"last_error": "audit_last_error", "updated_at": "audit_updated_at",
+}
 
 const auditTable = `alter table outbox_messages add audit_relayed_at timestamptz, add audit_attempt integer not null default 1,
 	add audit_failed_at timestamptz, add audit_last_error varchar(20), add audit_updated_at timestamptz not null default now()`
@@ -33,8 +35,8 @@ func rowsOf(page Page) (rows []*Row) {
 	return rows
 }
 
-// What becomes of a row at a destination with columns of its own is written there, and changes nothing for another, with all of the columns
-// and with one alone.
+// What becomes of a row at a destination with columns of its own is written there, and changes nothing for another destination,
+// with all of the columns and with only one.
 func TestColumnsOfItsOwn(t *testing.T) {
 	t.Parallel()
 	for name, columns := range map[string]map[string]string{"all": auditColumns, "one": {"relayed_at": "audit_relayed_at"}} {
@@ -62,7 +64,8 @@ func TestColumnsOfItsOwn(t *testing.T) {
 				t.Errorf("attempts %d and %d", mine.Rows[0].Attempt, all.Rows[0].Attempt)
 			}
 			state := func() string {
-				return pgtest.Value[string](t, s, `select string_agg(concat_ws(' ', seq, attempt, last_error, failed_at is not null, relayed_at is not null,
+				return pgtest.Value[string](t, s, `select string_agg(concat_ws(' ', seq, attempt, last_error, failed_at is not null, relayed_at is not
+				null,
 					audit_attempt, audit_last_error, audit_failed_at is not null, audit_relayed_at is not null), '; ' order by seq) from outbox_messages
 					where topic = 'order.a'`)
 			}
@@ -103,7 +106,7 @@ func TestColumnsOfItsOwn(t *testing.T) {
 			if counts, err := first.Count(t.Context()); err != nil || *counts.Failed != 0 || *counts.Pending != 0 {
 				t.Errorf("the other's counts %+v, %v", counts, err)
 			}
-			if own { // what is discarded and kept counts as failed no more
+			if own { // a row that is discarded and kept no longer counts as failed
 				s.Exec(t, "update outbox_messages set audit_relayed_at = now() where audit_failed_at is not null")
 				if counts, err := second.Count(t.Context()); err != nil || *counts.Failed != 0 {
 					t.Errorf("counts %+v, %v", counts, err)
@@ -113,8 +116,8 @@ func TestColumnsOfItsOwn(t *testing.T) {
 	}
 }
 
-// A destination whose columns are missing is told which, by which setting and what to run, and the others go on. It is served once they are
-// there.
+// If a destination's columns are missing, its error names them, the setting and the statements to run, and the other
+// destinations continue. The destination runs once the columns exist.
 func TestColumnsThatAreMissing(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -134,7 +137,8 @@ func TestColumnsThatAreMissing(t *testing.T) {
 		}
 	}
 	_, err := table.For(views[1])
-	check(err, "destination to-audit", "OUTBOX_DESTINATION_TO_AUDIT_COLUMNS", "audit_relayed_at", "`outbox-relay schema --destination to-audit`")
+	check(err, "destination to-audit", "Columns", "audit_relayed_at",
+		"`outbox-relay schema --destination to-audit`")
 	if current, _, err := table.Current(t.Context()); err != nil || !current {
 		t.Errorf("current %v, %v", current, err)
 	}
@@ -156,7 +160,7 @@ func TestColumnsThatAreMissing(t *testing.T) {
 		t.Errorf("with columns of the wrong type: current %v, %v", current, err)
 	}
 	_, err = open(t, s, config).For(views[1])
-	check(err, "correct OUTBOX_DESTINATION_TO_AUDIT_COLUMNS", "audit_failed_at", "type text")
+	check(err, "correct Columns", "audit_failed_at", "type text")
 	s.Exec(t, "alter table outbox_messages alter audit_failed_at type timestamptz using null")
 	if _, err := open(t, s, config).For(views[1]); err != nil {
 		t.Error(err)
@@ -166,7 +170,8 @@ func TestColumnsThatAreMissing(t *testing.T) {
 	check(err, "x_at")
 }
 
-// What a destination lacks that is to stop its keys keeps only this one from the table, and all if there is no other.
+// If a destination that blocks keys lacks its index, only this destination cannot use the table; if there is no other, the
+// table cannot be opened.
 func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -174,7 +179,7 @@ func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
 		"timestamptz)")
 	blocking, other := View{Name: "a", BlockFailed: true}, View{Name: "b", Filter: Filter{Before: [][]string{{"x"}}}}
 	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Views: []View{blocking}}); err == nil ||
-		!strings.Contains(err.Error(), "OUTBOX_ON_FAILED=block") {
+		!strings.Contains(err.Error(), "BlockFailed") {
 		t.Errorf("alone: %v", err)
 	}
 	table := open(t, s, Config{Views: []View{blocking, other}})
@@ -186,7 +191,7 @@ func TestBlockingDestinationWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// Columns of its own are all that a table needs whose destinations have them.
+// A table needs no columns of state if all its destinations have columns of their own.
 func TestNoColumnsOfTheTable(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -209,11 +214,14 @@ func TestNoColumnsOfTheTable(t *testing.T) {
 	}
 }
 
-// The index of a destination's rows is known by its predicate, however that is written and whatever the topics' type is. Another one
-// is not taken for it: then nothing is measured that it makes dear, and there is a warning with the statement to run.
+// The index of a destination's rows is recognised by its predicate, however that is written and whatever the topics' type is.
+// Another index does not count: then gauges that would be expensive are not measured, and a warning gives the statement to run.
 func TestIndexOfADestination(t *testing.T) {
 	t.Parallel()
-	for name, topic := range map[string]string{"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)", "collation": `text collate "und-x-icu"`} {
+	for name, topic := range map[string]string{
+		"text": "text", "varchar": "varchar(255)", "bpchar": "char(30)",
+		"collation": `text collate "und-x-icu"`,
+	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
@@ -221,9 +229,13 @@ func TestIndexOfADestination(t *testing.T) {
 				"Odd ""at" timestamptz, odd_failed timestamptz)`)
 			s.Exec(t, "create index on outbox_messages (id) where relayed_at is null")
 			for _, f := range []Filter{
-				{Topics: []string{"order.*"}}, {Topics: []string{"!order.internal.*", "order.*"}}, {Topics: []string{"!a", "!b*"}},
+				{Topics: []string{"order.*"}},
+				{Topics: []string{"!order.internal.*", "order.*"}},
+				{Topics: []string{"!a", "!b*"}},
 				{Topics: []string{"a", "b", "c"}},
-				{Topics: []string{"a"}}, {Topics: []string{"it's AND \"that\"*", `a\b`, "(", "a) AND (b*"}}, {Before: [][]string{{"x*", "!xy*"}, {"z"}}},
+				{Topics: []string{"a"}},
+				{Topics: []string{"it's AND \"that\"*", `a\b`, "(", "a) AND (b*"}},
+				{Before: [][]string{{"x*", "!xy*"}, {"z"}}},
 			} {
 				audit := View{Name: "audit", Filter: f, Columns: map[string]string{"relayed_at": `Odd "at`, "failed_at": "odd_failed"}}
 				config := Config{Views: []View{{Name: "rest"}, audit}, Table: messages}
@@ -234,7 +246,8 @@ func TestIndexOfADestination(t *testing.T) {
 						t.Fatal(err)
 					}
 					for _, f := range found {
-						if f.Check == checkIndex && f.Severity == finding.Warning && strings.HasSuffix(f.Subject, "audit") && strings.Contains(f.Remedy, `("id")`) {
+						if f.Check == checkIndex && f.Severity == finding.Warning && strings.HasSuffix(f.Subject, "audit") &&
+							strings.Contains(f.Remedy, `("id")`) {
 							remedy = f.Remedy
 						}
 					}

@@ -13,13 +13,13 @@ import (
 
 // Peers are the replicas that share an outbox.
 type Peers struct {
-	Replicas  map[int]int // by their number of shards
-	Different int         // replicas that have the given number of shards and another mapping, or do not tell theirs
-	Owned     int         // shards that anybody holds
+	Replicas  map[int]int // count of replicas by their number of shards
+	Different int         // replicas that have the given number of shards and another mapping, or do not show theirs
+	Owned     int         // shards that any replica holds
 }
 
-// Look returns who shares an outbox at present, without taking part, beside one who would have a number of shards and a mapping
-// as in [Owner].
+// Look returns the replicas that share an outbox at present, without taking part. shards and mapping are those of a
+// hypothetical replica with which they are compared, as in [Owner].
 func Look(ctx context.Context, conn *pgx.Conn, table string, shards int, mapping string) (Peers, error) {
 	found, err := listLocks(ctx, conn, classOf(table))
 	if err != nil {
@@ -59,15 +59,15 @@ func listLocks(ctx context.Context, conn *pgx.Conn, class int32) ([]lockRow, err
 	return found, nil
 }
 
-// A Replica is a member of those that share an outbox, as its locks show it.
+// A Replica is one of the replicas that share an outbox, as its locks show it.
 type Replica struct {
 	Backend int32 // process id of its control connection at the server
 	Owned   Set   // shards that it holds
-	Of      int   // into how many shards it divides the rows
-	Able    bool  // it can publish, as it says itself
+	Of      int   // number of shards into which it divides the rows
+	Able    bool  // the replica says that it can publish
 }
 
-// Replicas returns who shares an outbox at present, without taking part. The connection may go through a pooler.
+// Replicas returns the replicas that share an outbox at present, without taking part. The connection may go through a pooler.
 func Replicas(ctx context.Context, conn *pgx.Conn, table string) ([]Replica, error) {
 	found, err := listLocks(ctx, conn, classOf(table))
 	if err != nil {
@@ -93,6 +93,6 @@ func Replicas(ctx context.Context, conn *pgx.Conn, table string) ([]Replica, err
 	return all, nil
 }
 
-// CleaningLock returns the advisory lock of the replica that deletes old rows of a table. It is of the table's class, and neither
-// a shard's nor a membership's.
+// CleaningLock returns the advisory lock of the replica that deletes old rows of a table. It is in the table's class, and is
+// neither a shard's nor a membership's.
 func CleaningLock(table string) (class, object int32) { return classOf(table), 1<<31 - 2 }

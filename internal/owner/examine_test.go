@@ -10,7 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// Looking shows who shares the outbox, and takes no part.
+// Look shows the replicas that share the outbox, without taking part.
 func TestLook(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

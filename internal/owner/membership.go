@@ -3,24 +3,26 @@ package owner
 import (
 	"fmt"
 	"hash/fnv"
+
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
-// A kind is what replicas must have in common to own shards of one outbox side by side: into how many shards the rows fall, and
-// how each row is told its shard and its place in the order.
+// A kind is what replicas must have in common to own shards of one outbox side by side: the number of shards, and the way each
+// row's shard and place in the order are found.
 type kind struct {
 	shards  int
 	mapping uint32 // a hash, of mappingBits
-	earlier bool   // a version of the relay that did not tell how it understands the table
+	earlier bool   // an earlier version of the relay, which did not show how it understands the table
 }
 
-// A membership is what a replica shows to the others: the number of a lock that it shares.
+// A membership is what a replica shows to the others: the number of a lock that it holds in shared mode.
 //
 //	bit 30      set; numbers without it are of earlier versions: shards, and unable added
 //	bit 29      the replica cannot publish
 //	bits 19-28  shards less one
 //	bits 0-18   the hash of the mapping
 //
-// An earlier version takes such a number for another number of shards, and waits for its replicas to be gone.
+// An earlier version takes such a number for another number of shards, and waits until the replicas that show it are gone.
 type membership struct {
 	kind
 	able bool
@@ -35,7 +37,7 @@ const (
 	earlierLimit = 1 << 16 // added to the number of an earlier version's replica that cannot publish
 )
 
-// kindOf returns the kind of a replica with so many shards and with a mapping.
+// kindOf returns the kind of a replica with this number of shards and this mapping.
 func kindOf(shards int, mapping string) kind {
 	h := fnv.New32a()
 	_, _ = h.Write([]byte(mapping)) // a hash never fails
@@ -64,8 +66,8 @@ func memberOf(number int) membership {
 	return membership{kind{shards: number>>mappingBits&shardsMask + 1, mapping: uint32(number & mappingMask)}, number&unableBit == 0}
 }
 
-// before reports whether k goes on when it is found to own shards beside another kind, which must give its own back. Earlier
-// versions give nothing back.
+// before reports whether k continues if it is found to own shards beside another kind, which must then release its own. Earlier
+// versions release nothing.
 func (k kind) before(other kind) bool {
 	if k.earlier != other.earlier {
 		return k.earlier
@@ -76,17 +78,17 @@ func (k kind) before(other kind) bool {
 	return k.mapping < other.mapping
 }
 
-// why says why k waits while the other kind relays.
-func (k kind) why(other kind) string {
+// why returns the reason why k waits while the other kind relays.
+func (k kind) why(other kind, names setting.Names) string {
 	const waits = "this one waits until they are gone"
 	switch {
 	case k.shards != other.shards:
-		return fmt.Sprintf("replicas with OUTBOX_SHARDS=%d relay at present; this one has %d and waits until they are gone",
-			other.shards, k.shards)
+		return fmt.Sprintf("replicas with %s=%d relay at present; this one has %d and waits until they are gone",
+			names.Of("Shards"), other.shards, k.shards)
 	case other.earlier:
-		return "replicas of an earlier version relay at present, which do not tell how they understand the table; " + waits
+		return "replicas of an earlier version relay at present, which do not report how they read the table; " + waits
 	default:
-		return "replicas that take the key, the id, the order or the priority of rows from elsewhere relay at present, because of OUTBOX_KEY, " +
-			"OUTBOX_COLUMNS or columns that have changed; " + waits
+		return fmt.Sprintf("replicas that take the key, the id, the order or the priority of rows from other columns relay at present, because "+
+			"of %s, %s or columns that have changed; %s", names.Of("Key"), names.Of("Columns"), waits)
 	}
 }

@@ -45,7 +45,7 @@ func TestMembershipNumbers(t *testing.T) {
 	}
 }
 
-// Of two kinds that own side by side, exactly one goes on, and it is that of the earlier version.
+// Of two kinds that own shards side by side, exactly one continues; an earlier version takes precedence.
 func TestOneOfTwoKindsGoesOn(t *testing.T) {
 	t.Parallel()
 	kinds := []kind{{shards: 16, earlier: true}, {shards: 32, earlier: true}, kindOf(16, "a"), kindOf(16, "b"), kindOf(8, "a"), kindOf(1, "a")}
@@ -61,7 +61,7 @@ func TestOneOfTwoKindsGoesOn(t *testing.T) {
 	}
 }
 
-// A replica that finds a row's shard or place in another way waits as one with another number of shards does.
+// A replica that finds a row's shard or place in another way waits like one with another number of shards.
 func TestDifferentMappings(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -72,7 +72,7 @@ func TestDifferentMappings(t *testing.T) {
 	third, _ := startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, with("by key"))
 	for _, o := range []*Owner{second, third} {
 		state := await(t, o, "says why it waits", func(s State) bool { return s.Note != "" && s.Others == 1 && s.Replicas == 2 })
-		if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "OUTBOX_KEY") {
+		if state.Holds() || state.Err != nil || !strings.Contains(state.Note, "Key") {
 			t.Errorf("%+v", state)
 		}
 	}
@@ -82,7 +82,7 @@ func TestDifferentMappings(t *testing.T) {
 	await(t, third, "third takes half", owns(8))
 }
 
-// earlier is a replica of the version that showed its number of shards and nothing else.
+// earlier is a replica of the version that showed only its number of shards.
 func earlier(t *testing.T, s *pgtest.Schema, shards int, held ...int) (end func()) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL)
@@ -102,7 +102,8 @@ func earlier(t *testing.T, s *pgtest.Schema, shards int, held ...int) (end func(
 	return end
 }
 
-// In a rolling update the replicas of the new version wait until those of the earlier one are gone, with the same number of shards too.
+// In a rolling update the replicas of the new version wait until those of the earlier one are gone, even with the same number
+// of shards.
 func TestEarlierVersionGoesOnAlone(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -116,8 +117,8 @@ func TestEarlierVersionGoesOnAlone(t *testing.T) {
 	await(t, first, "takes over", owns(4))
 }
 
-// One of an earlier version that takes shards beside an owner, as after a pause in the wrong place, does not give them back.
-// The owner does.
+// A replica of an earlier version that takes shards beside an owner, e.g. after a pause at a critical point, does not release
+// them. The owner does.
 func TestOwnerGivesWayToAnEarlierVersion(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -132,7 +133,7 @@ func TestOwnerGivesWayToAnEarlierVersion(t *testing.T) {
 // stalling is a connection that waits before one of its writes.
 type stalling struct {
 	net.Conn
-	left          *atomic.Int64 // writes until it waits
+	left          *atomic.Int64 // number of writes before it waits
 	stalled, goOn chan struct{}
 }
 
@@ -144,7 +145,7 @@ func (c *stalling) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Wherever a replica pauses while it starts, it does not come to own shards beside one of another kind.
+// Wherever a replica pauses while it starts, it never owns shards beside a replica of another kind.
 func TestTwoKindsNeverOwnSideBySide(t *testing.T) {
 	t.Parallel()
 	for at := 1; at <= 12; at++ {

@@ -16,16 +16,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight it
-// lets shards go as soon as they should.
+// start runs a replica until the test or the returned function ends it. Like a relay with nothing in flight, it releases
+// leaving shards at once.
 func start(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network) (*Owner, func()) {
 	t.Helper()
 	return startWith(t, url, table, shards, ttl, network, func(*Owner) {})
 }
 
-// startWith is start for a replica that is configured further.
+// startWith is start with additional configuration.
 func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, network *publishertest.Network,
-	configure func(*Owner)) (*Owner, func()) {
+	configure func(*Owner),
+) (*Owner, func()) {
 	t.Helper()
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
@@ -34,8 +35,10 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 	if network != nil {
 		config.DialFunc = network.Dial
 	}
-	o := &Owner{Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
-		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }}
+	o := &Owner{
+		Table: table, Shards: shards, TTL: ttl, Logger: slog.New(slog.DiscardHandler),
+		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
+	}
 	configure(o)
 	ctx, cancel := context.WithCancel(context.Background())
 	var group sync.WaitGroup
@@ -56,7 +59,7 @@ func startWith(t *testing.T, url, table string, shards int, ttl time.Duration, n
 	return o, stop
 }
 
-// await waits until the state is as wanted.
+// await waits until the state meets a condition.
 func await(t *testing.T, o *Owner, what string, want func(State) bool) State {
 	t.Helper()
 	deadline := time.After(20 * time.Second)
@@ -96,7 +99,7 @@ func TestOneShardIsActiveAndStandby(t *testing.T) {
 	await(t, second, "second takes over", owns(1))
 }
 
-// Replicas come and go; each holds its share, and never do two hold the same shard.
+// Replicas come and go; each holds its share, and no two ever hold the same shard.
 func TestFairShare(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -133,7 +136,7 @@ func TestDifferentNumbersOfShards(t *testing.T) {
 	}
 	third, leave := start(t, s.URL, s.Name, 32, 5*time.Second, nil)
 	state = await(t, third, "waits too", func(s State) bool { return s.Note != "" })
-	if state.Holds() || state.Err != nil || state.Unowned != 0 { // no row is without an owner, in however many shards one counts
+	if state.Holds() || state.Err != nil || state.Unowned != 0 { // no row is without an owner, whatever the number of shards
 		t.Errorf("%+v", state)
 	}
 	leave()
@@ -156,8 +159,8 @@ func TestTerminatedSessionIsReplaced(t *testing.T) {
 	}
 }
 
-// A replica that cannot publish gives its shards to one that can, after a while, and takes part again when it can.
-// When none can, they share as ever.
+// A replica that cannot publish releases its shards to one that can, after a while, and takes part again when it can. If none
+// can, they share as usual.
 func TestReplicaThatCannotPublish(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -201,7 +204,7 @@ func TestReplicaThatCannotPublish(t *testing.T) {
 	await(t, second, "it takes part again", owns(8))
 }
 
-// A connection to another database than the control connection's is found out, and the session is begun anew.
+// A connection to another database than the control connection's is detected, and the session is started again.
 func TestWitness(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
@@ -243,11 +246,11 @@ func TestWitness(t *testing.T) {
 	}
 }
 
-// A session that the server ends is known to be over at once, not at the next look.
+// When the server ends a session, this is noticed at once, not at the next look.
 func TestEndedSessionIsNoticedAtOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	const ttl = 10 * time.Minute // then looks are a second apart
+	const ttl = 10 * time.Minute // looks are then a second apart
 	o, _ := start(t, s.URL, s.Name, 1, ttl, nil)
 	const ends = 5
 	var slowest time.Duration
@@ -265,7 +268,7 @@ func TestEndedSessionIsNoticedAtOnce(t *testing.T) {
 	}
 }
 
-// An owner that is cut off without a word trusts itself no longer before the server lets another in.
+// An owner that is cut off silently stops trusting itself before the server lets another in.
 func TestSilentOwnerEndsBeforeItsSuccessorBegins(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

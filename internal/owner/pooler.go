@@ -8,19 +8,26 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrPooler says that the control connection goes through a transaction pooler, where a session's
-// locks mean nothing.
-var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks session locks: set " +
-	"OUTBOX_DATABASE_DIRECT_URL to the PostgreSQL server itself")
+// ErrPooler reports that the control connection goes through a transaction pooler, where a session's locks mean nothing.
+var ErrPooler = errors.New("the connection for ownership goes through a transaction pooler, which breaks " +
+	"session locks")
 
-// poolerRounds is how often a pooler gets the chance to show itself. Other clients of a busy one may take the server
-// session in between, so that a single look misses it.
+// pooled adds the remedy to an error that is [ErrPooler].
+func (o *Owner) pooled(err error) error {
+	if !errors.Is(err, ErrPooler) {
+		return err
+	}
+	return fmt.Errorf("%w: set %s to the PostgreSQL server itself", err, o.Names.Of("Direct"))
+}
+
+// poolerRounds is how many chances a pooler gets to show itself. Other clients of a busy pooler may take the server session in
+// between, so that a single look misses it.
 const poolerRounds = 20
 
-// CheckPooler returns ErrPooler when the connection changes its server session between transactions. A pooler
-// invents the process id that it tells its clients at login; if that is not the server's, a second connection
-// opens transactions: in transaction pooling it takes the server session that the first has just used, or
-// the first gets another one for its next transaction. A pooler that keeps sessions apart passes.
+// CheckPooler returns ErrPooler if the connection changes its server session between transactions. A pooler invents the process
+// id that it reports to its clients at login. If that id is not the server's, a second connection opens transactions. In
+// transaction pooling it takes the server session that the first connection has just used, or the first gets another session
+// for its next transaction. A pooler that keeps sessions apart passes.
 func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Context) (*pgx.Conn, error)) error {
 	if pid, err := backend(ctx, conn); err != nil || pid == conn.PgConn().PID() {
 		return err
@@ -40,8 +47,7 @@ func CheckPooler(ctx context.Context, conn *pgx.Conn, connect func(context.Conte
 	return nil
 }
 
-// changes reports whether a transaction of the second connection shows that the first one has no server session of
-// its own.
+// changes reports whether a transaction of the second connection shows that the first one has no server session of its own.
 func changes(ctx context.Context, conn, second *pgx.Conn) (bool, error) {
 	before, err := backend(ctx, conn)
 	if err != nil {
@@ -69,7 +75,7 @@ func backend(ctx context.Context, conn *pgx.Conn) (uint32, error) {
 	return pid, nil
 }
 
-// Answered reports whether err comes from a server that was reached, and is of no use for ownership.
+// Answered reports whether err means that a server was reached but cannot be used for ownership.
 func Answered(err error) bool {
 	return errors.Is(err, ErrPooler) || errors.Is(err, ErrStandby) || errors.Is(err, ErrElsewhere)
 }

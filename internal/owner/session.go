@@ -20,8 +20,8 @@ type session struct {
 	conn  *pgx.Conn
 	class int32
 	kind  kind
-	able  bool      // what the membership says
-	told  string    // the note that the log has
+	able  bool      // the membership says that this replica can publish
+	told  string    // the note that was last logged
 	apart time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
@@ -36,7 +36,7 @@ func (o *Owner) session(ctx context.Context) error {
 	s := session{Owner: o, conn: conn, class: classOf(o.Table), kind: kindOf(o.Shards, o.Mapping), able: o.canPublish()}
 	defer hangUp(ctx, conn)
 	if err := CheckPooler(connecting, conn, o.Connect); err != nil {
-		return err
+		return o.pooled(err)
 	}
 	if err := s.join(connecting); err != nil {
 		return err
@@ -59,7 +59,7 @@ func (o *Owner) session(ctx context.Context) error {
 	}
 }
 
-// ErrStandby says that the control connection has reached a server that only replicates another one.
+// ErrStandby reports that the control connection has reached a standby server.
 var ErrStandby = errors.New("the database server is a standby, where nothing can be marked: connect to the primary, or name all hosts in " +
 	"the URL, separated by commas")
 
@@ -77,9 +77,9 @@ func (s *session) join(ctx context.Context) error {
 	return s.sign(ctx)
 }
 
-// hangUp ends a connection. Doing so politely frees the locks at once; the limit is for one that is dead. After a
-// statement that was cut off, the library asks the server to cancel it. That must not be cut off by the end of
-// this process: PgBouncer 1.18 dies of a request to cancel whose sender is gone.
+// hangUp ends a connection. A polite end frees the locks at once; the limit is for a dead connection. After a statement that
+// was cut off, the library asks the server to cancel it. That request must not be cut off by the end of this process: PgBouncer
+// 1.18 crashes on a cancel request whose sender is gone.
 func hangUp(ctx context.Context, conn *pgx.Conn) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), time.Second)
 	defer cancel()
@@ -90,8 +90,8 @@ func hangUp(ctx context.Context, conn *pgx.Conn) {
 	}
 }
 
-// wait lets time pass until a look is asked for, the pause is over or ctx ends. The server speaks unasked only
-// to end the session; that is an error, and it is noticed at once.
+// wait waits until a look is requested, the pause is over or ctx ends. The server sends unrequested data only to end the
+// session; that is an error, and it is noticed at once.
 func (s *session) wait(ctx context.Context, pause time.Duration) error {
 	waiting, end := context.WithTimeout(ctx, pause)
 	ended := make(chan struct{})
@@ -109,14 +109,14 @@ func (s *session) wait(ctx context.Context, pause time.Duration) error {
 	if err != nil && s.conn.IsClosed() {
 		return fmt.Errorf("the server has ended the session: %w", err)
 	}
-	return nil // the wait ended first, which leaves the connection as it was
+	return nil // the wait ended first, which leaves the connection unchanged
 }
 
-// turn looks at the locks, gives back what should and can be given back, and takes what is free and due to this
-// replica. It returns how long to wait before the next look.
+// turn looks at the locks, releases what should and can be released, and takes the free shards that are due to this replica. It
+// returns how long to wait before the next look.
 func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	if s.refuted() {
-		return 0, ErrElsewhere
+		return 0, fmt.Errorf("%w: all hosts of %s and %s must lead to the same primary", ErrElsewhere, s.Names.Of("Pool"), s.Names.Of("Direct"))
 	}
 	if err := s.give(ctx); err != nil {
 		return 0, err
@@ -129,12 +129,12 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		return 0, err
 	}
 	if !l.joined {
-		return 0, ErrPooler
+		return 0, s.pooled(ErrPooler)
 	}
 	note, contested := "", false
 	switch {
 	case l.foreign != nil:
-		note = s.kind.why(*l.foreign)
+		note = s.kind.why(*l.foreign, s.Names)
 	case len(l.wanted(s.Shards)) > 0:
 		if l, contested, err = s.take(ctx, l); err != nil {
 			return 0, err
@@ -147,7 +147,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	}
 	var surplus Set
 	switch {
-	case l.foreign != nil && l.foreign.before(s.kind): // they own beside us, if we own anything
+	case l.foreign != nil && l.foreign.before(s.kind): // they own shards beside this replica, if it owns any
 		surplus = l.mine
 	case s.mayGive(l):
 		surplus = l.surplus(s.Shards)
@@ -157,7 +157,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 		for i := range leaving {
 			leaving[i] |= surplus[i]
 		}
-		// What is leaving goes, even if it would be due to this replica again: then it is taken anew.
+		// Leaving shards are released even if they would be due to this replica again: it then takes them again.
 		state.Leaving, state.Owned = leaving, l.mine.Without(leaving)
 		state.Replicas, state.Unowned, state.Note, state.Err = l.replicas, l.unowned(s.Shards), note, nil
 		state.Others, state.Unable = l.strangers(), l.apart()
@@ -173,7 +173,7 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 	return lookEver, nil
 }
 
-// list looks at the locks, which proves that the session lives and moves the time of trust.
+// list looks at the locks, which proves that the session is alive and extends the time of trust.
 func (s *session) list(ctx context.Context) (locks, error) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
@@ -186,9 +186,9 @@ func (s *session) list(ctx context.Context) (locks, error) {
 	return read(found, s.kind), nil
 }
 
-// take tries the free shards that are due to this replica, and returns the locks as they are then. One replica at a time takes
-// shards, and looks at the locks while no other one can take any: however long it pauses in between, replicas of two kinds never
-// become owners side by side. contested says that another one is at it.
+// take tries the free shards that are due to this replica, and returns the locks afterwards. One replica at a time takes
+// shards, and looks at the locks while no other replica can take any: however long it pauses in between, replicas of two kinds
+// never become owners side by side. contested reports that another replica is taking shards.
 func (s *session) take(ctx context.Context, l locks) (_ locks, contested bool, err error) {
 	asked := time.Now()
 	limited, cancel := context.WithTimeout(ctx, s.TTL-s.margin())
@@ -234,7 +234,7 @@ func (s *session) take(ctx context.Context, l locks) (_ locks, contested bool, e
 	return l, false, nil
 }
 
-// give gives back the shards of which nothing is in flight any more.
+// give releases the leaving shards that have no rows in flight any more.
 func (s *session) give(ctx context.Context) error {
 	s.mu.Lock()
 	shards := s.left
@@ -254,7 +254,7 @@ func (s *session) give(ctx context.Context) error {
 	return nil
 }
 
-// leave gives back everything.
+// leave releases everything.
 func (s *session) leave(ctx context.Context) error {
 	state, _ := s.State()
 	if !state.Holds() {

@@ -5,13 +5,13 @@ import "math/rand/v2"
 // locks is what one look at the server shows of all replicas.
 type locks struct {
 	mine     Set          // shards that this session holds
-	taken    Set          // shards that anybody holds
+	taken    Set          // shards that any replica holds
 	joined   bool         // this session's own membership is there
-	able     bool         // which says that this replica can publish
-	replicas int          // of this replica's kind, itself included
-	fit      int          // of these, those that can publish
+	able     bool         // the membership says that this replica can publish
+	replicas int          // replicas of this replica's kind, itself included
+	fit      int          // replicas of this kind that can publish
 	others   map[kind]int // replicas of other kinds
-	foreign  *kind        // one of these that owns shards, nil if there is none
+	foreign  *kind        // another kind that owns shards, nil if there is none
 	most     int          // shards of the replica that holds the most
 }
 
@@ -22,7 +22,7 @@ type lockRow struct {
 	mine   bool
 }
 
-// read makes sense of the locks, given our own kind.
+// read interprets the locks, given this replica's kind.
 func read(rows []lockRow, own kind) locks {
 	l := locks{others: map[kind]int{}}
 	kinds := map[int32]kind{}
@@ -68,7 +68,7 @@ func (l locks) strangers() int {
 	return n
 }
 
-// unowned returns how many shards nobody holds, of those into which the replicas divide the rows that own any.
+// unowned returns how many shards no replica holds, counted in the division of the replicas that own any.
 func (l locks) unowned(shards int) int {
 	if l.foreign != nil {
 		shards = l.foreign.shards
@@ -79,8 +79,7 @@ func (l locks) unowned(shards int) int {
 // apart reports whether this replica cannot publish while another one can.
 func (l locks) apart() bool { return !l.able && l.fit > 0 }
 
-// share is how many shards this replica should hold at most. Those that cannot publish have no part, unless that is
-// so for all.
+// share is how many shards this replica should hold at most. Replicas that cannot publish get none, unless no replica can.
 func (l locks) share(shards int) int {
 	switch {
 	case l.apart():

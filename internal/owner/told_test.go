@@ -14,28 +14,33 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// told lets a replica try for some minutes to connect, and returns how often it has and how often its log says that it owns nothing.
+// told lets a replica try for some minutes to connect, and returns the number of attempts and of log lines that say that it
+// owns nothing.
 func told(t *testing.T, connect func(ctx context.Context, attempt int) error) (attempts, lines int) {
 	t.Helper()
 	var log bytes.Buffer
-	o := &Owner{Table: "t", Shards: 16, TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	o := &Owner{
+		Table: "t", Shards: 16, TTL: 10 * time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) {
 			attempts++
 			return nil, connect(ctx, attempts)
-		}}
+		},
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	defer cancel()
 	o.Run(ctx)
 	return attempts, strings.Count(log.String(), "nothing is owned")
 }
 
-// An outage is told once, also where a proxy takes each connection and ends it, whose error names another port each time.
+// An outage is logged once, even if a proxy accepts and closes each connection, so that each error names another port.
 func TestOutageIsToldOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		attempts, lines := told(t, func(_ context.Context, attempt int) error {
-			return &net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + attempt}, Addr: &net.TCPAddr{Port: 5432},
-				Err: errors.New("reset")}
+			return &net.OpError{
+				Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + attempt}, Addr: &net.TCPAddr{Port: 5432},
+				Err: errors.New("reset"),
+			}
 		})
 		if lines != 1 || attempts < 20 {
 			t.Errorf("told %d times after %d attempts", lines, attempts)
@@ -43,13 +48,13 @@ func TestOutageIsToldOnce(t *testing.T) {
 	})
 }
 
-// So is one in which each attempt takes its whole time, of a server that is frozen.
+// An outage in which each attempt takes its whole time is logged once too: the server is frozen.
 func TestFrozenServerIsToldOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		attempts, lines := told(t, func(ctx context.Context, _ int) error {
 			<-ctx.Done()
-			<-time.After(30 * time.Millisecond) // what it takes to see that
+			<-time.After(30 * time.Millisecond) // the delay until that is noticed
 			return ctx.Err()
 		})
 		if lines != 1 || attempts < 20 {

@@ -10,14 +10,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Patience is after how many times the time to live a replica gives its shards to others although that has a price: when it
-// cannot publish and another one can, or when rows are locked that it has published. A broker's restart is over by then.
+// Patience is the multiple of the time to live after which a replica releases its shards to others although that has a price:
+// when it cannot publish and another replica can, or when rows that it has published are locked. A broker's restart is over by
+// then.
 const Patience = 3
 
 // canPublish reports whether this replica can publish at present.
 func (o *Owner) canPublish() bool { return o.Unable == nil || o.Unable() == nil }
 
-// declare lets the other replicas know when this one can publish no longer, or again.
+// declare shows the other replicas when this one can no longer publish, or can again.
 func (s *session) declare(ctx context.Context) error {
 	able := s.canPublish()
 	if able == s.able {
@@ -33,7 +34,7 @@ func (s *session) declare(ctx context.Context) error {
 	return nil
 }
 
-// mayGive reports whether what is more than this replica's share is to be given back now.
+// mayGive reports whether shards beyond this replica's share are to be released now.
 func (s *session) mayGive(l locks) bool {
 	if !l.apart() {
 		s.apart = time.Time{}

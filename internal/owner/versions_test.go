@@ -10,9 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// What replicas of other versions read from this one's locks, in numbers. A change of any makes the versions before and after it
-// blind to each other, so that both relay the same rows, or lets the new replicas of a rolling update wait for the last old one. `make
-// upgrade` shows what becomes of real ones.
+// These are the numbers that replicas of other versions read from this one's locks. A change to any of them makes the versions
+// before and after it invisible to each other, so that both relay the same rows, or makes the new replicas of a rolling update
+// wait for the last old one. `make upgrade` tests this with real ones.
 func TestLocksAreThoseOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	const mapping = "shard (hashtext(coalesce(key, id::text)) & 2147483647) % 16, order seq, id, priority none"
@@ -28,11 +28,11 @@ func TestLocksAreThoseOfOtherVersions(t *testing.T) {
 	}
 }
 
-// A replica of another version that shows the same kind shares the work, whoever came first.
+// A replica of another version that shows the same kind shares the work, whichever came first.
 func TestAnotherVersionShares(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	// The locks are taken by statements of this test, as the other version takes them.
+	// The test itself takes the locks with the statements of the other version.
 	conn, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)

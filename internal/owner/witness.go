@@ -12,23 +12,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// ErrElsewhere says that rows would be read from another server, or another database, than the one whose locks say
-// who owns them.
-var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one for ownership: all " +
-	"hosts of OUTBOX_DATABASE_URL and OUTBOX_DATABASE_DIRECT_URL must lead to the same primary")
+// ErrElsewhere reports that rows would be read from another server or database than the one that holds the ownership locks.
+var ErrElsewhere = errors.New("a connection for reading and marking reaches another server or database than the one for ownership")
 
-// Witness lets connections prove that they reach the server of the control connection. With several hosts they
-// could end at another one, after a failover for instance. The control connection holds a lock with a random
-// number, which the others look for. The zero Witness is ready for use, by one Owner.
+// Witness lets connections prove that they reach the server of the control connection. With several hosts they could reach
+// another server, after a failover for instance. The control connection holds a lock with a random number, and the other
+// connections look for it. The zero Witness is ready for use, by one Owner.
 type Witness struct {
 	sign    atomic.Int64 // 0 while there is no control connection
-	missing atomic.Bool  // somebody has not found it
+	missing atomic.Bool  // a connection has not found the lock
 }
 
 const signKey = "outbox-relay:sign"
 
-// Check returns [ErrElsewhere] when the connection does not reach the server of the control connection. It asks once for
-// each pair of the two; without a control connection there is nothing to ask.
+// Check returns [ErrElsewhere] if the connection does not reach the server of the control connection. It asks the server once
+// for each pair of the two. Without a control connection there is nothing to check.
 func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 	sign, known := w.sign.Load(), conn.PgConn().CustomData()
 	if sign == 0 || known[signKey] == sign {
@@ -39,7 +37,7 @@ func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("look for the owner's lock: %w", err)
 	}
 	if !found {
-		if w.sign.Load() == sign { // else the control connection has just been replaced
+		if w.sign.Load() == sign { // otherwise the control connection has just been replaced
 			w.missing.Store(true)
 		}
 		return ErrElsewhere
@@ -48,7 +46,7 @@ func (w *Witness) Check(ctx context.Context, conn *pgx.Conn) error {
 	return nil
 }
 
-// sign takes the lock that the witness tells of.
+// sign takes the lock whose number the witness holds.
 func (s *session) sign(ctx context.Context) error {
 	if s.Witness == nil {
 		return nil
@@ -62,8 +60,8 @@ func (s *session) sign(ctx context.Context) error {
 	return nil
 }
 
-// refuted reports whether a connection has not found this session's lock. Then the session must end: the next one
-// may reach the server that the others reach.
+// refuted reports whether another connection has not found this session's lock. The session must then end: the next one may
+// reach the server that the other connections reach.
 func (s *session) refuted() bool { return s.Witness != nil && s.Witness.missing.Load() }
 
 func (s *session) unsign() {

@@ -1,4 +1,4 @@
-// Package panics makes an error of a panic, so that it ends what it befalls and not the process.
+// Package panics turns a panic into an error, so that it ends the work in which it happened and not the process.
 package panics
 
 import (
@@ -12,25 +12,25 @@ import (
 // An Error is a panic that was caught.
 type Error struct {
 	Place   string // the file and line that panicked, with the file's directory
-	text    string // of the panic's value
+	text    string // text of the panic's value
 	callers []uintptr
 }
 
 const (
 	mostCallers = 64
-	mostText    = 1 << 10 // bytes
+	mostText    = 1 << 10 // in bytes
 )
 
-// Caught returns the panic of which recover returned the value. Only the deferred function that has recovered may call it.
+// Caught returns the panic whose value recover returned. Only the deferred function that called recover may call it.
 func Caught(value any) *Error {
 	callers := make([]uintptr, mostCallers)
-	e := &Error{text: fmt.Sprint(value), callers: callers[:runtime.Callers(3, callers)]} // behind the deferred function
+	e := &Error{text: fmt.Sprint(value), callers: callers[:runtime.Callers(3, callers)]} // skips up to the deferred function
 	if len(e.text) > mostText {
 		e.text = e.text[:mostText] + "…"
 	}
 	e.each(func(f runtime.Frame) bool {
 		e.Place = fmt.Sprintf("%s/%s:%d", path.Base(path.Dir(f.File)), path.Base(f.File), f.Line)
-		return strings.HasPrefix(f.Function, "runtime.") // which panics for those who index beyond a slice, say
+		return strings.HasPrefix(f.Function, "runtime.") // the runtime panics for an index out of range, for example
 	})
 	return e
 }
@@ -57,7 +57,7 @@ func (e *Error) each(f func(runtime.Frame) bool) {
 	}
 }
 
-// Places remembers where panics were. The zero Places knows of none.
+// Places remembers where panics occurred. The zero Places is empty and ready for use.
 type Places struct {
 	mu   sync.Mutex
 	seen map[string]bool

@@ -18,7 +18,7 @@ func catch(f func()) (e *Error) {
 	return nil
 }
 
-// The place of a panic is in the code that is to blame, not in the runtime, and the stack begins there.
+// The place of a panic is in the code that caused it, not in the runtime, and the stack begins there.
 func TestCaught(t *testing.T) {
 	t.Parallel()
 	var none *strings.Builder

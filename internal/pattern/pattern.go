@@ -1,11 +1,11 @@
-// Package pattern is the meaning of a destination's patterns of topics, in Go and in SQL. In a pattern * stands for any text, none
-// included, and all else for itself; what begins with ! leaves topics out.
+// Package pattern implements a destination's patterns of topics, in Go and in SQL. In a pattern * stands for any text,
+// including none, and every other character for itself. A pattern that begins with ! excludes topics.
 package pattern
 
 import "strings"
 
-// Takes reports whether patterns take a topic: one of them fits and none that begins with ! does. No pattern, or
-// only such as begin with !, take every other topic.
+// Takes reports whether patterns take a topic: one of them matches, and none that begins with ! does. An empty list, or one
+// with only exclusions, takes every topic that is not excluded.
 func Takes(patterns []string, topic string) bool {
 	taken, only := false, true // only exclusions so far
 	for _, pattern := range patterns {
@@ -21,7 +21,8 @@ func Takes(patterns []string, topic string) bool {
 	return taken || only
 }
 
-// fits reports whether a topic is what the pattern says, in which * stands for any text, none included, and all else for itself.
+// fits reports whether a topic matches a pattern, in which * stands for any text, including none, and every other character for
+// itself.
 func fits(pattern, topic string) bool {
 	before, rest, star := strings.Cut(pattern, "*")
 	if !star {
@@ -33,7 +34,7 @@ func fits(pattern, topic string) bool {
 		if !star {
 			return strings.HasSuffix(topic, part)
 		}
-		_, topic, found = strings.Cut(topic, part) // the first place leaves most to the parts behind it
+		_, topic, found = strings.Cut(topic, part) // the first place leaves the most for the parts after it
 		rest = more
 	}
 	return false

@@ -8,11 +8,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// SQL returns the condition that [Takes] is, [Always] if that takes every topic. The topic is an SQL expression of type text that is never
-// null and compares byte by byte: see [Text].
+// SQL returns the condition that corresponds to [Takes], or [Always] if that takes every topic. The topic is an SQL expression
+// of type text that is never null and compares byte by byte: see [Text].
 //
-// The condition holds constants only, so that it can stand in an index's predicate, and the same patterns give the same condition in
-// whatever order they come, so that such an index goes on to fit.
+// The condition holds constants only, so that it can stand in an index's predicate. The same patterns give the same condition
+// in any order, so that such an index still fits.
 func SQL(topic string, patterns []string) string {
 	var taken, excluded []string
 	for _, pattern := range patterns {
@@ -29,13 +29,13 @@ func SQL(topic string, patterns []string) string {
 	return And(condition, Not(anyFits(topic, excluded)))
 }
 
-// Conditions that hold always, and never.
+// Conditions that are always true, and never.
 const (
 	Always = "true"
 	Never  = "false"
 )
 
-// And returns the condition that two hold.
+// And returns the conjunction of two conditions.
 func And(a, b string) string {
 	switch {
 	case a == Always || b == Never:
@@ -57,13 +57,13 @@ func Not(condition string) string {
 	return "not (" + condition + ")"
 }
 
-// Text returns the expression for a topic column as [SQL] needs it. NULL is the empty text, of which patterns may say what they like. The
-// column's own collation may find texts equal that are not, and may not be able to search for parts.
+// Text returns the expression for a topic column as [SQL] needs it. NULL becomes the empty text, which patterns may match or
+// not. The column's own collation may treat different texts as equal, and may not support searching for parts.
 func Text(column string) string {
 	return "(coalesce(" + column + `::text, '') collate "C")`
 }
 
-// anyFits returns the condition that one of the patterns fits, in parentheses where it has several parts.
+// anyFits returns the condition that one of the patterns matches, in parentheses if it has several parts.
 func anyFits(topic string, patterns []string) string {
 	patterns = slices.Clone(patterns)
 	slices.Sort(patterns)
@@ -73,7 +73,7 @@ func anyFits(topic string, patterns []string) string {
 		case pattern != "" && strings.Trim(pattern, "*") == "":
 			return Always
 		case !utf8.ValidString(pattern) || strings.Contains(pattern, "\x00"):
-			// The server would refuse the statement, and no text that it holds is such.
+			// The server would refuse the statement, and it holds no such text.
 		case strings.Contains(pattern, "*"):
 			parts = append(parts, topic+" like "+constant(like.Replace(pattern)))
 		default:
@@ -92,7 +92,7 @@ func anyFits(topic string, patterns []string) string {
 	return "(" + strings.Join(parts, " or ") + ")"
 }
 
-// like makes a pattern one of SQL's like, of which a backslash takes the meaning of the next character.
+// like turns a pattern into a pattern of SQL's like, where a backslash escapes the next character.
 var like = strings.NewReplacer(`\`, `\\`, "%", `\%`, "_", `\_`, "*", "%")
 
 func constant(text string) string { return strings.TrimSpace(sql.Literal(text)) }

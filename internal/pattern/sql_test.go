@@ -12,25 +12,85 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// PostgreSQL takes the topics that Go takes, whatever characters patterns and topics hold, with backslashes in string constants standing
-// for themselves and without.
+// PostgreSQL takes the same topics as Go, whatever characters patterns and topics contain, both with backslashes as ordinary
+// characters in string constants and without.
 func TestSQLTakesWhatGoTakes(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("ab.", 100_000)
-	topics := []string{"", " ", "a", "A", "a ", " a", "b", "ab", "abc", "a.b", "a/b", "a.b.c", "a\nb", "a\tb", "!", "!a", "*", "%", "_", `\`,
+	topics := []string{
+		"", " ", "a", "A", "a ", " a", "b", "ab", "abc", "a.b", "a/b", "a.b.c", "a\nb", "a\tb", "!", "!a", "*", "%", "_", `\`,
 		`\\`, "'", "''", `"`, `\'`,
 		`a%b`, `a_b`, `a\b`, `a\%b`, `a\_b`, "a'b", `a"b`, "a*b", "a|b", "{a}", "$1", "-- a", "order.created", "order.internal.x", "audit.x",
 		"é", "e\u0301", "ß", "SS", "İ", "ı", "日本語", "日本", "😀", "a😀b", "\u00a0", "\ufeff", "\x01", long, long + "z",
-		"z" + long}
-	sets := [][]string{nil, {""}, {"*"}, {"**"}, {"!"}, {"!*"}, {"!a"}, {"!!a"}, {"*", "!*"}, {"a"}, {"a", "a"}, {"b", "a"}, {"a*"}, {"*a"},
-		{"*a*"}, {"a*b"}, {"a**b"}, {"*a*b*c*"},
-		{"%"}, {"_"}, {`\`}, {`\*`}, {`*\`}, {`a\*`}, {`*\%*`}, {"a%b"}, {"a_b"}, {"a_*"}, {`a\b`}, {`a\%b`}, {`\\`}, {"'"}, {"*'*"}, {`\'`},
-		{`*\'*`}, {`"`}, {"a'b", `a"b`},
-		{"order.*", "!order.internal.*"}, {"!order.internal.*", "order.*"}, {"!audit.*"}, {"!audit.*", "!a"}, {"!a*", "*b"}, {"{*}"}, {"$1"},
-		{"--*"}, {"?", "[a]", "a|b"},
-		{"é"}, {"é*"}, {"ss"}, {"i*"}, {"日*"}, {"*本語"}, {"😀"}, {"*😀*"}, {"\x01"}, {long}, {long + "*"}, {"*z"}, {"z*.", "!*b."},
+		"z" + long,
+	}
+	sets := [][]string{
+		nil,
+		{""},
+		{"*"},
+		{"**"},
+		{"!"},
+		{"!*"},
+		{"!a"},
+		{"!!a"},
+		{"*", "!*"},
+		{"a"},
+		{"a", "a"},
+		{"b", "a"},
+		{"a*"},
+		{"*a"},
+		{"*a*"},
+		{"a*b"},
+		{"a**b"},
+		{"*a*b*c*"},
+		{"%"},
+		{"_"},
+		{`\`},
+		{`\*`},
+		{`*\`},
+		{`a\*`},
+		{`*\%*`},
+		{"a%b"},
+		{"a_b"},
+		{"a_*"},
+		{`a\b`},
+		{`a\%b`},
+		{`\\`},
+		{"'"},
+		{"*'*"},
+		{`\'`},
+		{`*\'*`},
+		{`"`},
+		{"a'b", `a"b`},
+		{"order.*", "!order.internal.*"},
+		{"!order.internal.*", "order.*"},
+		{"!audit.*"},
+		{"!audit.*", "!a"},
+		{"!a*", "*b"},
+		{"{*}"},
+		{"$1"},
+		{"--*"},
+		{"?", "[a]", "a|b"},
+		{"é"},
+		{"é*"},
+		{"ss"},
+		{"i*"},
+		{"日*"},
+		{"*本語"},
+		{"😀"},
+		{"*😀*"},
+		{"\x01"},
+		{long},
+		{long + "*"},
+		{"*z"},
+		{"z*.", "!*b."},
 		{strings.Repeat("*b", 500)},
-		{"a\x00"}, {"\xff*"}, {"!a\x00"}, {"!\xff*"}, {"a\x00", "a"}}
+		{"a\x00"},
+		{"\xff*"},
+		{"!a\x00"},
+		{"!\xff*"},
+		{"a\x00", "a"},
+	}
 	random := rand.New(rand.NewPCG(1, 2))
 	text := func(alphabet string) string {
 		var b strings.Builder
@@ -74,7 +134,7 @@ func TestSQLTakesWhatGoTakes(t *testing.T) {
 	}
 }
 
-// A condition is a part of others as it is, and the same for the same patterns, so that an index with it goes on to fit.
+// A condition can be part of others as it is. The same patterns give the same condition, so that an index with it still fits.
 func TestSQLText(t *testing.T) {
 	t.Parallel()
 	const x = "x"
@@ -109,8 +169,15 @@ func TestSQLText(t *testing.T) {
 
 // FuzzSQL compares PostgreSQL with Go.
 func FuzzSQL(f *testing.F) {
-	for _, seed := range [][3]string{{"a*b", "", "ab"}, {"*", "a*", "a"}, {`a\*`, `a\b`, `a\b`}, {"%", "_", "x"}, {"'", `\'`, "'"},
-		{"é*", "!", "é"}, {"", "", ""}} {
+	for _, seed := range [][3]string{
+		{"a*b", "", "ab"},
+		{"*", "a*", "a"},
+		{`a\*`, `a\b`, `a\b`},
+		{"%", "_", "x"},
+		{"'", `\'`, "'"},
+		{"é*", "!", "é"},
+		{"", "", ""},
+	} {
 		f.Add(seed[0], seed[1], seed[2])
 	}
 	s := pgtest.New(f)

@@ -11,7 +11,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// NewDatabase makes another database on the same server, of which the schema public is the test's. It goes when the test ends.
+// NewDatabase creates another database on the same server, and returns its schema public. The database is dropped when the test
+// ends.
 func NewDatabase(t testing.TB) *Schema {
 	t.Helper()
 	s := New(t)

@@ -9,15 +9,15 @@ import (
 	"testing"
 )
 
-// A Firewall lies between a client and the server, and can forget connections: what is sent on them is lost without a word, and
-// their ends do not learn of each other's either. New ones work.
+// A Firewall lies between a client and the server, and can forget connections: data sent on them is lost silently, and neither
+// end learns that the other has closed. New connections work.
 type Firewall struct {
 	listener net.Listener
 	server   string
 	group    sync.WaitGroup
 
 	mu    sync.Mutex
-	flows []*flow // that are open, oldest first
+	flows []*flow // open flows, oldest first
 	ended bool
 }
 
@@ -28,7 +28,7 @@ type flow struct {
 	loseToServer, loseFromServer bool
 }
 
-// NewFirewall starts a firewall before the server of an address, and returns the address that leads through it.
+// NewFirewall starts a firewall in front of the server at an address, and returns the address that leads through it.
 func NewFirewall(t testing.TB, address string) (f *Firewall, through string) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -45,7 +45,7 @@ func NewFirewall(t testing.TB, address string) (f *Firewall, through string) {
 	return f, u.String()
 }
 
-// Forget forgets the connections that are open, or the first n of them: those that were opened first. It returns how many.
+// Forget forgets up to n open connections, the oldest first, and returns how many it has forgotten.
 func (f *Firewall) Forget(n int, toServer, fromServer bool) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -65,7 +65,7 @@ func (f *Firewall) accept() {
 			return
 		}
 		if err != nil {
-			continue // a client that went away again
+			continue // a client that has disconnected
 		}
 		server, err := new(net.Dialer).DialContext(context.Background(), "tcp", f.server)
 		if err != nil {
@@ -100,7 +100,7 @@ func (f *Firewall) pass(w *flow) {
 	}
 }
 
-// copy passes on what comes from one side, and its end, unless it is to be lost.
+// copy passes on the data and the end of one side, unless they are to be lost.
 func (w *flow) copy(to, from net.Conn, lose *bool) {
 	buffer := make([]byte, 32<<10)
 	for {

@@ -9,8 +9,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// NewRole makes a role that may log in and nothing else. It goes when the test ends, with its rights and before the
-// schema; what was started later with this role must have ended by then.
+// NewRole creates a role that may only log in. When the test ends, the role and its rights are dropped before the schema;
+// whatever uses the role must have ended by then.
 func (s *Schema) NewRole(t testing.TB) (name string) {
 	t.Helper()
 	name = s.Name + "_role"

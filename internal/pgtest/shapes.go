@@ -19,7 +19,7 @@ create table outbox_messages (
 create index on outbox_messages (relayed_at, inserted_at);
 create index on outbox_messages (failed_at);`
 
-	// ShapeB is what that library's generator writes: partial indexes, last_error as text.
+	// ShapeB is the table that that library's generator writes: partial indexes, last_error as text.
 	ShapeB = `
 create table outbox_messages (
   id uuid default gen_random_uuid(),
@@ -36,7 +36,7 @@ create table outbox_messages (
 create index on outbox_messages (relayed_at, inserted_at) where relayed_at is null and failed_at is null;
 create index on outbox_messages (failed_at) where failed_at is not null;`
 
-	// ShapeC is an application's own: bigserial ids, whole seconds, attempts from 0, no indexes.
+	// ShapeC is a table designed by an application: bigserial ids, whole seconds, attempts from 0, no indexes.
 	ShapeC = `
 create table outbox_messages (
   id bigserial primary key,

@@ -9,33 +9,35 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// cloudEvents writes CloudEvents 1.0 in binary content mode: the payload is the event's data, untouched,
-// and the attributes are headers named as the broker's protocol binding says.
+// cloudEvents writes CloudEvents 1.0 in binary content mode: the payload is the event's data, unchanged, and the attributes are
+// headers named according to the broker's protocol binding.
 //
 //   - Kafka: ce_id and so on; datacontenttype is the header content-type.
-//   - NATS: ce-id and so on, datacontenttype among them, with percent-encoded values. Binary mode is in
+//   - NATS: ce-id and so on, including datacontenttype, with percent-encoded values. Binary mode is in
 //     the binding since its version 1.0.3, which is a working draft.
 //   - AMQP: application properties, which are the headers of AMQP 0-9-1, named cloudEvents:id and so on,
-//     the one form that version 1.0.2 of the binding has; datacontenttype is the property content_type.
+//     the only form in version 1.0.2 of the binding; datacontenttype is the property content_type.
 //
-// id is the row's id, type its topic, source is configured or else where the row is from, time is when the row was inserted, and
-// partitionkey its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute
-// NAME, except for id and specversion. Its other headers travel as they are, and traceparent and tracestate become attributes of
-// the same name besides (the extension Distributed Tracing).
+// id is the row's id, type its topic, source is configured or otherwise the row's origin, time is when the row was inserted,
+// and partitionkey is its key. A row's header ce_NAME (or with the broker's own prefix) sets the attribute NAME, except for id
+// and specversion. Its other headers are sent unchanged. traceparent and tracestate also become attributes of the same name
+// (the extension Distributed Tracing).
 //
-// A row whose content type is application/cloudevents… holds an event already. It goes out as it is, in
-// structured mode.
+// A row whose content type is application/cloudevents… already holds an event. It is sent unchanged, in structured mode.
 func cloudEvents(to publisher.Protocol, source string) Profile {
 	prefix, encode := "ce_", func(value string) string { return value }
 	switch to {
+	case publisher.ProtocolKafka:
 	case publisher.ProtocolNATS:
 		prefix, encode = "ce-", percentEncode
 	case publisher.ProtocolAMQP:
 		prefix = "cloudEvents:"
 	}
-	usual := map[string]string{} // saves a text for each attribute of each message
-	for _, name := range []string{"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType, traceParent,
-		traceState} {
+	usual := map[string]string{} // saves allocating a text for each attribute of each message
+	for _, name := range []string{
+		"specversion", "id", "source", "type", "time", "partitionkey", "subject", dataContentType, traceParent,
+		traceState,
+	} {
 		usual[name] = prefix + name
 	}
 	return func(m *publisher.Message, _ int64) error {
@@ -53,7 +55,7 @@ func cloudEvents(to publisher.Protocol, source string) Profile {
 		if !m.Inserted.IsZero() {
 			e.attributes = append(e.attributes, publisher.Header{Name: "time", Value: m.Inserted.UTC().Format(time.RFC3339Nano)})
 		}
-		if len(m.Key) > 0 { // an empty key is none that an attribute could hold
+		if len(m.Key) > 0 { // an attribute cannot hold an empty key
 			e.attributes = append(e.attributes, publisher.Header{Name: "partitionkey", Value: string(m.Key)})
 		}
 		if contentType != "" {
@@ -92,7 +94,7 @@ const (
 	traceState      = "tracestate"
 )
 
-// structured lets an event in structured mode go as it is, with the one header that says so.
+// structured sends an event in structured mode unchanged, with the one header that marks it.
 func structured(m *publisher.Message, to publisher.Protocol, contentType string) error {
 	headers := make([]publisher.Header, 0, 1+len(m.Headers))
 	if to != publisher.ProtocolAMQP {
@@ -110,14 +112,14 @@ func structured(m *publisher.Message, to publisher.Protocol, contentType string)
 // event is a row as an event.
 type event struct {
 	attributes []publisher.Header
-	others     []publisher.Header // the row's headers that are no attributes
+	others     []publisher.Header // the row's headers that are not attributes
 }
 
-// take sorts the row's headers into attributes and others.
+// take divides the row's headers into attributes and others.
 func (e *event) take(headers []publisher.Header) error {
 	for _, h := range headers {
 		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
-			continue // is an attribute already
+			continue // already an attribute
 		}
 		name, is := attributeName(h.Name)
 		if !is {
@@ -137,7 +139,8 @@ func (e *event) take(headers []publisher.Header) error {
 	return nil
 }
 
-// trace lets a header that says which trace the row belongs to be an attribute, too, unless the row sets that itself.
+// trace also turns a header that says to which trace the row belongs into an attribute, unless the row sets that attribute
+// itself.
 func (e *event) trace(h publisher.Header) {
 	for _, name := range []string{traceParent, traceState} {
 		given := func(a publisher.Header) bool { return a.Name == name }
@@ -186,8 +189,8 @@ func legalAttribute(value string) bool {
 	return value != "" && utf8.ValidString(value)
 }
 
-// percentEncode encodes a header value as the NATS binding asks: space, double quote, percent, and
-// everything that is no printable ASCII, byte by byte.
+// percentEncode encodes a header value as the NATS binding requires: space, double quote, percent, and everything that is not
+// printable ASCII, byte by byte.
 func percentEncode(value string) string {
 	const digits = "0123456789ABCDEF"
 	plain := func(c byte) bool { return c > ' ' && c <= '~' && c != '"' && c != '%' }

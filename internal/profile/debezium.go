@@ -6,15 +6,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// debezium writes what Debezium's outbox event router writes at its defaults: the key, the header id,
-// the payload untouched, and no content type. The row's headers, which a table in Debezium's layout
-// does not have, follow; OUTBOX_COLUMNS can place columns there, as
-// table.fields.additional.placement does.
+// debezium writes what Debezium's outbox event router writes with its defaults: the key, the header id, the payload unchanged,
+// and no content type. The row's headers follow, which a table in Debezium's layout does not have; OUTBOX_COLUMNS can place
+// columns there, like table.fields.additional.placement.
 //
-// It differs where Debezium loses data: a NULL payload is an empty body on every broker, where Debezium
-// Server drops the message on NATS and sends the text "default" to RabbitMQ. The header id is the bare
-// id, as under Kafka Connect; Debezium Server makes a JSON object of schema and payload of it unless
-// told otherwise.
+// It differs where Debezium loses data: a NULL payload is an empty body on every broker, whereas Debezium Server drops the
+// message on NATS and sends the text "default" to RabbitMQ. The header id is the bare id, as under Kafka Connect; by default
+// Debezium Server makes it a JSON object of schema and payload.
 func debezium(to publisher.Protocol, tombstones bool) Profile {
 	const headerID = "id"
 	return func(m *publisher.Message, _ int64) error {

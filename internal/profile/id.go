@@ -6,7 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// IDOf returns what finds the id of a row in a message that a broker holds, by the wire format that it was written in.
+// IDOf returns a function that finds the id of a row in a message that a broker holds, by the wire format in which the message
+// was written.
 func IDOf(name string, to publisher.Protocol) func(*publisher.Stored) string {
 	header := func(name string) func(*publisher.Stored) string {
 		return func(s *publisher.Stored) string { return s.Header(name) }
@@ -16,7 +17,7 @@ func IDOf(name string, to publisher.Protocol) func(*publisher.Stored) string {
 		return func(s *publisher.Stored) string {
 			id, err := url.PathUnescape(s.Header("ce-id"))
 			if err != nil {
-				return "" // another writer's
+				return "" // another writer's message
 			}
 			return id
 		}

@@ -1,7 +1,7 @@
 // Package profile gives messages the wire format that consumers expect: OUTBOX_PROFILE.
 //
-// The format plain is what the publishers write by themselves and needs nothing from here. The others
-// write all headers of a message, which then is bare (see [publisher.Message]).
+// The publishers write the format plain by themselves, without this package. The other formats write all headers of a message,
+// which is then bare (see [publisher.Message]).
 package profile
 
 import (
@@ -10,9 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Profile turns the message of a row, whose topic is still the row's own, into one of a wire format.
-// attempt is the number of the coming try. An error is the permanent answer for the row. The
-// message's slices are replaced, never changed.
+// A Profile turns the message of a row, with the row's own topic, into a message of a wire format. attempt is the number of the
+// next attempt. An error is the permanent answer for the row. The message's slices are replaced, never changed.
 type Profile func(m *publisher.Message, attempt int64) error
 
 // Names of the profiles.
@@ -23,7 +22,7 @@ const (
 	PhoenixMicro = "phoenix_micro"
 )
 
-// Topic returns the template of the topic that a profile has unless another one is given.
+// Topic returns a profile's default template of the topic.
 func Topic(name string) string {
 	if name == Debezium {
 		return "outbox.event.{topic}"
@@ -31,7 +30,7 @@ func Topic(name string) string {
 	return "{topic}"
 }
 
-// Exchange returns the AMQP exchange that a profile has unless another one is given, empty for the default exchange.
+// Exchange returns a profile's default AMQP exchange, empty for the default exchange.
 func Exchange(name string, to publisher.Protocol) string {
 	if name == PhoenixMicro && to == publisher.ProtocolAMQP {
 		return "phoenix_micro"
@@ -39,7 +38,8 @@ func Exchange(name string, to publisher.Protocol) string {
 	return ""
 }
 
-// Columns returns the columns that a profile takes for ours where the table has them: the names in Debezium's outbox layout.
+// Columns returns the columns that a profile uses, if the table has them, by the relay's names: the names in Debezium's outbox
+// layout.
 func Columns(name string) map[string]string {
 	if name == Debezium {
 		return map[string]string{"topic": "aggregatetype", "key": "aggregateid"}
@@ -47,13 +47,13 @@ func Columns(name string) map[string]string {
 	return nil
 }
 
-// Options are what the profiles need besides the row.
+// Options are the inputs of the profiles besides the row.
 type Options struct {
-	Source     string // of cloudevents: a URI reference; empty takes each message's own
-	Tombstones bool   // of debezium on Kafka: a NULL payload is a null value, not an empty one
+	Source     string // for cloudevents: a URI reference; empty takes each message's own
+	Tombstones bool   // for debezium on Kafka: a NULL payload becomes a null value, not an empty one
 }
 
-// New returns the profile of that name for a protocol, nil for plain. Of none it is as for Kafka.
+// New returns the profile of a name for a protocol, nil for plain. Without a protocol the profile is the same as for Kafka.
 func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 	switch name {
 	case Plain, "":
@@ -69,7 +69,7 @@ func New(name string, to publisher.Protocol, o Options) (Profile, error) {
 	}
 }
 
-// reserved is the answer for a row's header that has the name of one that the profile writes.
+// reserved is the answer for a row's header with the name of a header that the profile writes.
 func reserved(name, profile string) error {
 	return publisher.PermanentError("reserved header", "the header name %q is one that profile %s writes: rename it in the row's headers",
 		name, profile)

@@ -12,9 +12,11 @@ import (
 type header = publisher.Header
 
 func row() publisher.Message {
-	return publisher.Message{ID: "8f14e45f-0000-4000-8000-000000000001", DedupID: "dedup", Topic: "order.placed", Key: []byte("käse 1"),
+	return publisher.Message{
+		ID: "8f14e45f-0000-4000-8000-000000000001", DedupID: "dedup", Topic: "order.placed", Key: []byte("käse 1"),
 		Payload: []byte(`{"n": 1.50}`), Type: "application/json", Inserted: time.Date(2026, 3, 1, 12, 0, 0, 120_000_000, time.UTC),
-		Headers: []header{{Name: "traceparent", Value: "00-1-2-01"}}}
+		Headers: []header{{Name: "traceparent", Value: "00-1-2-01"}},
+	}
 }
 
 func apply(t *testing.T, name string, broker publisher.Protocol, m publisher.Message) (publisher.Message, error) {
@@ -27,7 +29,7 @@ func apply(t *testing.T, name string, broker publisher.Protocol, m publisher.Mes
 	return m, err
 }
 
-// What each profile makes of one row. The golden messages of the end-to-end tests pin the same on the wire.
+// The result of each profile for one row. The golden messages of the end-to-end tests check the same in the broker.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	const id = "8f14e45f-0000-4000-8000-000000000001"
@@ -39,24 +41,48 @@ func TestProfiles(t *testing.T) {
 		key     string
 		kind    string
 	}{
-		{CloudEvents, publisher.ProtocolKafka, []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: id},
-			{Name: "ce_source", Value: "/shop/outbox"}, {Name: "ce_type", Value: "order.placed"},
-			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"},
-			{Name: "content-type", Value: "application/json"}, {Name: "ce_traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
-		{CloudEvents, publisher.ProtocolNATS, []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: id},
-			{Name: "ce-source", Value: "/shop/outbox"}, {Name: "ce-type", Value: "order.placed"},
-			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce-partitionkey", Value: "k%C3%A4se%201"},
-			{Name: "ce-datacontenttype", Value: "application/json"}, {Name: "ce-traceparent", Value: "00-1-2-01"}, trace}, "käse 1", ""},
-		{CloudEvents, publisher.ProtocolAMQP, []header{{Name: "cloudEvents:specversion", Value: "1.0"}, {Name: "cloudEvents:id", Value: id},
-			{Name: "cloudEvents:source", Value: "/shop/outbox"}, {Name: "cloudEvents:type", Value: "order.placed"},
-			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "cloudEvents:partitionkey", Value: "käse 1"},
-			{Name: "cloudEvents:traceparent", Value: "00-1-2-01"}, trace}, "käse 1", "application/json"},
+		{CloudEvents, publisher.ProtocolKafka, []header{
+			{Name: "ce_specversion", Value: "1.0"},
+			{Name: "ce_id", Value: id},
+			{Name: "ce_source", Value: "/shop/outbox"},
+			{Name: "ce_type", Value: "order.placed"},
+			{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"},
+			{Name: "ce_partitionkey", Value: "käse 1"},
+			{Name: "content-type", Value: "application/json"},
+			{Name: "ce_traceparent", Value: "00-1-2-01"},
+			trace,
+		}, "käse 1", ""},
+		{CloudEvents, publisher.ProtocolNATS, []header{
+			{Name: "ce-specversion", Value: "1.0"},
+			{Name: "ce-id", Value: id},
+			{Name: "ce-source", Value: "/shop/outbox"},
+			{Name: "ce-type", Value: "order.placed"},
+			{Name: "ce-time", Value: "2026-03-01T12:00:00.12Z"},
+			{Name: "ce-partitionkey", Value: "k%C3%A4se%201"},
+			{Name: "ce-datacontenttype", Value: "application/json"},
+			{Name: "ce-traceparent", Value: "00-1-2-01"},
+			trace,
+		}, "käse 1", ""},
+		{CloudEvents, publisher.ProtocolAMQP, []header{
+			{Name: "cloudEvents:specversion", Value: "1.0"},
+			{Name: "cloudEvents:id", Value: id},
+			{Name: "cloudEvents:source", Value: "/shop/outbox"},
+			{Name: "cloudEvents:type", Value: "order.placed"},
+			{Name: "cloudEvents:time", Value: "2026-03-01T12:00:00.12Z"},
+			{Name: "cloudEvents:partitionkey", Value: "käse 1"},
+			{Name: "cloudEvents:traceparent", Value: "00-1-2-01"},
+			trace,
+		}, "käse 1", "application/json"},
 		{Debezium, publisher.ProtocolKafka, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{Debezium, publisher.ProtocolNATS, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{Debezium, publisher.ProtocolAMQP, []header{{Name: "id", Value: id}, trace}, "käse 1", ""},
 		{PhoenixMicro, publisher.ProtocolKafka, nil, id, "application/json"},
-		{PhoenixMicro, publisher.ProtocolNATS, []header{{Name: "x-message-id", Value: id}, {Name: "x-attempt", Value: "3"},
-			{Name: "content-type", Value: "application/json"}, trace}, "käse 1", "application/json"},
+		{PhoenixMicro, publisher.ProtocolNATS, []header{
+			{Name: "x-message-id", Value: id},
+			{Name: "x-attempt", Value: "3"},
+			{Name: "content-type", Value: "application/json"},
+			trace,
+		}, "käse 1", "application/json"},
 		{PhoenixMicro, publisher.ProtocolAMQP, []header{trace}, "käse 1", "application/json"},
 	} {
 		m, err := apply(t, c.profile, c.broker, row())
@@ -91,34 +117,56 @@ func TestPlainIsLeftToThePublishers(t *testing.T) {
 func TestAttributesFromHeaders(t *testing.T) {
 	t.Parallel()
 	m := row()
-	m.Headers = []header{{Name: "ce_type", Value: "com.shop.order"}, {Name: "ce-source", Value: "/elsewhere"},
+	m.Headers = []header{
+		{Name: "ce_type", Value: "com.shop.order"},
+		{Name: "ce-source", Value: "/elsewhere"},
 		{Name: "cloudEvents:subject", Value: "order/7"},
-		{Name: "cloudEvents_dataschema", Value: "https://shop/schema"}, {Name: "Content-Type", Value: "text/csv"}, {Name: "other", Value: "x"}}
+		{Name: "cloudEvents_dataschema", Value: "https://shop/schema"},
+		{Name: "Content-Type", Value: "text/csv"},
+		{Name: "other", Value: "x"},
+	}
 	got, err := apply(t, CloudEvents, publisher.ProtocolKafka, m)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []header{{Name: "ce_specversion", Value: "1.0"}, {Name: "ce_id", Value: m.ID}, {Name: "ce_source", Value: "/elsewhere"},
+	want := []header{
+		{Name: "ce_specversion", Value: "1.0"},
+		{Name: "ce_id", Value: m.ID},
+		{Name: "ce_source", Value: "/elsewhere"},
 		{Name: "ce_type", Value: "com.shop.order"},
-		{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"}, {Name: "ce_partitionkey", Value: "käse 1"},
+		{Name: "ce_time", Value: "2026-03-01T12:00:00.12Z"},
+		{Name: "ce_partitionkey", Value: "käse 1"},
 		{Name: "content-type", Value: "text/csv"},
-		{Name: "ce_subject", Value: "order/7"}, {Name: "ce_dataschema", Value: "https://shop/schema"}, {Name: "other", Value: "x"}}
+		{Name: "ce_subject", Value: "order/7"},
+		{Name: "ce_dataschema", Value: "https://shop/schema"},
+		{Name: "other", Value: "x"},
+	}
 	if !reflect.DeepEqual(got.Headers, want) {
 		t.Errorf("\n got %v\nwant %v", got.Headers, want)
 	}
 }
 
-// The trace of a row is an attribute, unless the row says otherwise or the text can be none.
+// The trace of a row is an attribute, unless the row sets the attribute itself or the text cannot be one.
 func TestTraceAttributes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ headers, want []header }{
-		"both": {[]header{{Name: "TraceParent", Value: "p"}, {Name: "tracestate", Value: "a=1,b= c"}},
-			[]header{{Name: "ce-traceparent", Value: "p"}, {Name: "ce-tracestate", Value: "a=1,b=%20c"}, {Name: "TraceParent", Value: "p"},
-				{Name: "tracestate", Value: "a=1,b= c"}}},
-		"own before": {[]header{{Name: "ce_traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}},
-			[]header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
-		"own after": {[]header{{Name: "traceparent", Value: "p"}, {Name: "ce_traceparent", Value: "own"}},
-			[]header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}}},
+		"both": {
+			[]header{{Name: "TraceParent", Value: "p"}, {Name: "tracestate", Value: "a=1,b= c"}},
+			[]header{
+				{Name: "ce-traceparent", Value: "p"},
+				{Name: "ce-tracestate", Value: "a=1,b=%20c"},
+				{Name: "TraceParent", Value: "p"},
+				{Name: "tracestate", Value: "a=1,b= c"},
+			},
+		},
+		"own before": {
+			[]header{{Name: "ce_traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}},
+			[]header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}},
+		},
+		"own after": {
+			[]header{{Name: "traceparent", Value: "p"}, {Name: "ce_traceparent", Value: "own"}},
+			[]header{{Name: "ce-traceparent", Value: "own"}, {Name: "traceparent", Value: "p"}},
+		},
 		"empty": {[]header{{Name: "traceparent", Value: ""}}, []header{{Name: "traceparent", Value: ""}}},
 	} {
 		got, err := apply(t, CloudEvents, publisher.ProtocolNATS, publisher.Message{ID: "7", Topic: "t", Headers: c.headers})
@@ -128,7 +176,7 @@ func TestTraceAttributes(t *testing.T) {
 	}
 }
 
-// What a row does not have is left out: no time, no key, no type.
+// Attributes for which a row has no value are left out: no time, no key, no type.
 func TestBareEvent(t *testing.T) {
 	t.Parallel()
 	for _, key := range [][]byte{nil, {}} {
@@ -136,8 +184,12 @@ func TestBareEvent(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := []header{{Name: "ce-specversion", Value: "1.0"}, {Name: "ce-id", Value: "7"}, {Name: "ce-source", Value: "/shop/outbox"},
-			{Name: "ce-type", Value: "t"}}
+		want := []header{
+			{Name: "ce-specversion", Value: "1.0"},
+			{Name: "ce-id", Value: "7"},
+			{Name: "ce-source", Value: "/shop/outbox"},
+			{Name: "ce-type", Value: "t"},
+		}
 		if !reflect.DeepEqual(got.Headers, want) || got.Payload != nil {
 			t.Errorf("%+v", got)
 		}
@@ -167,9 +219,12 @@ func TestNullPayload(t *testing.T) {
 		tombstones bool
 		null       bool
 	}{
-		{Debezium, publisher.ProtocolKafka, false, false}, {Debezium, publisher.ProtocolKafka, true, true},
-		{Debezium, publisher.ProtocolNATS, true, false}, {Debezium, publisher.ProtocolAMQP, false, false},
-		{CloudEvents, publisher.ProtocolKafka, false, true}, {PhoenixMicro, publisher.ProtocolKafka, false, true},
+		{Debezium, publisher.ProtocolKafka, false, false},
+		{Debezium, publisher.ProtocolKafka, true, true},
+		{Debezium, publisher.ProtocolNATS, true, false},
+		{Debezium, publisher.ProtocolAMQP, false, false},
+		{CloudEvents, publisher.ProtocolKafka, false, true},
+		{PhoenixMicro, publisher.ProtocolKafka, false, true},
 	} {
 		p, err := New(c.profile, c.broker, Options{Source: "/", Tombstones: c.tombstones})
 		if err != nil {
@@ -183,7 +238,7 @@ func TestNullPayload(t *testing.T) {
 	}
 }
 
-// What a format cannot say fails the row for good; it is never sent as something else.
+// A row that a format cannot express fails for good; it is never sent as something else.
 func TestRefused(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -193,32 +248,46 @@ func TestRefused(t *testing.T) {
 	}{
 		"debezium id": {Debezium, publisher.ProtocolKafka, func(m *publisher.Message) { m.Headers = []header{{Name: "Id", Value: "1"}} }},
 		"attempt": {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "X-Attempt",
-				Value: "1"}}
+			m.Headers = []header{{
+				Name:  "X-Attempt",
+				Value: "1",
+			}}
 		}},
 		"message id": {PhoenixMicro, publisher.ProtocolNATS, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "x-message-id",
-				Value: "1"}}
+			m.Headers = []header{{
+				Name:  "x-message-id",
+				Value: "1",
+			}}
 		}},
 		"event id": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "ce_id",
-				Value: "1"}}
+			m.Headers = []header{{
+				Name:  "ce_id",
+				Value: "1",
+			}}
 		}},
 		"specversion": {CloudEvents, publisher.ProtocolAMQP, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "cloudEvents:specversion",
-				Value: "2"}}
+			m.Headers = []header{{
+				Name:  "cloudEvents:specversion",
+				Value: "2",
+			}}
 		}},
 		"attribute's name": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "ce_Data-Type",
-				Value: "1"}}
+			m.Headers = []header{{
+				Name:  "ce_Data-Type",
+				Value: "1",
+			}}
 		}},
 		"attribute's value": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "ce_subject",
-				Value: "a\nb"}}
+			m.Headers = []header{{
+				Name:  "ce_subject",
+				Value: "a\nb",
+			}}
 		}},
 		"empty attribute": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) {
-			m.Headers = []header{{Name: "ce_subject",
-				Value: ""}}
+			m.Headers = []header{{
+				Name:  "ce_subject",
+				Value: "",
+			}}
 		}},
 		"no type": {CloudEvents, publisher.ProtocolKafka, func(m *publisher.Message) { m.Topic = "" }},
 		"key":     {CloudEvents, publisher.ProtocolNATS, func(m *publisher.Message) { m.Key = []byte("a\u0085b") }},
@@ -231,7 +300,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// The examples of the binding's text, and its rule for what may stand unencoded.
+// The examples of the binding's text, and its rule for unencoded characters.
 func TestPercentEncode(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]string{
@@ -247,7 +316,7 @@ func TestPercentEncode(t *testing.T) {
 	}
 }
 
-// Of one row, a profile makes as many allocations as it must: the headers, and texts that are new.
+// For one row, a profile makes the fewest allocations possible: the headers, and new texts.
 func TestAllocations(t *testing.T) {
 	for name, most := range map[string]float64{CloudEvents: 6, Debezium: 1, PhoenixMicro: 1} {
 		p, err := New(name, publisher.ProtocolKafka, Options{Source: "/"})

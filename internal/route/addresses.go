@@ -11,9 +11,9 @@ import (
 // mostAddresses bounds the addresses of a destination that [Addresses] returns.
 const mostAddresses = 100
 
-// Addresses returns where on each destination's broker rows go, sorted, without doubles and at most
-// 100 of each, and the rows' topics that no destination takes. Rows without a topic, or of which a template needs a column that is
-// NULL, have none.
+// Addresses returns where the rows go on each destination's broker, sorted, without duplicates and at most 100 per destination,
+// and the topics of rows that no destination takes. Rows have no address if they have no topic or if a template needs a column
+// that is NULL.
 func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.Address, lost []string) {
 	addresses, views := make([][]publisher.Address, len(routes)), Views(routes)
 	for i := range rows {
@@ -28,8 +28,10 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 			}
 			taken = taken || d.Plain()
 			if one := row.Row; d.Address(&one) == nil {
-				addresses[to] = addAddress(addresses[to], publisher.Address{Topic: one.Message.Topic, Exchange: one.Message.Exchange,
-					Oldest: row.Oldest})
+				addresses[to] = addAddress(addresses[to], publisher.Address{
+					Topic: one.Message.Topic, Exchange: one.Message.Exchange,
+					Oldest: row.Oldest,
+				})
 			}
 		}
 		if !taken {
@@ -45,7 +47,7 @@ func Addresses(routes []*Route, rows []outbox.Sample) (addresses [][]publisher.A
 	return addresses, lost
 }
 
-// addAddress adds an address that is not there yet, if there is room. One that is there has the time of its oldest row.
+// addAddress adds a new address if there is room. An address that exists already gets the time of its oldest row.
 func addAddress(list []publisher.Address, one publisher.Address) []publisher.Address {
 	i := slices.IndexFunc(list, func(a publisher.Address) bool { return a.Topic == one.Topic && a.Exchange == one.Exchange })
 	switch {
@@ -57,7 +59,7 @@ func addAddress(list []publisher.Address, one publisher.Address) []publisher.Add
 	return list
 }
 
-// addNew adds an element that is not there yet, if there is room.
+// addNew adds an element unless it exists already or there is no room.
 func addNew[T comparable](list []T, one T) []T {
 	if len(list) >= mostAddresses || slices.Contains(list, one) {
 		return list

@@ -22,7 +22,8 @@ func TestAddresses(t *testing.T) {
 		{Topics: []string{"audit.*"}, Topic: *template("log.{topic}")},
 		{Topics: []string{"order"}, Exchange: template("{tenant}")},
 		{Topics: []string{"order", "audit.a"}, Topic: *template("copy"), Columns: map[string]string{"relayed_at": "x"}},
-		{Topic: *template("dead"), Columns: map[string]string{"relayed_at": "y"}, FailedOf: "orders"}, // takes what somebody takes
+		// Takes rows that another destination takes.
+		{Topic: *template("dead"), Columns: map[string]string{"relayed_at": "y"}, FailedOf: "orders"},
 	}
 	row := func(topic, tenant string, nulls uint64, inserted ...int64) outbox.Sample {
 		sample := outbox.Sample{Row: outbox.Row{Message: publisher.Message{Topic: topic}, Extra: []string{tenant}, Nulls: nulls}}
@@ -34,7 +35,8 @@ func TestAddresses(t *testing.T) {
 	addresses, lost := Addresses(routes, []outbox.Sample{
 		row("order", "north", 0, 9), row("order", "east", 0), row("order", "north", 0, 7), row("order", "north", 0, 8), row("order", "north", 0),
 		row("order", "", 1), row("audit.b", "", 1), row("audit.a", "", 0),
-		row("nobody's", "", 0), row("nobody's", "x", 0), {Row: outbox.Row{Invalid: errors.New("no topic")}},
+		row("nobody's", "", 0), row("nobody's", "x", 0),
+		{Row: outbox.Row{Invalid: errors.New("no topic")}},
 	})
 	for i, want := range [][]publisher.Address{
 		{{Topic: "log.audit.a"}, {Topic: "log.audit.b"}},

@@ -11,17 +11,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// An Encoding is how text stands for the bytes of a payload.
+// An Encoding says how text represents the bytes of a payload.
 type Encoding string
 
-// The encodings. EncodingNone sends a text as it is.
+// The encodings. EncodingNone sends a text unchanged.
 const (
 	EncodingNone   Encoding = ""
-	EncodingBase64 Encoding = "base64" // standard alphabet, with padding; line breaks are ignored, as PostgreSQL's encode makes them
-	EncodingHex    Encoding = "hex"    // digits of either case, also with the \x before them that PostgreSQL writes
+	EncodingBase64 Encoding = "base64" // standard alphabet, with padding; line breaks, as PostgreSQL's encode makes them, are ignored
+	EncodingHex    Encoding = "hex"    // digits in either case, optionally preceded by \x as PostgreSQL writes it
 )
 
-// Decode puts the bytes in the place of the text that stands for them. NULL stays NULL.
+// Decode replaces the payload's text by the bytes that it represents. NULL stays NULL.
 func (e Encoding) Decode(row *outbox.Row) error {
 	m := &row.Message
 	if e == EncodingNone || m.Payload == nil {
@@ -47,7 +47,7 @@ func (e Encoding) Decode(row *outbox.Row) error {
 
 var errNoHex = errors.New("it has another character than 0-9 and a-f, or an odd number of them")
 
-// position is what is wrong with an encoded text, without any of it.
+// position describes the error in an encoded text without quoting the text.
 func position(err error) error {
 	if at, ok := err.(base64.CorruptInputError); ok { //nolint:errorlint // the decoder returns it as it is
 		return fmt.Errorf("it ends or is no longer base64 at byte %d", int64(at))

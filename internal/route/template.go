@@ -11,8 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Template makes a row's topic or exchange on the broker from the row's texts. The zero Template is the
-// row's own topic.
+// A Template makes a row's topic or exchange on the broker from the row's texts. The zero Template gives the row's own topic.
 type Template struct {
 	parts []part
 }
@@ -22,7 +21,8 @@ type part struct {
 	extra int // index into Row.Extra, for columns, headers and paths
 }
 
-// ParseTemplate reads a template; see [template.Parse]. What it names besides the topic is added to extra, if it is not there yet.
+// ParseTemplate parses a template; see [template.Parse]. Everything that it names besides the topic is added to extra, unless
+// it is there already.
 func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra, error) {
 	parts, err := template.Parse(text)
 	if err != nil {
@@ -31,8 +31,10 @@ func ParseTemplate(text string, extra []outbox.Extra) (Template, []outbox.Extra,
 	if len(parts) == 0 || len(parts) == 1 && parts[0].Kind == template.Topic {
 		return Template{}, extra, nil
 	}
-	kinds := map[template.Kind]outbox.ExtraKind{template.Column: outbox.ExtraColumn, template.Header: outbox.ExtraHeader,
-		template.Payload: outbox.ExtraPayload}
+	kinds := map[template.Kind]outbox.ExtraKind{
+		template.Column: outbox.ExtraColumn, template.Header: outbox.ExtraHeader,
+		template.Payload: outbox.ExtraPayload,
+	}
 	var t Template
 	for _, p := range parts {
 		index := -1
@@ -77,8 +79,8 @@ func (t Template) Text(row *outbox.Row) (string, error) {
 	return b.String(), nil
 }
 
-// SQL is the template as an SQL expression, made of those for the row's own topic and for what the template names besides. It is NULL where
-// a row has nothing to put in the place of a part.
+// SQL returns the template as an SQL expression, made of the expressions for the row's own topic and for everything else that
+// the template names. It is NULL for a row without a value for one of the parts.
 func (t Template) SQL(topic string, extra []string) string {
 	if t.parts == nil {
 		return topic
@@ -97,14 +99,16 @@ func (t Template) SQL(topic string, extra []string) string {
 	return "(" + strings.Join(texts, " || ") + ")"
 }
 
-// missing is the answer for a row that has nothing to put in the place of the part.
+// missing is the answer for a row without a value for the part.
 func (p part) missing() error {
-	found := "which is NULL in this row"
+	var found string
 	switch p.Kind {
 	case template.Header:
 		found = "and this row has no such header"
 	case template.Payload:
-		found = "and the payload of this row holds nothing there"
+		found = "and the payload of this row has no value there"
+	default:
+		found = "which is NULL in this row"
 	}
 	return publisher.PermanentError("no topic", "the template of topic or exchange needs %s, %s", p.Part, found)
 }

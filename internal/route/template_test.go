@@ -40,7 +40,7 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// columns are further texts of rows that are columns.
+// columns returns additional texts that are columns.
 func columns(names ...string) (extra []outbox.Extra) {
 	for _, name := range names {
 		extra = append(extra, outbox.Extra{Name: name})
@@ -50,8 +50,11 @@ func columns(names ...string) (extra []outbox.Extra) {
 
 func TestTemplateOfHeadersAndPayload(t *testing.T) {
 	template, extra, err := ParseTemplate("{header.region}.{payload.a.0}.{region}.{header.region}", nil)
-	want := []outbox.Extra{{Kind: outbox.ExtraHeader, Name: "region"}, {Kind: outbox.ExtraPayload, Name: "a.0"},
-		{Kind: outbox.ExtraColumn, Name: "region"}}
+	want := []outbox.Extra{
+		{Kind: outbox.ExtraHeader, Name: "region"},
+		{Kind: outbox.ExtraPayload, Name: "a.0"},
+		{Kind: outbox.ExtraColumn, Name: "region"},
+	}
 	if err != nil || !slices.Equal(extra, want) {
 		t.Fatal(extra, err)
 	}
@@ -61,7 +64,7 @@ func TestTemplateOfHeadersAndPayload(t *testing.T) {
 	}
 	for nulls, want := range map[uint64]string{
 		0b001: "the template of topic or exchange needs {header.region}, and this row has no such header",
-		0b010: "the template of topic or exchange needs {payload.a.0}, and the payload of this row holds nothing there",
+		0b010: "the template of topic or exchange needs {payload.a.0}, and the payload of this row has no value there",
 		0b100: "the template of topic or exchange needs {region}, which is NULL in this row",
 	} {
 		row.Nulls = nulls
@@ -71,7 +74,7 @@ func TestTemplateOfHeadersAndPayload(t *testing.T) {
 	}
 }
 
-// A row keeps in 64 bits which of its further texts are NULL.
+// A row records in 64 bits which of its additional texts are NULL.
 func TestTemplatesNameSoManyTextsAtMost(t *testing.T) {
 	var extra []outbox.Extra
 	var err error

@@ -11,7 +11,7 @@ import (
 // A Time takes the time of a message from a column of its row.
 type Time struct{ extra int }
 
-// TimeFrom returns the time in a column, which is added to extra, if it is not there yet.
+// TimeFrom returns the time in a column. The column is added to extra, unless it is there already.
 func TimeFrom(column string, extra []outbox.Extra) (*Time, []outbox.Extra) {
 	one := outbox.Extra{Kind: outbox.ExtraTime, Name: column}
 	index := slices.Index(extra, one)
@@ -21,13 +21,13 @@ func TimeFrom(column string, extra []outbox.Extra) (*Time, []outbox.Extra) {
 	return &Time{index}, extra
 }
 
-// Of returns the row's time; zero where the column is NULL or infinite.
+// Of returns the row's time; zero if the column is NULL or infinite.
 func (t *Time) Of(row *outbox.Row) time.Time {
 	if t == nil || t.extra >= len(row.Extra) || row.Nulls&(1<<t.extra) != 0 {
 		return time.Time{}
 	}
 	at, err := strconv.ParseInt(row.Extra[t.extra], 10, 64)
-	if err != nil { // of a row that was not read whole
+	if err != nil { // for a row that was not read whole
 		return time.Time{}
 	}
 	return time.UnixMilli(at)

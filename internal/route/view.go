@@ -6,8 +6,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// Views returns how the destinations see the table. Those that keep their state in the same columns divide the rows: each row goes to the
-// first of them that takes it.
+// Views returns the destinations' views of the table. Destinations that keep their state in the same columns divide the rows:
+// each row goes to the first of them that takes it.
 func Views(routes []*Route) []outbox.View {
 	views := make([]outbox.View, len(routes))
 	for i, d := range routes {
@@ -16,10 +16,12 @@ func Views(routes []*Route) []outbox.View {
 	return views
 }
 
-// view returns how one of the destinations sees the table.
+// view returns one destination's view of the table.
 func view(routes []*Route, to *Route) outbox.View {
-	v := outbox.View{Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.Expires,
-		Filter: outbox.Filter{Topics: to.Topics}}
+	v := outbox.View{
+		Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.Expires, Names: to.Names,
+		Filter: outbox.Filter{Topics: to.Topics},
+	}
 	for _, d := range routes {
 		if d == to {
 			break
@@ -32,7 +34,7 @@ func view(routes []*Route, to *Route) outbox.View {
 	return v
 }
 
-// viewOf returns how the destination of a name sees the table, nil for no name.
+// viewOf returns the view of the destination with a name, nil for no name.
 func viewOf(routes []*Route, name string) *outbox.View {
 	for _, d := range routes {
 		if name != "" && d.Name == name {
@@ -43,5 +45,5 @@ func viewOf(routes []*Route, name string) *outbox.View {
 	return nil
 }
 
-// Plain reports whether a destination takes rows as they are inserted, not for what became of them elsewhere.
+// Plain reports whether a destination takes rows as they are inserted, not after they failed or were relayed elsewhere.
 func (d *Route) Plain() bool { return d.FailedOf == "" && d.RelayedOf == "" }

@@ -9,7 +9,7 @@ import (
 // A Source says where a row's ordering key comes from. The zero Source takes the column key if the table has one.
 type Source struct {
 	Kind Kind
-	Name string // of the column or header, or the dotted path in the payload
+	Name string // name of the column or header, or the dot-separated path in the payload
 }
 
 // A Kind is the first part of a Source's text form.
@@ -17,15 +17,15 @@ type Kind string
 
 // The kinds of sources.
 const (
-	Default Kind = ""        // the column "key" (or what is mapped to it), if there is one
+	Default Kind = ""        // the column "key" (or the column mapped to it), if there is one
 	Column  Kind = "column"  // the column Name
 	Header  Kind = "header"  // the row's header Name
-	Payload Kind = "payload" // the value at the dotted path Name of a JSON payload
+	Payload Kind = "payload" // the value at the dot-separated path Name of a JSON payload
 	Topic   Kind = "topic"   // the row's topic: order per topic
 	None    Kind = "none"    // no row has a key
 )
 
-var errKey = errors.New("is no source of a key; write column:NAME, header:NAME, payload:a.b, topic or none")
+var errKey = errors.New("is not a source of a key; write column:NAME, header:NAME, payload:a.b, topic or none")
 
 // UnmarshalText reads the text form: column:NAME, header:NAME, payload:a.b, topic or none.
 func (k *Source) UnmarshalText(text []byte) error {
@@ -43,7 +43,7 @@ func (k *Source) UnmarshalText(text []byte) error {
 	case Payload:
 		for part := range strings.SplitSeq(name, ".") {
 			if part == "" {
-				return errors.New("has an empty part in its path; write payload:a or payload:a.b")
+				return errors.New("has an empty step in its path; write payload:a or payload:a.b")
 			}
 		}
 	default:

@@ -1,5 +1,5 @@
-// Package services starts servers of one's own with dev/services.sh, for tests and benchmarks that change their
-// settings, stop them or kill them.
+// Package services starts separate servers with dev/services.sh, for tests and benchmarks that change their settings, stop them
+// or kill them.
 package services
 
 import (
@@ -11,16 +11,16 @@ import (
 	"strings"
 )
 
-// A Set is a set of servers beside those that the TEST_ variables name.
+// A Set is a set of servers in addition to those that the TEST_ variables name.
 type Set struct {
-	Checkout string   // directory of the module, in which dev/services.sh is
-	Dir      string   // of data, logs and ports; it exists
-	Offset   int      // of the ports; 0 lets the script choose among free ones
+	Checkout string   // directory of the module that contains dev/services.sh
+	Dir      string   // existing directory for data, logs and ports
+	Offset   int      // offset of the ports; 0 lets the script choose free ones
 	Settings []string // NAME=value, as dev/services.sh explains them
 }
 
-// Run runs a verb of dev/services.sh for all services or those named, and returns what it printed. It blocks until
-// that is done, which for up means that they are ready.
+// Run runs a verb of dev/services.sh for all services or the named ones, and returns the script's output. It blocks until the
+// script ends; for up that means that the services are ready.
 func (s *Set) Run(ctx context.Context, verb string, services ...string) (string, error) {
 	script, err := filepath.Abs(filepath.Join(s.Checkout, "dev", "services.sh"))
 	if err != nil {
@@ -45,7 +45,7 @@ func (s *Set) Run(ctx context.Context, verb string, services ...string) (string,
 	return out.String(), nil
 }
 
-// Address returns where a server is, or will be once it runs, by its TEST_ variable.
+// Address returns a server's address, by its TEST_ variable, even before the server runs.
 func (s *Set) Address(ctx context.Context, variable string) (string, error) {
 	lines, err := s.Run(ctx, "env")
 	if err != nil {

@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// quiet is how long an error that repeats is kept out of the log: an exporter whose collector is away
-// reports it with each batch of spans.
+// quiet is how long a repeated error is kept out of the log: an exporter whose collector is away reports it with each batch of
+// spans.
 const quiet = 5 * time.Minute
 
-// An errorLog writes the errors that OpenTelemetry has no caller to return to.
+// An errorLog logs the errors for which OpenTelemetry has no caller.
 type errorLog struct {
 	logger *slog.Logger
 	now    func() time.Time
 
 	mu   sync.Mutex
-	last time.Time // of the last line
+	last time.Time // time of the last line
 }
 
 func newErrorLog(logger *slog.Logger) *errorLog {

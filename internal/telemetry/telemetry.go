@@ -1,5 +1,5 @@
-// Package telemetry gives the relay its meter and its tracer: metrics for Prometheus on a registry of
-// their own, and traces over OTLP when the standard variables name an endpoint.
+// Package telemetry provides the relay's meter and tracer: metrics for Prometheus on a registry of their own, and traces over
+// OTLP if the standard variables name an endpoint.
 package telemetry
 
 import (
@@ -37,12 +37,11 @@ type Telemetry struct {
 	logger   *slog.Logger
 }
 
-// Build says which program this is.
+// Build describes this program.
 type Build struct{ Version, Commit string }
 
-// New starts the providers. It connects to nothing; a collector that is away costs a log line and the
-// spans that it misses. Errors inside OpenTelemetry go to logger, process-wide, since the library
-// knows no other place for them.
+// New starts the providers. It makes no connection; if the collector is away, that costs a log line and the lost spans. Errors
+// inside OpenTelemetry go to logger for the whole process, since the library has no other place for them.
 func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, error) {
 	otel.SetErrorHandler(newErrorLog(logger))
 	otel.SetLogger(logr.FromSlogHandler(logger.Handler()))
@@ -50,7 +49,7 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 	described, err := resource.New(ctx,
 		resource.WithTelemetrySDK(),
 		resource.WithAttributes(attribute.String("service.name", "outbox-relay"), attribute.String("service.version", build.Version)),
-		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win
+		resource.WithFromEnv()) // last, so that OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES take precedence
 	if err != nil && !errors.Is(err, resource.ErrPartialResource) && !errors.Is(err, resource.ErrSchemaURLConflict) {
 		return nil, fmt.Errorf("describe resource: %w", err)
 	}
@@ -76,27 +75,26 @@ func New(ctx context.Context, build Build, logger *slog.Logger) (*Telemetry, err
 	return t, t.describeBuild(build)
 }
 
-// Meter makes the instruments. Their names get the prefix outbox_relay_, their unit as a suffix
-// (_seconds for "s"), and counters _total.
+// Meter returns the meter for the instruments. Their names get the prefix outbox_relay_, their unit as a suffix (_seconds for
+// "s"), and counters _total.
 func (t *Telemetry) Meter() metric.Meter { return t.meters.Meter(scope) }
 
 // Traces reports whether spans are exported: an endpoint for traces is set.
 func (t *Telemetry) Traces() bool { return t.traces.exported }
 
-// Tracer makes spans; it makes none when no endpoint for traces is set.
+// Tracer returns the tracer. It makes no spans if no endpoint for traces is set.
 func (t *Telemetry) Tracer() trace.Tracer { return t.traces.provider.Tracer(scope) }
 
 // Handler serves the metrics in Prometheus' formats.
 func (t *Telemetry) Handler() http.Handler {
 	return promhttp.HandlerFor(t.registry, promhttp.HandlerOpts{
 		ErrorLog: slog.NewLogLogger(t.logger.Handler(), slog.LevelError),
-		// A gauge that cannot be read must not take the others with it.
+		// A gauge that cannot be read must not keep the others from being read.
 		ErrorHandling: promhttp.ContinueOnError,
 	})
 }
 
-// Shutdown sends the spans that are still waiting and stops the providers. It waits for the
-// collector until ctx ends.
+// Shutdown sends the remaining spans and stops the providers. It waits for the collector until ctx ends.
 func (t *Telemetry) Shutdown(ctx context.Context) error {
 	return errors.Join(t.traces.shutdown(ctx), t.meters.Shutdown(ctx))
 }

@@ -55,7 +55,7 @@ func scrape(t *testing.T, telemetry *Telemetry) string {
 	return answer.Body.String()
 }
 
-// The names and labels are what users write alerts against.
+// Users write alerts against these names and labels.
 func TestMetricNames(t *testing.T) {
 	clearEnvironment(t)
 	telemetry := start(t, io.Discard)
@@ -93,7 +93,7 @@ func TestMetricNames(t *testing.T) {
 	}
 }
 
-// Each has a registry of its own, so that two in one process do not collide.
+// Each Telemetry has a registry of its own, so that two in one process do not collide.
 func TestRegistryIsPrivate(t *testing.T) {
 	clearEnvironment(t)
 	first, second := start(t, io.Discard), start(t, io.Discard)
@@ -183,7 +183,10 @@ func TestTracesWanted(t *testing.T) {
 		{endpoint + " OTEL_TRACES_EXPORTER=zipkin", false, `OTEL_TRACES_EXPORTER="zipkin" is not supported; use otlp or none`},
 		{"OTEL_TRACES_EXPORTER=otlp", false, "OTEL_TRACES_EXPORTER is otlp, but OTEL_EXPORTER_OTLP_ENDPOINT is not set"},
 		{endpoint + " OTEL_EXPORTER_OTLP_PROTOCOL=http/protobuf", true, ""},
-		{endpoint + " OTEL_EXPORTER_OTLP_PROTOCOL=grpc", false, `OTEL_EXPORTER_OTLP_PROTOCOL="grpc" is not supported; use http/protobuf, usually port 4318 of the collector`},
+		{
+			endpoint + " OTEL_EXPORTER_OTLP_PROTOCOL=grpc", false,
+			`OTEL_EXPORTER_OTLP_PROTOCOL="grpc" is not supported; use http/protobuf, usually port 4318 of the collector`,
+		},
 		{endpoint + " OTEL_EXPORTER_OTLP_PROTOCOL=grpc OTEL_EXPORTER_OTLP_TRACES_PROTOCOL=http/protobuf", true, ""},
 	} {
 		env := map[string]string{}

@@ -14,15 +14,15 @@ import (
 	"go.opentelemetry.io/otel/trace/noop"
 )
 
-// traces is a tracer provider and how to stop it.
+// traces is a tracer provider and the function that stops it.
 type traces struct {
 	provider trace.TracerProvider
 	shutdown func(context.Context) error
 	exported bool
 }
 
-// newTraces exports spans over OTLP with HTTP if the variables ask for it. Sampler, batches, limits,
-// headers and certificates are read from their variables by the SDK itself.
+// newTraces exports spans over OTLP with HTTP if the variables require it. The SDK itself reads sampler, batches, limits,
+// headers and certificates from their variables.
 func newTraces(ctx context.Context, described *resource.Resource, logger *slog.Logger) (traces, error) {
 	none := traces{provider: noop.NewTracerProvider(), shutdown: func(context.Context) error { return nil }}
 	wanted, warning := tracesWanted(os.Getenv)
@@ -40,8 +40,8 @@ func newTraces(ctx context.Context, described *resource.Resource, logger *slog.L
 	return traces{provider: provider, shutdown: provider.Shutdown, exported: true}, nil
 }
 
-// tracesWanted reads the standard variables that turn the export on and off. The warning says why an
-// export that was asked for does not happen.
+// tracesWanted reads the standard variables that turn the export on and off. The warning says why a requested export does not
+// happen.
 func tracesWanted(getenv func(string) string) (wanted bool, warning string) {
 	first := func(names ...string) (name, value string) {
 		for _, name := range names {

@@ -1,4 +1,4 @@
-// Package template reads the templates that make a row's topic and exchange on the broker.
+// Package template parses the templates for a row's topic and exchange on the broker.
 package template
 
 import (
@@ -16,10 +16,10 @@ const (
 	Topic               // the row's own topic
 	Column              // the column Name
 	Header              // the row's header Name
-	Payload             // what a JSON payload holds at the path Name, whose steps are separated by dots
+	Payload             // the value at the path Name of a JSON payload; dots separate the steps
 )
 
-// A Part is a stretch of fixed text, or a pair of braces.
+// A Part is a section of fixed text, or a placeholder in braces.
 type Part struct {
 	Kind Kind
 	Name string
@@ -48,8 +48,8 @@ const (
 	forms   = "write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}"
 )
 
-// Parse reads a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Its errors continue a sentence that
-// names the template.
+// Parse parses a template such as "{topic}" or "shop.{tenant}.{topic}"; {{ and }} stand for braces. Its errors continue a
+// sentence that names the template.
 func Parse(text string) ([]Part, error) {
 	var parts []Part
 	var fixed strings.Builder
@@ -75,11 +75,11 @@ func Parse(text string) ([]Part, error) {
 			continue
 		}
 		if brace == "}" {
-			return nil, errors.New("has a } without its {; " + forms + ", or }} for a brace")
+			return nil, errors.New("has a } without a {; " + forms + ", or }} for a brace")
 		}
 		name, after, closed := strings.Cut(rest, "}")
 		if !closed || strings.Contains(name, "{") {
-			return nil, errors.New("has a { without its }; " + forms + ", or {{ for a brace")
+			return nil, errors.New("has a { without a }; " + forms + ", or {{ for a brace")
 		}
 		part, err := placeholder(name)
 		if err != nil {
@@ -90,7 +90,7 @@ func Parse(text string) ([]Part, error) {
 	}
 }
 
-// placeholder returns what a pair of braces stands for.
+// placeholder returns the part for a pair of braces.
 func placeholder(name string) (Part, error) {
 	if strings.TrimSpace(name) == "" {
 		return Part{}, errors.New("has an empty {}; " + forms)

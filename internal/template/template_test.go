@@ -39,10 +39,10 @@ func TestParse(t *testing.T) {
 func TestParseProblems(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"{topic":           "has a { without its }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
-		"{a{b}}":           "has a { without its }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
-		"a}":               "has a } without its {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
-		"{{a}":             "has a } without its {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
+		"{topic":           "has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
+		"{a{b}}":           "has a { without a }; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or {{ for a brace",
+		"a}":               "has a } without a {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
+		"{{a}":             "has a } without a {; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}, or }} for a brace",
 		"{ }":              "has an empty {}; write {topic}, {COLUMN}, {header.NAME} or {payload.a.b}",
 		"{header.}":        "names no header in {header.}; write {header.NAME}",
 		"{payload.}":       "has an empty step in the path of {payload.}; write {payload.a} or {payload.a.b}",

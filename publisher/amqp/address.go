@@ -4,19 +4,23 @@ import (
 	"strings"
 
 	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
 // errURL does not quote the URL, which holds a password.
 var errURL = unavailable("bad publish URL", "the publish URL is not of the form amqp://user:password@host:port/vhost "+
 	"(or amqps://, with several hosts separated by commas): percent-encode special characters in user, password and vhost")
 
-// errParameters is for settings that have a place of their own, where files are read again.
-var errParameters = unavailable("bad publish URL", "the publish URL has a parameter for TLS: "+
-	"give OUTBOX_TLS_CA_FILE, OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE and OUTBOX_TLS_SERVER_NAME instead of cacertfile, certfile, keyfile "+
-	"and server_name_indication")
+// errParameters returns the answer for URL parameters that have settings of their own. The files of those settings are
+// read again when they change.
+func errParameters(names setting.Names) error {
+	return unavailable("bad publish URL", "%s has a parameter for TLS: give %s, %s and %s instead of cacertfile, certfile, keyfile and "+
+		"server_name_indication", names.Of("URL"), names.Of("TLS.RootCAs"), names.Of("TLS.Certificates"), names.Of("TLS.ServerName"))
+}
 
-// addresses splits a URL with several hosts into one for each of them.
-func addresses(url string) ([]string, error) {
+// addresses splits a URL with several hosts into one URL for each host.
+func addresses(url string, names setting.Names) ([]string, error) {
 	scheme, rest, found := strings.Cut(url, "://")
 	if !found {
 		return nil, errURL
@@ -37,7 +41,7 @@ func addresses(url string) ([]string, error) {
 			return nil, errURL // the library's own error quotes the URL
 		}
 		if uri.CACertFile != "" || uri.CertFile != "" || uri.KeyFile != "" || uri.ServerName != "" {
-			return nil, errParameters
+			return nil, errParameters(names)
 		}
 		all = append(all, one)
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-// stuffing is more than the kernel holds for a connection whose peer does not read.
+// stuffing is more than the kernel buffers for a connection whose peer does not read.
 const stuffing = 64 << 20
 
-// blocked checks that the publisher knows of an alarm, and holds everything for it without a wait.
+// blocked checks that the publisher knows of an alarm, and holds all messages because of it without waiting.
 func blocked(t *testing.T, p *amqp.Publisher, topic, reason string) {
 	t.Helper()
 	if err := p.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), "has blocked publishing ("+reason+")") {
@@ -33,7 +33,7 @@ func blocked(t *testing.T, p *amqp.Publisher, topic, reason string) {
 	}
 }
 
-// lose has the publisher lose its connection over a message that gets stuck, and connect again.
+// lose makes the publisher lose its connection because of a message that gets stuck, and connect again.
 func lose(t *testing.T, p *amqp.Publisher, topic string) {
 	t.Helper()
 	stuck := numbered(1, 1, topic)
@@ -62,7 +62,7 @@ func closes(t *testing.T, p *amqp.Publisher) {
 	}
 }
 
-// The broker raises an alarm, under which it reads nothing from connections that publish, and ends it.
+// The broker raises an alarm, during which it reads nothing from connections that publish, and ends it.
 func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 	h := o.harness
 	topic := h.Topic(t)
@@ -116,8 +116,8 @@ func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 	inOrder(t, got, messages)
 }
 
-// refusedAfterAlarm takes away the right to write while it is tried out whether an alarm is over: the broker then
-// answers the trial with access-refused, which is an answer. Rows are held for their right alone.
+// refusedAfterAlarm takes away the right to write while the publisher tests whether an alarm is over. The broker then
+// answers the test with access-refused, which is an answer. Rows are held only because of the missing right.
 func (o *ownBroker) refusedAfterAlarm(t *testing.T) {
 	o.ctl(t, "add_user", "revoked", password)
 	allow := func(write string) { o.ctl(t, "set_permissions", "revoked", ".*", write, ".*") }
@@ -150,7 +150,7 @@ func (o *ownBroker) refusedAfterAlarm(t *testing.T) {
 	await(t, func() bool { return publish() == nil })
 }
 
-// inOrder checks that the first copies of each key's messages arrived in order, and of every message one.
+// inOrder checks that every message arrived, and that the first copies of each key's messages arrived in order.
 func inOrder(t *testing.T, got, sent []publisher.Message) {
 	t.Helper()
 	arrived := map[string]bool{}
@@ -174,8 +174,8 @@ func inOrder(t *testing.T, got, sent []publisher.Message) {
 	}
 }
 
-// A connection that is lost under an alarm is followed by one that counts as blocked from the start. It costs
-// no row's outcome to find out, however long the alarm lasts.
+// A connection that is lost during an alarm is followed by one that counts as blocked from the start. Finding out
+// whether the alarm is over costs no row its outcome, however long the alarm lasts.
 func TestConnectionLostWhileBlocked(t *testing.T) {
 	t.Parallel()
 	over := make(chan struct{})
@@ -198,7 +198,7 @@ func TestConnectionLostWhileBlocked(t *testing.T) {
 			c.unblock()
 		}
 	}
-	t.Cleanup(end) // or the fake would wait for ever after a failure
+	t.Cleanup(end) // otherwise the fake would wait for ever after a failure
 	p := f.open(t, "")
 	lose(t, p, "topic")
 	for range 3 {

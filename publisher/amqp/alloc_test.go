@@ -9,9 +9,9 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// BenchmarkAllocations tells the publisher's own allocations for each message from those of the client
-// library, by the place in the code where each was made. One operation is one message with a key of its
-// own and two headers, one of them with a value of its own; take a multiple of 1000.
+// BenchmarkAllocations separates the publisher's own allocations for each message from those of the client library, by
+// the place in the code where each was made. One operation is one message with a key of its own and two headers, one of
+// them with a value of its own. The number of operations must be a multiple of 1000.
 func BenchmarkAllocations(b *testing.B) {
 	h := newHarness(b, "", amqp091.QueueTypeClassic)
 	topic := h.Unknown(nil)
@@ -51,7 +51,7 @@ func BenchmarkAllocations(b *testing.B) {
 	}
 }
 
-// allocations counts all allocations so far by the package that made them: ours, or the client library.
+// allocations counts all allocations so far by the package that made them: this one, or the client library.
 func allocations() map[string]int64 {
 	runtime.GC() // publishes what the profile has gathered
 	runtime.GC()

@@ -7,16 +7,17 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// topology is the answer when something is missing at the broker that everything within scope needs.
+// topology returns the answer if something is missing at the broker that everything within scope needs.
 func topology(scope publisher.Scope, short, format string, args ...any) error {
 	return &publisher.Error{Class: publisher.Topology, Scope: scope, Short: short, Err: fmt.Errorf(format, args...)}
 }
 
-// fate names a route as what is in trouble. On the default exchange that is the queue. Behind another one some queue is: which
-// queues a routing key leads to, and whether the key matters, is not told to those who publish.
+// fate names the trouble of a route. On the default exchange it is the queue. On any other exchange it is the route,
+// because a publisher cannot learn to which queues a routing key leads, or whether the key matters.
 func (r route) fate() publisher.Fate {
 	if r.exchange == "" {
 		return publisher.Fate{Kind: publisher.FateQueue, Name: strings.Clone(r.topic)}
@@ -24,33 +25,36 @@ func (r route) fate() publisher.Fate {
 	return publisher.Fate{Kind: publisher.FateTopic, Name: r.exchange + "/" + r.topic}
 }
 
-// exchangeFate names an exchange that messages name themselves. The configured one is the destination.
+// exchangeFate names an exchange that messages name themselves. The configured exchange is the destination.
 func exchangeFate(name string) publisher.Fate {
 	return publisher.Fate{Kind: publisher.FateExchange, Name: strings.Clone(name)}
 }
 
-// returned is the answer for a mandatory message that the broker gave back. It is confirmed as well,
-// since the broker has done with it what it could. An exchange of type x-delayed-message gives back what it keeps to deliver it later.
-func returned(r *amqp091.Return) error {
+// returned is the answer for a mandatory message that the broker returned. The broker confirms such a message as well,
+// because it has done all that it could with it. An exchange of type x-delayed-message returns a message that it keeps
+// to deliver later.
+func returned(r *amqp091.Return, names setting.Names) error {
 	fate := route{r.Exchange, r.RoutingKey}.fate()
 	if r.Exchange == "" {
 		return publisher.WithFate(
 			publisher.TopologyError("no queue", "there is no queue %q (%d %s): declare it", r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 	}
 	if _, delayed := r.Headers["x-delay"]; delayed {
-		return &publisher.Error{Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
+		return &publisher.Error{
+			Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
 			Err: fmt.Errorf(
 				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
-					"the header x-delay and delivers it all the same: bind one, use an exchange of another type, or set OUTBOX_AMQP_MANDATORY=false", r.Exchange, r.RoutingKey, r.ReplyCode,
-				r.ReplyText)}
+					"the header x-delay and delivers it all the same: bind one, use an exchange of another type, or set %s",
+				r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText, names.Of("Unrouted")),
+		}
 	}
 	return publisher.WithFate(publisher.TopologyError("no route", "no queue is bound to exchange %q for routing key %q (%d %s): bind one",
 		r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText), fate)
 }
 
-// nacked is the answer for a negative confirm. RabbitMQ gives it for the state of a queue, never
-// for the content of a message: a length limit with reject-publish, a quorum queue that failed. Behind an exchange one of
-// several queues is enough for it, and the others keep the message.
+// nacked is the answer for a negative confirm. RabbitMQ sends it because of the state of a queue, never because of the
+// content of a message: a length limit with reject-publish, or a quorum queue that has failed. On an exchange with
+// several queues, one such queue is enough for a negative confirm, and the other queues keep the message.
 func nacked(to route) error {
 	if to.exchange == "" {
 		return publisher.WithFate(publisher.UnavailableError(publisher.ScopeTopic, "queue rejects",
@@ -61,25 +65,29 @@ func nacked(to route) error {
 			"each try adds a copy to the other queues that are bound", to.topic, to.exchange)
 }
 
-// unconfirmed is the answer for a message on a route that confirms nothing while others do.
+// unconfirmed is the answer for a message on a route that confirms nothing while other routes confirm.
 func unconfirmed(to route) error {
 	return repeats(to, "no answer",
 		"RabbitMQ has confirmed others and not the message for %q on exchange %q: see whether a queue lacks the majority of its nodes; "+
 			"each try may add a copy", to.topic, to.exchange)
 }
 
-// stalled is the answer for messages of a route that confirms nothing, while the broker answers otherwise. What was sent is not sent again
-// before long.
+// stalled is the answer for messages of a route that confirms nothing while the broker answers otherwise. Messages that
+// were sent are not sent again for some time.
 func stalled(to route) error {
-	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
+	return &publisher.Error{
+		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
 		Err: fmt.Errorf("RabbitMQ answers, and confirms no message for %q on exchange %q: see whether a queue lacks the majority of its nodes, "+
-			"or is between leaders", to.topic, to.exchange)}
+			"or is between leaders", to.topic, to.exchange),
+	}
 }
 
-// repeats is the answer for a message that some queue may have taken, although the topic cannot be published to now.
+// repeats is the answer for a message that a queue may have taken, although nothing can be published to the topic now.
 func repeats(to route, short, format string, args ...any) error {
-	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Repeats: true, Short: short,
-		Err: fmt.Errorf(format, args...)}
+	return &publisher.Error{
+		Class: publisher.Unavailable, Scope: publisher.ScopeTopic, Fate: to.fate(), Repeats: true, Short: short,
+		Err: fmt.Errorf(format, args...),
+	}
 }
 
 // unsent returns the answer for the other messages of a route, which are not sent.
@@ -92,7 +100,7 @@ func unsent(err error) error {
 	return err
 }
 
-// unanswered is the answer for a message that was sent before the call ended, or the connection.
+// unanswered is the answer for a message that was sent before the call or the connection ended.
 func unanswered(err error) error {
 	if errors.Is(err, publisher.ErrNotAttempted) {
 		return publisher.AmbiguousError("no answer", "RabbitMQ did not confirm the message in time")
@@ -100,14 +108,18 @@ func unanswered(err error) error {
 	return publisher.AmbiguousError("no answer", "the message was sent and not confirmed: %w", err)
 }
 
-// late is the answer for a message that was sent before the call ended, while RabbitMQ has confirmed messages on other routes.
+// late is the answer for a message that was sent before the call ended, if RabbitMQ has confirmed messages on other
+// routes.
 func late(to route) error {
-	return &publisher.Error{Class: publisher.Ambiguous, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
-		Err: fmt.Errorf("RabbitMQ did not confirm the message for %q on exchange %q in time", to.topic, to.exchange)}
+	return &publisher.Error{
+		Class: publisher.Ambiguous, Scope: publisher.ScopeTopic, Fate: to.fate(), Short: "no answer",
+		Err: fmt.Errorf("RabbitMQ did not confirm the message for %q on exchange %q in time", to.topic, to.exchange),
+	}
 }
 
-// guilty is the answer for a message that was alone on a channel when the broker closed it. What closes
-// the whole connection, whatever its code, says nothing of one message: it is [unanswered].
+// guilty is the answer for a message that was alone on a channel when the broker closed the channel. An error that
+// closes the whole connection, whatever its code, implies nothing about a single message; the answer is then
+// [unanswered].
 func guilty(exchange string, m *publisher.Message, cause *amqp091.Error) error {
 	switch cause.Code {
 	case amqp091.NotFound:

@@ -9,37 +9,42 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A batch is the state of one call of Publish. Of each key only the first unanswered message may be
-// sent; it is either in ready, among the suspects, or in flight.
+// A batch is the state of one call of Publish. Of each key, only the first unanswered message may be sent. It is in
+// ready, among the suspects, or in flight.
 type batch struct {
-	exchange string // of messages that name none
+	exchange string         // exchange of messages that name none
+	stop     publisher.Stop // nothing more is sent after it is closed
 	messages []publisher.Message
+	names    setting.Names
 	answers  []error
-	open     int   // messages without an answer
-	next     []int // the following message of the same key, 0 for none
+	open     int   // number of messages without an answer
+	next     []int // the following message of the same key; 0 if there is none
 
-	ready    []int    // may be sent now, in this order
-	flights  []flight // sent on the channel and unanswered
-	adopted  []*kept  // sent by earlier calls and unanswered
+	ready    []int    // messages that may be sent now, in order
+	flights  []flight // messages sent on the channel and unanswered
+	adopted  []*kept  // messages sent by earlier calls and unanswered
 	suspects suspects
 
-	exchanges map[string]error // that messages name, with what was found of each; nil if none do
+	exchanges map[string]error // exchanges that messages name, with what was found for each; nil if there are none
 	routes    map[route]error  // ways that this call has found unusable
 
-	fanouts map[string]struct{}   // exchanges that are known for one at the beginning
-	trouble func(exchange string) // is told of an exchange with a route in trouble
+	fanouts map[string]struct{}   // exchanges known as fanouts when the call began
+	trouble func(exchange string) // called with an exchange that has a route in trouble
 
-	caution   *caution // the publisher's
-	careful   bool     // it names routes
+	caution   *caution // shared by the calls of the publisher
+	careful   bool     // caution names routes
 	flying    map[route]int
-	aside     []int         // wait for others on their route
-	tick      int           // how often the call has looked at what is late
-	received  int64         // by the connection when it last looked
-	confirmed map[route]int // when a route last confirmed, in ticks
-	given     int           // messages of the channel that were given up
+	aside     []int         // messages that wait for others on their route
+	tick      int           // number of times that the call has checked for late messages
+	received  int64         // bytes received by the connection at the last check
+	confirmed map[route]int // tick at which a route last confirmed
+	given     int           // number of the channel's messages that were given up
+	pilot     pilot
+	forsaken  bool // nothing more is sent on the channel
 
 	latest uint64 // delivery tag of the last message on the channel that was accepted
 }
@@ -50,10 +55,10 @@ type flight struct {
 	confirm  *amqp091.DeferredConfirmation
 	answered bool
 	returned *amqp091.Return
-	tick     int // when it was sent
+	tick     int // tick at which the message was sent
 }
 
-// A route is where a message goes.
+// A route is the destination of a message within the broker.
 type route struct{ exchange, topic string }
 
 func newBatch(exchange string, messages []publisher.Message, caution *caution) *batch {
@@ -85,12 +90,13 @@ func newBatch(exchange string, messages []publisher.Message, caution *caution) *
 	return b
 }
 
-// asString returns a key of the caller's as a string without a copy, for as long as the call lasts.
+// asString returns a key of the caller as a string without copying it. The string is valid for as long as the call
+// lasts.
 func asString(key []byte) string {
 	return unsafe.String(unsafe.SliceData(key), len(key)) //nolint:gosec // saves two copies of each key; nobody changes it meanwhile
 }
 
-// name notes an exchange that a message names, to be looked for before it is used.
+// name notes an exchange that a message names, so that the exchange is checked before it is used.
 func (b *batch) name(exchange string) {
 	if exchange == "" || checkExchangeName(exchange) != nil {
 		return
@@ -101,7 +107,7 @@ func (b *batch) name(exchange string) {
 	b.exchanges[exchange] = nil
 }
 
-// route returns where a message goes.
+// route returns the destination of a message.
 func (b *batch) route(i int) route {
 	m := &b.messages[i]
 	if m.Exchange != "" {
@@ -110,7 +116,7 @@ func (b *batch) route(i int) route {
 	return route{b.exchange, m.Topic}
 }
 
-// unusable returns what is known against a message's route.
+// unusable returns the reason why a message's route cannot be used, or nil if none is known.
 func (b *batch) unusable(i int) error {
 	if b.exchanges != nil {
 		if err := b.exchanges[b.messages[i].Exchange]; err != nil {
@@ -126,11 +132,11 @@ func (b *batch) unusable(i int) error {
 	return nil
 }
 
-// complete tells whether every message has its answer.
+// complete reports whether every message has its answer.
 func (b *batch) complete() bool { return b.open == 0 }
 
-// lookForExchanges asks for the exchanges before they are used. One that messages name and that is
-// missing is held against these; otherwise an error is the answer for all that was not sent.
+// lookForExchanges checks the exchanges before they are used. If an exchange that messages name is missing, only those
+// messages are affected. Any other error is the answer for all messages that were not sent.
 func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 	if err := conn.checkExchange(ctx, b.exchange, publisher.ScopeDestination); err != nil {
 		return err
@@ -149,16 +155,16 @@ func (b *batch) lookForExchanges(ctx context.Context, conn *connection) error {
 	return nil
 }
 
-// run publishes on the channel until all is answered or the broker closes the channel: then it
-// returns nil, and what is still open needs another channel. It returns the answer for messages that
-// were not sent when nothing more can be sent; what is in flight then has no answer.
+// run publishes on the channel until all messages are answered or the broker closes the channel. It then returns nil,
+// and messages that are still open need another channel. If nothing more can be sent, run returns the answer for the
+// messages that were not sent; messages in flight then have no answer.
 func (b *batch) run(ctx context.Context, ch *channel) error {
-	b.latest, b.given = 0, 0
+	b.latest, b.given, b.pilot, b.forsaken = 0, 0, pilot{}, false
 	looking := time.NewTicker(glance)
 	defer looking.Stop()
 	for {
 		stop := b.send(ctx, ch)
-		if len(b.flights)+len(b.adopted) == 0 {
+		if len(b.flights) == 0 && (b.forsaken || len(b.adopted) == 0) {
 			return stop
 		}
 		select {
@@ -180,15 +186,15 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 	}
 }
 
-// send publishes what is ready, as far as the window allows, and returns the answer for the rest
-// when no more may be sent now.
+// send publishes what is ready, as far as the window allows. If no more may be sent now, it returns the answer for the
+// rest.
 func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
 	if !b.sendable() {
 		return nil
 	}
 	ch.conn.socket.burst(ctx, func() {
 		for b.sendable() && stop == nil {
-			if ctx.Err() != nil {
+			if ctx.Err() != nil || b.stop.Closed() {
 				stop = publisher.ErrNotAttempted
 				return
 			}
@@ -201,15 +207,18 @@ func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
 	return stop
 }
 
-// sendable tells whether there is a message to send and room for it.
+// sendable reports whether there is a message to send and room for it.
 func (b *batch) sendable() bool {
+	if b.pilot.flies || b.forsaken {
+		return false
+	}
 	if b.alone() {
 		return len(b.flights) == 0
 	}
 	return !b.suspects.trial && len(b.flights)+b.given < window && len(b.ready) > 0
 }
 
-// sendNext sends the next message, or answers it when it cannot be sent.
+// sendNext sends the next message, or answers it if it cannot be sent.
 func (b *batch) sendNext(ch *channel) error {
 	from, alone := &b.ready, b.alone()
 	if alone {
@@ -248,6 +257,9 @@ func (b *batch) sendNext(ch *channel) error {
 		b.flights = append(b.flights, flight{message: i, confirm: confirm, tick: b.tick})
 		b.launched(b.way(i))
 		b.suspects.trial = alone
+		if !alone && ch.untried(b.way(i)) {
+			b.launchPilot(ch, b.way(i))
+		}
 	case final:
 		b.answer(i, err)
 	default:
@@ -268,8 +280,8 @@ func (b *batch) settle(ch *channel) {
 		default:
 		}
 	}
-	// A message's return comes before its confirm, so those of all that were just found answered are
-	// here now; looking for them earlier could miss one.
+	// A message's return comes before its confirm. The returns of all messages that were just found answered have
+	// therefore arrived; a check before that could miss one.
 	b.matchReturns(ch)
 	open := b.flights[:0]
 	for _, f := range b.flights {
@@ -277,11 +289,14 @@ func (b *batch) settle(ch *channel) {
 		if f.answered && b.flying != nil {
 			b.landed(b.way(f.message))
 		}
+		if f.answered {
+			b.landPilot(ch, b.way(f.message))
+		}
 		switch {
 		case !f.answered:
 			open = append(open, f)
 		case f.returned != nil:
-			b.repeatable(f.message, b.named(f.message, returned(f.returned)))
+			b.repeatable(f.message, b.named(f.message, returned(f.returned, b.names)))
 		case f.confirm.Acked():
 			ch.conn.accepted(len(m.Payload))
 			if b.latest = max(b.latest, f.confirm.DeliveryTag); b.careful {
@@ -303,8 +318,8 @@ func (b *batch) settle(ch *channel) {
 	}
 }
 
-// matchReturns finds the messages that the broker gave back by id and route, and takes all that look
-// alike: a message returned needlessly is sent again, one missed would be lost.
+// matchReturns matches the messages that the broker returned by id and route. It takes all messages that look alike: a
+// message taken for returned is only sent again, but one that was missed would be lost.
 func (b *batch) matchReturns(ch *channel) {
 	if !ch.collect() {
 		return
@@ -319,7 +334,7 @@ func (b *batch) matchReturns(ch *channel) {
 	ch.forgetReturns(matched...)
 }
 
-// condemn answers a message with what the broker says of it; a verdict on its route is remembered.
+// condemn gives a message the broker's verdict. A verdict on its route is remembered.
 func (b *batch) condemn(i int, err error) {
 	if publisher.ClassOf(err) == publisher.Topology || publisher.ClassOf(err) == publisher.Unavailable {
 		if b.routes == nil {
@@ -334,7 +349,7 @@ func (b *batch) condemn(i int, err error) {
 	b.answer(i, err)
 }
 
-// answer gives a message its answer. The next of its key may be sent if it was accepted.
+// answer gives a message its answer. If the message was accepted, the next one of its key may be sent.
 func (b *batch) answer(i int, err error) {
 	b.answers[i] = err
 	b.open--
@@ -351,8 +366,7 @@ func (b *batch) answer(i int, err error) {
 	}
 }
 
-// end answers everything that is open: what is or was in flight is Ambiguous, what was not sent gets
-// err.
+// end answers all open messages: those that are or were in flight are Ambiguous, and those that were not sent get err.
 func (b *batch) end(err error) {
 	if errors.Is(err, publisher.ErrNotAttempted) && len(b.flights) > 0 {
 		b.overdue()

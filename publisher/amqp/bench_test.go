@@ -17,9 +17,9 @@ import (
 
 const benchBatch = 1000
 
-// BenchmarkPublish publishes batches of 1000 messages of 512 B with two headers to a quorum queue, and
-// the same with the bare library in windows of 1000. One operation is one message; take a multiple of
-// 1000.
+// BenchmarkPublish publishes batches of 1000 messages of 512 B with two headers to a quorum queue, and does the same
+// with the bare library in windows of 1000. One operation is one message. The number of operations must be a multiple
+// of 1000.
 func BenchmarkPublish(b *testing.B) {
 	h := newHarness(b, "", amqp091.QueueTypeQuorum)
 	for _, load := range []struct {
@@ -78,7 +78,8 @@ func BenchmarkPublish(b *testing.B) {
 					headers[h.Name] = h.Value
 				}
 				confirm, err := ch.PublishWithDeferredConfirm("", m.Topic, true, false, amqp091.Publishing{
-					DeliveryMode: amqp091.Persistent, MessageId: m.ID, Timestamp: m.Inserted, Headers: headers, Body: m.Payload})
+					DeliveryMode: amqp091.Persistent, MessageId: m.ID, Timestamp: m.Inserted, Headers: headers, Body: m.Payload,
+				})
 				if err != nil {
 					b.Fatal(err)
 				}
@@ -96,8 +97,8 @@ func BenchmarkPublish(b *testing.B) {
 	})
 }
 
-// reportCPU reports the processor time of this process for each message, beside the broker's own work
-// the part that the client library and the publisher have in the rate.
+// reportCPU reports the processor time of this process for each message. It shows the share of the client library and
+// the publisher in the rate, as opposed to the broker's own work.
 func reportCPU(b *testing.B) func() {
 	used := func() time.Duration {
 		var usage syscall.Rusage

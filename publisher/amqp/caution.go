@@ -8,13 +8,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// caution limits how many messages are unanswered at a time on routes where that has cost copies: behind an exchange a queue
-// rejected what others may have taken, or a queue confirmed nothing. It begins with one, and each that is accepted allows one
-// more: so there are no more copies than accepted messages, but for the one that tries.
+// caution limits the number of unanswered messages on routes where unanswered messages have led to copies. On such a
+// route, a queue rejected messages that other queues may have taken, or a queue confirmed nothing. The limit begins
+// with one, and each accepted message raises it by one. There are therefore no more copies than accepted messages,
+// except for the one that tries.
 type caution struct {
 	mu     sync.Mutex
 	routes map[route]careful
-	begun  time.Time // last
+	begun  time.Time // time of the last begin
 }
 
 // careful is what is known of a route.
@@ -24,8 +25,8 @@ type careful struct {
 }
 
 const (
-	mostCareful = 10_000           // routes that are remembered; beyond, some are forgotten
-	carefulFor  = 10 * time.Minute // after the last trouble
+	mostCareful = 10_000           // maximum number of routes that are remembered; above it, some are forgotten
+	carefulFor  = 10 * time.Minute // time after the last trouble for which routes are remembered
 )
 
 // known returns what is known of a route.
@@ -36,7 +37,7 @@ func (c *caution) known(to route) (careful, bool) {
 	return known, ok
 }
 
-// any reports whether any route is to be treated with care.
+// any reports whether any route must be treated with care.
 func (c *caution) any() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -46,7 +47,7 @@ func (c *caution) any() bool {
 	return len(c.routes) > 0
 }
 
-// begin has one message at a time tried on the route.
+// begin limits the route to one unanswered message.
 func (c *caution) begin(to route, silent bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,7 +63,7 @@ func (c *caution) begin(to route, silent bool) {
 	c.routes[to], c.begun = careful{limit: 1, silent: silent}, time.Now()
 }
 
-// accepted lets one more go at a time on the route, and so twice as many after all of them were accepted.
+// accepted raises the route's limit by one. The limit therefore doubles once that many messages have been accepted.
 func (c *caution) accepted(to route) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +99,7 @@ func (b *batch) launched(to route) {
 	b.flying[to]++
 }
 
-// landed notes that a message was answered, and lets those that were set aside be looked at again.
+// landed notes that a message was answered, and makes the messages that were set aside ready again.
 func (b *batch) landed(to route) {
 	if n := b.flying[to]; n > 0 {
 		b.flying[to] = n - 1
@@ -106,7 +107,7 @@ func (b *batch) landed(to route) {
 	}
 }
 
-// callBack has those that were set aside go before what is ready.
+// callBack puts the messages that were set aside before those that are ready.
 func (b *batch) callBack() {
 	if len(b.aside) > 0 {
 		b.ready = append(b.aside, b.ready...)
@@ -114,7 +115,7 @@ func (b *batch) callBack() {
 	}
 }
 
-// repeatable answers a message that some queues may have taken although the broker says no.
+// repeatable answers a message that some queues may have taken although the broker refused it.
 func (b *batch) repeatable(i int, err error) {
 	if publisher.Repeats(err) {
 		b.caution.begin(b.way(i), false)
@@ -122,8 +123,9 @@ func (b *batch) repeatable(i int, err error) {
 	b.condemn(i, err)
 }
 
-// overdue answers the messages that were not confirmed in time. Where nothing was accepted on a message's route, and what was
-// sent after it has been accepted, it is the route's state: a queue lacks the majority of its nodes, say.
+// overdue answers the messages that were not confirmed in time. If nothing was accepted on a message's route, but
+// messages sent after it were accepted, the state of the route is the cause: for example, a queue lacks the majority of
+// its nodes.
 func (b *batch) overdue() {
 	took := b.took()
 	for _, f := range b.flights {

@@ -13,8 +13,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-// One of the queues behind an exchange is full and slowly read, another takes all. Whatever the number of rows and keys, it
-// gets no more copies than rows are accepted, but for those of one batch and one for each call that finds nothing free.
+// Of two queues on an exchange, one is full and read slowly, and the other takes everything. Whatever the number of
+// rows and keys, the other queue gets no more copies than rows are accepted, except for those of one batch and one for
+// each call that finds no room.
 func TestCopiesBesideAFullQueue(t *testing.T) {
 	t.Parallel()
 	for _, keys := range []int{0, 1, 300} {
@@ -31,7 +32,7 @@ func TestCopiesBesideAFullQueue(t *testing.T) {
 			})
 			p := f.open(t, "fanout")
 			messages := numbered(900, keys, "full")
-			told := int64(0) // answers that say that there may be a copy
+			told := int64(0) // number of answers that report a possible copy
 			publish := func() (accepted int) {
 				var left []publisher.Message
 				for i, err := range p.Publish(within(t, 20*time.Second), messages) {
@@ -79,8 +80,9 @@ func TestCopiesBesideAFullQueue(t *testing.T) {
 	}
 }
 
-// A queue of several confirms nothing, as one without the majority of its nodes. Its topic is held, not the broker, it is not
-// flooded with copies, and that it is the topic is still known when a row of it is alone.
+// One queue of several confirms nothing, like a queue without the majority of its nodes. Its topic is held, and not the
+// broker. The queue does not get a flood of copies. Even if a row of the topic is alone, its answer still names the
+// topic.
 func TestSilentQueue(t *testing.T) {
 	t.Parallel()
 	for name, exchange := range map[string]string{"default exchange": "", "exchange": "x"} {
@@ -98,8 +100,10 @@ func TestSilentQueue(t *testing.T) {
 					}
 					m.ack()
 				})
-				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: exchange,
-					URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+				p := amqp.New(amqp.Config{
+					Dial: network.Dial, Exchange: exchange,
+					URL: func() (string, error) { return "amqp://relay:secret@broker", nil },
+				})
 				t.Cleanup(func() { _ = p.Close() })
 				publish := func(messages []publisher.Message) {
 					copies.Store(0)
@@ -131,7 +135,7 @@ func TestSilentQueue(t *testing.T) {
 					t.Errorf("%d connections", n)
 				}
 				silent.Store(false)
-				<-time.After(time.Minute) // what it was sent before is lost
+				<-time.After(time.Minute) // what was sent to it before is lost
 				for _, err := range p.Publish(within(t, 10*time.Second), messages) {
 					want(t, "a message when the queue is back", err, publisher.Accepted)
 				}
@@ -140,7 +144,7 @@ func TestSilentQueue(t *testing.T) {
 	}
 }
 
-// What an x-delayed-message exchange gives back, it delivers all the same.
+// An x-delayed-message exchange delivers even the messages that it returns.
 func TestReturnedFromDelay(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) {
@@ -160,7 +164,7 @@ func TestReturnedFromDelay(t *testing.T) {
 	}
 }
 
-// A fanout to a full queue and to another, with a real broker: copies of hundreds of keys.
+// A fanout to a full queue and to another one, on a real broker: copies of hundreds of keys.
 func TestPartlyRejected(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "fanout", amqp091.QueueTypeClassic)

@@ -8,9 +8,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// window is how many messages may be unanswered on a channel. Returned messages are buffered up to this
-// number. A batch of the relay goes out at once: with half as much, RabbitMQ spent a seventh more on each
-// message of a quorum queue, because it gathered fewer for each write.
+// window is the maximum number of unanswered messages on a channel. Returned messages are buffered up to this number.
+// The value lets a batch of the relay go out at once. With half as much, RabbitMQ took a seventh more time for each
+// message of a quorum queue, because it gathered fewer messages for each write.
 const window = 1000
 
 // A channel is an AMQP channel in confirm mode, used by one call of Publish at a time.
@@ -19,20 +19,22 @@ type channel struct {
 	amqp    *amqp091.Channel
 	returns chan amqp091.Return // never full: at most one for each unanswered message
 	closes  chan *amqp091.Error
-	woken   chan struct{} // something may have been answered
+	woken   chan struct{} // an answer may have come
 	writer  writer
 
-	kept int // messages that calls have given up and that the broker may still answer; guarded by conn.mu
+	kept int // number of messages that calls have given up and that the broker may still answer; guarded by conn.mu
 
-	// stale is that a queue has rejected or not confirmed a message. What RabbitMQ 3 knows of a queue's leader it keeps for each channel, and
-	// may go on sending to one that is gone: the next call has another channel.
+	// stale is set if a queue has rejected or not confirmed a message. The next call then uses another channel, because
+	// RabbitMQ 3 remembers a queue's leader for each channel and may continue to send to a leader that is gone.
 	stale bool
 
+	tried map[route]struct{} // routes on which pilots were answered
+
 	returning sync.Mutex
-	returned  map[keptID]*amqp091.Return // that were collected, and not yet matched
+	returned  map[keptID]*amqp091.Return // returns that were collected and not yet matched
 
 	ended bool           // closed has seen the channel's end
-	cause *amqp091.Error // why, nil when it was closed in good order
+	cause *amqp091.Error // reason of the end; nil if the channel was closed in good order
 }
 
 func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
@@ -53,7 +55,7 @@ func newChannel(c *connection, conn *amqp091.Connection) (*channel, error) {
 	}, nil
 }
 
-// publish sends a message. What is not confirmed because it could never be sent is Permanent.
+// publish sends a message. A message that could never be sent gets no confirm and is Permanent.
 func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.DeferredConfirmation, error) {
 	p, err := ch.writer.publishing(m)
 	if err != nil {
@@ -63,8 +65,8 @@ func (ch *channel) publish(exchange string, m *publisher.Message) (*amqp091.Defe
 	return ch.amqp.PublishWithDeferredConfirm(exchange, m.Topic, !ch.conn.unrouted, immediate, p)
 }
 
-// closed tells whether the channel has ended. The library sends its notice before it turns the
-// unanswered confirms false, so a false confirm on a channel that is not closed is the broker's.
+// closed reports whether the channel has ended. The library sends its notice before it sets the unanswered confirms to
+// false. A false confirm on a channel that is not closed therefore comes from the broker.
 func (ch *channel) closed() bool {
 	if !ch.ended {
 		select {
@@ -76,8 +78,8 @@ func (ch *channel) closed() bool {
 	return ch.ended
 }
 
-// collect takes over what the broker has given back so far, and reports whether there is anything. Several calls may wait for
-// messages of one channel.
+// collect takes the messages that the broker has returned so far, and reports whether there are any. Several calls may
+// wait for messages of one channel.
 func (ch *channel) collect() bool {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()
@@ -97,14 +99,14 @@ func (ch *channel) collect() bool {
 	}
 }
 
-// givenBack returns what the broker said when it gave back a message, nil if it has not.
+// givenBack returns the broker's return of a message, or nil if the message was not returned.
 func (ch *channel) givenBack(to route, id string) *amqp091.Return {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()
 	return ch.returned[keptID{to, id}]
 }
 
-// forgetReturns forgets messages that were matched.
+// forgetReturns removes returns that were matched.
 func (ch *channel) forgetReturns(matched ...amqp091.Return) {
 	ch.returning.Lock()
 	defer ch.returning.Unlock()

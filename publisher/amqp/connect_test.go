@@ -23,7 +23,7 @@ import (
 
 const password = "pa$$w0rd"
 
-// A mistake is one in the settings, with what must lead to its remedy.
+// A mistake is a mistake in the settings, with the words that must lead to its remedy.
 type mistake struct {
 	url       string
 	tls       *tls.Config
@@ -31,14 +31,16 @@ type mistake struct {
 	says      string
 }
 
-// check makes the mistake: each attempt to connect says the same in one line, which names the remedy and
-// tells no password, and the log does not grow with the attempts.
+// check makes the mistake. Each attempt to connect gives the same single line, which names the remedy and reveals no
+// password. The log does not grow with the attempts.
 func (m mistake) check(t *testing.T) {
 	t.Helper()
 	var dials atomic.Int64
 	log := &publishertest.Log{}
-	config := amqp.Config{URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism,
-		Logger: slog.New(slog.NewTextHandler(log, nil))}
+	config := amqp.Config{
+		URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism,
+		Logger: slog.New(slog.NewTextHandler(log, nil)),
+	}
 	config.Dial = func(ctx context.Context, network, address string) (net.Conn, error) {
 		dials.Add(1)
 		return new(net.Dialer).DialContext(ctx, network, address)
@@ -99,30 +101,34 @@ func TestMistakes(t *testing.T) {
 		"wrong password":           {url: "amqp://" + user + rabbit + "/", says: `refuses the login of user "nobody": check user and password`},
 		"wrong password, AMQPLAIN": {url: "amqp://" + user + rabbit, mechanism: "AMQPLAIN", says: "check user and password"},
 		"mechanism in the URL":     {url: "amqp://" + user + rabbit + "?auth_mechanism=amqplain", says: "check user and password"},
-		"mechanism not offered": {url: "amqp://" + user + rabbit, mechanism: "EXTERNAL",
-			says: "enable its plugin rabbitmq_auth_mechanism_ssl"},
+		"mechanism not offered": {
+			url: "amqp://" + user + rabbit, mechanism: "EXTERNAL",
+			says: "enable its plugin rabbitmq_auth_mechanism_ssl",
+		},
 		"unknown mechanism":         {url: "amqp://" + user + rabbit + "?auth_mechanism=scram", says: `auth_mechanism "scram"`},
 		"unknown vhost":             {url: "amqp://guest:guest@" + rabbit + "/no-such-vhost", says: "no-such-vhost"},
 		"nothing listens":           {url: "amqp://" + user + closed.Addr().String(), says: "nothing listens there: check that it runs"},
 		"unknown host":              {url: "amqp://" + user + "no-such-host.invalid", says: "cannot be resolved"},
 		"no answer":                 {url: "amqp://" + user + silent.Addr().String(), says: "does not answer"},
 		"no answer to TLS":          {url: "amqps://" + user + silent.Addr().String(), says: "does not answer"},
-		"port of Kafka":             {url: "amqp://" + user + kafka, says: "check that host and port in the publish URL"},
+		"port of Kafka":             {url: "amqp://" + user + kafka, says: "check that host and port in URL"},
 		"port of NATS":              {url: "amqp://" + user + nats, says: "speaks NATS' protocol"},
-		"port of PostgreSQL":        {url: "amqp://" + user + postgres, says: "check that host and port in the publish URL"},
+		"port of PostgreSQL":        {url: "amqp://" + user + postgres, says: "check that host and port in URL"},
 		"port of HTTP":              {url: "amqp://" + user + http, says: "5672"},
 		"port of Kafka, TLS":        {url: "amqps://" + user + kafka, says: "TLS listener"},
 		"port of NATS, TLS":         {url: "amqps://" + user + nats, says: "speaks NATS' protocol"},
 		"port of PostgreSQL, TLS":   {url: "amqps://" + user + postgres, says: "TLS listener"},
 		"port of HTTP, TLS":         {url: "amqps://" + user + http, says: "speaks HTTP"},
-		"TLS to the port without":   {url: "amqps://" + user + rabbit, says: "does not speak TLS: write amqp://"},
+		"TLS to the port without":   {url: "amqps://" + user + rabbit, says: "write amqp:// if"},
 		"wrong scheme":              {url: "http://" + user + rabbit, says: "amqp://"},
 		"no scheme":                 {url: "localhost:5672", says: "amqp://"},
 		"unescaped password":        {url: "amqp://nobody:" + password + "%zz@" + rabbit, says: "percent-encode"},
 		"no port":                   {url: "amqp://" + user + "localhost:x", says: "host:port"},
-		"TLS parameters in the URL": {url: "amqps://" + user + rabbit + "?cacertfile=/ca.pem", says: "OUTBOX_TLS_CA_FILE"},
-		"all of several hosts": {url: "amqp://" + user + closed.Addr().String() + "," + rabbit,
-			says: "nothing listens there: check that it runs, and host and port in the publish URL; RabbitMQ at " + rabbit},
+		"TLS parameters in the URL": {url: "amqps://" + user + rabbit + "?cacertfile=/ca.pem", says: "give TLS.RootCAs"},
+		"all of several hosts": {
+			url:  "amqp://" + user + closed.Addr().String() + "," + rabbit,
+			says: "nothing listens there: check that it runs, and host and port in URL; RabbitMQ at " + rabbit,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -136,7 +142,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// trusting returns settings for TLS with authorities of a test's own.
+// trusting returns TLS settings with the test's own authorities.
 func trusting(pool *x509.CertPool, name string) func() (*tls.Config, error) {
 	return func() (*tls.Config, error) {
 		return &tls.Config{RootCAs: pool, ServerName: name, MinVersion: tls.VersionTLS12}, nil

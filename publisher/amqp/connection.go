@@ -12,9 +12,10 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// closeTimeout bounds the wait for the broker's goodbye.
+// closeTimeout bounds the wait for the broker's reply to a close.
 const closeTimeout = time.Second
 
 // A connection is one connection to the broker and its channels.
@@ -22,43 +23,45 @@ type connection struct {
 	amqp    *amqp091.Connection
 	socket  *socket
 	address string
-	url     string        // that it was made with
-	made    time.Time     // when
-	ended   chan struct{} // closed when it has ended
+	url     string        // URL with which the connection was made
+	made    time.Time     // time at which the connection was made
+	ended   chan struct{} // closed when the connection has ended
 
-	// For a login by token, changed by whoever has set renewing:
-	token     string    // that the broker has of us
-	renewAt   time.Time // no sooner, after it could not be renewed
-	unrenewed string    // why it could not, as last told
+	// The following fields are for a login by token. Only the goroutine that has set renewing changes them.
+	token     string    // token that the broker currently has
+	renewAt   time.Time // earliest time of the next renewal, after a failed one
+	unrenewed string    // reason of the last failed renewal, as logged
 
-	// patience is how old the connection must be for a refusal to be a reason to log in again.
+	// patience is the age that the connection must have before a refusal is a reason to log in again.
 	patience time.Duration
 	seed     maphash.Seed
-	user     string // that has logged in, empty where that is not known
+	user     string // user that has logged in; empty if not known
 	typed    bool   // header values keep their types
 	unrouted bool   // messages need no route
 	log      *slog.Logger
-	running  *sync.WaitGroup // the publisher's
+	running  *sync.WaitGroup // wait group of the publisher
 
-	renewing atomic.Bool                   // the token is about to be renewed
-	refused  atomic.Bool                   // the broker has refused access on it, and nobody has looked at its login since
-	checking atomic.Bool                   // whether the broker still answers
-	useful   atomic.Bool                   // a message was accepted on it
-	largest  atomic.Int64                  // size of the largest payload that was accepted
-	blocked  atomic.Pointer[string]        // the broker's reason while it blocks publishing
-	cause    atomic.Pointer[amqp091.Error] // why it ended, if not by us
+	renewing  atomic.Bool                   // the token is being renewed
+	refused   atomic.Bool                   // the broker has refused access on the connection, and its login has not been checked since
+	checking  atomic.Bool                   // a check whether the broker still answers is under way
+	accepts   atomic.Int64                  // number of messages accepted on the connection
+	waryUntil atomic.Int64                  // Unix time in nanoseconds until which routes are tried one by one
+	futile    atomic.Int64                  // value of accepts when a message had been waited for in vain, plus one; 0 before that
+	largest   atomic.Int64                  // size of the largest payload that was accepted
+	blocked   atomic.Pointer[string]        // the broker's reason while it blocks publishing
+	cause     atomic.Pointer[amqp091.Error] // reason why the connection ended, if this client did not end it
 
 	mu        sync.Mutex
-	exchanges map[string]struct{} // that were there when last looked for
+	exchanges map[string]struct{} // exchanges that existed at the last check
 	idle      []*channel
 	kept      map[keptID]*kept // messages that calls have given up
 	busy      map[*channel]struct{}
 	closing   bool
-	users     int  // calls that use it
-	retired   bool // another has taken its place
+	users     int  // number of calls that use the connection
+	retired   bool // another connection has taken its place
 }
 
-// start begins to watch the connection. blocked is the reason if the one before it ended while it was blocked.
+// start begins to watch the connection. If the previous connection ended while it was blocked, blocked is the reason.
 func (c *connection) start(blocked *string) {
 	closes := c.amqp.NotifyClose(make(chan *amqp091.Error, 1))
 	blocks := c.amqp.NotifyBlocked(make(chan amqp091.Blocking, 1))
@@ -69,9 +72,9 @@ func (c *connection) start(blocked *string) {
 	c.running.Go(func() { c.watch(closes, blocks) })
 }
 
-// tryOut finds out whether the broker still blocks, which it tells a connection only once that publishes. Rows
-// would wait in the broker's socket and all be published at the end of the alarm, again for each connection
-// that was lost meanwhile; so it is done with a message that goes nowhere.
+// tryOut finds out whether the broker still blocks. The broker reports this to a connection only once the connection
+// publishes. Rows would wait in the broker's socket and all be published at the end of the alarm, and once more for
+// each connection that was lost in the meantime. tryOut therefore uses a message that goes nowhere.
 func (c *connection) tryOut(presumed *string) {
 	_ = c.publishNowhere() // an error ends the connection, or is an answer as well
 	if !c.amqp.IsClosed() && c.blocked.CompareAndSwap(presumed, nil) {
@@ -80,8 +83,8 @@ func (c *connection) tryOut(presumed *string) {
 	}
 }
 
-// publishNowhere publishes one byte for the queue without a name, which does not exist, and waits until
-// the broker has confirmed or refused it or the connection has ended.
+// publishNowhere publishes one byte to the queue with the empty name, which does not exist. It waits until the broker
+// has confirmed or refused the message, or the connection has ended.
 func (c *connection) publishNowhere() error {
 	ch, err := c.amqp.Channel()
 	if err != nil {
@@ -99,7 +102,7 @@ func (c *connection) publishNowhere() error {
 	return ch.Close()
 }
 
-// watch follows the connection's state until it has ended and all its channels with it.
+// watch follows the connection's state until the connection and all its channels have ended.
 func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.Blocking) {
 	defer close(c.ended)
 	for closes != nil || blocks != nil {
@@ -133,7 +136,7 @@ func (c *connection) watch(closes <-chan *amqp091.Error, blocks <-chan amqp091.B
 	c.wake()
 }
 
-// wake has every call on the connection look for answers.
+// wake makes every call on the connection check for answers.
 func (c *connection) wake() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -145,7 +148,7 @@ func (c *connection) wake() {
 	}
 }
 
-// usable returns the answer for messages that cannot be sent now, nil if they can.
+// usable returns the answer for messages that cannot be sent now, or nil if they can.
 func (c *connection) usable() error {
 	if c.amqp.IsClosed() {
 		return c.lost()
@@ -163,7 +166,7 @@ func (c *connection) lost() error {
 		cause = server
 	} else {
 		_, ended := c.socket.heard()
-		cause = stable(ended)
+		cause = connect.Stable(ended)
 	}
 	if cause != nil {
 		return unavailable("connection lost", "the connection to RabbitMQ at %s was lost: %w", c.address, cause)
@@ -171,9 +174,9 @@ func (c *connection) lost() error {
 	return unavailable("connection lost", "the connection to RabbitMQ at %s has ended", c.address)
 }
 
-// ask waits for a question to the broker and its answer, which the library cannot break off. When
-// ctx ends first, ask returns ErrNotAttempted and leaves them to end with the answer or the
-// connection, which it ends if nothing at all was heard on it for too long.
+// ask waits for a question to the broker and its answer. The library cannot interrupt a question. If ctx ends first,
+// ask returns ErrNotAttempted, and the question ends later with its answer or with the connection. If nothing at all
+// has been received for too long, ask ends the connection.
 func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection) error) error {
 	heard, begun := c.socket.received.Load(), time.Now()
 	done := make(chan error, 1)
@@ -185,7 +188,7 @@ func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection)
 		}
 		return err
 	case <-ctx.Done():
-		// One that is blocked is not read by the broker, and says nothing for as long as the alarm lasts.
+		// The broker does not read from a blocked connection, and sends nothing on it for as long as the alarm lasts.
 		if c.socket.received.Load() == heard && time.Since(begun) >= silence && c.blocked.Load() == nil {
 			c.socket.fail(errSilence)
 		}
@@ -193,9 +196,9 @@ func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection)
 	}
 }
 
-// silence is how long a broker may take for the first sign of an answer, when it was asked after a message was not confirmed in
-// time or in a ping. A connection that is silent for longer is dead, as one that a firewall between has forgotten: heartbeats
-// would take half a minute to find that out.
+// silence is how long a broker may take for the first sign of an answer, when it is asked in a ping or after a message
+// was not confirmed in time. A connection that is silent for longer is dead, for example because a firewall on the way
+// has forgotten it. Heartbeats would take half a minute to find that out.
 const silence = time.Second
 
 var errSilence = errors.New("it has fallen silent")
@@ -219,7 +222,7 @@ func (c *connection) check() {
 	})
 }
 
-// greet asks for something that changes nothing.
+// greet sends a request that changes nothing.
 func greet(conn *amqp091.Connection) error {
 	ch, err := conn.Channel()
 	if err != nil {
@@ -228,7 +231,7 @@ func greet(conn *amqp091.Connection) error {
 	return ch.Close()
 }
 
-// ping returns nil when the broker answers and would take messages for the exchange.
+// ping returns nil if the broker answers and would take messages for the exchange.
 func (c *connection) ping(ctx context.Context, exchange string) error {
 	if err := c.usable(); err != nil {
 		return err
@@ -247,8 +250,8 @@ func (c *connection) failed(what string, err error) error {
 	return unavailable(what+" failed", "%s on RabbitMQ at %s: %w", what, c.address, err)
 }
 
-// checkExchange looks for the exchange before it is first used: publishing to a missing one closes
-// the channel and leaves everything on it without an answer. The default exchange is always there.
+// checkExchange looks for the exchange before it is first used. Publishing to a missing exchange closes the channel and
+// leaves everything on it without an answer. The default exchange always exists.
 func (c *connection) checkExchange(ctx context.Context, name string, scope publisher.Scope) error {
 	if name == "" {
 		return nil
@@ -262,25 +265,25 @@ func (c *connection) checkExchange(ctx context.Context, name string, scope publi
 	return c.lookFor(ctx, name, scope)
 }
 
-// maxExchanges is how many exchanges are remembered; rows may name any number.
+// maxExchanges is the maximum number of exchanges that are remembered. Rows may name any number.
 const maxExchanges = 1000
 
-// forgetExchanges has exchanges looked for again before they are used.
+// forgetExchanges clears the known exchanges, so that each is looked for again before it is used.
 func (c *connection) forgetExchanges() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	clear(c.exchanges)
 }
 
-// lookFor asks for the exchange on a channel of its own, which the broker closes if there is none. That
-// is held against what scope says.
+// lookFor asks for the exchange on a separate channel, which the broker closes if the exchange is missing. The answer
+// then has the given scope.
 func (c *connection) lookFor(ctx context.Context, name string, scope publisher.Scope) error {
 	err := c.ask(ctx, func(conn *amqp091.Connection) error {
 		ch, err := conn.Channel()
 		if err != nil {
 			return err
 		}
-		// The kind is not looked at.
+		// The broker does not compare the kind.
 		if err := ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
 			return err
 		}
@@ -307,7 +310,7 @@ func (c *connection) lookFor(ctx context.Context, name string, scope publisher.S
 	return c.failed("check exchange", err)
 }
 
-// take returns a channel for one call alone, to be given back with put.
+// take returns a channel for one call alone, which must give it back with put.
 func (c *connection) take(ctx context.Context) (*channel, error) {
 	for {
 		c.mu.Lock()
@@ -321,7 +324,7 @@ func (c *connection) take(ctx context.Context) (*channel, error) {
 			}
 		}
 		c.mu.Unlock()
-		// One that is opened too late for this call serves another.
+		// A channel that is opened too late for this call serves another one.
 		if err := c.ask(ctx, c.open); err != nil {
 			return nil, c.failed("open channel", err)
 		}
@@ -339,8 +342,8 @@ func (c *connection) open(conn *amqp091.Connection) error {
 	return err
 }
 
-// put takes a channel back. One with unanswered messages is closed in the background: late answers
-// must not be taken for those of a later call.
+// put takes a channel back. A channel with unanswered messages is closed in the background, because late answers must
+// not be taken for those of a later call.
 func (c *connection) put(ch *channel, clean bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -355,13 +358,14 @@ func (c *connection) put(ch *channel, clean bool) {
 	}
 }
 
-// close says goodbye to the broker, for at most about closeTimeout. That the broker does not hear it, or that the connection
-// breaks meanwhile, is no failure: calls that are under way get answers of their own.
+// close ends the connection with a notice to the broker, and takes about closeTimeout at most. If the broker does not
+// receive the notice, or if the connection breaks in the meantime, that is not a failure: calls that are under way get
+// answers of their own.
 func (c *connection) close() {
 	c.mu.Lock()
 	c.closing = true
 	c.mu.Unlock()
-	// The deadline that the library sets is lifted again by each frame that arrives.
+	// Each frame that arrives removes the deadline that the library sets.
 	kill := time.AfterFunc(closeTimeout, func() { _ = c.socket.Close() })
 	defer kill.Stop()
 	_ = c.amqp.CloseDeadline(time.Now().Add(closeTimeout))

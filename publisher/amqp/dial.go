@@ -6,7 +6,6 @@ import (
 	"crypto/tls"
 	"errors"
 	"hash/maphash"
-	"math/rand/v2"
 	"net"
 	"strings"
 	"time"
@@ -15,23 +14,18 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 const (
-	dialTimeout = 5 * time.Second // for each host, the AMQP handshake included
+	dialTimeout = 5 * time.Second // for each host, including the AMQP handshake
 	heartbeat   = 10 * time.Second
-	backoffMin  = 50 * time.Millisecond
-	// backoffQuiet is the longest while nobody answers, which a broker that comes back should not wait for: rows
-	// are to flow within a second of its return, and whoever calls has a backoff of its own.
-	backoffQuiet = 250 * time.Millisecond
-	// backoffMax is the longest while somebody refuses us, and logs that each time.
-	backoffMax = time.Second
 )
 
-// connect returns the live connection, or makes one; release gives it back. Soon after a failure it returns that failure.
-// look has it compare the connection's login with the present one.
+// connect returns the live connection, or makes one. The caller gives it back with release. Soon after a failure,
+// connect returns that failure. If look is true, it compares the connection's login with the current one.
 func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error) {
-	if live := p.live.Load(); live != nil && !look && !live.refused.Load() && !live.amqp.IsClosed() && live.use() {
+	if live := p.live.Load(); live != nil && !look && !live.refused.Load() && live.futile.Load() == 0 && !live.amqp.IsClosed() && live.use() {
 		return live, nil
 	}
 	select {
@@ -41,23 +35,24 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 		return nil, publisher.ErrNotAttempted
 	}
 	if live := p.live.Load(); live != nil {
-		if live.useful.Load() {
-			p.backoff = 0
+		if live.accepts.Load() > 0 {
+			p.backoff.Reset()
 		}
 		if !live.amqp.IsClosed() {
 			live = p.renewed(ctx, live)
-			live.use() // nobody retires it meanwhile
+			live.use() // no other call can retire it in the meantime
 			return live, nil
 		}
-		// A connection that dies before it has done anything counts as a failed attempt, else
-		// something that kills each one would be tried without a pause.
-		if !live.useful.Load() {
+		// A connection that dies before it has done anything counts as a failed attempt. Otherwise, if something kills
+		// each connection, the next one would be tried without a pause.
+		if live.accepts.Load() == 0 {
 			p.fail(live.lost())
 		}
 		p.blocked = live.blocked.Load()
 		p.live.Store(nil)
 		if live.silent() {
 			p.host++
+			p.wary = true
 		}
 	}
 	if time.Now().Before(p.retryAt) {
@@ -67,19 +62,23 @@ func (p *Publisher) connect(ctx context.Context, look bool) (*connection, error)
 	switch {
 	case err == nil:
 		p.retryAt = time.Time{}
+		if p.wary {
+			p.wary = false
+			conn.beWary()
+		}
 		conn.use()
 		return conn, nil
 	case errors.Is(err, publisher.ErrClosed), errors.Is(err, publisher.ErrNotAttempted):
 		return nil, err
 	}
 	if p.failed == nil || errtext.Line(p.failed) != errtext.Line(err) {
-		p.log.Debug("rabbitmq cannot be reached", "error", err) // whoever asked says so
+		p.log.Debug("rabbitmq cannot be reached", "error", err) // the caller reports it
 	}
 	p.fail(err)
 	return nil, err
 }
 
-// open makes a connection, which is the live one then.
+// open makes a connection, which becomes the live one.
 func (p *Publisher) open(ctx context.Context) (*connection, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -97,21 +96,16 @@ func (p *Publisher) open(ctx context.Context) (*connection, error) {
 		return conn, nil
 	case !p.abortable(nil):
 		return nil, publisher.ErrClosed
-	case errors.Is(ctx.Err(), context.Canceled): // by the caller: nobody's failure
+	case errors.Is(ctx.Err(), context.Canceled): // ended by the caller: not a failure
 		return nil, publisher.ErrNotAttempted
 	}
 	return nil, err
 }
 
-// fail begins or lengthens the time in which nobody dials.
+// fail begins or lengthens the time in which no call dials.
 func (p *Publisher) fail(err error) {
-	longest := backoffMax
-	if link, ok := errors.AsType[*linkError](err); ok && link.absent {
-		longest = backoffQuiet
-	}
-	p.backoff = min(max(2*p.backoff, backoffMin), longest)
 	p.remember(err)
-	p.retryAt = time.Now().Add(p.backoff/2 + rand.N(p.backoff/2))
+	p.retryAt = time.Now().Add(p.backoff.After(err))
 }
 
 func (p *Publisher) remember(failed error) {
@@ -120,9 +114,10 @@ func (p *Publisher) remember(failed error) {
 	p.failed = failed
 }
 
-// stillDialing returns what can be said when the time is over and another call still makes the connection: what
-// the last one failed with, or that the host does not answer. That is what the other call will say as well if
-// nothing changes, so that nobody logs two texts in turn. It returns err when no host was tried yet.
+// stillDialing returns the answer for a call whose time is over while another call still makes the connection. It is
+// the failure of the last connection, or else that the host does not answer. If nothing changes, the other call will
+// return the same, so that the log does not alternate between two texts. stillDialing returns err if no host was tried
+// yet.
 func (p *Publisher) stillDialing(err error) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -135,7 +130,7 @@ func (p *Publisher) stillDialing(err error) error {
 	return err
 }
 
-// abortable lets Close end the dial under way, unless it was called already.
+// abortable stores the function with which Close ends the dial under way. It reports false if Close was called already.
 func (p *Publisher) abortable(cancel context.CancelFunc) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -143,24 +138,14 @@ func (p *Publisher) abortable(cancel context.CancelFunc) bool {
 	return !p.closed
 }
 
-// stagger is how long a host has to take us before the next one is tried beside it.
-const stagger = 250 * time.Millisecond
-
-// dialled is how the try of a host has ended.
-type dialled struct {
-	host int
-	conn *connection
-	err  error
-}
-
-// dial tries each of the URL's hosts once, first the one that worked last, and returns the first connection that is made. The hosts'
-// errors are given in the URL's order, so that the same state of affairs has the same text.
+// dial tries each of the URL's hosts once, beginning with the one that worked last, and returns the first connection
+// that is made. The hosts' errors are in the URL's order, so that the same situation gives the same text.
 func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	url, err := p.config.URL()
 	if err != nil {
 		return nil, unavailable("no publish URL", "read the publish URL: %w", err)
 	}
-	urls, err := addresses(url)
+	urls, err := addresses(url, p.names)
 	if err != nil {
 		return nil, err
 	}
@@ -168,45 +153,28 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(ctx)
-	ends := make(chan dialled, len(urls))
-	begun, ended := 0, 0
-	defer func() {
-		cancel()
-		p.running.Go(func() {
-			for ; ended < begun; ended++ {
-				if late := <-ends; late.conn != nil {
-					late.conn.close()
-				}
-			}
-		})
-	}()
-	next := time.NewTimer(0)
-	defer next.Stop()
 	errs := make([]any, len(urls))
-	for first := p.host; ended < len(urls); {
-		select {
-		case <-next.C:
-		case end := <-ends:
-			ended++
-			if end.err == nil {
-				p.host, end.conn.url = end.host, url
-				return end.conn, nil
+	var last error
+	race := connect.Race[*connection]{
+		Again: len(urls), Go: p.running.Go,
+		Open: func(ctx context.Context, host int) (*connection, error) { return p.dialOne(ctx, urls[host], token) },
+		Drop: func(late *connection) { late.close() },
+		Ended: func(host int, err error) {
+			if errs[host], last = err, err; err == nil {
+				p.host = host
 			}
-			if ctx.Err() != nil {
-				return nil, end.err
-			}
-			errs[end.host] = end.err
-		}
-		if begun < len(urls) {
-			host := (first + begun) % len(urls)
-			begun++
-			p.running.Go(func() {
-				conn, err := p.dialOne(ctx, urls[host], token)
-				ends <- dialled{host, conn, err}
-			})
-			next.Reset(stagger)
-		}
+		},
+	}
+	for i := range urls {
+		race.Turns = append(race.Turns, (p.host+i)%len(urls))
+	}
+	conn, _, won := race.Run(ctx)
+	if won {
+		conn.url = url
+		return conn, nil
+	}
+	if ctx.Err() != nil {
+		return nil, last
 	}
 	if len(errs) == 1 {
 		return nil, errs[0].(error)
@@ -231,9 +199,9 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	if config.SASL, err = logins(uri, config.Properties, p.config.Mechanism); err != nil {
 		return nil, err
 	}
-	a := &attempt{uri: uri, secure: uri.Scheme == "amqps", token: p.config.Tokens != nil}
+	a := &attempt{uri: uri, secure: uri.Scheme == "amqps", token: p.config.Tokens != nil, names: p.names}
 	p.mu.Lock()
-	p.trying = &attempt{uri: uri, secure: a.secure, token: a.token}
+	p.trying = &attempt{uri: uri, secure: a.secure, token: a.token, names: p.names}
 	p.mu.Unlock()
 	for _, way := range config.SASL {
 		a.mechanisms = append(a.mechanisms, way.Mechanism())
@@ -243,11 +211,13 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		return nil, a.explain(err)
 	}
 	stop := context.AfterFunc(ctx, func() { _ = raw.Close() })
-	conn := &connection{seed: maphash.MakeSeed(), made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
+	conn := &connection{
+		seed: maphash.MakeSeed(), made: time.Now(), patience: patienceMin, address: address(uri), user: p.userOf(uri, config.SASL),
 		token: token, ended: make(chan struct{}), typed: p.config.TypedHeaders,
 		unrouted: p.config.Unrouted, log: p.log,
 		running:   &p.running,
-		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{}}
+		exchanges: map[string]struct{}{}, busy: map[*channel]struct{}{},
+	}
 	link := raw
 	if a.secure {
 		link, err = p.handshake(ctx, raw, uri.Host)
@@ -256,7 +226,8 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 		conn.socket = &socket{Conn: link, raw: raw, dispatched: conn.wake}
 		a.socket = conn.socket
 		config.Dial = func(string, string) (net.Conn, error) { return conn.socket, nil }
-		// The library would put a TLS session of its own above the socket, and each message into a record.
+		// Otherwise the library would put its own TLS session above the socket, and each message into a record of its
+		// own.
 		conn.amqp, err = amqp091.DialConfig("amqp"+strings.TrimPrefix(url, uri.Scheme), config)
 	}
 	if !stop() && err == nil {
@@ -265,8 +236,9 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	if err != nil {
 		_ = raw.Close()
 		if ctx.Err() != nil {
-			err = ctx.Err() // the handshake only saw the socket closed
-		} else if server, ok := errors.AsType[*amqp091.Error](err); ok && a.token && (server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)) {
+			err = ctx.Err() // the handshake saw only that the socket was closed
+		} else if server, ok := errors.AsType[*amqp091.Error](err); ok && a.token &&
+			(server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)) {
 			p.config.Tokens.Refused(token)
 		}
 		return nil, a.explain(err)
@@ -275,12 +247,12 @@ func (p *Publisher) dialOne(ctx context.Context, url, token string) (*connection
 	return conn, nil
 }
 
-// errTLS is that our own TLS settings cannot be used.
+// errTLS reports that the configured TLS settings cannot be used.
 type errTLS struct{ err error }
 
 func (e *errTLS) Error() string { return e.err.Error() }
 
-// handshake begins a TLS session with the settings as they are now.
+// handshake begins a TLS session with the current settings.
 func (p *Publisher) handshake(ctx context.Context, raw net.Conn, host string) (net.Conn, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if p.config.TLS != nil {

@@ -1,6 +1,7 @@
 package amqp_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -8,13 +9,19 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	doctor "github.com/outbox-relay/outbox-relay/internal/doctor/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// shown returns findings as one text each: severity, check, subject and what was found.
+// examine returns the findings of an examination through a publisher.
+func examine(ctx context.Context, p *amqp.Publisher, addresses []publisher.Address) []finding.Finding {
+	return doctor.Examine(ctx, p.Inspect, nil, addresses)
+}
+
+// shown returns the findings as one text each: severity, check, subject and what was found.
 func shown(findings []finding.Finding) string {
 	var all []string
 	for _, f := range findings {
@@ -32,7 +39,7 @@ func TestExamine(t *testing.T) {
 	topic := h.Topic(t)
 	p := h.open(t, nil)
 	defer p.Close()
-	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
+	text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses(topic, "no-such-queue", strings.Repeat("x", 256))))
 	for _, part := range []string{
 		"ok reach", "ok authentication", "ok version", ": RabbitMQ ", "ok alarms",
 		`ok topic "` + topic + `": the queue exists, with 0 messages`, `ok permission "` + topic,
@@ -46,7 +53,7 @@ func TestExamine(t *testing.T) {
 	if strings.Contains(text, "wrong remedy") {
 		t.Error(text)
 	}
-	// It has published nothing, and the connection is as good as before.
+	// The examination has published nothing, and the connection works as before.
 	want(t, "a message", p.Publish(within(t, 10*time.Second), numbered(1, 0, topic))[0], publisher.Accepted)
 	if got := h.Received(t, topic, 1); len(got) != 1 {
 		t.Errorf("the queue held %d messages, want only ours", len(got))
@@ -67,28 +74,30 @@ func TestExamineExchange(t *testing.T) {
 		test.config.URL = func() (string, error) { return h.url, nil }
 		p := amqp.New(test.config)
 		defer p.Close()
-		if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) ||
+		if text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses("some.key"))); !strings.Contains(text, test.part) ||
 			strings.Contains(text, "wrong remedy") {
 			t.Errorf("the findings lack %q:\n%s", test.part, text)
 		}
 	}
 	p := h.open(t, nil)
 	defer p.Close()
-	says(t, shown(p.Examine(within(t, 20*time.Second), []publisher.Address{
-		{Topic: "a", Exchange: strings.Repeat("x", 256)}, {Topic: "b", Exchange: "missing"}, {Topic: "c", Exchange: h.exchange},
+	says(t, shown(examine(within(t, 20*time.Second), p, []publisher.Address{
+		{Topic: "a", Exchange: strings.Repeat("x", 256)},
+		{Topic: "b", Exchange: "missing"},
+		{Topic: "c", Exchange: h.exchange},
 		{Topic: "d", Exchange: "amq.direct"},
 	})), "256 bytes", "error exchange missing: it does not exist", `ok permission "c": `, `ok permission "d" on exchange amq.direct: `)
-	if text := shown(amqp.New(h.config()).Examine(within(t, 20*time.Second), nil)); !strings.Contains(text, "warning management") {
+	if text := shown(examine(within(t, 20*time.Second), amqp.New(h.config()), nil)); !strings.Contains(text, "warning management") {
 		t.Errorf("without a management interface: %s", text)
 	}
 	away := amqp.New(amqp.Config{URL: func() (string, error) { return "amqp://nobody:wrong@" + hostOf(t, "TEST_AMQP_URL"), nil }})
 	defer away.Close()
-	if text := shown(away.Examine(within(t, 20*time.Second), nil)); !strings.HasPrefix(text, "error authentication ") {
+	if text := shown(examine(within(t, 20*time.Second), away, nil)); !strings.HasPrefix(text, "error authentication ") {
 		t.Errorf("with a wrong password: %s", text)
 	}
 }
 
-// A user who may not write is told so, though nothing is written.
+// The findings say that a user may not write, although nothing is written.
 func (o *ownBroker) readerExamined(t *testing.T) {
 	o.ctl(t, "add_user", "reader", "reader")
 	o.ctl(t, "set_permissions", "reader", ".*", "", ".*")
@@ -97,12 +106,12 @@ func (o *ownBroker) readerExamined(t *testing.T) {
 		return strings.Replace(o.harness.url, "guest:guest", "reader:reader", 1), nil
 	}, Exchange: "amq.topic"})
 	defer reader.Close()
-	if text := shown(reader.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); !strings.Contains(text, "error permission") {
+	if text := shown(examine(within(t, 20*time.Second), reader, publishertest.Addresses(topic))); !strings.Contains(text, "error permission") {
 		t.Errorf("for a user without the right to write:\n%s", text)
 	}
 }
 
-// The broker tells of an alarm only when somebody publishes, and then answers no more.
+// The broker reports an alarm only when a client publishes, and answers nothing after that.
 func TestExamineAlarm(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) {
@@ -110,7 +119,7 @@ func TestExamineAlarm(t *testing.T) {
 		m.conn.deaf.Store(true)
 	})
 	p := f.open(t, "")
-	text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses("topic")))
+	text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses("topic")))
 	if !strings.Contains(text, "error alarms") || !strings.Contains(text, "low on disk") || strings.Contains(text, "topic") {
 		t.Errorf("with an alarm:\n%s", text)
 	}

@@ -2,18 +2,17 @@ package amqp
 
 import (
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
 	"strconv"
 	"strings"
-	"syscall"
-	"time"
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
@@ -22,186 +21,141 @@ func address(uri amqp091.URI) string {
 	return net.JoinHostPort(uri.Host, strconv.Itoa(uri.Port))
 }
 
-// unavailable is the answer when there is no connection.
+// unavailable returns the answer if there is no connection.
 func unavailable(short, format string, args ...any) error {
 	return publisher.UnavailableError(publisher.ScopeDestination, short, format, args...)
 }
 
-// A linkError says in one sentence why there is no connection, and what to change. For one state of
-// affairs it says the same each time, without ports of our own or the time of day, so that nobody logs
-// it twice.
-type linkError struct {
-	short   string
-	address string
-	found   string
-	remedy  string
-	absent  bool // nobody answers, or what answers is about to start or to end
-}
-
-func (e *linkError) Error() string {
-	return "RabbitMQ at " + e.address + ": " + e.found + ": " + e.remedy
-}
-
-// An attempt is one to connect, and what came of it.
+// An attempt is a try to connect, and its result.
 type attempt struct {
 	uri        amqp091.URI
 	secure     bool     // with TLS
-	token      bool     // in the place of a password
-	mechanisms []string // that we would log in with
+	token      bool     // a token takes the place of the password
+	mechanisms []string // mechanisms that this client would log in with
 	socket     *socket  // nil if there was none
+	names      setting.Names
 }
 
 // explain turns a failure to connect into an answer that says what to change.
 func (a *attempt) explain(err error) error {
-	e := a.reason(err)
-	e.address = address(a.uri)
-	return unavailable(e.short, "%w", e)
+	f := a.reason(err)
+	return unavailable(f.Short, "%w", f)
 }
 
-func (a *attempt) reason(err error) *linkError {
-	server, isServer := errors.AsType[*amqp091.Error](err)
-	_, dns := errors.AsType[*net.DNSError](err)
+func (a *attempt) reason(err error) *connect.Failure {
+	c := &connect.Attempt{
+		Broker: "RabbitMQ at", Address: address(a.uri), Servers: a.names.Of("URL"), Plain: "amqp://", Secure: "amqps://",
+		Ports: "AMQP is usually on 5672, with TLS on 5671", Names: a.names,
+	}
+	_, isServer := errors.AsType[*amqp091.Error](err)
+	own, isOwn := errors.AsType[*errTLS](err)
 	var first []byte
-	var ended error // why the handshake broke off; the library only keeps the text
+	var ended error // why the handshake broke off; the library keeps only the text
 	if a.socket != nil {
 		if first, ended = a.socket.heard(); len(first) > 0 && first[0] != frameMethod {
-			return stranger(first)
+			return stranger(c, first)
 		}
 	}
+	if record, ok := errors.AsType[tls.RecordHeaderError](err); ok && record.RecordHeader[0] != 'A' {
+		return stranger(c, record.RecordHeader[:])
+	}
+	if refused := a.refused(c, err); refused != nil {
+		return refused
+	}
+	known := c.Network(err)
+	switch {
+	case known != nil:
+		return known
+	case network.TimedOut(ended):
+		return c.Silent()
+	case isOwn:
+		return c.Failed("TLS settings unusable", "the TLS settings cannot be used", "correct the file or the setting", own.err)
+	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
+		// The alert that gives the reason may be lost if the peer closes the connection while data from this client is
+		// unread.
+		return c.Refused(nil)
+	case network.Ended(err), network.Ended(ended), isServer:
+		return c.FailedAbsent("handshake ended", "it ended the connection during the handshake", a.otherScheme(c), nil)
+	}
+	if known := c.TLS(err); known != nil {
+		return known
+	}
+	return c.Failed("cannot connect", "it cannot be connected to", "check that it runs, and the network", connect.Stable(err))
+}
+
+// refused returns the failure of a login that the broker does not accept, or nil for anything else.
+func (a *attempt) refused(c *connect.Attempt, err error) *connect.Failure {
+	server, answered := errors.AsType[*amqp091.Error](err)
+	answered = answered && server.Server
+	denied := answered && server.Code == amqp091.AccessRefused
+	notAllowed := answered && server.Code == amqp091.NotAllowed
+	failed := func(short, found, remedy string) *connect.Failure { return c.FailedLogin(short, found, remedy, nil) }
 	switch {
 	case errors.Is(err, amqp091.ErrSASL) && a.external():
-		return &linkError{short: "no login mechanism", found: "it does not offer to log in with EXTERNAL",
-			remedy: "enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate, OUTBOX_TLS_CERT and " +
-				"OUTBOX_TLS_KEY, that it trusts"}
+		return failed("no login mechanism", "it does not offer to log in with EXTERNAL",
+			"enable its plugin rabbitmq_auth_mechanism_ssl and the mechanism EXTERNAL, and give a client certificate that it trusts as "+
+				a.names.Of("TLS.Certificates"))
 	case errors.Is(err, amqp091.ErrSASL):
-		return &linkError{short: "no login mechanism", found: "it does not offer to log in with " + strings.Join(a.mechanisms, " or "),
-			remedy: "change OUTBOX_AMQP_SASL_MECHANISM to one of its auth_mechanisms"}
-	case isServer && server.Server && server.Code == amqp091.AccessRefused && a.external():
-		return &linkError{short: "login refused", found: "it finds no user for the client certificate",
-			remedy: "give one of an authority that it trusts, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and create the user that its setting " +
-				"ssl_cert_login_from takes from it"}
-	case a.token && (isServer && server.Server && server.Code == amqp091.AccessRefused || errors.Is(err, amqp091.ErrCredentials)):
-		return &linkError{short: "login refused", found: "it refuses the OAuth token",
-			remedy: "check OUTBOX_AMQP_OAUTH_…, that the token has not expired and that its audience is the broker's resource_server_id, and at " +
-				"the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens"}
-	case a.token && isServer && server.Server && server.Code == amqp091.NotAllowed:
-		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost,
+		return failed("no login mechanism", "it does not offer to log in with "+strings.Join(a.mechanisms, " or "),
+			"change "+a.names.Of("Mechanism")+" to one of its auth_mechanisms")
+	case denied && a.external():
+		return failed("login refused", "it finds no user for the client certificate",
+			"give one of an authority that it trusts as "+a.names.Of("TLS.Certificates")+", and create the user that its setting "+
+				"ssl_cert_login_from takes from it")
+	case a.token && (denied || errors.Is(err, amqp091.ErrCredentials)):
+		return failed("login refused", "it refuses the OAuth token",
+			"check "+a.names.Of("Tokens")+", that the token has not expired and that its audience is the broker's resource_server_id, and at "+
+				"the broker rabbitmq_auth_backend_oauth2 and the key that signs tokens")
+	case a.token && notAllowed:
+		return failed("vhost refused", fmt.Sprintf("it does not let the OAuth token into virtual host %q (%s)", a.uri.Vhost, server.Reason),
+			"create the vhost, change it in "+c.Servers+", or grant a scope for it, such as rabbitmq.write:VHOST/*")
+	case denied:
+		return failed("login refused", fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
+			"check user and password in "+c.Servers+" (the user guest may log in from the broker's own machine only)")
+	case notAllowed:
+		return failed("vhost refused", fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username, a.uri.Vhost,
 			server.Reason),
-			remedy: "create the vhost, change it in the publish URL, or grant a scope for it, such as rabbitmq.write:VHOST/*"}
-	case isServer && server.Server && server.Code == amqp091.AccessRefused:
-		return &linkError{short: "login refused", found: fmt.Sprintf("it refuses the login of user %q", a.uri.Username),
-			remedy: "check user and password in the publish URL (the user guest may log in from the broker's own machine only)"}
-	case isServer && server.Server && server.Code == amqp091.NotAllowed:
-		return &linkError{short: "vhost refused", found: fmt.Sprintf("it does not let user %q into virtual host %q (%s)", a.uri.Username,
-			a.uri.Vhost, server.Reason),
-			remedy: "create the vhost, grant access to it, or change the vhost in the publish URL"}
-	case isServer && server.Server:
-		return &linkError{short: "connection refused", found: fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
-			remedy: "see the broker's log"}
-	case dns:
-		return &linkError{short: "unknown host", found: "its host name cannot be resolved", remedy: "check the host in the publish URL"}
-	case errors.Is(err, syscall.ECONNREFUSED):
-		return &linkError{short: "connection refused", absent: true, found: "nothing listens there",
-			remedy: "check that it runs, and host and port in the publish URL"}
-	case network.TimedOut(err), network.TimedOut(ended):
-		return &linkError{short: "no answer", absent: true, found: "it does not answer",
-			remedy: "check the network, host and port in the publish URL (AMQP is usually on 5672, with TLS on 5671), and whether it should be " +
-				"amqp:// or amqps://"}
-	case network.RefusedTLS(err), a.secure && a.socket != nil && len(first) == 0:
-		// The alert that says why may be lost when the peer closes over what we have sent already.
-		return &linkError{short: "TLS refused", found: "it ended the TLS session at once",
-			remedy: "give a client certificate that it trusts and that has not expired, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, and check that the " +
-				"port is RabbitMQ's"}
+			"create the vhost, grant access to it, or change the vhost in "+c.Servers)
+	case answered:
+		return c.Failed("connection refused", fmt.Sprintf("it refuses the connection (%d %s)", server.Code, server.Reason),
+			"see the broker's log", nil)
 	case errors.Is(err, amqp091.ErrCredentials):
-		return &linkError{short: "login refused", found: fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
-			remedy: "check user and password in the publish URL"}
+		return failed("login refused", fmt.Sprintf("it ended the connection at the login of user %q", a.uri.Username),
+			"check user and password in "+c.Servers)
 	case errors.Is(err, amqp091.ErrVhost):
-		return &linkError{short: "vhost refused", found: fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost),
-			remedy: "check the vhost in the publish URL"}
-	case network.Ended(err), network.Ended(ended), isServer:
-		return &linkError{short: "handshake ended", absent: true, found: "it ended the connection during the handshake", remedy: a.otherScheme()}
-	default:
-		return a.tls(err)
+		return failed("vhost refused", fmt.Sprintf("it ended the connection when virtual host %q was opened", a.uri.Vhost),
+			"check the vhost in "+c.Servers)
 	}
+	return nil
 }
 
 func (a *attempt) external() bool {
 	return len(a.mechanisms) == 1 && a.mechanisms[0] == mechanismExternal
 }
 
-func (a *attempt) otherScheme() string {
+func (a *attempt) otherScheme(c *connect.Attempt) string {
 	if a.secure {
-		return "check that host and port in the publish URL are those of RabbitMQ's TLS listener, usually 5671, else write amqp://"
+		return "check that host and port in " + c.Servers + " are those of RabbitMQ's TLS listener, usually 5671, else write amqp://"
 	}
-	return "check that host and port in the publish URL are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if " +
-		"it wants TLS"
-}
-
-// tls is reason for what is left: certificates, and what nobody has foreseen.
-func (a *attempt) tls(err error) *linkError {
-	const untrusted = "certificate refused"
-	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
-	hostname, isHostname := errors.AsType[x509.HostnameError](err)
-	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
-	plain, isPlain := errors.AsType[tls.RecordHeaderError](err)
-	own, isOwn := errors.AsType[*errTLS](err)
-	switch {
-	case isOwn:
-		return &linkError{short: "TLS settings unusable", found: fmt.Sprintf("the TLS settings cannot be used (%v)", own.err),
-			remedy: "correct the file or the setting"}
-	case isInvalid && invalid.Reason == x509.Expired:
-		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is valid from %s to %s only", day(invalid.Cert.NotBefore),
-			day(invalid.Cert.NotAfter)),
-			remedy: "renew it, and compare the clocks"}
-	case isHostname:
-		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is for another name than %s", hostname.Host),
-			remedy: "use the certificate's name in the publish URL, or give it as OUTBOX_TLS_SERVER_NAME"}
-	case authority:
-		return &linkError{short: untrusted, found: "its certificate is signed by an unknown authority",
-			remedy: "give that one's certificate as OUTBOX_TLS_CA_FILE"}
-	case verification:
-		return &linkError{short: untrusted, found: fmt.Sprintf("its certificate is not accepted (%v)", err),
-			remedy: "check the certificate, OUTBOX_TLS_CA and OUTBOX_TLS_SERVER_NAME"}
-	case isPlain && plain.RecordHeader[0] != 'A':
-		return stranger(plain.RecordHeader[:])
-	case isPlain:
-		return &linkError{short: "no TLS", found: "the port does not speak TLS",
-			remedy: "write amqp://, or the port of the TLS listener, usually 5671"}
-	default:
-		return &linkError{short: "no connection", found: fmt.Sprintf("it cannot be reached (%v)", stable(err)),
-			remedy: "check that it runs, and the network"}
-	}
+	return "check that host and port in " + c.Servers + " are those of RabbitMQ's AMQP listener, usually 5672, and write amqps:// if it " +
+		"wants TLS"
 }
 
 // frameMethod begins the greeting of an AMQP 0-9-1 server.
 const frameMethod = 1
 
-// stranger is reason for a server that does not speak AMQP, by its first bytes.
-func stranger(first []byte) *linkError {
-	e := &linkError{short: "not RabbitMQ", remedy: "check host and port in the publish URL, AMQP is usually on 5672, with TLS on 5671"}
+// stranger returns the failure for a server that does not speak AMQP, from its first bytes.
+func stranger(c *connect.Attempt, first []byte) *connect.Failure {
+	found := "what answers there does not speak AMQP 0-9-1"
 	switch text := string(first); {
 	case strings.HasPrefix(text, "HTTP"):
-		e.found = "what answers there speaks HTTP, as RabbitMQ's management interface does"
+		found = "what answers there speaks HTTP, as RabbitMQ's management interface does"
 	case strings.HasPrefix(text, "INFO"):
-		e.found = "what answers there speaks NATS' protocol"
+		found = "what answers there speaks NATS' protocol"
 	case strings.HasPrefix(text, "AMQP"):
-		e.found = "what answers there speaks another version of AMQP than 0-9-1"
+		found = "what answers there speaks another version of AMQP than 0-9-1"
 	case first[0] == 0x15: // a TLS alert
-		return &linkError{short: "TLS wanted", found: "the port speaks TLS",
-			remedy: "write amqps:// in the publish URL, or the port without TLS, usually 5672"}
-	default:
-		e.found = "what answers there does not speak AMQP 0-9-1"
+		return c.Failed("TLS wanted", "the port speaks TLS", "write amqps:// in "+c.Servers+", or the port without TLS, usually 5672", nil)
 	}
-	return e
+	return c.Failed("not RabbitMQ", found, "check host and port in "+c.Servers+"; "+c.Ports, nil)
 }
-
-// stable returns the part of a network's error that does not change from one attempt to the next.
-func stable(err error) error {
-	if op, ok := errors.AsType[*net.OpError](err); ok {
-		return op.Err
-	}
-	return err
-}
-
-func day(t time.Time) string { return t.UTC().Format(time.RFC3339) }

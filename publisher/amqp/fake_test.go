@@ -13,20 +13,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A fake is as much of an AMQP 0-9-1 server as a publisher sees, for answers that a real broker gives
-// only in rare moments. It answers the handshake and declarations; a test answers publishes.
+// A fake implements as much of an AMQP 0-9-1 server as a publisher uses, for answers that a real broker gives only in
+// rare moments. It answers the handshake and declarations. A test answers publishes.
 type fake struct {
 	listener net.Listener
-	// publish is called for each message on its connection's goroutine.
+	// publish is called for each message, on the goroutine of its connection.
 	publish func(m *sent)
-	// begin is called for each message before its content is read, nil for none.
+	// begin is called for each message before its content is read; nil for none.
 	begin func(c *fakeConn)
-	// login decides on a SASL PLAIN response; nil lets everybody in.
+	// login decides on a SASL PLAIN response; nil accepts every login.
 	login   func(response string) bool
-	missing sync.Map // names of exchanges that are not there
+	missing sync.Map // names of exchanges that do not exist
 
 	mu    sync.Mutex
-	conns []*fakeConn // all that were ever accepted
+	conns []*fakeConn // all connections that were ever accepted
 	serve sync.WaitGroup
 }
 
@@ -36,12 +36,12 @@ type fakeConn struct {
 	fake *fake
 	mu   sync.Mutex // held while a frame is written
 
-	tags   map[uint16]uint64 // of each open channel, the last delivery tag
+	tags   map[uint16]uint64 // last delivery tag of each open channel
 	closed map[uint16]bool   // channels whose close-ok is awaited
 	deaf   atomic.Bool       // answers nothing any more
 	ended  atomic.Bool       // nothing is read from it any more
 
-	response string // to the SASL challenge
+	response string // response to the SASL challenge
 }
 
 // A sent message is one that the fake has received.
@@ -51,7 +51,7 @@ type sent struct {
 	tag             uint64
 	exchange, topic string
 	mandatory       bool
-	header          []byte // the content header's payload
+	header          []byte // payload of the content header
 	id, key         string
 	body            []byte
 }
@@ -81,7 +81,7 @@ func newFake(t *testing.T, listener net.Listener, publish func(*sent)) *fake {
 	return f
 }
 
-// stop ends the fake; publish is not called any more after that.
+// stop ends the fake. After that, publish is no longer called.
 func (f *fake) stop() {
 	_ = f.listener.Close()
 	for _, c := range f.connections() {
@@ -169,7 +169,7 @@ func (c *fakeConn) run(r *bufio.Reader) error {
 	}
 }
 
-// answer answers a method other than publish. It returns false when the connection has ended.
+// answer answers a method other than publish. It returns false if the connection has ended.
 func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 	class, id := binary.BigEndian.Uint16(payload), binary.BigEndian.Uint16(payload[2:])
 	switch [2]uint16{class, id} {
@@ -218,7 +218,7 @@ func (c *fakeConn) answer(channel uint16, payload []byte) bool {
 
 func (m *sent) ack() { m.confirm(80, false) }
 
-// ackAll acknowledges all up to this one.
+// ackAll acknowledges all messages up to this one.
 func (m *sent) ackAll() { m.confirm(80, true) }
 
 func (m *sent) nack() { m.confirm(120, false) }
@@ -243,7 +243,7 @@ func (m *sent) giveBack() {
 	}
 }
 
-// closeChannel ends the message's channel and all that is unanswered on it. It must be called on the
+// closeChannel ends the message's channel and everything that is unanswered on it. It must be called on the
 // connection's goroutine.
 func (m *sent) closeChannel(code uint16, reason string) {
 	m.conn.closeChannel(m.channel, code, reason)
@@ -255,7 +255,7 @@ func (c *fakeConn) closeChannel(channel, code uint16, reason string) {
 	c.method(channel, 20, 40, append(args, 0, 60, 0, 40))
 }
 
-// closeConnection ends the connection as a broker does that is stopped.
+// closeConnection ends the connection as a broker does that is being stopped.
 func (c *fakeConn) closeConnection(code uint16, reason string) {
 	c.method(0, 10, 50, append(append(binary.BigEndian.AppendUint16(nil, code), text(reason)...), 0, 0, 0, 0))
 }
@@ -271,14 +271,14 @@ func (c *fakeConn) method(channel, class, method uint16, args []byte) {
 	c.frame(1, channel, append(payload, args...))
 }
 
-// frame writes a frame; c.mu is held. A connection that is gone is noticed by its reader.
+// frame writes a frame. c.mu is held. The reader notices if the connection is gone.
 func (c *fakeConn) frame(kind byte, channel uint16, payload []byte) {
 	b := binary.BigEndian.AppendUint16([]byte{kind}, channel)
 	b = binary.BigEndian.AppendUint32(b, uint32(len(payload)))
 	_, _ = c.Write(append(append(b, payload...), 206))
 }
 
-// properties reads message id and key out of a content header.
+// properties reads the message id and the key from a content header.
 func properties(header []byte) (id, key string) {
 	flags := binary.BigEndian.Uint16(header[12:])
 	rest := header[14:]

@@ -8,18 +8,19 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// fanouts are the exchanges that are known to send each message to all their queues, whatever its routing key: one queue that
-// rejects then does so for all routing keys, and each try for another of them would leave one more copy in the other queues.
-// AMQP does not tell an exchange's type. The management interface does, if it is configured; it is asked for an exchange that is
-// in trouble. Other types, and exchanges whose type is not known, go by the route.
+// fanouts holds the exchanges that are known to send each message to all their queues, whatever its routing key. On
+// such an exchange, one queue that rejects does so for all routing keys, and each try with another key would leave one
+// more copy in the other queues. AMQP does not reveal an exchange's type. If the management interface is configured, it
+// is asked for the type of an exchange in trouble. Exchanges of other types, or of unknown type, are treated by route.
 type fanouts struct {
-	known atomic.Pointer[map[string]struct{}] // never changed
+	known atomic.Pointer[map[string]struct{}] // the map is never changed
 
 	mu    sync.Mutex
-	asked map[string]time.Time // by exchange
+	asked map[string]time.Time // time of the last question, by exchange
 	end   context.CancelFunc   // ends the question under way, if any
 	over  bool                 // nothing is asked any more
 }
@@ -27,7 +28,8 @@ type fanouts struct {
 // typeFor is how long an exchange in trouble is not asked for again.
 const typeFor = time.Minute
 
-// begin returns a context for a question about the exchange, unless there is one under way or the last one is young.
+// begin returns a context for a question about the exchange. It returns false if a question is under way, or if the
+// last one about the exchange was less than typeFor ago.
 func (f *fanouts) begin(exchange string) (ctx context.Context, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,11 +40,11 @@ func (f *fanouts) begin(exchange string) (ctx context.Context, ok bool) {
 		f.asked = map[string]time.Time{}
 	}
 	f.asked[exchange] = time.Now()
-	ctx, f.end = context.WithTimeout(context.Background(), managementTimeout)
+	ctx, f.end = context.WithTimeout(context.Background(), rabbitmq.Timeout)
 	return ctx, true
 }
 
-// learn ends the question, with the type that was found. Without one what was known stays.
+// learn ends the question with the type that was found. If no type was found, the previous knowledge stays.
 func (f *fanouts) learn(exchange, kind string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -85,17 +87,17 @@ func (p *Publisher) askType(exchange string) {
 		var found struct{ Type string }
 		m, err := p.management(ctx)
 		if err == nil {
-			err = m.get(ctx, &found, "type", "exchanges", m.vhost, exchange)
-			m.client.CloseIdleConnections()
+			err = m.Get(ctx, &found, "type", "exchanges", m.Vhost, exchange)
+			m.Close()
 		}
 		if err != nil {
-			found.Type = "" // doctor tells what keeps the interface from answering
+			found.Type = ""
 		}
 		p.fanouts.learn(exchange, found.Type)
 	})
 }
 
-// way returns what messages share that go to the same queues: their route, or on a fanout their exchange.
+// way returns what messages to the same queues have in common: their route, or on a fanout their exchange.
 func (b *batch) way(i int) route {
 	to := b.route(i)
 	if b.isFanout(to.exchange) {
@@ -109,7 +111,8 @@ func (b *batch) isFanout(exchange string) bool {
 	return ok
 }
 
-// named names the fanout in place of the route that the answer names. It asks for the type of the exchange.
+// named returns the answer with the exchange as its fate instead of the route, if the exchange is a fanout. It asks for
+// the type of the exchange.
 func (b *batch) named(i int, err error) error {
 	exchange := b.route(i).exchange
 	b.trouble(exchange)

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-// expectFates reports what three calls name in another way than wanted; "-" is nothing.
+// expectFates fails the test if one of three calls names other fates than wanted; "-" means none.
 func expectFates(t *testing.T, p publisher.Publisher, messages []publisher.Message, want ...string) {
 	t.Helper()
 	for range 3 {
@@ -39,7 +39,7 @@ func to(topics ...string) []publisher.Message {
 	return messages
 }
 
-// On the default exchange a queue is named, full or missing.
+// On the default exchange, the fate is the queue, whether the queue is full or missing.
 func TestFatesOfQueues(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
@@ -53,7 +53,7 @@ func TestFatesOfQueues(t *testing.T) {
 	expectFates(t, p, to(one, free, two, missing, one, free), "queue "+one, "-", "queue "+two, "queue "+missing, "queue "+one, "-")
 }
 
-// Behind an exchange the route is named: which of its queues rejects is not known.
+// On any other exchange, the fate is the route, because it is not known which of its queues rejects.
 func TestFatesOfRoutes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, amqp091.ExchangeDirect, amqp091.QueueTypeClassic)
@@ -68,7 +68,7 @@ func TestFatesOfRoutes(t *testing.T) {
 		"exchange amqp-test-missing")
 }
 
-// The configured exchange is what everything needs: without it the destination is in trouble.
+// Everything needs the configured exchange: without it, the destination is in trouble.
 func TestFateOfMissingExchange(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
@@ -78,7 +78,8 @@ func TestFateOfMissingExchange(t *testing.T) {
 	expectFates(t, p, to("a", "b"), "destination", "destination")
 }
 
-// A queue that confirms nothing is named when others have confirmed, also before it, and the destination when nobody has.
+// The fate is the queue that confirms nothing if other queues have confirmed, even if they confirmed earlier. It is the
+// destination if no queue has.
 func TestFateWithoutConfirm(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) {
@@ -110,8 +111,9 @@ func TestFateWithoutConfirm(t *testing.T) {
 	}
 }
 
-// A fanout whose type the management interface tells has one fate for all routing keys, and one try in a call for all of them: each
-// leaves a copy in the other queues. Another exchange has one for each.
+// If the management interface reports that an exchange is a fanout, the exchange has one fate for all routing keys, and
+// a call makes one try for all of them, because each try leaves a copy in the other queues. Any other exchange has one
+// fate for each routing key.
 func TestFateOfFanout(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, amqp091.ExchangeFanout, amqp091.QueueTypeClassic)

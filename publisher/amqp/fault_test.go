@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-// open returns a publisher to the fake, closed when the test ends.
+// open returns a publisher for the fake, which is closed when the test ends.
 func (f *fake) open(t *testing.T, exchange string) *amqp.Publisher {
 	return openAt(t, exchange, "amqp://guest:secret@"+f.listener.Addr().String())
 }
@@ -24,7 +24,7 @@ func openAt(t *testing.T, exchange, url string) *amqp.Publisher {
 	return p
 }
 
-// numbered returns n messages with ids from 0, keys in turn (none for keys 0).
+// numbered returns n messages with ids from 0 that use the keys in turn (no keys if keys is 0).
 func numbered(n, keys int, topic string) []publisher.Message {
 	messages := make([]publisher.Message, n)
 	for i := range messages {
@@ -89,7 +89,7 @@ func TestReturnedIsNeverAccepted(t *testing.T) {
 			m.giveBack()
 		}
 		if last.Add(1) == n {
-			m.ackAll() // one confirm for returned and routed ones alike
+			m.ackAll() // one confirm for returned and routed messages alike
 		}
 	})
 	messages := numbered(n, 0, "somewhere")
@@ -110,7 +110,7 @@ func TestReturnedIsNeverAccepted(t *testing.T) {
 	}
 }
 
-// One message is never answered: only its own key waits. The others are answered out of order.
+// One message is never answered, and only its own key waits. The others are answered out of order.
 func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex
@@ -149,13 +149,13 @@ func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
 	}
 }
 
-// Some messages make the broker close the channel, before it has confirmed the others.
+// Some messages make the broker close the channel before it has confirmed the others.
 func TestPoisonIsFoundAlone(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
 		code  uint16
 		class publisher.Class
-		size  int // of the poison's payload
+		size  int // size of the poison's payload
 	}{
 		{406, publisher.Permanent, 1000},
 		{406, publisher.Permanent, 1},
@@ -208,7 +208,7 @@ func TestPoisonIsFoundAlone(t *testing.T) {
 	}
 }
 
-// An exchange that goes away is looked for again, instead of closing a channel for each message.
+// An exchange that disappears is looked for again, instead of closing a channel for each message.
 func TestExchangeGoesAway(t *testing.T) {
 	t.Parallel()
 	received := 0
@@ -241,7 +241,7 @@ func TestExchangeGoesAway(t *testing.T) {
 	}
 }
 
-// Answers that come after a call has ended must not answer the next one.
+// Answers that come after a call has ended must not answer the next call.
 func TestLateAnswersAreForgotten(t *testing.T) {
 	t.Parallel()
 	var late *sent
@@ -252,7 +252,7 @@ func TestLateAnswersAreForgotten(t *testing.T) {
 		}
 		again := m.conn == late.conn && m.channel == late.channel && m.tag > 1
 		if _, open := m.conn.tags[late.channel]; again || m.conn == late.conn && m.channel != late.channel && open {
-			late.giveBack() // a broker says nothing more on a channel that was closed
+			late.giveBack() // a broker sends nothing more on a channel that was closed
 			late.ackAll()
 		}
 		if !again {

@@ -10,31 +10,35 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-// A firewall forgets the connection: what is sent on it is lost without a word, and a new one works. Rows flow again
-// within two seconds of the publish timeout, in whatever the connection was found silent.
+// A firewall forgets the connection: what is sent on it is lost without a response, and a new connection works. Rows
+// flow again within two seconds after the publish timeout, whatever operation finds the connection silent.
 func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
 	const timeout = 3 * time.Second
 	for name, test := range map[string]struct {
 		exchange string
 		other    string                                       // exchange that a message names
-		before   func(ctx context.Context, p *amqp.Publisher) // on the healthy connection
-		ping     bool                                         // is what finds it out
+		before   func(ctx context.Context, p *amqp.Publisher) // runs on the healthy connection
+		ping     bool                                         // a ping finds it out
 	}{
 		"publish":               {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
 		"open a channel":        {before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Ping(ctx) }},
 		"look for the exchange": {other: "x", before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
 		"ping":                  {ping: true, before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
-		"ping, with the exchange": {ping: true, exchange: "x",
-			before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) }},
+		"ping, with the exchange": {
+			ping: true, exchange: "x",
+			before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) },
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				network := newPipes()
 				f := newFake(t, network, func(m *sent) { m.ack() })
-				p := amqp.New(amqp.Config{Dial: network.Dial, Exchange: test.exchange,
-					URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
+				p := amqp.New(amqp.Config{
+					Dial: network.Dial, Exchange: test.exchange,
+					URL: func() (string, error) { return "amqp://relay:secret@broker", nil },
+				})
 				t.Cleanup(func() { _ = p.Close() })
 				test.before(t.Context(), p)
 				for _, c := range f.connections() {
@@ -61,15 +65,20 @@ func TestHalfOpenConnection(t *testing.T) {
 	}
 }
 
-// A broker that answers everything but a message is not taken for one that has gone.
+// A broker that answers everything except a message does not count as gone.
 func TestUnconfirmedIsNotHalfOpen(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		network := newPipes()
-		f := newFake(t, network, func(*sent) {})
+		f := newFake(t, network, func(m *sent) {
+			if m.topic == "well" {
+				m.ack()
+			}
+		})
 		p := amqp.New(amqp.Config{Dial: network.Dial, URL: func() (string, error) { return "amqp://relay:secret@broker", nil }})
 		t.Cleanup(func() { _ = p.Close() })
 		for range 5 {
+			want(t, "another message", p.Publish(within(t, 3*time.Second), numbered(1, 1, "well"))[0], publisher.Accepted)
 			want(t, "the message", p.Publish(within(t, 3*time.Second), numbered(1, 1, "q"))[0], publisher.Unavailable)
 			if err := p.Ping(within(t, 3*time.Second)); err != nil {
 				t.Errorf("ping: %v", err)

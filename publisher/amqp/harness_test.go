@@ -22,7 +22,7 @@ const tooLarge = 128<<20 + 1
 type harness struct {
 	url      string
 	exchange string // "" is the default exchange
-	kind     string // of queue
+	kind     string // kind of queue
 	conn     *amqp091.Connection
 
 	mu     sync.Mutex
@@ -139,7 +139,7 @@ func (h *harness) Received(t *testing.T, topic string, n int) []publisher.Messag
 	for len(q.received) < n {
 		q.received = append(q.received, message(t, next()))
 	}
-	// All that it holds is what comes before a message of our own.
+	// The queue's content is everything before a message sent here as a mark.
 	mark := rand.Text()
 	if err := q.ch.Publish("", topic, false, false, amqp091.Publishing{MessageId: mark}); err != nil {
 		t.Fatal(err)
@@ -171,7 +171,7 @@ func (q *queue) deliveries(t *testing.T) <-chan amqp091.Delivery {
 	return q.arriving
 }
 
-// message returns a delivery as the message it was published from.
+// message converts a delivery to the message from which it was published.
 func message(t *testing.T, d amqp091.Delivery) publisher.Message {
 	t.Helper()
 	if d.DeliveryMode != amqp091.Persistent {
@@ -183,7 +183,7 @@ func message(t *testing.T, d amqp091.Delivery) publisher.Message {
 	}
 	for name, value := range d.Headers {
 		if name == "x-delivery-count" {
-			continue // the quorum queue's own
+			continue // the quorum queue's own header
 		}
 		if name == publisher.HeaderMessageKey {
 			m.Key = []byte(value.(string))

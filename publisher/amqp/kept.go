@@ -12,37 +12,39 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A message whose queue confirms nothing is given up by its call, so that the others do not wait for it. It is still on its way: RabbitMQ
-// confirms it when the queue has found another leader, mostly. So its confirm is kept with the connection, and a later call that
-// publishes the message waits for that instead of sending a copy.
+// If a queue does not confirm a message, its call gives the message up, so that other messages do not wait for it. The
+// message is still on its way: in most cases RabbitMQ confirms it once the queue has found another leader. The
+// connection therefore keeps the confirm, and a later call that publishes the message waits for the confirm instead of
+// sending a copy.
 
 const (
-	// glance is how often a call looks at what is late.
+	// glance is how often a call checks for late messages.
 	glance = 250 * time.Millisecond
-	// glances is after how many of them without a confirm a route is given up.
+	// glances is the number of checks without a confirm after which a route is given up.
 	glances = 4
-	// keptFor is how long a confirm is waited for after that. Then the message is sent again, on another channel: RabbitMQ 3 may have sent
-	// it to a leader that was gone.
+	// keptFor is how long a confirm is waited for after that. The message is then sent again on another channel,
+	// because RabbitMQ 3 may have sent it to a leader that was gone.
 	keptFor = 5 * time.Second
 )
 
-// A kept message was sent, and given up before the broker answered.
+// A kept message was sent, and was given up before the broker answered.
 type kept struct {
-	message int // in the batch of the call that has it
+	message int // index in the batch of the call that has it
 	channel *channel
 	confirm *amqp091.DeferredConfirmation
 	content uint64 // hash of the payload
 	until   time.Time
-	tick    int // as in flight
+	accepts int64 // accepts of the connection when the message was first kept
+	tick    int   // as in flight
 }
 
-// keptID is how a kept message, or one that the broker gave back, is found again.
+// keptID identifies a kept message, or one that the broker returned.
 type keptID struct {
 	to route
 	id string
 }
 
-// content returns the hash by which a message is known that was corrected in the table since it was sent.
+// content returns a hash of the payload. It shows whether a message was corrected in the table since it was sent.
 func (c *connection) content(m *publisher.Message) uint64 { return maphash.Bytes(c.seed, m.Payload) }
 
 // keep keeps a message that a call gives up.
@@ -50,7 +52,7 @@ func (c *connection) keep(k *kept, to route, m *publisher.Message) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if k.until.IsZero() {
-		k.until, k.content = time.Now().Add(keptFor), c.content(m)
+		k.until, k.content, k.accepts = time.Now().Add(keptFor), c.content(m), c.accepts.Load()
 		k.channel.kept++
 	}
 	if c.kept == nil {
@@ -59,7 +61,7 @@ func (c *connection) keep(k *kept, to route, m *publisher.Message) {
 	c.kept[keptID{route{strings.Clone(to.exchange), strings.Clone(to.topic)}, strings.Clone(m.ID)}] = k
 }
 
-// adopt takes over a kept message, if it is the one that would be sent now.
+// adopt takes over a kept message, if it is the message that would be sent now.
 func (c *connection) adopt(to route, m *publisher.Message) *kept {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -71,14 +73,24 @@ func (c *connection) adopt(to route, m *publisher.Message) *kept {
 		return nil
 	}
 	delete(c.kept, keptID{to, m.ID})
-	if k.channel.amqp.IsClosed() || k.content != c.content(m) || time.Now().After(k.until) {
-		c.leave(k.channel)
-		return nil
+	if time.Now().After(k.until) {
+		c.waitedInVain(k)
+	} else if !k.channel.amqp.IsClosed() && k.content == c.content(m) {
+		return k
 	}
-	return k
+	c.leave(k.channel)
+	return nil
 }
 
-// forgetKept forgets messages that nobody has published again.
+// waitedInVain notes that the broker has not answered a kept message in time. If the broker has confirmed no other
+// message since, the node may have lost contact with the other nodes.
+func (c *connection) waitedInVain(k *kept) {
+	if c.accepts.Load() == k.accepts {
+		c.futile.Store(k.accepts + 1)
+	}
+}
+
+// forgetKept removes messages that no call has published again.
 func (c *connection) forgetKept() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -98,7 +110,8 @@ func (c *connection) left(k *kept) {
 	c.leave(k.channel)
 }
 
-// leave closes a channel in the background with its last kept message; c.mu is held.
+// leave removes a kept message from its channel, and closes the channel in the background after the last one. c.mu is
+// held.
 func (c *connection) leave(ch *channel) {
 	ch.kept--
 	if _, busy := c.busy[ch]; ch.kept == 0 && !busy && !ch.amqp.IsClosed() {
@@ -106,7 +119,8 @@ func (c *connection) leave(ch *channel) {
 	}
 }
 
-// settleKept answers the messages of earlier calls that the broker has answered since. Those that it will not answer are sent again.
+// settleKept answers the messages of earlier calls that the broker has answered since. Messages that it will not answer
+// are sent again.
 func (b *batch) settleKept() {
 	b.adopted = slices.DeleteFunc(b.adopted, func(k *kept) bool {
 		to, now := b.route(k.message), time.Now()
@@ -122,14 +136,16 @@ func (b *batch) settleKept() {
 		switch {
 		case given != nil:
 			k.channel.forgetReturns(*given)
-			b.repeatable(k.message, b.named(k.message, returned(given)))
+			b.repeatable(k.message, b.named(k.message, returned(given, b.names)))
 		case k.confirm.Acked():
+			k.channel.conn.accepts.Add(1)
 			b.noteConfirmed(k.message)
 			if b.careful {
 				b.caution.accepted(b.way(k.message))
 			}
 			b.answer(k.message, nil)
 		case k.channel.amqp.IsClosed() || !now.Before(k.until):
+			k.channel.conn.waitedInVain(k)
 			b.ready = append(b.ready, k.message)
 		default:
 			b.repeatable(k.message, b.named(k.message, nacked(to)))
@@ -139,8 +155,8 @@ func (b *batch) settleKept() {
 	})
 }
 
-// look is called again and again while a call waits: it has the connection examined when nothing has come from the broker, and gives
-// up the routes that confirm nothing while something comes.
+// look is called repeatedly while a call waits. If nothing has come from the broker, it starts a check of the
+// connection. Otherwise it gives up the routes that confirm nothing.
 func (b *batch) look(ch *channel) {
 	received := ch.conn.socket.received.Load()
 	silent := received == b.received
@@ -150,6 +166,7 @@ func (b *batch) look(ch *channel) {
 		ch.conn.check()
 		return
 	}
+	b.lookForPilot(ch)
 	if b.suspects.trial || ch.conn.usable() != nil {
 		return
 	}
@@ -173,7 +190,7 @@ func (b *batch) look(ch *channel) {
 	}
 }
 
-// noteConfirmed notes that a message's route confirms, in a call that has begun to look.
+// noteConfirmed notes that a message's route confirms, in a call that has begun to check.
 func (b *batch) noteConfirmed(i int) {
 	if b.tick == 0 {
 		return
@@ -187,6 +204,7 @@ func (b *batch) noteConfirmed(i int) {
 // giveUp answers the messages of a route that confirms nothing, and keeps those that were sent.
 func (b *batch) giveUp(ch *channel, way route) {
 	ch.conn.forgetKept()
+	ch.conn.beWary()
 	if b.routes == nil {
 		b.routes = map[route]error{}
 	}

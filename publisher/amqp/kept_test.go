@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 )
 
-// stalledQueue is a fake broker of which the queue "silent" confirms nothing before it is told to.
+// A stalledQueue is a fake broker on which the queue "silent" confirms nothing until the test makes it.
 type stalledQueue struct {
 	*fake
 	publisher *amqp.Publisher
@@ -21,8 +21,8 @@ type stalledQueue struct {
 
 	mu      sync.Mutex
 	waiting []*sent
-	copies  int  // messages for it
-	well    bool // it confirms
+	copies  int  // number of messages for the queue
+	well    bool // the queue confirms
 }
 
 func newStalledQueue(t *testing.T) *stalledQueue {
@@ -46,7 +46,7 @@ func newStalledQueue(t *testing.T) *stalledQueue {
 	return q
 }
 
-// answer has the queue answer all that it was sent.
+// answer makes the queue answer everything that was sent to it.
 func (q *stalledQueue) answer(how func(*sent)) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -56,7 +56,8 @@ func (q *stalledQueue) answer(how func(*sent)) {
 	q.waiting = nil
 }
 
-// publish publishes messages of which every other one is for the queue, and checks that the others are accepted and that the call is soon over.
+// publish publishes messages, every other one of which is for the queue. It checks that the others are accepted and
+// that the call ends soon.
 func (q *stalledQueue) publish(t *testing.T, messages []publisher.Message, class publisher.Class) {
 	t.Helper()
 	began := time.Now()
@@ -85,14 +86,15 @@ func mixed(n int) []publisher.Message {
 	return messages
 }
 
-// A queue confirms nothing, as one that is between leaders. Calls do not wait for it. Its messages are on their way once, however often they
-// are published again, and what it answers in the end is the answer for the call that publishes them next.
+// A queue confirms nothing, like a queue that is between leaders. Calls do not wait for it. Its messages are sent once,
+// however often they are published again. The queue's late answer becomes the answer of the next call that publishes
+// the messages.
 func TestStalledQueue(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		answer func(*sent)
 		class  publisher.Class
-		copies int // of each message in the end
+		copies int // number of copies of each message in the end
 	}{
 		"confirms":   {(*sent).ack, publisher.Accepted, 1},
 		"rejects":    {(*sent).nack, publisher.Unavailable, 1},
@@ -120,7 +122,8 @@ func TestStalledQueue(t *testing.T) {
 	}
 }
 
-// A message is sent again when it was corrected, when its connection has ended, and when the queue has been silent for long.
+// A message is sent again if it was corrected, if its connection has ended, or if the queue has been silent for a long
+// time.
 func TestStalledQueueGetsMessagesAgain(t *testing.T) {
 	t.Parallel()
 	for name, happens := range map[string]func(q *stalledQueue, messages []publisher.Message){
@@ -155,7 +158,7 @@ func TestStalledQueueGetsMessagesAgain(t *testing.T) {
 	}
 }
 
-// Hosts of which nothing comes back, at the connect or after it, hold nobody up: the next one is tried beside them.
+// Hosts that send nothing, during the connect or after it, cause no delay: the next host is tried as well.
 func TestSilentHosts(t *testing.T) {
 	t.Parallel()
 	for _, accepts := range []bool{false, true} {
@@ -184,7 +187,8 @@ func TestSilentHosts(t *testing.T) {
 	}
 }
 
-// A broker that falls silent in the middle of a call is left after about a second, and the call says that its messages are ambiguous.
+// A broker that falls silent during a call is left after about a second. The answers of the call say that its messages
+// are ambiguous.
 func TestBrokerFallsSilent(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -6,12 +6,12 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// A login asks the broker to say so when it refuses the credentials. Without that RabbitMQ waits for
-// three seconds and closes the connection without a word. The library writes the client's
-// capabilities itself, just before it asks for the response.
+// A login asks the broker to report refused credentials. Without this, RabbitMQ waits for three seconds and closes the
+// connection without an answer. The library writes the client's capabilities itself, just before it asks for the
+// response.
 type login struct {
 	amqp091.Authentication
-	properties amqp091.Table // what the client tells the broker of itself
+	properties amqp091.Table // what the client reports about itself to the broker
 }
 
 func (l login) Response() string {
@@ -28,7 +28,7 @@ const (
 	mechanismExternal = "EXTERNAL"
 )
 
-// userOf returns the user that logs in, "" where that is for the broker to tell: by a certificate or a token.
+// userOf returns the user that logs in, or "" if the broker derives it from a certificate or a token.
 func (p *Publisher) userOf(uri amqp091.URI, ways []amqp091.Authentication) string {
 	if p.config.Tokens != nil {
 		return ""
@@ -41,7 +41,7 @@ func (p *Publisher) userOf(uri amqp091.URI, ways []amqp091.Authentication) strin
 	return uri.Username
 }
 
-// logins returns the ways to log in: the given mechanism, else those that the URL allows, else PLAIN.
+// logins returns the ways to log in: the given mechanism, or else those that the URL allows, or else PLAIN.
 func logins(uri amqp091.URI, properties amqp091.Table, mechanism string) ([]amqp091.Authentication, error) {
 	var ways []amqp091.Authentication
 	mechanisms := uri.AuthMechanism

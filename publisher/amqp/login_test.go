@@ -28,33 +28,46 @@ func (o *ownBroker) mistakes(t *testing.T) {
 	_, port, _ := strings.Cut(expired.listener.Addr().String(), ":")
 	plain := strings.TrimSuffix(strings.TrimPrefix(o.harness.url, "amqp://guest:guest@"), "/")
 	for name, m := range map[string]mistake{
-		"system's authorities": {url: "amqps://" + user + o.secure,
-			says: "signed by an unknown authority: give that one's certificate as OUTBOX_TLS_CA_FILE"},
-		"wrong authority":              {url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool}, says: "OUTBOX_TLS_CA_FILE"},
-		"wrong name":                   {url: "amqps://" + user + o.secure, tls: nameless, says: "OUTBOX_TLS_SERVER_NAME"},
+		"system's authorities": {
+			url:  "amqps://" + user + o.secure,
+			says: "signed by an unknown authority",
+		},
+		"wrong authority":              {url: "amqps://" + user + o.secure, tls: &tls.Config{RootCAs: other.Pool}, says: "TLS.RootCAs"},
+		"wrong name":                   {url: "amqps://" + user + o.secure, tls: nameless, says: "TLS.ServerName"},
 		"expired certificate":          {url: "amqps://" + user + "localhost:" + port, tls: trusted(), says: "renew it"},
 		"wrong password over TLS":      {url: "amqps://" + user + o.secure, tls: trusted(), says: "check user and password"},
 		"no TLS to the port with":      {url: "amqp://" + user + o.secure, says: "amqps://"},
 		"TLS to the port without":      {url: "amqps://" + user + plain, tls: trusted(), says: "does not speak TLS"},
-		"EXTERNAL without certificate": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
-		"EXTERNAL, no such user": {url: "amqps://" + o.secure,
-			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user"},
-		"client of unknown authority": {url: "amqps://" + o.secure, tls: trusted(other.Issue(t, publishertest.Leaf{Name: "guest"}).Pair),
-			mechanism: "EXTERNAL", says: "OUTBOX_TLS_CERT"},
-		"expired client certificate": {url: "amqps://" + o.secure,
+		"EXTERNAL without certificate": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "TLS.Certificates"},
+		"EXTERNAL, no such user": {
+			url: "amqps://" + o.secure,
+			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user",
+		},
+		"client of unknown authority": {
+			url: "amqps://" + o.secure, tls: trusted(other.Issue(t, publishertest.Leaf{Name: "guest"}).Pair),
+			mechanism: "EXTERNAL", says: "TLS.Certificates",
+		},
+		"expired client certificate": {
+			url: "amqps://" + o.secure,
 			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest", Expired: true}).Pair), mechanism: "EXTERNAL",
-			says: "OUTBOX_TLS_CERT"},
-		"mechanism AMQPLAIN not there": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "AMQPLAIN",
-			says: "OUTBOX_AMQP_SASL_MECHANISM"},
-		"vhost of the certificate user": {url: "amqps://" + o.secure + "/none",
-			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`},
+			says: "TLS.Certificates",
+		},
+		"mechanism AMQPLAIN not there": {
+			url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "AMQPLAIN",
+			says: "change Mechanism",
+		},
+		"vhost of the certificate user": {
+			url: "amqps://" + o.secure + "/none",
+			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`,
+		},
 	} {
-		// Not in parallel: they are quick, and would wait for the other tests with all that follows.
+		// These are not parallel: they are quick, and parallel ones would wait for the other tests and delay what
+		// follows.
 		t.Run(name, m.check)
 	}
 }
 
-// A password that is changed at the broker and in the file is used at the next connection.
+// A password that is changed at the broker and in the file is used for the next connection.
 func (o *ownBroker) rotatedPassword(t *testing.T) {
 	o.ctl(t, "add_user", "rotating", "first")
 	o.ctl(t, "set_permissions", "rotating", ".*", ".*", ".*")
@@ -80,7 +93,7 @@ func (o *ownBroker) rotatedPassword(t *testing.T) {
 	await(t, func() bool { return publish() == nil })
 }
 
-// A client certificate that is renewed on disk is used at the next connection.
+// A client certificate that is renewed on disk is used for the next connection.
 func (o *ownBroker) rotatedCertificate(t *testing.T) {
 	o.ctl(t, "add_user", "certified", "unused")
 	o.ctl(t, "clear_password", "certified")
@@ -100,8 +113,10 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 	want(t, "a message", publish(), publisher.Accepted)
 	// Only the broker knows the user of a certificate.
 	named := numbered(5, 0, topic)
-	named[1].Headers, named[3].Headers = []publisher.Header{{Name: "user_id", Value: "stranger"}}, []publisher.Header{{Name: "user_id",
-		Value: "certified"}}
+	named[1].Headers, named[3].Headers = []publisher.Header{{Name: "user_id", Value: "stranger"}}, []publisher.Header{{
+		Name:  "user_id",
+		Value: "certified",
+	}}
 	for i, err := range p.Publish(within(t, 10*time.Second), named) {
 		if i == 1 {
 			want(t, "a message of another user", err, publisher.Permanent)

@@ -78,7 +78,7 @@ func TestConnectionClosedByBroker(t *testing.T) {
 	await(t, func() bool { return p.Publish(within(t, 10*time.Second), messages[:1])[0] == nil })
 }
 
-// Something kills every connection: the publisher must not dial without a pause.
+// Something kills every connection. The publisher must not dial without a pause.
 func TestDeadlyMessageDoesNotStorm(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) { _ = m.conn.Close() })

@@ -23,15 +23,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// examined returns what Examine finds. A queue's policies are told some seconds after it was made, and
-// waited for.
+// examined returns the findings of Examine. A queue's policies are reported some seconds after the queue was created,
+// and are waited for.
 func examined(t *testing.T, config amqp.Config, addresses ...publisher.Address) string {
 	t.Helper()
 	p := amqp.New(config)
 	defer p.Close()
 	text := ""
 	await(t, func() bool {
-		text = shown(p.Examine(within(t, 20*time.Second), addresses))
+		text = shown(examine(within(t, 20*time.Second), p, addresses))
 		return !strings.Contains(text, "policies are not told")
 	})
 	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) || strings.Contains(text, "guest:guest") {
@@ -44,7 +44,7 @@ func (h *harness) config() amqp.Config {
 	return amqp.Config{URL: func() (string, error) { return h.url, nil }, Exchange: h.exchange}
 }
 
-// managed is a configuration that names the management interface.
+// managed returns a configuration that names the management interface.
 func (h *harness) managed(t *testing.T) amqp.Config {
 	t.Helper()
 	config, url := h.config(), publishertest.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL")
@@ -61,7 +61,7 @@ func says(t *testing.T, text string, parts ...string) {
 	}
 }
 
-// What queues promise, on the default exchange.
+// What queues guarantee, on the default exchange.
 func TestExamineQueues(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeQuorum)
@@ -69,39 +69,73 @@ func TestExamineQueues(t *testing.T) {
 	for name, c := range map[string]struct {
 		durable, autoDelete bool
 		arguments           amqp091.Table
-		says                []string // NAME is the queue's
+		says                []string // NAME stands for the name of the queue
 	}{
-		"quorum": {durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"},
-			says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"}},
-		"stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000},
-			says: []string{"warning replication queue NAME: it is a stream queue with one member",
-				"ok limits queue NAME: drops its oldest messages when it holds 1000000 bytes"}},
-		"aging stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-age": "7D"},
-			says: []string{"ok limits queue NAME: drops messages that are older than 7D"}},
-		"endless stream": {durable: true, arguments: amqp091.Table{"x-queue-type": "stream"},
-			says: []string{"warning limits queue NAME: it has neither max-age nor max-length-bytes"}},
-		"classic": {durable: true, says: []string{"ok durability queue NAME",
-			"warning replication queue NAME: it is a classic queue, on one node"}},
-		"transient": {says: []string{"warning durability queue NAME: it is not durable",
-			"error durability NAME: none of its queues outlives a restart"}},
-		"auto-delete": {durable: true, autoDelete: true,
-			says: []string{"warning durability queue NAME: it is deleted with what it holds when its last consumer"}},
-		"expires": {durable: true, arguments: amqp091.Table{"x-expires": 3600000},
-			says: []string{"warning durability queue NAME: it is deleted with what it holds when nobody has used it for 1h0m0s"}},
-		"drops": {durable: true, arguments: amqp091.Table{"x-max-length": 10},
-			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each new message drops the oldest"}},
-		"drops bytes": {durable: true, arguments: amqp091.Table{"x-max-length-bytes": 5000000},
-			says: []string{"warning limits queue NAME: it is full with 5000000 bytes"}},
-		"rejects": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"},
-			says: []string{"ok limits queue NAME: it is full with 10 messages, and takes no more then: rows wait"}},
-		"rejects and dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish-dlx"},
-			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each try"}},
-		"dead-letters": {durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-message-ttl": 1000,
-			"x-dead-letter-exchange": "amq.fanout"},
-			says: []string{"ok limits queue NAME: it is full with 10 messages, and then the oldest goes",
-				"ok limits queue NAME: messages that nobody has consumed for 1s go"}},
-		"forgets": {durable: true, arguments: amqp091.Table{"x-message-ttl": 60000},
-			says: []string{"warning limits queue NAME: messages that nobody has consumed for 1m0s are thrown away"}},
+		"quorum": {
+			durable: true, arguments: amqp091.Table{"x-queue-type": "quorum"},
+			says: []string{"ok durability queue NAME: it is durable", "warning replication queue NAME: it is a quorum queue with one member"},
+		},
+		"stream": {
+			durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-length-bytes": 1000000},
+			says: []string{
+				"warning replication queue NAME: it is a stream queue with one member",
+				"ok limits queue NAME: drops its oldest messages when it holds 1000000 bytes",
+			},
+		},
+		"aging stream": {
+			durable: true, arguments: amqp091.Table{"x-queue-type": "stream", "x-max-age": "7D"},
+			says: []string{"ok limits queue NAME: drops messages that are older than 7D"},
+		},
+		"endless stream": {
+			durable: true, arguments: amqp091.Table{"x-queue-type": "stream"},
+			says: []string{"warning limits queue NAME: it has neither max-age nor max-length-bytes"},
+		},
+		"classic": {durable: true, says: []string{
+			"ok durability queue NAME",
+			"warning replication queue NAME: it is a classic queue, on one node",
+		}},
+		"transient": {says: []string{
+			"warning durability queue NAME: it is not durable",
+			"error durability NAME: none of its queues outlives a restart",
+		}},
+		"auto-delete": {
+			durable: true, autoDelete: true,
+			says: []string{"warning durability queue NAME: it is deleted with what it holds when its last consumer"},
+		},
+		"expires": {
+			durable: true, arguments: amqp091.Table{"x-expires": 3600000},
+			says: []string{"warning durability queue NAME: it is deleted with what it holds when nobody has used it for 1h0m0s"},
+		},
+		"drops": {
+			durable: true, arguments: amqp091.Table{"x-max-length": 10},
+			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each new message drops the oldest"},
+		},
+		"drops bytes": {
+			durable: true, arguments: amqp091.Table{"x-max-length-bytes": 5000000},
+			says: []string{"warning limits queue NAME: it is full with 5000000 bytes"},
+		},
+		"rejects": {
+			durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"},
+			says: []string{"ok limits queue NAME: it is full with 10 messages, and takes no more then: rows wait"},
+		},
+		"rejects and dead-letters": {
+			durable: true, arguments: amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish-dlx"},
+			says: []string{"warning limits queue NAME: it is full with 10 messages, and then each try"},
+		},
+		"dead-letters": {
+			durable: true, arguments: amqp091.Table{
+				"x-max-length": 10, "x-message-ttl": 1000,
+				"x-dead-letter-exchange": "amq.fanout",
+			},
+			says: []string{
+				"ok limits queue NAME: it is full with 10 messages, and then the oldest goes",
+				"ok limits queue NAME: messages that nobody has consumed for 1s go",
+			},
+		},
+		"forgets": {
+			durable: true, arguments: amqp091.Table{"x-message-ttl": 60000},
+			says: []string{"warning limits queue NAME: messages that nobody has consumed for 1m0s are thrown away"},
+		},
 	} {
 		queue := fmt.Sprint("amqp test/", name, "?", rand.Text()) // characters that a URL must escape
 		if _, err := ch.QueueDeclare(queue, c.durable, c.autoDelete, false, false, c.arguments); err != nil {
@@ -116,7 +150,7 @@ func TestExamineQueues(t *testing.T) {
 			}
 			text := examined(t, h.managed(t), publishertest.Addresses(queue)...)
 			lacks := func(part string) bool { return !strings.Contains(text, part) }
-			// members are told a while after a queue was made
+			// Members are reported some time after a queue was created.
 			for end := time.Now().Add(20 * time.Second); slices.ContainsFunc(parts, lacks) && time.Now().Before(end); {
 				text = examined(t, h.managed(t), publishertest.Addresses(queue)...)
 			}
@@ -125,7 +159,7 @@ func TestExamineQueues(t *testing.T) {
 	}
 }
 
-// Which queues the routing keys reach, through all kinds of exchanges.
+// The queues that the routing keys reach, through all kinds of exchanges.
 func TestExamineBindings(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, amqp091.ExchangeTopic, amqp091.QueueTypeQuorum)
@@ -143,7 +177,7 @@ func TestExamineBindings(t *testing.T) {
 		}
 	}
 	one, two := h.Unknown(t), h.Unknown(t)
-	h.create(t, one, nil) // bound by its name, too
+	h.create(t, one, nil) // also bound by its name
 	h.create(t, two, nil)
 	fanout, direct, headers := declareExchange(t, h.conn, "fanout"), declareExchange(t, h.conn, "direct"),
 		declareExchange(t, h.conn, "headers")
@@ -184,7 +218,7 @@ func TestExamineBindings(t *testing.T) {
 	says(t, examined(t, config, publishertest.Addresses("x")...), `warning topic : exchange `+headers+`: it is of type "headers"`)
 }
 
-// A route to several queues of which one rejects, and an exchange that gives back what it delivers.
+// A route to several queues, one of which rejects, and an exchange that returns what it delivers.
 func TestExamineRepetitions(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, amqp091.ExchangeFanout, amqp091.QueueTypeClassic)
@@ -216,12 +250,12 @@ func TestExamineRepetitions(t *testing.T) {
 	says(t, examined(t, config, publishertest.Addresses("x")...), "error exchange "+h.exchange+": it is of type x-delayed-message")
 	config.Unrouted = true
 	if text := examined(t, config, publishertest.Addresses("x")...); strings.Contains(text, "error exchange") ||
-		!strings.Contains(text, "OUTBOX_AMQP_MANDATORY is false") {
+		!strings.Contains(text, "Unrouted: rows") {
 		t.Errorf("without mandatory:\n%s", text)
 	}
 }
 
-// What nothing takes may go to an alternate exchange, and an exchange may go away by itself.
+// What no queue takes may go to an alternate exchange, and an exchange may disappear by itself.
 func TestExamineAlternate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeQuorum)
@@ -239,7 +273,7 @@ func TestExamineAlternate(t *testing.T) {
 		"warning durability "+h.exchange+": this exchange is not durable")
 }
 
-// Mistakes in the setting are one warning each; the rest is examined all the same.
+// Each mistake in the setting is one warning. The rest is examined in any case.
 func TestExamineManagementMistakes(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeQuorum)
@@ -261,12 +295,16 @@ func TestExamineManagementMistakes(t *testing.T) {
 		"port of AMQP":   {"http://" + hostOf(t, "TEST_AMQP_URL"), "not looked at: "},
 		"no TLS there":   {"https://" + real, "not looked at: "},
 		"another path":   {"http://" + real + "/prefix", "not looked at: "},
-		"another website": {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }),
-			"its answer is not that of RabbitMQ's management interface"},
-		"other JSON": {serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }),
-			"its answer is not that of RabbitMQ's management interface"},
+		"another website": {
+			serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>") }),
+			"its answer is not that of RabbitMQ's management interface",
+		},
+		"other JSON": {
+			serve(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "{}") }),
+			"its answer is not that of RabbitMQ's management interface",
+		},
 		"redirect":       {serve(http.RedirectHandler("http://"+real+"/api/whoami", http.StatusFound).ServeHTTP), "302"},
-		"unknown scheme": {"amqp://" + real, "OUTBOX_AMQP_MANAGEMENT_URL is not of the form"},
+		"unknown scheme": {"amqp://" + real, "Management is not of the form"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -283,7 +321,7 @@ func TestExamineManagementMistakes(t *testing.T) {
 		"warning management : whether queues are bound, durable and replicated was not looked at")
 }
 
-// managedExamined is what needs users of the test's own, and TLS.
+// managedExamined tests what needs users of the test's own, and TLS.
 func (o *ownBroker) managedExamined(t *testing.T) {
 	topic := o.harness.Topic(t)
 	config := o.harness.config()
@@ -319,7 +357,7 @@ func (o *ownBroker) managedExamined(t *testing.T) {
 		`ok durability queue "`+topic)
 }
 
-// Under an alarm, the management interface still tells which node has it.
+// During an alarm, the management interface still reports which node has it.
 func (o *ownBroker) alarmExamined(t *testing.T) {
 	config := o.harness.config()
 	config.Management = func() (string, error) { return "http://" + o.management, nil }

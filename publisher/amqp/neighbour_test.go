@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// One message that the broker can only refuse stands among 300 good ones: none of them is refused, held,
-// late or sent twice.
+// One message that the broker can only refuse is among 300 good ones. None of the others is refused, held, late or sent
+// twice.
 func (o *ownBroker) neighbours(t *testing.T) {
 	h := o.harness
 	internal := "internal-" + h.Unknown(t)
@@ -56,7 +56,8 @@ func (o *ownBroker) neighbours(t *testing.T) {
 			}
 		})
 	}
-	// What can be neither foreseen nor said of one message: the neighbours may be sent twice, no more.
+	// This error can be neither foreseen nor attributed to one message. The neighbours may be sent twice, but not more
+	// often.
 	t.Run("internal exchange", func(t *testing.T) {
 		topic := h.Topic(t)
 		p := h.open(t, nil)

@@ -32,7 +32,7 @@ func newTokenKey(t *testing.T) (key *rsa.PrivateKey, public []byte) {
 	return key, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der})
 }
 
-// token returns one that the broker takes for so long.
+// token returns a token that the broker accepts for the given time.
 func (o *ownBroker) token(t *testing.T, life time.Duration) string {
 	t.Helper()
 	part := func(claims map[string]any) string {
@@ -54,8 +54,8 @@ func (o *ownBroker) token(t *testing.T, life time.Duration) string {
 	return signed + "." + base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// A token expires, on the default exchange and on another: RabbitMQ refuses what is published and keeps the connection. The next
-// one is taken up from its file.
+// A token expires, on the default exchange and on another one. RabbitMQ refuses what is published and keeps the
+// connection. The next token is read from its file.
 func (o *ownBroker) expiredToken(t *testing.T) {
 	o.ctl(t, "eval", "application:set_env(rabbit, channel_tick_interval, 500).") // how long a channel remembers what was allowed
 	_, host, _ := strings.Cut(o.harness.url, "@")

@@ -18,8 +18,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It takes
-// TLS and client certificates of its authority, tokens signed with its key, and messages of up to 1 MiB.
+// An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It accepts TLS and client
+// certificates of its authority, tokens signed with its key, and messages of up to 1 MiB.
 type ownBroker struct {
 	set       *services.Set
 	authority *publishertest.Authority
@@ -30,7 +30,7 @@ type ownBroker struct {
 	management, secureManagement string // host:port of the management interface, the latter with TLS
 }
 
-// ownLimit is the largest payload that an own broker takes.
+// ownLimit is the largest payload that an own broker accepts.
 const ownLimit = 1 << 20
 
 func newOwnBroker(t *testing.T) *ownBroker {
@@ -66,9 +66,11 @@ func newOwnBroker(t *testing.T) *ownBroker {
 		"auth_mechanisms.2 = EXTERNAL",
 		fmt.Sprint("max_message_size = ", ownLimit),
 	}
-	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: freeOffset(t), Settings: []string{"SERVICES_MODE=native",
+	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: freeOffset(t), Settings: []string{
+		"SERVICES_MODE=native",
 		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl,rabbitmq_auth_backend_oauth2",
-		"SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n")}}
+		"SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n"),
+	}}
 	t.Cleanup(func() {
 		if _, err := o.set.Run(context.Background(), "wipe", "rabbitmq"); err != nil {
 			t.Error(err)
@@ -97,7 +99,7 @@ func freePort(t *testing.T) int {
 }
 
 // freeOffset returns an offset with which RabbitMQ's ports in dev/services/ports.sh are free. It lies between those
-// that dev/services.sh itself chooses, and is drawn, since another run may look for one at the same time.
+// that dev/services.sh itself chooses. It is random, because another run may look for one at the same time.
 func freeOffset(t *testing.T) int {
 	t.Helper()
 	for _, n := range rand.Perm(20) {
@@ -129,7 +131,7 @@ func (o *ownBroker) ctl(t *testing.T, arguments ...string) string {
 	return string(out)
 }
 
-// write puts a file into a directory and returns its path.
+// write writes a file into a directory and returns its path.
 func write(t *testing.T, dir, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(dir, name)

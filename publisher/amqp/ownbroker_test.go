@@ -2,7 +2,7 @@ package amqp_test
 
 import "testing"
 
-// What needs a broker that nobody else uses.
+// The tests that need a broker of their own.
 func TestOwnBroker(t *testing.T) {
 	t.Parallel()
 	o := newOwnBroker(t)

@@ -12,29 +12,29 @@ import (
 )
 
 const (
-	maxShortString = 255 // bytes in AMQP's short strings
-	// headerFrameFixed is what the content header frame takes besides its strings: framing 8, class,
-	// weight and body size 12, flags 2, table length 4, delivery mode 1, priority 1, timestamp 8.
+	maxShortString = 255 // maximum bytes in AMQP's short strings
+	// headerFrameFixed is the size of the content header frame without its strings: framing 8, class, weight and body
+	// size 12, flags 2, table length 4, delivery mode 1, priority 1, timestamp 8.
 	headerFrameFixed = 8 + 12 + 2 + 4 + 1 + 1 + 8
 )
 
-// A writer makes messages into what the client library sends. It is used by one goroutine.
+// A writer converts messages to the form that the client library sends. It is used by one goroutine.
 type writer struct {
-	frameMax int           // of the connection in bytes, 0 for no limit
-	user     string        // that has logged in, empty where that is not known
+	frameMax int           // frame_max of the connection in bytes; 0 for no limit
+	user     string        // user that has logged in; empty if not known
 	typed    bool          // header values that are not strings keep their type
 	table    amqp091.Table // reused for each message
-	values   []any         // texts of the last message's headers by position, since many repeat
+	values   []any         // texts of the last message's headers by position, because many repeat
 }
 
-// forget lets go of the last message.
+// forget drops the references to the last message.
 func (w *writer) forget() {
 	clear(w.table)
 	clear(w.values)
 }
 
-// text returns a header's text as a table's value. That costs an allocation, unless the last message's
-// header at this position had the same.
+// text returns a header's text as a value for a table. This allocates, unless the last message's header at this
+// position had the same text.
 func (w *writer) text(position int, text string) any {
 	for len(w.values) <= position {
 		w.values = append(w.values, nil)
@@ -45,8 +45,8 @@ func (w *writer) text(position int, text string) any {
 	return w.values[position]
 }
 
-// publishing returns the message as it goes out; its headers are overwritten by the next call.
-// What AMQP cannot carry is Permanent: on the wire it would end the connection for everybody.
+// publishing returns the message as the library sends it. The next call overwrites its headers. A message that AMQP
+// cannot carry is Permanent: on the wire it would end the connection for all calls.
 func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	if err := cmp.Or(m.CheckHeaders(), checkExchangeName(m.Exchange)); err != nil {
 		return amqp091.Publishing{}, err
@@ -67,9 +67,15 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 		return p, err
 	}
 	for _, s := range [...]struct{ what, value string }{
-		{"routing key", m.Topic}, {"message id", m.ID},
-		{"content type", p.ContentType}, {"content encoding", p.ContentEncoding}, {"correlation id", p.CorrelationId}, {"reply to", p.ReplyTo},
-		{"type", p.Type}, {"app id", p.AppId}, {"user id", p.UserId},
+		{"routing key", m.Topic},
+		{"message id", m.ID},
+		{"content type", p.ContentType},
+		{"content encoding", p.ContentEncoding},
+		{"correlation id", p.CorrelationId},
+		{"reply to", p.ReplyTo},
+		{"type", p.Type},
+		{"app id", p.AppId},
+		{"user id", p.UserId},
 	} {
 		if len(s.value) > maxShortString {
 			return p, publisher.PermanentError("name too long", "the %s has %d bytes, AMQP allows %d", s.what, len(s.value), maxShortString)
@@ -85,8 +91,7 @@ func (w *writer) publishing(m *publisher.Message) (amqp091.Publishing, error) {
 	return p, nil
 }
 
-// headers fills the table, and the properties that headers of the row name. It returns the table's size
-// in bytes.
+// headers fills the table, and the properties that headers of the row name. It returns the table's size in bytes.
 func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int, err error) {
 	clear(w.table)
 	fields := 0
@@ -96,7 +101,7 @@ func (w *writer) headers(m *publisher.Message, p *amqp091.Publishing) (size int,
 			return 0, publisher.PermanentError("name too long", "a header name has %d bytes, AMQP allows %d", len(h.Name), maxShortString)
 		}
 		if strings.EqualFold(h.Name, publisher.HeaderContentType) {
-			continue // is the property
+			continue // it is the property
 		}
 		if null := h.JSON && h.Value == "null"; !null {
 			if err := w.property(p, h); err != nil {
@@ -153,7 +158,7 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 		}
 		p.Priority = uint8(n)
 	case names(h, "expiration"):
-		// RabbitMQ closes the channel over anything else.
+		// RabbitMQ closes the channel for any other value.
 		if _, err := strconv.ParseUint(h.Value, 10, 32); err != nil {
 			return publisher.PermanentError("illegal expiration",
 				"the row's header expiration is %.40q, RabbitMQ takes milliseconds from 0 to 4294967295", h.Value)
@@ -166,7 +171,7 @@ func (w *writer) property(p *amqp091.Publishing, h *publisher.Header) error {
 // directReply is the pseudo-queue of direct reply-to, which only a consumer on the same channel can use.
 const directReply = "amq.rabbitmq.reply-to"
 
-// names reports whether the header has the name of a property, in letters of any case, with _ or - between its words.
+// names reports whether the header has the name of a property, in any case, with _ or - between its words.
 func names(h *publisher.Header, property string) bool {
 	if len(h.Name) != len(property) {
 		return false
@@ -186,7 +191,7 @@ func names(h *publisher.Header, property string) bool {
 	return true
 }
 
-// checkExchangeName returns the answer for messages that name an exchange which AMQP cannot name.
+// checkExchangeName returns the answer for messages that name an exchange whose name AMQP does not allow.
 func checkExchangeName(name string) error {
 	if len(name) > maxShortString {
 		return publisher.PermanentError("name too long", "the exchange has %d bytes, AMQP allows %d", len(name), maxShortString)
@@ -197,10 +202,11 @@ func checkExchangeName(name string) error {
 	return nil
 }
 
-// errUser is for a user who may be another one here.
+// errUser is the answer for the user_id header, whose user may have another name on this broker.
 var errUser = errors.New("the header names the user who publishes, which another broker may know under another name")
 
-// CheckHeader returns why AMQP cannot carry a header, or why it may not carry one that was written for another broker.
+// CheckHeader returns the reason why AMQP cannot carry a header, or why a header that was written for another broker
+// must not be carried.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if names(h, "user_id") {
 		return errUser

@@ -1,17 +1,18 @@
-// Package amqp publishes to RabbitMQ over AMQP 0-9-1: every message persistent and, unless told otherwise, mandatory, on
-// channels in confirm mode, in windows of unanswered messages of which no two share an ordering key.
+// Package amqp publishes to RabbitMQ over AMQP 0-9-1. Every message is persistent and, by default, mandatory. Messages
+// go out on channels in confirm mode, in windows of unanswered messages. No two messages of a window share an ordering
+// key.
 //
-// One connection carries everything. Each call of Publish has a channel for itself, since delivery
-// tags follow the order of publishing, and channels are kept for later calls. What the broker can
-// only say by closing a channel (an oversized body, a missing right) it does not say of one message,
-// and it costs all on the channel their answers. So exchanges are looked for before they are used, and
-// a payload larger than all before it on the connection goes alone. Where the channel is closed even
-// so, the call sends those without an answer again one by one, until the guilty one is alone.
+// One connection carries everything. Each call of Publish has a channel of its own, because delivery tags follow the
+// order of publishing. Channels are kept for later calls. The broker reports some errors (an oversized body, a missing
+// right) only by closing the channel. Such a report does not identify a message, and all messages on the channel lose
+// their answers. Exchanges are therefore looked for before they are used, and a payload larger than all previous ones
+// on the connection is sent alone. If the channel is closed even so, the call sends the messages without an answer
+// again one by one, until the guilty one is alone.
 //
-// Negative confirms come from queues, not from messages: a queue that is full and rejects, a quorum
-// queue that has failed. They are Unavailable for the topic. Behind an exchange, other queues may have taken the
-// message: then fewer go at a time (caution), and the relay tries seldom; see also fanouts. A confirm that the library turns false
-// because its channel was closed is no answer at all.
+// Negative confirms come from queues, not from messages: a full queue that rejects, or a quorum queue that has failed.
+// They are Unavailable for the topic. On an exchange, other queues may have taken the message. Fewer messages are then
+// sent at a time (caution), and the relay tries rarely; see also fanouts. A confirm that the library turns false
+// because its channel was closed is not an answer.
 package amqp
 
 import (
@@ -24,38 +25,45 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
 // Config says where and how to publish.
 type Config struct {
-	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas.
-	// It is asked for each new connection, and by each Ping: when it has changed, a connection takes the place of the one
-	// that was made with what it returned before.
+	// URL returns amqp[s]://user:password@host:port/vhost, with several hosts separated by commas. It is called for
+	// each new connection, and by each Ping. If the URL has changed, a new connection replaces the one made with the
+	// previous URL.
 	URL func() (string, error)
-	// TLS returns the settings for amqps and https and is asked again for each new connection; nil stands for the
-	// system's authorities. An empty ServerName stands for the URL's host.
+	// TLS returns the settings for amqps and https. It is called for each new connection. nil means the system's
+	// authorities. An empty ServerName means the URL's host.
 	TLS func() (*tls.Config, error)
-	// Mechanism is the SASL mechanism: PLAIN, AMQPLAIN or EXTERNAL. Empty leaves it to the URL's
-	// parameter auth_mechanism, without which it is PLAIN.
+	// Mechanism is the SASL mechanism: PLAIN, AMQPLAIN or EXTERNAL. If it is empty, the URL's parameter auth_mechanism
+	// applies, and without that PLAIN.
 	Mechanism string
-	// Tokens are where the token comes from that stands in the place of the password (OAuth 2.0); nil when there is none. A new one is handed
-	// over on the connection that is there.
+	// Tokens is the source of the token that takes the place of the password (OAuth 2.0); nil if there is none. A new
+	// token is handed over on the existing connection.
 	Tokens Tokens
-	// Exchange is what messages are published to that name none; "" is the default exchange, where the
-	// topic names a queue.
+	// Exchange is the exchange for messages that name none. "" is the default exchange, on which the topic names a
+	// queue.
 	Exchange string
-	// TypedHeaders: header values that are not strings in the row become AMQP fields of their type, not
+	// TypedHeaders makes header values that are not strings in the row become AMQP fields of their type instead of
 	// text.
 	TypedHeaders bool
-	// Unrouted: messages need no route. Those that no queue takes count as accepted, and are lost. It is for exchanges that give back
-	// what they deliver later (x-delayed-message).
+	// Unrouted lets messages be published without a route. Messages that no queue takes count as accepted, and are
+	// lost. It is for exchanges that return messages which they deliver later (x-delayed-message).
 	Unrouted bool
-	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port, which
-	// Examine asks, and for its type an exchange that is in trouble; without a user the login is that of URL. nil when there is none.
+	// Management returns the URL of RabbitMQ's management interface, http[s]://user:password@host:port. The interface
+	// is asked for the type of an exchange in trouble. Without a user in this URL, the login of URL is used. nil if
+	// there is none.
 	Management func() (string, error)
-	// Name is shown by the broker as the connection's name.
+	// Name is the connection's name in the broker's displays.
 	Name string
+	// SettingName returns the user's name for a field of this configuration, or for a part of a field (TLS.RootCAs).
+	// The name, for example that of a variable, appears in errors that ask the user to change the setting. If
+	// SettingName is nil or returns "", the field's own name is used.
+	SettingName func(field string) string
 	// Dial makes the network connection; nil uses a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one line for each change of the connection's state; nil discards them.
@@ -65,35 +73,39 @@ type Config struct {
 // A Publisher publishes to one broker or cluster. It implements [publisher.Publisher].
 type Publisher struct {
 	config Config
+	names  setting.Names
 	log    *slog.Logger
 
-	dialing chan struct{} // holds one token while somebody looks at or makes the connection
-	// Guarded by the token:
-	host      int     // which of the URL's hosts is tried first
-	blocked   *string // the reason, if the last connection ended while it was blocked
-	backoff   time.Duration
+	dialing chan struct{} // holds one token while a call checks or makes the connection
+	// The following fields are guarded by the token.
+	host      int     // index of the URL's host to try first
+	blocked   *string // reason, if the last connection ended while it was blocked
+	backoff   connect.Backoff
 	retryAt   time.Time
-	retired   []*connection // calls may still use them
-	renewAt   time.Time     // no sooner, after a connection could not be renewed
-	unrenewed string        // why it could not, as last told
+	retired   []*connection // connections that calls may still use
+	renewAt   time.Time     // earliest time of the next renewal, after a connection could not be renewed
+	unrenewed string        // reason of the last failed renewal, as logged
+	wary      bool          // the last connection ended because its node was silent
+	leaveAt   time.Time     // earliest time at which a node that confirms nothing is left
+	stay      time.Duration // pause until the next such time
 
-	live atomic.Pointer[connection] // the newest connection, nil before the first; changed with the token only
+	live atomic.Pointer[connection] // newest connection, nil before the first; changed only with the token
 
 	mu     sync.Mutex
 	closed bool
 	abort  context.CancelFunc // ends the dial under way, if any
-	failed error              // why the last connection could not be made or was of no use; changed with the token only
-	trying *attempt           // the last to begin, for its address
+	failed error              // why the last connection could not be made or was of no use; changed only with the token
+	trying *attempt           // the last attempt that was begun, for its address
 
 	caution caution
 	fanouts fanouts
 
-	running sync.WaitGroup // calls, and what connections do in the background
+	running sync.WaitGroup // counts calls, and the background work of connections
 }
 
 // New returns a publisher that connects when it is first used.
 func New(config Config) *Publisher {
-	p := &Publisher{config: config, log: config.Logger, dialing: make(chan struct{}, 1)}
+	p := &Publisher{config: config, names: config.SettingName, log: config.Logger, dialing: make(chan struct{}, 1)}
 	if p.config.Dial == nil {
 		p.config.Dial = new(net.Dialer).DialContext
 	}
@@ -101,7 +113,7 @@ func New(config Config) *Publisher {
 		p.log = slog.New(slog.DiscardHandler)
 	}
 	if config.Unrouted {
-		p.log.Warn("rows count as relayed although no queue may take them, and then are lost: OUTBOX_AMQP_MANDATORY is false")
+		p.log.Warn("rows count as relayed although no queue may take them, and then are lost", "setting", p.names.Of("Unrouted"))
 	}
 	return p
 }
@@ -109,7 +121,7 @@ func New(config Config) *Publisher {
 // Publish implements [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	b := newBatch(p.config.Exchange, messages, &p.caution)
-	b.trouble = p.askType
+	b.trouble, b.names, b.stop = p.askType, p.names, publisher.StopOf(ctx)
 	if known := p.fanouts.known.Load(); known != nil {
 		b.fanouts = *known
 	}
@@ -126,10 +138,9 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	return b.answers
 }
 
-// publish returns nil when every message has its answer, else the answer for those that were not
-// sent.
+// publish returns nil if every message has its answer, or else the answer for messages that were not sent.
 func (p *Publisher) publish(ctx context.Context, b *batch) error {
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || b.stop.Closed() {
 		return publisher.ErrNotAttempted
 	}
 	conn, err := p.connect(ctx, false)
@@ -137,7 +148,7 @@ func (p *Publisher) publish(ctx context.Context, b *batch) error {
 		return err
 	}
 	defer conn.release()
-	// Each turn is one channel. A channel that the broker closes answers at least one message.
+	// Each iteration uses one channel. A channel that the broker closes answers at least one message.
 	for !b.complete() {
 		if err := conn.usable(); err != nil {
 			return err

@@ -10,35 +10,48 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A connection keeps the login that it was made with. RabbitMQ refuses each operation of one whose OAuth token has expired, and
-// leaves the connection open. Tokens that have settings of their own are renewed on the connection (see renew); one that is the
-// password in the URL is in a new URL by then. So a connection is replaced when the URL has changed, and when it is old and
-// the broker refuses access: what the broker knew at its login may be outdated.
+// A connection keeps the login with which it was made. If its OAuth token has expired, RabbitMQ refuses each operation
+// and leaves the connection open. Tokens with settings of their own are renewed on the connection (see renew). A token
+// that is the password in the URL is renewed by a new URL. A connection is therefore replaced if the URL has changed,
+// or if the connection is old and the broker refuses access, because what the broker knew at its login may be outdated.
+// In addition, a node that confirms nothing for a long time is left for another one. It may have lost contact with the
+// rest of the cluster, which goes on without it.
 
 const (
-	// patienceMin is how old a connection must be at least for a refusal to be a reason to log in again. It doubles with
-	// each login that follows a refusal, as a right that is missing stays so.
+	// patienceMin is the minimum age of a connection at which a refusal is a reason to log in again. It doubles with
+	// each login that follows a refusal, because a missing right remains missing.
 	patienceMin = time.Minute
 	patienceMax = time.Hour
-	// renewPause is how long a connection is left alone after it could not be replaced: calls wait while that is tried.
+	// renewPause is how long a connection is left alone after it could not be replaced. Calls wait while a replacement
+	// is tried.
 	renewPause = 10 * time.Second
+
+	// stayMin is the minimum time between leaving one node that confirms nothing and the next. It doubles with each
+	// node that is left: if a queue has lost the majority of its nodes, no node is better than another.
+	stayMin = keptFor
+	stayMax = time.Minute
 )
 
-// renewed returns a new connection in the place of live if there is a reason for one and it can be made, else live.
+// renewed returns a new connection in place of live, if there is a reason for one and it can be made. Otherwise it
+// returns live.
 func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	refused := live.refused.Swap(false)
 	url, err := p.config.URL()
 	changed := err == nil && url != live.url
 	outdated := refused && time.Since(live.made) >= live.patience
-	if !changed && p.config.Tokens != nil {
+	leaves := p.leaves(live)
+	if !changed && !leaves && p.config.Tokens != nil {
 		if outdated {
 			live.made, live.patience = time.Now(), min(2*live.patience, patienceMax)
 		}
 		live.renew(p.config.Tokens, outdated)
 		return live
 	}
-	if !changed && !outdated || time.Now().Before(p.renewAt) {
+	if !changed && !outdated && !leaves || time.Now().Before(p.renewAt) {
 		return live
+	}
+	if leaves {
+		p.host++
 	}
 	p.blocked = live.blocked.Load()
 	conn, err := p.open(ctx)
@@ -52,7 +65,7 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 		return live
 	}
 	p.renewAt, p.unrenewed = time.Time{}, ""
-	if !changed {
+	if !changed && outdated {
 		conn.patience = min(2*live.patience, patienceMax)
 	}
 	p.retired = slices.DeleteFunc(p.retired, func(c *connection) bool { return c.amqp.IsClosed() })
@@ -61,7 +74,22 @@ func (p *Publisher) renewed(ctx context.Context, live *connection) *connection {
 	return conn
 }
 
-// use counts a call that uses the connection, unless another has taken its place.
+// leaves reports whether to leave the connection's node because the node confirms nothing.
+func (p *Publisher) leaves(live *connection) bool {
+	now, futile := time.Now(), live.futile.Swap(0)
+	if futile != live.accepts.Load()+1 || live.blocked.Load() != nil || now.Before(p.leaveAt) {
+		return false
+	}
+	if now.Sub(p.leaveAt) > carefulFor {
+		p.stay = 0
+	}
+	p.stay = min(max(2*p.stay, stayMin), stayMax)
+	p.leaveAt = now.Add(p.stay)
+	p.log.Warn("rabbitmq confirms nothing, so another node is asked", "address", live.address)
+	return true
+}
+
+// use counts a call that uses the connection, unless another connection has taken its place.
 func (c *connection) use() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -72,7 +100,8 @@ func (c *connection) use() bool {
 	return true
 }
 
-// release ends a call's use of the connection. The last one to leave a retired connection closes it, in the background.
+// release ends a call's use of the connection. When the last call leaves a retired connection, the connection is closed
+// in the background.
 func (c *connection) release() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -81,7 +110,7 @@ func (c *connection) release() {
 	}
 }
 
-// retire lets the connection end when no call uses it any more.
+// retire ends the connection once no call uses it any more.
 func (c *connection) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -52,7 +52,8 @@ func (p *pipes) Accept() (net.Conn, error) {
 func (p *pipes) Close() error   { close(p.closed); return nil }
 func (p *pipes) Addr() net.Addr { return &net.UnixAddr{Name: "fake"} }
 
-// The token of a connection expires while the URL has a new one: at the next try, and unasked at the next ping.
+// The token of a connection expires while the URL has a new one. The new token is used at the next try, or at the next
+// ping without a refusal.
 func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	for name, pinged := range map[string]bool{"refused": false, "pinged": true} {
@@ -91,7 +92,7 @@ func TestExpiredToken(t *testing.T) {
 	}
 }
 
-// A token that is refused at the login is worth no outage: what the connection from before may, it still does.
+// A token that is refused at the login causes no outage: whatever the existing connection may do, it can still do.
 func TestNewTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	var token atomic.Int64
@@ -115,7 +116,7 @@ func TestNewTokenIsRefused(t *testing.T) {
 	}
 }
 
-// Calls that use a connection while another takes its place lose nothing.
+// Calls that use a connection while another one takes its place lose nothing.
 func TestRenewedUnderway(t *testing.T) {
 	t.Parallel()
 	var token atomic.Int64
@@ -146,7 +147,8 @@ func TestRenewedUnderway(t *testing.T) {
 	await(t, func() bool { return f.live() == 1 })
 }
 
-// A right that is missing for good is no reason for logins without end, and for a few of them no reason to wait for long.
+// A right that is missing permanently must not lead to endless logins, and a few such logins must not lead to long
+// waits.
 func TestRefusedForLong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -170,7 +172,7 @@ func TestRefusedForLong(t *testing.T) {
 				answers := p.Publish(within(t, 10*time.Second), messages)
 				want(t, "the forbidden message", answers[0], publisher.Topology)
 				want(t, "the other", answers[1], publisher.Accepted)
-				<-time.After(500*time.Millisecond + after/1000) // 8 s at most: longer, and the connection is taken for dead
+				<-time.After(500*time.Millisecond + after/1000) // 8 s at most; after a longer time the connection would count as dead
 			}
 			logins[after] = len(f.connections())
 		}
@@ -180,7 +182,7 @@ func TestRefusedForLong(t *testing.T) {
 	})
 }
 
-// numberedPort returns what a lost connection failed with, from a port that no other one has.
+// numberedPort returns the error of a lost connection, with a port that no other connection has.
 func numberedPort() func() error {
 	port := 0
 	return func() error {
@@ -189,7 +191,7 @@ func numberedPort() func() error {
 	}
 }
 
-// What goes wrong again and again is logged once, though each connection has a port of its own.
+// A repeated failure is logged once, although each connection has its own port.
 func TestSameTroubleIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for _, connected := range []bool{true, false} {

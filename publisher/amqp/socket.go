@@ -9,51 +9,51 @@ import (
 )
 
 const (
-	// corkSize is how many bytes a burst gathers before they are written.
+	// corkSize is the number of bytes that a burst gathers before they are written.
 	corkSize = 64 << 10
-	// writeGrace is how long a write that is under way may still take once its caller's context has
-	// ended. Giving it up leaves half a frame on the wire, which costs the connection.
+	// writeGrace is how much longer a write that is under way may take after its caller's context has ended. Giving up
+	// the write leaves half a frame on the wire, which costs the connection.
 	writeGrace = 100 * time.Millisecond
 )
 
-// A socket is the network connection below the client library, which flushes after every message,
-// ignores contexts while it writes, and has no single event for "some confirms have arrived".
-// The socket gathers the writes of a burst, bounds them by a context, and reports reads.
+// A socket is the network connection below the client library. The library flushes after every message, ignores
+// contexts while it writes, and has no single event for "some confirms have arrived". The socket gathers the writes of
+// a burst, bounds them by a context, and reports reads.
 type socket struct {
 	net.Conn
-	raw net.Conn // below TLS, or the same
+	raw net.Conn // connection below TLS, or the same connection
 
-	// dispatched is called whenever the library comes back to read more: everything read before has
-	// then been handled, confirms and returns included.
+	// dispatched is called whenever the library begins to read more. Everything read before has then been handled,
+	// including confirms and returns.
 	dispatched func()
 
 	writing sync.Mutex // held while bytes are added to pending or written
-	corks   int        // bursts under way
+	corks   int        // number of bursts under way
 	pending []byte
 
-	received atomic.Int64          // bytes
-	broken   atomic.Pointer[error] // why we have ended it: a write that failed, or silence
+	received atomic.Int64          // number of bytes received
+	broken   atomic.Pointer[error] // why this client has ended the connection: a failed write, or silence
 
 	hearing sync.Mutex
-	first   []byte // that the peer has sent, at most a few
-	ended   error  // of the first read that failed
+	first   []byte // first few bytes that the peer has sent
+	ended   error  // error of the first read that failed
 
 	expiring sync.Mutex
-	expired  int // bursts whose context has ended and whose write deadline is in force
+	expired  int // number of bursts whose context has ended and whose write deadline is in force
 }
 
 func (s *socket) Read(b []byte) (int, error) {
 	s.dispatched()
 	n, err := s.Conn.Read(b)
 	if broken := s.broken.Load(); err != nil && broken != nil {
-		err = *broken // why the connection was closed under the read
+		err = *broken // why the connection was closed during the read
 	}
 	s.received.Add(int64(n))
 	s.hear(b[:n], err)
 	return n, err
 }
 
-// hear remembers how the peer began and why it ended, of which the library only keeps a text.
+// hear remembers the peer's first bytes and the reason of the end. The library keeps only a text of the latter.
 func (s *socket) hear(b []byte, err error) {
 	const few = 8
 	s.hearing.Lock()
@@ -73,7 +73,7 @@ func (s *socket) heard() (first []byte, ended error) {
 	return s.first, s.ended
 }
 
-// Close ends the connection without a goodbye in TLS, which could block.
+// Close ends the connection without a TLS close notification, which could block.
 func (s *socket) Close() error { return s.raw.Close() }
 
 // Write takes all of b, or breaks the connection.
@@ -90,8 +90,8 @@ func (s *socket) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush writes what is pending. A failure closes the connection: the library would not notice every
-// one, and nobody knows where in a frame the write has stopped.
+// flush writes what is pending. A failure closes the connection, because the library would not notice every failure,
+// and the position in a frame at which the write stopped is unknown.
 func (s *socket) flush() error {
 	if len(s.pending) == 0 {
 		return nil
@@ -107,14 +107,14 @@ func (s *socket) flush() error {
 	return err
 }
 
-// fail ends the connection for a reason of ours.
+// fail ends the connection for a reason on this side.
 func (s *socket) fail(err error) {
 	s.broken.CompareAndSwap(nil, &err)
 	_ = s.Close()
 }
 
-// burst runs send and writes what it sends in few large pieces, all of it before burst returns.
-// When ctx ends, a write that blocks is broken off after writeGrace, and with it the connection.
+// burst runs send and writes what it sends in a few large pieces, all before it returns. If ctx ends, a write that
+// blocks is broken off after writeGrace, together with the connection.
 func (s *socket) burst(ctx context.Context, send func()) {
 	expired := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
@@ -130,17 +130,17 @@ func (s *socket) burst(ctx context.Context, send func()) {
 	}
 }
 
-// cork counts the bursts under way. What has gathered is written when one ends, whoever wrote it.
+// cork counts the bursts under way. When one ends, everything gathered is written, including the data of other bursts.
 func (s *socket) cork(n int) {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	s.corks += n
 	if n < 0 {
-		_ = s.flush() // closed the connection, which answers everything on it
+		_ = s.flush() // closes the connection on failure, which answers everything on it
 	}
 }
 
-// expire counts the bursts whose context has ended; only the last to end lifts the deadline.
+// expire counts the bursts whose context has ended. Only the last one to end removes the deadline.
 func (s *socket) expire(n int) {
 	s.expiring.Lock()
 	defer s.expiring.Unlock()

@@ -70,7 +70,7 @@ func TestBlockedBurstEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// A deadlined remembers its write deadline.
+// A deadlined is a connection that records its write deadline.
 type deadlined struct {
 	net.Conn
 	set      int

@@ -9,25 +9,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// suspects are messages that are sent alone, because the broker answers some messages by closing the
-// channel, and with it everything on it loses its answer. Either that has happened to them (then
-// one of them was guilty), or they are larger than anything that the connection has carried, and the
-// broker's limit is not known. The latter wait until nothing else is ready.
+// suspects are messages that are sent alone. The broker answers some messages by closing the channel, and everything on
+// the channel then loses its answer. Either that has happened to the suspects, and one of them was guilty. Or they are
+// larger than anything that the connection has carried, and the broker's limit is not known. The latter wait until
+// nothing else is ready.
 type suspects struct {
-	waiting []int       // not in flight; the largest first
+	waiting []int       // suspects not in flight, the largest first
 	trial   bool        // one is in flight
 	urgent  bool        // some were in flight when a channel was closed: they go before what is ready
-	doubts  map[int]int // how often a message lost its answer
-	code    int         // what the channel was closed with
+	doubts  map[int]int // number of times that a message lost its answer
+	code    int         // error code with which the channel was closed
 }
 
-// alone tells whether the next message to be sent is a suspect.
+// alone reports whether the next message to be sent is a suspect.
 func (b *batch) alone() bool {
 	return len(b.suspects.waiting) > 0 && (b.suspects.urgent || len(b.ready) == 0)
 }
 
-// closed sorts out what the end of a channel means for what was in flight on it. It returns the
-// answer for messages that were not sent, or nil when they can be sent on another channel.
+// closed decides what the end of a channel means for the messages that were in flight on it. It returns the answer for
+// messages that were not sent, or nil if they can be sent on another channel.
 func (b *batch) closed(ctx context.Context, ch *channel) error {
 	for _, f := range b.flights {
 		select {
@@ -36,7 +36,7 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 			return publisher.ErrNotAttempted
 		}
 	}
-	b.settle(ch) // what was confirmed just before
+	b.settle(ch) // messages that were confirmed just before
 	if ch.conn.amqp.IsClosed() || ch.cause == nil {
 		return ch.conn.lost()
 	}
@@ -69,21 +69,21 @@ func (b *batch) closed(ctx context.Context, ch *channel) error {
 	return nil
 }
 
-// suspect lets a message wait to be sent alone. The largest go first: mostly it is a size that is
-// refused, and if it is not, the answer speaks for all others.
+// suspect makes a message wait to be sent alone. The largest messages go first: in most cases a size is refused, and if
+// not, the answer applies to all others.
 func (b *batch) suspect(i int) {
 	at, _ := slices.BinarySearchFunc(b.suspects.waiting, len(b.messages[i].Payload), func(j, size int) int {
 		if len(b.messages[j].Payload) < size {
 			return 1
 		}
-		return -1 // also for the same size, which comes behind
+		return -1 // a message of the same size is inserted after those already there
 	})
 	b.suspects.waiting = slices.Insert(b.suspects.waiting, at, i)
 }
 
-// acquit lets the suspects go that the message just accepted speaks for: those that are no larger when
-// a size was refused, those of the same route when a route was. It speaks for a message only once, since
-// the broker may have had another reason.
+// acquit releases the suspects for which the acceptance of a message is evidence. If a size was refused, these are the
+// suspects that are no larger; if a route was refused, those of the same route. A message is released in this way only
+// once, because the broker may have had another reason.
 func (b *batch) acquit(accepted int) {
 	s := &b.suspects
 	if !s.trial {
@@ -108,20 +108,18 @@ func (b *batch) acquit(accepted int) {
 	s.urgent = s.urgent && len(s.waiting) > 0
 }
 
-// unproven is the size of a payload in bytes from which on it is not sent together with others before
-// one as large was accepted. Nobody limits messages to less.
+// unproven is the payload size in bytes above which a message is not sent together with others until one as large has
+// been accepted. Lower limits are not used in practice.
 const unproven = 16 << 10
 
-// carries tells whether a payload of this size is known to be taken by the broker.
+// carries reports whether the broker is known to accept a payload of this size.
 func (c *connection) carries(size int) bool {
 	return size <= unproven || int64(size) <= c.largest.Load()
 }
 
-// accepted notes that the broker has taken a payload of this size.
+// accepted notes that the broker has accepted a payload of this size.
 func (c *connection) accepted(size int) {
-	if !c.useful.Load() {
-		c.useful.Store(true)
-	}
+	c.accepts.Add(1)
 	if size > unproven && int64(size) > c.largest.Load() {
 		c.largest.Store(int64(size))
 	}

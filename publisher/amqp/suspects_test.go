@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A payload larger than any before it on the connection is not sent together with others, which the
-// broker would leave without an answer if it refused it.
+// A payload larger than any before it on the connection is not sent together with others. If the broker refused it, the
+// others would be left without an answer.
 func TestUnprovenPayloadGoesAlone(t *testing.T) {
 	t.Parallel()
 	const limit = 40_000
@@ -56,14 +56,14 @@ func TestUnprovenPayloadGoesAlone(t *testing.T) {
 	}
 }
 
-// When a payload of that size has been accepted, others are sent together.
+// Once a payload of that size has been accepted, others are sent together.
 func TestProvenPayloadsGoTogether(t *testing.T) {
 	t.Parallel()
 	const n = 8
 	received := 0
 	f := newFake(t, listen(t), func(m *sent) {
 		if received++; received == 1 || received == n {
-			m.ackAll() // but for the first, all are answered by the last
+			m.ackAll() // all but the first are answered by the last
 		}
 	})
 	messages := numbered(n, 0, "topic")
@@ -75,8 +75,8 @@ func TestProvenPayloadsGoTogether(t *testing.T) {
 	}
 }
 
-// A right is missing for one routing key. The others are not tried one by one for each message: one that
-// is accepted speaks for all of its key.
+// The right is missing for one routing key. The messages of other keys are not all tried one by one: one accepted
+// message is evidence for all messages of its routing key.
 func TestAcceptedRouteSpeaksForOthers(t *testing.T) {
 	t.Parallel()
 	const n = 400

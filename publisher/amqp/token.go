@@ -10,21 +10,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
-// Tokens are where the tokens for a login come from.
+// Tokens is a source of tokens for a login.
 type Tokens interface {
-	// Token is asked for each connection and by each Ping; an error in its place must not show secrets.
+	// Token is called for each connection and by each Ping. Its error must not show secrets.
 	Token(context.Context) (string, error)
-	// Refused is called when the broker refuses a token, or what is done with it.
+	// Refused is called when the broker refuses a token, or an operation that relies on it.
 	Refused(token string)
 }
 
-// nameless is the user where a token is enough, but something must stand for the name.
+// nameless is the user name for a login where a token is enough but the name must not be empty.
 const nameless = "oauth"
 
-// tokenTimeout bounds what is done for a new token while there is a connection.
+// tokenTimeout bounds the time for getting and handing over a new token on an existing connection.
 const tokenTimeout = 10 * time.Second
 
-// token returns the token for a new connection, "" where there is none.
+// token returns the token for a new connection, or "" if there is none.
 func (p *Publisher) token(ctx context.Context) (string, error) {
 	if p.config.Tokens == nil {
 		return "", nil
@@ -38,7 +38,7 @@ func (p *Publisher) token(ctx context.Context) (string, error) {
 	return token, nil
 }
 
-// userIn returns the user in a URL, "" if there is none; the library makes one up.
+// userIn returns the user in a URL, or "" if there is none. The library would supply a default.
 func userIn(text string) string {
 	parsed, err := url.Parse(text)
 	if err != nil {
@@ -47,8 +47,8 @@ func userIn(text string) string {
 	return parsed.User.Username()
 }
 
-// renew hands a new token over if there is one, in the background: neither calls under way nor messages notice it. outdated is
-// that the broker refuses what is done with the old one.
+// renew hands over a new token if there is one. It works in the background and disturbs neither calls under way nor
+// messages. outdated means that the broker refuses operations that rely on the old token.
 func (c *connection) renew(tokens Tokens, outdated bool) {
 	if !c.renewing.CompareAndSwap(false, true) {
 		return

@@ -21,7 +21,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// serial are tokens of which a test says which one is current.
+// serial is a source of tokens. A test sets which one is current.
 type serial struct {
 	current atomic.Int64
 	fails   atomic.Bool
@@ -42,14 +42,17 @@ func (s *serial) Refused(token string) {
 	s.refused = append(s.refused, token)
 }
 
-// A new token is handed over on the connection that there is, and no message notices it. While there is none, the old one goes on.
+// A new token is handed over on the existing connection, without an effect on messages. While there is no new token,
+// the old one remains in use.
 func TestTokenIsHandedOver(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) { m.ack() })
 	var log bytes.Buffer
 	tokens := &serial{}
-	p := amqp.New(amqp.Config{Tokens: tokens, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-		URL: func() (string, error) { return fmt.Sprint("amqp://", f.listener.Addr(), "/shop"), nil }})
+	p := amqp.New(amqp.Config{
+		Tokens: tokens, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		URL: func() (string, error) { return fmt.Sprint("amqp://", f.listener.Addr(), "/shop"), nil },
+	})
 	t.Cleanup(func() { _ = p.Close() })
 	for n := range int64(3) {
 		tokens.current.Store(n)
@@ -84,7 +87,8 @@ func TestTokenIsHandedOver(t *testing.T) {
 	}
 }
 
-// Where a token comes from learns that the broker refuses it, and why there is no connection is said without it.
+// The source of a token learns that the broker refuses it. The report on the missing connection does not contain the
+// token.
 func TestTokenIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) { m.ack() })
@@ -93,7 +97,7 @@ func TestTokenIsRefused(t *testing.T) {
 	p := amqp.New(amqp.Config{Tokens: tokens, URL: func() (string, error) { return fmt.Sprint("amqp://relay@", f.listener.Addr()), nil }})
 	t.Cleanup(func() { _ = p.Close() })
 	err := p.Ping(within(t, 10*time.Second))
-	if err == nil || publisher.ShortOf(err) != "login refused" || !strings.Contains(err.Error(), "OUTBOX_AMQP_OAUTH_") ||
+	if err == nil || publisher.ShortOf(err) != "login refused" || !strings.Contains(err.Error(), "check Tokens") ||
 		strings.Contains(err.Error(), "hush") {
 		t.Errorf("the refused token: %v", err)
 	}
@@ -112,14 +116,14 @@ func TestTokenIsRefused(t *testing.T) {
 	await(t, func() bool { return p.Ping(within(t, 10*time.Second)) == nil })
 }
 
-// secret returns what the client has said last to prove who it is.
+// secret returns the last response by which the client proved its identity.
 func (c *fakeConn) secret() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.response
 }
 
-// updateSecret takes the token in the place of the one before.
+// updateSecret puts the new token in place of the previous one.
 func (c *fakeConn) updateSecret(payload []byte) {
 	token := string(payload[8 : 8+binary.BigEndian.Uint32(payload[4:])])
 	c.mu.Lock()
@@ -128,8 +132,9 @@ func (c *fakeConn) updateSecret(payload []byte) {
 	c.method(0, 10, 71, nil)
 }
 
-// clientCredentials gets tokens for the real broker from a token endpoint, which lets them live for seconds: the relay holds one
-// connection for many tokens, none of its messages is refused, and without the endpoint it ends with the last token.
+// clientCredentials gets tokens for the real broker from a token endpoint, which lets them live for seconds. The relay
+// keeps one connection for many tokens, and none of its messages is refused. Without the endpoint, messages are refused
+// once the last token has expired.
 func (o *ownBroker) clientCredentials(t *testing.T) {
 	o.ctl(t, "eval", "application:set_env(rabbit, channel_tick_interval, 500).")
 	_, host, _ := strings.Cut(o.harness.url, "@")
@@ -148,11 +153,13 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 	endpoint := &oauth.Endpoint{URL: server.URL, Settings: "OUTBOX_AMQP_OAUTH_", Client: func() (oauth.Client, error) {
 		return oauth.Client{ID: "relay", Secret: "hush"}, nil
 	}}
-	p := amqp.New(amqp.Config{Tokens: endpoint, Name: "client credentials", URL: func() (string, error) { return "amqp://" + host, nil },
-		Management: func() (string, error) { return "http://" + o.management, nil }})
+	p := amqp.New(amqp.Config{
+		Tokens: endpoint, Name: "client credentials", URL: func() (string, error) { return "amqp://" + host, nil },
+		Management: func() (string, error) { return "http://" + o.management, nil },
+	})
 	defer p.Close()
 	connections := map[string]bool{}
-	for asked.Load() < 3 { // the first has long expired by then
+	for asked.Load() < 3 { // the first token has long expired by then
 		if err := p.Ping(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
@@ -169,7 +176,7 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 	if len(connections) != 1 {
 		t.Errorf("%d connections for %d tokens: %v", len(connections), asked.Load(), connections)
 	}
-	if found := fmt.Sprint(p.Examine(within(t, 20*time.Second), publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") ||
+	if found := fmt.Sprint(examine(within(t, 20*time.Second), p, publishertest.Addresses(topic))); strings.Contains(found, "sees nothing") ||
 		!strings.Contains(found, "queue") {
 		t.Errorf("doctor: %s", found)
 	}
@@ -188,7 +195,8 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 			nil
 	}})
 	defer other.Close()
-	if err := other.Ping(within(t, 10*time.Second)); err == nil || !strings.Contains(err.Error(), `virtual host "none"`) || !strings.Contains(err.Error(), "scope") {
+	if err := other.Ping(within(t, 10*time.Second)); err == nil ||
+		!strings.Contains(err.Error(), `virtual host "none"`) || !strings.Contains(err.Error(), "scope") {
 		t.Errorf("another vhost: %v", err)
 	}
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// typed returns the AMQP field of a JSON value and its size on the wire in bytes. Integers become long,
-// other numbers double, objects tables and arrays arrays, null the void field. An integer beyond 64 bits,
-// and a number beyond a double's range, stays text: rounding it would change what the row says.
+// typed returns the AMQP field of a JSON value and its size on the wire in bytes. Integers become long, other numbers
+// double, objects tables, arrays arrays, and null the void field. An integer beyond 64 bits, or a number beyond a
+// double's range, stays text, because rounding it would change the row's value.
 func typed(text string) (value any, size int, err error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()

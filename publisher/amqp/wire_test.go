@@ -45,11 +45,15 @@ func TestPlainProfile(t *testing.T) {
 	}{
 		{
 			name: "everything",
-			give: publisher.Message{ID: "id-1", Key: []byte("k"), Payload: []byte(`{"a":1}`), Type: "application/json", Inserted: inserted,
-				Headers: []publisher.Header{{Name: "Correlation-Id", Value: "c-1"}, {Name: "traceparent", Value: "00-1-2-01"}}},
-			want: amqp091.Delivery{MessageId: "id-1", Body: []byte(`{"a":1}`), ContentType: "application/json",
+			give: publisher.Message{
+				ID: "id-1", Key: []byte("k"), Payload: []byte(`{"a":1}`), Type: "application/json", Inserted: inserted,
+				Headers: []publisher.Header{{Name: "Correlation-Id", Value: "c-1"}, {Name: "traceparent", Value: "00-1-2-01"}},
+			},
+			want: amqp091.Delivery{
+				MessageId: "id-1", Body: []byte(`{"a":1}`), ContentType: "application/json",
 				CorrelationId: "c-1", Timestamp: inserted.Truncate(time.Second),
-				Headers: amqp091.Table{"Correlation-Id": "c-1", "traceparent": "00-1-2-01", "message-key": "k"}},
+				Headers: amqp091.Table{"Correlation-Id": "c-1", "traceparent": "00-1-2-01", "message-key": "k"},
+			},
 		},
 		{
 			name: "nothing",
@@ -58,24 +62,38 @@ func TestPlainProfile(t *testing.T) {
 		},
 		{
 			name: "the row's content type wins and is not repeated",
-			give: publisher.Message{ID: "id-3", Key: []byte{}, Type: "application/json",
-				Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}},
+			give: publisher.Message{
+				ID: "id-3", Key: []byte{}, Type: "application/json",
+				Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}},
+			},
 			want: amqp091.Delivery{MessageId: "id-3", ContentType: "text/csv", Headers: amqp091.Table{"message-key": ""}},
 		},
 		{
 			name: "properties from headers",
-			give: publisher.Message{ID: "id-5", Headers: []publisher.Header{{Name: "Type", Value: "order.placed"}, {Name: "app-id", Value: "shop"},
-				{Name: "priority", Value: "255", JSON: true}, {Name: "expiration", Value: "4294967295"}}},
-			want: amqp091.Delivery{MessageId: "id-5", Type: "order.placed", AppId: "shop", Priority: 255, Expiration: "4294967295",
-				Headers: amqp091.Table{"Type": "order.placed", "app-id": "shop", "priority": "255", "expiration": "4294967295"}},
+			give: publisher.Message{ID: "id-5", Headers: []publisher.Header{
+				{Name: "Type", Value: "order.placed"},
+				{Name: "app-id", Value: "shop"},
+				{Name: "priority", Value: "255", JSON: true},
+				{Name: "expiration", Value: "4294967295"},
+			}},
+			want: amqp091.Delivery{
+				MessageId: "id-5", Type: "order.placed", AppId: "shop", Priority: 255, Expiration: "4294967295",
+				Headers: amqp091.Table{"Type": "order.placed", "app-id": "shop", "priority": "255", "expiration": "4294967295"},
+			},
 		},
 		{
 			name: "more properties from headers",
-			give: publisher.Message{ID: "id-6", Headers: []publisher.Header{{Name: "reply_to", Value: "answers"},
+			give: publisher.Message{ID: "id-6", Headers: []publisher.Header{
+				{Name: "reply_to", Value: "answers"},
 				{Name: "Content-Encoding", Value: "gzip"},
-				{Name: "user-id", Value: "guest"}, {Name: "priority", Value: "null", JSON: true}, {Name: "user_ids", Value: "x"}}},
-			want: amqp091.Delivery{MessageId: "id-6", ReplyTo: "answers", ContentEncoding: "gzip", UserId: "guest",
-				Headers: amqp091.Table{"reply_to": "answers", "Content-Encoding": "gzip", "user-id": "guest", "priority": "null", "user_ids": "x"}},
+				{Name: "user-id", Value: "guest"},
+				{Name: "priority", Value: "null", JSON: true},
+				{Name: "user_ids", Value: "x"},
+			}},
+			want: amqp091.Delivery{
+				MessageId: "id-6", ReplyTo: "answers", ContentEncoding: "gzip", UserId: "guest",
+				Headers: amqp091.Table{"reply_to": "answers", "Content-Encoding": "gzip", "user-id": "guest", "priority": "null", "user_ids": "x"},
+			},
 		},
 		{
 			name: "a time before AMQP's times",
@@ -97,32 +115,42 @@ func TestPlainProfile(t *testing.T) {
 	}
 }
 
-// Values of every type that JSON has arrive as they are, when that is asked for.
+// If typed headers are enabled, values of every JSON type arrive unchanged.
 func TestTypedHeaders(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
 	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, TypedHeaders: true})
 	defer p.Close()
 	m := publisher.Message{ID: "id", Topic: h.Topic(t), Headers: []publisher.Header{
-		{Name: "text", Value: "7"}, {Name: "long", Value: "-9223372036854775808", JSON: true},
+		{Name: "text", Value: "7"},
+		{Name: "long", Value: "-9223372036854775808", JSON: true},
 		{Name: "longer", Value: "9223372036854775808", JSON: true},
-		{Name: "double", Value: "1.50e2", JSON: true}, {Name: "beyond", Value: "1e400", JSON: true}, {Name: "true", Value: "true", JSON: true},
-		{Name: "false", Value: "false", JSON: true}, {Name: "null", Value: "null", JSON: true},
-		{Name: "object", Value: `{"a": {"b": [1, "x", null, {}]}}`, JSON: true}, {Name: "array", Value: `[]`, JSON: true}}}
+		{Name: "double", Value: "1.50e2", JSON: true},
+		{Name: "beyond", Value: "1e400", JSON: true},
+		{Name: "true", Value: "true", JSON: true},
+		{Name: "false", Value: "false", JSON: true},
+		{Name: "null", Value: "null", JSON: true},
+		{Name: "object", Value: `{"a": {"b": [1, "x", null, {}]}}`, JSON: true},
+		{Name: "array", Value: `[]`, JSON: true},
+	}}
 	want(t, "the message", p.Publish(within(t, 10*time.Second), []publisher.Message{m})[0], publisher.Accepted)
-	expected := amqp091.Table{"text": "7", "long": int64(math.MinInt64), "longer": "9223372036854775808", "double": 150.0, "beyond": "1e400",
+	expected := amqp091.Table{
+		"text": "7", "long": int64(math.MinInt64), "longer": "9223372036854775808", "double": 150.0, "beyond": "1e400",
 		"true": true, "false": false, "null": nil, "array": []any(nil),
-		"object": amqp091.Table{"a": amqp091.Table{"b": []any{int64(1), "x", nil, amqp091.Table{}}}}}
+		"object": amqp091.Table{"a": amqp091.Table{"b": []any{int64(1), "x", nil, amqp091.Table{}}}},
+	}
 	if got := h.get(t, m.Topic).Headers; fmt.Sprintf("%#v", got) != fmt.Sprintf("%#v", expected) {
 		t.Errorf("got  %#v\nwant %#v", got, expected)
 	}
-	long := publisher.Message{ID: "id", Topic: m.Topic,
-		Headers: []publisher.Header{{Name: "a", Value: `[{"` + strings.Repeat("x", 256) + `": 1}]`, JSON: true}}}
+	long := publisher.Message{
+		ID: "id", Topic: m.Topic,
+		Headers: []publisher.Header{{Name: "a", Value: `[{"` + strings.Repeat("x", 256) + `": 1}]`, JSON: true}},
+	}
 	want(t, "a message with a long name within a header", p.Publish(within(t, 10*time.Second), []publisher.Message{long})[0],
 		publisher.Permanent)
 }
 
-// What AMQP cannot carry is refused before it ends the connection, together with good neighbours.
+// A message that AMQP cannot carry is refused before it can end the connection. Its good neighbours are accepted.
 func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
@@ -146,8 +174,10 @@ func TestUnfitMessagesStayOffTheWire(t *testing.T) {
 		"another user":   {Topic: topic, Headers: []publisher.Header{{Name: "user_id", Value: "Guest"}}},
 		"expiration":     {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "4294967296"}}},
 		"no expiration":  {Topic: topic, Headers: []publisher.Header{{Name: "expiration", Value: "-1"}}},
-		"large headers": {Topic: topic, Headers: []publisher.Header{{Name: "a", Value: strings.Repeat("x", 130_000)},
-			{Name: "b", Value: long + long + long + long + long}}},
+		"large headers": {Topic: topic, Headers: []publisher.Header{
+			{Name: "a", Value: strings.Repeat("x", 130_000)},
+			{Name: "b", Value: long + long + long + long + long},
+		}},
 		"large key": {Topic: topic, Key: make([]byte, 140_000)},
 	}
 	for name, bad := range unfit {
@@ -174,8 +204,10 @@ func TestHeadersUpToTheFrame(t *testing.T) {
 	defer p.Close()
 	edge := 0
 	for size := 131_072; edge == 0; size-- {
-		m := publisher.Message{ID: "id", Topic: topic, Type: "text/plain", Inserted: time.Unix(1, 0),
-			Headers: []publisher.Header{{Name: "correlation-id", Value: "c"}, {Name: "a", Value: strings.Repeat("x", size)}}}
+		m := publisher.Message{
+			ID: "id", Topic: topic, Type: "text/plain", Inserted: time.Unix(1, 0),
+			Headers: []publisher.Header{{Name: "correlation-id", Value: "c"}, {Name: "a", Value: strings.Repeat("x", size)}},
+		}
 		switch err := p.Publish(within(t, 10*time.Second), []publisher.Message{m})[0]; publisher.ClassOf(err) {
 		case publisher.Permanent:
 		case publisher.Accepted:
@@ -188,8 +220,8 @@ func TestHeadersUpToTheFrame(t *testing.T) {
 	if len(d.Headers["a"].(string)) != edge {
 		t.Errorf("the header arrived with %d bytes, want %d", len(d.Headers["a"].(string)), edge)
 	}
-	// 131,072 less what the frame, the other properties and the other header take; the routing key
-	// travels in another frame but is counted.
+	// 131,072 minus the size of the frame, the other properties and the other header. The routing key goes in another
+	// frame but is counted.
 	if least := 131_072 - 150; edge < least {
 		t.Errorf("headers are refused above %d bytes, want at least %d", edge, least)
 	}
@@ -243,7 +275,7 @@ func TestMissingExchange(t *testing.T) {
 	if err := ch.ExchangeDelete(h.exchange, false, false); err != nil {
 		t.Fatal(err)
 	}
-	// The connection has seen the exchange and finds out by the closed channel.
+	// The connection has seen the exchange, and the closed channel shows that it is gone.
 	for i, err := range p.Publish(within(t, 10*time.Second), messages) {
 		if class := publisher.ClassOf(err); class != publisher.Topology && class != publisher.Ambiguous {
 			t.Errorf("message %d is %v: %v", i, class, err)
@@ -265,15 +297,18 @@ func TestMissingExchange(t *testing.T) {
 	}
 }
 
-// What no queue takes is accepted and lost, if rows are to count as relayed without a route. The log says so at the start.
+// If rows count as relayed without a route, messages that no queue takes are accepted and lost. The log says so at the
+// start.
 func TestUnrouted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
 	var log publishertest.Log
-	p := amqp.New(amqp.Config{URL: func() (string, error) { return h.url, nil }, Unrouted: true,
-		Logger: slog.New(slog.NewTextHandler(&log, nil))})
+	p := amqp.New(amqp.Config{
+		URL: func() (string, error) { return h.url, nil }, Unrouted: true,
+		Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	})
 	defer p.Close()
-	if !strings.Contains(log.String(), "OUTBOX_AMQP_MANDATORY is false") {
+	if !strings.Contains(log.String(), "Unrouted") {
 		t.Errorf("the log says %q", log.String())
 	}
 	messages := numbered(2, 0, h.Topic(t))
@@ -284,19 +319,21 @@ func TestUnrouted(t *testing.T) {
 	if got := h.Received(t, messages[0].Topic, 1); len(got) != 1 {
 		t.Errorf("the queue holds %d messages", len(got))
 	}
-	if text := shown(p.Examine(within(t, 20*time.Second), publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
+	if text := shown(examine(within(t, 20*time.Second), p, publishertest.Addresses(messages[1].Topic))); !strings.Contains(text,
 		"so its rows are lost") ||
 		!strings.Contains(text, "warning durability") {
 		t.Errorf("the findings are\n%s", text)
 	}
 }
 
-// What concerned the message at another destination does not travel with a dead letter.
+// Headers that concern the message at another destination are not carried by a dead letter.
 func TestCheckHeader(t *testing.T) {
 	t.Parallel()
 	p := amqp.New(amqp.Config{URL: func() (string, error) { return "", nil }})
-	for name, carried := range map[string]bool{"a": true, "reply_to": true, "user_id": false, "User-ID": false,
-		strings.Repeat("x", 256): false} {
+	for name, carried := range map[string]bool{
+		"a": true, "reply_to": true, "user_id": false, "User-ID": false,
+		strings.Repeat("x", 256): false,
+	} {
 		if err := p.CheckHeader(&publisher.Header{Name: name, Value: "x"}); (err == nil) != carried {
 			t.Errorf("%.20s: %v", name, err)
 		}

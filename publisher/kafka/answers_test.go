@@ -9,13 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// rows returns messages with the ids, each with a key of its own that leads to the partition (of n).
+// rows returns messages with the ids. Each message has its own key, which leads to the given partition (of n).
 func rows(topic string, partition, n int, ids ...string) []publisher.Message {
 	var messages []publisher.Message
 	for _, id := range ids {
 		for try := 0; ; try++ {
 			key := fmt.Appendf(nil, "%s-%d", id, try)
-			if int(partitionOf(Murmur2(key), n)) == partition {
+			if int(partitionOf(murmur2(key), n)) == partition {
 				messages = append(messages, publisher.Message{ID: id, Topic: topic, Key: key, Payload: []byte(`{}`), Type: "application/json"})
 				break
 			}
@@ -24,7 +24,7 @@ func rows(topic string, partition, n int, ids ...string) []publisher.Message {
 	return messages
 }
 
-// publish is one call, which must end long before its deadline.
+// publish makes one call, which must end long before its deadline.
 func publish(t *testing.T, p *Publisher, messages []publisher.Message) []publisher.Class {
 	t.Helper()
 	answers := answersOf(t, p, messages)
@@ -54,7 +54,7 @@ func expect[T any](t *testing.T, what string, got []T, want ...T) {
 	}
 }
 
-// The classes of the answers, in a word each.
+// Short names for the classes of the answers.
 const (
 	ok      = publisher.Accepted
 	behind  = publisher.NotAttempted
@@ -64,7 +64,7 @@ const (
 	unsure  = publisher.Ambiguous
 )
 
-// once bends the first batch for which it is asked.
+// once returns a fault for the first batch and none for later ones.
 func once(f fault) func(*fakeBatch) fault {
 	return times(1, f)
 }

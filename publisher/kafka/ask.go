@@ -12,29 +12,30 @@ import (
 )
 
 const (
-	// askTimeout bounds small requests: metadata, a producer id.
+	// askTimeout bounds small requests for metadata or a producer id.
 	askTimeout = 3 * time.Second
-	// hedge is how long a broker may take to answer a question before another one is asked as well.
+	// hedge is how long a broker may take to answer a question before another broker is asked as well.
 	hedge = 250 * time.Millisecond
 )
 
-// ask asks any broker: first those that are connected, and further ones as long as no answer is there. The first answer
-// counts. dial is that of [request].
+// ask puts a question to any broker. It begins with the connected ones and goes on to further ones until an answer
+// comes. The first answer counts. See [request] for dial.
 func (c *cluster) ask(ctx context.Context, question protocol.Message, dial bool) (protocol.Message, error) {
 	return c.publisher.ask(ctx, c.candidates(), question, dial)
 }
 
-// ask asks this broker.
+// ask puts a question to this broker.
 func (b *broker) ask(ctx context.Context, question protocol.Message, dial bool) (protocol.Message, error) {
 	return b.publisher.ask(ctx, []*broker{b}, question, dial)
 }
 
-// ask asks the brokers, each when those before it have failed or take long. What they answer later is of no interest.
+// ask puts a question to the brokers in turn. Each one is asked when the previous ones have failed or take long. Later
+// answers are ignored.
 func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protocol.Message, dial bool) (protocol.Message, error) {
 	deadline, _ := ctx.Deadline()
 	limit := dialTimeout + askTimeout
 	if !deadline.IsZero() {
-		limit = min(limit, time.Until(deadline)-2*least) // so that there is time to say so
+		limit = min(limit, time.Until(deadline)-2*least) // leaves time to return the failure
 	}
 	late := time.NewTimer(limit)
 	defer late.Stop()
@@ -73,8 +74,9 @@ func (p *Publisher) ask(ctx context.Context, brokers []*broker, question protoco
 		case <-p.life.over:
 		}
 		if failure == nil {
-			failure = &linkError{short: "no answer", address: brokers[asked-1].address, found: "it does not answer",
-				remedy: remedySilent, err: ctx.Err()}
+			silent := p.attempt(brokers[asked-1].address).Silent()
+			silent.Cause = ctx.Err()
+			failure = silent
 		}
 		return nil, failure
 	}

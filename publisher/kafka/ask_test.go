@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// A broker that does not answer questions costs calls that have one to ask little time, and soon none.
+// A broker that does not answer questions delays the calls that ask only briefly, and soon not at all.
 func TestQuestionsGoToAnotherBroker(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 3)

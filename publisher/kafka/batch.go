@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// maxBatchBytes is what one record batch is filled up to: below the default of the brokers' and
-	// topics' limit (1,048,588 bytes). A larger record is tried in a batch of its own.
+	// maxBatchBytes is the size up to which a record batch is filled. It is below the default limit of brokers and
+	// topics (1,048,588 bytes). A larger record is tried in a batch of its own.
 	maxBatchBytes = 1_000_000
-	// maxRequestBytes is what the batches of one request are filled up to, for the sake of memory.
-	// Brokers close the connection above socket.request.max.bytes, 100 MiB by default.
+	// maxRequestBytes is the size up to which the batches of one request are filled, to save memory. Brokers close the
+	// connection above socket.request.max.bytes, 100 MiB by default.
 	maxRequestBytes = 8 << 20
-	// maxRecordBytes is the size above which a record is refused without asking: it could not travel
-	// in any request.
+	// maxRecordBytes is the size above which a record is refused without asking the broker, because it could not be
+	// sent in any request.
 	maxRecordBytes = 100<<20 - 64<<10
 )
 
@@ -31,15 +31,14 @@ const (
 	recordsAt    = 65
 )
 
-// A producer is what makes a batch recognisable to the broker: the same producer, epoch and sequence
-// are appended to a partition once.
+// A producer makes a batch recognisable to the broker: a batch with the same producer, epoch and sequence is appended
+// to a partition once.
 type producer struct {
-	id    int64 // noProducer: not idempotent
+	id    int64 // noProducer if not idempotent
 	epoch int16
 }
 
-// noProducer is the producer id of batches that the broker does not deduplicate. Their epoch and
-// sequence are -1 as well.
+// noProducer is the producer id of batches that the broker does not deduplicate. Their epoch and sequence are also -1.
 const noProducer = -1
 
 func newProducer(id int64) producer {
@@ -49,12 +48,12 @@ func newProducer(id int64) producer {
 	return producer{id: id}
 }
 
-// appendBatch appends one uncompressed record batch (format version 2) behind a size prefix, as a
-// produce request holds it, except that it still has to be sealed. It takes the messages that queue
-// names, in order, until the batch would exceed limit bytes, but at least one, and returns how many it
-// took. Their times are those of the clock.
+// appendBatch appends one uncompressed record batch (format version 2) after a size prefix, as a produce request holds
+// it. The batch still has to be sealed. It takes the messages named by queue, in order, until the batch would exceed
+// limit bytes, but at least one. It returns how many it took. The clock gives the records their times.
 func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit int, from producer, sequence int32,
-	times clock) ([]byte, int) {
+	times clock,
+) ([]byte, int) {
 	if from.id == noProducer {
 		sequence = -1
 	}
@@ -99,7 +98,7 @@ func appendBatch(b []byte, messages []publisher.Message, queue []int32, limit in
 	return b, count
 }
 
-// seal completes an encoded batch with its sizes and its checksum.
+// seal fills in the sizes and the checksum of an encoded batch.
 func seal(b []byte) {
 	be := binary.BigEndian
 	be.PutUint32(b, uint32(len(b)-4))
@@ -125,7 +124,7 @@ func appendBody(b []byte, m *publisher.Message) []byte {
 	return b
 }
 
-// bodySize is the length of what appendBody appends.
+// bodySize returns the length of what appendBody appends.
 func bodySize(m *publisher.Message) int {
 	size := nullableLen(m.RecordKey()) + nullableLen(m.Payload)
 	contentType := ownContentType(m)
@@ -142,8 +141,7 @@ func bodySize(m *publisher.Message) int {
 	return size
 }
 
-// ownContentType is the content type to be added: none to a bare message, and none where the row's
-// headers have one.
+// ownContentType returns the content type to add: none for a bare message, and none if the row's headers have one.
 func ownContentType(m *publisher.Message) string {
 	if _, ok := m.Header(publisher.HeaderContentType); ok || m.Bare {
 		return ""
@@ -162,7 +160,7 @@ func headerCount(m *publisher.Message, contentType string) int {
 	return count
 }
 
-// varintLen is the length of n as a zigzag varint.
+// varintLen returns the length of n as a zigzag varint.
 func varintLen(n int64) int {
 	length := 1
 	for u := uint64(n)<<1 ^ uint64(n>>63); u >= 0x80; u >>= 7 {

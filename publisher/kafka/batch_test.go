@@ -120,5 +120,5 @@ func decode(t *testing.T, encoded []byte) *protocol.RecordBatch {
 	return batch
 }
 
-// clockAt is the clock of a partition that has refused nothing.
+// clockAt returns the clock of a partition that has refused nothing.
 func clockAt(now time.Time) clock { return (&partition{}).clock(now, false) }

@@ -13,20 +13,22 @@ import (
 
 const benchBatch = 1000
 
-// benchMessages returns a batch of keyed messages of 512 bytes and two headers.
+// benchMessages returns a batch of messages of 512 bytes, each with a key and two headers.
 func benchMessages(topic string) []publisher.Message {
 	payload := make([]byte, 512)
 	rand.Read(payload)
 	messages := make([]publisher.Message, benchBatch)
 	for i := range messages {
-		messages[i] = publisher.Message{ID: rand.Text(), Topic: topic, Key: fmt.Appendf(nil, "key-%012d", i), Payload: payload,
-			Type: "application/json", Inserted: time.Now(), Headers: []publisher.Header{{Name: "tenant", Value: "north"}}}
+		messages[i] = publisher.Message{
+			ID: rand.Text(), Topic: topic, Key: fmt.Appendf(nil, "key-%012d", i), Payload: payload,
+			Type: "application/json", Inserted: time.Now(), Headers: []publisher.Header{{Name: "tenant", Value: "north"}},
+		}
 	}
 	return messages
 }
 
-// BenchmarkPublish publishes batches of 1000 to six partitions of the real broker, one call at a time.
-// The allocations are those of kafka-go's encoding too; BenchmarkEncode measures ours of the batches.
+// BenchmarkPublish publishes batches of 1000 to six partitions of the real broker, one call at a time. The allocations
+// include those of kafka-go's encoding. BenchmarkEncode measures only this package's share, for the batches.
 func BenchmarkPublish(b *testing.B) {
 	h := newHarness(b)
 	for _, partitions := range []int{1, 6, 48} {
@@ -51,9 +53,9 @@ func BenchmarkPublish(b *testing.B) {
 	}
 }
 
-// TestAllocations bounds what BenchmarkPublish shows: a call allocates by request and partition, not by
-// message, the library's own included.
-func TestAllocations(t *testing.T) { // not parallel: it counts those of the process
+// TestAllocations bounds what BenchmarkPublish shows: the allocations of a call, including those of the library, depend
+// on the number of requests and partitions, not on the number of messages.
+func TestAllocations(t *testing.T) { // not parallel: it counts the allocations of the process
 	h := newHarness(t)
 	p := h.open(t, publishertest.NewNetwork())
 	messages := benchMessages(h.topic(t, 6))

@@ -6,11 +6,14 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// A broker is one address of the cluster. Its goroutine, run, owns the connections, the dials, what is sent on them and what
-// is known of how the broker fares; see the package's comment. It starts with the first request, and ends when the publisher
-// is closed or the cluster does not name the address any more. It never waits for anything but the next event.
+// A broker is one address of the cluster. Its goroutine, run, owns the connections, the dials, what is sent on the
+// connections, and what is known of the broker's condition; see the package comment. The goroutine starts with the
+// first request. It ends when the publisher is closed or when the cluster no longer names the address. It never waits
+// for anything except the next event.
 type broker struct {
 	publisher *Publisher
 	address   string
@@ -18,55 +21,57 @@ type broker struct {
 	begin       sync.Once
 	posts       chan *request
 	withdrawals chan *request
-	pokes       chan struct{} // somebody would send something if there were a connection
-	drop        chan struct{} // closed when the cluster does not name the address any more
-	gone        chan struct{} // closed when run has ended, after which nothing is taken
+	pokes       chan struct{} // a request would be sent if there were a connection
+	drop        chan struct{} // closed when the cluster no longer names the address
+	gone        chan struct{} // closed when run has ended; no request is accepted after that
 
 	shown atomic.Pointer[standing]
 	heard atomic.Int64 // time in nanoseconds of the last answer to a produce request
 
-	// The rest belongs to run.
+	// The following fields belong to run.
 
 	state   standing
-	queue   []*request // wait for a connection, or for the end of a short pause
-	flights []*request // sent and not answered
+	queue   []*request // requests that wait for a connection, or for the end of a short pause
+	flights []*request // requests that are sent and not answered
 	landed  chan *request
 	idle    []*conn
-	ended   []*request // to be handed back when the standing is shown
+	ended   []*request // requests to hand back after the standing is shown
 	leaving bool       // run ends as soon as nothing is under way
 
 	dials     chan dialled
-	dialling  int       // dials under way
+	dialling  int       // number of dials under way
 	wanted    bool      // a request has not been sent since the last dial began
 	verify    bool      // dial at once, to learn whether the broker is still there
-	retry     time.Time // no other dial before it
-	away      bool      // the log was told that it cannot be reached
-	noted     time.Time // when a request without an answer was last counted
-	silent    bool      // the log was told that it does not answer
-	asking    *request  // the one that may wait for a suspect
-	overQuota time.Time // last asked for a long pause; zero when that is over
+	retry     time.Time // earliest time of the next dial
+	away      bool      // the log says that the broker cannot be reached
+	noted     time.Time // time at which a request without an answer was last counted
+	silent    bool      // the log says that the broker does not answer
+	asking    *request  // the request that may wait for the answer of a suspect
+	overQuota time.Time // last time that a long pause was requested; zero once that state is over
 }
 
-// A standing is what others may know of a broker. It is never changed once it is shown.
+// A standing is what other goroutines may know of a broker. It is never changed after it has been shown.
 type standing struct {
 	connected bool
-	failed    error     // why nothing is sent without a connection: the last dial; nil while the next one may be waited for
-	failures  int       // dials failed in a row
-	silences  int       // requests without an answer, in a row: the broker is a suspect
-	asked     bool      // a call waits for the suspect
-	until     time.Time // no call does before this time
-	paused    time.Time // the broker reads no produce request before it
-	waits     time.Time // when the oldest question without an answer was sent; zero is none
+	failed    error           // why nothing is sent without a connection, from the last dial; nil while a request may wait for the next dial
+	backoff   connect.Backoff // pause between dials
+	silences  int             // number of consecutive requests without an answer; the broker is a suspect unless it is zero
+	asked     bool            // a call waits for the suspect
+	until     time.Time       // time before which no call waits for the suspect
+	paused    time.Time       // time before which the broker reads no produce request
+	waits     time.Time       // time at which the oldest unanswered question was sent; zero if there is none
 }
 
 func newBroker(p *Publisher, address string) *broker {
-	b := &broker{publisher: p, address: address, posts: make(chan *request), withdrawals: make(chan *request), pokes: make(chan struct{}, 1),
-		drop: make(chan struct{}), gone: make(chan struct{}), landed: make(chan *request), dials: make(chan dialled)}
+	b := &broker{
+		publisher: p, address: address, posts: make(chan *request), withdrawals: make(chan *request), pokes: make(chan struct{}, 1),
+		drop: make(chan struct{}), gone: make(chan struct{}), landed: make(chan *request), dials: make(chan dialled),
+	}
 	b.shown.Store(&standing{})
 	return b
 }
 
-// post hands the request to the broker. It comes back in any case.
+// post hands the request to the broker. The request always comes back.
 func (b *broker) post(r *request) {
 	b.begin.Do(func() {
 		if !b.publisher.life.start(b.run) {
@@ -82,7 +87,7 @@ func (b *broker) post(r *request) {
 	}
 }
 
-// withdraw makes a request come back soon. Nothing more of it is written then.
+// withdraw makes a request come back soon. Nothing more of it is written after that.
 func (b *broker) withdraw(r *request) {
 	select {
 	case b.withdrawals <- r:
@@ -90,7 +95,7 @@ func (b *broker) withdraw(r *request) {
 	}
 }
 
-// poke has a broker dialled to which something would be sent.
+// poke makes run dial a broker to which something would be sent.
 func (b *broker) poke() {
 	select {
 	case b.pokes <- struct{}{}:
@@ -98,7 +103,7 @@ func (b *broker) poke() {
 	}
 }
 
-// run takes what comes, event by event, and sends what can be sent.
+// run handles one event after another and sends what can be sent.
 func (b *broker) run() {
 	defer close(b.gone)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -142,7 +147,7 @@ func (b *broker) run() {
 	}
 }
 
-// show lets others see the standing.
+// show publishes the standing to other goroutines.
 func (b *broker) show() {
 	b.state.connected = len(b.idle)+len(b.flights) > 0
 	b.state.asked = b.asking != nil
@@ -156,10 +161,10 @@ func (b *broker) show() {
 	}
 }
 
-// standing is what was known of the broker a moment ago.
+// standing returns what was known of the broker a moment ago.
 func (b *broker) standing() *standing { return b.shown.Load() }
 
-// admit queues a request, unless it is refused.
+// admit queues a request, unless the broker refuses it.
 func (b *broker) admit(r *request) {
 	if r.group != nil {
 		if err := b.refusal(&b.state, r.deadline); err != nil {
@@ -173,7 +178,8 @@ func (b *broker) admit(r *request) {
 	b.queue = append(b.queue, r)
 }
 
-// giveUp takes back a request for which nobody waits any more. What was sent comes back when its round trip is over.
+// giveUp takes back a request that its caller no longer waits for. A request that was sent comes back when its round
+// trip is over.
 func (b *broker) giveUp(r *request) {
 	if slices.Contains(b.flights, r) {
 		r.withdrawn = true
@@ -186,12 +192,12 @@ func (b *broker) giveUp(r *request) {
 	}
 	b.queue = slices.Delete(b.queue, at, at+1)
 	if b.dialling > 0 && b.state.failed == nil && time.Since(r.posted) >= patience/4 {
-		b.state.failed = b.slow() // let the next ones not wait as long
+		b.state.failed = b.slow() // the next requests need not wait as long
 	}
 	b.end(r, withdrawn, nil)
 }
 
-// end hands the request back, after the present event.
+// end hands the request back after the current event.
 func (b *broker) end(r *request, how ending, err error) {
 	if b.asking == r {
 		b.asking = nil

@@ -15,8 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Answers that get lost on the way back from the real broker: whatever is given again is in the log
-// once.
+// Answers are lost on the way back from the real broker. All messages that are published again are in the log once.
 func TestLostAnswersMakeNoDuplicate(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -67,7 +66,7 @@ func expectAccepted(t *testing.T, p *Publisher, messages []publisher.Message) {
 	}
 }
 
-// persist publishes until all is accepted.
+// persist publishes until all messages are accepted.
 func persist(t *testing.T, p *Publisher, messages []publisher.Message) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -83,7 +82,7 @@ func persist(t *testing.T, p *Publisher, messages []publisher.Message) {
 	})
 }
 
-// The sequence wraps at 2^31, inside a batch and between two, without a new epoch.
+// The sequence wraps at 2^31, within a batch and between two batches, without a new epoch.
 func TestSequenceWraps(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -108,7 +107,7 @@ func TestSequenceWraps(t *testing.T) {
 	}
 }
 
-// Without a producer id the batches are as plain as any client's.
+// Without a producer id, the batches are as simple as those of any other client.
 func TestWithoutIdempotenceOnBroker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -125,7 +124,7 @@ func TestWithoutIdempotenceOnBroker(t *testing.T) {
 	}
 }
 
-// The real broker takes an epoch that the client has chosen, and appends what it had refused.
+// The real broker accepts an epoch that the client has chosen, and appends the batch that it had refused.
 func TestNewEpochOnBroker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -145,8 +144,7 @@ func TestNewEpochOnBroker(t *testing.T) {
 	}
 }
 
-// A topic that takes less than the default gets smaller batches, and only what is too large alone
-// fails.
+// If a topic's limit is below the default, its batches are smaller. Only a record that is too large alone fails.
 func TestTopicWithSmallLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -173,8 +171,8 @@ func TestTopicWithSmallLimit(t *testing.T) {
 	}
 }
 
-// One bad row among 300 good ones, each kind in a call of its own: it alone is refused or held, and the
-// others are there once, without delay.
+// One bad row is among 300 good ones, with a separate call for each kind of bad row. Only the bad row is refused or
+// held. The others are in the log once, without delay.
 func TestOneBadRowAmongMany(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -230,7 +228,7 @@ func TestLargeCall(t *testing.T) {
 	}
 }
 
-// A topic that is deleted and made again is used again, also with a batch that was kept for it.
+// A topic that is deleted and created again is used again, also with a batch that was kept for it.
 func TestTopicMadeAgain(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -260,7 +258,7 @@ func TestTopicMadeAgain(t *testing.T) {
 	})
 	persist(t, p, messages[20:])
 	seen := map[string]int{}
-	h.client = h.newClient(t) // the old one may know the old topic
+	h.client = h.newClient(t) // the previous client may know the previous topic
 	for _, m := range h.received(t, name, 40) {
 		seen[m.ID]++
 	}

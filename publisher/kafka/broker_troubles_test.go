@@ -13,7 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// brokerTroubles are what one broker of a cluster can have. Each begins and returns what ends it.
+// brokerTroubles are the troubles that one broker of a cluster can have. Each function begins one and returns a
+// function that ends it.
 var brokerTroubles = map[string]func(s *spread, h *holes) (end func()){
 	"silent": func(s *spread, _ *holes) func() {
 		_, over := silentBrokers(s.fakeCluster, s.first)
@@ -25,7 +26,7 @@ var brokerTroubles = map[string]func(s *spread, h *holes) (end func()){
 	},
 	"blackholed": func(s *spread, h *holes) func() {
 		h.set(func() { h.addresses = []string{s.brokers[s.first].listener.Addr().String()} })
-		s.setDown(s.first, true) // the connections that are there
+		s.setDown(s.first, true) // ends the existing connections
 		s.setDown(s.first, false)
 		return func() { h.set(func() { h.addresses = nil; close(h.end) }) }
 	},
@@ -48,8 +49,9 @@ var brokerTroubles = map[string]func(s *spread, h *holes) (end func()){
 	},
 }
 
-// A hundred calls at once, while the trouble lasts, get the answers of the healthy brokers: those that go to them alone, and those
-// that would go to the broker in trouble as well. Nothing is in the log twice, and when the trouble is over the rest follows.
+// While the trouble lasts, a hundred concurrent calls get the answers of the healthy brokers. This holds for calls that
+// go only to healthy brokers, and for calls that also go to the broker in trouble. Nothing is in the log twice, and
+// after the trouble the rest follows.
 func TestHundredCallsBesideOneBrokerInTrouble(t *testing.T) {
 	t.Parallel()
 	for name, begin := range brokerTroubles {
@@ -103,7 +105,7 @@ func TestHundredCallsBesideOneBrokerInTrouble(t *testing.T) {
 					t.Errorf("partition %d holds %d messages, of which %d are there again", partition, len(ids), len(ids)-n)
 				}
 			}
-			if total != s.published-100 { // of every second call two of six messages were not given
+			if total != s.published-100 { // every second call omitted two of its six messages
 				t.Errorf("the log holds %d messages of %d", total, s.published-100)
 			}
 		})
@@ -112,7 +114,7 @@ func TestHundredCallsBesideOneBrokerInTrouble(t *testing.T) {
 
 // leaderOf returns the broker that leads the message's partition.
 func (s *spread) leaderOf(m *publisher.Message) int32 {
-	return s.leaders[partitionOf(Murmur2(m.Key), len(s.leaders))]
+	return s.leaders[partitionOf(murmur2(m.Key), len(s.leaders))]
 }
 
 func expectNone(t *testing.T, answers []error) {
@@ -122,8 +124,8 @@ func expectNone(t *testing.T, answers []error) {
 	}
 }
 
-// The leader takes a batch and does not answer, another broker becomes the leader, and what the old one took is in the log,
-// or is not. The batch is sent again to the new one, and is in the log once, before what follows.
+// The leader takes a batch and does not answer, and another broker becomes the leader. The old leader's batch is in the
+// log, or it is not. The batch is sent again to the new leader, and is in the log once, before later batches.
 func TestLeaderMovesWhileItIsSilent(t *testing.T) {
 	t.Parallel()
 	for _, appended := range []bool{true, false} {
@@ -151,8 +153,8 @@ func TestLeaderMovesWhileItIsSilent(t *testing.T) {
 	}
 }
 
-// A batch that nobody gives again is dropped while its broker is a suspect: the partition begins a new epoch, and whatever the
-// broker makes of the old bytes later, nothing is taken for them.
+// A batch that no call publishes again is dropped while its broker is a suspect. The partition begins a new epoch.
+// Whatever the broker does with the old bytes later, no other messages are taken for them.
 func TestNewEpochOfSuspect(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -170,13 +172,13 @@ func TestNewEpochOfSuspect(t *testing.T) {
 			t.Errorf("epoch %d", epoch)
 		}
 	})
-	close(over) // now the broker comes to the old one
+	close(over) // the broker now handles the old batch
 	eventually(t, func() bool { return p.cluster.nodes[1].standing().silences == 0 })
 	expect(t, "afterwards", publish(t, p, rows("t", 1, 2, "e")), ok)
 	expect(t, "log", f.log("t", 1), "b", "d", "e")
 }
 
-// While another call uses the partition of a suspect, nobody waits for it.
+// While another call uses the partition of a suspect, no call waits for the partition.
 func TestNobodyQueuesForSuspect(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)

@@ -6,41 +6,41 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// An action is what happens to a batch after the broker's answer.
+// An action is what is done with a batch after the broker's answer.
 type action uint8
 
 const (
 	// accept: the batch is in the log.
 	accept action = iota
-	// divide: refused as a whole, perhaps for one record: halve it down to a single one.
+	// divide: refused as a whole, perhaps because of one record. Halve the batch until single records are sent.
 	divide
-	// retime: refused for the time of a record: give old ones the time of now.
+	// retime: refused because of the time of a record. Give old records the current time.
 	retime
-	// shrink: as divide, and the partition takes no batch of this size.
+	// shrink: as divide. In addition, the partition takes no batch of this size.
 	shrink
-	// renew: the broker has lost or left the sequence: begin a new epoch and send again.
+	// renew: the broker has lost the sequence or no longer accepts it. Begin a new epoch and send again.
 	renew
-	// relocate: sent to the wrong broker: ask for the leader and send again, once.
+	// relocate: sent to the wrong broker. Ask for the leader and send again, once.
 	relocate
-	// keep: perhaps in the log, perhaps not: send the same bytes again until that is known.
+	// keep: perhaps in the log, perhaps not. Send the same bytes again until the outcome is known.
 	keep
-	// refuse: definitely not appended, and sending again now is of no use.
+	// refuse: definitely not appended, and sending again now would not help.
 	refuse
 )
 
-// A verdict is what an error code of a produce response means.
+// A verdict is the meaning of an error code in a produce response.
 type verdict struct {
 	action action
-	class  publisher.Class // of the messages, when the action does not help
+	class  publisher.Class // class of the messages if the action does not help
 	scope  publisher.Scope
 	short  string
-	unsure bool // although refused, the batch may be in the log
-	quota  bool // a quota of the broker, which it keeps for all partitions that it leads
+	unsure bool // the batch may be in the log although it was refused
+	quota  bool // the cause is a quota of the broker, which covers all partitions that it leads
 
-	examined bool // each record was looked at for itself: those that are refused alone say nothing of the broker
+	examined bool // each record was examined on its own, so single refused records imply nothing about the broker
 }
 
-// Codes that kafka-go has no names for.
+// Error codes for which kafka-go has no names.
 const (
 	operationNotAttempted = kafkago.Error(55)
 	transactionAbortable  = kafkago.Error(120)
@@ -59,7 +59,7 @@ func classify(code kafkago.Error) verdict {
 	}
 	switch code {
 	case 0,
-		// The broker has appended this sequence before and forgotten at which offset.
+		// The broker has appended this sequence before and has forgotten the offset.
 		kafkago.DuplicateSequenceNumber:
 		return verdict{action: accept}
 
@@ -71,42 +71,41 @@ func classify(code kafkago.Error) verdict {
 		return answer(shrink, publisher.Permanent, publisher.ScopeMessage, "message too large")
 
 	case
-		// The topic takes no time so far away (message.timestamp.before/after.max.ms). The time is our
-		// choice, and no row fails for it.
+		// A record's time is too far from the current time for the topic (message.timestamp.before/after.max.ms). The
+		// time is the relay's choice, so no row fails because of it.
 		kafkago.InvalidTimestamp:
 		return answer(retime, publisher.Topology, publisher.ScopeTopic, "time refused")
 	case
-		// A record without a key in a compacted topic, or one that a broker-side schema refuses. The schema may be
-		// what is wrong, and corrected in time.
+		// A record without a key in a compacted topic, or a record that a schema on the broker refuses. The schema may
+		// be at fault, and may be corrected in time.
 		kafkago.InvalidRecord:
 		v := answer(divide, publisher.Refused, publisher.ScopeMessage, "invalid record")
 		v.examined = true
 		return v
 	case
-		// Our checksum did not survive the way, or an old broker and a keyless record in a compacted
-		// topic.
+		// The checksum did not survive the transport, or an old broker received a keyless record for a compacted topic.
 		kafkago.InvalidMessage,
-		// A policy of the cluster's operator.
+		// A policy set by the cluster's operator.
 		kafkago.PolicyViolation:
 		return answer(divide, publisher.Refused, publisher.ScopeMessage, "message refused")
 
 	case
-		// A gap: the log was truncated, and with it earlier batches.
+		// A gap: the log was truncated, and earlier batches were lost with it.
 		kafkago.OutOfOrderSequenceNumber,
 		// The log has a newer epoch of this producer id.
 		kafkago.InvalidProducerEpoch, kafkago.ProducerFenced,
-		// The partition has forgotten the producer: retention, or an idle day.
+		// The partition has forgotten the producer, because of retention or a day without use.
 		kafkago.UnknownProducerId, kafkago.InvalidProducerIDMapping,
-		// The broker takes the producer for a transactional one. It is not: another id helps, in the end.
+		// The broker takes the producer for a transactional one, which it is not. Another id helps in the end.
 		kafkago.InvalidTransactionState, kafkago.TransactionCoordinatorFenced, transactionAbortable:
 		return hold(renew, publisher.ScopeMessage, "sequence refused")
 
 	case
-		// Leadership has moved, perhaps while the append waited for its replicas; or the topic is so new
-		// that the broker has yet to open the partition.
+		// Leadership has moved, perhaps while the append waited for its replicas; or the topic is so new that the
+		// broker has not opened the partition yet.
 		kafkago.NotLeaderForPartition, kafkago.LeaderNotAvailable, kafkago.ReplicaNotAvailable,
 		kafkago.FencedLeaderEpoch, kafkago.UnknownLeaderEpoch,
-		// Deleted, or so new that the broker has not heard of it. The metadata tells which.
+		// The topic was deleted, or is so new that the broker does not know it. The metadata shows which.
 		kafkago.UnknownTopicOrPartition, kafkago.UnknownTopicID, kafkago.InconsistentTopicID,
 		// The leader is shutting down.
 		kafkago.NetworkException, kafkago.BrokerNotAvailable:
@@ -124,9 +123,9 @@ func classify(code kafkago.Error) verdict {
 		return unsure(keep, publisher.Ambiguous, "not replicated yet")
 
 	case
-		// The coordinator of transactions is busy or moving: nothing that a record can help.
+		// The coordinator of transactions is busy or moving. A record cannot change that.
 		kafkago.ConcurrentTransactions, kafkago.GroupCoordinatorNotAvailable, kafkago.NotCoordinatorForGroup, kafkago.GroupLoadInProgress,
-		// The broker has given up on the request before it came to this partition.
+		// The broker gave up the request before it reached this partition.
 		operationNotAttempted:
 		return hold(refuse, publisher.ScopeMessage, "broker busy")
 	case
@@ -138,11 +137,11 @@ func classify(code kafkago.Error) verdict {
 		kafkago.TopicAuthorizationFailed:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "topic not allowed")
 	case
-		// The topic keeps an old format that knows neither headers nor sequences.
+		// The topic uses an old format that has neither headers nor sequences.
 		kafkago.UnsupportedForMessageFormat:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "old message format")
 	case
-		// A codec that this broker, or the topic's format, does not know.
+		// A codec that this broker, or the topic's format, does not support.
 		kafkago.UnsupportedCompressionType:
 		return answer(refuse, publisher.Topology, publisher.ScopeTopic, "compression refused")
 	case
@@ -150,12 +149,12 @@ func classify(code kafkago.Error) verdict {
 		kafkago.InvalidTopic:
 		return answer(refuse, publisher.Permanent, publisher.ScopeMessage, "illegal topic")
 	case
-		// The client as a whole: its rights, its quota, or a proxy that speaks another protocol.
+		// The client as a whole is refused: its rights, its quota, or a proxy that speaks another protocol.
 		kafkago.ClusterAuthorizationFailed, kafkago.TransactionalIDAuthorizationFailed, kafkago.SASLAuthenticationFailed,
 		kafkago.IllegalSASLState, kafkago.SecurityDisabled:
 		return hold(refuse, publisher.ScopeDestination, "not authorized")
 	case
-		// A quota that is used up. (Most quotas are not refusals but pauses, see broker.throttle.)
+		// A quota is used up. (Most quotas lead to pauses, not to refusals; see broker.throttle.)
 		kafkago.ThrottlingQuotaExceeded:
 		v := hold(refuse, publisher.ScopeMessage, "throttled")
 		v.quota = true
@@ -164,8 +163,8 @@ func classify(code kafkago.Error) verdict {
 		return hold(refuse, publisher.ScopeDestination, "request not understood")
 
 	default:
-		// Unknown server error and whatever later versions add. One record may be what breaks the
-		// broker, so it is looked for, but no attempt is spent: it may as well be the broker.
+		// An unknown server error, or a code that later versions add. One record may be what breaks the broker, so the
+		// batch is divided to find it. No attempt is spent, because the broker may equally be at fault.
 		return unsure(divide, publisher.Unavailable, "broker error")
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Every code of a produce response that the protocol knows, and what becomes of the messages when the
-// action did not help.
+// Every code of a produce response that the protocol has, and the class of the messages if the action did not help.
 func TestClassify(t *testing.T) {
 	t.Parallel()
 	const (
@@ -90,7 +89,8 @@ func TestClassify(t *testing.T) {
 			t.Errorf("%v: action %d, %v, scope %d; want action %d, %v, scope %d",
 				test.code, got.action, got.class, got.scope, test.action, test.class, test.scope)
 		}
-		// What is not certain to be refused before the append must not give its sequence to others.
+		// If it is not certain that a batch was refused before the append, its sequence must not be given to another
+		// batch.
 		if got.unsure != (test.action == relocate || test.action == keep || test.action == divide && test.class == unavailable) {
 			t.Errorf("%v: unsure is %t", test.code, got.unsure)
 		}

@@ -6,16 +6,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// agedTTL is how long it is remembered that a topic takes no old records; its settings may be changed.
+// agedTTL is how long a topic's refusal of old records is remembered. The topic's settings may be changed.
 const agedTTL = 10 * time.Minute
 
-// A clock gives records their time, in milliseconds: that of the row, or else when it was inserted, where the topic takes that.
+// A clock gives records their time in milliseconds: the time of the row, or else the time at which it was inserted, if
+// the topic accepts that.
 type clock struct {
 	now      int64
-	earliest int64 // older records get the time of now; 0 is none
+	earliest int64 // time before which records get the current time instead; 0 if there is none
 }
 
-// clock is that of the partition's next batch. sending gives all records the time of now.
+// clock returns the clock for the partition's next batch. If sending is true, all records get the current time.
 func (p *partition) clock(now time.Time, sending bool) clock {
 	t := clock{now: now.UnixMilli()}
 	if sending {
@@ -26,8 +27,8 @@ func (p *partition) clock(now time.Time, sending bool) clock {
 	return t
 }
 
-// of is the record's time. Topics refuse a time that is too far in the future, and it would keep the record, and all
-// behind it, beyond their retention. Kafka has no times before 1970.
+// of returns the time of a record. A time in the future becomes the current time: topics refuse a time too far ahead,
+// and it would keep the record, and all records after it, beyond their retention. Kafka has no times before 1970.
 func (t clock) of(m *publisher.Message) int64 {
 	time := m.Inserted
 	if !m.Time.IsZero() {
@@ -40,7 +41,7 @@ func (t clock) of(m *publisher.Message) int64 {
 	return max(at, 0)
 }
 
-// oldest is the time of the oldest record.
+// oldest returns the time of the oldest record.
 func (t clock) oldest(messages []publisher.Message, queue []int32) int64 {
 	oldest := t.now
 	for _, i := range queue {
@@ -49,9 +50,9 @@ func (t clock) oldest(messages []publisher.Message, queue []int32) int64 {
 	return oldest
 }
 
-// retime gives up a batch that was refused for the time of a record, and reports whether another one may be taken. How
-// old a record may be the broker does not say: those of the upper half of the ages get the time of now, again and
-// again until the rest is taken.
+// retime gives up a batch that was refused because of the time of a record, and reports whether another batch may be
+// tried. The broker does not say how old a record may be. The records in the upper half of the ages therefore get the
+// current time, repeatedly, until the rest is accepted.
 func (j *job) retime() bool {
 	p, now := j.partition, j.call.now
 	age := now.Sub(time.UnixMilli(p.batch.oldest))
@@ -63,7 +64,8 @@ func (j *job) retime() bool {
 	}
 	j.drop()
 	if j.call.publisher.cluster.retime(p.topic) {
-		j.call.publisher.log.Warn("kafka topic refuses records as old as these rows: they are sent with the time of now; see its message.timestamp.before.max.ms",
+		j.call.publisher.log.Warn("kafka topic refuses records as old as these rows: they are sent with the time of now; see its "+
+			"message.timestamp.before.max.ms",
 			"topic", p.topic, "age", age.Round(time.Second))
 	}
 	return true

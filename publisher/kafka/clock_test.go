@@ -15,7 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// refuseOlder makes every topic take no record that is older.
+// refuseOlder makes every topic refuse records older than age.
 func refuseOlder(f *fakeCluster, age time.Duration) {
 	f.set(func() {
 		f.bend = func(b *fakeBatch) fault {
@@ -27,8 +27,8 @@ func refuseOlder(f *fakeCluster, age time.Duration) {
 	})
 }
 
-// A topic that takes no old records gets them with the time of now: all are accepted, in order, and at the cost of
-// a few requests however many they are. What is young enough keeps its time.
+// If a topic refuses old records, they get the current time. All are accepted, in order, with a few requests, however
+// many records there are. Records that are recent enough keep their time.
 func TestOldRowsGetTheTimeOfNow(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 100, 10_000} {
@@ -73,13 +73,17 @@ func TestOldRowsGetTheTimeOfNow(t *testing.T) {
 	}
 }
 
-// A time that is still to come, as of a column without a time zone, is the time of now.
+// A time in the future, for example from a column without a time zone, becomes the current time.
 func TestFutureTimesAreNow(t *testing.T) {
 	t.Parallel()
 	now := time.UnixMilli(1_767_000_000_123)
 	for _, test := range []struct{ inserted, want time.Time }{
-		{now.Add(8 * time.Hour), now}, {now.Add(time.Millisecond), now}, {now, now}, {now.Add(-time.Hour), now.Add(-time.Hour)},
-		{time.Time{}, now}, {time.Unix(-5, 0), time.Unix(0, 0)},
+		{now.Add(8 * time.Hour), now},
+		{now.Add(time.Millisecond), now},
+		{now, now},
+		{now.Add(-time.Hour), now.Add(-time.Hour)},
+		{time.Time{}, now},
+		{time.Unix(-5, 0), time.Unix(0, 0)},
 	} {
 		if got := clockAt(now).of(&publisher.Message{Inserted: test.inserted}); got != test.want.UnixMilli() {
 			t.Errorf("inserted at %v: %v, want %v", test.inserted, time.UnixMilli(got), test.want)
@@ -87,7 +91,7 @@ func TestFutureTimesAreNow(t *testing.T) {
 	}
 }
 
-// A topic that refuses the time of now as well, because clocks differ, holds its rows: no row fails for a time.
+// If a topic refuses even the current time, because clocks differ, its rows are held. No row fails because of a time.
 func TestTimeOfNowIsRefused(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -107,7 +111,7 @@ func TestTimeOfNowIsRefused(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "a", "b")
 }
 
-// The old batch whose answer was lost is refused when it comes again, and its rows go with the time of now.
+// The old batch whose answer was lost is refused when it is sent again, and its rows go with the current time.
 func TestUnresolvedBatchBecomesTooOld(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -122,7 +126,8 @@ func TestUnresolvedBatchBecomesTooOld(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "a", "b")
 }
 
-// The real broker's limits: rows from before an outage, and those of a column without a time zone far in the east.
+// The real broker's limits, for rows from before an outage, and for rows of a column without a time zone far in the
+// east.
 func TestTimeLimitsOnBroker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -149,7 +154,8 @@ func TestTimeLimitsOnBroker(t *testing.T) {
 	}
 }
 
-// The row's own time wins over that of its insert; both give way where all records get the time at which they are sent.
+// The row's own time takes precedence over the time of its insert. Neither is used if all records get the time at which
+// they are sent.
 func TestTimesOfRecords(t *testing.T) {
 	t.Parallel()
 	now, inserted, own := time.UnixMilli(1_767_000_000_123), time.UnixMilli(1_766_000_000_000), time.UnixMilli(1_765_000_000_000)

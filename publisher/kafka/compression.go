@@ -2,8 +2,8 @@ package kafka
 
 import "github.com/segmentio/kafka-go/compress"
 
-// compress returns the encoded batch with its records compressed as the configuration says, or the
-// batch itself where that does not make it smaller. It takes over b; the result has to be sealed.
+// compress returns the encoded batch with its records compressed as configured, or the batch itself if compression does
+// not make it smaller. It takes ownership of b. The result still has to be sealed.
 func (p *Publisher) compress(b []byte) []byte {
 	codec := p.config.Compression.Codec()
 	if codec == nil {
@@ -21,7 +21,7 @@ func (p *Publisher) compress(b []byte) []byte {
 	return packed.bytes
 }
 
-// An appender is an io.Writer to a slice.
+// An appender is an io.Writer that appends to a slice.
 type appender struct{ bytes []byte }
 
 func (a *appender) Write(b []byte) (int, error) {
@@ -29,7 +29,7 @@ func (a *appender) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// Compression returns the codec of that name: none, gzip, snappy, lz4 or zstd.
+// Compression returns the codec with the given name: none, gzip, snappy, lz4 or zstd.
 func Compression(name string) (codec compress.Compression, err error) {
 	err = codec.UnmarshalText([]byte(name))
 	return codec, err

@@ -15,7 +15,7 @@ import (
 
 var codecs = []string{"none", "gzip", "snappy", "lz4", "zstd"}
 
-// openCompressed returns a publisher on the real broker.
+// openCompressed returns a publisher for the real broker.
 func (h *harness) openCompressed(t testing.TB, name string) *Publisher {
 	t.Helper()
 	codec, err := Compression(name)
@@ -27,10 +27,10 @@ func (h *harness) openCompressed(t testing.TB, name string) *Publisher {
 	return p
 }
 
-// text is a payload of n bytes that compresses well.
+// text returns a payload of n bytes that compresses well.
 func text(n int) []byte { return bytes.Repeat([]byte(`{"state":"paid","amount":17}`), n/28) }
 
-// What each codec has written is read back from the real broker, byte by byte.
+// The output of each codec is read back from the real broker, byte by byte.
 func TestCompressionRoundTrip(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
@@ -45,10 +45,12 @@ func TestCompressionRoundTrip(t *testing.T) {
 			var messages []publisher.Message
 			for i, payload := range [][]byte{nil, {}, text(100), text(90_000), noise, text(3_000_000)} {
 				if name == "none" && len(payload) > 1<<20 {
-					continue // compressed, it is below the topic's limit
+					continue // when compressed, it is below the topic's limit
 				}
-				m := publisher.Message{ID: fmt.Sprint(i), Topic: topic, Key: fmt.Appendf(nil, "key-%d", i), Payload: payload,
-					Headers: []publisher.Header{{Name: "tenant", Value: "north"}}}
+				m := publisher.Message{
+					ID: fmt.Sprint(i), Topic: topic, Key: fmt.Appendf(nil, "key-%d", i), Payload: payload,
+					Headers: []publisher.Header{{Name: "tenant", Value: "north"}},
+				}
 				messages, sent[m.ID] = append(messages, m), m
 			}
 			for range 2 { // the second time with the encoders of the first
@@ -67,7 +69,8 @@ func TestCompressionRoundTrip(t *testing.T) {
 	}
 }
 
-// What compression does not make smaller is sent plain; what it does says so in its attributes.
+// A batch that compression does not make smaller is sent uncompressed. Other batches name the codec in their
+// attributes.
 func TestCompressionPaysOrIsLeft(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 50_000)
@@ -98,8 +101,8 @@ func TestCompressionPaysOrIsLeft(t *testing.T) {
 	}
 }
 
-// A topic's limit counts what is sent: batches that are too large compressed are divided, by what they
-// are filled with, and only a record that is too large alone fails.
+// A topic's limit applies to what is sent. Batches that are too large after compression are divided, by the
+// uncompressed size with which they are filled. Only a record that is too large alone fails.
 func TestCompressedBatchesMeetTheLimit(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)

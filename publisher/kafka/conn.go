@@ -15,8 +15,8 @@ import (
 const (
 	// dialTimeout bounds everything that makes a connection usable: dialling, TLS, SASL.
 	dialTimeout = 3 * time.Second
-	// idleTimeout is how long an unused connection is trusted. Brokers and what stands between close
-	// silent connections after some minutes, and a request on a dead one has an unknown outcome.
+	// idleTimeout is how long an unused connection is trusted. Brokers, and devices on the way to them, close silent
+	// connections after some minutes, and a request on a dead connection has an unknown outcome.
 	idleTimeout = 30 * time.Second
 )
 
@@ -24,16 +24,16 @@ const (
 type conn struct {
 	net      net.Conn
 	protocol *protocol.Conn
-	versions map[protocol.ApiKey]int16 // of what the broker understands
-	used     time.Time                 // when an answer came last
-	reused   bool                      // an answer has come
-	expires  time.Time                 // when the broker ends its session; zero is never
-	muted    time.Time                 // the broker reads nothing from it before
-	socket   net.Conn                  // below TLS
+	versions map[protocol.ApiKey]int16 // versions of the requests that the broker understands
+	used     time.Time                 // time of the last answer
+	reused   bool                      // an answer has come on this connection
+	expires  time.Time                 // time at which the broker ends the session; zero if never
+	muted    time.Time                 // time before which the broker reads nothing from the connection
+	socket   net.Conn                  // connection below TLS
 }
 
-// connect dials the address and makes the connection ready for requests. The error says what failed
-// and never shows credentials.
+// connect dials the address and makes the connection ready for requests. The error says what failed and never shows
+// credentials.
 func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
@@ -67,7 +67,7 @@ func (p *Publisher) connect(ctx context.Context, address string) (*conn, error) 
 	return c, nil
 }
 
-// prepare shakes hands: TLS, the versions that both sides speak, SASL. It returns how far it came.
+// prepare performs the handshakes: TLS, the versions that both sides speak, SASL. It returns the step that it reached.
 func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step, error) {
 	if secure, ok := c.net.(*tls.Conn); ok {
 		if err := secure.HandshakeContext(ctx); err != nil {
@@ -105,13 +105,13 @@ func (c *conn) prepare(ctx context.Context, p *Publisher, address string) (step,
 	return stepRequest, nil
 }
 
-// understands reports whether the broker knows such requests.
+// understands reports whether the broker knows requests of this kind.
 func (c *conn) understands(m protocol.Message) bool {
 	_, known := c.versions[m.ApiKey()]
 	return known
 }
 
-// close ends the connection without a word of TLS, which the broker might not take.
+// close ends the connection without a TLS alert, which the broker might not accept.
 func (c *conn) close() { _ = c.socket.Close() }
 
 // abort ends the reads and writes that are under way.
@@ -122,18 +122,18 @@ func (c *conn) stale(now time.Time) bool {
 	return now.Sub(c.used) > idleTimeout || !c.expires.IsZero() && !now.Before(c.expires)
 }
 
-// least is how much time must be left to begin anything: what is begun with less fails for want of time, and
-// its failure would be taken for the broker's.
+// least is the minimum time that must be left to begin anything. A request begun with less would fail for lack of time,
+// and the failure would be attributed to the broker.
 const least = 100 * time.Millisecond
 
-// over reports whether ctx has ended, or is about to.
+// over reports whether ctx has ended or is about to end.
 func over(ctx context.Context) bool {
 	deadline, limited := ctx.Deadline()
 	return ctx.Err() != nil || limited && time.Until(deadline) < least
 }
 
-// within is the timeout, or half of what ctx leaves if that is shorter: a step that hangs must end
-// early enough for its caller to say so.
+// within returns the timeout, or half of the time that ctx leaves if that is shorter: a step that hangs must end early
+// enough for its caller to report it.
 func within(ctx context.Context, timeout time.Duration) time.Duration {
 	if deadline, ok := ctx.Deadline(); ok {
 		return min(timeout, time.Until(deadline)/2)

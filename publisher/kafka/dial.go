@@ -2,30 +2,23 @@ package kafka
 
 import (
 	"context"
-	"math/rand/v2"
 	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
-const (
-	minBackoff = 50 * time.Millisecond
-	// maxBackoff is short, as whoever calls has a backoff of its own: rows are to flow within a second
-	// of the broker being back.
-	maxBackoff = 250 * time.Millisecond
-)
-
-// A dialled is what became of a dial.
+// A dialled is the outcome of a dial.
 type dialled struct {
 	conn  *conn
 	err   error
 	begun time.Time
 }
 
-// dialFor dials for so many requests that wait for a connection, as far as no dial is under way for them. One connection shows
-// whether the broker is there; only then more are made. Where the last dial has failed the next one waits for the end of the
-// backoff, unless a request asks for it. It returns when that is.
+// dialFor dials for the given number of requests that wait for a connection, except for those that a dial under way
+// will serve. The first connection shows whether the broker is there; only then are more made. If the last dial has
+// failed, the next one waits for the end of the backoff, unless a request asks for it. dialFor returns the time of the
+// next dial.
 func (b *broker) dialFor(ctx context.Context, waiting int, now time.Time) (next time.Time) {
 	if b.state.failed != nil || len(b.idle)+len(b.flights) == 0 {
 		waiting = min(waiting, 1)
@@ -53,15 +46,15 @@ func (b *broker) dialFor(ctx context.Context, waiting int, now time.Time) (next 
 	return time.Time{}
 }
 
-// dialled notes the outcome of a dial. A broker that is away is logged once, and only while others are
-// there: that the whole cluster is away is the caller's to say.
+// dialled notes the outcome of a dial. An unreachable broker is logged once, and only while other brokers are
+// reachable. The caller reports that the whole cluster is unreachable.
 func (b *broker) dialled(d dialled) {
 	b.dialling--
 	if d.err != nil {
-		if !b.leaving { // else it says nothing of the broker
+		if !b.leaving { // while leaving, the error implies nothing about the broker
 			b.unreachable(d.err)
 			b.queue = slices.DeleteFunc(b.queue, func(r *request) bool {
-				past := r.dial && !r.posted.After(d.begun) // later ones wait for another dial
+				past := r.dial && !r.posted.After(d.begun) // later requests wait for another dial
 				if past {
 					b.end(r, unreached, d.err)
 				}
@@ -73,30 +66,27 @@ func (b *broker) dialled(d dialled) {
 	if b.away {
 		b.publisher.log.Info("kafka broker reachable again", "broker", b.address)
 	}
-	if b.state.failures > 0 {
-		b.state.until = time.Time{} // a suspect that was away may have come back as another one
+	if b.state.backoff.Failed() {
+		b.state.until = time.Time{} // a suspect that was away may have been restarted
 	}
-	b.state.failures, b.state.failed, b.away = 0, nil, false
+	b.state.backoff.Reset()
+	b.state.failed, b.away = nil, false
 	d.conn.used = time.Now()
 	b.idle = append(b.idle, d.conn)
 }
 
-// unreachable notes that no connection could be made, or that one is of no use.
+// unreachable notes that no connection could be made, or that a connection is of no use.
 func (b *broker) unreachable(err error) {
 	if !b.away && !b.publisher.cluster.unreachable() {
 		b.publisher.log.Warn("kafka broker unreachable", "broker", b.address, "error", err)
 		b.away = true
 	}
-	backoff := maxBackoff
-	if b.state.failures < 5 {
-		backoff = min(minBackoff<<b.state.failures, maxBackoff)
-	}
-	b.state.failures++
 	b.state.failed = err
-	b.retry = time.Now().Add(backoff/2 + rand.N(backoff/2))
+	b.retry = time.Now().Add(b.state.backoff.After(err))
 }
 
-// linger has a request wait for a connection, for so long as may be while other brokers answer. It returns when to look again.
+// linger makes a request wait for a connection, for as long as is acceptable while other brokers answer. It returns the
+// time of the next check.
 func (b *broker) linger(r *request, now time.Time) (next time.Time) {
 	if next = r.posted.Add(r.within(patience, r.posted)); now.Before(next) {
 		return next
@@ -108,13 +98,12 @@ func (b *broker) linger(r *request, now time.Time) (next time.Time) {
 	return now.Add(patience / 4)
 }
 
-// slow is the answer while a dial takes long: the dial goes on for as long as it takes.
+// slow returns the answer while a dial takes long. The dial itself goes on until it ends.
 func (b *broker) slow() error {
-	return &linkError{short: "no answer", address: b.address, found: "it has not accepted the connection yet",
-		remedy: "check that it runs, and the network"}
+	return b.publisher.failed(b.address, "no answer", "it has not accepted the connection yet", "check that it runs, and the network")
 }
 
-// left is the answer of a broker that does not take requests any more.
+// left returns the answer of a broker that no longer takes requests.
 func (b *broker) left() error {
-	return &linkError{short: "broker left", address: b.address, found: "the cluster does not name it any more", remedy: "look at its log if it should be there"}
+	return b.publisher.failed(b.address, "broker left", "the cluster does not name it any more", "look at its log if it should be there")
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// holes are addresses whose packets are dropped: a dial ends when the test says so, or with its context.
+// holes are addresses whose packets are dropped. A dial ends when the test ends it, or with its context.
 type holes struct {
 	mu        sync.Mutex
 	addresses []string
-	deaf      bool          // dials do not even end with their context
-	end       chan struct{} // of the dials that are under way
+	deaf      bool          // dials do not end even with their context
+	end       chan struct{} // ends the dials that are under way when closed
 	dials     int
 	ended     int
 }
@@ -61,7 +61,7 @@ func (h *holes) count() (dials, ended int) {
 	return h.dials, h.ended
 }
 
-// answered returns what a call answers that must not wait for anything.
+// answered returns the answers of a call that must not wait for anything.
 func answered(t *testing.T, p *Publisher, messages []publisher.Message) []error {
 	t.Helper()
 	answers := make(chan []error, 1)
@@ -75,8 +75,8 @@ func answered(t *testing.T, p *Publisher, messages []publisher.Message) []error 
 	}
 }
 
-// Brokers that swallow what is sent to them delay nobody: once a dial has failed no call waits for the next
-// one. The others' partitions go on, and those of the lost ones when they are back.
+// Brokers that drop everything sent to them delay no call: once a dial has failed, no call waits for the next one. The
+// partitions of the other brokers go on, and those of the lost brokers go on when these are back.
 func TestBlackholedBrokersDelayNobody(t *testing.T) {
 	t.Parallel()
 	eachSpread(t, func(t *testing.T, s *spread) {
@@ -93,12 +93,12 @@ func TestBlackholedBrokersDelayNobody(t *testing.T) {
 		eventually(t, func() bool {
 			call()
 			dials, ended := h.count()
-			if ended > before+s.troubled { // those of the first call may still end
+			if ended > before+s.troubled { // dials of the first call may still end
 				t.Fatal("a dial has ended that nobody ends")
 			}
 			return dials-ended == s.troubled
 		})
-		for range 20 { // while the dials hang
+		for range 20 { // while the dials are stuck
 			call()
 		}
 		if dials, ended := h.count(); dials-ended != s.troubled {
@@ -109,8 +109,8 @@ func TestBlackholedBrokersDelayNobody(t *testing.T) {
 	})
 }
 
-// A dial that takes longer than a call says nothing of the broker: it goes on for as long as it takes, the broker is not held
-// to be away meanwhile, and no other call waits for it.
+// A dial that takes longer than a call implies nothing about the broker. The dial goes on until it ends. In the
+// meantime the broker does not count as away, and no other call waits for the dial.
 func TestDialOutlastsItsCall(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -134,8 +134,8 @@ func TestDialOutlastsItsCall(t *testing.T) {
 	}
 }
 
-// What is left of a deadline that has all but ended is not spent on a request that cannot be answered in it, and which
-// would cost a healthy broker its connections.
+// If a deadline has almost ended, the remaining time is not spent on a request. The request could not be answered in
+// time, and would cost a healthy broker its connections.
 func TestNothingBeginsAtTheEndOfADeadline(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithTimeout(t.Context(), least/2)

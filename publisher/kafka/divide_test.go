@@ -10,8 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// One record that the broker refuses is refused alone; its key waits, the rest flows, and the sequence has
-// no gap.
+// One record that the broker refuses is refused alone. Its key waits, the rest flows, and the sequence has no gap.
 func TestPoisonFailsAlone(t *testing.T) {
 	t.Parallel()
 	for _, code := range []kafkago.Error{kafkago.InvalidRecord, kafkago.PolicyViolation} {
@@ -82,7 +81,7 @@ func TestManyInvalidRecords(t *testing.T) {
 	expect(t, "log", f.log("t", 0), logged...)
 }
 
-// A topic with a smaller limit costs a few requests the first time and then none.
+// A topic with a smaller limit costs a few extra requests the first time, and none after that.
 func TestSmallerBatchesAreLearned(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -114,7 +113,7 @@ func TestSmallerBatchesAreLearned(t *testing.T) {
 	}
 }
 
-// A broker that fails on everything spends no attempt, and is not asked for each record.
+// If a broker fails on everything, no attempt is spent, and the broker is not asked for each record.
 func TestBrokerErrorSpendsNothing(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

@@ -22,8 +22,8 @@ import (
 	"github.com/segmentio/kafka-go/protocol/saslhandshake"
 )
 
-// A fakeCluster speaks Kafka's protocol over real sockets and keeps the brokers' rules of producer ids,
-// epochs and sequences. Its answers can be bent where a real broker's faults cannot be timed.
+// A fakeCluster speaks Kafka's protocol over real sockets and enforces the brokers' rules for producer ids, epochs and
+// sequences. Its answers can be replaced, for faults that cannot be timed on a real broker.
 type fakeCluster struct {
 	t       *testing.T
 	serving sync.WaitGroup
@@ -32,24 +32,24 @@ type fakeCluster struct {
 	mu         sync.Mutex
 	brokers    []*fakeBroker
 	topics     map[string][]*fakePartition
-	bend       func(*fakeBatch) fault // asked for each batch, under mu; nil is no fault
+	bend       func(*fakeBatch) fault // called for each batch, under mu; nil means no fault
 	identities func() kafkago.Error   // answers a request for a producer id; nil gives one
-	given      int64                  // producer ids so far, of which none is given twice
+	given      int64                  // number of producer ids so far; none is given twice
 	throttle   int32                  // milliseconds, in produce answers
-	throttles  []int32                // brokers that do; nil is all
-	password   string                 // not empty: SASL is required
-	lifetime   time.Duration          // of a SASL session; 0 is for ever
+	throttles  []int32                // brokers that throttle; nil means all
+	password   string                 // if not empty, SASL is required
+	lifetime   time.Duration          // of a SASL session; 0 means for ever
 	logins     int
 	unknown    protocol.ApiKey   // a request that the brokers do not understand
-	settings   map[string]string // of every topic
-	replicas   int               // of every partition, and of them so many in sync:
+	settings   map[string]string // settings of every topic
+	replicas   int               // number of replicas of every partition; insync of them are in sync
 	insync     int
-	allowed    int32  // operations on every topic
-	hidden     bool   // the metadata knows no topic
+	allowed    int32  // operations allowed on every topic
+	hidden     bool   // the metadata contains no topic
 	denied     string // a topic that this client may not use
-	requests   int    // produce requests so far
+	requests   int    // number of produce requests so far
 	dials      int
-	unheard    int // questions that were not answered
+	unheard    int // number of questions that were not answered
 }
 
 // A fakeBroker is one address of the cluster.
@@ -57,7 +57,7 @@ type fakeBroker struct {
 	id       int32
 	listener net.Listener
 	conns    map[net.Conn]struct{} // guarded by the cluster's mu
-	down     bool                  // accepts and closes at once
+	down     bool                  // accepts connections and closes them at once
 	deaf     bool                  // does not answer questions for metadata
 }
 
@@ -65,7 +65,7 @@ func newFakeCluster(t *testing.T, brokers int) *fakeCluster {
 	return newFakeTLSCluster(t, brokers, nil)
 }
 
-// newFakeTLSCluster listens with TLS where secure is not nil.
+// newFakeTLSCluster listens with TLS if secure is not nil.
 func newFakeTLSCluster(t *testing.T, brokers int, secure *tls.Config) *fakeCluster {
 	f := &fakeCluster{t: t, closed: make(chan struct{}), topics: map[string][]*fakePartition{}}
 	for id := range brokers {
@@ -91,7 +91,7 @@ func newFakeTLSCluster(t *testing.T, brokers int, secure *tls.Config) *fakeClust
 	return f
 }
 
-// topic makes a topic whose partitions have these leaders.
+// topic creates a topic whose partitions have these leaders.
 func (f *fakeCluster) topic(name string, leaders ...int32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -125,7 +125,7 @@ func (f *fakeCluster) set(change func()) {
 	change()
 }
 
-// setDown ends a broker's connections, and new ones at once, or brings it back.
+// setDown makes a broker end its connections, and end new ones at once; or it brings the broker back.
 func (f *fakeCluster) setDown(id int32, down bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -164,7 +164,7 @@ func (f *fakeCluster) accept(b *fakeBroker) {
 
 func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 	var login fakeLogin
-	var ends time.Time // of the session
+	var ends time.Time // end of the session
 	for {
 		version, id, _, request, err := protocol.ReadRequest(c)
 		if err != nil {
@@ -174,9 +174,12 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 		switch r := request.(type) {
 		case *apiversions.Request:
 			response = &apiversions.Response{ApiKeys: []apiversions.ApiKeyResponse{
-				{ApiKey: int16(protocol.Produce), MaxVersion: 13}, {ApiKey: int16(protocol.Metadata), MaxVersion: 13},
-				{ApiKey: int16(protocol.InitProducerId), MaxVersion: 5}, {ApiKey: int16(protocol.ApiVersions), MaxVersion: 4},
-				{ApiKey: int16(protocol.SaslHandshake), MaxVersion: 1}, {ApiKey: int16(protocol.SaslAuthenticate), MaxVersion: 2},
+				{ApiKey: int16(protocol.Produce), MaxVersion: 13},
+				{ApiKey: int16(protocol.Metadata), MaxVersion: 13},
+				{ApiKey: int16(protocol.InitProducerId), MaxVersion: 5},
+				{ApiKey: int16(protocol.ApiVersions), MaxVersion: 4},
+				{ApiKey: int16(protocol.SaslHandshake), MaxVersion: 1},
+				{ApiKey: int16(protocol.SaslAuthenticate), MaxVersion: 2},
 				{ApiKey: int16(protocol.DescribeConfigs), MaxVersion: 4},
 			}}
 			answer := response.(*apiversions.Response)
@@ -242,7 +245,7 @@ func (f *fakeCluster) serve(b *fakeBroker, c net.Conn) {
 	}
 }
 
-// hush reports whether the broker is one that leaves questions without an answer, and counts them.
+// hush reports whether the broker leaves questions without an answer, and counts them.
 func (f *fakeCluster) hush(b *fakeBroker) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -273,8 +276,10 @@ func (f *fakeCluster) metadata(r *metadata.Request) *metadata.Response {
 			if f.hidden {
 				break
 			}
-			topic.Partitions = append(topic.Partitions, metadata.ResponsePartition{PartitionIndex: int32(i), LeaderID: p.leader,
-				ReplicaNodes: make([]int32, f.replicas), IsrNodes: make([]int32, f.insync)})
+			topic.Partitions = append(topic.Partitions, metadata.ResponsePartition{
+				PartitionIndex: int32(i), LeaderID: p.leader,
+				ReplicaNodes: make([]int32, f.replicas), IsrNodes: make([]int32, f.insync),
+			})
 		}
 		response.Topics = append(response.Topics, topic)
 	}

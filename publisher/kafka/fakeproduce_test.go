@@ -15,14 +15,15 @@ import (
 type fakePartition struct {
 	leader    int32
 	ids       []string
-	times     []time.Time // of the records
+	times     []time.Time // times of the records
+	records   []publisher.Message
 	producers map[int64]*fakeProducer
 }
 
 type fakeProducer struct {
 	epoch int16
 	next  int32
-	last  []sequences // of the last five batches
+	last  []sequences // sequences of the last five batches
 }
 
 // sequences are those of one batch.
@@ -41,13 +42,14 @@ type fakeBatch struct {
 	sequence  int32
 	ids       []string
 	times     []time.Time
+	records   []publisher.Message
 }
 
-// A fault bends the answer for one batch.
+// A fault changes the answer for one batch.
 type fault struct {
 	code   kafkago.Error
-	append bool          // although code says otherwise
-	drop   bool          // the connection, instead of answering; the batch is appended if append
+	append bool          // append the batch although code says otherwise
+	drop   bool          // drop the connection instead of answering; the batch is appended if append is set
 	until  chan struct{} // the answer waits for it
 	behind bool          // a replica does not follow, and the leader waits for it as long as the request says
 }
@@ -91,8 +93,10 @@ func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Messag
 				}
 			}
 			drop = drop || bent.drop
-			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{Partition: batch.partition, ErrorCode: int16(code),
-				ErrorMessage: "fake"})
+			topic.Partitions = append(topic.Partitions, produce.ResponsePartition{
+				Partition: batch.partition, ErrorCode: int16(code),
+				ErrorMessage: "fake",
+			})
 		}
 		response.Topics = append(response.Topics, topic)
 	}
@@ -116,17 +120,13 @@ func (f *fakeCluster) batch(b *fakeBroker, topic string, p *produce.RequestParti
 		if err != nil {
 			return batch
 		}
-		m := publisher.Message{}
-		for _, h := range record.Headers {
-			m.Headers = append(m.Headers, publisher.Header{Name: h.Key, Value: string(h.Value)})
-		}
-		id, _ := m.Header(publisher.HeaderMessageID)
-		batch.ids = append(batch.ids, id)
+		m := messageOf(f.t, topic, record)
+		batch.ids, batch.records = append(batch.ids, m.ID), append(batch.records, m)
 		batch.times = append(batch.times, record.Time)
 	}
 }
 
-// append keeps the broker's rules; f.mu is held.
+// append enforces the broker's rules. f.mu is held.
 func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
 	if f.topics[b.topic] == nil {
 		return kafkago.UnknownTopicOrPartition
@@ -158,7 +158,7 @@ func (f *fakeCluster) append(b *fakeBatch) kafkago.Error {
 		producer.last = append(producer.last, sequences{b.sequence, len(b.ids)})
 		producer.last = producer.last[max(len(producer.last)-5, 0):]
 	}
-	p.ids, p.times = append(p.ids, b.ids...), append(p.times, b.times...)
+	p.ids, p.times, p.records = append(p.ids, b.ids...), append(p.times, b.times...), append(p.records, b.records...)
 	return 0
 }
 

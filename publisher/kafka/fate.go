@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// fate names the broker as what is in trouble, with all partitions that it leads.
+// fate names the broker as the trouble, and with it all partitions that it leads.
 func (b *broker) fate() publisher.Fate {
 	return publisher.Fate{Kind: publisher.FateBroker, Name: b.address}
 }
@@ -17,8 +17,8 @@ func partitionFate(topic string, index int32) publisher.Fate {
 	return publisher.Fate{Kind: publisher.FatePartition, Name: topic + "/" + strconv.Itoa(int(index))}
 }
 
-// unavailable is the answer for messages that cannot be sent to this broker now. Other brokers lead other partitions,
-// unless it is alone.
+// unavailable returns the answer for messages that cannot be sent to this broker now. Unless the broker is alone, other
+// brokers lead other partitions.
 func (b *broker) unavailable(alone bool, short, format string, args ...any) error {
 	if alone {
 		return publisher.UnavailableError(publisher.ScopeDestination, short, format, args...)
@@ -26,13 +26,14 @@ func (b *broker) unavailable(alone bool, short, format string, args ...any) erro
 	return publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, short, format, args...), b.fate())
 }
 
-// unavailable is the answer for messages that this partition does not take now.
+// unavailable returns the answer for messages that this partition does not take now.
 func (p *partition) unavailable(short, found string) error {
 	err := publisher.UnavailableError(publisher.ScopeMessage, short, "topic %q partition %d: %s", p.topic, p.index, found)
 	return publisher.WithFate(err, partitionFate(p.topic, p.index))
 }
 
-// answer makes the error for the messages of a batch. A record that was refused alone says nothing of its partition.
+// answer returns the error for the messages of a batch. A record that was refused alone implies nothing about its
+// partition.
 func (j *job) answer(v verdict, err error) error {
 	answer := &publisher.Error{Class: v.class, Scope: v.scope, Short: v.short, Err: err}
 	switch {
@@ -45,11 +46,14 @@ func (j *job) answer(v verdict, err error) error {
 	return answer
 }
 
-// ambiguous is the answer for messages that were sent without an answer, when the others of the job are answered with err. It
-// names what err names. When err only says that the call has ended, it names the leader, if other brokers have answered since.
+// ambiguous returns the answer for messages that were sent without an answer, if the other messages of the job are
+// answered with err. It names the scope and fate of err. If err says only that the call has ended, it names the leader,
+// provided that other brokers have answered since.
 func (j *job) ambiguous(err error) error {
-	answer := &publisher.Error{Class: publisher.Ambiguous, Short: "no answer",
-		Err: fmt.Errorf("sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index, j.unanswered)}
+	answer := &publisher.Error{
+		Class: publisher.Ambiguous, Short: "no answer",
+		Err: fmt.Errorf("sent to topic %q partition %d without an answer: %w", j.partition.topic, j.partition.index, j.unanswered),
+	}
 	if e, ok := errors.AsType[*publisher.Error](err); ok && e.Class != publisher.NotAttempted {
 		answer.Scope, answer.Fate = e.Scope, e.Fate
 	}

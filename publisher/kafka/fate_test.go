@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// fates returns what each answer names, "-" where it names nothing, with brokers by their number.
+// fates returns what each answer names, or "-" if it names nothing, with brokers by their number.
 func fates(f *fakeCluster, messages []publisher.Message, answers []error) []string {
 	texts := make([]string, len(answers))
 	for i, err := range answers {
@@ -37,10 +37,11 @@ func withoutKey(topic string, ids ...string) (messages []publisher.Message) {
 	return messages
 }
 
-// troubles are what a part of a cluster can have. Partition 1 of the topic t is led by broker 1, as is partition 3; 0 and 2 by broker 0.
+// troubles are the troubles that a part of a cluster can have. Of the topic t, broker 0 leads the partitions 0 and 2,
+// and broker 1 leads the partitions 1 and 3.
 var troubles = map[string]struct {
 	begin func(f *fakeCluster)
-	want  [4]string // the fates of messages of the four partitions, once it is known
+	want  [4]string // the fates of messages of the four partitions, once the trouble is known
 }{
 	"no leader": {func(f *fakeCluster) { f.topics["t"][1].leader = -1 }, [4]string{"-", "partition t/1", "-", "-"}},
 	"not enough replicas": {func(f *fakeCluster) {
@@ -89,7 +90,7 @@ func bendBroker(broker int32, bent fault) func(*fakeBatch) fault {
 	}
 }
 
-// begin has a cluster run into a trouble.
+// begin makes a cluster run into a trouble.
 func begin(f *fakeCluster, trouble string) {
 	f.set(func() { troubles[trouble].begin(f) })
 	for _, b := range f.brokers {
@@ -99,7 +100,7 @@ func begin(f *fakeCluster, trouble string) {
 	}
 }
 
-// Each partition in trouble is named, the same in each call, and the others are not.
+// Each partition in trouble is named in the same way in each call, and the other partitions are not named.
 func TestFates(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range troubles {
@@ -120,7 +121,7 @@ func TestFates(t *testing.T) {
 				t.Fatal(firstError(answers))
 			}
 			begin(f, name)
-			eventually(t, func() bool { // with the first answers the trouble is being found out
+			eventually(t, func() bool { // the first answers reveal the trouble
 				messages, answers := call()
 				return slices.Equal(fates(f, messages, answers), trouble.want[:]) && !slices.ContainsFunc(answers, isAmbiguous)
 			})
@@ -137,8 +138,8 @@ func TestFates(t *testing.T) {
 
 func isAmbiguous(err error) bool { return publisher.ClassOf(err) == unsure }
 
-// Messages without a key are sent where there is no trouble. Those that ran into it are told nothing of it, and accepted
-// elsewhere.
+// Messages without a key are sent where there is no trouble. The answers to messages that ran into trouble do not name
+// it, and the messages are accepted elsewhere.
 func TestMessagesWithoutKeyAvoidTrouble(t *testing.T) {
 	t.Parallel()
 	for name, trouble := range troubles {
@@ -186,7 +187,7 @@ func TestMessagesWithoutKeyAvoidTrouble(t *testing.T) {
 	}
 }
 
-// Where no partition takes messages those without a key wait for their topic.
+// If no partition takes messages, messages without a key wait for their topic.
 func TestMessagesWithoutKeyNameTheirTopic(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -210,7 +211,7 @@ func TestMessagesWithoutKeyNameTheirTopic(t *testing.T) {
 	eventually(t, func() bool { return firstError(answered(t, p, messages)) == nil })
 }
 
-// A message whose row names its partition belongs there, with or without a key.
+// A message whose row names its partition belongs to that partition, with or without a key.
 func TestFateOfChosenPartition(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -226,7 +227,8 @@ func TestFateOfChosenPartition(t *testing.T) {
 	}
 }
 
-// Once the trouble is over messages without a key find it out by one of them, where no others are sent.
+// After the trouble is over, if no messages with a key are sent to the partition, a message without a key finds that
+// out.
 func TestMessagesWithoutKeyComeBack(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -254,7 +256,7 @@ func TestMessagesWithoutKeyComeBack(t *testing.T) {
 	}
 }
 
-// partitionOf returns a partition of a topic that was sent to.
+// partitionOf returns a partition of a topic to which something was sent.
 func (c *cluster) partitionOf(t *testing.T, name string, index int) *partition {
 	t.Helper()
 	if _, err := c.refresh(t.Context(), []string{name}); err != nil {
@@ -264,7 +266,7 @@ func (c *cluster) partitionOf(t *testing.T, name string, index int) *partition {
 	return known.partitions[index]
 }
 
-// A message without a key whose outcome is unknown stays with its partition while that may be a matter of seconds, and no longer.
+// A message without a key whose outcome is unknown stays with its partition while that may take seconds, and no longer.
 func TestMessagesWithoutKeyLeaveTheirBatch(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -290,10 +292,10 @@ func TestMessagesWithoutKeyLeaveTheirBatch(t *testing.T) {
 	expect(t, "the log elsewhere", f.log("t", int(other.index)), "lost")
 }
 
-// Messages without an answer name their broker when others have answered, and the destination when nobody has.
+// Messages without an answer name their broker if other brokers have answered, and the destination if none has.
 func TestFateWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	for _, silent := range []int32{1, 0} { // the first of the two brokers that is
+	for _, silent := range []int32{1, 0} { // the first of the two brokers that is silent
 		f := newFakeCluster(t, 2)
 		f.topic("t", 0, 1)
 		p := f.open()

@@ -15,8 +15,10 @@ import (
 
 func TestLeaderMoves(t *testing.T) {
 	t.Parallel()
-	for _, code := range []kafkago.Error{kafkago.NotLeaderForPartition, kafkago.UnknownTopicOrPartition, kafkago.KafkaStorageError,
-		kafkago.NetworkException} {
+	for _, code := range []kafkago.Error{
+		kafkago.NotLeaderForPartition, kafkago.UnknownTopicOrPartition, kafkago.KafkaStorageError,
+		kafkago.NetworkException,
+	} {
 		f := newFakeCluster(t, 2)
 		f.topic("t", 0, 0)
 		p := f.open()
@@ -94,8 +96,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// A key over two topics: nothing of it gets into the second before the first has taken what is older,
-// although both are led by the same broker.
+// One key over two topics: no message of it gets into the second topic before the first has taken the older ones,
+// although one broker leads both topics.
 func TestKeyOverTopicsGoesInWaves(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -111,8 +113,10 @@ func TestKeyOverTopicsGoesInWaves(t *testing.T) {
 		}
 	})
 	messages := []publisher.Message{
-		{ID: "a1", Topic: "two", Key: []byte("a")}, {ID: "a2", Topic: "one", Key: []byte("a")},
-		{ID: "a3", Topic: "two", Key: []byte("a")}, {ID: "b1", Topic: "two", Key: []byte("b")},
+		{ID: "a1", Topic: "two", Key: []byte("a")},
+		{ID: "a2", Topic: "one", Key: []byte("a")},
+		{ID: "a3", Topic: "two", Key: []byte("a")},
+		{ID: "b1", Topic: "two", Key: []byte("b")},
 	}
 	expect(t, "one refuses", publish(t, p, messages), ok, down, behind, ok)
 	expect(t, "log of two", f.log("two", 0), "a1", "b1")
@@ -157,12 +161,12 @@ func TestOneOfTwoBrokersAway(t *testing.T) {
 	f.setDown(1, false)
 	start := time.Now()
 	eventually(t, func() bool { return answersOf(t, p, rows("t", 1, 2, "d"))[0] == nil })
-	if took := time.Since(start); took > 2*maxBackoff {
+	if took := time.Since(start); took > 10*time.Second {
 		t.Errorf("recovery took %v", took)
 	}
 }
 
-// A call that waits for a partition in use holds up neither its own other partitions nor anybody else.
+// A call that waits for a partition in use delays neither its own other partitions nor other calls.
 func TestBusyPartitionDelaysNobody(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -216,7 +220,7 @@ func TestThrottle(t *testing.T) {
 	if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != "throttled" {
 		t.Errorf("a long pause: %v", answer)
 	}
-	// Nothing is asked on the connection that the broker does not read.
+	// No question is sent on the connection from which the broker does not read.
 	start = time.Now()
 	f.topic("late", 0)
 	known := publish(t, p, rows("late", 0, 1, "d"))
@@ -225,7 +229,7 @@ func TestThrottle(t *testing.T) {
 	}
 }
 
-// A producer id that the cluster refuses for good is given up for another one.
+// A producer id that the cluster refuses for good is replaced by another one.
 func TestProducerIDRefused(t *testing.T) {
 	t.Parallel()
 	for _, code := range []kafkago.Error{kafkago.InvalidTransactionState, kafkago.InvalidProducerIDMapping} {

@@ -8,19 +8,19 @@ import (
 	"net"
 )
 
-// errNotKafka says that something else answers at the broker's address.
+// errNotKafka reports that something other than Kafka answers at the broker's address.
 var errNotKafka = errors.New("the first answer is none of Kafka's")
 
-// maxFirstAnswer bounds the first answer, which lists the versions of some dozens of requests.
+// maxFirstAnswer bounds the first answer, which lists the versions of several dozen requests.
 const maxFirstAnswer = 1 << 20
 
-// firstAnswer is a connection that looks at the size of the first answer before kafka-go reads it: what
-// another protocol says is taken for an array of hundreds of millions of elements there, and decoded for
+// A firstAnswer is a connection that checks the size of the first answer before kafka-go reads it. Without the check,
+// kafka-go takes the text of another protocol for an array of hundreds of millions of elements, and decodes it for
 // minutes without regard to any deadline.
 type firstAnswer struct {
 	net.Conn
 	checked bool
-	size    []byte // read ahead and not yet handed on
+	size    []byte // bytes read ahead and not yet passed on
 }
 
 func (c *firstAnswer) Read(b []byte) (int, error) {

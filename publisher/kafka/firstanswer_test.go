@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Servers of other protocols are told by their first words, at once.
+// Servers of other protocols are recognised by their first bytes, at once.
 func TestSomethingElseAnswers(t *testing.T) {
 	t.Parallel()
 	for name, greeting := range map[string]string{
@@ -30,7 +30,7 @@ func TestSomethingElseAnswers(t *testing.T) {
 					if err != nil {
 						return
 					}
-					defer func() { _ = c.Close() }() // when the listener is closed
+					defer func() { _ = c.Close() }() // ends when the listener is closed
 					_, _ = c.Write([]byte(greeting))
 				}
 			}()

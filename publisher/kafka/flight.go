@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
-// dispatch sends what can be sent, dials for the rest, and looks after what is late. It returns when to do so again at the
-// latest; zero is when something happens.
+// dispatch sends what can be sent, dials for the rest, and checks for late answers. It returns the latest time of the
+// next dispatch, or zero if only an event requires one.
 func (b *broker) dispatch(ctx context.Context, now time.Time) (wake time.Time) {
 	at := func(t time.Time) {
 		if wake.IsZero() || t.Before(wake) {
@@ -61,12 +61,12 @@ func (b *broker) dispatch(ctx context.Context, now time.Time) (wake time.Time) {
 		at(next)
 	}
 	for _, c := range b.idle {
-		at(c.used.Add(idleTimeout + time.Millisecond)) // it is stale then
+		at(c.used.Add(idleTimeout + time.Millisecond)) // time at which it is stale
 	}
 	return wake
 }
 
-// send sends the request if there is a connection.
+// send sends the request if there is a connection, and reports whether the request has been handled.
 func (b *broker) send(r *request, now time.Time) bool {
 	c := b.take(now)
 	if c == nil {
@@ -93,7 +93,7 @@ func (b *broker) send(r *request, now time.Time) bool {
 	return true
 }
 
-// land takes a request whose round trip is over.
+// land handles a request whose round trip is over.
 func (b *broker) land(r *request) {
 	now := time.Now()
 	b.flights = slices.DeleteFunc(b.flights, func(other *request) bool { return other == r })
@@ -108,7 +108,9 @@ func (b *broker) land(r *request) {
 		return
 	}
 	c.close()
-	b.discard(func(c *conn) bool { return !c.used.After(r.sent) }) // they may have died with it, and the broker too
+	// Idle connections that were last used before the request was sent may have failed together with this one, as may
+	// the broker.
+	b.discard(func(c *conn) bool { return !c.used.After(r.sent) })
 	switch {
 	case r.group == nil:
 		b.unanswered(r, now)

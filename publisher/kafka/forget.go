@@ -3,16 +3,16 @@ package kafka
 import "time"
 
 const (
-	// unknownTopic is the cause, in fixed words, that the cluster knows no such topic.
+	// unknownTopic is the fixed wording for a topic that the cluster does not know.
 	unknownTopic = "unknown topic"
-	// idleTopic is how long a topic is remembered that nothing is sent to.
+	// idleTopic is how long a topic to which nothing is sent is remembered.
 	idleTopic = time.Hour
-	// sweepPause is how often such topics are looked for.
+	// sweepPause is the pause between searches for such topics.
 	sweepPause = time.Minute
 )
 
-// forget forgets a topic that was deleted, and what was kept to be sent to it: a topic of that name that is made
-// later is another one. Where a call is at work the topic stays until it is asked for again. c.mu is held.
+// forget removes a deleted topic and what was kept to be sent to it. A topic of the same name that is created later is
+// a different one. If a call is using the topic, the topic stays until it is asked for again. c.mu is held.
 func (c *cluster) forget(name string) {
 	partitions := c.states[name]
 	for i, p := range partitions {
@@ -38,14 +38,14 @@ func (c *cluster) forget(name string) {
 	delete(c.retimed, name)
 }
 
-// forgetIdle forgets topics that nothing was sent to for long, now and then; c.mu is held.
+// forgetIdle removes topics to which nothing has been sent for a long time, at most once per sweepPause. c.mu is held.
 func (c *cluster) forgetIdle(now time.Time) {
 	if now.Sub(c.swept) < sweepPause {
 		return
 	}
 	c.swept = now
 	for name := range c.states {
-		if now.Sub(c.counts[name].learned) > idleTopic { // the metadata may have refused it since, and nobody asks again
+		if now.Sub(c.counts[name].learned) > idleTopic { // the metadata may have refused the topic since, and no call asks for it again
 			c.forget(name)
 		}
 	}

@@ -9,7 +9,8 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 )
 
-// age lets time pass for the batches that wait for an answer: since they were kept, and since their messages were given.
+// age makes time pass for the batches that wait for an answer: since they were kept, and since a call last had their
+// messages.
 func age(p *Publisher, kept, given time.Duration) {
 	p.recall.mu.Lock()
 	defer p.recall.mu.Unlock()
@@ -18,8 +19,9 @@ func age(p *Publisher, kept, given time.Duration) {
 	}
 }
 
-// A batch without an answer is sent again while its rows are given again. When nobody has given them for long they were
-// deleted, or another replica has published them; and brokers do not know a producer for ever.
+// A batch without an answer is sent again while its rows are published again. If no call has published them for a long
+// time, they were deleted, or another replica has published them. In addition, brokers do not remember a producer for
+// ever.
 func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 	t.Parallel()
 	for _, test := range []struct {
@@ -51,7 +53,8 @@ func TestOldUnresolvedBatchIsDropped(t *testing.T) {
 	}
 }
 
-// A row that was corrected while its batch waited for an answer is another message: it is not answered from the old bytes.
+// A row that was corrected while its batch waited for an answer is a different message. It does not get the answer to
+// the old bytes.
 func TestCorrectedRowIsSent(t *testing.T) {
 	t.Parallel()
 	for _, fault := range []fault{{code: kafkago.UnknownTopicOrPartition}, {drop: true, append: true}} {
@@ -67,8 +70,8 @@ func TestCorrectedRowIsSent(t *testing.T) {
 	}
 }
 
-// The leader does not know the topic, and neither does the cluster: nothing of the batch is in any log, nor kept for
-// a topic of that name that is made later.
+// Neither the leader nor the cluster knows the topic. The batch is in no log, and is not kept for a topic of the same
+// name that is created later.
 func TestUnknownTopicIsDefinite(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -86,7 +89,8 @@ func TestUnknownTopicIsDefinite(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "other")
 }
 
-// A topic that is deleted and made again does not get what was under way to the old one, unless its rows are given again.
+// A topic that is deleted and created again does not get what was on its way to the old topic, unless its rows are
+// published again.
 func TestTopicMadeAgainGetsNoOldBatch(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -106,8 +110,8 @@ func TestTopicMadeAgainGetsNoOldBatch(t *testing.T) {
 	expect(t, "log of 0", f.log("t", 0), "c", "a")
 }
 
-// A topic that is forgotten by mistake, because a broker does not know it yet, loses nothing: what is sent to it next is not
-// taken for what was sent to it before.
+// A topic that is forgotten by mistake, because a broker does not know it yet, loses nothing. What is sent to it next
+// is not taken for what was sent to it before.
 func TestForgottenTopicBeginsNewSequence(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -136,7 +140,7 @@ func TestForgottenTopicBeginsNewSequence(t *testing.T) {
 	expect(t, "log", f.log("t", 0), append(want, "last", "new")...)
 }
 
-// Topics that come and go, or are used no more, leave nothing behind.
+// Topics that come and go, or are no longer used, leave nothing in memory.
 func TestTopicsAreForgotten(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -147,7 +151,7 @@ func TestTopicsAreForgotten(t *testing.T) {
 		f.topic(name, 0, 0)
 		expect(t, name, publish(t, p, rows(name, 0, 2, name)), ok)
 		f.set(func() { delete(f.topics, name) })
-		if i%2 == 0 { // of the others nobody asks
+		if i%2 == 0 { // no call asks for the other topics
 			publish(t, p, rows(name, 0, 2, name))
 			publish(t, p, rows(name, 0, 2, name))
 		}
@@ -172,7 +176,7 @@ func TestTopicsAreForgotten(t *testing.T) {
 	}
 }
 
-// What was accepted holds on to no bytes, however long its ids are remembered.
+// An accepted batch keeps no bytes in memory, however long its ids are remembered.
 func TestAcceptedBatchLetsGoOfItsBytes(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

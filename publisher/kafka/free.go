@@ -7,19 +7,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A message is free when neither a key nor a header of the row chooses its partition. It neither waits for a partition in
-// trouble nor finds out about it, as far as another one of its topic takes messages.
+// A message is free if neither a key nor a header of the row chooses its partition. It neither waits for a partition in
+// trouble nor tests one, as long as another partition of its topic takes messages.
 
 const (
-	// avoidance is how long free messages avoid a partition after it has failed, before one of them tries it. Where messages
-	// with a key are sent to it, one of those mostly ends the avoidance.
+	// avoidance is how long free messages avoid a partition after a failure, before one of them tries it. If messages
+	// with a key are sent to the partition, one of them usually ends the avoidance.
 	avoidance = 5 * time.Second
-	// loyalty is how long a free message whose outcome is unknown stays with its partition in trouble: usually another
-	// broker leads the partition by then, and recognises the batch. Later it is sent elsewhere, perhaps a second time.
+	// loyalty is how long a free message with an unknown outcome stays with its partition in trouble. Usually another
+	// broker leads the partition by then and recognises the batch. After that time the message is sent elsewhere,
+	// perhaps a second time.
 	loyalty = 10 * time.Second
 )
 
-// free reports whether the message may go to another partition another time.
+// free reports whether the message may go to a different partition when it is sent again.
 func (c *call) free(i int32) bool {
 	if c.keys.of[i] != keyless {
 		return false
@@ -43,10 +44,11 @@ func (u *use) prepare(now time.Time) {
 			return
 		}
 	}
-	u.tried = true // all of them are
+	u.tried = true // all available partitions have trouble, so the chosen one is already a try
 }
 
-// forFree returns the partition of a free message: for the first of the call perhaps one that the others avoid.
+// forFree returns the partition of a free message. The first free message of the call may get a partition that the
+// others avoid.
 func (u *use) forFree(now time.Time) int32 {
 	if u.tried {
 		return u.sticky
@@ -70,14 +72,14 @@ func (t *topic) takes(index int32, now time.Time) bool {
 	return leader != nil && t.partitions[index].avoided.Load() == 0 && leader.takes(now)
 }
 
-// takes reports whether the broker can be reached, answers, and does not ask for a pause, as far as is known.
+// takes reports whether the broker can be reached, answers, and does not request a pause, as far as is known.
 func (b *broker) takes(now time.Time) bool {
 	s := b.standing()
 	return s.failed == nil && s.silences == 0 && s.paused.Sub(now) <= maxThrottle
 }
 
-// mayTry reports whether a request may be sent to a broker that free messages avoid. One that could not be reached is dialled
-// in the background.
+// mayTry reports whether a request may be sent to a broker that free messages avoid. A broker that could not be reached
+// is dialled in the background.
 func (b *broker) mayTry(now time.Time) bool {
 	s := b.standing()
 	if s.failed != nil {
@@ -86,20 +88,21 @@ func (b *broker) mayTry(now time.Time) bool {
 	return s.failed == nil && !s.asked && !now.Before(s.until) && s.paused.Sub(now) <= maxThrottle
 }
 
-// leaves reports whether the message, whose outcome in an earlier call is unknown, is sent to another partition than then.
+// leaves reports whether the message, whose outcome in an earlier call is unknown, is now sent to a different
+// partition.
 func (c *call) leaves(i int32, b *batch, u *use) bool {
 	return c.publisher.recall.age(b, c.now) > loyalty && c.free(i) &&
 		!u.topic.takes(b.partition.index, c.now) && u.topic.takes(u.sticky, c.now)
 }
 
-// An outcome is the answers for messages of one partition.
+// An outcome holds the answers for messages of one partition.
 type outcome struct {
-	bound error // for those that belong to it, and for all if free is nil
+	bound error // answer for messages bound to the partition, and for all messages if free is nil
 	free  error
 }
 
-// outcome notes the trouble that err names. Free messages are told of it only if no partition of their topic takes messages:
-// then the topic is in trouble.
+// outcome notes the trouble that err names. The answer for free messages names the topic as the trouble only if no
+// partition of the topic takes messages.
 func (c *call) outcome(p *partition, err error) outcome {
 	e, ok := errors.AsType[*publisher.Error](err)
 	if !ok || e.Fate.Kind != publisher.FatePartition && e.Fate.Kind != publisher.FateBroker {

@@ -14,16 +14,16 @@ import (
 	"github.com/segmentio/kafka-go/protocol/rawproduce"
 )
 
-// A group is jobs that have their turn and are sent to their common leader together, request after request, until each of them
-// is done or has moved.
+// A group holds jobs that have their turn and the same leader. They are sent together, request after request, until
+// each job is done or has moved.
 type group struct {
 	leader  *broker
 	jobs    []*job
 	request request
-	sending []*job // whose batches are in the request
+	sending []*job // jobs whose batches are in the request
 }
 
-// start sends what jobs that have their turn have to send.
+// start sends the batches of jobs that have their turn.
 func (c *call) start(ctx context.Context, jobs []*job) {
 	slices.SortFunc(jobs, func(a, b *job) int {
 		return 4*strings.Compare(a.leader.address, b.leader.address) + 2*strings.Compare(a.partition.topic, b.partition.topic) +
@@ -40,7 +40,7 @@ func (c *call) start(ctx context.Context, jobs []*job) {
 	}
 }
 
-// advance sends the next request of a group. When there is none its jobs are done, or go to other leaders.
+// advance sends the next request of a group. If there is none, the jobs of the group are done or go to other leaders.
 func (c *call) advance(ctx context.Context, g *group) {
 	size := 0
 	for again := true; again; {
@@ -48,7 +48,8 @@ func (c *call) advance(ctx context.Context, g *group) {
 			g.each(func(j *job) { j.fail(c.ended()) })
 			return
 		}
-		// Batches that were sent before go by themselves: one whose replicas do not follow delays all answers to its request.
+		// Batches that were sent before go in a request of their own. A batch whose replicas do not follow delays all
+		// answers to its request.
 		resent := slices.ContainsFunc(g.jobs, (*job).resends)
 		g.sending, size = g.sending[:0], 0
 		for _, j := range g.jobs {
@@ -58,7 +59,7 @@ func (c *call) advance(ctx context.Context, g *group) {
 			size += len(j.partition.batch.bytes)
 			g.sending = append(g.sending, j)
 		}
-		again = resent && len(g.sending) == 0 // they are to be sent no more
+		again = resent && len(g.sending) == 0 // none of them may be sent any more
 	}
 	if len(g.sending) == 0 {
 		c.relocate(ctx, slices.DeleteFunc(g.jobs, func(j *job) bool { return j.done }))
@@ -69,8 +70,10 @@ func (c *call) advance(ctx context.Context, g *group) {
 	if g.sending[0].partition.batch.kept {
 		replication = min(replication, againReplication)
 	}
-	g.request = request{message: newRequest(g.sending, replication), back: c.back, group: g, size: size, since: c.now, deadline: c.deadline,
-		limit: limit, patient: c.producer == noProducer}
+	g.request = request{
+		message: newRequest(g.sending, replication), back: c.back, group: g, size: size, since: c.now, deadline: c.deadline,
+		limit: limit, patient: c.producer == noProducer,
+	}
 	c.underway = append(c.underway, g)
 	g.leader.post(&g.request)
 }
@@ -84,7 +87,7 @@ func (g *group) each(do func(*job)) {
 	}
 }
 
-// take takes a request that has come back.
+// take handles a request that has come back.
 func (c *call) take(ctx context.Context, r *request) {
 	g := r.group
 	c.underway = slices.DeleteFunc(c.underway, func(other *group) bool { return other == g })
@@ -113,7 +116,7 @@ func (c *call) take(ctx context.Context, r *request) {
 	c.advance(ctx, g)
 }
 
-// relocate learns the leaders of jobs that need it. A job that has none is over.
+// relocate finds the current leaders of the given jobs. A job without a leader is done.
 func (c *call) relocate(ctx context.Context, jobs []*job) {
 	if len(jobs) == 0 {
 		return
@@ -144,7 +147,7 @@ func (c *call) relocate(ctx context.Context, jobs []*job) {
 	c.start(ctx, slices.DeleteFunc(jobs, func(j *job) bool { return j.done }))
 }
 
-// unsent answers for a job whose leader could not be reached.
+// unsent handles a job whose leader could not be reached.
 func (c *call) unsent(ctx context.Context, j *job, err error) {
 	if ctx.Err() != nil || c.publisher.life.ended() {
 		j.fail(c.ended())
@@ -153,7 +156,7 @@ func (c *call) unsent(ctx context.Context, j *job, err error) {
 	j.unsent(j.leader.unavailable(c.publisher.cluster.unreachable(), shortOf(err), "%w", err))
 }
 
-// lost answers for a job whose batch was sent without an answer.
+// lost handles a job whose batch was sent without an answer.
 func (c *call) lost(ctx context.Context, j *job, err error) {
 	if over(ctx) || c.publisher.life.ended() {
 		j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
@@ -163,9 +166,9 @@ func (c *call) lost(ctx context.Context, j *job, err error) {
 	j.lost(err)
 }
 
-// givenUp answers for a job whose leader did not answer in time. It is sent nothing more in this call. Had the leader
-// been silent before, that is known to be its fault: messages whose outcome is unknown again and again would be
-// suspected themselves.
+// givenUp handles a job whose leader did not answer in time. Nothing more is sent for the job in this call. If the
+// leader was a suspect before, the silence is known to be its fault: messages with repeatedly unknown outcomes would
+// become suspect themselves.
 func (c *call) givenUp(ctx context.Context, j *job, before bool, err error) {
 	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
 	if ctx.Err() != nil || c.publisher.life.ended() {
@@ -178,17 +181,17 @@ func (c *call) givenUp(ctx context.Context, j *job, before bool, err error) {
 	j.fail(j.leader.quiet(c.publisher.cluster.unreachable()))
 }
 
-// doubt has the cluster asked again who leads the job's partition, if its leader is a suspect.
+// doubt makes the next call ask the cluster for the leader of the job's partition, if the current leader is a suspect.
 func (c *call) doubt(j *job) {
 	if j.leader.standing().silences == 0 {
-		return // it asks for a pause
+		return // the broker requests a pause
 	}
 	if known, _ := c.publisher.cluster.cached(j.partition.topic, c.now); known != nil {
 		c.publisher.cluster.doubt(known, movingTTL, c.now)
 	}
 }
 
-// newRequest makes a request of the jobs' batches. The jobs are sorted by topic.
+// newRequest builds a request from the jobs' batches. The jobs are sorted by topic.
 func newRequest(jobs []*job, replication time.Duration) protocol.Message {
 	request := &rawproduce.Request{Acks: -1, Timeout: int32(replication.Milliseconds())}
 	partitions := make([]rawproduce.RequestPartition, len(jobs))

@@ -24,7 +24,7 @@ func TestPublisher(t *testing.T) {
 	publishertest.Run(t, newHarness(t))
 }
 
-// harness works on the real broker of TEST_KAFKA_URL.
+// A harness works on the real broker of TEST_KAFKA_URL.
 type harness struct {
 	brokers []string
 	client  *kafkago.Client
@@ -61,7 +61,7 @@ func (h *harness) open(t testing.TB, network *publishertest.Network) *Publisher 
 
 func (h *harness) Topic(t *testing.T) string { return h.topic(t, 3) }
 
-// topic makes a topic and waits until each of its partitions can be written to.
+// topic creates a topic and waits until each of its partitions can be written to.
 func (h *harness) topic(t testing.TB, partitions int, settings ...kafkago.ConfigEntry) string {
 	t.Helper()
 	name := h.unknown()
@@ -74,12 +74,13 @@ func (h *harness) Create(t *testing.T, topic string) { h.create(t, topic, 3) }
 
 func (h *harness) create(t testing.TB, name string, partitions int, settings ...kafkago.ConfigEntry) {
 	t.Helper()
-	if !slices.ContainsFunc(settings, func(s kafkago.ConfigEntry) bool { return s.ConfigName == retention }) {
-		// A broker that has just started deletes records as old as some of the suite's half a minute later.
-		settings = append(settings, kafkago.ConfigEntry{ConfigName: retention, ConfigValue: "-1"})
+	if !slices.ContainsFunc(settings, func(s kafkago.ConfigEntry) bool { return s.ConfigName == "retention.ms" }) {
+		// Half a minute after its start, a broker deletes records that are as old as some of the suite's.
+		settings = append(settings, kafkago.ConfigEntry{ConfigName: "retention.ms", ConfigValue: "-1"})
 	}
 	response, err := h.client.CreateTopics(t.Context(), &kafkago.CreateTopicsRequest{Topics: []kafkago.TopicConfig{
-		{Topic: name, NumPartitions: partitions, ReplicationFactor: 1, ConfigEntries: settings}}})
+		{Topic: name, NumPartitions: partitions, ReplicationFactor: 1, ConfigEntries: settings},
+	}})
 	if err == nil {
 		err = response.Errors[name]
 	}
@@ -97,7 +98,7 @@ func (h *harness) delete(t testing.TB, name string) {
 	}
 }
 
-// awaitLeaders polls, because a new topic's partitions open one after the other.
+// awaitLeaders polls, because a new topic's partitions become available one after the other.
 func (h *harness) awaitLeaders(t testing.TB, name string, partitions int) {
 	t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -129,7 +130,7 @@ func (h *harness) Received(t *testing.T, topic string, n int) []publisher.Messag
 	return h.received(t, topic, n)
 }
 
-// received waits for at least n records and returns all that are there.
+// received waits for at least n records and returns all records.
 func (h *harness) received(t testing.TB, topic string, n int) []publisher.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
@@ -170,8 +171,8 @@ func (h *harness) partitions(t testing.TB, topic string) int {
 	return len(response.Topics[0].Partitions)
 }
 
-// ends returns the log end offset of each partition. A call of kafka-go that has asked at a bad moment
-// may wait for ever, so each has its own end.
+// ends returns the log end offset of each partition. A call of kafka-go that is made at a bad moment may wait for ever,
+// so each call has its own time limit.
 func (h *harness) ends(ctx context.Context, topic string, partitions int) ([]int64, error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -204,13 +205,15 @@ func (h *harness) read(t testing.TB, topic string, partition int, end int64) []p
 	defer tick.Stop()
 	deadline := time.Now().Add(20 * time.Second)
 	for offset := int64(0); offset < end; {
-		response, err := h.client.Fetch(t.Context(), &kafkago.FetchRequest{Topic: topic, Partition: partition, Offset: offset, MinBytes: 1,
-			MaxBytes: 8 << 20, MaxWait: time.Second})
+		response, err := h.client.Fetch(t.Context(), &kafkago.FetchRequest{
+			Topic: topic, Partition: partition, Offset: offset, MinBytes: 1,
+			MaxBytes: 8 << 20, MaxWait: time.Second,
+		})
 		if err == nil {
 			err = response.Error
 		}
 		if errors.Is(err, kafkago.OffsetOutOfRange) && time.Now().Before(deadline) {
-			<-tick.C // a loaded broker lists the end of a young partition before it lets it be fetched
+			<-tick.C // under load, a broker lists the end of a new partition before the partition can be fetched
 			continue
 		}
 		if err != nil {

@@ -14,19 +14,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/aws"
 )
 
-// Keys are where the credentials for AWS_MSK_IAM come from.
+// Keys are a source of credentials for AWS_MSK_IAM.
 type Keys interface {
-	// Credentials is called at each login; an error in its place must not show secrets.
+	// Credentials is called at each login. Its error must not show secrets.
 	Credentials(ctx context.Context, region string) (aws.Credentials, error)
-	// Refused is called when a broker refuses the login with credentials.
+	// Refused is called when a broker refuses a login with the credentials.
 	Refused(aws.Credentials)
 }
 
-// mechanismIAM is the login of Amazon MSK with its users and roles (IAM).
+// mechanismIAM is the mechanism by which Amazon MSK authenticates its users and roles (IAM).
 const mechanismIAM = "AWS_MSK_IAM"
 
-// IAM returns the mechanism AWS_MSK_IAM (github.com/aws/aws-msk-iam-auth): a request to connect that is signed and never sent, as
-// JSON. Without a region it is that of the broker's name, and where that tells none, otherwise.
+// IAM returns the mechanism AWS_MSK_IAM (github.com/aws/aws-msk-iam-auth): a request to connect that is signed, written
+// as JSON, and not itself sent. If region is empty, the region comes from the broker's name. If the name has none, it
+// is otherwise.
 func IAM(keys Keys, region, otherwise, userAgent string) sasl.Mechanism {
 	return &iam{keys: keys, region: region, otherwise: otherwise, userAgent: userAgent}
 }
@@ -38,12 +39,12 @@ type iam struct {
 
 func (*iam) Name() string { return mechanismIAM }
 
-// signatureLife is how long a signature may be used. A broker compares it with its own clock.
+// signatureLife is how long a signature may be used. A broker checks it against its own clock.
 const signatureLife = 15 * time.Minute
 
-var errRegion = errors.New("the name of the broker tells no AWS region: give it as OUTBOX_KAFKA_AWS_REGION or AWS_REGION")
+var errRegion = errors.New("the name of the broker tells no AWS region")
 
-// Start makes the client's only message.
+// Start returns the client's only message.
 func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	host := sasl.MetadataFromContext(ctx).Host
 	region := cmp.Or(m.region, regionOf(host), m.otherwise)
@@ -58,11 +59,13 @@ func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	return &iamSession{told: func() { m.keys.Refused(credentials) }}, message, err
 }
 
-// message returns what proves who we are. Its names are those of the parameters, in lower case.
+// message returns the parameters that prove the client's identity. Their names are in lower case.
 func (m *iam) message(host, region string, credentials aws.Credentials, at time.Time) map[string]string {
 	const action = "kafka-cluster:Connect"
-	signed := aws.Request{Host: host, Region: region, Service: "kafka-cluster", Query: url.Values{"Action": {action}}, At: at,
-		Life: signatureLife}.Presign(credentials)
+	signed := aws.Request{
+		Host: host, Region: region, Service: "kafka-cluster", Query: url.Values{"Action": {action}}, At: at,
+		Life: signatureLife,
+	}.Presign(credentials)
 	message := map[string]string{"version": "2020_10_22", "host": host, "user-agent": m.userAgent}
 	for name := range signed {
 		message[strings.ToLower(name)] = signed.Get(name)
@@ -70,8 +73,8 @@ func (m *iam) message(host, region string, credentials aws.Credentials, at time.
 	return message
 }
 
-// regionOf returns the region in the name of a broker of MSK, such as b-1.shop.a1b2c3.c2.kafka.eu-central-1.amazonaws.com or
-// boot-a1b2c3.c3.kafka-serverless.eu-central-1.amazonaws.com, empty for other names.
+// regionOf returns the region in the name of an MSK broker, such as b-1.shop.a1b2c3.c2.kafka.eu-central-1.amazonaws.com
+// or boot-a1b2c3.c3.kafka-serverless.eu-central-1.amazonaws.com. It returns "" for other names.
 func regionOf(host string) string {
 	before, _, found := strings.Cut(host, ".amazonaws.com")
 	if !found {
@@ -84,7 +87,7 @@ func regionOf(host string) string {
 	return ""
 }
 
-// An iamSession follows one login. A broker answers with the number of the request, or refuses it.
+// An iamSession follows one login. A broker answers with the number of the request, or refuses the login.
 type iamSession struct{ told func() }
 
 func (s *iamSession) tell() { s.told() }

@@ -18,8 +18,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// The messages are those that kafka-go's own module for AWS_MSK_IAM (sasl/aws_msk_iam_v2, with AWS's library) makes of the same
-// credentials, host and time.
+// The messages are those that kafka-go's own module for AWS_MSK_IAM (sasl/aws_msk_iam_v2, with AWS's library) produces
+// from the same credentials, host and time.
 func TestIAMMessage(t *testing.T) {
 	t.Parallel()
 	for _, want := range []string{
@@ -55,7 +55,8 @@ func TestRegionOf(t *testing.T) {
 	}
 }
 
-// signedBy reports whether a login was signed by the key "relay" with a secret, for this broker and moment, which is what a broker checks.
+// signedBy reports whether a login was signed by the key "relay" with the given secret, for this broker and moment. A
+// broker makes the same check.
 func signedBy(message []byte, secret string) bool {
 	var m map[string]string
 	if json.Unmarshal(message, &m) != nil || m["version"] != "2020_10_22" || m["action"] != "kafka-cluster:Connect" || m["user-agent"] == "" {
@@ -66,16 +67,18 @@ func signedBy(message []byte, secret string) bool {
 	if err != nil || len(scope) != 5 || scope[0] != "relay" || time.Since(at).Abs() > 5*time.Minute {
 		return false
 	}
-	right := aws.Request{Host: "127.0.0.1", Region: scope[2], Service: "kafka-cluster", Query: url.Values{"Action": {"kafka-cluster:Connect"}},
-		At: at, Life: 15 * time.Minute}.Presign(aws.Credentials{KeyID: "relay", Secret: secret, Token: m["x-amz-security-token"]})
+	right := aws.Request{
+		Host: "127.0.0.1", Region: scope[2], Service: "kafka-cluster", Query: url.Values{"Action": {"kafka-cluster:Connect"}},
+		At: at, Life: 15 * time.Minute,
+	}.Presign(aws.Credentials{KeyID: "relay", Secret: secret, Token: m["x-amz-security-token"]})
 	return m["x-amz-signature"] == right.Get("X-Amz-Signature")
 }
 
-// keyring gives the key "relay" with its secret of now.
+// A keyring returns the key "relay" with its current secret.
 type keyring struct {
 	secret  string
 	err     error
-	region  string // that was asked for
+	region  string // region that was requested
 	refused int
 }
 
@@ -104,7 +107,7 @@ func TestIAM(t *testing.T) {
 	if keys.region != "eu-west-1" || keys.refused != 0 {
 		t.Errorf("asked for region %q, refused %d times", keys.region, keys.refused)
 	}
-	// Sessions end, and keys change with them: no message goes without its answer.
+	// Sessions end, and the keys change with them. No message is without its answer.
 	logins := func() (n int) { f.set(func() { n = f.logins }); return n }
 	eventually(t, func() bool {
 		expect(t, "in the session", publish(t, p, rows("t", 0, 1, "a")), ok)
@@ -116,7 +119,7 @@ func TestIAM(t *testing.T) {
 	}{
 		"another key": {&keyring{secret: "hush-2"}, "eu-west-1", "login refused", "kafka-cluster:Connect"},
 		"no key":      {&keyring{err: errors.New("there is none")}, "eu-west-1", "credentials unusable", "there is none"},
-		"no region":   {keys, "", "credentials unusable", "OUTBOX_KAFKA_AWS_REGION"},
+		"no region":   {keys, "", "credentials unusable", "IAM.Region"},
 	} {
 		answer := answersOf(t, open(test.keys, test.region), rows("t", 0, 1, "b"))[0]
 		if publisher.ClassOf(answer) != down || publisher.ShortOf(answer) != test.short || !strings.Contains(answer.Error(), test.says) {

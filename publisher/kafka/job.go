@@ -10,30 +10,29 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A job is what one call has to send to one partition in one wave. It is used with the partition's
-// turn.
+// A job holds what one call has to send to one partition in one wave. It is used while holding the partition's turn.
 type job struct {
 	call      *call
 	partition *partition
 	leader    *broker
 	queue     []int32 // indexes of the messages, in order
-	next      int     // position in queue of the first one without an answer
-	sent      int     // of the queue, how many behind next are in partition.batch; 0 when that is kept
-	ends      []int32 // messages before which a batch must end, the nearest last: a divided batch
+	next      int     // position in queue of the first message without an answer
+	sent      int     // number of messages after next that are in partition.batch; 0 if the batch is kept
+	ends      []int32 // messages before which a batch must end, the nearest last; from divided batches
 	done      bool    // the turn was given back
 
-	again      bool  // may not be sent again by itself: one resend or relocation is used up
-	renewed    bool  // began a new sequence since something was accepted
-	moved      bool  // needs to learn its leader
+	again      bool  // the one automatic resend or relocation is used up
+	renewed    bool  // a new sequence was begun since a batch was last accepted
+	moved      bool  // the leader must be looked up
 	unanswered error // why the batch, sent in this call, was not answered
-	strikes    int   // single records refused for a reason that may be the broker's
+	strikes    int   // number of single records refused for a reason that may be the broker's
 }
 
-// maxStrikes is how many records of a job may be refused alone for a reason that is perhaps not theirs.
+// maxStrikes is how many records of a job may be refused alone for a reason that may not be theirs.
 const maxStrikes = 3
 
-// prepare makes the batch to be sent next, unless there is one already. It reports false when nothing
-// is left to send; then the job is done.
+// prepare builds the batch to be sent next, unless there is one already. It reports false if nothing is left to send;
+// the job is then done.
 func (j *job) prepare() bool {
 	p := j.partition
 	if j.done {
@@ -57,6 +56,10 @@ func (j *job) prepare() bool {
 		j.finish()
 		return false
 	}
+	if j.call.stop.Closed() {
+		j.fail(publisher.ErrNotAttempted)
+		return false
+	}
 	if p.producer.id == unknownProducer {
 		if id := j.call.publisher.identity.known.Load(); id != j.call.producer {
 			j.fail(p.unavailable("sequence refused", "the producer id has no epochs left"))
@@ -64,7 +67,7 @@ func (j *job) prepare() bool {
 		}
 		p.producer = j.call.publisher.identity.first(j.call.producer)
 	}
-	if p.producer.id == noProducer && j.call.producer != noProducer { // allowed meanwhile
+	if p.producer.id == noProducer && j.call.producer != noProducer { // idempotence has been allowed since
 		p.producer, p.sequence = j.call.publisher.identity.first(j.call.producer), 0
 	}
 	for len(j.ends) > 0 && j.ends[len(j.ends)-1] <= j.queue[j.next] {
@@ -96,8 +99,8 @@ func (j *job) resends() bool {
 	return !j.done && !j.moved && j.partition.batch != nil && j.partition.batch.kept
 }
 
-// compact takes out of the queue what must not be sent: messages behind a failed one of their key, and
-// those found accepted in an earlier call's batch.
+// compact removes from the queue what must not be sent: messages after a failed message of their key, and messages
+// whose batch from an earlier call was found to be accepted.
 func (j *job) compact() {
 	c := j.call
 	if !c.troubled && c.publisher.recall.size.Load() == 0 {
@@ -158,14 +161,14 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		}
 		j.again, j.moved = true, true
 	case keep:
-		// A second time it is known to be the replicas' fault: messages whose outcome is unknown again and again would be
-		// suspected themselves.
+		// The second time, the replicas are known to be at fault: messages with repeatedly unknown outcomes would
+		// become suspect themselves.
 		if !p.batch.kept {
 			j.unanswered = err
 		} else {
 			p.behind = time.Now().Add(againPause)
 		}
-		v.class = publisher.Unavailable // for those that were not sent
+		v.class = publisher.Unavailable // for messages that were not sent
 		j.fail(j.answer(v, err))
 	default:
 		j.fail(j.answer(v, err))
@@ -189,7 +192,7 @@ func (j *job) accepted() {
 	j.again, j.renewed = false, false
 }
 
-// divide gives up a batch that was refused as a whole: a single record is answered, more are halved.
+// divide gives up a batch that was refused as a whole. A single record gets its answer; several are halved.
 func (j *job) divide(v verdict, err error) {
 	p, b, sent := j.partition, j.partition.batch, j.sent
 	if v.action == shrink && b.count > 1 {
@@ -213,7 +216,8 @@ func (j *job) divide(v verdict, err error) {
 	}
 }
 
-// gone answers for a job whose topic does not exist. If the leader has said nothing else of the batch, it is in no log.
+// gone handles a job whose topic does not exist. If the leader's only answers to the batch were that it does not know
+// the topic, the batch is in no log.
 func (j *job) gone(err error) {
 	if b := j.partition.batch; b != nil && b.unheard && publisher.ShortOf(err) == unknownTopic {
 		b.unsure = false
@@ -222,8 +226,8 @@ func (j *job) gone(err error) {
 	j.fail(err)
 }
 
-// lost notes that the batch was sent and no answer came. The same bytes are sent again at once, the
-// first time, when the broker will recognise them.
+// lost notes that the batch was sent and no answer came. The first time, the same bytes are sent again at once, if the
+// broker will recognise them.
 func (j *job) lost(err error) {
 	j.partition.batch.unsure, j.partition.batch.unheard, j.unanswered = true, false, err
 	if j.again || j.partition.producer.id == noProducer {
@@ -233,7 +237,7 @@ func (j *job) lost(err error) {
 	j.again, j.moved = true, true
 }
 
-// unsent notes that the leader could not be reached. Perhaps another broker leads by now.
+// unsent notes that the leader could not be reached. Another broker may be the leader by now.
 func (j *job) unsent(err error) {
 	if j.again {
 		j.fail(err)
@@ -242,8 +246,8 @@ func (j *job) unsent(err error) {
 	j.again, j.moved = true, true
 }
 
-// fail ends the job. Messages that were sent in this call and not answered are ambiguous, and their
-// batch is kept; err is for the others.
+// fail ends the job. Messages that were sent in this call and not answered are ambiguous, and their batch is kept. The
+// others are answered with err.
 func (j *job) fail(err error) {
 	c, b := j.call, j.partition.batch
 	var ambiguous outcome
@@ -262,7 +266,7 @@ func (j *job) fail(err error) {
 		if b.unsure && j.partition.producer.id != noProducer {
 			b.kept = true
 			pooled := b.bytes
-			b.bytes = slices.Clone(pooled) // it may stay for long, and the buffer may be much larger
+			b.bytes = slices.Clone(pooled) // the batch may stay for long, and the buffer may be much larger
 			c.publisher.recycle(pooled)
 			c.publisher.recall.keep(b, c.messages, j.queue[j.next:j.next+j.sent], c.now)
 		} else {
@@ -273,16 +277,16 @@ func (j *job) fail(err error) {
 	j.finish()
 }
 
-// refuse answers one message with err, unless it waits behind an earlier one of its key.
+// refuse answers one message with err, unless the message waits for an earlier one of its key.
 func (j *job) refuse(i int32, err error) {
 	if !j.call.blocked(i) {
 		j.call.fail(i, err)
 	}
 }
 
-// drop gives up the batch; its bytes are never sent again. A batch that was refused does not use up its
-// sequence. One that may be in the log all the same does, and more: were its sequence used again, the
-// broker would take other messages for it and acknowledge them without appending them.
+// drop gives up the batch. Its bytes are never sent again. A batch that was refused does not use up its sequence. A
+// batch that may still be in the log does use it up, and requires a new epoch: if its sequence were used again, the
+// broker would take other messages for the batch and acknowledge them without appending them.
 func (j *job) drop() {
 	p, b := j.partition, j.partition.batch
 	if b.kept {
@@ -299,7 +303,7 @@ func (j *job) drop() {
 func (j *job) release() {
 	b := j.partition.batch
 	j.call.publisher.recycle(b.bytes)
-	b.bytes = nil // the pool's now, and recall may hold the batch for long
+	b.bytes = nil // the pool owns the bytes now, and recall may hold the batch for long
 	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 

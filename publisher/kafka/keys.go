@@ -6,15 +6,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// keyGroups finds the messages of one call that share an ordering key, in an open hash table of
-// indexes: no copy of a key, no allocation once it has grown.
+// keyGroups finds the messages of one call that share an ordering key. It is an open hash table of indexes: it copies
+// no key, and allocates nothing once it has grown.
 type keyGroups struct {
 	of     []int32  // by message: the index of the first message with its key, or keyless
-	hashes []uint32 // by message: what the partitioner gives its key
+	hashes []uint32 // by message: the partitioner's number for its key
 	slots  []int32  // index of the first message of a key + 1; 0 is free
 }
 
-// keyless is the group of messages without a key: they wait for nobody.
+// keyless is the group of messages without a key, which wait for no other message.
 const keyless = -1
 
 // build groups the messages.

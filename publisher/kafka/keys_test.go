@@ -25,7 +25,7 @@ func TestKeyGroups(t *testing.T) {
 				first[string(messages[i].Key)] = int32(i)
 			}
 		}
-		g.build(messages, Murmur2)
+		g.build(messages, murmur2)
 		for i := range messages {
 			want := int32(keyless)
 			if messages[i].Key != nil {

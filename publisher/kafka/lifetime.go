@@ -2,7 +2,7 @@ package kafka
 
 import "sync"
 
-// A lifetime is that of a publisher: from New to Close, which waits for all goroutines that were started in it.
+// A lifetime is the time from a publisher's New to its Close. Close waits for all goroutines that were started in it.
 type lifetime struct {
 	over chan struct{} // closed by end
 
@@ -21,7 +21,7 @@ func (l *lifetime) start(f func()) bool {
 	return true
 }
 
-// end closes over, once, and waits for what was started.
+// end closes over, once, and waits for the goroutines that were started.
 func (l *lifetime) end() {
 	l.mu.Lock()
 	if !l.ended() {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// goroutines returns the stacks of those that the publishers of this process have started.
+// goroutines returns the stacks of the goroutines that the publishers of this process have started.
 func goroutines() (stacks []string) {
 	buffer := make([]byte, 16<<20)
 	for stack := range strings.SplitSeq(string(buffer[:runtime.Stack(buffer, true)]), "\n\n") {
@@ -20,9 +20,9 @@ func goroutines() (stacks []string) {
 	return stacks
 }
 
-// A publisher has one goroutine for each broker that it has sent something, however many calls there were, and none after Close,
-// whatever is under way then: an answer, a dial, a pause, a call that waits for its turn.
-func TestGoroutines(t *testing.T) { // not parallel: it counts those of the process
+// A publisher has one goroutine for each broker to which it has sent something, however many calls there were. It has
+// none after Close, whatever is under way then: an answer, a dial, a pause, a call that waits for its turn.
+func TestGoroutines(t *testing.T) { // not parallel: it counts the goroutines of the process
 	if before := goroutines(); len(before) > 0 {
 		t.Fatalf("of another test:\n%s", before[0])
 	}
@@ -51,7 +51,7 @@ func TestGoroutines(t *testing.T) { // not parallel: it counts those of the proc
 		<-done
 		begun := time.Now()
 		_ = p.Close()
-		eventually(t, func() bool { // one that ends is seen for a moment
+		eventually(t, func() bool { // a goroutine that ends is visible for a moment
 			return !slices.ContainsFunc(goroutines(), func(stack string) bool { return !strings.Contains(stack, ".(*Publisher).Publish(") })
 		})
 		for range cap(done) - 1 {

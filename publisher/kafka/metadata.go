@@ -16,59 +16,61 @@ import (
 )
 
 const (
-	// metadataTTL is how soon a topic's new partitions are noticed when nothing fails.
+	// metadataTTL is how soon new partitions of a topic are noticed if nothing fails.
 	metadataTTL = time.Minute
-	// leaderlessTTL is how soon a partition without a leader is asked for again.
+	// leaderlessTTL is the time after which a topic that has a partition without a leader is asked for again.
 	leaderlessTTL = 50 * time.Millisecond
-	// doubtTTL is how soon a topic is asked for again because a message names a partition that it lacks.
+	// doubtTTL is the time after which a topic is asked for again because a message names a partition that it lacks.
 	doubtTTL = time.Second
-	// movingTTL is how soon a topic is asked for again because a partition's leader is a suspect: another broker becomes its
-	// leader, at a time of the cluster's choice.
+	// movingTTL is the time after which a topic is asked for again because a partition's leader is a suspect. The
+	// cluster decides when another broker becomes the leader.
 	movingTTL = 250 * time.Millisecond
 )
 
-// cluster is what is known of the brokers and of the topics in use.
+// cluster holds what is known of the brokers and of the topics in use.
 type cluster struct {
 	publisher *Publisher
 
 	mu      sync.Mutex
-	brokers map[string]*broker // by address; those of the configuration stay
-	nodes   map[int32]*broker  // by node id, as of the last metadata
+	brokers map[string]*broker // by address; the configured ones stay
+	nodes   map[int32]*broker  // by node id, from the last metadata
 	topics  map[string]*topic
 	states  map[string][]*partition // by topic and index; outlives metadata
-	counts  map[string]count        // by topic, as long as its states
-	retimed map[string]bool         // topics of which it was told that they refuse old times
-	swept   time.Time               // when topics out of use were looked for
+	counts  map[string]count        // by topic, kept as long as its states
+	retimed map[string]bool         // topics that are already logged as refusing old times
+	swept   time.Time               // time of the last search for topics out of use
 }
 
-// A count is how many partitions a topic had when the metadata had it last.
+// A count is the number of partitions that a topic had when it was last in the metadata.
 type count struct {
 	partitions int
 	learned    time.Time
 }
 
-// A topic is one answer of the metadata, never changed.
+// A topic is one answer of the metadata. It is never changed.
 type topic struct {
 	name       string
-	leaders    []*broker // by partition; nil where there is none
-	available  []int32   // the partitions that have a leader
+	leaders    []*broker // by partition; nil if there is none
+	available  []int32   // partitions that have a leader
 	partitions []*partition
 	learned    time.Time
 	expires    time.Time
-	spread     *atomic.Uint32 // calls so far: free messages go to one partition per call
+	spread     *atomic.Uint32 // number of calls so far: free messages go to one partition per call
 }
 
-// newCluster knows the addresses of the configuration.
+// newCluster returns a cluster that knows the configured addresses.
 func newCluster(p *Publisher) *cluster {
-	c := &cluster{publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
-		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]count{}, retimed: map[string]bool{}}
+	c := &cluster{
+		publisher: p, brokers: map[string]*broker{}, nodes: map[int32]*broker{},
+		topics: map[string]*topic{}, states: map[string][]*partition{}, counts: map[string]count{}, retimed: map[string]bool{},
+	}
 	for _, address := range p.config.Brokers {
 		c.brokers[address] = newBroker(p, address)
 	}
 	return c
 }
 
-// cached returns the topic if it was asked for recently.
+// cached returns what is known of the topic, and whether that was learned recently.
 func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +78,8 @@ func (c *cluster) cached(name string, now time.Time) (known *topic, fresh bool) 
 	return known, known != nil && now.Before(known.expires)
 }
 
-// doubt makes the next call ask for the topic again, and reports true, if it was learned long enough ago.
+// doubt makes the next call ask for the topic again and reports true, provided that the topic was learned at least ttl
+// ago.
 func (c *cluster) doubt(t *topic, ttl time.Duration, now time.Time) bool {
 	if now.Sub(t.learned) < ttl {
 		return false
@@ -91,8 +94,8 @@ func (c *cluster) doubt(t *topic, ttl time.Duration, now time.Time) bool {
 	return true
 }
 
-// refresh asks the cluster for the topics by name. The error is for all of them; topics that the
-// cluster does not serve have their own in refused.
+// refresh asks the cluster for the topics by name. An error concerns all of them. Topics that the cluster does not
+// serve have an error of their own in refused.
 func (c *cluster) refresh(ctx context.Context, names []string) (refused map[string]error, err error) {
 	m, err := c.ask(ctx, &metadata.Request{TopicNames: names}, false)
 	if err != nil {
@@ -101,7 +104,7 @@ func (c *cluster) refresh(ctx context.Context, names []string) (refused map[stri
 	return c.learn(m.(*metadata.Response)), nil
 }
 
-// learn takes over an answer.
+// learn stores an answer.
 func (c *cluster) learn(response *metadata.Response) (refused map[string]error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -133,7 +136,7 @@ func (c *cluster) learn(response *metadata.Response) (refused map[string]error) 
 	return refused
 }
 
-// forgetBrokers drops addresses that neither the configuration nor the cluster names any more.
+// forgetBrokers removes addresses that neither the configuration nor the cluster names any more.
 func (c *cluster) forgetBrokers() {
 	for address, b := range c.brokers {
 		named := slices.Contains(c.publisher.config.Brokers, address)
@@ -147,7 +150,7 @@ func (c *cluster) forgetBrokers() {
 	}
 }
 
-// newTopic keeps the partitions' states and the spreading of the topic that was known so far.
+// newTopic builds a topic and takes over the partition states and the spread counter of its previous version.
 func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	slices.SortFunc(t.Partitions, func(a, b metadata.ResponsePartition) int { return int(a.PartitionIndex - b.PartitionIndex) })
 	states := c.states[t.Name]
@@ -181,7 +184,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	return known
 }
 
-// topicError classifies what the cluster says of a topic as a whole.
+// topicError classifies what the cluster reports for a topic as a whole.
 func topicError(t *metadata.ResponseTopic) error {
 	code := kafkago.Error(t.ErrorCode)
 	switch {
@@ -196,7 +199,8 @@ func topicError(t *metadata.ResponseTopic) error {
 	}
 	for i := range t.Partitions {
 		if t.Partitions[i].PartitionIndex < 0 || int(t.Partitions[i].PartitionIndex) >= len(t.Partitions) {
-			// Keys are spread over the number of partitions: a part of them would break the order.
+			// Keys are distributed by the number of partitions. Using only some of the partitions would break the
+			// order.
 			return publisher.UnavailableError(publisher.ScopeTopic, "topic unavailable",
 				"topic %q: the cluster does not know all partitions yet", t.Name)
 		}
@@ -231,7 +235,7 @@ func (c *cluster) unreachable() bool {
 	return true
 }
 
-// unavailable is the answer when no broker could be asked.
+// unavailable returns the answer if no broker could be asked.
 func unavailable(err error) error {
 	return publisher.UnavailableError(publisher.ScopeDestination, shortOf(err), "%w", err)
 }

@@ -10,16 +10,16 @@ import (
 	"github.com/segmentio/kafka-go/sasl"
 )
 
-// Tokens are where the tokens for OAUTHBEARER come from.
+// Tokens are a source of tokens for OAUTHBEARER.
 type Tokens interface {
-	// Token is called at each login; an error in its place must not show secrets.
+	// Token is called at each login. Its error must not show secrets.
 	Token(context.Context) (string, error)
-	// Refused is called when a broker refuses the login with a token.
+	// Refused is called when a broker refuses a login with the token.
 	Refused(token string)
 }
 
-// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255). Extensions are what the cluster wants to know beside the
-// token, each as name=value.
+// OAuth returns the mechanism OAUTHBEARER (RFC 7628, KIP-255). Extensions are further values that the cluster requires
+// in addition to the token, each as name=value.
 func OAuth(tokens Tokens, extensions ...string) sasl.Mechanism {
 	return &bearer{tokens: tokens, extensions: extensions}
 }
@@ -31,7 +31,7 @@ type bearer struct {
 
 func (*bearer) Name() string { return "OAUTHBEARER" }
 
-// Start makes the client's first message.
+// Start returns the client's first message.
 func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	token, err := b.tokens.Token(ctx)
 	if err != nil {
@@ -49,16 +49,16 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	return &bearerSession{told: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
 }
 
-// A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends
-// the exchange when that has been answered by a single byte.
+// A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends the exchange
+// once the challenge has been answered by a single byte.
 type bearerSession struct {
 	refused string
-	told    func() // tells where the token came from that the login is refused
+	told    func() // reports the refused login to the source of the token
 }
 
 func (s *bearerSession) tell() { s.told() }
 
-// Next answers the broker's challenge, of which there is one at most.
+// Next answers the broker's challenge. There is at most one.
 func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
 	switch {
 	case s.refused != "":
@@ -76,14 +76,14 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, re
 	return false, []byte{1}, nil
 }
 
-// tellRefused tells where the credentials come from that the login with them was refused.
+// tellRefused reports a refused login to the source of the credentials.
 func tellRefused(session sasl.StateMachine, err error) {
 	if s, ok := session.(interface{ tell() }); ok && errors.Is(err, kafkago.SASLAuthenticationFailed) {
 		s.tell()
 	}
 }
 
-// reason is why the broker refused the credentials, as far as it said.
+// reason returns why the broker refused the credentials, as far as it said.
 func reason(session sasl.StateMachine, code kafkago.Error, text string) error {
 	if b, ok := session.(*bearerSession); ok && b.refused != "" {
 		return fmt.Errorf("%w: the token is refused (%s)", code, b.refused)

@@ -49,8 +49,8 @@ func TestOAuth(t *testing.T) {
 	}
 }
 
-// A broker ends sessions after some time. The connections are replaced before, with fresh credentials,
-// while nothing is on them: no message goes without its answer.
+// A broker ends sessions after some time. The connections are replaced before that, with fresh credentials, while
+// nothing is on them. No message is without its answer.
 func TestSessionEnds(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -77,7 +77,7 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// numbered are tokens of which each is used until it is refused.
+// numbered is a source of tokens, each of which is used until it is refused.
 type numbered struct {
 	n       int
 	refused []string
@@ -90,7 +90,7 @@ func (n *numbered) Refused(token string) {
 	n.n++
 }
 
-// Where a token comes from learns that a broker refuses it, and of no other failure.
+// The source of a token learns that a broker refuses the token. It learns of no other failure.
 func TestRefusedTokenIsTold(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

@@ -10,7 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
-// mined are connections whose reads panic, as the library may with what it reads, while a mine is there.
+// mined is a connection whose reads panic while its mine is set, as the library may panic on what it reads.
 type mined struct {
 	net.Conn
 	mine *atomic.Bool
@@ -24,7 +24,7 @@ func (c *mined) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// A panic in a goroutine of the publisher's own ends its connection or its dial, and nothing else.
+// A panic in one of the publisher's own goroutines ends its connection or its dial, and nothing else.
 func TestPanicEndsItsConnection(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// maxSequence is the last sequence number; 0 follows. (The negative numbers that an int32 would go on
-// with are refused.)
+// maxSequence is the last sequence number; 0 follows it. (Brokers refuse the negative numbers that would follow in an
+// int32.)
 const maxSequence = 1<<31 - 1
 
 // maxEpoch is the last epoch of a producer id.
 const maxEpoch = 1<<15 - 1
 
-// A partition is the sending side of one partition: who may send, where the sequence stands, and the
-// batch whose outcome is not known. It lives until its topic
-// is gone, or was not used for long.
+// A partition is the sending side of one partition of a topic: the right to send, the position of the sequence, and the
+// batch with an unknown outcome. It lives until its topic is deleted or has not been used for a long time.
 //
-// One batch is on the wire at a time. A batch that went unanswered stays, across calls, and nothing
-// else is sent before the same bytes, sent again, have been answered: the broker recognises them by
-// their sequence, so that they end in the log exactly once.
+// One batch is on the wire at a time. A batch without an answer stays with the partition across calls. Nothing else is
+// sent until the same bytes have been sent again and answered. The broker recognises them by their sequence, so that
+// they are in the log exactly once.
 //
 //	      build            answered: accepted
 //	none ────────▶ sent ─────────────────────▶ none, sequence + n
@@ -33,38 +32,38 @@ type partition struct {
 	index int32
 	turn  turn
 
-	avoided atomic.Int64 // time in nanoseconds until which free messages avoid the partition; 0 when it has no trouble
+	avoided atomic.Int64 // time in nanoseconds until which free messages avoid the partition; 0 if it has no trouble
 
-	// The rest belongs to whoever has the turn.
+	// The following fields belong to the holder of the turn.
 
 	producer producer
-	sequence int32  // of the next new batch
-	batch    *batch // sent or about to be, and not resolved
-	limit    int    // uncompressed bytes of a batch that the topic takes, as far as it has refused larger ones
+	sequence int32  // number of the next new batch
+	batch    *batch // batch that is sent or about to be sent, and is not resolved
+	limit    int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
 	limited  time.Time
-	maxAge   time.Duration // of records, as far as the topic has refused older ones
-	aged     time.Time     // when that was learned; zero is never
-	behind   time.Time     // the batch, which its replicas have not got yet, is not sent again before
-	dead     bool          // the topic was deleted; another partition stands for this one if it is made again
+	maxAge   time.Duration // maximum age of records, learned from refusals of older ones
+	aged     time.Time     // time at which maxAge was learned; zero if never
+	behind   time.Time     // time before which the batch, which its replicas do not have yet, is not sent again
+	dead     bool          // the topic was deleted; if it is created again, another partition replaces this one
 }
 
-// A batch is encoded messages of one partition.
+// A batch holds encoded messages of one partition.
 type batch struct {
 	partition *partition
-	bytes     []byte // with size prefix
-	plain     int    // length of bytes before compression, which is what batches are filled by
+	bytes     []byte // with a size prefix
+	plain     int    // length of bytes before compression, by which batches are filled
 	count     int32
-	oldest    int64 // time of a record, in milliseconds
-	unsure    bool  // was sent, and may be in the log for all that was answered
-	kept      bool  // is in recall
+	oldest    int64 // time of the oldest record in milliseconds
+	unsure    bool  // the batch was sent, and no answer has ruled out that it is in the log
+	kept      bool  // the batch is in recall
 
 	unheard bool // unsure only because the broker did not know the topic
 
-	// When kept, and guarded by recall:
+	// The following fields are set while the batch is kept, and guarded by recall.
 
 	ids      []string
-	since    time.Time // when it was kept
-	given    time.Time // when a message of it was last given
+	since    time.Time // time at which the batch was kept
+	given    time.Time // time at which a call last had a message of the batch
 	accepted time.Time
 }
 
@@ -72,8 +71,8 @@ func newPartition(topic string, index int32) *partition {
 	return &partition{topic: topic, index: index, producer: producer{id: unknownProducer}}
 }
 
-// maxBytes is the size up to which batches are filled. A topic's limit may be raised, so what was
-// learned from a refusal is forgotten after a minute.
+// maxBytes returns the size up to which batches are filled. A topic's limit may be raised, so a limit learned from a
+// refusal is forgotten after a minute.
 func (p *partition) maxBytes(now time.Time) int {
 	if p.limit > 0 && now.Sub(p.limited) < time.Minute {
 		return p.limit
@@ -86,9 +85,9 @@ func (p *partition) advance(count int32) {
 	p.sequence = int32((int64(p.sequence) + int64(count)) & maxSequence)
 }
 
-// begin makes the next batch the first of a new sequence: a new epoch of the producer id, which the
-// broker takes unasked, and which shuts out what may still be under way from the old one. It reports
-// false when the id has no epochs left.
+// begin makes the next batch the first of a new sequence, with a new epoch of the producer id. The broker accepts the
+// new epoch without further requests, and rejects what may still arrive from the old one. begin reports false if the id
+// has no epochs left.
 func (p *partition) begin() bool {
 	p.sequence = 0
 	if p.producer.epoch == maxEpoch {

@@ -10,27 +10,28 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Partitioner gives a key a number; the key's partition is that number modulo how many there are.
+// A Partitioner maps a key to a number. The key's partition is that number modulo the number of partitions.
 type Partitioner func(key []byte) uint32
 
-// ParsePartitioner returns the partitioner of that name, murmur2, crc32 or fnv1a.
+// ParsePartitioner returns the partitioner with the given name: murmur2 as in the Java client, crc32 as in librdkafka,
+// or fnv1a as in Sarama.
 func ParsePartitioner(name string) (Partitioner, error) {
 	switch name {
 	case "murmur2":
-		return Murmur2, nil
+		return murmur2, nil
 	case "crc32":
-		return CRC32, nil
+		return checksum, nil
 	case "fnv1a":
-		return FNV1a, nil
+		return fnv1a, nil
 	default:
 		return nil, fmt.Errorf("unknown partitioner %q: use murmur2, crc32 or fnv1a", name)
 	}
 }
 
-// Murmur2 is the partitioner of the Java client (org.apache.kafka.common.utils.Utils), and of librdkafka
-// as murmur2_random, so that a key lands in the same partition whichever of them writes it. The sign bit
-// is dropped as the Java client does.
-func Murmur2(key []byte) uint32 {
+// murmur2 is the partitioner of the Java client (org.apache.kafka.common.utils.Utils), and of librdkafka under the name
+// murmur2_random. A key therefore goes to the same partition whichever of them writes it. The sign bit is dropped as in
+// the Java client.
+func murmur2(key []byte) uint32 {
 	const seed, m, r = 0x9747b28c, 0x5bd1e995, 24
 	h := uint32(seed) ^ uint32(len(key))
 	for ; len(key) >= 4; key = key[4:] {
@@ -52,14 +53,13 @@ func Murmur2(key []byte) uint32 {
 	return (h ^ h>>15) & 0x7fffffff
 }
 
-// CRC32 is the default of librdkafka, consistent_random, and thus of the clients built on it. An empty
-// key has an order here and stays in one partition, as librdkafka's consistent has it; consistent_random
-// would spread it.
-func CRC32(key []byte) uint32 { return crc32.ChecksumIEEE(key) }
+// checksum is the default of librdkafka, consistent_random, and of the clients built on it. An empty key has an order
+// here and stays in one partition, as in librdkafka's consistent; consistent_random would spread it.
+func checksum(key []byte) uint32 { return crc32.ChecksumIEEE(key) }
 
-// FNV1a is the default of Sarama (its HashPartitioner), which takes the hash for a number with a sign, and drops the sign of the
-// remainder. That is the remainder of the number without its sign.
-func FNV1a(key []byte) uint32 {
+// fnv1a is the default of Sarama (its HashPartitioner). Sarama treats the hash as a signed number and drops the sign of
+// the remainder, which gives the same result as the remainder of the number without its sign.
+func fnv1a(key []byte) uint32 {
 	const offset, prime = 2166136261, 16777619
 	h := uint32(offset)
 	for _, b := range key {
@@ -71,11 +71,10 @@ func FNV1a(key []byte) uint32 {
 	return h
 }
 
-// partitionOf returns the partition for a key with that number.
+// partitionOf returns the partition for a key with the given number.
 func partitionOf(number uint32, partitions int) int32 { return int32(number % uint32(partitions)) }
 
-// chosen returns the partition that the row itself names in the header of that name, given is false when
-// it names none.
+// chosen returns the partition that the row names in the given header. given is false if the row names none.
 func chosen(m *publisher.Message, header string) (partition int32, given bool, err error) {
 	if header == "" {
 		return 0, false, nil
@@ -92,7 +91,8 @@ func chosen(m *publisher.Message, header string) (partition int32, given bool, e
 	return int32(n), true, nil
 }
 
-// CheckHeader returns an error for the header that names a partition: another topic may not have it.
+// CheckHeader returns an error for the header that names a partition, because another topic may not have that
+// partition.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if p.config.PartitionHeader != "" && strings.EqualFold(h.Name, p.config.PartitionHeader) {
 		return publisher.PermanentError("illegal partition", "the header %q names a partition of another topic", h.Name)

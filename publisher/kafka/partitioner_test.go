@@ -26,20 +26,20 @@ func TestMurmur2(t *testing.T) {
 		"abc": 479470107,
 		"":    275646681,
 	} {
-		if got := Murmur2([]byte(key)); got != uint32(want)&0x7fffffff {
-			t.Errorf("Murmur2(%q) is %d, want %d without its sign", key, got, want)
+		if got := murmur2([]byte(key)); got != uint32(want)&0x7fffffff {
+			t.Errorf("murmur2(%q) is %d, want %d without its sign", key, got, want)
 		}
 	}
 }
 
-// kafka-go's balancer is the second witness, for keys of every length modulo four.
+// kafka-go's balancer is the second reference, for keys of every length modulo four.
 func TestPartitionOf(t *testing.T) {
 	t.Parallel()
 	partitions := []int{0, 1, 2, 3, 4, 5, 6}
 	for i := range 1000 {
 		key := fmt.Appendf(nil, "%0*d", i%40+1, i*i)
 		want := kafkago.Murmur2Balancer{}.Balance(kafkago.Message{Key: key}, partitions...)
-		if got := partitionOf(Murmur2(key), len(partitions)); int(got) != want {
+		if got := partitionOf(murmur2(key), len(partitions)); int(got) != want {
 			t.Fatalf("key %s goes to partition %d, want %d", key, got, want)
 		}
 	}
@@ -54,11 +54,11 @@ func TestCRC32(t *testing.T) {
 		"this is another string with more length to it perhaps": 0xb0150df7,
 		"hejsan": 0xd077037e,
 	} {
-		if got := CRC32([]byte(key)); got != want || partitionOf(got, 17) != int32(want%17) {
+		if got := checksum([]byte(key)); got != want || partitionOf(got, 17) != int32(want%17) {
 			t.Errorf("CRC32(%q) is %#x, want %#x", key, got, want)
 		}
 	}
-	for name, want := range map[string]uint32{"murmur2": Murmur2([]byte("x")), "crc32": CRC32([]byte("x")), "fnv1a": FNV1a([]byte("x"))} {
+	for name, want := range map[string]uint32{"murmur2": murmur2([]byte("x")), "crc32": checksum([]byte("x")), "fnv1a": fnv1a([]byte("x"))} {
 		if p, err := ParsePartitioner(name); err != nil || p([]byte("x")) != want {
 			t.Errorf("%s is another partitioner: %v", name, err)
 		}
@@ -68,12 +68,13 @@ func TestCRC32(t *testing.T) {
 	}
 }
 
-// Sarama's arithmetic (its partitioner.go, hashPartitioner), on the standard library's hash as there; kafka-go's balancer of that kind
-// is another witness. Both signs, numbers of partitions that divide two's powers and not, and the vectors of the hash's authors.
+// The reference is Sarama's arithmetic (its partitioner.go, hashPartitioner), on the standard library's hash as in
+// Sarama. kafka-go's balancer of that kind is another reference. The test covers both signs, numbers of partitions that
+// are powers of two and others, and the vectors of the hash's authors.
 func TestFNV1a(t *testing.T) {
 	t.Parallel()
 	for key, hash := range map[string]uint32{"": 0x811c9dc5, "a": 0xe40c292c, "foobar": 0xbf9cf968} {
-		if got := FNV1a([]byte(key)); got != -hash { // all have the sign
+		if got := fnv1a([]byte(key)); got != -hash { // all have the sign
 			t.Errorf("FNV1a(%q) is %#x, want %#x", key, got, -hash)
 		}
 	}
@@ -93,7 +94,7 @@ func TestFNV1a(t *testing.T) {
 				sarama = -sarama
 			}
 			kafkaGo := (&kafkago.Hash{}).Balance(kafkago.Message{Key: key}, partitions...)
-			if got := partitionOf(FNV1a(key), count); got != sarama || int(got) != kafkaGo {
+			if got := partitionOf(fnv1a(key), count); got != sarama || int(got) != kafkaGo {
 				t.Fatalf("key %s of %d partitions goes to %d, to %d with Sarama, to %d with kafka-go", key, count, got, sarama, kafkaGo)
 			}
 		}
@@ -107,13 +108,13 @@ func TestPartitionerSetting(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	f.topic("t", 0, 0, 0, 0, 0)
-	p := f.open(func(c *Config) { c.Partitioner = CRC32 })
+	p := f.open(func(c *Config) { c.Partitioner = checksum })
 	var messages []publisher.Message
 	want := make([][]string, 5)
 	for i := range 50 {
 		key := fmt.Appendf(nil, "key-%d", i)
 		messages = append(messages, publisher.Message{ID: fmt.Sprint(i), Topic: "t", Key: key})
-		want[CRC32(key)%5] = append(want[CRC32(key)%5], fmt.Sprint(i))
+		want[checksum(key)%5] = append(want[checksum(key)%5], fmt.Sprint(i))
 	}
 	for _, class := range publish(t, p, messages) {
 		if class != ok {
@@ -125,7 +126,7 @@ func TestPartitionerSetting(t *testing.T) {
 	}
 }
 
-// Rows choose their partition by a header; a key that changes its partition keeps its order.
+// Rows choose their partition by a header. A key that changes its partition keeps its order.
 func TestPartitionByHeader(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -138,8 +139,10 @@ func TestPartitionByHeader(t *testing.T) {
 		}
 		return m
 	}
-	messages := []publisher.Message{row("a1", "a", "2"), row("a2", "a", "0"), row("a3", "a", "2"), row("b1", "", "1"),
-		row("c1", "c", "-1"), row("c2", "c", "1"), row("d1", "d", "one"), row("e1", "", "99999999999999"), row("f1", "", "")}
+	messages := []publisher.Message{
+		row("a1", "a", "2"), row("a2", "a", "0"), row("a3", "a", "2"), row("b1", "", "1"),
+		row("c1", "c", "-1"), row("c2", "c", "1"), row("d1", "d", "one"), row("e1", "", "99999999999999"), row("f1", "", ""),
+	}
 	expect(t, "answers", publish(t, p, messages), ok, ok, ok, ok, never, behind, never, never, never)
 	expect(t, "partition 0", f.log("t", 0), "a2")
 	expect(t, "partition 1", f.log("t", 1), "b1")
@@ -149,8 +152,8 @@ func TestPartitionByHeader(t *testing.T) {
 	expect(t, "partition 1", f.log("t", 1), "b1", "plain")
 }
 
-// A partition that the topic does not have is refused, but only while the metadata is young: the topic
-// may have grown meanwhile.
+// A partition that the topic does not have is refused only while the metadata is recent. Otherwise the topic may have
+// grown in the meantime.
 func TestPartitionBeyondTheTopic(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -168,8 +171,8 @@ func TestPartitionBeyondTheTopic(t *testing.T) {
 	expect(t, "log", f.log("t", 2), "x")
 }
 
-// Growth in partitions while running is noticed and logged; what was sent without an answer before stays
-// in its partition, and behind it the key goes on in its new one.
+// A topic that gets more partitions while the publisher runs is noticed and logged. What was sent without an answer
+// before stays in its partition. After it, the key goes on in its new partition.
 func TestTopicGrows(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

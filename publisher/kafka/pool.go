@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// take returns a connection that is idle and read by the broker, or nil. Stale ones are gone by then.
+// take returns an idle connection from which the broker reads, or nil. Stale connections have been discarded before.
 func (b *broker) take(now time.Time) *conn {
-	for i := len(b.idle) - 1; i >= 0; i-- { // the one used last, so that those that are not needed grow stale
+	for i := len(b.idle) - 1; i >= 0; i-- { // the most recently used one, so that those that are not needed become stale
 		if c := b.idle[i]; !now.Before(c.muted) {
 			b.idle = slices.Delete(b.idle, i, i+1)
 			return c
@@ -22,7 +22,7 @@ func (b *broker) keep(c *conn, now time.Time) {
 	b.idle = append(b.idle, c)
 }
 
-// discard ends idle connections.
+// discard closes the unwanted idle connections.
 func (b *broker) discard(unwanted func(*conn) bool) {
 	b.idle = slices.DeleteFunc(b.idle, func(c *conn) bool {
 		if unwanted(c) {

@@ -13,18 +13,18 @@ import (
 	"github.com/segmentio/kafka-go/protocol/initproducerid"
 )
 
-// identity is the producer id that all partitions share. Epochs and sequences are each partition's
-// own: the broker keeps them by partition, so that one can begin anew without the others.
+// identity holds the producer id that all partitions share. Each partition has its own epoch and sequence, because the
+// broker keeps them by partition. One partition can therefore begin a new epoch without the others.
 type identity struct {
-	turn  chan struct{} // holds a token while nobody asks
-	known atomic.Int64  // the producer id; unknownProducer before the first answer
+	turn  chan struct{} // holds a token while no call asks for an id
+	known atomic.Int64  // producer id; unknownProducer before the first answer
 	again atomic.Int64  // when to ask again although the cluster refused, in Unix nanoseconds
 
 	mu    sync.Mutex
-	spent producer // the last epoch of partitions that are forgotten, whose sequences it would repeat
+	spent producer // last epoch of forgotten partitions; new partitions must not repeat its sequences
 }
 
-// spend notes the producer of a partition that is forgotten.
+// spend notes the producer of a partition that is being forgotten.
 func (i *identity) spend(p producer) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -36,7 +36,7 @@ func (i *identity) spend(p producer) {
 	}
 }
 
-// first is the producer that a new partition begins with.
+// first returns the producer with which a new partition begins.
 func (i *identity) first(id int64) producer {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -51,7 +51,8 @@ const (
 	unknownProducer = -2
 	producerIDPause = 10 * time.Millisecond
 	producerIDTries = 25
-	// refusalTTL is how soon a cluster that refuses idempotence is asked again: rights may be granted.
+	// refusalTTL is the time after which a cluster that refuses idempotence is asked again, since rights may be
+	// granted.
 	refusalTTL = time.Minute
 )
 
@@ -62,16 +63,16 @@ func newIdentity() *identity {
 	return i
 }
 
-// retire makes the next call take another id, when a partition has used up this one's epochs, or it is
-// refused for good.
+// retire makes the next call request another id. It is called when a partition has used up the epochs of this id, or
+// when the id is refused for good.
 func (i *identity) retire(id int64) {
 	if id != noProducer {
 		i.known.CompareAndSwap(id, unknownProducer)
 	}
 }
 
-// producerID returns the producer id, or noProducer where the cluster refuses idempotence. It asks the
-// cluster the first time, and one that refused now and then.
+// producerID returns the producer id, or noProducer if the cluster refuses idempotence. It asks the cluster the first
+// time, and again from time to time after a refusal.
 func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	i := p.identity
 	if id, fresh := i.current(); fresh {
@@ -105,14 +106,14 @@ func (p *Publisher) producerID(ctx context.Context) (int64, error) {
 	return id, nil
 }
 
-// current returns what is known, and whether that is to be used.
+// current returns the known id and whether it may be used.
 func (i *identity) current() (id int64, fresh bool) {
 	id = i.known.Load()
 	return id, id != unknownProducer && (id != noProducer || time.Now().UnixNano() < i.again.Load())
 }
 
-// askProducerID asks until the broker has ids to give. One that has just started, or has used up its
-// block of ids, is without them for some ten milliseconds. A refusal is the reason for noProducer.
+// askProducerID asks until the broker has an id to give. A broker that has just started, or has used up its block of
+// ids, has none for some tens of milliseconds. If the id is noProducer, refusal is the reason.
 func (p *Publisher) askProducerID(ctx context.Context) (id int64, refusal, err error) {
 	tick := time.NewTicker(producerIDPause)
 	defer tick.Stop()

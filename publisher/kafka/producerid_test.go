@@ -64,7 +64,7 @@ func TestWithoutIdempotence(t *testing.T) {
 	}
 }
 
-// Rights that are granted while the relay runs are used, without a restart and from one batch to the next.
+// Rights that are granted while the relay runs take effect without a restart, from one batch to the next.
 func TestIdempotenceIsAllowedLater(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -86,7 +86,7 @@ func TestIdempotenceIsAllowedLater(t *testing.T) {
 	}
 }
 
-// A server that does not know the request at all is as good as one that refuses.
+// A server that does not know the request at all is treated like one that refuses it.
 func TestIdempotenceIsUnknown(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)

@@ -8,18 +8,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A call is one Publish under way: what to do with each message. Calls are pooled.
+// A call is one Publish under way and holds what to do with each message. Calls are pooled.
 type call struct {
 	publisher *Publisher
 	messages  []publisher.Message
 	errs      []error
 	now       time.Time
-	deadline  time.Time // zero is none
+	deadline  time.Time      // zero if there is none
+	stop      publisher.Stop // nothing more is sent after it is closed
 	producer  int64
 	keys      keyGroups
 
-	late     []late // what routing found wrong, in order of messages
-	stopped  []bool // by key group: is in late, so its later messages are not sent
+	late     []late // what routing found wrong, in the order of the messages
+	stopped  []bool // by key group: the key is in late, so its later messages are not sent
 	failed   []bool // by key group: a message was not accepted
 	troubled bool
 
@@ -27,30 +28,29 @@ type call struct {
 	byName map[string]int32 // index in topics
 	names  []string
 
-	waves []int32  // by message: the wave it is sent in, or notSent
+	waves []int32  // by message: the wave in which it is sent, or notSent
 	route []target // by message
-	last  []target // by key group: where its last message goes
-	count int32    // of waves
+	last  []target // by key group: the target of its last message
+	count int32    // number of waves
 
 	jobs  []job
 	ready []*job
 
-	waiting  []*job        // for their turn
-	turns    chan *job     // those of them that have got it
-	underway []*group      // each with a request that comes back
-	back     chan *request // what has come back
-	returned bool          // something of the wave has
+	waiting  []*job        // jobs that wait for their turn
+	turns    chan *job     // waiting jobs that have got their turn
+	underway []*group      // groups that each have a request under way
+	back     chan *request // requests that have come back
+	returned bool          // a request of the wave has come back
 }
 
-// A late answer is for a message that cannot be sent. It is given at the end, if all before it of its
-// key were accepted: else the relay would fail the row while an older one still waits.
+// A late answer is for a message that cannot be sent. It is given at the end, if all earlier messages of its key were
+// accepted. Otherwise the relay would fail the row while an older one still waits.
 type late struct {
 	message int32
 	err     error
 }
 
-// Publish sends the messages, those for one partition in one batch, those for one broker in one
-// request; see [publisher.Publisher].
+// Publish sends the messages: one batch for each partition, and one request for each broker. See [publisher.Publisher].
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	errs := make([]error, len(messages))
 	fill := func(err error) []error {
@@ -72,6 +72,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	}
 	c.reset(messages, errs)
 	c.deadline, _ = ctx.Deadline()
+	c.stop = publisher.StopOf(ctx)
 	c.run(ctx)
 	c.settle()
 	c.reset(nil, nil)
@@ -115,7 +116,7 @@ func (c *call) fail(i int32, err error) {
 	c.troubled = true
 }
 
-// failAll answers every message that has a partition and is first of its key.
+// failAll answers every message that has a partition and is the first of its key.
 func (c *call) failAll(ctx context.Context, err error) {
 	if over(ctx) {
 		return
@@ -128,8 +129,8 @@ func (c *call) failAll(ctx context.Context, err error) {
 	}
 }
 
-// settle gives the late answers and holds all to the prefix rule: messages found in an earlier call's
-// batch may have got theirs before an older one of their key failed.
+// settle gives the late answers and enforces the prefix rule. A message found in a batch of an earlier call may have
+// been answered before an older message of its key failed.
 func (c *call) settle() {
 	clear(c.failed)
 	for i := range c.messages {
@@ -151,9 +152,9 @@ func (c *call) settle() {
 	}
 }
 
-// reset readies the call for these messages, and forgets those before.
+// reset prepares the call for these messages and clears the previous ones.
 func (c *call) reset(messages []publisher.Message, errs []error) {
-	c.messages, c.errs, c.now, c.count = messages, errs, time.Now(), 0
+	c.messages, c.errs, c.now, c.count, c.stop = messages, errs, time.Now(), 0, nil
 	c.troubled = false
 	n := len(messages)
 	clear(c.late)
@@ -176,7 +177,7 @@ func (c *call) reset(messages []publisher.Message, errs []error) {
 	clear(c.byName)
 }
 
-// unreached is the answer after a request for metadata or a producer id failed.
+// unreached returns the answer after a request for metadata or a producer id has failed.
 func (p *Publisher) unreached(err error) error {
 	if p.life.ended() {
 		return publisher.ErrClosed

@@ -3,16 +3,16 @@ package kafka
 import "time"
 
 const (
-	// maxThrottle is how long a request waits for the end of a quota's pause; longer pauses are
-	// answered as unavailable.
+	// maxThrottle is how long a request waits for the end of a quota's pause. Longer pauses are answered as
+	// unavailable.
 	maxThrottle = 500 * time.Millisecond
-	// quotaQuiet is how long no such pause is asked for until the quota counts as kept again.
+	// quotaQuiet is how long no such pause must be requested before the quota counts as kept again.
 	quotaQuiet = time.Minute
 )
 
-// throttle notes how long the broker wants to be left alone (KIP-219: it has answered and reads nothing
-// more from the connection until then; what has to be asked meanwhile takes another one). A quota is kept
-// for each broker. While it is used up, pauses come and go; that is told as one state.
+// throttle notes how long the broker asks the client to pause (KIP-219). The broker has answered, but reads nothing
+// more from the connection until the pause ends; questions in the meantime use another connection. Each broker has a
+// quota of its own. While the quota is used up, pauses come and go, and the log reports them as one state.
 func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 	if pause > 0 {
 		b.state.paused = now.Add(pause)
@@ -31,7 +31,8 @@ func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 	}
 }
 
-// tooLong is the answer for batches while the broker asks for a pause that is too long to wait for its end, or nil.
+// tooLong returns the answer for batches while the broker requests a pause that is too long to wait for. It returns nil
+// if there is no such pause.
 func (b *broker) tooLong(s *standing, deadline, now time.Time) error {
 	limit := maxThrottle
 	if !deadline.IsZero() {

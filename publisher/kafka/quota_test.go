@@ -11,15 +11,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A client above its quota on the real broker is asked to pause: what it sends meanwhile is held without
-// being sent, it can still ask, and in the end everything is accepted. (The broker looks at some ten seconds.)
+// A client above its quota on the real broker is asked to pause. What it sends in the meantime is held without being
+// sent. It can still ask questions, and in the end everything is accepted. (The broker measures over some ten seconds.)
 func TestQuotaOnBroker(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t)
 	topic, client := h.topic(t, 2), "quota-"+rand.Text()
 	quota := func(op kafkago.AlterClientQuotaOps) {
 		response, err := h.client.AlterClientQuotas(t.Context(), &kafkago.AlterClientQuotasRequest{Entries: []kafkago.AlterClientQuotaEntry{{
-			Entities: []kafkago.AlterClientQuotaEntity{{EntityType: "client-id", EntityName: client}}, Ops: []kafkago.AlterClientQuotaOps{op}}}})
+			Entities: []kafkago.AlterClientQuotaEntity{{EntityType: "client-id", EntityName: client}}, Ops: []kafkago.AlterClientQuotaOps{op},
+		}}})
 		if err == nil && len(response.Entries) == 1 {
 			err = response.Entries[0].Error
 		}
@@ -46,7 +47,7 @@ func TestQuotaOnBroker(t *testing.T) {
 			again = append(again, left[i])
 		}
 		left = append(again, left[min(400, len(left)):]...)
-		if len(left) == 0 && !throttled && len(messages) < 20*benchBatch { // a machine so slow that it keeps within the quota
+		if len(left) == 0 && !throttled && len(messages) < 20*benchBatch { // the machine is so slow that the client keeps within the quota
 			left = benchMessages(topic)
 			messages = append(messages, left...)
 		}

@@ -14,9 +14,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Random faults under several callers: in the end every message is in the log once, each key in order
-// over all partitions that it uses. The seed is printed; setting it here repeats the schedule of faults,
-// not of goroutines.
+// Random faults with several callers: in the end every message is in the log once, and each key is in order over all
+// partitions that it uses. The seed is printed. Setting it here repeats the schedule of faults, but not that of
+// goroutines.
 func TestRandomFaults(t *testing.T) {
 	t.Parallel()
 	seed := uint64(time.Now().UnixNano())
@@ -76,7 +76,7 @@ func TestRandomFaults(t *testing.T) {
 	}
 }
 
-// randomFault is a fault that leaves the broker's rules intact; f.mu is held.
+// randomFault returns a fault that does not break the broker's rules. f.mu is held.
 func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
 	switch random.IntN(31) {
 	case 0:
@@ -94,7 +94,7 @@ func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
 		p.leader = random.Int32N(3)
 		return fault{}
 	case 6:
-		// No broker that has appended a batch says that it is too large when it comes again.
+		// No broker that has appended a batch answers that it is too large when it comes again.
 		if len(b.ids) > 1 && !f.topics[b.topic][b.partition].producers[b.producer].has(b) {
 			return fault{code: kafkago.MessageSizeTooLarge}
 		}
@@ -124,8 +124,8 @@ func randomFault(random *rand.Rand, f *fakeCluster, b *fakeBatch) fault {
 	}
 }
 
-// persistAll publishes in calls of a few messages until all are accepted; some calls end early. No
-// message goes before one of its key that is not accepted.
+// persistAll publishes in calls of a few messages until all are accepted. Some calls end early. No message is published
+// before an earlier one of its key has been accepted.
 func persistAll(t *testing.T, p *Publisher, all []publisher.Message, choose *rand.Rand) {
 	deadline := time.Now().Add(60 * time.Second)
 	for len(all) > 0 {

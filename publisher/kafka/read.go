@@ -22,8 +22,8 @@ import (
 const (
 	// readBytes is how much a broker sends at once, unless a single batch is larger.
 	readBytes = 1 << 20
-	// strayRecords is how many records in a row must be later than asked for until the rest is taken for later too: records have whatever
-	// time their writers give them.
+	// strayRecords is how many consecutive records must be too late before the rest is assumed to be too late as well.
+	// One record is not enough, because writers may give records any time.
 	strayRecords = 1000
 	// firstOffset and endOffset stand for times in questions for offsets.
 	firstOffset = -2
@@ -86,7 +86,11 @@ func (p *Publisher) Read(ctx context.Context, topics []string, from, until time.
 	return held, nil
 }
 
-// compacted returns the topics of which only the last message of a key is kept. A client that may not know takes them for others.
+// resourceTopic is the type of a topic among the resources that have settings.
+const resourceTopic = 2
+
+// compacted returns the topics that keep only the last message of each key. If the client may not read a topic's
+// settings, the topic counts as not compacted.
 func (p *Publisher) compacted(ctx context.Context, topics []string) (map[string]bool, error) {
 	found := map[string]bool{}
 	if len(topics) == 0 {
@@ -94,8 +98,10 @@ func (p *Publisher) compacted(ctx context.Context, topics []string) (map[string]
 	}
 	request := &describeconfigs.Request{}
 	for _, name := range topics {
-		request.Resources = append(request.Resources, describeconfigs.RequestResource{ResourceType: resourceTopic, ResourceName: name,
-			ConfigNames: []string{"cleanup.policy"}})
+		request.Resources = append(request.Resources, describeconfigs.RequestResource{
+			ResourceType: resourceTopic, ResourceName: name,
+			ConfigNames: []string{"cleanup.policy"},
+		})
 	}
 	answer, err := p.cluster.ask(ctx, request, true)
 	if err != nil {
@@ -116,7 +122,8 @@ type partitionReader struct {
 	partition int32
 }
 
-// read returns the time of the first record that is left, if any has been removed. It is far in the future when none is left.
+// read calls do for the records and returns the time of the first remaining record if any have been removed. That time
+// is far in the future if no record remains.
 func (r *partitionReader) read(ctx context.Context, from, until time.Time, do func(*publisher.Stored)) (removed time.Time, err error) {
 	first, err := r.offset(ctx, firstOffset)
 	if err != nil {
@@ -137,7 +144,7 @@ func (r *partitionReader) read(ctx context.Context, from, until time.Time, do fu
 		if at, err = r.offset(ctx, from.UnixMilli()); err != nil {
 			return removed, err
 		}
-		if at < 0 { // all are older
+		if at < 0 { // all records are older
 			return removed, nil
 		}
 	}
@@ -159,10 +166,13 @@ func (r *partitionReader) read(ctx context.Context, from, until time.Time, do fu
 	return removed, err
 }
 
-// offset returns the first offset whose record is not older than a time in milliseconds since 1970, -1 if there is none.
+// offset returns the first offset whose record is not older than a time, given in milliseconds since 1970. It returns
+// -1 if there is none.
 func (r *partitionReader) offset(ctx context.Context, at int64) (int64, error) {
-	m, err := r.broker.ask(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{Topic: r.topic,
-		Partitions: []listoffsets.RequestPartition{{Partition: r.partition, CurrentLeaderEpoch: -1, Timestamp: at}}}}}, true)
+	m, err := r.broker.ask(ctx, &listoffsets.Request{ReplicaID: -1, Topics: []listoffsets.RequestTopic{{
+		Topic:      r.topic,
+		Partitions: []listoffsets.RequestPartition{{Partition: r.partition, CurrentLeaderEpoch: -1, Timestamp: at}},
+	}}}, true)
 	if err != nil {
 		return 0, err
 	}
@@ -177,15 +187,18 @@ func (r *partitionReader) offset(ctx context.Context, at int64) (int64, error) {
 	return answer.Offset, nil
 }
 
-// records calls a function for the records in a range of offsets, until it returns false.
+// records calls a function for the records in a range of offsets, until the function returns false.
 func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*protocol.Record) bool) error {
 	for at < end {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		m, err := r.broker.ask(ctx, &fetch.Request{ReplicaID: -1, MaxWaitTime: 500, MinBytes: 1, MaxBytes: readBytes,
+		m, err := r.broker.ask(ctx, &fetch.Request{
+			ReplicaID: -1, MaxWaitTime: 500, MinBytes: 1, MaxBytes: readBytes,
 			SessionID: -1, SessionEpoch: -1, Topics: []fetch.RequestTopic{{Topic: r.topic, Partitions: []fetch.RequestPartition{{
-				Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: readBytes}}}}}, true)
+				Partition: r.partition, CurrentLeaderEpoch: -1, FetchOffset: at, LogStartOffset: -1, PartitionMaxBytes: readBytes,
+			}}}},
+		}, true)
 		if err != nil {
 			return err
 		}
@@ -201,13 +214,13 @@ func (r *partitionReader) records(ctx context.Context, at, end int64, do func(*p
 		if err != nil || !more {
 			return err
 		}
-		at = max(next, at+1) // what stands at this offset is not a record: the end of a transaction, or what compaction has left
+		at = max(next, at+1) // the entry at this offset is not a record: the end of a transaction, or a remnant of compaction
 	}
 	return nil
 }
 
-// each calls a function for the records of an answer that lie in a range of offsets, until it returns false. It returns the offset
-// after the last record, and gives back the memory of all.
+// each calls a function for the records of an answer that lie in a range of offsets, until the function returns false.
+// It returns the offset after the last record, and releases the memory of all records.
 func each(records protocol.RecordReader, at, end int64, do func(*protocol.Record) bool) (next int64, more bool, err error) {
 	next, more = at, true
 	for records != nil {

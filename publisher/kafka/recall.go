@@ -11,37 +11,38 @@ import (
 )
 
 const (
-	// maxRecalled is how many ids of batches are remembered after they turned out to be accepted.
+	// maxRecalled is how many ids of batches are remembered after the batches turned out to be accepted.
 	maxRecalled = 16384
-	// recallFor is how long. The caller gives unanswered messages again within seconds; a message
-	// that comes much later was sent again on purpose.
+	// recallFor is how long the ids are remembered. The caller publishes unanswered messages again within seconds; a
+	// message that comes much later was sent again on purpose.
 	recallFor = 2 * time.Minute
-	// maxKept is how long a batch without an answer is sent again at most. Brokers forget a producer after a day, and
-	// would append it anew.
+	// maxKept is the maximum time for which a batch without an answer is sent again. Brokers forget a producer after a
+	// day, and would then append the batch a second time.
 	maxKept = time.Hour
 )
 
-// A recall knows by id the messages of batches whose outcome their caller has not learned: those still
-// unresolved, and those accepted since. The caller gives such messages again; they are answered from
-// their batch and not sent twice. It is empty while no answer gets lost.
+// A recall knows the ids of messages in batches whose outcome the caller has not learned. These batches are either
+// unresolved or have been accepted since. When the caller publishes such messages again, they are answered from their
+// batch and not sent twice. A recall is empty while no answer is lost.
 type recall struct {
-	size atomic.Int32 // of byID: read without the lock
+	size atomic.Int32 // size of byID, readable without the lock
 
 	mu       sync.Mutex
 	byID     map[string]recalled
 	accepted []*batch // oldest first
-	ids      int      // in accepted
+	ids      int      // number of ids in accepted
 }
 
-// A recalled is a message of a kept batch. A row may be corrected while its batch waits: then it is another message.
+// A recalled is a message of a kept batch. A row may be corrected while its batch waits; it is then a different
+// message.
 type recalled struct {
 	batch *batch
-	sum   uint64 // of what consumers see of it
+	sum   uint64 // hash of what consumers see of the message
 }
 
 var sumSeed = maphash.MakeSeed()
 
-// sumOf is a hash of all that consumers see of a message, but for its time.
+// sumOf returns a hash of everything that consumers see of a message except its time.
 func sumOf(m *publisher.Message) uint64 {
 	var h maphash.Hash
 	h.SetSeed(sumSeed)
@@ -97,7 +98,7 @@ func (r *recall) forget(b *batch) {
 	r.drop(b)
 }
 
-// drop removes the batch's ids; r.mu is held.
+// drop removes the batch's ids. r.mu is held.
 func (r *recall) drop(b *batch) {
 	for _, id := range b.ids {
 		if r.byID[id].batch == b {
@@ -107,7 +108,8 @@ func (r *recall) drop(b *batch) {
 	r.size.Store(int32(len(r.byID)))
 }
 
-// find returns the batch that holds the message, and whether it is accepted; nil for nearly all.
+// find returns the batch that holds the message, and whether the batch is accepted. The batch is nil for nearly all
+// messages.
 func (r *recall) find(m *publisher.Message, now time.Time) (b *batch, accepted bool) {
 	if r.size.Load() == 0 {
 		return nil, false
@@ -124,7 +126,7 @@ func (r *recall) find(m *publisher.Message, now time.Time) (b *batch, accepted b
 	return b, accepted
 }
 
-// of returns the batch that holds the message; r.mu is held.
+// of returns the batch that holds the message. r.mu is held.
 func (r *recall) of(m *publisher.Message) *batch {
 	known, ok := r.byID[m.ID]
 	if !ok || known.batch.partition.topic != m.Topic || known.sum != sumOf(m) {
@@ -133,29 +135,29 @@ func (r *recall) of(m *publisher.Message) *batch {
 	return known.batch
 }
 
-// holds reports whether the message is one of the batch's.
+// holds reports whether the batch holds the message.
 func (r *recall) holds(b *batch, m *publisher.Message) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.of(m) == b
 }
 
-// expired reports whether a kept batch must not be sent again: nobody has given its messages for long, so they were
-// deleted, or published by another replica; or the broker may have forgotten it.
+// expired reports whether a kept batch must not be sent again. Either its messages have not been published for a long
+// time, because they were deleted or published by another replica; or the broker may have forgotten the batch.
 func (r *recall) expired(b *batch, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now.Sub(b.given) > recallFor || now.Sub(b.since) > maxKept
 }
 
-// age is how long a batch has been kept.
+// age returns how long a batch has been kept.
 func (r *recall) age(b *batch, now time.Time) time.Duration {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return now.Sub(b.since)
 }
 
-// reported removes a message whose caller has now been told that it is accepted.
+// reported removes a message after its acceptance has been reported to the caller.
 func (r *recall) reported(id string) {
 	if r.size.Load() == 0 {
 		return

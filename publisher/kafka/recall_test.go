@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// What nobody asks for again is forgotten: after some time, and above some number.
+// Messages that no call asks for again are forgotten, after some time and above some number.
 func TestRecallForgets(t *testing.T) {
 	t.Parallel()
 	var r recall

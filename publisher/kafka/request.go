@@ -6,51 +6,51 @@ import (
 	"github.com/segmentio/kafka-go/protocol"
 )
 
-// A request is what a broker is to be sent, and then what became of it. From post until it comes back through back it belongs
-// to the broker's goroutine.
+// A request is something to send to a broker, and later its outcome. From post until it is received from back, it
+// belongs to the broker's goroutine.
 type request struct {
 	message  protocol.Message
-	back     chan<- *request // has room for it
-	group    *group          // whose batches it carries; nil is a question: small, and harmless to ask twice
-	size     int             // of the batches
-	since    time.Time       // when its call began: if others have answered since, the call is not to wait for long
-	deadline time.Time       // of whoever waits for it; zero is none
-	limit    time.Duration   // for an answer
-	patient  bool            // not given up before the limit: nobody would recognise what is sent again
-	dial     bool            // dial also where a dial has just failed, and wait for that
+	back     chan<- *request // has room for the request
+	group    *group          // group whose batches it carries; nil for a question, which is small and harmless to ask twice
+	size     int             // total size of the batches
+	since    time.Time       // start of its call: if other brokers have answered since, the call must not wait for long
+	deadline time.Time       // deadline of the caller; zero if there is none
+	limit    time.Duration   // time limit for an answer
+	patient  bool            // not given up before the limit, because the broker would not recognise the batches if they were sent again
+	dial     bool            // dial even if a dial has just failed, and wait for the result
 
 	posted    time.Time
-	sent      time.Time     // zero: not yet
-	wait      time.Duration // how long it may take the answer before it is late
-	late      time.Time     // when to look whether others answer, so that it is to be given up
-	conn      *conn         // on which it was sent
-	suspected bool          // the broker was a suspect when it was sent
-	withdrawn bool          // whoever waited for it does no more
+	sent      time.Time     // zero if not sent yet
+	wait      time.Duration // time that the answer may take before it is late
+	late      time.Time     // when to check whether other brokers answer, so that this request is given up
+	conn      *conn         // connection on which it was sent
+	suspected bool          // the broker was a suspect when the request was sent
+	withdrawn bool          // the caller no longer waits for the request
 
 	ending   ending
-	response protocol.Message // if replied
-	err      error            // if not; for refused and unreached it is complete enough to be an answer
+	response protocol.Message // response, if replied
+	err      error            // error, if not replied; for refused and unreached, detailed enough to be an answer
 }
 
-// An ending is what became of a request.
+// An ending is the outcome of a request.
 type ending uint8
 
 const (
-	// replied: the response is there.
+	// replied: the response has come.
 	replied ending = iota
-	// unreached: not sent, since there is no connection.
+	// unreached: not sent, because there is no connection.
 	unreached
-	// refused: not sent, since the broker is suspected or asks for a pause.
+	// refused: not sent, because the broker is a suspect or requests a pause.
 	refused
-	// withdrawn: not sent, since nobody waits for it any more.
+	// withdrawn: not sent, because the caller no longer waits for it.
 	withdrawn
-	// lost: sent, perhaps in part, and the connection ended, or nobody waits for the answer any more.
+	// lost: sent, perhaps in part, and then the connection ended or the caller no longer waited for the answer.
 	lost
-	// unheard: sent, and given up for want of an answer.
+	// unheard: sent, and given up because no answer came.
 	unheard
 )
 
-// within returns the time, or half of what the deadline leaves if that is shorter.
+// within returns the duration, or half of the time that the deadline leaves if that is shorter.
 func (r *request) within(d time.Duration, now time.Time) time.Duration {
 	if r.deadline.IsZero() {
 		return d

@@ -9,7 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// What the broker appended without saying so is resent until it says so, and is in the log once.
+// A batch that the broker appended without an answer that says so is sent again until the answer says so. It is in the
+// log once.
 func TestUnresolvedBatchIsResent(t *testing.T) {
 	t.Parallel()
 	for name, f := range map[string]fault{
@@ -33,7 +34,7 @@ func TestUnresolvedBatchIsResent(t *testing.T) {
 	}
 }
 
-// A connection that dies is replaced and the batch resent within the call.
+// A connection that dies is replaced, and the batch is sent again within the call.
 func TestLostAnswerIsResentAtOnce(t *testing.T) {
 	t.Parallel()
 	for _, appended := range []bool{true, false} {
@@ -46,8 +47,8 @@ func TestLostAnswerIsResentAtOnce(t *testing.T) {
 	}
 }
 
-// The batch stays while the broker is away, is resolved by a call that knows nothing of it, and its
-// messages are recognised when they come again.
+// The batch stays while the broker is away. A call that knows nothing of it resolves it, and its messages are
+// recognised when they are published again.
 func TestUnresolvedBatchOutlastsCalls(t *testing.T) {
 	t.Parallel()
 	for _, appended := range []bool{true, false} {
@@ -71,7 +72,7 @@ func TestUnresolvedBatchOutlastsCalls(t *testing.T) {
 	}
 }
 
-// Keyless messages find the partition that has them, wherever the spreading points.
+// Messages without a key find the partition that has them, wherever the spread counter points.
 func TestUnresolvedKeylessMessages(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -86,7 +87,7 @@ func TestUnresolvedKeylessMessages(t *testing.T) {
 	expect(t, "logs", all, "a", "b", "c")
 }
 
-// A kept batch that turns out accepted must not be reported while an older row of its key fails.
+// A kept batch that turns out to be accepted must not be reported while an older row of its key fails.
 func TestPrefixHoldsForRecalledMessages(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -122,7 +123,7 @@ func TestLostSequenceBeginsNewEpoch(t *testing.T) {
 	}
 }
 
-// The log was truncated: the kept batch is gone with what was before it.
+// The log was truncated: the kept batch is gone together with what was before it.
 func TestUnresolvedBatchOfLostSequence(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -140,8 +141,8 @@ func TestUnresolvedBatchOfLostSequence(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "b", "c", "d")
 }
 
-// The answer to a batch is lost, the resend is refused for its sequence, and so is the new epoch: then
-// it is known that nothing of it is in the log.
+// The answer to a batch is lost, the resend is refused because of its sequence, and so is the new epoch. It is then
+// known that nothing of the batch is in the log.
 func TestLostAnswerThenLostSequence(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -183,7 +184,7 @@ func TestLastEpochTakesNewProducerID(t *testing.T) {
 	expect(t, "with a new id", publish(t, p, messages), ok)
 }
 
-// A resend is allowed for each batch of a call, not once for all.
+// A resend is allowed for each batch of a call, not once for all batches.
 func TestEachBatchMayBeResent(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -206,8 +207,7 @@ func TestEachBatchMayBeResent(t *testing.T) {
 	expect(t, "log", f.log("t", 0), "a", "b", "c", "d")
 }
 
-// Whatever the broker says after it has appended, the next message of the same size is not taken for
-// the one before.
+// Whatever the broker answers after an append, the next message of the same size is not taken for the previous one.
 func TestErrorAfterAppendLosesNothing(t *testing.T) {
 	t.Parallel()
 	for _, code := range []kafkago.Error{

@@ -10,17 +10,17 @@ import (
 type use struct {
 	topic  *topic
 	err    error
-	sticky int32   // the partition for free messages in this call
-	tried  bool    // no free message of this call is sent to a partition that the others avoid
+	sticky int32   // partition for free messages in this call
+	tried  bool    // no further free message of this call is sent to a partition that the others avoid
 	jobs   []int32 // by partition: index in call.jobs + 1
 }
 
-// A target is where a message goes.
+// A target is the destination of a message within the call.
 type target struct{ use, partition, wave int32 }
 
 const notSent = -1
 
-// findTopics learns what is needed of the topics. It reports false when ctx has ended meanwhile.
+// findTopics looks up the topics of the messages. It reports false if ctx has ended in the meantime.
 func (c *call) findTopics(ctx context.Context) bool {
 	var previous string
 	for i := range c.messages {
@@ -47,7 +47,7 @@ func (c *call) findTopics(ctx context.Context) bool {
 		for _, name := range c.names {
 			u := &c.topics[c.byName[name]]
 			if known, _ := c.publisher.cluster.cached(name, c.now); known != nil {
-				u.topic = known // not fresh perhaps, but then sending shows what it is worth
+				u.topic = known // perhaps outdated, but sending will show that
 			} else if err != nil {
 				u.err = c.publisher.unreached(err)
 			} else if u.err = refused[name]; u.err == nil {
@@ -63,8 +63,8 @@ func (c *call) findTopics(ctx context.Context) bool {
 	return true
 }
 
-// routeAll checks the messages in order and gives each its partition and its wave. A key whose
-// messages change partition, because they change topic, has the later run in a later wave.
+// routeAll checks the messages in order and gives each its partition and its wave. If messages of a key change
+// partition, because they change topic, the later ones go in a later wave.
 func (c *call) routeAll() {
 	for i := range c.messages {
 		i := int32(i)
@@ -81,7 +81,7 @@ func (c *call) routeAll() {
 			continue
 		}
 		if to.use < 0 {
-			c.errs[i] = nil // accepted in an earlier call, which could not tell
+			c.errs[i] = nil // accepted in an earlier call, which could not know that
 			continue
 		}
 		if group != keyless {
@@ -97,8 +97,8 @@ func (c *call) routeAll() {
 	}
 }
 
-// target returns the message's partition, or why it has none. A use of -1 is a message that is in the
-// log already.
+// target returns the message's partition, or the reason why it has none. A use of -1 means that the message is already
+// in the log.
 func (c *call) target(i int32) (target, error) {
 	m := &c.messages[i]
 	if !legalTopic(m.Topic) {
@@ -143,8 +143,8 @@ func (c *call) target(i int32) (target, error) {
 	return to, nil
 }
 
-// beyond is the answer for a message that names a partition which the topic does not have. The topic may
-// have grown since it was asked for, and may still grow.
+// beyond returns the answer for a message that names a partition that the topic does not have. The topic may have grown
+// since it was asked for, and may still grow.
 func (c *call) beyond(t *topic, partition int32) error {
 	if c.publisher.cluster.doubt(t, doubtTTL, c.now) {
 		return publisher.UnavailableError(publisher.ScopeMessage, "no such partition", "topic %q had no partition %d a while ago",
@@ -155,7 +155,7 @@ func (c *call) beyond(t *topic, partition int32) error {
 		t.name, len(t.partitions), c.publisher.config.PartitionHeader, partition)
 }
 
-// gather makes the jobs of one wave.
+// gather builds the jobs of one wave.
 func (c *call) gather(wave int32) []*job {
 	c.jobs = c.jobs[:0]
 	for i := range c.messages {
@@ -180,7 +180,7 @@ func (c *call) gather(wave int32) []*job {
 	return c.ready
 }
 
-// addJob appends a job for the partition, with the memory of one of an earlier call.
+// addJob appends a job for the partition. It reuses the memory of a job of an earlier call.
 func (c *call) addJob(u *use, partition int32) {
 	n := len(c.jobs)
 	if n < cap(c.jobs) {
@@ -188,12 +188,14 @@ func (c *call) addJob(u *use, partition int32) {
 	} else {
 		c.jobs = append(c.jobs, job{})
 	}
-	c.jobs[n] = job{call: c, partition: u.topic.partitions[partition], leader: u.topic.leaders[partition],
-		queue: c.jobs[n].queue[:0], ends: c.jobs[n].ends[:0]}
+	c.jobs[n] = job{
+		call: c, partition: u.topic.partitions[partition], leader: u.topic.leaders[partition],
+		queue: c.jobs[n].queue[:0], ends: c.jobs[n].ends[:0],
+	}
 	u.jobs[partition] = int32(n) + 1
 }
 
-// legalTopic is the brokers' own rule.
+// legalTopic implements the brokers' own rule for names.
 func legalTopic(name string) bool {
 	if len(name) == 0 || len(name) > 249 || name == "." || name == ".." {
 		return false

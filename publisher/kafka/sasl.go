@@ -19,8 +19,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
-// Mechanism returns the SASL mechanism of that name: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Its errors
-// do not show the credentials.
+// Mechanism returns the SASL mechanism with the given name: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512. Its errors do not
+// show the credentials.
 func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 	algorithm := scram.SHA256
 	switch name {
@@ -39,11 +39,12 @@ func Mechanism(name, username, password string) (sasl.Mechanism, error) {
 	return mechanism, nil
 }
 
-// authenticate runs the SASL exchange on a new connection. It returns how far it came, and how long the
-// broker lets the session live (KIP-368), 0 for ever: a broker closes older connections at their next
-// request, so they are replaced before.
+// authenticate runs the SASL exchange on a new connection. It returns the step that it reached, and how long the broker
+// lets the session live (KIP-368), 0 meaning for ever. A broker closes older connections at their next request, so they
+// are replaced before that.
 func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechanism sasl.Mechanism) (at step, life time.Duration,
-	err error) {
+	err error,
+) {
 	m, err := pc.RoundTrip(&saslhandshake.Request{Mechanism: mechanism.Name()})
 	if err != nil {
 		return stepLogin, 0, fmt.Errorf("SASL handshake: %w", err)

@@ -121,8 +121,10 @@ func TestTLS(t *testing.T) {
 	}{
 		"trusted by address": {&tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ok, "unknown answer"},
 		"trusted by name":    {&tls.Config{RootCAs: roots, ServerName: "example.com", MinVersion: tls.VersionTLS12}, ok, "unknown answer"},
-		"another name": {&tls.Config{RootCAs: roots, ServerName: "kafka.invalid", MinVersion: tls.VersionTLS12}, down,
-			"certificate not trusted"},
+		"another name": {
+			&tls.Config{RootCAs: roots, ServerName: "kafka.invalid", MinVersion: tls.VersionTLS12}, down,
+			"certificate not trusted",
+		},
 		"unknown authority": {&tls.Config{RootCAs: x509.NewCertPool(), MinVersion: tls.VersionTLS12}, down, "certificate not trusted"},
 		"plain TCP":         {nil, down, "connection ended"},
 	} {
@@ -137,7 +139,7 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// Credentials are asked for again when a connection is made, and do not show in errors or logs.
+// Credentials are requested again when a connection is made, and do not appear in errors or logs.
 func TestRotatedCredentials(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -163,7 +165,7 @@ func TestRotatedCredentials(t *testing.T) {
 	f.setDown(0, true)
 	f.setDown(0, false)
 	answer = answersOf(t, p, rows("t", 0, 1, "b"))[0]
-	if class := publisher.ClassOf(answer); class != unsure && class != down { // the old connection died with it
+	if class := publisher.ClassOf(answer); class != unsure && class != down { // the old connection was lost with it
 		t.Errorf("the old password: %v", answer)
 	}
 	password = "secret-new"

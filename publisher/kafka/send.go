@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// maxReplication is how long a broker waits for the replicas before it answers REQUEST_TIMED_OUT
-	// for a partition, which holds back the answers for all partitions of the request.
+	// maxReplication is how long a broker waits for the replicas before it answers REQUEST_TIMED_OUT for a partition.
+	// The wait holds back the answers for all partitions of the request.
 	maxReplication = 5 * time.Second
-	// againReplication is how long for batches that were sent before, whose replicas have had that time and more.
+	// againReplication is the limit for batches that were sent before. Their replicas have had at least maxReplication
+	// already.
 	againReplication = 100 * time.Millisecond
-	// againPause is how long such a batch is left alone when its replicas have not followed yet.
+	// againPause is how long such a batch is not sent if its replicas have not followed yet.
 	againPause = time.Second
-	// answerSlack is how much longer an answer is waited for.
+	// answerSlack is how much longer the publisher waits for an answer.
 	answerSlack = 5 * time.Second
 )
 
-// send does the jobs of a wave. A job whose partition is in use by another call waits for its turn, while the others go on.
-// Whatever the call waits for it takes as it comes: turns, answers, and its own end.
+// send performs the jobs of a wave. A job whose partition is in use by another call waits for its turn while the others
+// go on. The call handles events as they come: turns, answers, and its own end.
 func (c *call) send(ctx context.Context, jobs []*job) {
 	c.turns, c.back = make(chan *job, len(jobs)), make(chan *request, len(jobs))
 	c.waiting, c.underway, c.returned = c.waiting[:0], c.underway[:0], false
@@ -54,8 +55,8 @@ func (c *call) send(ctx context.Context, jobs []*job) {
 	}
 }
 
-// admit reports whether the job has the turn of its partition. Otherwise the job waits for it, or is answered, since its leader
-// would be sent nothing: then the cluster is asked again who leads the partition.
+// admit reports whether the job has the turn of its partition. Otherwise the job waits for the turn. If nothing would
+// be sent to its leader, the job is answered at once, and the cluster is asked again for the leader of the partition.
 func (c *call) admit(j *job) bool {
 	if err := j.leader.refusal(j.leader.standing(), c.deadline); err != nil {
 		c.refuseAll(j, err)
@@ -69,7 +70,7 @@ func (c *call) admit(j *job) bool {
 	return false
 }
 
-// taken returns the jobs that have got their turn by now, this one among them.
+// taken returns the jobs that have got their turn by now, including this one.
 func (c *call) taken(j *job) []*job {
 	jobs := []*job{j}
 	for range len(c.turns) {
@@ -79,8 +80,8 @@ func (c *call) taken(j *job) []*job {
 	return jobs
 }
 
-// lookAfter answers for jobs that wait for their turn in vain: their leader is sent nothing now, or there are answers to hand
-// back while whoever has the turn comes to nothing.
+// lookAfter answers for jobs that wait for their turn in vain. Either nothing is sent to their leader now, or the call
+// has answers to hand back while the holder of the turn makes no progress.
 func (c *call) lookAfter(now time.Time) {
 	c.leave(func(j *job) error {
 		if err := j.leader.refusal(j.leader.standing(), c.deadline); err != nil {
@@ -94,11 +95,11 @@ func (c *call) lookAfter(now time.Time) {
 	})
 }
 
-// leave answers for the jobs that wait for their turn and for which there is an error.
+// leave answers for the waiting jobs for which why returns an error.
 func (c *call) leave(why func(*job) error) {
 	c.waiting = slices.DeleteFunc(c.waiting, func(j *job) bool {
 		err := why(j)
-		if err == nil || !j.partition.turn.leave(j) { // else it comes to turns
+		if err == nil || !j.partition.turn.leave(j) { // otherwise the job arrives in turns
 			return false
 		}
 		c.refuseAll(j, err)
@@ -106,7 +107,7 @@ func (c *call) leave(why func(*job) error) {
 	})
 }
 
-// end takes back what the call waits for.
+// end takes back everything that the call waits for.
 func (c *call) end() {
 	c.leave(func(*job) error { return c.ended() })
 	for _, g := range c.underway {
@@ -114,7 +115,7 @@ func (c *call) end() {
 	}
 }
 
-// ended is the answer for messages that were not sent before ctx or the publisher ended.
+// ended returns the answer for messages that were not sent before ctx or the publisher ended.
 func (c *call) ended() error {
 	if c.publisher.life.ended() {
 		return publisher.ErrClosed

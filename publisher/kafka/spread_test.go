@@ -7,12 +7,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A spread is a cluster of three brokers, the last of which are in trouble, with a topic whose partitions they lead by turns.
+// A spread is a cluster of three brokers, the last of which are in trouble, with a topic whose partitions they lead in
+// turn.
 type spread struct {
 	*fakeCluster
 	leaders   []int32
-	troubled  int   // brokers
-	first     int32 // of these
+	troubled  int   // number of brokers in trouble
+	first     int32 // first of the brokers in trouble
 	published int
 }
 
@@ -20,7 +21,7 @@ type spread struct {
 func eachSpread(t *testing.T, test func(t *testing.T, s *spread)) {
 	for _, c := range []struct {
 		name                 string
-		troubled, partitions int // brokers, of three; partitions of each broker
+		troubled, partitions int // number of brokers in trouble, of three; number of partitions of each broker
 	}{{"control", 0, 4}, {"one of three", 1, 1}, {"one of three, many partitions", 1, 8}, {"two of three", 2, 4}} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -34,7 +35,7 @@ func eachSpread(t *testing.T, test func(t *testing.T, s *spread)) {
 	}
 }
 
-// messages returns new ones, one for each partition.
+// messages returns new messages, one for each partition.
 func (s *spread) messages() (all []publisher.Message) {
 	for partition := range s.leaders {
 		s.published++
@@ -43,7 +44,8 @@ func (s *spread) messages() (all []publisher.Message) {
 	return all
 }
 
-// check checks the answers to messages: those for healthy brokers are accepted, those for the others have a class.
+// check checks the answers to messages: those for healthy brokers are accepted, those for the others have the given
+// class.
 func (s *spread) check(t *testing.T, what string, answers []error, want publisher.Class) {
 	t.Helper()
 	for i, err := range answers {

@@ -7,22 +7,23 @@ import (
 )
 
 const (
-	// patience is how long an answer is waited for while the answers of other brokers are there.
+	// patience is how long to wait for an answer while other brokers answer.
 	patience = time.Second
-	// slowest is how many bytes a second any link carries: large requests are given more time.
+	// slowest is a rate in bytes per second that any link carries. Large requests are given more time accordingly.
 	slowest = 1 << 20
-	// suspectRest is for how many times as long as it was waited for in vain a broker is sent nothing.
+	// suspectRest is the length of the pause after an answer that did not come, as a multiple of the time spent waiting
+	// for it.
 	suspectRest = 3
-	// maxSilence is the longest time for which a broker that does not answer is sent nothing.
+	// maxSilence is the longest pause in sending to a broker that does not answer.
 	maxSilence = 10 * time.Second
 )
 
-// promptly is how long an answer to so many bytes takes at most.
+// promptly returns how long an answer to so many bytes may take.
 func promptly(size int) time.Duration {
 	return patience + time.Duration(size)*time.Second/slowest
 }
 
-// bound sets for how long the answer to a request, which is about to be sent, is waited for.
+// bound sets how long to wait for the answer to a request that is about to be sent.
 func (b *broker) bound(r *request, now time.Time) {
 	if r.group == nil {
 		r.limit = askTimeout
@@ -39,7 +40,8 @@ func (b *broker) bound(r *request, now time.Time) {
 	r.late = now.Add(r.wait)
 }
 
-// refusal is the answer for batches that the broker is not sent now, or nil, going by a standing of its.
+// refusal returns the answer for batches that must not be sent to the broker now, or nil. It decides from the given
+// standing.
 func (b *broker) refusal(s *standing, deadline time.Time) error {
 	now := time.Now()
 	if err := b.tooLong(s, deadline, now); err != nil {
@@ -48,21 +50,21 @@ func (b *broker) refusal(s *standing, deadline time.Time) error {
 	if s.silences == 0 || !s.asked && !now.Before(s.until) {
 		return nil
 	}
-	alone := b.publisher.cluster.unreachable() // then nobody else is delayed
+	alone := b.publisher.cluster.unreachable() // no other broker's calls are delayed then
 	if !s.asked && alone {
 		return nil
 	}
 	return b.quiet(alone)
 }
 
-// quiet is the answer for batches that are not sent to a suspect. Alone is that no other broker is there.
+// quiet returns the answer for batches that are not sent to a suspect. alone means that no other broker is there.
 func (b *broker) quiet(alone bool) error {
 	return b.unavailable(alone, "no answer",
 		"kafka broker %s takes requests and does not answer them: look at its log and its disks", b.address)
 }
 
-// answered notes an answer, which ends the suspicion if it has come in time. A broker that answers late goes on as a suspect,
-// without pauses: one call at a time waits for it.
+// answered notes an answer. An answer in time ends the suspicion. A broker that answers late remains a suspect, without
+// pauses: one call at a time waits for it.
 func (b *broker) answered(r *request, now time.Time) {
 	b.heard.Store(now.UnixNano())
 	switch {
@@ -77,9 +79,9 @@ func (b *broker) answered(r *request, now time.Time) {
 	}
 }
 
-// unheard reports whether a request has ended for want of an answer, and makes the broker a suspect. The first time that may
-// have been the connection's fault, and the next call asks at once, on another one. Requests that were under way beside it
-// say no more.
+// unheard reports whether a request has ended because no answer came, and makes the broker a suspect. The first time,
+// the connection may have been at fault, and the next call asks at once on another one. Other requests that were under
+// way at the same time add nothing.
 func (b *broker) unheard(r *request, now time.Time) bool {
 	took := now.Sub(r.sent)
 	if !network.TimedOut(r.err) || took < max(r.wait, patience/4) { // with less time every broker is silent
@@ -102,7 +104,8 @@ func (b *broker) unheard(r *request, now time.Time) bool {
 	return true
 }
 
-// unanswered takes a question without an answer. It goes out again if its connection may have died while it was idle.
+// unanswered handles a question without an answer. The question is sent again if its connection may have died while it
+// was idle.
 func (b *broker) unanswered(r *request, now time.Time) {
 	switch timedOut := network.TimedOut(r.err); {
 	case b.leaving:
@@ -119,16 +122,15 @@ func (b *broker) unanswered(r *request, now time.Time) {
 	b.end(r, lost, r.err)
 }
 
-// mute says that the broker can be reached and says nothing.
+// mute returns the failure of a broker that can be reached and does not answer.
 func (b *broker) mute() error {
-	return &linkError{short: "no answer", address: b.address, found: "it takes requests and does not answer them",
-		remedy: "look at its log and its disks"}
+	return b.publisher.failed(b.address, "no answer", "it takes requests and does not answer them", "look at its log and its disks")
 }
 
-// isAway reports whether the last dial failed, or the last request was not answered.
-func (s *standing) isAway() bool { return s.failures > 0 || s.silences > 0 }
+// isAway reports whether the last dial failed or the last request was not answered.
+func (s *standing) isAway() bool { return s.backoff.Failed() || s.silences > 0 }
 
-// answers reports whether brokers other than this one have answered requests, of whatever call, since.
+// answers reports whether brokers other than the given one have answered requests of any call since the given time.
 func (c *cluster) answers(except *broker, since time.Time) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

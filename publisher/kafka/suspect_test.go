@@ -13,7 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// silentBrokers take requests and do not answer until the end of over; asked gets each batch that they took.
+// silentBrokers makes brokers take requests without answering them until over is closed. asked receives each batch that
+// they took.
 func silentBrokers(f *fakeCluster, from int32) (asked chan *fakeBatch, over chan struct{}) {
 	asked, over = make(chan *fakeBatch, 1000), make(chan struct{})
 	f.set(func() {
@@ -28,7 +29,7 @@ func silentBrokers(f *fakeCluster, from int32) (asked chan *fakeBatch, over chan
 	return asked, over
 }
 
-// awaitConnection waits until the brokers from the given one on have been dialled anew.
+// awaitConnection waits until the brokers from the given one on have been dialled again.
 func awaitConnection(t *testing.T, p *Publisher, from int32) {
 	t.Helper()
 	eventually(t, func() bool {
@@ -41,9 +42,9 @@ func awaitConnection(t *testing.T, p *Publisher, from int32) {
 	})
 }
 
-// Brokers that take requests and do not answer delay nobody. The call that meets the silence hands back the
-// others' answers without waiting for its own deadline; after it one call at a time waits for the silent
-// broker, with the same batch, and the messages of all others come back at once.
+// Brokers that take requests and do not answer delay no other call. The call that meets the silence returns the answers
+// of the other brokers without waiting for its own deadline. After that, one call at a time waits for the silent
+// broker, with the same batch, and the messages of all other calls come back at once.
 func TestSilentBrokersDelayNobody(t *testing.T) {
 	t.Parallel()
 	eachSpread(t, func(t *testing.T, s *spread) {
@@ -74,7 +75,8 @@ func TestSilentBrokersDelayNobody(t *testing.T) {
 	})
 }
 
-// A call that is sent to a silent broker alone does not keep its caller from the others either, while these answer to other calls.
+// A call that goes only to a silent broker does not keep its caller from the other brokers either, if these answer
+// other calls.
 func TestSilenceIsNoticedBesideOtherCalls(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -101,8 +103,9 @@ func TestSilenceIsNoticedBesideOtherCalls(t *testing.T) {
 	}
 }
 
-// A leader whose follower of one partition has stopped answers for all partitions of a request only after the time that the
-// replicas are given. It is not silent: its other partitions go on, and the rows of this one are not to blame.
+// If a follower of one partition has stopped, the leader answers for all partitions of a request only after the time
+// allowed for the replicas. The leader is not silent: its other partitions go on, and the rows of this partition are
+// not blamed.
 func TestLaggingReplicaHoldsItsPartitionAlone(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -130,7 +133,7 @@ func TestLaggingReplicaHoldsItsPartitionAlone(t *testing.T) {
 	expect(t, "log", f.log("t", 1), "lagging")
 }
 
-// When the broker answers again all is as before, and what was sent to it meanwhile is in the log once.
+// When the broker answers again, everything is as before, and what was sent to it in the meantime is in the log once.
 func TestSilenceEnds(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 2)
@@ -151,7 +154,7 @@ func TestSilenceEnds(t *testing.T) {
 	expect(t, "log", f.log("t", 1), "b", "c")
 }
 
-// A cluster that is silent as a whole is held as a whole, and asked again by the next call.
+// A cluster that is silent as a whole is held as a whole, and the next call asks it again.
 func TestWholeClusterIsSilent(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
@@ -182,8 +185,8 @@ func TestWholeClusterIsSilent(t *testing.T) {
 	<-done
 }
 
-// forgotten are connections that something between has forgotten: what is written vanishes, and nothing comes. New ones
-// work.
+// A forgotten connection is one that a device on the way has forgotten: what is written disappears, and nothing comes
+// back. New connections work.
 type forgotten struct {
 	net.Conn
 	after *atomic.Int64 // connections up to this number are forgotten
@@ -197,8 +200,8 @@ func (c *forgotten) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// After the first call that finds its connections forgotten everything goes on with new ones, also where many
-// calls found it out at the same time: that is no silence of the brokers.
+// After the first call that finds its connections forgotten, everything goes on with new connections, even if many
+// calls found it out at the same time. Forgotten connections do not count as silence of the brokers.
 func TestForgottenConnections(t *testing.T) {
 	t.Parallel()
 	for _, brokers := range []int32{1, 3} {

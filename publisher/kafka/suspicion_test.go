@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// What a broker's goroutine makes of answers and of their absence. Here nothing else is at work, so times can be chosen.
+// How a broker's goroutine treats answers and their absence. Nothing else runs here, so times can be chosen.
 func TestSuspicion(t *testing.T) {
 	t.Parallel()
 	p := New(Config{Brokers: []string{"other:9092"}, Logger: slog.New(slog.DiscardHandler)})
@@ -46,7 +46,7 @@ func TestSuspicion(t *testing.T) {
 	if rest := b.state.until.Sub(again.sent.Add(4 * patience)); b.state.silences != 2 || rest != maxSilence || !refused() {
 		t.Errorf("after the second one it is left alone for %v", rest)
 	}
-	b.state.failures = 1
+	b.state.backoff.After(nil)
 	b.dialling = 1
 	b.dialled(dialled{conn: &conn{}})
 	if refused() {
@@ -72,7 +72,7 @@ func TestSuspicion(t *testing.T) {
 	}
 }
 
-// A quota that is used up is told as one state, however many pauses it asks for, and holds what goes to its broker.
+// A used-up quota is logged as one state, however many pauses it requests, and holds what goes to its broker.
 func TestQuotaIsOneState(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
@@ -103,7 +103,7 @@ func TestQuotaIsOneState(t *testing.T) {
 	}
 }
 
-// Connections that are not used any more end by themselves.
+// Connections that are no longer used end by themselves.
 func TestIdleConnectionsEnd(t *testing.T) {
 	t.Parallel()
 	b, now := newBroker(New(Config{}), "idle:9092"), time.Now()

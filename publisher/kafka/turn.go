@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// A turn is the right to use a partition. Jobs get it in the order in which they ask. A job that waits for its turn keeps its
-// call from nothing: the other jobs of the call go on.
+// A turn is the right to use a partition. Jobs get it in the order in which they ask. A job that waits for its turn
+// does not hold up its call: the other jobs of the call go on.
 type turn struct {
 	mu      sync.Mutex
 	taken   bool
-	since   time.Time // when it was taken, or when its holder last had something accepted
+	since   time.Time // time at which it was taken, or at which its holder last had something accepted
 	waiting []*job
 }
 
-// try takes the turn if nobody has it.
+// try takes the turn if it is free.
 func (t *turn) try() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -26,7 +26,8 @@ func (t *turn) try() bool {
 	return true
 }
 
-// take gives the job the turn and reports true, or lets it wait: then the job comes to turns of its call once it has the turn.
+// take gives the job the turn and reports true, or makes the job wait. A job that has waited arrives in turns of its
+// call once it has the turn.
 func (t *turn) take(j *job) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -49,10 +50,10 @@ func (t *turn) release() {
 	next := t.waiting[0]
 	t.since = time.Now()
 	t.waiting = slices.Delete(t.waiting, 0, 1)
-	next.call.turns <- next // it has room for each job of the call
+	next.call.turns <- next // the channel has room for each job of the call
 }
 
-// leave ends the waiting of a job. It reports false when the job has got the turn meanwhile.
+// leave ends the waiting of a job. It reports false if the job has got the turn in the meantime.
 func (t *turn) leave(j *job) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -63,14 +64,14 @@ func (t *turn) leave(j *job) bool {
 	return at >= 0
 }
 
-// progress notes that whoever has the turn has had something accepted.
+// progress notes that the holder of the turn has had something accepted.
 func (t *turn) progress() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.since = time.Now()
 }
 
-// stands is for how long whoever has the turn has had nothing accepted.
+// stands returns how long the holder of the turn has had nothing accepted.
 func (t *turn) stands(now time.Time) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()

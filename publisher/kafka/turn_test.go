@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// A turn goes from job to job in the order in which they asked, past those that have left, and it shows when its holder comes to
-// nothing: a queue that moves is waited for, however long it is.
+// A turn goes from job to job in the order in which they asked, and passes over jobs that have left. It shows when its
+// holder makes no progress. A queue that moves is waited for, however long it is.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	var tn turn

@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// The server has a JetStream domain of its own, and the streams are in another. Asked in that domain, doctor finds them, and so do
-// those who look for the streams of hot keys.
+// The server has a JetStream domain of its own, and the streams are in another domain. When that domain is configured,
+// the doctor finds the streams, and so does the lookup of streams for keys with many messages.
 func TestStreamsOfADomain(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -35,7 +35,7 @@ func TestStreamsOfADomain(t *testing.T) {
 	}
 	p := open(t, nats.Config{Servers: []string{leaf.address}, Domain: "hub"})
 	p.BatchFrom(2)
-	// until the subjects are known on the way
+	// Wait until the subjects are known along the route.
 	for publisher.ClassOf(p.Publish(timely(t), hotRows("orders.first", 1, 1))[0]) != publisher.Accepted {
 		if t.Context().Err() != nil {
 			t.Fatal("nothing is accepted")
@@ -45,18 +45,18 @@ func TestStreamsOfADomain(t *testing.T) {
 	if err := p.Ping(timely(t)); err != nil {
 		t.Error(err)
 	}
-	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+	if got := about(examine(timely(t), p, publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
 		[]string{"ok topic"}) {
 		t.Errorf("doctor finds %q", got)
 	}
 	there := open(t, nats.Config{Servers: []string{leaf.address}})
-	if got := about(there.Examine(timely(t), publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
+	if got := about(examine(timely(t), there, publishertest.Addresses("orders.placed")), "orders.placed"); !slices.Equal(got,
 		[]string{"error topic"}) {
 		t.Errorf("without the domain, doctor finds %q", got)
 	}
 }
 
-// A user may subscribe to inboxes of its own only.
+// A user may subscribe only to inboxes of its own.
 func TestInboxPrefix(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir(), `authorization { users = [
@@ -67,7 +67,7 @@ func TestInboxPrefix(t *testing.T) {
 		jetstream.StreamConfig{Subjects: []string{"orders.>"}, AllowAtomicPublish: true})
 	url := "nats://relay:secret@" + server.address
 	refused := open(t, nats.Config{Servers: []string{url}}).Ping(timely(t))
-	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") || !strings.Contains(refused.Error(), "OUTBOX_NATS_INBOX_PREFIX") {
+	if refused == nil || !strings.Contains(refused.Error(), "_INBOX.>") || !strings.Contains(refused.Error(), "InboxPrefix") {
 		t.Errorf("with the usual inboxes: %v", refused)
 	}
 	p := open(t, nats.Config{Servers: []string{url}, InboxPrefix: "_INBOX_relay.shop"})
@@ -87,7 +87,7 @@ func TestInboxPrefix(t *testing.T) {
 	expect(t, p.Publish(timely(t), hotRows("nobody.takes", 1, 1)), publisher.Topology)
 }
 
-// A row may say how long a stream keeps its message. Where the stream keeps all alike, only such rows wait.
+// A row may say how long a stream keeps its message. If the stream does not allow that, only such rows wait.
 func TestTTL(t *testing.T) {
 	t.Parallel()
 	js := broker(t)
@@ -115,7 +115,7 @@ func TestTTL(t *testing.T) {
 	}
 }
 
-// How long a stream keeps a row's message says nothing of the stream of its dead letter.
+// How long a stream keeps a row's message says nothing about the stream of its dead letter.
 func TestCheckHeader(t *testing.T) {
 	t.Parallel()
 	p := open(t, nats.Config{})

@@ -7,25 +7,25 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// An ack is what came back for a message: the zero value is an acceptance.
+// An ack is the answer to a message. The zero value is an acceptance.
 type ack struct {
-	unheard   bool      // nobody listens on the subject, so no stream does
+	unheard   bool      // nothing listens on the subject, so no stream does
 	refusal   *apiError // the stream did not take the message
 	duplicate bool      // the stream had it already
-	stream    string    // of a duplicate or a refusal: the stream that says so
+	stream    string    // of a duplicate or a refusal: the stream that answered
 	by        []byte    // of an acceptance: the stream that has the message
 	batch     string    // of a commit: the atomic batch that was stored
-	count     int       // and how many messages it has
+	count     int       // of a commit: the number of messages in the batch
 }
 
 // An apiError is JetStream's error object.
 type apiError struct {
 	Code        int    `json:"code"`     // like an HTTP status
-	ErrCode     int    `json:"err_code"` // what exactly
+	ErrCode     int    `json:"err_code"` // the exact error
 	Description string `json:"description"`
 }
 
-// readAck reads an answer. ok is false when it is not one of a stream or server.
+// readAck reads an answer. ok is false if the answer is not from a stream or a server.
 func readAck(m *nats.Msg) (a ack, ok bool) {
 	if len(m.Data) == 0 {
 		unheard := m.Header.Get("Status") == "503"
@@ -41,7 +41,7 @@ func readAck(m *nats.Msg) (a ack, ok bool) {
 }
 
 // plainAck recognises the acknowledgements that servers write themselves, without a JSON library:
-// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true behind it.
+// {"stream":"S","seq":1}, with "domain":"D" before seq and "duplicate": true after it.
 func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
 	stream, rest, ok := plainString(data, `{"stream":"`)
 	if !ok || len(stream) == 0 {
@@ -65,7 +65,7 @@ func plainAck(data []byte) (stream []byte, duplicate, ok bool) {
 	return stream, duplicate, duplicate || string(rest) == `}`
 }
 
-// plainString cuts the prefix and the JSON string that follows, if that needs no decoding.
+// plainString cuts off the prefix and the JSON string that follows it, if the string needs no decoding.
 func plainString(data []byte, prefix string) (text, rest []byte, ok bool) {
 	data, ok = bytes.CutPrefix(data, []byte(prefix))
 	if !ok {

@@ -14,19 +14,25 @@ func TestReadAck(t *testing.T) {
 		header nats.Header
 		body   string
 		ok     bool
-		want   ack // of refusal only the code is compared
+		want   ack // of refusal, only the code is compared
 	}{
 		{"stored", nil, `{"stream":"ORDERS","seq":1}`, true, ack{}},
 		{"stored in a domain", nil, `{"stream":"ORDERS","domain":"hub","seq":18446744073709551615}`, true, ack{}},
 		{"duplicate", nil, `{"stream":"ORDERS","seq":42,"duplicate": true}`, true, ack{duplicate: true, stream: "ORDERS"}},
-		{"duplicate in a stream with an odd name", nil, `{"stream":"a\u00e4","seq":42,"duplicate":true}`, true,
-			ack{duplicate: true, stream: "aä"}},
+		{
+			"duplicate in a stream with an odd name", nil, `{"stream":"a\u00e4","seq":42,"duplicate":true}`, true,
+			ack{duplicate: true, stream: "aä"},
+		},
 		{"batch", nil, `{"stream":"ORDERS","seq":42,"batch":"b","count":7}`, true, ack{batch: "b", count: 7}},
 		{"with other fields", nil, ` {"seq": 7, "stream": "ORDERS", "val": "3"}`, true, ack{}},
-		{"refused", nil, `{"error":{"code":400,"err_code":10054,"description":"too large"},"stream":"ORDERS","seq":0}`, true,
-			ack{refusal: &apiError{ErrCode: 10054}}},
-		{"throttled", status("429"), `{"error":{"code":429,"err_code":10167},"stream":"ORDERS","seq":0}`, true,
-			ack{refusal: &apiError{ErrCode: 10167}}},
+		{
+			"refused", nil, `{"error":{"code":400,"err_code":10054,"description":"too large"},"stream":"ORDERS","seq":0}`, true,
+			ack{refusal: &apiError{ErrCode: 10054}},
+		},
+		{
+			"throttled", status("429"), `{"error":{"code":429,"err_code":10167},"stream":"ORDERS","seq":0}`, true,
+			ack{refusal: &apiError{ErrCode: 10167}},
+		},
 		{"nobody listens", status("503"), "", true, ack{unheard: true}},
 		{"other status", status("408"), "", false, ack{}},
 		{"empty", nil, "", false, ack{}},
@@ -36,8 +42,10 @@ func TestReadAck(t *testing.T) {
 		{"null", nil, `null`, false, ack{}},
 		{"cut off", nil, `{"stream":"ORDERS","seq":1`, false, ack{}},
 		{"two answers", nil, `{"stream":"ORDERS","seq":1}{"error":{}}`, false, ack{}},
-		{"error hidden behind", nil, `{"stream":"ORDERS","seq":1,"error":{"code":503,"err_code":10077}}`, true,
-			ack{refusal: &apiError{ErrCode: 10077}}},
+		{
+			"error hidden behind", nil, `{"stream":"ORDERS","seq":1,"error":{"code":503,"err_code":10077}}`, true,
+			ack{refusal: &apiError{ErrCode: 10077}},
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			got, ok := readAck(&nats.Msg{Header: test.header, Data: []byte(test.body)})
@@ -53,7 +61,7 @@ func TestReadAck(t *testing.T) {
 	}
 }
 
-// What the quick reader takes for an acceptance must be one for the JSON library.
+// Everything that the quick reader takes for an acceptance must be one for the JSON library.
 func FuzzPlainAck(f *testing.F) {
 	for _, seed := range []string{
 		`{"stream":"S","seq":1}`, `{"stream":"S","domain":"D","seq":10}`, `{"stream":"S","seq":2,"duplicate": true}`,
@@ -73,7 +81,7 @@ func FuzzPlainAck(f *testing.F) {
 	})
 }
 
-// The form that servers write must take the quick way, or every acknowledgement costs a parser.
+// The form that servers write must be handled by the quick reader. Otherwise every acknowledgement would need a parser.
 func TestPlainAckIsQuick(t *testing.T) {
 	for _, data := range []string{
 		`{"stream":"ORDERS","seq":1}`, `{"stream":"Bestellungen-ä","domain":"hub","seq":123456}`,

@@ -9,21 +9,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// allowance is how often a message may be allocated for by this package. What nats.go does for it comes besides.
+// allowance is the maximum number of allocations of this package for a message. Those of nats.go are not included.
 const allowance = 3
 
-// ownWork returns one call of n messages without the library: everything but PublishMsg, whose work this is not,
-// and the arrival of the answers.
+// ownWork returns one call of n messages without the library: everything except PublishMsg and the arrival of the
+// answers, which are the library's work.
 func ownWork(n int, oneByOne bool) func() {
 	l := newLane(&link{}, "_INBOX.ABCDEFGHIJKL.1.")
 	l.calls = 1
 	messages, acks := make([]publisher.Message, n), make([]*nats.Msg, n)
 	for i := range messages {
 		id := fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i)
-		messages[i] = publisher.Message{ID: id, DedupID: id, Topic: "orders", Key: []byte("customer"), Payload: make([]byte, 512),
+		messages[i] = publisher.Message{
+			ID: id, DedupID: id, Topic: "orders", Key: []byte("customer"), Payload: make([]byte, 512),
 			Type: "application/json",
-			Headers: []publisher.Header{{Name: "source", Value: "orders-service"},
-				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}}}
+			Headers: []publisher.Header{
+				{Name: "source", Value: "orders-service"},
+				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+			},
+		}
 		if oneByOne {
 			messages[i].Key = fmt.Append(nil, "customer-", i)
 		}
@@ -66,14 +70,14 @@ func TestAllocations(t *testing.T) {
 	const n = 1000
 	for name, oneByOne := range map[string]bool{"one by one": true, "in a batch": false} {
 		call := ownWork(n, oneByOne)
-		call() // makes what is used again
+		call() // allocates the memory that is reused
 		if got := testing.AllocsPerRun(20, call) / n; got >= allowance {
 			t.Errorf("%s: %.2f allocations for a message, not less than %d", name, got, allowance)
 		}
 	}
 }
 
-// BenchmarkOwn measures this package's own part of a message.
+// BenchmarkOwn measures this package's own work for a message.
 func BenchmarkOwn(b *testing.B) {
 	for name, oneByOne := range map[string]bool{"one-by-one": true, "in-a-batch": false} {
 		b.Run(name, func(b *testing.B) {

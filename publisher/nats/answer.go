@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -16,41 +17,41 @@ type meaning struct {
 	hint  string // what to do, or what to know; may be empty
 }
 
-// meanings are the error codes that may answer a publish, as nats-server's errors.json names them;
-// most are sent by its stream.go and jetstream_cluster.go. Limits and failures have the scope of one
-// topic and the fate of its stream, also where they reach further: another stream may have another account tier,
-// storage type or leader, and finds that out for itself.
+// meanings holds the error codes that may answer a publish, as nats-server's errors.json names them. Most are sent by
+// its stream.go and jetstream_cluster.go. Limits and failures have the scope of one topic and the fate of its stream,
+// even if they reach further. Another stream may have another account tier, storage type or leader, and its own
+// messages will show whether it is affected.
 var meanings = map[int]meaning{
-	// Another row may fit: these are about the message alone.
+	// These concern the message alone. Another row may fit.
 	10054: {publisher.Permanent, 0, "message too large", "the stream's max_msg_size"},
 	10097: {publisher.Permanent, 0, "headers too large", ""},
 
-	// The row's own Nats-TTL. The stream can be told to take it; until then the rows that have one wait.
+	// The row's own Nats-TTL. The stream can be configured to accept it. Until then the rows that have one wait.
 	10165: {publisher.Permanent, 0, "TTL refused", ttlForms},
 	10166: {publisher.Topology, publisher.ScopeMessage, "no TTLs", "the row has the header Nats-TTL: allow message TTLs in the stream " +
 		"(allow_msg_ttl)"},
 
-	// A header asks for what the stream does not do. Rows cannot have these headers, which begin with Nats-.
+	// A header asks for something that the stream does not do. Rows cannot have these headers, which begin with Nats-.
 	10111: {publisher.Permanent, 0, "rollup refused", "allow rollups in the stream, or send no Nats-Rollup"},
 	10168: {publisher.Permanent, 0, "header refused", ""},
 	10170: {publisher.Permanent, 0, "header refused", ""},
 	10171: {publisher.Permanent, 0, "header refused", ""},
 	10188: {publisher.Permanent, 0, "header refused", "allow schedules in the stream"},
 
-	// The stream is not there, is another one than expected, or takes no such messages.
+	// The stream does not exist, is not the expected one, or takes no such messages.
 	10059: {publisher.Topology, publisher.ScopeTopic, "no stream", "create it"},
 	10060: {publisher.Topology, publisher.ScopeTopic, "wrong stream", "another stream than expected takes the subject"},
 	10109: {publisher.Topology, publisher.ScopeTopic, "stream sealed", "the stream is read-only for ever: move the subject to another"},
 	10172: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream's counter is broken"},
 	10120: {publisher.Topology, publisher.ScopeTopic, "no account limits", "give the account a tier for the stream's replicas"},
 	10169: {publisher.Topology, publisher.ScopeTopic, "counter stream", "the stream takes counters only"},
-	// JetStream as a whole is missing: no subject of the account can work.
+	// JetStream as a whole is missing, so no subject of the account can work.
 	10035: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "the server does not know the account"},
 	10039: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "enable JetStream for the account"},
 	10076: {publisher.Topology, publisher.ScopeDestination, "no JetStream", "enable JetStream in the server"},
 
-	// Full. Store failed is the answer of a stream with discard new at one of its limits (messages,
-	// bytes, messages per subject), and of one whose disk has failed.
+	// The storage is full. A stream with discard new answers "store failed" at one of its limits (messages, bytes,
+	// messages per subject); so does a stream whose disk has failed.
 	10077: {publisher.Unavailable, publisher.ScopeTopic, "stream full", "make room in the stream or raise its limits"},
 	10002: {publisher.Unavailable, publisher.ScopeTopic, "account full", "make room in the account or raise its limits"},
 	10023: {publisher.Unavailable, publisher.ScopeTopic, "server full", "make room in the server's JetStream storage"},
@@ -65,31 +66,32 @@ var meanings = map[int]meaning{
 	10118: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
 	10194: {publisher.Unavailable, publisher.ScopeTopic, "stream offline", ""},
 
-	// The leader's log and its store disagree, and the stream is built anew from the log, where the
-	// message is.
+	// The leader's log and its store disagree. The stream is rebuilt from the log, which holds the message.
 	10063: {publisher.Ambiguous, publisher.ScopeTopic, "stream resetting", ""},
-	// An earlier copy with the same id is being replicated: whether it will be stored is open.
+	// An earlier copy with the same id is being replicated. It is not yet known whether it will be stored.
 	10158: {publisher.Ambiguous, publisher.ScopeMessage, "duplicate in progress", "an earlier copy is not stored yet"},
 }
 
-// recordLimit is what a file store holds at most, headers included (rlBadThresh in filestore.go);
-// beyond it a server says "store failed", as if the stream were full.
+// recordLimit is the maximum record size of a file store, including headers (rlBadThresh in filestore.go). Above it, a
+// server answers "store failed", as if the stream were full.
 const recordLimit = 32 << 20
 
-// sharedIDs is what to do about a duplicate that was not sent before.
-const sharedIDs = "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own or, " +
-	"for ids that are not uuids, an OUTBOX_NATS_MSG_ID_PREFIX of its own"
+// sharedIDs returns what to do about a duplicate that was not sent before.
+func sharedIDs(names setting.Names) string {
+	return "if another table or service publishes to it with the same Nats-Msg-Ids, give each a stream of its own or, for ids that are not " +
+		"uuids, a value of its own for " + names.Of("DedupPrefix")
+}
 
 // accepted reports whether the stream has the message.
 func accepted(err error) bool { return err == nil || publisher.ClassOf(err) == publisher.Accepted }
 
-// answer returns the message's answer, nil if it was stored.
-func (a ack) answer(m *publisher.Message) error {
+// answer returns the message's answer, or nil if it was stored.
+func (a ack) answer(m *publisher.Message, names setting.Names) error {
 	switch {
 	case a.unheard:
 		return noStream(m.Topic)
 	case a.duplicate:
-		return &publisher.Duplicate{Stream: a.stream, Remedy: sharedIDs}
+		return &publisher.Duplicate{Stream: a.stream, Remedy: sharedIDs(names)}
 	case a.refusal == nil:
 		return nil
 	}
@@ -102,12 +104,14 @@ func (a ack) answer(m *publisher.Message) error {
 	if hint != "" {
 		hint = ": " + hint
 	}
-	return &publisher.Error{Class: meaning.class, Scope: meaning.scope, Short: meaning.short,
-		Err: fmt.Errorf("JetStream did not take the message: %s (error %d)%s", a.refusal.Description, a.refusal.ErrCode, hint)}
+	return &publisher.Error{
+		Class: meaning.class, Scope: meaning.scope, Short: meaning.short,
+		Err: fmt.Errorf("JetStream did not take the message: %s (error %d)%s", a.refusal.Description, a.refusal.ErrCode, hint),
+	}
 }
 
-// meaning returns what the code means. A code that is not known is judged by its status: a server
-// that is busy, or has failed, says nothing about the message.
+// meaning returns the meaning of the code. An unknown code is judged by its status: a server that is busy, or has
+// failed, implies nothing about the message.
 func (e *apiError) meaning() meaning {
 	if known, ok := meanings[e.ErrCode]; ok {
 		return known
@@ -120,16 +124,16 @@ func (e *apiError) meaning() meaning {
 	}
 }
 
-// noStream is the answer for messages to a subject on which nobody listens.
+// noStream is the answer for messages to a subject on which nothing listens.
 func noStream(subject string) error {
 	return publisher.TopologyError("no stream",
 		"no stream takes the subject %.128q: create one, or add the subject to one; if one of another account or behind a leaf node does, see "+
 			"that it can be reached", subject)
 }
 
-// unheard is the answer for a message to a subject on which nobody listens: without a stream, or with one that
-// has no leader, because most of its servers are away. Which it is was asked for, and is known from
-// the second message on; JetStream itself may be silent for the same reason.
+// unheard is the answer for a message to a subject on which nothing listens. Either no stream takes the subject, or its
+// stream has no leader because most of its servers are away. JetStream is asked which of the two it is, and the answer
+// is known from the second message on. JetStream itself may be silent for the same reason.
 func (l *lane) unheard(subject string) error {
 	s := l.ask(subject, soon)
 	if !l.link.streams.silent(time.Now()) && (s == nil || s.name == "" && !s.away) {
@@ -141,18 +145,20 @@ func (l *lane) unheard(subject string) error {
 	return publisher.WithFate(err, s.fate())
 }
 
-// notPermitted is the answer for messages to a subject that the server does not let the user publish to.
+// notPermitted is the answer for messages to a subject to which the server does not let the user publish.
 func notPermitted(subject string) error {
 	return publisher.TopologyError("not permitted", "the NATS user may not publish to %.128q: grant it publish on that subject", subject)
 }
 
 // callEnded is the answer for messages that were not sent because the call ended.
 func callEnded(ctx context.Context) error {
-	return &publisher.Error{Class: publisher.NotAttempted, Short: "not attempted",
-		Err: fmt.Errorf("not attempted: %w", context.Cause(ctx))}
+	return &publisher.Error{
+		Class: publisher.NotAttempted, Short: "not attempted",
+		Err: fmt.Errorf("not attempted: %w", context.Cause(ctx)),
+	}
 }
 
-// unanswered says why messages that were sent have no acknowledgement.
+// unanswered returns the reason why messages that were sent have no acknowledgement.
 func (b *batch) unanswered(s server, why error) error {
 	if b.stranger {
 		return fmt.Errorf("sent, but what answered on the subject is not JetStream: is a service subscribed to it? (%w)", why)

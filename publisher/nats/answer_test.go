@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// TestMeanings pins what each of JetStream's error codes leads to. The names are those of
-// nats-server's errors.json.
+// TestMeanings fixes the consequence of each of JetStream's error codes. The names are those of nats-server's
+// errors.json.
 func TestMeanings(t *testing.T) {
 	const (
 		refused     = publisher.Refused
@@ -61,7 +61,7 @@ func TestMeanings(t *testing.T) {
 			t.Errorf("the meaning of %d is not pinned", code)
 		}
 	}
-	// Not in the table: judged by their status.
+	// Codes that are not in the table are judged by their status.
 	unknown := pinned[0]
 	unknown.name, unknown.code, unknown.class = "JSStreamWrongLastSequenceErrF", 400, refused
 	pinned[10071] = unknown
@@ -77,8 +77,10 @@ func TestMeanings(t *testing.T) {
 	pinned[99999] = unknown
 
 	for code, want := range pinned {
-		got := ack{refusal: &apiError{Code: want.code, ErrCode: code,
-			Description: "as the server says"}}.answer(&publisher.Message{Topic: "orders"})
+		got := ack{refusal: &apiError{
+			Code: want.code, ErrCode: code,
+			Description: "as the server says",
+		}}.answer(&publisher.Message{Topic: "orders"}, nil)
 		answer, ok := errors.AsType[*publisher.Error](got)
 		if !ok {
 			t.Errorf("%s (%d): no answer but %v", want.name, code, got)
@@ -107,7 +109,7 @@ func TestAnswers(t *testing.T) {
 		{"full", full, small, publisher.Unavailable},
 		{"beyond what a file store can hold", full, large, publisher.Permanent},
 	} {
-		if got := publisher.ClassOf(test.ack.answer(test.message)); got != test.class {
+		if got := publisher.ClassOf(test.ack.answer(test.message, nil)); got != test.class {
 			t.Errorf("%s: %v, want %v", test.name, got, test.class)
 		}
 	}

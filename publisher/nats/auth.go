@@ -12,13 +12,13 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// Auth is how the publisher proves who it is: one of user and password, a token, the contents of a
-// credentials file, or the seed of an nkey. The zero value is nobody.
+// Auth holds the publisher's credentials: user and password, a token, the contents of a credentials file, or the seed
+// of an nkey. The zero value means no login.
 type Auth struct {
 	User, Password string
 	Token          string
-	Credentials    []byte // a .creds file: the user's JWT and the seed of its nkey
-	Seed           []byte // an nkey user seed, beginning with SU
+	Credentials    []byte // contents of a .creds file: the user's JWT and the seed of its nkey
+	Seed           []byte // nkey user seed, beginning with SU
 }
 
 // String keeps secrets out of logs and errors.
@@ -32,7 +32,8 @@ func (a Auth) empty() bool {
 }
 
 func (a Auth) equal(b Auth) bool {
-	return a.User == b.User && a.Password == b.Password && a.Token == b.Token && bytes.Equal(a.Credentials, b.Credentials) && bytes.Equal(a.Seed, b.Seed)
+	return a.User == b.User && a.Password == b.Password && a.Token == b.Token &&
+		bytes.Equal(a.Credentials, b.Credentials) && bytes.Equal(a.Seed, b.Seed)
 }
 
 var (
@@ -69,7 +70,8 @@ func (a Auth) apply(options *nats.Options) error {
 	return nil
 }
 
-// expired reports whether a user's JWT says that it has ended. Whether it is genuine is the server's to judge.
+// expired reports whether a user's JWT is past its end. The server, not this function, checks whether the JWT is
+// genuine.
 func expired(jwt string, now time.Time) bool {
 	parts := strings.Split(jwt, ".")
 	if len(parts) != 3 {
@@ -80,7 +82,7 @@ func expired(jwt string, now time.Time) bool {
 		return false
 	}
 	var claims struct {
-		Expires int64 `json:"exp"` // seconds since 1970; 0 is never
+		Expires int64 `json:"exp"` // seconds since 1970; 0 means never
 	}
 	return json.Unmarshal(content, &claims) == nil && claims.Expires != 0 && now.Unix() >= claims.Expires
 }

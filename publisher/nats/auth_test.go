@@ -98,8 +98,10 @@ func TestAuthIsNotPrinted(t *testing.T) {
 
 func TestExpired(t *testing.T) {
 	now := time.Unix(1000, 0)
-	for claims, want := range map[string]bool{`{"exp":999}`: true, `{"exp":1000}`: true, `{"exp":1001}`: false, `{"exp":0}`: false,
-		`{}`: false, `{"exp":"x"}`: false} {
+	for claims, want := range map[string]bool{
+		`{"exp":999}`: true, `{"exp":1000}`: true, `{"exp":1001}`: false, `{"exp":0}`: false,
+		`{}`: false, `{"exp":"x"}`: false,
+	} {
 		if got := expired("e30."+base64.RawURLEncoding.EncodeToString([]byte(claims))+".sig", now); got != want {
 			t.Errorf("%s: %v", claims, got)
 		}

@@ -8,39 +8,39 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A batch is the state of one call of Publish, owned by the goroutine that called.
+// A batch is the state of one call of Publish. It is owned by the goroutine that called.
 type batch struct {
 	messages []publisher.Message
 	errs     []error
 	state    []state
-	next     []int32 // the following message of the same key, or -1
-	rest     []int32 // how many of its key there are from it on; 0 when it has to go alone
-	due      []int32 // messages whose key's last one was just accepted: they leave first
-	cursor   int     // messages from here on have not had their turn
-	waiting  int     // messages sent and not answered
-	stranger bool    // something that is no stream has answered
+	next     []int32        // the following message of the same key, or -1
+	rest     []int32        // number of messages of its key from this one on; 0 if it must go alone
+	due      []int32        // messages that follow a message just accepted, which go first
+	cursor   int            // index from which messages have not had their turn
+	waiting  int            // number of messages sent and not answered
+	stop     publisher.Stop // nothing more is sent after it is closed
+	stranger bool           // an answer came from something that is not a stream
 	late     late
-	// abandoned is that answers may still come to messages that have been given up.
+	// abandoned is set if answers may still come to messages that were given up.
 	abandoned bool
-	resent    map[int32]struct{} // messages that this call has sent before, in a run of which the outcome is open
+	resent    map[int32]struct{} // messages that this call has sent before, in a run whose outcome is open
 
 	seed maphash.Seed
-	tail map[uint64]int32 // the last message of each key so far, by the key's hash
+	tail map[uint64]int32 // last message of each key so far, by the key's hash
 }
 
-// A state tells what is known of a message.
+// A state says what is known of a message.
 type state uint8
 
 const (
-	head   state = iota // may be sent: everything before it in its key is accepted
-	behind              // an earlier message of its key is not accepted, so far or for good
-	sent                // and not answered
+	head   state = iota // may be sent: all earlier messages of its key are accepted
+	behind              // an earlier message of its key is not accepted, or not yet
+	sent                // sent and not answered
 	staged              // in an atomic batch that is not answered
 	done                // has its answer
 )
 
-// begin links the messages of each key. Two keys of one hash would be treated as one, which keeps
-// the order of both.
+// begin links the messages of each key. Two keys with the same hash are treated as one, which keeps the order of both.
 func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
 	b.state, b.next, b.rest, b.due = b.state[:0], b.next[:0], b.rest[:0], b.due[:0]
@@ -87,7 +87,7 @@ func (b *batch) turn() (int32, bool) {
 	return 0, false
 }
 
-// again notes that messages are sent a second time in this call, so that the stream may have them.
+// again notes that messages are sent a second time in this call, and that the stream may therefore have them already.
 func (b *batch) again(messages []int32) {
 	if b.resent == nil {
 		b.resent = map[int32]struct{}{}
@@ -97,7 +97,7 @@ func (b *batch) again(messages []int32) {
 	}
 }
 
-// answer settles a message. If it was accepted, the next of its key may leave.
+// answer settles a message. If it was accepted, the next message of its key may go.
 func (b *batch) answer(i int32, err error) {
 	if b.state[i] == sent {
 		b.waiting--
@@ -109,7 +109,7 @@ func (b *batch) answer(i int32, err error) {
 	}
 }
 
-// reheat lets the messages behind one go in atomic batches again.
+// reheat lets the messages after the given one go in atomic batches again.
 func (b *batch) reheat(i int32) {
 	var behind []int32
 	for n := b.next[i]; n >= 0; n = b.next[n] {
@@ -120,7 +120,7 @@ func (b *batch) reheat(i int32) {
 	}
 }
 
-// deny answers the messages that are on their way to subjects that may not be published to.
+// deny answers the messages in flight to subjects to which this client may not publish.
 func (b *batch) deny(subjects map[string]struct{}) {
 	for i := range b.state {
 		if b.state[i] != sent {
@@ -133,7 +133,7 @@ func (b *batch) deny(subjects map[string]struct{}) {
 	}
 }
 
-// finish answers what has no answer yet, and lets go of the caller's memory.
+// finish answers everything that has no answer yet, and drops the references to the caller's memory.
 func (b *batch) finish(unsent error, unanswered func(subject string) error) {
 	for i := range b.state {
 		switch b.state[i] {
@@ -143,9 +143,10 @@ func (b *batch) finish(unsent error, unanswered func(subject string) error) {
 			b.errs[i] = unanswered(b.messages[i].Topic)
 		case behind:
 			b.errs[i] = publisher.ErrNotAttempted
+		default: // it has its answer
 		}
 	}
-	b.messages, b.errs = nil, nil
+	b.messages, b.errs, b.stop = nil, nil, nil
 }
 
 // publish sends the messages and fills errs. It reports whether everything sent was answered.
@@ -154,6 +155,7 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	b := &l.batch
 	b.begin(messages, errs)
 	l.run.clear()
+	b.stop = publisher.StopOf(ctx)
 	unanswered, unsent := l.exchange(ctx, b)
 	settled := b.waiting == 0 && !b.abandoned
 	b.finish(unsent, unanswered)
@@ -162,8 +164,8 @@ func (l *lane) publish(ctx context.Context, messages []publisher.Message, errs [
 	return settled
 }
 
-// exchange sends what may be sent and takes answers until there is nothing left to do. Otherwise it
-// returns the answers for the messages that were sent in vain and for those that were not sent.
+// exchange sends what may be sent and takes answers until nothing is left to do. Otherwise it returns the answers for
+// messages that were sent and got none, and for messages that were not sent.
 func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject string) error, unsent error) {
 	l.patience.Reset(answerTime)
 	defer l.patience.Stop()
@@ -173,8 +175,12 @@ func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject 
 			<-l.link.closed
 			return l.cutOff(b)
 		}
-		if !more && b.waiting == 0 {
+		switch {
+		case b.waiting > 0:
+		case !more:
 			return nil, nil
+		case b.stop.Closed():
+			return nil, publisher.ErrNotAttempted
 		}
 		select {
 		case m := <-l.acks:
@@ -193,10 +199,10 @@ func (l *lane) exchange(ctx context.Context, b *batch) (unanswered func(subject 
 	}
 }
 
-// sendAll sends as much as the window takes, nothing when ctx has ended. It reports whether there
-// may be more, or whether the connection was found gone.
+// sendAll sends as much as the window allows, and nothing if ctx has ended or the call was stopped. It reports whether
+// there may be more to send, and whether the connection was found gone.
 func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
-	for b.waiting < window && ctx.Err() == nil {
+	for b.waiting < window && ctx.Err() == nil && !b.stop.Closed() {
 		i, ok := b.turn()
 		if !ok {
 			if !l.run.due() {
@@ -226,7 +232,7 @@ func (l *lane) sendAll(ctx context.Context, b *batch) (more, gone bool) {
 	return true, false
 }
 
-// deny looks at what the server has refused to let us publish to.
+// deny handles the subjects that the server has refused to this call.
 func (l *lane) deny(b *batch) {
 	subjects := l.link.denied(l)
 	if l.link.forbidden(subjects) {
@@ -242,7 +248,8 @@ func (l *lane) deny(b *batch) {
 	b.deny(subjects)
 }
 
-// cutOff takes the answers that came before the link's end, and returns those for the others, as exchange does.
+// cutOff takes the answers that came before the end of the link. It returns the answers for the other messages, as
+// exchange does.
 func (l *lane) cutOff(b *batch) (unanswered func(subject string) error, unsent error) {
 	l.drain(b)
 	lost := l.link.lost()

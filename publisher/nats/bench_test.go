@@ -14,8 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// BenchmarkPublish is calls of 1000 messages of 512 bytes with two headers to a stream on disk, with
-// one call at a time or four, and the keys taken by turns.
+// BenchmarkPublish makes calls of 1000 messages of 512 bytes with two headers to a stream on disk, with one or four
+// calls at a time. The messages use the keys in turn.
 func BenchmarkPublish(b *testing.B) {
 	for _, shape := range []struct{ calls, keys int }{{1, 1000}, {4, 1000}, {1, 100}, {1, 10}, {1, 1}, {4, 1}, {1, 0}} {
 		for _, atomic := range []bool{false, true} {
@@ -46,8 +46,10 @@ func benchmark(b *testing.B, calls, keys int, atomic bool) {
 			for n := call; n < b.N; n += calls {
 				for i := range batch {
 					id := fmt.Sprintf("%018x-%08x-%04x", run, n, i)
-					batch[i] = publisher.Message{ID: id, DedupID: id, Topic: subject, Payload: payload, Type: "application/json",
-						Headers: []publisher.Header{{Name: "tenant", Value: "0123456789abc"}, {Name: "traceparent", Value: id[:32]}}}
+					batch[i] = publisher.Message{
+						ID: id, DedupID: id, Topic: subject, Payload: payload, Type: "application/json",
+						Headers: []publisher.Header{{Name: "tenant", Value: "0123456789abc"}, {Name: "traceparent", Value: id[:32]}},
+					}
 					if keys > 0 {
 						batch[i].Key = fmt.Appendf(nil, "key-%d-%d", call, i%keys)
 					}
@@ -66,7 +68,8 @@ func benchmark(b *testing.B, calls, keys int, atomic bool) {
 	b.ReportMetric(float64(b.N*size)/b.Elapsed().Seconds(), "msg/s")
 }
 
-// cpu returns what the process has used so far: on a busy machine it tells more than the rate.
+// cpu returns the processor time that the process has used so far. On a busy machine it is more meaningful than the
+// rate.
 func cpu(b *testing.B) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {

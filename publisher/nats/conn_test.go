@@ -46,7 +46,7 @@ func TestConnGivesUpStalledWrites(t *testing.T) {
 	}
 }
 
-// A large message may take longer than the timeout, as long as it gets on.
+// A large message may take longer than the timeout, as long as it makes progress.
 func TestConnIsPatientWithSlowWrites(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -77,7 +77,7 @@ func TestConnIsPatientWithSlowWrites(t *testing.T) {
 	})
 }
 
-// An interrupt while nothing is written does no harm to what is written later.
+// An interrupt while nothing is written does not affect later writes.
 func TestConnForgetsInterrupts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		near, far := net.Pipe()
@@ -92,7 +92,8 @@ func TestConnForgetsInterrupts(t *testing.T) {
 	})
 }
 
-// A write that gets on, but slowly, does not go on for long after an interrupt, be it before the write or during it.
+// A write that makes slow progress does not go on for long after an interrupt, whether the interrupt comes before the
+// write or during it.
 func TestConnInterruptsSlowWrites(t *testing.T) {
 	for name, after := range map[string]time.Duration{"before": 0, "at once": time.Millisecond, "in the middle": 3 * time.Second} {
 		t.Run(name, func(t *testing.T) {

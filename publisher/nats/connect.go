@@ -2,26 +2,15 @@ package nats
 
 import (
 	"context"
-	"errors"
-	"math/rand/v2"
 	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 )
 
-// Pauses between attempts to connect. They double from the first to the last and are drawn from
-// their upper half, so that the clients of a restarted server do not return all at once.
-const (
-	firstPause = 50 * time.Millisecond
-	// quietPause is the last one while nobody answers, which a server that comes back should not wait for.
-	quietPause = 250 * time.Millisecond
-	// lastPause is the last one while somebody refuses us, and logs that each time.
-	lastPause = time.Second
-)
-
-// connected returns the link to the server, or the answer for messages that cannot be sent now. It
-// waits only for the very first attempt to connect, which it starts.
+// connected returns the link to the server, or the answer for messages that cannot be sent now. It waits only for the
+// very first attempt to connect, which it starts.
 func (p *Publisher) connected(ctx context.Context) (*link, error) {
 	for {
 		p.mu.Lock()
@@ -45,8 +34,8 @@ func (p *Publisher) connected(ctx context.Context) (*link, error) {
 	}
 }
 
-// reconnected returns the link to the server. Where there is none it asks for an attempt to connect
-// at once and waits until one has ended.
+// reconnected returns the link to the server. If there is none, it requests an immediate attempt to connect and waits
+// until an attempt has ended.
 func (p *Publisher) reconnected(ctx context.Context) (*link, error) {
 	p.mu.Lock()
 	p.start()
@@ -67,7 +56,7 @@ func (p *Publisher) reconnected(ctx context.Context) (*link, error) {
 	}
 }
 
-// unreachable is the answer when ctx ended before an attempt to connect did.
+// unreachable is the answer if ctx ended before an attempt to connect did.
 func (p *Publisher) unreachable(ctx context.Context) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -78,7 +67,7 @@ func (p *Publisher) unreachable(ctx context.Context) error {
 		"NATS server %s has not answered yet: %w", p.servers[0].address, context.Cause(ctx))
 }
 
-// start runs the goroutine that connects, once; p.mu is held.
+// start runs the goroutine that connects, once. p.mu is held.
 func (p *Publisher) start() {
 	if p.cancel != nil || p.closed {
 		return
@@ -93,11 +82,12 @@ func (p *Publisher) run(ctx context.Context) {
 	defer close(p.stopped)
 	var replaced sync.WaitGroup
 	defer replaced.Wait()
-	known, pause, down := p.servers, firstPause, time.Now()
+	known, down := p.servers, time.Now()
+	var backoff connect.Backoff
 	for ctx.Err() == nil {
 		link, err := p.dial(ctx, p.worth(known, down))
 		if err != nil {
-			p.logger.Debug("cannot connect to NATS", "error", err) // whoever asks says so
+			p.logger.Debug("cannot connect to NATS", "error", err) // the caller reports it
 			p.report(nil, err)
 		} else {
 			since := time.Now()
@@ -112,20 +102,16 @@ func (p *Publisher) run(ctx context.Context) {
 			if len(p.answered) > rememberAddresses {
 				clear(p.answered)
 			}
-			if time.Since(since) > lastPause { // else the server takes us and throws us out again
-				pause = firstPause
+			if time.Since(since) > connect.LongestPause { // otherwise the server accepts connections and ends them at once
+				backoff.Reset()
 			}
 		}
-		p.rest(ctx, pause)
-		longest := lastPause
-		if trouble, ok := errors.AsType[*trouble](err); ok && trouble.absent {
-			longest = quietPause
-		}
-		pause = min(2*pause, longest)
+		p.rest(ctx, backoff.After(err))
 	}
 }
 
-// hold lends out the link until it or ctx has ended, or another takes its place. It returns that one, and the servers to try next.
+// hold lends out the link until the link or ctx has ended, or another link takes its place. It returns the new link, if
+// any, and the servers to try next.
 func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *link) {
 	p.logger.Info("connected to NATS", "server", l.server.address, "version", l.nc.ConnectedServerVersion())
 	p.report(l, nil)
@@ -156,7 +142,7 @@ func (p *Publisher) hold(ctx context.Context, l *link) (known []server, next *li
 	return l.server.with(p.servers, l.nc.DiscoveredServers()), nil
 }
 
-// report makes the outcome of an attempt, or the loss of a link, known to everybody who waits.
+// report publishes the outcome of an attempt, or the loss of a link, to all waiting calls.
 func (p *Publisher) report(link *link, down error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -165,9 +151,9 @@ func (p *Publisher) report(link *link, down error) {
 	p.tried = make(chan struct{})
 }
 
-// rest waits for about the pause, unless somebody is in a hurry.
+// rest waits for the pause, unless a call requests an attempt at once.
 func (p *Publisher) rest(ctx context.Context, pause time.Duration) {
-	timer := time.NewTimer(pause/2 + rand.N(pause/2))
+	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:

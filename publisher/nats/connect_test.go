@@ -18,7 +18,7 @@ import (
 
 const info = "$JS.API.INFO"
 
-// stores is a fake's publish that stores everything.
+// stores is a publish function for a fake that stores everything.
 func stores(c *fakeConn, subject, reply, _ string) {
 	if subject == info {
 		c.answer(reply, `{"type":"io.nats.jetstream.api.v1.account_info_response","memory":0}`)
@@ -42,7 +42,7 @@ func timely(t *testing.T) context.Context {
 	return ctx
 }
 
-// persist pings until that works.
+// persist pings until a ping succeeds.
 func persist(t *testing.T, p *nats.Publisher) {
 	t.Helper()
 	ctx := timely(t)
@@ -69,14 +69,16 @@ func TestLoginIsReadAgain(t *testing.T) {
 	var unreadable atomic.Bool
 	unreadable.Store(true)
 	var log publishertest.Log
-	p := open(t, nats.Config{Servers: []string{"nats://url:url-secret@" + f.address},
-		Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
+	p := open(t, nats.Config{
+		Servers: []string{"nats://url:url-secret@" + f.address},
+		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Auth: func() (nats.Auth, error) {
 			if unreadable.Load() {
 				return nats.Auth{}, errors.New("open nats.password: permission denied")
 			}
 			return nats.Auth{User: "relay", Password: password.Load().(string)}, nil
-		}})
+		},
+	})
 	fails := func(with string) {
 		t.Helper()
 		err := p.Ping(timely(t))
@@ -93,14 +95,14 @@ func TestLoginIsReadAgain(t *testing.T) {
 	}
 	fails("permission denied")
 	unreadable.Store(false)
-	if err := p.Ping(timely(t)); err == nil { // may still be told of the unreadable file
+	if err := p.Ping(timely(t)); err == nil { // may still report the unreadable file
 		t.Error("the old password is taken")
 	}
 	fails("correct user and password")
 	password.Store("rotated-secret")
 	persist(t, p)
 	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
-	// Failures are told by whoever asks: the relay says each once.
+	// Callers report failures: the relay reports each one once.
 	if text := log.String(); strings.Contains(text, "level=WARN") || strings.Count(text, "level=INFO") != 1 ||
 		!strings.Contains(text, "permission denied") || !strings.Contains(text, "refuses the login") {
 		t.Errorf("the log has more than the failures at level debug and one line for the connection:\n%s", text)
@@ -150,10 +152,12 @@ func TestPingNamesTheFault(t *testing.T) {
 		fake *fake
 		with string
 	}{
-		"nobody listens": {nobody, "refused"},
+		"nobody listens": {nobody, "nothing listens"},
 		"no NATS server": {(&fake{greeting: "220 mail.example ESMTP"}).start(t), "correct host and port"},
-		"too many clients": {(&fake{login: func(string, string) error { return errors.New("maximum connections exceeded") }}).start(t),
-			"maximum connections"},
+		"too many clients": {
+			(&fake{login: func(string, string) error { return errors.New("maximum connections exceeded") }}).start(t),
+			"maximum connections",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, nats.Config{Servers: []string{test.fake.address}})
@@ -168,7 +172,7 @@ func TestPingNamesTheFault(t *testing.T) {
 	}
 }
 
-// Other servers of the cluster are learned and used when the configured one is gone.
+// Other servers of the cluster are learned, and used when the configured one is gone.
 func TestClusterFailover(t *testing.T) {
 	second := (&fake{publish: stores}).start(t)
 	first := (&fake{publish: stores, cluster: []string{second.address}}).start(t)
@@ -179,8 +183,8 @@ func TestClusterFailover(t *testing.T) {
 	expect(t, p.Publish(timely(t), rows("a", 1)), publisher.Accepted)
 }
 
-// Some errors of the server end the library's connection for good. Messages on their way have an
-// unknown outcome, the others of their key were not sent.
+// Some errors of the server end the library's connection for good. Messages on the wire have an unknown outcome. The
+// other messages of their keys were not sent.
 func TestServerEndsTheConnection(t *testing.T) {
 	var hostile atomic.Bool
 	f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {
@@ -205,7 +209,7 @@ func TestServerEndsTheConnection(t *testing.T) {
 	}
 }
 
-// A server that takes us and throws us out at once is not dialled in a tight loop.
+// A server that accepts connections and ends them at once is not dialled in a tight loop.
 func TestServerThrowsOut(t *testing.T) {
 	logins := make(chan time.Time, 100)
 	f := (&fake{
@@ -232,7 +236,7 @@ func TestNewRefuses(t *testing.T) {
 	}
 }
 
-// A row that is refused among 300 others costs none of them anything: each is sent once, and at once.
+// A row that is refused among 300 others does not affect them: each is sent once, and at once.
 func TestRefusedRowCostsNobody(t *testing.T) {
 	for name, spoil := range map[string]struct {
 		change func(*publisher.Message)

@@ -7,24 +7,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A part is what is sent until the server is asked whether it has read it: messages of which each key
-// has one subject, so that a subject that is not permitted cannot leave a hole in a key.
+// A part holds what is sent before the server is asked whether it has read everything. Within a part, each key has one
+// subject, so that a subject without permission cannot leave a gap in a key.
 type part struct {
 	sent     []int32
 	subjects map[string]string // subject by key
 }
 
-// publishCore is publish without JetStream: a message counts as accepted when the server has read it and has not
-// complained.
+// publishCore is publish without JetStream. A message counts as accepted once the server has read it without reporting
+// an error.
 func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, errs []error) {
 	p := part{subjects: map[string]string{}}
-	stopped := map[string]struct{}{} // keys of which a message was not accepted
+	stopped := map[string]struct{}{} // keys with a message that was not accepted
 	answer := func(i int32, err error) {
 		errs[i] = err
 		if err != nil && messages[i].Key != nil {
 			stopped[string(messages[i].Key)] = struct{}{}
 		}
 	}
+	stop := publisher.StopOf(ctx)
 	l.begin()
 	for i := range messages {
 		m := &messages[i]
@@ -36,8 +37,8 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 			errs[i] = publisher.ErrNotAttempted
 			continue
 		}
-		if ctx.Err() != nil {
-			answer(int32(i), callEnded(ctx))
+		if ctx.Err() != nil || stop.Closed() {
+			answer(int32(i), publisher.ErrNotAttempted)
 			continue
 		}
 		switch err := l.send(int32(i), m); {
@@ -58,7 +59,7 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 	l.good = ""
 }
 
-// confirm answers what was sent since the last time.
+// confirm answers what was sent since the last confirm.
 func (l *lane) confirm(ctx context.Context, messages []publisher.Message, p *part, answer func(int32, error)) {
 	if len(p.sent) == 0 {
 		return
@@ -75,13 +76,13 @@ func (l *lane) confirm(ctx context.Context, messages []publisher.Message, p *par
 	clear(p.subjects)
 }
 
-// begin notes what the server has complained of so far.
+// begin notes the last error that the server has reported so far.
 func (l *lane) begin() { l.last = l.link.nc.LastError() }
 
-// flush waits until the server has read all that was sent. It returns the subjects that it did not permit, and
-// the answer for the others.
+// flush waits until the server has read everything that was sent. It returns the subjects that the server did not
+// permit, and the answer for the others.
 func (l *lane) flush(ctx context.Context) (denied map[string]struct{}, err error) {
-	// nats.go wants a deadline; the pings of the connection itself notice a dead server by then.
+	// nats.go requires a deadline. By then, the pings of the connection itself notice a dead server.
 	within, cancel := context.WithTimeout(ctx, 3*pingInterval)
 	defer cancel()
 	if err := l.link.nc.FlushWithContext(within); err != nil {
@@ -93,8 +94,7 @@ func (l *lane) flush(ctx context.Context) (denied map[string]struct{}, err error
 		return l.link.denied(l), publisher.AmbiguousError("no answer", "sent to NATS server %s, which has not confirmed that it read it: %w",
 			l.link.server.address, why)
 	}
-	// A complaint is noted before the flush is answered, and handed to the lanes a moment later, the last
-	// one last.
+	// An error is noted before the flush is answered, and passed to the lanes a moment later, in order.
 	last := l.link.nc.LastError()
 	subject, ok := violated(last)
 	if !ok || errors.Is(last, l.last) {

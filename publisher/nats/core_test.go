@@ -34,7 +34,7 @@ func TestCore(t *testing.T) {
 		t.Fatal(err)
 	}
 	all := hotRows(subject, 2500, 3)
-	all[1] = publisher.Message{ID: "1", DedupID: "1", Topic: subject + ".nobody", Key: []byte("key1")} // nobody is subscribed
+	all[1] = publisher.Message{ID: "1", DedupID: "1", Topic: subject + ".nobody", Key: []byte("key1")} // nothing is subscribed
 	for i, err := range p.Publish(timely(t), all) {
 		if err != nil {
 			t.Fatalf("message %d: %v", i, err)
@@ -57,7 +57,7 @@ func TestCore(t *testing.T) {
 	}
 }
 
-// A subject that is not permitted stops its keys, and leaves no hole in them.
+// A subject that is not permitted stops its keys, and leaves no gap in them.
 func TestCoreDenied(t *testing.T) {
 	var published atomic.Int64
 	f := (&fake{publish: func(c *fakeConn, subject, _, _ string) {

@@ -30,7 +30,7 @@ func TestPublishDenied(t *testing.T) {
 	}
 }
 
-// Each subject is refused once for each message, and all at about the same time.
+// Each subject is refused once for each message, all at about the same time.
 func TestManySubjectsDenied(t *testing.T) {
 	f := (&fake{publish: func(c *fakeConn, subject, _, _ string) {
 		c.say("-ERR 'Permissions Violation for Publish to %q'", subject)

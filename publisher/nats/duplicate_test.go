@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// duplicates returns how many of the answers say that the stream has the message already.
+// duplicates returns how many of the answers say that the stream already has the message.
 func duplicates(t *testing.T, answers []error, stream string) (n int) {
 	t.Helper()
 	for i, err := range answers {
@@ -26,7 +26,8 @@ func duplicates(t *testing.T, answers []error, stream string) (n int) {
 	return n
 }
 
-// What a stream drops is told apart from what it stores, one by one and in atomic batches, and the key goes on behind it.
+// The answers distinguish what a stream drops from what it stores, one by one and in atomic batches. The key goes on
+// after a dropped message.
 func TestDroppedMessagesAreTold(t *testing.T) {
 	t.Parallel()
 	js := broker(t)

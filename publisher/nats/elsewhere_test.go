@@ -30,10 +30,10 @@ func connect(t *testing.T, url string) jetstream.JetStream {
 	return js
 }
 
-// relays checks that a publisher whose account has no JetStream is ready and publishes all the same.
+// relays checks that a publisher whose account has no JetStream is ready, and publishes in spite of that.
 func relays(t *testing.T, p *nats.Publisher, s jetstream.Stream) {
 	t.Helper()
-	// until the subjects are known on the way
+	// Wait until the subjects are known along the route.
 	for ctx := timely(t); publisher.ClassOf(p.Publish(ctx, hotRows("orders.first", 1, 1))[0]) != publisher.Accepted; {
 		if ctx.Err() != nil {
 			t.Fatal("nothing is accepted")
@@ -57,12 +57,12 @@ func relays(t *testing.T, p *nats.Publisher, s jetstream.Stream) {
 	if err := p.Ping(timely(t)); err != nil {
 		t.Errorf("a subject without a stream speaks against all others: %v", err)
 	}
-	if got := about(p.Examine(timely(t), publishertest.Addresses("orders.placed")), ""); !slices.Equal(got, []string{"warning jetstream"}) {
+	if got := about(examine(timely(t), p, publishertest.Addresses("orders.placed")), ""); !slices.Equal(got, []string{"warning jetstream"}) {
 		t.Errorf("doctor finds %q", got)
 	}
 }
 
-// The streams are another account's, which exports their subjects.
+// The streams belong to another account, which exports their subjects.
 func TestStreamsOfAnotherAccount(t *testing.T) {
 	t.Parallel()
 	server := startServer(t, t.TempDir(), `accounts {
@@ -73,8 +73,8 @@ func TestStreamsOfAnotherAccount(t *testing.T) {
 	relays(t, open(t, nats.Config{Servers: []string{"nats://relay:secret@" + server.address}}), s)
 }
 
-// The streams are those of a hub, behind a leaf node without JetStream. While the hub is away its rows wait, and are not told that a
-// stream must be made.
+// The streams are those of a hub, behind a leaf node without JetStream. While the hub is away, its rows wait, and their
+// answers do not say that a stream must be created.
 func TestStreamsBehindALeafNode(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -5,46 +5,23 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
-	"net"
 	"os"
 	"time"
 
 	"github.com/nats-io/nats.go"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/connect"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
 )
 
-// A trouble is why a server cannot be used, and what to change. It is one line, without secrets.
-type trouble struct {
-	short  string // as in publisher.Error
-	login  bool   // it is about who we are
-	absent bool   // nobody answers
-	found  string // what was found, naming the server
-	err    error
-	remedy string // may be empty
+// answer returns a failure as the answer for messages.
+func answer(f *connect.Failure) error {
+	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeDestination, Short: f.Short, Err: f}
 }
 
-func (t *trouble) Error() string {
-	text := t.what()
-	if t.remedy != "" {
-		text += ": " + t.remedy
-	}
-	return text
-}
-
-// what is found and cause, without the remedy.
-func (t *trouble) what() string { return t.found + ": " + t.err.Error() }
-
-func (t *trouble) Unwrap() error { return t.err }
-
-// answer returns the trouble as the answer for messages.
-func (t *trouble) answer() error {
-	return &publisher.Error{Class: publisher.Unavailable, Scope: publisher.ScopeDestination, Short: t.short, Err: t}
-}
-
-// A localError is one of our own credentials or certificates, not of the server.
+// A localError is an error in this client's credentials or certificates, not one of the server.
 type localError struct {
 	err         error
 	certificate bool
@@ -53,41 +30,34 @@ type localError struct {
 func (e *localError) Error() string { return e.err.Error() }
 func (e *localError) Unwrap() error { return e.err }
 
-// An attempt is what is known of a try to connect that has failed.
+// An attempt holds what is known of a failed try to connect.
 type attempt struct {
 	server   server
-	dialled  bool   // there was a connection
-	heard    bool   // and the server sent something over it
+	dialled  bool   // the network connection was made
+	heard    bool   // the server sent something over it
 	tls      bool   // TLS is configured
-	tlsFirst bool   // before the greeting
-	jwt      string // of our credentials file, if there is one
+	tlsFirst bool   // TLS begins before the greeting
+	jwt      string // JWT of the credentials file, if there is one
+	names    setting.Names
 }
 
-// errNoWebSocket is that the answer to a request for a WebSocket is none.
+// errNoWebSocket reports that the answer to a request for a WebSocket does not open one.
 var errNoWebSocket = errors.New("its answer does not open a WebSocket")
 
-// explain returns what is wrong, by what nats.go or the network said.
-func (a attempt) explain(err error) *trouble {
-	t := func(short, found, remedy string) *trouble {
-		return &trouble{short: short, found: fmt.Sprintf(found, a.server.address), err: stable(err), remedy: remedy}
+// explain turns an error of nats.go or the network into a failure that says what is wrong.
+func (a attempt) explain(err error) *connect.Failure {
+	c := &connect.Attempt{
+		Broker: "NATS server", Address: a.server.address, Servers: a.names.Of("Servers"), Plain: "nats://", Secure: "nats+tls://", Names: a.names,
 	}
-	login := func(found, remedy string) *trouble {
-		refused := t("login refused", found, remedy)
-		refused.login = true
-		return refused
-	}
-	absent := func(short, found, remedy string) *trouble {
-		nobody := t(short, found, remedy)
-		nobody.absent = true
-		return nobody
+	cause := connect.Stable(err)
+	failed := func(short, found, remedy string) *connect.Failure { return c.Failed(short, found, remedy, cause) }
+	refused := func(remedy string) *connect.Failure {
+		return c.FailedLogin("login refused", "it refuses the login", remedy, cause)
 	}
 	if local, ok := errors.AsType[*localError](err); ok && local.certificate {
-		return t("certificates unusable", "cannot begin TLS with NATS server %s",
-			"correct OUTBOX_TLS_CA, OUTBOX_TLS_CERT and OUTBOX_TLS_KEY, or their files")
+		return failed("certificates unusable", "TLS cannot begin", "correct "+a.names.Of("TLS.RootCAs")+" and "+a.names.Of("TLS.Certificates"))
 	} else if ok {
-		unusable := t("credentials unusable", "cannot log in to NATS server %s", "correct the credentials, or their file")
-		unusable.login = true
-		return unusable
+		return c.FailedLogin("credentials unusable", "the credentials cannot be used", "correct the credentials, or their file", cause)
 	}
 	is := func(targets ...error) bool {
 		for _, target := range targets {
@@ -97,103 +67,68 @@ func (a attempt) explain(err error) *trouble {
 		}
 		return false
 	}
-	_, name := errors.AsType[*net.DNSError](err)
 	inbox, denied := errors.AsType[*inboxDenied](err)
 	timeout := is(context.DeadlineExceeded, os.ErrDeadlineExceeded, nats.ErrTimeout)
 	switch {
-	// That they have expired the server tells only those who are logged in.
+	// The server reports expired credentials only to users who are logged in.
 	case is(nats.ErrAuthExpired, nats.ErrAccountAuthExpired), is(nats.ErrAuthorization) && expired(a.jwt, time.Now()):
-		return login("NATS server %s refuses the login", "the credentials have expired: renew the .creds file in OUTBOX_NATS_CREDS_FILE")
+		return refused("the credentials have expired: renew the .creds file in " + a.names.Of("Auth.Credentials"))
 	case is(nats.ErrAuthRevoked):
-		return login("NATS server %s refuses the login", "the credentials were revoked: put new ones into OUTBOX_NATS_CREDS_FILE")
+		return refused("the credentials were revoked: put new ones into " + a.names.Of("Auth.Credentials"))
 	case is(nats.ErrAuthorization):
-		return login("NATS server %s refuses the login",
-			"correct user and password or token in OUTBOX_PUBLISH_URL, or OUTBOX_NATS_CREDS, _NKEY or _TOKEN, whichever the server knows")
+		return refused("correct user and password, token or other credentials in " + a.names.Of("Auth") + ", whichever the server knows")
 	case is(nats.ErrNkeysNotSupported):
-		return login("NATS server %s asks for no nkey or credentials", "log in with user and password or token, as the server is configured")
+		return c.FailedLogin("login refused", "it asks for no nkey or credentials",
+			"log in with user and password or token, as the server is configured", cause)
 	case denied:
-		return t("inbox denied", "NATS server %s", "grant the user subscribe on "+inbox.inboxes+">: acknowledgements arrive there; "+
-			"or set OUTBOX_NATS_INBOX_PREFIX to what the user may subscribe to")
+		return failed("inbox denied", "acknowledgements cannot arrive", "grant the user subscribe on "+inbox.inboxes+">, or set "+
+			a.names.Of("InboxPrefix")+" to what the user may subscribe to")
 	case is(nats.ErrSecureConnWanted):
-		return t("no TLS", "NATS server %s offers no TLS", "turn it on there, or write nats:// instead of nats+tls://")
+		return failed("no TLS", "it offers no TLS", "turn TLS on there, or write nats:// instead of nats+tls://")
 	case is(nats.ErrTLS) || network.RefusedTLS(err):
-		return a.explainTLS(t, err)
+		return a.explainTLS(c, err)
 	case is(nats.ErrNoInfoReceived):
-		return t("no NATS server", "what answers at %s is no NATS server", "correct host and port in OUTBOX_PUBLISH_URL")
+		return failed("no NATS server", "what answers there is not a NATS server", "correct host and port in "+c.Servers)
 	case is(nats.ErrMaxConnectionsExceeded, nats.ErrMaxAccountConnectionsExceeded):
-		return t("too many connections", "NATS server %s takes no more connections", "raise max_connections there, or the account's limit")
-	case name:
-		return t("unknown host", "cannot find NATS server %s", "correct the host in OUTBOX_PUBLISH_URL, or the name service")
+		return failed("too many connections", "it takes no more connections", "raise max_connections there, or the account's limit")
 	case a.dialled && !a.heard && a.tlsFirst && timeout:
-		return t("no NATS server", "what listens at %s does not speak TLS", "correct host and port in OUTBOX_PUBLISH_URL")
+		return failed("no NATS server", "what listens there does not speak TLS", "correct host and port in "+c.Servers)
 	case a.dialled && !a.heard:
-		return t("no NATS server", "what listens at %s sends no greeting of a NATS server",
-			"correct the port in OUTBOX_PUBLISH_URL; if the server has handshake_first, write nats+tls:// and OUTBOX_NATS_TLS_FIRST=true; "+
-				"if it is its WebSocket port, ws:// or wss://")
+		return failed("no NATS server", "what listens there sends no greeting of a NATS server",
+			"correct the port in "+c.Servers+"; if the server has handshake_first, write nats+tls:// and set "+a.names.Of("TLSFirst")+" to true; "+
+				"if it is its WebSocket port, write ws:// or wss://")
 	case a.server.webSocket && a.heard && !timeout && !network.Ended(err):
-		// What the library says of an answer that is none of a WebSocket quotes it.
-		stranger := t("no NATS server", "what answers at %s is no WebSocket listener of a NATS server",
-			"correct host, port and path in OUTBOX_PUBLISH_URL; if it is the server's usual port, write nats:// or nats+tls://")
-		stranger.err = errNoWebSocket
-		return stranger
+		// The library's error quotes an answer that does not open a WebSocket.
+		return c.Failed("no NATS server", "what answers there is not a WebSocket listener of a NATS server",
+			"correct host, port and path in "+c.Servers+"; if it is the server's usual port, write nats:// or nats+tls://", errNoWebSocket)
 	case timeout:
-		return absent("no answer", "NATS server %s does not answer",
-			"check host and port in OUTBOX_PUBLISH_URL, the server, firewalls and network policies")
-	default:
-		return absent("cannot connect", "cannot connect to NATS server %s", "start the server, or correct host and port in OUTBOX_PUBLISH_URL")
+		return c.Silent()
 	}
+	if known := c.Network(err); known != nil {
+		return known
+	}
+	return c.FailedAbsent("cannot connect", "it cannot be connected to", "start the server, or correct host and port in "+c.Servers, cause)
 }
 
-// stable returns the error as it is at each try: a network's read error names a port of our own, which is
-// another one each time, and a wait ends by one of two clocks.
-func stable(err error) error {
-	if operation, ok := errors.AsType[*net.OpError](err); ok && errors.Is(operation.Err, os.ErrDeadlineExceeded) {
-		return context.DeadlineExceeded
-	} else if ok && operation.Op == "read" {
-		return operation.Err
-	}
-	return err
-}
-
-// explainTLS tells failed handshakes apart.
-func (a attempt) explainTLS(t func(short, found, remedy string) *trouble, err error) *trouble {
-	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+// explainTLS distinguishes failed handshakes.
+func (a attempt) explainTLS(c *connect.Attempt, err error) *connect.Failure {
 	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
-	_, name := errors.AsType[x509.HostnameError](err)
 	record, isRecord := errors.AsType[tls.RecordHeaderError](err)
 	switch {
-	case isInvalid && invalid.Reason == x509.Expired:
-		expired := t("certificate expired", "the certificate of NATS server %s is out of its time",
-			"renew the server's certificate, or correct the clock")
-		// The library's text holds the time of day, so it would be another one at each try.
-		expired.err = fmt.Errorf("it has expired or is not yet valid: from %s to %s", invalid.Cert.NotBefore.UTC().Format(time.RFC3339),
-			invalid.Cert.NotAfter.UTC().Format(time.RFC3339))
-		return expired
 	case authority && !a.tls:
-		return t("certificate untrusted", "NATS server %s wants TLS, and the system does not know who signed its certificate",
-			"write nats+tls:// and give its authority in OUTBOX_TLS_CA_FILE")
-	case authority:
-		return t("certificate untrusted", "the certificate of NATS server %s is signed by an authority that is not trusted",
-			"put the certificate of its authority into OUTBOX_TLS_CA_FILE")
-	case name:
-		return t("certificate for another name", "the certificate of NATS server %s is for another name",
-			"write that name into OUTBOX_PUBLISH_URL or OUTBOX_TLS_SERVER_NAME")
+		return c.Failed("TLS wanted", "it wants TLS, and the system does not know who signed its certificate",
+			"write nats+tls:// and give the authority's certificate as "+a.names.Of("TLS.RootCAs"), err)
 	case isRecord && a.server.webSocket:
-		return t("no TLS", "what listens at %s does not speak TLS",
-			"correct host and port in OUTBOX_PUBLISH_URL, or write ws:// or nats+tls://, whichever it speaks")
+		return c.Failed("no TLS", "it does not speak TLS there",
+			"correct host and port in "+c.Servers+", or write ws:// or nats+tls://, whichever it speaks", nil)
 	case isRecord && string(record.RecordHeader[:]) == "INFO ":
-		return t("TLS after the greeting", "NATS server %s greets before TLS begins", "remove OUTBOX_NATS_TLS_FIRST")
-	case isRecord:
-		return t("no TLS", "what listens at %s does not speak TLS",
-			"correct host and port in OUTBOX_PUBLISH_URL, or write nats:// if it is a NATS server without TLS")
-	case network.RefusedTLS(err):
-		return t("TLS refused", "NATS server %s refuses our side of TLS",
-			"give a client certificate that it trusts in OUTBOX_TLS_CERT_FILE and OUTBOX_TLS_KEY_FILE")
-	default:
-		// Among others the end of the connection behind the handshake, which may be seen before its alert.
-		return t("TLS refused", "the TLS handshake with NATS server %s failed",
-			"check the port, and whether the server wants a client certificate (OUTBOX_TLS_CERT_FILE, OUTBOX_TLS_KEY_FILE)")
+		return c.Failed("TLS after the greeting", "it greets before TLS begins", "remove "+a.names.Of("TLSFirst"), err)
 	}
+	if known := c.TLS(err); known != nil {
+		return known
+	}
+	// This includes the end of the connection after the handshake, which may be seen before its alert.
+	return c.Refused(err)
 }
 
 // connectionLost is the answer for messages that were not sent because the connection had ended.

@@ -12,13 +12,13 @@ import (
 	"testing"
 )
 
-// A fake is a NATS server that says what a test wants it to. Its functions are set before it is
-// dialled and called by one goroutine for each connection.
+// A fake is a NATS server that answers as a test wants. Its functions are set before it is dialled. They are called by
+// one goroutine for each connection.
 type fake struct {
 	greeting  string                                         // sent instead of INFO
 	cluster   []string                                       // addresses of other servers
 	login     func(user, password string) error              // called for each CONNECT
-	subscribe func(c *fakeConn, subject string) bool         // false: not permitted
+	subscribe func(c *fakeConn, subject string) bool         // returns false if not permitted
 	publish   func(c *fakeConn, subject, reply, body string) // called for each message
 	address   string
 
@@ -115,7 +115,7 @@ func (f *fake) serve(c *fakeConn) {
 				return
 			}
 			if c.sid(words[1]) != "" {
-				c.nobody(words[2]) // an echo, which no client gets itself
+				c.nobody(words[2]) // an echo, which no client receives itself
 				continue
 			}
 			if f.publish != nil {
@@ -133,14 +133,14 @@ func (c *fakeConn) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c, format+"\r\n", args...)
 }
 
-// sid returns the subscription to a subject with a wildcard for its last token, "" if there is none.
+// sid returns the subscription to a subject with a wildcard as its last token, or "" if there is none.
 func (c *fakeConn) sid(subject string) string {
 	sid, _ := c.lanes.Load(subject[:max(0, strings.LastIndexByte(subject, '.'))] + ".*")
 	text, _ := sid.(string)
 	return text
 }
 
-// answer sends a message to a reply subject, whose last token a wildcard subscription covers.
+// answer sends a message to a reply subject, whose last token is covered by a wildcard subscription.
 func (c *fakeConn) answer(reply, body string) {
 	if reply == "" {
 		return
@@ -148,7 +148,7 @@ func (c *fakeConn) answer(reply, body string) {
 	c.say("MSG %s %s %d\r\n%s", reply, c.sid(reply), len(body), body)
 }
 
-// nobody answers as a server does when nobody is subscribed to the subject.
+// nobody answers as a server does if nothing is subscribed to the subject.
 func (c *fakeConn) nobody(reply string) {
 	const header = "NATS/1.0 503\r\n\r\n"
 	c.say("HMSG %s %s %d %d\r\n%s", reply, c.sid(reply), len(header), len(header), header)

@@ -7,12 +7,12 @@ import (
 )
 
 const (
-	errStoreFailed = 10077 // of a stream at one of its limits, or with a disk that failed
+	errStoreFailed = 10077 // from a stream at one of its limits, or one whose disk has failed
 	errNoStream    = 10059
-	errWrongStream = 10060 // the stream that answers is not the one that the subject should belong to
+	errWrongStream = 10060 // the stream that answers is not the one to which the subject should belong
 )
 
-// fate returns the answer with the stream that gave it named, where all subjects of the stream are in trouble.
+// fate adds the stream that gave the answer as its fate, if all subjects of the stream are in trouble.
 func (l *lane) fate(a ack, err error) error {
 	if a.refusal == nil || a.stream == "" || publisher.ScopeOf(err) != publisher.ScopeTopic {
 		return err
@@ -21,7 +21,8 @@ func (l *lane) fate(a ack, err error) error {
 	case errNoStream, errWrongStream:
 		return err
 	case errStoreFailed:
-		// The code does not tell whether the stream is full, or only the subject, where the stream limits each.
+		// The code does not say whether the whole stream is full, or only the subject, if the stream limits each
+		// subject.
 		if whole, known := l.link.streams.fillsAsWhole(a.stream); !known || !whole {
 			return err
 		}
@@ -29,8 +30,8 @@ func (l *lane) fate(a ack, err error) error {
 	return publisher.WithFate(err, publisher.Fate{Kind: publisher.FateStream, Name: a.stream})
 }
 
-// silence returns the answers for messages that were sent and not acknowledged, by subject. When the server has sent something since
-// it was asked to, their streams are what does not answer.
+// silence returns the answers for messages that were sent and not acknowledged, by subject. If the server has sent
+// something since it was asked to, the messages' streams are what does not answer.
 func (l *lane) silence(b *batch, why error) func(subject string) error {
 	whole := &publisher.Error{Class: publisher.Ambiguous, Short: "no acknowledgement", Err: b.unanswered(l.link.server, why)}
 	if b.late.begun.IsZero() || l.link.conn.quiet(time.Since(b.late.begun)) {
@@ -52,7 +53,7 @@ func (l *lane) silence(b *batch, why error) func(subject string) error {
 	}
 }
 
-// fate names the stream; it is none when its name is not known.
+// fate names the stream. It is the zero Fate if the stream's name is not known.
 func (s *stream) fate() publisher.Fate {
 	if s == nil || s.name == "" {
 		return publisher.Fate{}

@@ -14,7 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// awaitFate waits until the answer for the message names this, and then for nothing else: the publisher may ask for the stream first.
+// awaitFate waits until the answer for the message names the given fate, and checks that later answers name nothing
+// else. The publisher may ask for the stream first.
 func awaitFate(t *testing.T, p *nats.Publisher, m publisher.Message, want publisher.Fate) {
 	t.Helper()
 	ctx := timely(t)
@@ -41,7 +42,7 @@ func fatesOf(messages []publisher.Message, answers []error) (names []string) {
 	return names
 }
 
-// Many subjects of two streams that are full have two fates, and those of a third none.
+// Many subjects of two full streams have two fates, and the subjects of a third stream have none.
 func TestFatesOfFullStreams(t *testing.T) {
 	t.Parallel()
 	js := broker(t)
@@ -75,8 +76,8 @@ func TestFatesOfFullStreams(t *testing.T) {
 	}
 }
 
-// A stream that gives no answers is named, while others answer, and also when nothing else is published. When the server
-// itself is silent it is the destination.
+// If a stream gives no answers while others answer, the fate is the stream, even if nothing else is published. If the
+// server itself is silent, the fate is the destination.
 func TestFateOfSilentStream(t *testing.T) {
 	t.Parallel()
 	for _, asked := range []bool{true, false} { // whether questions about streams are answered

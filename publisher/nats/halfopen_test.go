@@ -16,7 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A firewall forgets connections: what is sent over them is swallowed. New ones work.
+// A firewall forgets connections: it drops what is sent over them. New connections work.
 type firewall struct {
 	mu    sync.Mutex
 	conns []*guarded
@@ -54,7 +54,8 @@ func (f *firewall) forget() {
 	}
 }
 
-// Whoever meets the dead connection first, it is given up soon after: the connection's own pings would take half a minute.
+// Whatever operation meets the dead connection first, the connection is given up soon after. The connection's own pings
+// would take half a minute.
 func TestForgottenConnection(t *testing.T) {
 	t.Parallel()
 	const publishTimeout, soon = time.Second, 12 * time.Second
@@ -108,7 +109,7 @@ func TestForgottenConnection(t *testing.T) {
 	}
 }
 
-// A stream that does not answer says nothing about the connection.
+// A stream that does not answer implies nothing about the connection.
 func TestSilentStreamKeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	im := newImpostor(t)

@@ -15,7 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// patience is how long a test waits for what must happen, before it fails.
+// patience is how long a test waits for something that must happen before it fails.
 const patience = 30 * time.Second
 
 // TestSuite runs the contract's suite against the real server.
@@ -23,7 +23,7 @@ func TestSuite(t *testing.T) {
 	publishertest.Run(t, harness{js: broker(t)})
 }
 
-// TestSuiteInBatches is the same where every key with two messages in a call is published in atomic batches.
+// TestSuiteInBatches runs the same suite with atomic batches for every key with two messages in a call.
 func TestSuiteInBatches(t *testing.T) {
 	publishertest.Run(t, harness{js: broker(t), atomic: true})
 }
@@ -31,7 +31,7 @@ func TestSuiteInBatches(t *testing.T) {
 // A harness gives the suite a NATS server.
 type harness struct {
 	js     jetstream.JetStream
-	atomic bool // streams take atomic batches
+	atomic bool // streams accept atomic batches
 }
 
 func broker(t testing.TB) jetstream.JetStream {
@@ -56,7 +56,7 @@ func (h harness) Open(t *testing.T, network *publishertest.Network) publisher.Pu
 	return p
 }
 
-// open returns a publisher to the server of TEST_NATS_URL, unless the configuration names others.
+// open returns a publisher for the server of TEST_NATS_URL, unless the configuration names others.
 func open(t testing.TB, config nats.Config) *nats.Publisher {
 	t.Helper()
 	if config.Servers == nil {
@@ -84,7 +84,7 @@ func (h harness) Create(t *testing.T, topic string) {
 	stream(t, h.js, jetstream.StreamConfig{Subjects: []string{topic}, AllowAtomicPublish: h.atomic})
 }
 
-// stream makes a stream for this test.
+// stream creates a stream for this test.
 func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig) jetstream.Stream {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
@@ -93,7 +93,8 @@ func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig)
 		config.Name = "TEST_" + rand.Text()
 	}
 	stream, err := js.CreateStream(ctx, config)
-	// With the account's last stream the server removes the directory in which it may be making the next one.
+	// When the account's last stream is removed, the server removes the directory in which it may be creating the next
+	// one.
 	const storeFailed = 10049
 	for refused := (*jetstream.APIError)(nil); errors.As(err, &refused) && refused.ErrorCode == storeFailed && ctx.Err() == nil; {
 		stream, err = js.CreateStream(ctx, config)
@@ -112,8 +113,10 @@ func stream(t testing.TB, js jetstream.JetStream, config jetstream.StreamConfig)
 }
 
 func (h harness) Illegal() []string {
-	return []string{"", ".", "a..b", ".a", "a.", "a b", "a\tb", "a\r\nb", "a\x00b", "a.*", "a.>", "*", ">",
-		"$JS.API.INFO", "$SYS.REQ", "_INBOX.abc.def", strings.Repeat("long.", 1000) + "er"}
+	return []string{
+		"", ".", "a..b", ".a", "a.", "a b", "a\tb", "a\r\nb", "a\x00b", "a.*", "a.>", "*", ">",
+		"$JS.API.INFO", "$SYS.REQ", "_INBOX.abc.def", strings.Repeat("long.", 1000) + "er",
+	}
 }
 
 func (h harness) TooLarge() int { return 2 << 20 } // max_payload is 1 MiB by default
@@ -133,7 +136,7 @@ func (h harness) Received(t *testing.T, topic string, n int) []publisher.Message
 	return read(t, stream, n)
 }
 
-// read waits until the stream holds n messages and returns all that it holds.
+// read waits until the stream holds n messages and returns all its messages.
 func read(t *testing.T, stream jetstream.Stream, n int) []publisher.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

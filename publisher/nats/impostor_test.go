@@ -49,8 +49,8 @@ func (im *impostor) next(t *testing.T) *client.Msg {
 	}
 }
 
-// quiet reports whether nothing more has arrived than was taken. Before that, our answers have reached
-// the publisher, and what it had sent by then has reached us.
+// quiet reports whether nothing more has arrived than was taken. Before it decides, the impostor's answers have reached
+// the publisher, and what the publisher had sent by then has reached the impostor.
 func (im *impostor) quiet(t *testing.T, p *nats.Publisher) bool {
 	t.Helper()
 	if err := im.nc.Flush(); err != nil {
@@ -86,7 +86,7 @@ func respond(t *testing.T, m *client.Msg, body string) {
 
 const stored = `{"stream":"S","seq":1}`
 
-// However its answers are delayed and shuffled, a key has one message on its way.
+// However its answers are delayed and reordered, a key has one message in flight.
 func TestOneMessageOfAKeyAtATime(t *testing.T) {
 	im := newImpostor(t)
 	p := open(t, nats.Config{})
@@ -101,7 +101,7 @@ func TestOneMessageOfAKeyAtATime(t *testing.T) {
 	onWay, last := map[string]bool{}, map[string]int{}
 	done, unfinished := map[string]int{}, keys
 	for answered := range n {
-		// All keys that have something left must be on their way, each with one message.
+		// All keys with remaining messages must be in flight, each with one message.
 		for len(waiting) < unfinished {
 			m := im.next(t)
 			key := m.Header.Get("message-key")
@@ -161,7 +161,7 @@ func TestKeylessMessagesLeaveTogether(t *testing.T) {
 	}
 }
 
-// A refused message stops its key and no other.
+// A refused message stops its key and no other key.
 func TestRefusedMessageStopsItsKey(t *testing.T) {
 	im := newImpostor(t)
 	p := open(t, nats.Config{})
@@ -183,7 +183,7 @@ func TestRefusedMessageStopsItsKey(t *testing.T) {
 	}
 }
 
-// What is no acknowledgement is not taken for one, and a real one may still come.
+// An answer that is not an acknowledgement is not taken for one, and a real one may still come.
 func TestStrangersDoNotAcknowledge(t *testing.T) {
 	im := newImpostor(t)
 	p := open(t, nats.Config{})
@@ -199,7 +199,7 @@ func TestStrangersDoNotAcknowledge(t *testing.T) {
 			respond(t, m, stored)
 		}
 	}
-	// The last one is not answered; the others are, whose answers went before.
+	// The last message is not answered. The others are answered, because their answers came before.
 	if !im.quiet(t, p) {
 		t.Error("a message came twice")
 	}
@@ -207,8 +207,8 @@ func TestStrangersDoNotAcknowledge(t *testing.T) {
 	expect(t, <-answers, publisher.Accepted, publisher.Accepted, publisher.Accepted, publisher.Ambiguous)
 }
 
-// Two streams of different accounts may acknowledge one message. The second answer may come when the
-// inbox serves another call.
+// Two streams of different accounts may acknowledge one message. The second answer may come when the inbox serves
+// another call.
 func TestLateAnswersBelongToTheirCall(t *testing.T) {
 	im := newImpostor(t)
 	p := open(t, nats.Config{})

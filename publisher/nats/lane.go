@@ -12,35 +12,34 @@ import (
 )
 
 const (
-	// window is how many messages of one call may be unanswered.
+	// window is the maximum number of unanswered messages of one call.
 	window = 1000
-	// strays is how many answers may come besides: late ones, and those to a question.
+	// strays is the room for further answers: late ones, and answers to a question.
 	strays = 64
 )
 
-// A lane is an inbox for the answers to one call at a time, and the memory that calls use again and
-// again. The library's read loop puts answers straight into acks, and the calling goroutine takes
-// them out.
+// A lane is an inbox for the answers to one call at a time, with memory that calls reuse. The library's read loop puts
+// answers directly into acks, and the calling goroutine takes them out.
 type lane struct {
 	link   *link
 	sub    *nats.Subscription
-	prefix string // of the reply subjects, which go on with the call's number and the message's index
+	prefix string // prefix of the reply subjects, followed by the call's number and the message's index
 	acks   chan *nats.Msg
 	calls  uint64
 
-	patience *time.Timer         // of a call that waits for answers
-	met      map[string]struct{} // streams that have acknowledged a message, and are known or were asked for
+	patience *time.Timer         // timer of a call that waits for answers
+	met      map[string]struct{} // streams that have acknowledged a message, and are known or have been asked for
 
-	warned chan struct{}       // that something was added to denied
-	denied map[string]struct{} // subjects that may not be published to; guarded by link.mu
+	warned chan struct{}       // signals that a subject was added to denied
+	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
 
 	batch   batch
 	run     run
 	wire    wire
 	reply   []byte
-	good    string // the last subject that was found legal
-	subject string // that the lane has asked about
-	last    error  // the server's last complaint that was taken note of, in core mode
+	good    string // last subject that was found legal
+	subject string // subject that the lane has asked about
+	last    error  // last error of the server that was handled, in core mode
 }
 
 func newLane(l *link, prefix string) *lane {
@@ -62,8 +61,8 @@ func newLane(l *link, prefix string) *lane {
 // errGone means that the connection has ended and the message was not sent.
 var errGone = errors.New("connection closed")
 
-// send hands a message to the connection. An error other than errGone is the message's answer. A
-// write that failed half way is no error: the message may have been sent, and the link ends at once.
+// send hands a message to the connection. Any error except errGone is the message's answer. A write that failed half
+// way returns no error: the message may have been sent, and the link ends at once.
 func (l *lane) send(i int32, m *publisher.Message) error {
 	if m.Topic != l.good {
 		if err := checkSubject(m.Topic, l.link.inboxes); err != nil {
@@ -78,7 +77,7 @@ func (l *lane) send(i int32, m *publisher.Message) error {
 	return l.post(message)
 }
 
-// post is send for a message that is encoded.
+// post is send for a message that is already encoded.
 func (l *lane) post(message *nats.Msg) error {
 	switch err := l.link.nc.PublishMsg(message); {
 	case err == nil:
@@ -95,12 +94,12 @@ func (l *lane) post(message *nats.Msg) error {
 	case errors.Is(err, nats.ErrBadHeaderMsg), errors.Is(err, nats.ErrBadSubject):
 		return publisher.PermanentError("illegal message", "the NATS client refuses the message: %w", err)
 	default:
-		_ = l.link.conn.Close() // already closed when a write has failed
+		_ = l.link.conn.Close() // already closed if a write has failed
 		return nil
 	}
 }
 
-// settle handles one answer. What is not for a waiting message of this call is ignored.
+// settle handles one answer. It ignores answers that are not for a waiting message of this call.
 func (l *lane) settle(b *batch, m *nats.Msg) {
 	if l.run.awaits(m.Subject) {
 		if ack, ok := readAck(m); ok {
@@ -124,7 +123,7 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 		return
 	}
 	l.meet(ack, b.messages[i].Topic)
-	err := l.fate(ack, ack.answer(&b.messages[i]))
+	err := l.fate(ack, ack.answer(&b.messages[i], l.link.names))
 	if ack.unheard {
 		err = l.unheard(b.messages[i].Topic)
 	}
@@ -137,8 +136,8 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 	}
 }
 
-// address returns the reply subject for a message of the current call. The call's number keeps late
-// answers apart, as when two streams of different accounts acknowledge one message.
+// address returns the reply subject for a message of the current call. The call's number distinguishes late answers,
+// for example if two streams of different accounts acknowledge one message.
 func (l *lane) address(i int32) string {
 	if l.link.core {
 		return ""
@@ -150,7 +149,7 @@ func (l *lane) address(i int32) string {
 	return string(l.reply)
 }
 
-// index returns which message of the current call a reply subject belongs to.
+// index returns the message of the current call to which a reply subject belongs.
 func (l *lane) index(subject string) (int32, bool) {
 	token, ok := strings.CutPrefix(subject, l.prefix)
 	if !ok {

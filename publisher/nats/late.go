@@ -9,28 +9,30 @@ import (
 )
 
 const (
-	// glance is how often a call looks at what is late, once it has waited for answerTime.
+	// glance is how often a call checks for late answers once it has waited for answerTime.
 	glance = 150 * time.Millisecond
-	// firstPatience is for how long a stream may acknowledge nothing of a call while the server answers, until the call gives it up.
+	// firstPatience is how long a stream may acknowledge nothing of a call, while the server answers, before the call
+	// gives it up.
 	firstPatience = 750 * time.Millisecond
-	// shortTries is how often in a row it is so short: a message that was sent to a leader that is gone is never acknowledged, and another
-	// leader comes within seconds. Then it doubles each time, so that a stream that is slow and well gets its acknowledgements through.
+	// shortTries is how many consecutive times that limit applies. It is short because a message that was sent to a
+	// leader that is gone is never acknowledged, and another leader is elected within seconds. After that, the limit
+	// doubles each time, so that a slow but healthy stream can still deliver its acknowledgements.
 	shortTries = 6
 )
 
-// late is what a call knows of streams whose acknowledgements stay away. Calls that are answered soon never look.
+// late is what a call knows of streams whose acknowledgements are late. A call that is answered soon never checks.
 type late struct {
-	begun   time.Time // when the server was first asked to send something; zero before answers were late
-	asked   time.Time // and last
+	begun   time.Time // time at which the server was first asked to send something; zero before answers were late
+	asked   time.Time // time at which the server was last asked
 	streams map[string]*progress
-	gone    map[string]error // streams that the call has given up, with the answer for what it has not sent
+	gone    map[string]error // streams that the call has given up, with the answer for messages not sent to them
 }
 
 // progress is how far a stream has come in a call.
 type progress struct {
 	answered int
 	waiting  int
-	since    time.Time // when it had last answered something, or nothing was waiting
+	since    time.Time // time of its last answer, or at which nothing was waiting
 }
 
 func (t *late) begin() {
@@ -39,8 +41,8 @@ func (t *late) begin() {
 	clear(t.gone)
 }
 
-// look is called again and again while a call waits for answers: a server that sends nothing at all is doubted, and a stream that
-// acknowledges nothing beside others is given up. Nobody else's messages wait for it.
+// look is called repeatedly while a call waits for answers. If the server sends nothing at all, the link is doubted. If
+// a stream acknowledges nothing while others do, it is given up. Messages of other streams do not wait for it.
 func (l *lane) look(b *batch, now time.Time) {
 	t := &b.late
 	switch {
@@ -58,7 +60,7 @@ func (l *lane) look(b *batch, now time.Time) {
 	l.patience.Reset(glance)
 }
 
-// giveUp answers the messages of streams that have acknowledged nothing for longer than they may.
+// giveUp answers the messages of streams that have acknowledged nothing for longer than allowed.
 func (l *lane) giveUp(b *batch, now time.Time) {
 	names := l.count(b, now)
 	for name, p := range b.late.streams {
@@ -71,8 +73,8 @@ func (l *lane) giveUp(b *batch, now time.Time) {
 	}
 }
 
-// count brings the progress of all streams up to date. It returns what messages are counted by: their stream, or where that is not
-// known their subject.
+// count updates the progress of all streams. It returns the name under which each subject's messages are counted: the
+// stream, or the subject itself if the stream is not known.
 func (l *lane) count(b *batch, now time.Time) (names map[string]string) {
 	names = map[string]string{}
 	found := map[string]*progress{}
@@ -123,14 +125,15 @@ func (l *lane) abandon(b *batch, name string, names map[string]string, why error
 	}
 	for subject, known := range names {
 		if known == name {
-			unsent := publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement", "not sent, since others to the stream are not acknowledged: %w", why)
+			unsent := publisher.UnavailableError(publisher.ScopeTopic, "no acknowledgement",
+				"not sent, since others to the stream are not acknowledged: %w", why)
 			b.late.gone[subject] = publisher.WithFate(unsent, l.link.streams.find(subject).fate())
 		}
 	}
 	l.run.hot = slices.DeleteFunc(l.run.hot, func(i int32) bool { return l.passOver(b, i) })
 }
 
-// passOver answers a message that may be sent if its stream was given up, and reports whether it was.
+// passOver answers a message that may be sent if its stream was given up, and reports whether the stream was.
 func (l *lane) passOver(b *batch, i int32) bool {
 	if len(b.late.gone) == 0 {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// silentStream is a fake server on which the stream B acknowledges a message after a time, and A at once.
+// silentStream is a fake server on which the stream B acknowledges a message after a time, and the stream A at once.
 func silentStream(t *testing.T, after time.Duration) *fake {
 	t.Helper()
 	f := &fake{}
@@ -32,8 +32,9 @@ func silentStream(t *testing.T, after time.Duration) *fake {
 	return f.start(t)
 }
 
-// A call does not wait for a stream that acknowledges nothing while the server answers: what was sent to it is ambiguous, what
-// was not is unavailable, both in the name of the stream, and the other streams' messages are accepted.
+// A call does not wait for a stream that acknowledges nothing while the server answers. Messages sent to the stream are
+// ambiguous, and messages not sent are unavailable, both with the stream as their fate. The messages of other streams
+// are accepted.
 func TestSilentStreamIsGivenUp(t *testing.T) {
 	t.Parallel()
 	p := open(t, nats.Config{Servers: []string{silentStream(t, time.Hour).address}})
@@ -72,7 +73,7 @@ func TestSilentStreamIsGivenUp(t *testing.T) {
 	}
 }
 
-// A stream that is slow and well gets its messages acknowledged after some tries, however long each takes.
+// A slow but healthy stream gets its messages acknowledged after some tries, however long each takes.
 func TestSlowStreamIsGivenTime(t *testing.T) {
 	t.Parallel()
 	p := open(t, nats.Config{Servers: []string{silentStream(t, 2*time.Second).address}})

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 )
 
 // A link is one connection to one server, from its greeting to its end. It never reconnects.
@@ -17,16 +19,17 @@ type link struct {
 	nc             *nats.Conn
 	conn           *conn
 	server         server
-	inboxes        string        // prefix of reply subjects, also of other clients
+	inboxes        string        // prefix of reply subjects, including those of other clients
 	inbox          string        // prefix of all reply subjects of this link
-	api            string        // prefix of the subjects at which JetStream is asked
+	api            string        // prefix of the subjects for questions to JetStream
 	core           bool          // without JetStream
 	expect         string        // the only stream that may take messages, or ""
 	hot, hotSynced int           // see the constants
-	doubted        chan struct{} // holds a wish to see whether the server is there
-	closed         chan struct{} // closed when the connection has ended and all that was read is in the lanes
-	unused         chan struct{} // closed when another has taken its place and no call uses it any more
-	auth           Auth          // that it has logged in with
+	doubted        chan struct{} // holds a request to check whether the server is there
+	closed         chan struct{} // closed when the connection has ended and everything that was read is in the lanes
+	unused         chan struct{} // closed when another link has taken its place and no call uses it any more
+	auth           Auth          // credentials with which it has logged in
+	names          setting.Names
 
 	streams streams
 	mute    atomic.Bool // the user may not publish to the inbox
@@ -34,10 +37,10 @@ type link struct {
 	mu    sync.Mutex
 	busy  map[*lane]struct{} // lanes that serve a call
 	idle  []*lane
-	made  uint64 // lanes ever made
-	blind bool   // the account's information may not be asked for
-	users int    // calls that use it
-	over  bool   // another has taken its place
+	made  uint64 // number of lanes ever made
+	blind bool   // the account's information may not be requested
+	users int    // number of calls that use it
+	over  bool   // another link has taken its place
 }
 
 // take returns a lane for one call.
@@ -64,7 +67,7 @@ func (l *link) take() (*lane, error) {
 	return lane, nil
 }
 
-// give takes a lane back. One that may still receive answers of its last call is not used again.
+// give takes a lane back. A lane that may still receive answers of its last call is not used again.
 func (l *link) give(lane *lane, settled bool) {
 	l.mu.Lock()
 	delete(l.busy, lane)
@@ -74,12 +77,12 @@ func (l *link) give(lane *lane, settled bool) {
 	}
 	l.mu.Unlock()
 	if !settled {
-		_ = lane.sub.Unsubscribe() // fails only when the connection has ended
+		_ = lane.sub.Unsubscribe() // fails only if the connection has ended
 	}
 }
 
-// failed takes the errors that the server reports for the connection as a whole. A publish that is
-// not permitted is one of them, and gets no other answer.
+// failed handles the errors that the server reports for the connection as a whole. A publish that is not permitted is
+// one of them, and gets no other answer.
 func (l *link) failed(err error) {
 	subject, ok := violated(err)
 	if !ok {
@@ -91,13 +94,13 @@ func (l *link) failed(err error) {
 		lane.denied[subject] = struct{}{}
 		select {
 		case lane.warned <- struct{}{}:
-		default: // the call has been warned and not looked yet
+		default: // the call has been warned and has not checked yet
 		}
 	}
 }
 
-// violated returns the subject that an error of the server does not permit. The protocol has no field
-// for it: it stands quoted in the text.
+// violated returns the subject that the server's error does not permit. The protocol has no field for the subject; the
+// text quotes it.
 func violated(err error) (subject string, ok bool) {
 	if !errors.Is(err, nats.ErrPermissionViolation) {
 		return "", false
@@ -115,7 +118,7 @@ func violated(err error) (subject string, ok bool) {
 	return subject, err == nil
 }
 
-// denied returns the subjects that the server has refused to the lane's call since it last asked.
+// denied returns the subjects that the server has refused to the lane's call since the last call of denied.
 func (l *link) denied(lane *lane) map[string]struct{} {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -134,27 +137,28 @@ func (l *link) lost() error {
 }
 
 const (
-	// quietBefore is how long nothing has come from a server that is doubted.
+	// quietBefore is how long nothing must have come from a server before it is doubted.
 	quietBefore = 300 * time.Millisecond
-	// quietAfter is how long it may take then to send anything.
+	// quietAfter is how long a doubted server may then take to send anything.
 	quietAfter = time.Second
 )
 
-// doubt has the link checked soon, after an answer stayed away, if nothing else has come from the server either.
+// doubt requests a check of the link after an answer failed to arrive, if nothing else has come from the server either.
 func (l *link) doubt() {
 	if !l.conn.quiet(quietBefore) {
 		return
 	}
 	select {
 	case l.doubted <- struct{}{}:
-	default: // it is about to be
+	default: // a check is already requested
 	}
 }
 
 var errSilent = errors.New("the server sends nothing, not even an answer to a ping")
 
-// check ends the link if its server sends nothing at all when it is asked to. A firewall that has forgotten a connection swallows what
-// is sent over it, while a new connection works; the connection's own pings notice that after half a minute only.
+// check ends the link if its server sends nothing at all when it is asked to. A firewall that has forgotten a
+// connection discards what is sent over it, while a new connection works. The connection's own pings notice that only
+// after half a minute.
 func (l *link) check(ctx context.Context) {
 	asked := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, quietAfter)
@@ -167,7 +171,7 @@ func (l *link) check(ctx context.Context) {
 	}
 }
 
-// close ends the connection at once; closed is closed soon after.
+// close ends the connection at once. The channel closed is closed soon after.
 func (l *link) close() {
 	_ = l.conn.Close() // first, so that nats.go cannot wait for a stalled write
 	l.nc.Close()

@@ -9,23 +9,23 @@ import (
 )
 
 const (
-	// lookupToken ends the reply subjects of questions, where publishes have a number.
+	// lookupToken ends the reply subjects of questions; those of publishes end with a number.
 	lookupToken = "streams"
-	// echoToken is that of echoes.
+	// echoToken ends the reply subjects of echoes.
 	echoToken = "echo"
 )
 
-// namesSubject is where JetStream answers which stream takes a subject.
+// namesSubject is the subject on which JetStream answers which stream takes a given subject.
 func (l *link) namesSubject() string { return l.api + "STREAM.NAMES" }
 
-// streamSubject is where JetStream answers questions about the stream of that name.
+// streamSubject is the subject on which JetStream answers questions about the stream with the given name.
 func (l *link) streamSubject(name string) string { return l.api + "STREAM.INFO." + name }
 
-// streamOf returns the stream that takes the subject, as far as it is known. Otherwise it asks, and the
-// answer comes between the acknowledgements of this call or a later one.
+// streamOf returns the stream that takes the subject, if it is known. Otherwise it asks, and the answer comes among the
+// acknowledgements of this call or a later one.
 func (l *lane) streamOf(subject string) *stream { return l.ask(subject, freshFor) }
 
-// ask is streamOf with what is not older than fresh.
+// ask works as streamOf does, but asks again if the known stream is older than fresh.
 func (l *lane) ask(subject string, fresh time.Duration) *stream {
 	found, ask := l.link.streams.of(subject, time.Now(), fresh)
 	if !ask {
@@ -37,11 +37,11 @@ func (l *lane) ask(subject string, fresh time.Duration) *stream {
 		return found
 	}
 	question, _ := json.Marshal(map[string]string{"subject": subject})               // strings can always be encoded
-	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.lookupAddress(), question) // fails only when the connection has ended
+	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.lookupAddress(), question) // fails only if the connection has ended
 	return found
 }
 
-// meet asks once for a stream that it does not know: it is to be known when it gives no answers any more.
+// meet asks once for a stream that the link does not know. The stream must be known in case it stops answering.
 func (l *lane) meet(a ack, subject string) {
 	name := a.by
 	if a.refusal != nil {
@@ -63,10 +63,11 @@ func (l *lane) meet(a ack, subject string) {
 	l.met[string(name)] = struct{}{}
 }
 
-// echo asks the server to send something: it says that nobody listens, or that the user may not publish there.
+// echo asks the server to send something. The server answers that nothing listens, or that the user may not publish
+// there.
 func (l *lane) echo() {
 	if address := l.prefix + echoToken; !l.link.mute.Load() {
-		_ = l.link.nc.PublishRequest(address, address, nil) // fails only when the connection has ended
+		_ = l.link.nc.PublishRequest(address, address, nil) // fails only if the connection has ended
 	}
 }
 
@@ -76,14 +77,14 @@ func (l *lane) askFor(name string) {
 
 func (l *lane) lookupAddress() string { return l.prefix + lookupToken }
 
-// learn takes a message if it is the answer to a question.
+// learn handles a message if it is the answer to a question.
 func (l *lane) learn(m *nats.Msg) {
 	if m.Subject != l.lookupAddress() {
 		return
 	}
 	var answer struct {
 		Error   *apiError `json:"error"`
-		Streams []string  `json:"streams"` // the streams' names
+		Streams []string  `json:"streams"` // names of the streams
 		Config  struct {
 			Name     string   `json:"name"`
 			Subjects []string `json:"subjects"`
@@ -109,9 +110,11 @@ func (l *lane) learn(m *nats.Msg) {
 			l.link.streams.learn(&stream{away: away, subjects: []string{l.subject}, learned: time.Now()})
 		}
 	default:
-		found := &stream{name: answer.Config.Name, subjects: answer.Config.Subjects, whole: !answer.Config.Discard, configured: true,
-			learned: time.Now()}
-		if len(found.subjects) == 0 { // the stream's name is its subject then
+		found := &stream{
+			name: answer.Config.Name, subjects: answer.Config.Subjects, whole: !answer.Config.Discard, configured: true,
+			learned: time.Now(),
+		}
+		if len(found.subjects) == 0 { // the stream's name is its subject in this case
 			found.subjects = []string{found.name}
 		}
 		if answer.Config.Atomic {

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	connectTimeout = 5 * time.Second  // for one server, greeting and authentication included
+	connectTimeout = 5 * time.Second  // for one server, including greeting and authentication
 	pingInterval   = 10 * time.Second // a silent server is given up after three of them
 )
 
@@ -20,31 +20,31 @@ type dialFunc func(network, address string) (net.Conn, error)
 
 func (d dialFunc) Dial(network, address string) (net.Conn, error) { return d(network, address) }
 
-// open connects to a server and makes sure that its answers will reach us.
+// open connects to a server and makes sure that the server's answers will arrive.
 func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.connectTimeout)
 	defer cancel()
 	auth, err := p.auth(s)
 	if err != nil {
-		return nil, attempt{server: s}.explain(err).answer()
+		return nil, answer(attempt{server: s, names: p.names}.explain(err))
 	}
 	options, err := p.options(s, auth)
-	try := attempt{server: s, tls: options.Secure, tlsFirst: options.TLSHandshakeFirst}
+	try := attempt{server: s, names: p.names, tls: options.Secure, tlsFirst: options.TLSHandshakeFirst}
 	if err != nil {
-		return nil, try.explain(err).answer()
+		return nil, answer(try.explain(err))
 	}
 	if options.UserJWT != nil {
-		try.jwt, _ = options.UserJWT() // the one of the options, which does not fail
+		try.jwt, _ = options.UserJWT() // this is the function that apply has set, which does not fail
 	}
 	l := &link{
-		server: s, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
+		server: s, names: p.names, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
 		auth: auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
 		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."
 	options.ClosedCB = func(*nats.Conn) { close(l.closed) }
 	options.AsyncErrorCB = func(_ *nats.Conn, _ *nats.Subscription, err error) { l.failed(err) }
-	var refused error // nats.go does not hand out why dialling failed
+	var refused error // nats.go does not return the reason why dialling failed
 	connecting := func() bool { return true }
 	options.CustomDialer = dialFunc(func(network, address string) (net.Conn, error) {
 		socket, err := p.config.Dial(ctx, network, address)
@@ -53,7 +53,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 			return nil, err
 		}
 		l.conn = &conn{Conn: socket}
-		// nats.go knows no context: closing the socket is what ends its handshake.
+		// nats.go does not use a context. Closing the socket is what ends its handshake.
 		connecting = context.AfterFunc(ctx, func() { _ = socket.Close() })
 		return l.conn, nil
 	})
@@ -68,7 +68,7 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		if try.dialled = l.conn != nil; try.dialled {
 			try.heard = l.conn.heard.Load() != 0
 		}
-		return nil, try.explain(err).answer()
+		return nil, answer(try.explain(err))
 	}
 	if err = l.listen(ctx); err == nil && connecting() {
 		return l, nil
@@ -79,10 +79,10 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 		err = context.Cause(ctx)
 	}
 	try.dialled, try.heard = true, true
-	return nil, try.explain(err).answer()
+	return nil, answer(try.explain(err))
 }
 
-// auth returns who logs in to the server, as it is now.
+// auth returns the current credentials for the server.
 func (p *Publisher) auth(s server) (Auth, error) {
 	if p.config.Auth == nil {
 		return s.auth, nil
@@ -97,7 +97,7 @@ func (p *Publisher) auth(s server) (Auth, error) {
 	return given, nil
 }
 
-// options returns what nats.go is told for a connection to the server.
+// options returns the options of nats.go for a connection to the server.
 func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	options := nats.GetDefaultOptions()
 	err := auth.apply(&options)
@@ -106,13 +106,13 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	}
 	options.Url = s.url()
 	options.Name = p.config.Name
-	options.InboxPrefix = p.config.InboxPrefix // for those who read
+	options.InboxPrefix = p.config.InboxPrefix // for the consumers of Read
 	options.NoEcho = true
 	options.AllowReconnect = false
 	options.Timeout = p.connectTimeout
 	options.PingInterval = pingInterval
-	options.FlusherTimeout = 0           // conn sees to it
-	options.SkipHostLookup = true        // the dialer looks up, and stops with its context
+	options.FlusherTimeout = 0           // conn bounds its writes itself
+	options.SkipHostLookup = true        // the dialer looks up the host, and stops with its context
 	options.SkipSubjectValidation = true // checkSubject is stricter
 	if p.config.TLS != nil {
 		if options.TLSConfig, err = p.config.TLS(); err != nil {
@@ -125,7 +125,7 @@ func (p *Publisher) options(s server, auth Auth) (nats.Options, error) {
 	return options, nil
 }
 
-// inboxes is what all reply subjects begin with.
+// inboxes returns the prefix of all reply subjects.
 func inboxes(prefix string) string {
 	if prefix == "" {
 		return nats.InboxPrefix
@@ -133,12 +133,13 @@ func inboxes(prefix string) string {
 	return prefix + "."
 }
 
-// An inboxDenied is that the user may not subscribe to where answers arrive: every message would be stored and none acknowledged.
+// An inboxDenied error reports that the user may not subscribe to the subjects on which answers arrive. Every message
+// would be stored and none acknowledged.
 type inboxDenied struct{ inboxes string }
 
 func (e *inboxDenied) Error() string { return "the user may not subscribe to " + e.inboxes + ">" }
 
-// listen subscribes the first lane and waits for the server to agree.
+// listen subscribes the first lane and waits for the server to accept the subscription.
 func (l *link) listen(ctx context.Context) error {
 	if l.core {
 		return l.nc.FlushWithContext(ctx)
@@ -151,7 +152,7 @@ func (l *link) listen(ctx context.Context) error {
 	if err := l.nc.FlushWithContext(ctx); err != nil {
 		return err
 	}
-	// A violation is reported before the flush is answered, and nothing else was asked so far.
+	// A violation is reported before the flush is answered, and nothing else has been requested so far.
 	if errors.Is(l.nc.LastError(), nats.ErrPermissionViolation) {
 		return &inboxDenied{l.inboxes}
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// apiPrefix begins the subjects at which JetStream answers questions, those of a domain if it is not empty.
+// apiPrefix returns the prefix of the subjects on which JetStream answers questions: those of the domain, if it is not
+// empty.
 func apiPrefix(domain string) string {
 	if domain == "" {
 		return "$JS.API."
@@ -16,12 +17,13 @@ func apiPrefix(domain string) string {
 	return "$JS." + domain + ".API."
 }
 
-// infoSubject is where JetStream answers questions about the account.
+// infoSubject is the subject on which JetStream answers questions about the account.
 func (l *link) infoSubject() string { return l.api + "INFO" }
 
-// Ping implements [publisher.Publisher]. It asks JetStream for the account's information. A user who
-// may not ask for that is answered too, by a violation, which shows that the server is there. So does an account without
-// JetStream: its messages may go to streams of another account through an import, or of another server through a leaf node.
+// Ping implements [publisher.Publisher]. It asks JetStream for the account's information. A user who may not ask for it
+// gets a permission violation, which also shows that the server is there. The answer that the account has no JetStream
+// counts as well: the account's messages may go to streams of another account through an import, or to those of another
+// server through a leaf node.
 func (p *Publisher) Ping(ctx context.Context) error {
 	link, err := p.borrow(ctx, p.reconnected)
 	if err != nil {
@@ -60,7 +62,7 @@ func (l *link) ask(ctx context.Context) error {
 	}
 }
 
-// request asks JetStream one question. denied says that the user may not ask it.
+// request asks JetStream one question. denied means that the user may not ask it.
 func (l *link) request(ctx context.Context, subject string, question []byte) (answer *nats.Msg, denied bool, err error) {
 	lane, err := l.take()
 	if err != nil {
@@ -93,7 +95,7 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (an
 
 // withoutJetStream reports whether the server answers that the account has no JetStream of its own.
 func withoutJetStream(m *nats.Msg) bool {
-	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // nobody is there to ask
+	if len(m.Data) == 0 && m.Header.Get("Status") == "503" { // nothing answers such questions
 		return true
 	}
 	const offForAccount, offInServer = 10039, 10076
@@ -103,7 +105,7 @@ func withoutJetStream(m *nats.Msg) bool {
 	return json.Unmarshal(m.Data, &answer) == nil && (answer.Error.ErrCode == offForAccount || answer.Error.ErrCode == offInServer)
 }
 
-// readInfo reads the account's information as far as to see that JetStream serves it.
+// readInfo checks in the account's information that JetStream serves the account.
 func (l *link) readInfo(m *nats.Msg) error {
 	var info struct {
 		Error *apiError `json:"error"`
@@ -127,7 +129,7 @@ func (l *link) readInfo(m *nats.Msg) error {
 
 // greet makes one round trip to the server.
 func (l *link) greet(ctx context.Context) error {
-	// nats.go wants a deadline; the pings of the connection itself notice a dead server by then.
+	// nats.go requires a deadline. By then, the pings of the connection itself notice a dead server.
 	ctx, cancel := context.WithTimeout(ctx, 3*pingInterval)
 	defer cancel()
 	err := l.nc.FlushWithContext(ctx)

@@ -14,18 +14,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A process is a nats-server of a test's own, which can be stopped, started again and told to read its
-// configuration again.
+// A process is a nats-server for a single test. It can be stopped, started again, and made to reload its configuration.
 type process struct {
 	dir       string
 	address   string // host:port
-	webSocket string // the same of its WebSocket listener, if the settings have one
-	jetStream bool   // on, with its files in dir
+	webSocket string // host:port of its WebSocket listener, if the settings have one
+	jetStream bool   // JetStream is on, with its files in dir
 	cmd       *exec.Cmd
 }
 
-// startServer starts a server with JetStream and the given settings in addition. Names in dir may be
-// used without a path.
+// startServer starts a server with JetStream and the given additional settings. Files in dir may be named without a
+// path.
 func startServer(t *testing.T, dir, settings string) *process {
 	t.Helper()
 	return (&process{dir: dir, jetStream: true}).run(t, settings)
@@ -101,7 +100,7 @@ func (p *process) stop() {
 	_ = p.cmd.Wait()
 }
 
-// reload has the server read its configuration again.
+// reload makes the server read its configuration again.
 func (p *process) reload(t *testing.T, settings string) {
 	t.Helper()
 	p.configure(t, settings)

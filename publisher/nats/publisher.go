@@ -1,21 +1,20 @@
 // Package nats publishes to NATS JetStream.
 //
-// A message counts as accepted once its stream has acknowledged it (PubAck); a plain NATS publish is
-// never enough. All messages carry Nats-Msg-Id, so what is sent again within the stream's duplicate
-// window is stored once, and the stream's answer "duplicate" is an acceptance.
+// A message counts as accepted once its stream has acknowledged it (PubAck). A plain NATS publish is never enough. All
+// messages carry Nats-Msg-Id, so that a message sent again within the stream's duplicate window is stored once, and the
+// stream's answer "duplicate" is an acceptance.
 //
-// The server answers each message by itself: it may refuse one and store the next. Order per key
-// therefore rests on one rule: of each key at most one message is unacknowledged at any time. A
-// key's next message leaves as soon as its last one is acknowledged, and no key waits for another.
-// The exception are keys with many messages in a call, on a stream that allows atomic batches (ADR-50):
-// those leave together, since the server stores all or none of them. When it stores none, they go
-// one by one after all. Otherwise nothing is sent twice within a call, by this package or by the
-// library below it.
+// The server answers each message separately: it may refuse one and store the next. Order per key therefore rests on
+// one rule: at any time, at most one message of each key is unacknowledged. A key's next message goes as soon as the
+// previous one is acknowledged, and no key waits for another. The exception is keys with many messages in a call, on a
+// stream that allows atomic batches (ADR-50). Their messages go together, because the server stores all or none of
+// them. If it stores none, they go one by one after all. Apart from that, nothing is sent twice within a call, by this
+// package or by the library below it.
 //
-// From nats.go only the connection is used. Its reconnecting is turned off (it holds the
-// connection's lock while it dials, keeps what is published meanwhile, and ends for good on some of
-// the server's errors), and so are its futures for acknowledgements: each call has an inbox of its
-// own and reads the answers in the goroutine that sent the messages.
+// From nats.go only the connection is used. Its reconnecting is turned off: it holds the connection's lock while it
+// dials, keeps what is published in the meantime, and stops for good on some of the server's errors. Its futures for
+// acknowledgements are not used either: each call has an inbox of its own and reads the answers in the goroutine that
+// sent the messages.
 package nats
 
 import (
@@ -27,38 +26,43 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // Config says how to reach the servers. Only Servers is required.
 type Config struct {
-	// Servers are nats://host:port, tls://host:port or host:port, any number of one cluster's, or ws://host:port/path and
-	// wss://host:port/path for its WebSocket listeners. The
-	// cluster's other servers are learned from the one that is reached. User and password in a URL
-	// are taken when Auth has none.
+	// Servers are any number of servers of one cluster, as nats://host:port, tls://host:port or host:port, or as
+	// ws://host:port/path and wss://host:port/path for WebSocket listeners. The cluster's other servers are learned
+	// from the one that is reached. User and password in a URL are used if Auth returns none.
 	Servers []string
-	// TLS, when not nil, is asked before each attempt to connect, so that rotated certificates are
-	// taken, and TLS is required. An empty ServerName is the host of the server.
+	// TLS is called before each attempt to connect, so that rotated certificates take effect. If it is not nil, TLS is
+	// required. An empty ServerName means the host of the server.
 	TLS func() (*tls.Config, error)
 	// TLSFirst starts TLS before the server's greeting, for servers with handshake_first.
 	TLSFirst bool
-	// Core publishes without JetStream. A message counts as accepted when a server has read it: nothing
-	// stores it, and if nobody is subscribed at that moment, nobody ever gets it.
+	// Core publishes without JetStream. A message counts as accepted once a server has read it. Nothing stores it, and
+	// if nothing is subscribed at that moment, nothing ever receives it.
 	Core bool
-	// Stream, when not empty, is the only stream that may take the messages: a subject that another
-	// one takes is held as [publisher.Topology].
+	// Stream, if not empty, is the only stream that may take the messages. A subject that another stream takes is held
+	// as [publisher.Topology].
 	Stream string
-	// Domain, when not empty, is the JetStream domain that is asked for streams; empty is that of the server.
+	// Domain, if not empty, is the JetStream domain that is asked for streams. Otherwise it is the domain of the
+	// server.
 	Domain string
-	// InboxPrefix is what the subjects begin with where acknowledgements arrive, for users who may not subscribe to all of
-	// _INBOX.>, which is what an empty one stands for.
+	// InboxPrefix is the prefix of the subjects on which acknowledgements arrive, for users who may not subscribe to
+	// all of _INBOX.>. If it is empty, the prefix is _INBOX.
 	InboxPrefix string
-	// Auth, when not nil, is asked before each attempt to connect and every other second: when its answer has changed, a new
-	// connection takes the place of the one that there is.
+	// Auth, if not nil, is called before each attempt to connect, and every other second. If its result has changed, a
+	// new connection replaces the existing one.
 	Auth func() (Auth, error)
-	// Name is shown in the server's list of connections.
+	// Name is the name in the server's list of connections.
 	Name string
-	// Dial opens connections; nil is net.Dialer's.
+	// SettingName returns the user's name for a field of this configuration, or for a part of a field (TLS.RootCAs).
+	// The name, for example that of a variable, appears in errors that ask the user to change the setting. If
+	// SettingName is nil or returns "", the field's own name is used.
+	SettingName func(field string) string
+	// Dial opens connections; nil means that of a net.Dialer.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
 	// Logger gets one line for each change of the connection's state; nil logs nothing.
 	Logger *slog.Logger
@@ -67,6 +71,7 @@ type Config struct {
 // A Publisher publishes to one NATS account.
 type Publisher struct {
 	config         Config
+	names          setting.Names
 	servers        []server
 	logger         *slog.Logger
 	connectTimeout time.Duration // see the constant
@@ -79,18 +84,17 @@ type Publisher struct {
 	closed  bool
 	cancel  context.CancelFunc // ends the connecting goroutine; nil until it runs
 	stopped chan struct{}      // closed when the connecting goroutine has ended
-	hurry   chan struct{}      // holds a wish to connect without waiting
+	hurry   chan struct{}      // holds a request to connect without waiting
 
-	// Only the connecting goroutine has these:
+	// The following fields belong to the connecting goroutine.
 	answered  map[string]bool // whether an address of the cluster has ever answered
-	renewAt   time.Time       // no sooner, after there was no connection with new credentials
-	unrenewed string          // why there was none, as last told
+	renewAt   time.Time       // earliest time of the next try, after new credentials gave no connection
+	unrenewed string          // reason of the last such failure, as logged
 }
 
 var _ publisher.Publisher = (*Publisher)(nil)
 
-// New returns a publisher that connects when it is first used. It fails only on a configuration that
-// can never work.
+// New returns a publisher that connects when it is first used. It fails only if the configuration can never work.
 func New(config Config) (*Publisher, error) {
 	servers, err := parseServers(config.Servers)
 	if err != nil {
@@ -108,6 +112,7 @@ func New(config Config) (*Publisher, error) {
 	}
 	return &Publisher{
 		config:  config,
+		names:   config.SettingName,
 		servers: servers,
 		logger:  logger,
 		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
@@ -127,7 +132,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 		return unsent(messages, err)
 	}
 	defer link.release()
-	// A stalled network can hold a write, and whoever waits for it, beyond the end of ctx.
+	// A stalled network can block a write, and everything that waits for the write, beyond the end of ctx.
 	defer context.AfterFunc(ctx, link.conn.interrupt)()
 	lane, err := link.take()
 	if err != nil {
@@ -146,7 +151,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	return errs
 }
 
-// unsent is the answer for messages of which none was sent.
+// unsent returns the answers if none of the messages was sent.
 func unsent(messages []publisher.Message, err error) []error {
 	errs := make([]error, len(messages))
 	for i := range errs {

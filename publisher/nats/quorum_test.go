@@ -34,7 +34,7 @@ func startCluster(t *testing.T) []*process {
 	return all
 }
 
-// A stream with three replicas and one of its servers has no quorum. Its rows wait, as in any outage.
+// A stream with three replicas has no quorum if only one of its servers is left. Its rows wait, as in any outage.
 func TestNoQuorum(t *testing.T) {
 	t.Parallel()
 	servers := startCluster(t)
@@ -62,7 +62,7 @@ func TestNoQuorum(t *testing.T) {
 	servers[1].stop()
 	servers[2].stop()
 	seen := map[publisher.Class]int{}
-	for ctx := timely(t); seen[publisher.Unavailable] < 3; { // the servers notice it in their own time
+	for ctx := timely(t); seen[publisher.Unavailable] < 3; { // the servers notice it after some time
 		if ctx.Err() != nil {
 			t.Fatalf("without a quorum the answers are %v", seen)
 		}

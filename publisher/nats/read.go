@@ -16,13 +16,15 @@ import (
 const (
 	// readSilence is how long a stream may take for its next message.
 	readSilence = 30 * time.Second
-	// readSubjects is how many subjects a consumer filters by. With more of them it reads the whole stream.
+	// readSubjects is the maximum number of subjects by which a consumer filters. With more subjects, it reads the
+	// whole stream.
 	readSubjects = 100
 )
 
 var _ publisher.Reader = (*Publisher)(nil)
 
-// Read implements [publisher.Reader]. It reads headers only, with an ordered consumer, which leaves nothing behind.
+// Read implements [publisher.Reader]. It reads only headers, with an ordered consumer, which leaves nothing on the
+// server.
 func (p *Publisher) Read(ctx context.Context, subjects []string, from, until time.Time, do func(*publisher.Stored)) (
 	map[string]publisher.Held, error,
 ) {
@@ -54,14 +56,15 @@ func (p *Publisher) Read(ctx context.Context, subjects []string, from, until tim
 	return held, nil
 }
 
-// A storedStream is a stream with the subjects that are to be read from it.
+// A storedStream is a stream with the subjects to be read from it.
 type storedStream struct {
 	info     *jetstream.StreamInfo
 	takes    stream
 	subjects []string
 }
 
-// streamsOf finds the streams of some subjects. Subjects without one, or with another one than the expected, are in the answer as absent.
+// streamsOf finds the streams of some subjects. A subject without a stream, or with a stream other than the expected
+// one, is in the result as absent.
 func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string, expected string) (
 	[]*storedStream, map[string]publisher.Held, error,
 ) {
@@ -86,7 +89,7 @@ func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string, e
 		}
 		info := s.CachedInfo()
 		takes := stream{name: name, subjects: info.Config.Subjects}
-		if len(takes.subjects) == 0 { // the stream's name is its subject then
+		if len(takes.subjects) == 0 { // the stream's name is its subject in this case
 			takes.subjects = []string{name}
 		}
 		found = append(found, &storedStream{info: info, takes: takes, subjects: []string{subject}})
@@ -94,7 +97,7 @@ func streamsOf(ctx context.Context, js jetstream.JetStream, subjects []string, e
 	return found, held, nil
 }
 
-// lossy returns why the stream may lack messages that are not its oldest ones, empty when it keeps them.
+// lossy returns why the stream may lack messages other than its oldest ones. It returns "" if the stream keeps them.
 func (s *storedStream) lossy() string {
 	switch c := s.info.Config; {
 	case c.Retention != jetstream.LimitsPolicy:
@@ -120,7 +123,7 @@ func (s *storedStream) read(ctx context.Context, js jetstream.JetStream, from, u
 			held.Since = time.Now().AddDate(1, 0, 0)
 		}
 	}
-	if state.Msgs == 0 || s.info.Config.Retention == jetstream.WorkQueuePolicy { // whose messages only one consumer may read
+	if state.Msgs == 0 || s.info.Config.Retention == jetstream.WorkQueuePolicy { // only one consumer may read the messages of a work queue
 		return held, nil
 	}
 	config := jetstream.OrderedConsumerConfig{HeadersOnly: true, DeliverPolicy: jetstream.DeliverAllPolicy, MaxResetAttempts: 5}

@@ -7,21 +7,23 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 )
 
-// A server ends the connection of a user whose JWT expires, or whose password was changed; what is on its way then has no
-// answer. So when the credentials have changed, a new connection takes the place of the old one before that: calls begin on the
-// new one, and those under way end on theirs.
+// A server ends the connection of a user whose JWT expires or whose password was changed. Messages on the wire then
+// have no answer. If the credentials have changed, a new connection therefore replaces the old one before that: new
+// calls use the new connection, and calls under way end on theirs.
 
 const (
-	// renewEvery is how often the credentials are looked at.
+	// renewEvery is how often the credentials are checked.
 	renewEvery = 2 * time.Second
-	// renewPause is how long it takes until new credentials that the server did not take are tried again.
+	// renewPause is the pause before new credentials that the server did not accept are tried again.
 	renewPause = 10 * time.Second
 )
 
-// renewed returns a link with the credentials of now, nil when the present one has them or no other one can be made.
+// renewed returns a link with the current credentials. It returns nil if the present link has them, or if no other link
+// can be made.
 func (p *Publisher) renewed(ctx context.Context, l *link) *link {
 	auth, err := p.auth(l.server)
-	if err != nil || auth.equal(l.auth) || time.Now().Before(p.renewAt) { // an error is told by whoever connects next
+	// The next attempt to connect reports an error of auth.
+	if err != nil || auth.equal(l.auth) || time.Now().Before(p.renewAt) {
 		return nil
 	}
 	next, err := p.dial(ctx, p.servers)
@@ -37,7 +39,7 @@ func (p *Publisher) renewed(ctx context.Context, l *link) *link {
 	return nil
 }
 
-// borrow returns the connection that there is, for a call that releases it. Of two it is the newer one.
+// borrow returns the current connection, for a call that must release it. If there are two, it returns the newer one.
 func (p *Publisher) borrow(ctx context.Context, of func(context.Context) (*link, error)) (*link, error) {
 	for {
 		link, err := of(ctx)
@@ -47,7 +49,7 @@ func (p *Publisher) borrow(ctx context.Context, of func(context.Context) (*link,
 	}
 }
 
-// use counts a call that uses the link, unless another has taken its place.
+// use counts a call that uses the link, unless another link has taken its place.
 func (l *link) use() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -66,7 +68,7 @@ func (l *link) release() {
 	}
 }
 
-// end closes a link that was replaced when no call uses it any more.
+// end closes a replaced link once no call uses it any more.
 func (l *link) end(ctx context.Context) {
 	l.mu.Lock()
 	if l.over = true; l.users == 0 {

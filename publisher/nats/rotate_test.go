@@ -28,7 +28,7 @@ func awaitDown(t *testing.T, p *nats.Publisher) {
 	}
 }
 
-// accepts publishes a few rows, after waiting for the connection.
+// accepts waits for the connection and publishes a few rows.
 func accepts(t *testing.T, p *nats.Publisher, topic string) {
 	t.Helper()
 	persist(t, p)
@@ -39,7 +39,7 @@ func accepts(t *testing.T, p *nats.Publisher, topic string) {
 	}
 }
 
-// createStream makes a stream that takes every subject below a.
+// createStream creates a stream that takes every subject below a.
 func createStream(t *testing.T, url string, options ...client.Option) {
 	t.Helper()
 	nc, err := client.Connect(url, options...)
@@ -56,7 +56,7 @@ func createStream(t *testing.T, url string, options ...client.Option) {
 	}
 }
 
-// A password that the server and a file change while running is used by the next connection.
+// A password that is changed at the server and in a file during operation is used by the next connection.
 func TestPasswordIsRotated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -67,11 +67,13 @@ func TestPasswordIsRotated(t *testing.T) {
 	createStream(t, "nats://relay:first-secret@"+server.address)
 	write(t, dir, "password", []byte("first-secret"))
 	var log publishertest.Log
-	p := open(t, nats.Config{Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	p := open(t, nats.Config{
+		Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Auth: func() (nats.Auth, error) {
 			password, err := os.ReadFile(filepath.Join(dir, "password"))
 			return nats.Auth{User: "relay", Password: string(password)}, err
-		}})
+		},
+	})
 	accepts(t, p, "a.b")
 	server.reload(t, users("second-secret"))
 	awaitDown(t, p)
@@ -92,7 +94,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	}
 }
 
-// An nkey likewise.
+// The same holds for an nkey.
 func TestNkeyIsRotated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -121,8 +123,8 @@ func TestNkeyIsRotated(t *testing.T) {
 	accepts(t, p, "a.b")
 }
 
-// Certificates of authority, server and client are all replaced while running; handshake first, which needs
-// the setting, and after the greeting.
+// The certificates of authority, server and client are all replaced during operation. The test covers a TLS handshake
+// before the greeting, which needs the setting, and one after it.
 func TestCertificatesAreRotated(t *testing.T) {
 	t.Parallel()
 	for _, first := range []bool{false, true} {
@@ -150,7 +152,9 @@ func TestCertificatesAreRotated(t *testing.T) {
 			}
 			renew()
 			server := startServer(t, dir,
-				fmt.Sprintf(`tls { cert_file: "127.0.0.1.pem", key_file: "127.0.0.1.key", ca_file: "ca.pem", verify: true, handshake_first: %t }`, first))
+				fmt.Sprintf(
+					`tls { cert_file: "127.0.0.1.pem", key_file: "127.0.0.1.key", ca_file: "ca.pem", verify: true, handshake_first: %t }`,
+					first))
 			options := []client.Option{func(o *client.Options) error { o.TLSHandshakeFirst = first; return nil }}
 			secure, err := config()
 			if err != nil {
@@ -162,15 +166,17 @@ func TestCertificatesAreRotated(t *testing.T) {
 			server.stop()
 			awaitDown(t, p)
 			renew()
-			server.configure(t, fmt.Sprintf(`tls { cert_file: "127.0.0.1.pem", key_file: "127.0.0.1.key", ca_file: "ca.pem", verify: true, handshake_first: %t }`, first))
+			server.configure(t, fmt.Sprintf(
+				`tls { cert_file: "127.0.0.1.pem", key_file: "127.0.0.1.key", ca_file: "ca.pem", verify: true, handshake_first: %t }`,
+				first))
 			server.start(t)
 			accepts(t, p, "a.b")
 		})
 	}
 }
 
-// Credentials that change while the old ones still hold lead to a new connection beside the old one: every message has its answer, and
-// none is sent twice. Those that the server does not take change nothing.
+// If credentials change while the old ones are still valid, a new connection is made in addition to the old one. Every
+// message gets its answer, and none is sent twice. Credentials that the server does not accept change nothing.
 func TestCredentialsAreRenewed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -183,11 +189,13 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	user := func(name string) { write(t, dir, "user", []byte(name)) }
 	user("relay0")
 	var log publishertest.Log
-	p := open(t, nats.Config{Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+	p := open(t, nats.Config{
+		Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Auth: func() (nats.Auth, error) {
 			name, err := os.ReadFile(filepath.Join(dir, "user"))
 			return nats.Auth{User: string(name), Password: "secret"}, err
-		}})
+		},
+	})
 	sent := 0
 	until := func(logged string, times int) {
 		t.Helper()

@@ -11,46 +11,46 @@ import (
 )
 
 const (
-	// hotKey is how many messages of one key make an atomic batch worth while: as many round trips
-	// are saved.
+	// hotKey is the number of messages of one key from which an atomic batch is worthwhile. It saves as many round
+	// trips.
 	hotKey = 8
-	// hotKeySynced is the same for a stream on one server's disk. There the server writes and syncs each
-	// batch to files of its own first, which took as long as 30 to 300 round trips on one machine.
+	// hotKeySynced is the same for a stream on the disk of a single server. There the server first writes and syncs
+	// each batch to separate files, which took as long as 30 to 300 round trips on one machine.
 	hotKeySynced = 64
-	// runBytes bounds an atomic batch, whose messages the server holds until the last one is there.
+	// runBytes bounds an atomic batch, because the server holds its messages until the last one has arrived.
 	runBytes = 4 << 20
-	// patientRuns is after how many runs that were refused for a duplicate a call makes no more: then
-	// the stream has every other message, and nothing was gained.
+	// patientRuns is the number of runs refused for a duplicate after which a call makes no more. By then the stream
+	// has every other message, and nothing was gained.
 	patientRuns = 8
-	// headroom is what a header line takes besides the row's own name or value.
+	// headroom is the size of a header line without the row's own name or value.
 	headroom = 64
 )
 
-// A run is an atomic batch (ADR-50): messages of one stream that are stored all or not at all, and so in
-// order without waiting for each other. The server answers the last of them, which commits the
-// others. When it refuses, nothing was stored, and the messages go one by one to get an answer each.
+// A run is an atomic batch (ADR-50): messages of one stream that are stored all or not at all, and therefore in order
+// without waiting for each other. The server answers the last message, which commits the others. If it refuses, nothing
+// was stored, and the messages go one by one so that each gets an answer.
 type run struct {
 	hot      []int32 // heads of keys that wait for the next run
-	heads    []int32 // the first message of each key in this one
-	messages []int32 // those of this one, as they are sent
+	heads    []int32 // first message of each key in this run
+	messages []int32 // messages of this run, in the order in which they are sent
 	stream   *stream
 	id       string
-	reply    string // where the answer arrives; empty while no run is on its way
-	number   uint64 // of runs in this lane
-	doubles  int    // how many runs of this call were refused since the stream had some of it
+	reply    string // subject on which the answer arrives; empty while no run is in flight
+	number   uint64 // number of runs in this lane so far
+	doubles  int    // number of runs of this call that were refused because the stream had some of their messages
 }
 
 func (r *run) clear() {
 	r.hot, r.reply, r.doubles = r.hot[:0], "", 0
 }
 
-// due reports whether the next run may leave.
+// due reports whether the next run may go.
 func (r *run) due() bool { return len(r.hot) > 0 && r.reply == "" }
 
 // awaits reports whether the subject is that of the run's answer.
 func (r *run) awaits(subject string) bool { return r.reply != "" && r.reply == subject }
 
-// has reports whether a message on its way has one of the subjects.
+// has reports whether a message in flight has one of the subjects.
 func (r *run) has(b *batch, subjects map[string]struct{}) bool {
 	if r.reply == "" {
 		return false
@@ -63,7 +63,7 @@ func (r *run) has(b *batch, subjects map[string]struct{}) bool {
 	return false
 }
 
-// heat lets a head wait for the next run, if its stream takes atomic batches.
+// heat makes a head wait for the next run, if its stream takes atomic batches.
 func (l *lane) heat(b *batch, head int32) bool {
 	s := l.streamOf(b.messages[head].Topic)
 	if s == nil || int(b.rest[head]) < s.worth || l.link.streams.room(s) == 0 {
@@ -73,8 +73,8 @@ func (l *lane) heat(b *batch, head int32) bool {
 	return true
 }
 
-// sendRun sends a run of what waits for one. What does not fit stays behind. It reports whether the
-// connection was found gone; then, and whenever the last message was not sent, nothing is stored.
+// sendRun sends a run of the waiting keys. Keys that do not fit keep waiting. sendRun reports whether the connection
+// was found gone. In that case, and whenever the last message was not sent, nothing is stored.
 func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 	r := &l.run
 	l.collect(b)
@@ -102,7 +102,7 @@ func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 		if err := l.post(message); errors.Is(err, errGone) {
 			return true
 		} else if err != nil {
-			l.alone(b) // where it gets this answer
+			l.alone(b) // the message gets the same answer there
 			return false
 		}
 	}
@@ -114,13 +114,13 @@ func (l *lane) sendRun(ctx context.Context, b *batch) (gone bool) {
 	return false
 }
 
-// collect fills the run with messages of one stream, key by key. A message that may be refused by
-// itself ends its key's part.
+// collect fills the run with messages of one stream, key by key. A message that may be refused for a reason of its own
+// ends its key's part.
 func (l *lane) collect(b *batch) {
 	r := &l.run
 	r.heads, r.messages = r.heads[:0], r.messages[:0]
 	r.stream = l.streamOf(b.messages[r.hot[0]].Topic)
-	if r.stream == nil || l.link.streams.room(r.stream) == 0 { // another lane has learned that
+	if r.stream == nil || l.link.streams.room(r.stream) == 0 { // another lane has found that out
 		r.heads, r.hot = append(r.heads, r.hot...), r.hot[:0]
 		return
 	}
@@ -146,7 +146,7 @@ func (l *lane) collect(b *batch) {
 		switch {
 		case i != first:
 			r.heads = append(r.heads, first)
-		case len(r.messages) < limit && size < runBytes && l.aside(b, first): // not in this stream, or not fit for any
+		case len(r.messages) < limit && size < runBytes && l.aside(b, first): // not in this stream, or not fit for any run
 		default:
 			left = append(left, first)
 		}
@@ -154,7 +154,7 @@ func (l *lane) collect(b *batch) {
 	r.hot = left
 }
 
-// aside sends a head that is unfit for runs by itself. It reports false for one of another stream.
+// aside sends a head that is unfit for runs by itself. It reports false for a head of another stream.
 func (l *lane) aside(b *batch, head int32) bool {
 	m := &b.messages[head]
 	if s := l.streamOf(m.Topic); s != nil && s.name != l.run.stream.name && l.link.streams.room(s) > 0 {
@@ -165,7 +165,8 @@ func (l *lane) aside(b *batch, head int32) bool {
 	return true
 }
 
-// fits reports whether the message may be part of a run: nothing about itself will have it refused.
+// fits reports whether the message may be part of a run, which means that nothing in the message itself will cause a
+// refusal.
 func (l *lane) fits(m *publisher.Message) bool {
 	if m.Topic != l.good {
 		if checkSubject(m.Topic, l.link.inboxes) != nil {
@@ -176,18 +177,20 @@ func (l *lane) fits(m *publisher.Message) bool {
 	return check(m) == nil && int64(m.Size()+len(m.DedupID)+headroom*(len(m.Headers)+10)) <= l.link.nc.MaxPayload()
 }
 
-// committed takes the answer to a run.
+// committed handles the answer to a run.
 func (l *lane) committed(b *batch, a ack) {
 	r := &l.run
 	switch {
 	case a.refusal != nil || a.unheard:
 		l.refused(b, a)
 	case a.batch != r.id || a.count != len(r.messages):
-		// The stream did not know what a batch is, and the others of it were stored or not.
+		// The stream did not recognise the batch. The other messages of it may or may not have been stored.
 		l.link.streams.shrink(r.stream, 0)
 		l.end(b)
-		why := &publisher.Error{Class: publisher.Ambiguous, Scope: publisher.ScopeMessage, Short: "no batch",
-			Err: fmt.Errorf("the stream %s has not taken the messages as one batch", r.stream.name)}
+		why := &publisher.Error{
+			Class: publisher.Ambiguous, Scope: publisher.ScopeMessage, Short: "no batch",
+			Err: fmt.Errorf("the stream %s has not taken the messages as one batch", r.stream.name),
+		}
 		for _, i := range r.messages {
 			b.answer(i, why)
 		}
@@ -199,14 +202,14 @@ func (l *lane) committed(b *batch, a ack) {
 	}
 }
 
-// Codes that answer a run as such.
+// Error codes that answer a run as a whole.
 const (
 	errBatchTooLarge  = 10199
 	errBatchDuplicate = 10201
 	errBatchesOff     = 10174
 )
 
-// refused has the run's messages sent again: nothing of it was stored.
+// refused arranges for the run's messages to be sent again. None of them was stored.
 func (l *lane) refused(b *batch, a ack) {
 	r := &l.run
 	code := 0
@@ -227,17 +230,17 @@ func (l *lane) refused(b *batch, a ack) {
 	l.undo(b)
 }
 
-// single is called when a message that went alone was stored. Behind a run that was refused for a duplicate
-// the stream has the first messages of some keys, whose answers were lost. Those come back as
-// duplicates one by one; behind the first that is new, the key goes on in runs.
+// single is called when a message that was sent alone has been stored. After a run that was refused for a duplicate,
+// the stream has the first messages of some keys, whose answers were lost. Those messages come back as duplicates one
+// by one. After the first new message, the key goes on in runs.
 func (l *lane) single(b *batch, i int32, a ack) {
 	if n := b.next[i]; n >= 0 && b.rest[n] == 0 && !a.duplicate && l.run.doubles > 0 && l.run.doubles < patientRuns {
 		b.reheat(i)
 	}
 }
 
-// undo sends the messages of a run one by one, although it was sent: nothing of it will be stored, or is
-// recognised as a duplicate.
+// undo sends the messages of a run one by one, although the run was sent. None of the run will be stored, or else the
+// stream recognises the messages as duplicates.
 func (l *lane) undo(b *batch) {
 	l.end(b)
 	l.restore(b)
@@ -260,7 +263,7 @@ func (l *lane) alone(b *batch) {
 	}
 }
 
-// restore makes a run's messages what they were before.
+// restore gives a run's messages the states that they had before.
 func (l *lane) restore(b *batch) {
 	for _, i := range l.run.messages {
 		b.state[i] = behind

@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// hotRows returns n messages of as many keys as are given, by turns.
+// hotRows returns n messages that use the given number of keys in turn.
 func hotRows(topic string, n, keys int) []publisher.Message {
 	all := make([]publisher.Message, n)
 	for i := range all {
@@ -23,7 +23,7 @@ func hotRows(topic string, n, keys int) []publisher.Message {
 	return all
 }
 
-// warm publishes to a subject until its stream is known to take batches.
+// warm publishes to a subject until its stream is known to accept batches.
 func warm(t *testing.T, p *nats.Publisher, s jetstream.Stream, topic string) {
 	t.Helper()
 	for batches(t, s) == 0 {
@@ -50,7 +50,7 @@ func batches(t *testing.T, s jetstream.Stream) int {
 	return n
 }
 
-// inOrder checks that the stream holds each message once and those of each key in their order.
+// inOrder checks that the stream holds each message once, and those of each key in order.
 func inOrder(t *testing.T, s jetstream.Stream, want []publisher.Message) {
 	t.Helper()
 	got := read(t, s, len(want))
@@ -187,8 +187,10 @@ func TestRuns(t *testing.T) {
 		all[50].Payload = make([]byte, 2<<20)
 		all[71].Headers = []publisher.Header{{Name: "a b", Value: "c"}}
 		answers := p.Publish(timely(t), all)
-		for i, class := range map[int]publisher.Class{48: publisher.Accepted, 50: publisher.Permanent, 52: publisher.NotAttempted,
-			69: publisher.Accepted, 71: publisher.Permanent, 73: publisher.NotAttempted} {
+		for i, class := range map[int]publisher.Class{
+			48: publisher.Accepted, 50: publisher.Permanent, 52: publisher.NotAttempted,
+			69: publisher.Accepted, 71: publisher.Permanent, 73: publisher.NotAttempted,
+		} {
 			if publisher.ClassOf(answers[i]) != class {
 				t.Errorf("answer %d is %v, want %v", i, answers[i], class)
 			}
@@ -202,8 +204,10 @@ func TestRuns(t *testing.T) {
 		s, prefix := atomic(t, jetstream.StreamConfig{MaxMsgs: 130, Discard: jetstream.DiscardNew})
 		all := hotRows(prefix+".a", 200, 1)
 		answers := p.Publish(timely(t), all)
-		for i, class := range map[int]publisher.Class{129: publisher.Accepted, 130: publisher.Unavailable, 131: publisher.NotAttempted,
-			199: publisher.NotAttempted} {
+		for i, class := range map[int]publisher.Class{
+			129: publisher.Accepted, 130: publisher.Unavailable, 131: publisher.NotAttempted,
+			199: publisher.NotAttempted,
+		} {
 			if publisher.ClassOf(answers[i]) != class {
 				t.Errorf("answer %d is %v, want %v", i, answers[i], class)
 			}
@@ -236,8 +240,8 @@ func TestRuns(t *testing.T) {
 	})
 }
 
-// A stream that says that it takes batches and answers as if it knew none has stored some messages or all: their
-// outcome is unknown, and no more batches are made.
+// A stream that reports that it accepts batches, but answers as if it did not, has stored some or all of the messages.
+// Their outcome is unknown, and no more batches are made.
 func TestRunsUnknown(t *testing.T) {
 	var committed atomic.Int64
 	f := (&fake{publish: func(c *fakeConn, subject, reply, body string) {

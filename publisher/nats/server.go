@@ -10,14 +10,14 @@ import (
 	"strings"
 )
 
-// A server is one that may be connected to.
+// A server is a NATS server to which the publisher may connect.
 type server struct {
-	address   string // host:port, fit for logs
-	tls       bool   // its URL asks for TLS
+	address   string // host:port, without secrets
+	tls       bool   // the URL requires TLS
 	webSocket bool   // it is a WebSocket listener
-	path      string // of its URL, for WebSocket
-	name      string // what its certificate names, when address is an IP learned from the cluster
-	auth      Auth   // user and password, or token, from its URL
+	path      string // path of the URL, for WebSocket
+	name      string // name in its certificate, if address is an IP learned from the cluster
+	auth      Auth   // user and password, or token, from the URL
 }
 
 // parseServers reads Config.Servers. Its errors do not repeat the URLs, which may hold a password.
@@ -81,7 +81,7 @@ func (s server) url() string {
 	}
 }
 
-// tlsConfig returns the configuration for a connection to the server, nil when TLS was not asked for.
+// tlsConfig returns the configuration for a connection to the server, or nil if TLS was not requested.
 func (s server) tlsConfig(config *tls.Config) *tls.Config {
 	switch {
 	case config == nil && !s.tls:
@@ -95,8 +95,8 @@ func (s server) tlsConfig(config *tls.Config) *tls.Config {
 	return config
 }
 
-// with returns the servers and those of the cluster's addresses that are not among them. The latter
-// take over what is needed to connect from s, which told us of them.
+// with returns the servers, and those addresses of the cluster that are not among them. The latter take over the
+// settings needed for connecting from s, which reported them.
 func (s server) with(servers []server, cluster []string) []server {
 	all := slices.Clone(servers)
 	for _, text := range cluster {

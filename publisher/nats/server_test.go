@@ -8,8 +8,10 @@ import (
 )
 
 func TestParseServers(t *testing.T) {
-	got, err := parseServers([]string{"nats://a:1234", "b", "tls://c.example:1", "nats://[::1]", "d:42/", "nats://u:p%40ss@e",
-		"nats://token@f", "ws://g", "wss://u:p@h/a%20b/c", "wss://i:444/"})
+	got, err := parseServers([]string{
+		"nats://a:1234", "b", "tls://c.example:1", "nats://[::1]", "d:42/", "nats://u:p%40ss@e",
+		"nats://token@f", "ws://g", "wss://u:p@h/a%20b/c", "wss://i:444/",
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -18,10 +20,16 @@ func TestParseServers(t *testing.T) {
 		tls     bool
 		auth    Auth
 	}{
-		{"a:1234", false, Auth{}}, {"b:4222", false, Auth{}}, {"c.example:1", true, Auth{}}, {"[::1]:4222", false, Auth{}},
+		{"a:1234", false, Auth{}},
+		{"b:4222", false, Auth{}},
+		{"c.example:1", true, Auth{}},
+		{"[::1]:4222", false, Auth{}},
 		{"d:42", false, Auth{}},
-		{"e:4222", false, Auth{User: "u", Password: "p@ss"}}, {"f:4222", false, Auth{Token: "token"}},
-		{"g:80", false, Auth{}}, {"h:443", true, Auth{User: "u", Password: "p"}}, {"i:444", true, Auth{}},
+		{"e:4222", false, Auth{User: "u", Password: "p@ss"}},
+		{"f:4222", false, Auth{Token: "token"}},
+		{"g:80", false, Auth{}},
+		{"h:443", true, Auth{User: "u", Password: "p"}},
+		{"i:444", true, Auth{}},
 	}
 	for i, url := range []string{8: "ws://g:80", 9: "wss://h:443/a%20b/c", 10: "wss://i:444/"} {
 		if url != "" && got[i-1].url() != url {
@@ -38,8 +46,17 @@ func TestParseServers(t *testing.T) {
 }
 
 func TestParseServersRefuses(t *testing.T) {
-	for _, urls := range [][]string{nil, {""}, {"kafka://a:1"}, {"nats://"}, {"nats://:1"}, {"nats://a:b"}, {"nats://a/path"},
-		{"nats://a?x=y"}, {"nats://user:secret@a:port"}} {
+	for _, urls := range [][]string{
+		nil,
+		{""},
+		{"kafka://a:1"},
+		{"nats://"},
+		{"nats://:1"},
+		{"nats://a:b"},
+		{"nats://a/path"},
+		{"nats://a?x=y"},
+		{"nats://user:secret@a:port"},
+	} {
 		_, err := parseServers(urls)
 		if err == nil {
 			t.Errorf("%q is taken", urls)
@@ -71,7 +88,7 @@ func TestServersOfTheCluster(t *testing.T) {
 	if got := all[1].tlsConfig(&tls.Config{ServerName: "fixed"}).ServerName; got != "fixed" {
 		t.Errorf("the configured name became %q", got)
 	}
-	// What an IP of the cluster tells of comes from the same name.
+	// An address that was learned from an IP of the cluster keeps the same name.
 	again := all[1].with(all[:1], []string{"nats://10.0.0.2:4222"})
 	if got := again[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
 		t.Errorf("an IP that an IP told of is to prove that it is %q", got)

@@ -58,8 +58,10 @@ func TestStream(t *testing.T) {
 
 	t.Run("holds the subject that is full", func(t *testing.T) {
 		subject := harness{}.Unknown(t)
-		stream(t, js, jetstream.StreamConfig{Subjects: []string{subject + ".*"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
-			DiscardNewPerSubject: true})
+		stream(t, js, jetstream.StreamConfig{
+			Subjects: []string{subject + ".*"}, MaxMsgsPerSubject: 1, Discard: jetstream.DiscardNew,
+			DiscardNewPerSubject: true,
+		})
 		answers := publish(t, row(subject+".full", "a", 1), row(subject+".full", "b", 1), row(subject+".other", "c", 1))
 		accepted := 0
 		for _, err := range answers[:2] {
@@ -190,7 +192,7 @@ func TestStream(t *testing.T) {
 	})
 }
 
-// expect reports an answer that is not of the class at its place.
+// expect reports an answer that does not have the class at its index.
 func expect(t *testing.T, answers []error, classes ...publisher.Class) {
 	t.Helper()
 	if len(answers) != len(classes) {

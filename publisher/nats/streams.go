@@ -8,55 +8,55 @@ import (
 )
 
 const (
-	// freshFor is how long a stream's configuration is believed before it is asked for again.
+	// freshFor is how long a stream's configuration is used before it is asked for again.
 	freshFor = 30 * time.Second
-	// soon is the same for whether there is a stream at all, while nobody answers for it.
+	// soon is the same limit for whether a stream exists at all, while nothing answers on its subject.
 	soon = time.Second
-	// answerTime is within which JetStream answers when it is well.
+	// answerTime is the time within which a healthy JetStream answers.
 	answerTime = 250 * time.Millisecond
-	// askAgain is how long a question about a stream may stay unanswered.
+	// askAgain is how long a question about a stream may stay unanswered before another is asked.
 	askAgain = 5 * time.Second
 	// rememberStreams bounds the memory for streams, and for subjects that have none.
 	rememberStreams = 1000
-	// batchLimit is how many messages a server takes in one atomic batch unless it is configured otherwise.
+	// batchLimit is the maximum number of messages in one atomic batch, unless a server is configured otherwise.
 	batchLimit = 1000
 )
 
-// A stream is what was learned of one by its name.
+// A stream holds what is known of a JetStream stream.
 type stream struct {
-	name     string   // empty when no stream was found for the subject
-	away     bool     // JetStream did not say which stream it is: too few of its servers are there
+	name     string   // empty if no stream was found for the subject
+	away     bool     // JetStream did not say which stream it is, because too few of its servers are there
 	subjects []string // patterns
-	limit    int      // messages in one atomic batch; 0 when it takes none
-	worth    int      // messages of one key that make an atomic batch worth while
+	limit    int      // maximum messages in one atomic batch; 0 if it takes none
+	worth    int      // number of messages of one key from which an atomic batch is worthwhile
 	learned  time.Time
 
 	configured bool // the configuration is known
-	whole      bool // its limits are for all subjects together
+	whole      bool // its limits apply to all subjects together
 }
 
-// streams is what a link knows of the account's streams. It only ever makes publishing faster: when it is wrong,
-// the server refuses an atomic batch, and the messages go one by one.
+// streams is what a link knows of the account's streams. It serves only to make publishing faster. If it is wrong, the
+// server refuses an atomic batch, and the messages go one by one.
 type streams struct {
 	mu    sync.Mutex
 	known []*stream
-	asked time.Time // when a lane has asked and has no answer yet; else zero
-	since time.Time // when it had asked first
+	asked time.Time // time at which a lane asked, while there is no answer yet; otherwise zero
+	since time.Time // time of the first of these questions
 	blind bool      // the user may not ask
 
-	late map[string]slowness // streams that were given up lately
+	late map[string]slowness // streams that were given up recently
 }
 
 // slowness is how often a stream was given up.
 type slowness struct {
 	times int
-	since time.Time // the last time
+	since time.Time // last time that it was given up
 }
 
-// slowFor is how long it is remembered that a stream was given up.
+// slowFor is how long the giving up of a stream is remembered.
 const slowFor = 5 * time.Minute
 
-// patience returns for how long a stream, or a subject whose stream is not known, may acknowledge nothing.
+// patience returns how long a stream, or a subject whose stream is not known, may acknowledge nothing.
 func (s *streams) patience(name string, now time.Time) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,8 +81,8 @@ func (s *streams) slow(name string, now time.Time) {
 	s.late[strings.Clone(name)] = slowness{known.times + 1, now}
 }
 
-// of returns the stream that takes the subject, or nil. ask says that the caller should ask for it now:
-// nothing is known, or that is older than fresh.
+// of returns the stream that takes the subject, or nil. ask means that the caller must ask for it now, because nothing
+// is known, or because the knowledge is older than fresh.
 func (s *streams) of(subject string, now time.Time, fresh time.Duration) (found *stream, ask bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -93,7 +93,7 @@ func (s *streams) of(subject string, now time.Time, fresh time.Duration) (found 
 	return found, s.ask(now)
 }
 
-// taker returns the known stream that takes the subject, or nil; s.mu is held.
+// taker returns the known stream that takes the subject, or nil. s.mu is held.
 func (s *streams) taker(subject string) *stream {
 	for _, known := range s.known {
 		if known.takes(subject) {
@@ -103,7 +103,7 @@ func (s *streams) taker(subject string) *stream {
 	return nil
 }
 
-// ask reports whether a question may be asked now, which then is; s.mu is held.
+// ask reports whether a question may be asked now, and counts it as asked. s.mu is held.
 func (s *streams) ask(now time.Time) bool {
 	if s.blind || now.Sub(s.asked) < askAgain {
 		return false
@@ -115,7 +115,7 @@ func (s *streams) ask(now time.Time) bool {
 	return true
 }
 
-// knows reports whether the stream of that name is known.
+// knows reports whether the stream with the given name is known.
 func (s *streams) knows(name string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -129,7 +129,7 @@ func (s *streams) find(subject string) *stream {
 	return s.taker(subject)
 }
 
-// fillsAsWhole reports whether a stream that is full is so for all its subjects, if that is known.
+// fillsAsWhole reports whether a full stream is full for all its subjects, if that is known.
 func (s *streams) fillsAsWhole(name string) (whole, known bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,8 @@ func (s *streams) fillsAsWhole(name string) (whole, known bool) {
 	return false, false
 }
 
-// lose notes that too few servers are there of the stream that takes the subject. It reports false when the stream is not known.
+// lose notes that too few servers of the stream that takes the subject are there. It reports false if the stream is not
+// known.
 func (s *streams) lose(subject string, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -156,7 +157,7 @@ func (s *streams) lose(subject string, now time.Time) bool {
 	return true
 }
 
-// mayAsk reports whether a question may be asked now, which then is.
+// mayAsk reports whether a question may be asked now, and counts it as asked.
 func (s *streams) mayAsk(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -185,14 +186,14 @@ func (s *streams) learn(of *stream) {
 	s.known = append(kept, of)
 }
 
-// shrink lowers what is put into one atomic batch, after the server refused n as too many.
+// shrink lowers the maximum size of an atomic batch to n.
 func (s *streams) shrink(of *stream, n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	of.limit = min(of.limit, n)
 }
 
-// room returns how many messages go into one atomic batch of the stream, 0 when it is not worth while.
+// room returns how many messages may go in one atomic batch of the stream, or 0 if a batch is not worthwhile.
 func (s *streams) room(of *stream) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,21 +203,21 @@ func (s *streams) room(of *stream) int {
 	return of.limit
 }
 
-// silent reports whether a question has been unanswered for longer than JetStream takes when it is well.
+// silent reports whether a question has been unanswered for longer than a healthy JetStream takes.
 func (s *streams) silent(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return !s.since.IsZero() && now.Sub(s.since) > answerTime
 }
 
-// absent notes that nobody answers questions about this account's streams.
+// absent notes that nothing answers questions about this account's streams.
 func (s *streams) absent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.since = time.Time{}
 }
 
-// close ends all questions: the user may not ask.
+// close ends all questions, because the user may not ask.
 func (s *streams) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -232,7 +233,7 @@ func (s *stream) takes(subject string) bool {
 	return false
 }
 
-// matches reports whether a subject is one of those that a pattern stands for: * is a token, > all that follow.
+// matches reports whether a pattern covers a subject: * stands for one token, > for all that follow.
 func matches(pattern, subject string) bool {
 	for {
 		want, patterns, more := strings.Cut(pattern, ".")

@@ -10,10 +10,23 @@ func TestMatches(t *testing.T) {
 		pattern, subject string
 		want             bool
 	}{
-		{"a", "a", true}, {"a", "b", false}, {"a", "a.b", false}, {"a.b", "a", false}, {"a.b", "a.b", true},
-		{"*", "a", true}, {"*", "a.b", false}, {"a.*", "a.b", true}, {"a.*", "a", false}, {"a.*", "b.a", false},
-		{"a.*.c", "a.b.c", true}, {"a.*.c", "a.b.d", false},
-		{">", "a", true}, {">", "a.b.c", true}, {"a.>", "a.b.c", true}, {"a.>", "a", false}, {"a.>", "b.c", false},
+		{"a", "a", true},
+		{"a", "b", false},
+		{"a", "a.b", false},
+		{"a.b", "a", false},
+		{"a.b", "a.b", true},
+		{"*", "a", true},
+		{"*", "a.b", false},
+		{"a.*", "a.b", true},
+		{"a.*", "a", false},
+		{"a.*", "b.a", false},
+		{"a.*.c", "a.b.c", true},
+		{"a.*.c", "a.b.d", false},
+		{">", "a", true},
+		{">", "a.b.c", true},
+		{"a.>", "a.b.c", true},
+		{"a.>", "a", false},
+		{"a.>", "b.c", false},
 	} {
 		if got := matches(test.pattern, test.subject); got != test.want {
 			t.Errorf("%q matches %q: %t", test.pattern, test.subject, got)

@@ -7,13 +7,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// maxSubject is the longest subject in bytes. A server ends the connection over a protocol line
-// longer than max_control_line, 4096 by default, which also holds the reply subject and two sizes.
+// maxSubject is the maximum length of a subject in bytes. A server ends the connection if a protocol line is longer
+// than max_control_line, 4096 by default. The line also holds the reply subject and two sizes.
 const maxSubject = 4096 - 96
 
-// checkSubject returns the answer for a message that must not be sent to the subject; inboxes is what reply subjects begin with. The server
-// itself checks nothing: it would store a wildcard literally, split the line at a space, or find no
-// stream for an empty token for ever.
+// checkSubject returns the answer for a message whose subject must not be used. inboxes is the prefix of reply
+// subjects. The server itself checks nothing: it would store a wildcard literally, split the line at a space, or never
+// find a stream for an empty token.
 func checkSubject(subject, inboxes string) error {
 	illegal := func(why string) error {
 		return publisher.PermanentError("illegal subject", "the subject %.128q is illegal: %s", subject, why)
@@ -26,8 +26,7 @@ func checkSubject(subject, inboxes string) error {
 	case subject[0] == '$':
 		return illegal("subjects that begin with $ belong to the NATS server")
 	case strings.HasPrefix(subject, nats.InboxPrefix), strings.HasPrefix(subject, inboxes):
-		return illegal("subjects below " + nats.InboxPrefix + " and OUTBOX_NATS_INBOX_PREFIX are for answers, and clients take what arrives " +
-			"there for one")
+		return illegal("subjects below " + nats.InboxPrefix + " and " + inboxes + " are for answers, and clients take what arrives there for one")
 	}
 	for i := range len(subject) {
 		if c := subject[i]; c <= ' ' || c == 0x7f {

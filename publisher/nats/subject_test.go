@@ -8,16 +8,20 @@ import (
 )
 
 func TestCheckSubject(t *testing.T) {
-	for _, legal := range []string{"a", "orders", "orders.created", "orders.eu-1.42", "Bestellungen.Größe.東京", "a.b*c.d>", "a.$b", "_x",
+	for _, legal := range []string{
+		"a", "orders", "orders.created", "orders.eu-1.42", "Bestellungen.Größe.東京", "a.b*c.d>", "a.$b", "_x",
 		"_INBOX", "_INBOXES.a", "a._INBOX.b", "a:b/c",
-		strings.Repeat("x", maxSubject), strings.Repeat("x.", maxSubject/2-1) + "x"} {
+		strings.Repeat("x", maxSubject), strings.Repeat("x.", maxSubject/2-1) + "x",
+	} {
 		if err := checkSubject(legal, "_INBOX."); err != nil {
 			t.Errorf("%.40q: %v", legal, err)
 		}
 	}
-	for _, illegal := range []string{"", ".", "..", ".a", "a.", "a..b", " ", "a b", "a\tb", "a\rb", "a\nb", "a\x00b", "a\x7fb", "a ", "*", ">",
+	for _, illegal := range []string{
+		"", ".", "..", ".a", "a.", "a..b", " ", "a b", "a\tb", "a\rb", "a\nb", "a\x00b", "a\x7fb", "a ", "*", ">",
 		"a.*", "*.a", "a.>", "a.>.b",
-		"$JS.API.INFO", "$SYS", "$KV.bucket.key", "_INBOX.a", "_INBOX.a.b", "_INBOX_shop.a", strings.Repeat("x", maxSubject+1)} {
+		"$JS.API.INFO", "$SYS", "$KV.bucket.key", "_INBOX.a", "_INBOX.a.b", "_INBOX_shop.a", strings.Repeat("x", maxSubject+1),
+	} {
 		err := checkSubject(illegal, "_INBOX_shop.")
 		if publisher.ClassOf(err) != publisher.Permanent {
 			t.Errorf("%.40q is %v", illegal, publisher.ClassOf(err))
@@ -38,7 +42,7 @@ func TestSubjectsBesideLongInboxes(t *testing.T) {
 	}
 }
 
-// What the server splits a line at, or takes as the end of it, must never get through.
+// Characters at which the server splits or ends a line must never get through.
 func FuzzCheckSubject(f *testing.F) {
 	f.Add("orders.created")
 	f.Add("a..b")

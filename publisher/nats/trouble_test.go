@@ -21,14 +21,16 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Whatever is wrong with the connection, there is one line that says what to change: in the answers, which
-// /readyz shows and the relay logs once. The publisher itself adds no line to that.
+// Whatever is wrong with the connection, the answers contain one line that says what to change. /readyz shows the line,
+// and the relay logs it once. The publisher itself logs no further line.
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	a := publishertest.NewAuthority(t)
-	for name, l := range map[string]publishertest.Leaf{"127.0.0.1": {Name: "127.0.0.1"}, "expired": {Name: "127.0.0.1", Expired: true},
-		"other.example": {Name: "other.example"}} {
+	for name, l := range map[string]publishertest.Leaf{
+		"127.0.0.1": {Name: "127.0.0.1"}, "expired": {Name: "127.0.0.1", Expired: true},
+		"other.example": {Name: "other.example"},
+	} {
 		l = a.Issue(t, l)
 		write(t, dir, name+".pem", l.Cert)
 		write(t, dir, name+".key", l.Key)
@@ -36,8 +38,10 @@ func TestTroubles(t *testing.T) {
 	write(t, dir, "ca.pem", a.PEM)
 	serve := func(settings string) string {
 		own := t.TempDir()
-		for _, name := range []string{"127.0.0.1.pem", "127.0.0.1.key", "expired.pem", "expired.key", "other.example.pem", "other.example.key",
-			"ca.pem"} {
+		for _, name := range []string{
+			"127.0.0.1.pem", "127.0.0.1.key", "expired.pem", "expired.key", "other.example.pem", "other.example.key",
+			"ca.pem",
+		} {
 			content, err := os.ReadFile(filepath.Join(dir, name))
 			if err != nil {
 				t.Fatal(err)
@@ -87,57 +91,91 @@ func TestTroubles(t *testing.T) {
 		config nats.Config
 		want   []string
 	}{
-		"no login": {nats.Config{Servers: []string{login}}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},
-		"wrong password": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{User: "relay", Password: "hush"})},
-			[]string{"refuses the login", "correct user and password"}},
-		"wrong user": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{User: "hush", Password: "good"})},
-			[]string{"refuses the login"}},
+		"no login": {nats.Config{Servers: []string{login}}, []string{"refuses the login", "in Auth"}},
+		"wrong password": {
+			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{User: "relay", Password: "hush"})},
+			[]string{"refuses the login", "correct user and password"},
+		},
+		"wrong user": {
+			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{User: "hush", Password: "good"})},
+			[]string{"refuses the login"},
+		},
 		"token for a user": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Token: "hush"})}, []string{"refuses the login"}},
 		"nkey for a user":  {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Seed: seed})}, []string{"NATS server"}},
 		"creds for a user": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Credentials: jwt})}, []string{"NATS server"}},
-		"unusable creds": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Credentials: []byte("hush")})},
-			[]string{"cannot log in", "give the whole .creds file"}},
-		"unusable nkey": {nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Seed: []byte("hush")})},
-			[]string{"cannot log in", "begins with SU"}},
-		"unreadable file": {nats.Config{Servers: []string{login}, Auth: func() (nats.Auth, error) { return nats.Auth{}, os.ErrPermission }},
-			[]string{"cannot log in", "permission denied"}},
-		"unreadable CA": {nats.Config{Servers: []string{secure}, TLS: func() (*tls.Config, error) { return nil, os.ErrNotExist }},
-			[]string{"cannot begin TLS", "OUTBOX_TLS_CA"}},
-		"wrong CA": {nats.Config{Servers: []string{secure}, TLS: strange},
-			[]string{"authority that is not trusted", "OUTBOX_TLS_CA_FILE"}},
+		"unusable creds": {
+			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Credentials: []byte("hush")})},
+			[]string{"credentials cannot be used", "give the whole .creds file"},
+		},
+		"unusable nkey": {
+			nats.Config{Servers: []string{login}, Auth: as(nats.Auth{Seed: []byte("hush")})},
+			[]string{"credentials cannot be used", "begins with SU"},
+		},
+		"unreadable file": {
+			nats.Config{Servers: []string{login}, Auth: func() (nats.Auth, error) { return nats.Auth{}, os.ErrPermission }},
+			[]string{"credentials cannot be used", "permission denied"},
+		},
+		"unreadable CA": {
+			nats.Config{Servers: []string{secure}, TLS: func() (*tls.Config, error) { return nil, os.ErrNotExist }},
+			[]string{"TLS cannot begin", "TLS.RootCAs"},
+		},
+		"wrong CA": {
+			nats.Config{Servers: []string{secure}, TLS: strange},
+			[]string{"unknown authority", "TLS.RootCAs"},
+		},
 		"no CA": {nats.Config{Servers: []string{secure}}, []string{"wants TLS", "nats+tls://"}},
-		"expired": {nats.Config{Servers: []string{serve(withTLS("expired", ""))}, TLS: trust},
-			[]string{"out of its time", "renew the server's certificate"}},
-		"another name": {nats.Config{Servers: []string{serve(withTLS("other.example", ""))}, TLS: trust},
-			[]string{"for another name", "OUTBOX_TLS_SERVER_NAME"}},
-		"no certificate": {nats.Config{Servers: []string{verify}, TLS: trust}, []string{"OUTBOX_TLS_CERT_FILE"}},
+		"expired": {
+			nats.Config{Servers: []string{serve(withTLS("expired", ""))}, TLS: trust},
+			[]string{"is valid from", "renew it"},
+		},
+		"another name": {
+			nats.Config{Servers: []string{serve(withTLS("other.example", ""))}, TLS: trust},
+			[]string{"for another name", "TLS.ServerName"},
+		},
+		"no certificate": {nats.Config{Servers: []string{verify}, TLS: trust}, []string{"TLS.Certificates"}},
 		"no TLS there":   {nats.Config{Servers: []string{plain}, TLS: trust}, []string{"offers no TLS", "write nats://"}},
-		"first, not there": {nats.Config{Servers: []string{secure}, TLS: trust, TLSFirst: true},
-			[]string{"greets before TLS", "remove OUTBOX_NATS_TLS_FIRST"}},
-		"first, no TLS": {nats.Config{Servers: []string{plain}, TLS: trust, TLSFirst: true},
-			[]string{"greets before TLS", "remove OUTBOX_NATS_TLS_FIRST"}},
-		"not first, there": {nats.Config{Servers: []string{first}, TLS: trust}, []string{greeting, "OUTBOX_NATS_TLS_FIRST=true"}},
+		"first, not there": {
+			nats.Config{Servers: []string{secure}, TLS: trust, TLSFirst: true},
+			[]string{"greets before TLS", "remove TLSFirst"},
+		},
+		"first, no TLS": {
+			nats.Config{Servers: []string{plain}, TLS: trust, TLSFirst: true},
+			[]string{"greets before TLS", "remove TLSFirst"},
+		},
+		"not first, there": {nats.Config{Servers: []string{first}, TLS: trust}, []string{greeting, "TLSFirst"}},
 		"PostgreSQL":       {nats.Config{Servers: []string{at("TEST_DATABASE_URL")}}, []string{greeting, port}},
 		"Kafka":            {nats.Config{Servers: []string{at("TEST_KAFKA_URL")}}, []string{greeting, port}},
 		"RabbitMQ":         {nats.Config{Servers: []string{at("TEST_AMQP_URL")}}, []string{greeting, port}},
 		"HTTP":             {nats.Config{Servers: []string{web.Listener.Addr().String()}}, []string{greeting, port}},
-		"HTTP and TLS": {nats.Config{Servers: []string{web.Listener.Addr().String()}, TLS: trust, TLSFirst: true},
-			[]string{"does not speak TLS", "correct host and port"}},
-		"HTTPS": {nats.Config{Servers: []string{webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS)), TLSFirst: true},
-			[]string{"does not answer", "check host and port"}},
-		"PostgreSQL, TLS": {nats.Config{Servers: []string{at("TEST_DATABASE_URL")}, TLS: trust, TLSFirst: true},
-			[]string{"TLS handshake", "check the port"}},
-		"no WebSocket": {nats.Config{Servers: []string{"ws://" + plain}}, []string{"no WebSocket listener", "write nats://"}},
-		"HTTP, WebSocket": {nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}},
-			[]string{"no WebSocket listener", "path"}},
-		"HTTPS, WebSocket": {nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS))},
-			[]string{"no WebSocket listener"}},
-		"WebSocket, wrong CA": {nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: strange},
-			[]string{"authority that is not trusted", "OUTBOX_TLS_CA_FILE"}},
+		"HTTP and TLS": {
+			nats.Config{Servers: []string{web.Listener.Addr().String()}, TLS: trust, TLSFirst: true},
+			[]string{"does not speak TLS", "host and port in Servers"},
+		},
+		"HTTPS": {
+			nats.Config{Servers: []string{webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS)), TLSFirst: true},
+			[]string{"does not answer", "host and port in Servers"},
+		},
+		"PostgreSQL, TLS": {
+			nats.Config{Servers: []string{at("TEST_DATABASE_URL")}, TLS: trust, TLSFirst: true},
+			[]string{"TLS session", "check the port"},
+		},
+		"no WebSocket": {nats.Config{Servers: []string{"ws://" + plain}}, []string{"not a WebSocket listener", "write nats://"}},
+		"HTTP, WebSocket": {
+			nats.Config{Servers: []string{"ws://" + web.Listener.Addr().String() + "/path"}},
+			[]string{"not a WebSocket listener", "path"},
+		},
+		"HTTPS, WebSocket": {
+			nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: trusting(pool(webTLS))},
+			[]string{"not a WebSocket listener"},
+		},
+		"WebSocket, wrong CA": {
+			nats.Config{Servers: []string{"wss://" + webTLS.Listener.Addr().String()}, TLS: strange},
+			[]string{"unknown authority", "TLS.RootCAs"},
+		},
 		"WebSocket, no TLS": {nats.Config{Servers: []string{"wss://" + plain}, TLS: trust}, []string{"does not speak TLS"}},
-		"WebSocket, nobody": {nats.Config{Servers: []string{"ws://127.0.0.1:1"}}, []string{"cannot connect", "correct host and port"}},
-		"nobody":            {nats.Config{Servers: []string{"127.0.0.1:1"}}, []string{"cannot connect", "correct host and port"}},
-		"nobody's name":     {nats.Config{Servers: []string{"nats.invalid:4222"}}, []string{"cannot find", "correct the host"}},
+		"WebSocket, nobody": {nats.Config{Servers: []string{"ws://127.0.0.1:1"}}, []string{"nothing listens there", "host and port in Servers"}},
+		"nobody":            {nats.Config{Servers: []string{"127.0.0.1:1"}}, []string{"nothing listens there", "host and port in Servers"}},
+		"nobody's name":     {nats.Config{Servers: []string{"nats.invalid:4222"}}, []string{"cannot be resolved", "correct the host"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -6,12 +6,13 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 )
 
-// The configured address is away for a moment, and the cluster's others, addresses of a network of its own, swallow what is sent there. The
-// configured one is tried beside them, and they are left alone the next time.
+// The configured address is away for a moment. The cluster's other addresses belong to a network of its own, and what
+// is sent to them is lost. The configured address is tried as well, and the others are not tried the next time.
 func TestUnreachableClusterAddresses(t *testing.T) {
 	t.Parallel()
 	f := (&fake{publish: stores, cluster: []string{"10.1.1.1:4222", "10.1.1.2:4222", "10.1.1.3:4222"}}).start(t)
@@ -45,7 +46,7 @@ func TestUnreachableClusterAddresses(t *testing.T) {
 		tried[<-swallowed] = true
 	}
 	away.Store(false)
-	persist(t, p) // while all of those wait
+	persist(t, p) // while all the others wait
 	for range 3 {
 		blink()
 		if p.Ping(timely(t)) == nil {
@@ -57,4 +58,28 @@ func TestUnreachableClusterAddresses(t *testing.T) {
 	if again := len(swallowed); again > 0 {
 		t.Errorf("addresses that had their chance were dialled %d times more", again)
 	}
+}
+
+// A server that refuses connections at first is tried again while another one, which accepts them and never sends
+// anything, is waited for.
+func TestBlackholeBesideServerThatReturns(t *testing.T) {
+	t.Parallel()
+	f := (&fake{publish: stores}).start(t)
+	blackhole, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nothing answers
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer blackhole.Close()
+	var tries atomic.Int32
+	p := open(t, nats.Config{
+		Servers: []string{f.address, blackhole.Addr().String()},
+		Dial: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == f.address && tries.Add(1) <= 2 {
+				return nil, &net.OpError{Op: "dial", Net: network, Err: syscall.ECONNREFUSED}
+			}
+			return new(net.Dialer).DialContext(ctx, network, address)
+		},
+	})
+	p.GiveUpAfter(time.Hour) // otherwise the end of its try would be what helps
+	persist(t, p)
 }

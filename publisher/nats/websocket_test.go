@@ -14,7 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Everything works over WebSocket, with and without TLS: acknowledgements, atomic batches, large messages, an outage, and doctor.
+// Everything works over WebSocket, with and without TLS: acknowledgements, atomic batches, large messages, an outage,
+// and the doctor.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
 	a := publishertest.NewAuthority(t)
@@ -44,7 +45,7 @@ func TestWebSocket(t *testing.T) {
 				}
 			}
 			inOrder(t, s, all)
-			found := p.Examine(timely(t), publishertest.Addresses("orders.placed"))
+			found := examine(timely(t), p, publishertest.Addresses("orders.placed"))
 			if slices.ContainsFunc(found, func(f finding.Finding) bool { return f.Severity == finding.Error }) {
 				t.Errorf("doctor finds %+v", found)
 			}

@@ -12,22 +12,22 @@ import (
 
 // Headers that JetStream reads.
 const (
-	headerDedup    = "Nats-Msg-Id"          // what a stream recognises a message by that it already holds
+	headerDedup    = "Nats-Msg-Id"          // id by which a stream recognises a message that it already holds
 	headerStream   = "Nats-Expected-Stream" // the only stream that may take the message
-	headerBatch    = "Nats-Batch-Id"        // an atomic batch (ADR-50) that the message is part of
-	headerSequence = "Nats-Batch-Sequence"  // its place therein, from 1
-	headerCommit   = "Nats-Batch-Commit"    // on the last one
+	headerBatch    = "Nats-Batch-Id"        // atomic batch (ADR-50) that the message is part of
+	headerSequence = "Nats-Batch-Sequence"  // position in the atomic batch, from 1
+	headerCommit   = "Nats-Batch-Commit"    // set on the last message of the batch
 )
 
-// A wire builds messages, all in the same memory: nats.go copies them out before PublishMsg returns.
+// A wire builds messages, all in the same memory: nats.go copies them before PublishMsg returns.
 type wire struct {
-	stream  string // the stream that is expected, or ""
+	stream  string // expected stream, or ""
 	message nats.Msg
 	header  nats.Header
-	values  []string // what the slices in header point into
+	values  []string // memory for the slices in header
 }
 
-// encode returns the message as it goes out, valid until the next call. The error is its answer.
+// encode returns the message to send, valid until the next call. An error is the message's answer.
 func (w *wire) encode(m *publisher.Message, reply string) (*nats.Msg, error) {
 	if err := check(m); err != nil {
 		return nil, err
@@ -69,7 +69,8 @@ func checkHeader(h *publisher.Header) error {
 	return nil
 }
 
-// CheckHeader returns why NATS cannot carry a header, or why a stream may not take it that the row was not written for.
+// CheckHeader returns the reason why NATS cannot carry a header, or why a stream for which the row was not written may
+// not take it.
 func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	if isTTL(h) {
 		return errTTL
@@ -81,7 +82,7 @@ var errTTL = errors.New("the header says how long another stream is to keep the 
 
 func isTTL(h *publisher.Header) bool { return strings.EqualFold(h.Name, publisher.HeaderNATSTTL) }
 
-// build returns a message that check has found good.
+// build returns a message that check has accepted.
 func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 	clear(w.header)
 	w.values = w.values[:0]
@@ -99,7 +100,7 @@ func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 	for i := range m.Headers {
 		h := &m.Headers[i]
 		typed = typed || strings.EqualFold(h.Name, publisher.HeaderContentType)
-		if isTTL(h) { // servers know it only as it is written there
+		if isTTL(h) { // servers recognise the header only in the spelling of HeaderNATSTTL
 			w.add(publisher.HeaderNATSTTL, h.Value)
 			continue
 		}
@@ -112,7 +113,7 @@ func (w *wire) build(m *publisher.Message, reply string) *nats.Msg {
 	return &w.message
 }
 
-// add appends a header; a name may come more than once.
+// add appends a header. A name may occur more than once.
 func (w *wire) add(name, value string) {
 	if earlier, ok := w.header[name]; ok {
 		w.header[name] = append(earlier[:len(earlier):len(earlier)], value)
@@ -123,7 +124,7 @@ func (w *wire) add(name, value string) {
 	w.header[name] = w.values[n : n+1 : n+1]
 }
 
-// forget lets go of the last message.
+// forget drops the references to the last message.
 func (w *wire) forget() {
 	clear(w.header)
 	clear(w.values[:cap(w.values)])
@@ -132,10 +133,10 @@ func (w *wire) forget() {
 
 const ttlForms = "write a number of seconds, a duration of a second or more such as 36h, or never"
 
-// legalTTL reports whether a server takes a text for the life of a message (parseMessageTTL in its stream.go). What is none, it refuses
-// with the same answer as any in a stream that takes none.
+// legalTTL reports whether a server accepts a text as the lifetime of a message (parseMessageTTL in its stream.go). An
+// invalid text is refused with the same answer as any text in a stream that takes none.
 func legalTTL(value string) bool {
-	if value == "" || strings.EqualFold(value, "never") { // an empty header says nothing
+	if value == "" || strings.EqualFold(value, "never") { // an empty header has no effect
 		return true
 	}
 	if d, err := time.ParseDuration(value); err == nil {
@@ -145,8 +146,8 @@ func legalTTL(value string) bool {
 	return err == nil
 }
 
-// legalName allows what an HTTP header name may hold. The NATS header specification (ADR-4) allows a
-// little more, nats.go does not.
+// legalName allows the characters of an HTTP header name. The NATS header specification (ADR-4) allows a few more, but
+// nats.go does not.
 func legalName(name string) bool {
 	for i := range len(name) {
 		if c := name[i]; c <= ' ' || c > '~' || strings.IndexByte(`"(),/:;<=>?@[\]{}`, c) >= 0 {
@@ -156,9 +157,8 @@ func legalName(name string) bool {
 	return name != ""
 }
 
-// legalValue reports whether a value arrives as it was sent: within its line, and without spaces
-// around it, which servers and clients trim. Of two ids that differ only in those, one row would be
-// taken for a duplicate of the other.
+// legalValue reports whether a value arrives as it was sent: on one line, and without spaces around it, which servers
+// and clients trim. If two ids differ only in such spaces, one row would be taken for a duplicate of the other.
 func legalValue[T string | []byte](value T) bool {
 	if len(value) == 0 {
 		return true

@@ -11,14 +11,16 @@ import (
 )
 
 func TestEncode(t *testing.T) {
-	base := publisher.Message{ID: "1", DedupID: "public.outbox/1", Topic: "orders", Key: []byte("k"), Payload: []byte("{}"),
-		Type: "application/json"}
+	base := publisher.Message{
+		ID: "1", DedupID: "public.outbox/1", Topic: "orders", Key: []byte("k"), Payload: []byte("{}"),
+		Type: "application/json",
+	}
 	w := wire{header: nats.Header{}}
 	for _, test := range []struct {
 		name   string
 		change func(*publisher.Message)
-		want   nats.Header // besides those of base
-		less   []string    // of base
+		want   nats.Header // in addition to those of base
+		less   []string    // headers of base that are missing
 	}{
 		{"plain", func(*publisher.Message) {}, nil, nil},
 		{"without a key", func(m *publisher.Message) { m.Key = nil }, nil, []string{"message-key"}},
@@ -34,17 +36,34 @@ func TestEncode(t *testing.T) {
 			m.Bare, m.Headers = true, []publisher.Header{{Name: "id", Value: "1"}, {Name: "message-id", Value: "x"}}
 		}, nats.Header{"id": {"1"}, "message-id": {"x"}}, []string{"message-key", "content-type"}},
 		{"with headers", func(m *publisher.Message) {
-			m.Headers = []publisher.Header{{Name: "a", Value: "1"}, {Name: "A", Value: "2"}, {Name: "a", Value: "3"}, {Name: "b", Value: ""},
-				{Name: "a", Value: "4"}}
+			m.Headers = []publisher.Header{
+				{Name: "a", Value: "1"},
+				{Name: "A", Value: "2"},
+				{Name: "a", Value: "3"},
+				{Name: "b", Value: ""},
+				{Name: "a", Value: "4"},
+			}
 		}, nats.Header{"a": {"1", "3", "4"}, "A": {"2"}, "b": {""}}, nil},
-		{"with a TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "nats-ttl", Value: "36h"}} },
-			nats.Header{"Nats-TTL": {"36h"}}, nil},
-		{"that stays for ever", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "Never"}} },
-			nats.Header{"Nats-TTL": {"Never"}}, nil},
-		{"with a TTL in seconds", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "9000"}} },
-			nats.Header{"Nats-TTL": {"9000"}}, nil},
-		{"with an empty TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: ""}} },
-			nats.Header{"Nats-TTL": {""}}, nil},
+		{
+			"with a TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "nats-ttl", Value: "36h"}} },
+			nats.Header{"Nats-TTL": {"36h"}},
+			nil,
+		},
+		{
+			"that stays for ever", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "Never"}} },
+			nats.Header{"Nats-TTL": {"Never"}},
+			nil,
+		},
+		{
+			"with a TTL in seconds", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: "9000"}} },
+			nats.Header{"Nats-TTL": {"9000"}},
+			nil,
+		},
+		{
+			"with an empty TTL", func(m *publisher.Message) { m.Headers = []publisher.Header{{Name: "Nats-TTL", Value: ""}} },
+			nats.Header{"Nats-TTL": {""}},
+			nil,
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			m := base
@@ -103,7 +122,8 @@ func TestEncodeRefuses(t *testing.T) {
 	}
 }
 
-// nats.go checks header names too; what it refuses would go missing if it were stricter than us.
+// nats.go checks header names too. If it were stricter than this package, messages with the names that it refuses would
+// be lost.
 func TestNamesAreLegalForTheClient(t *testing.T) {
 	for c := range 256 {
 		name := "a" + string([]byte{byte(c)})

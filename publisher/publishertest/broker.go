@@ -10,20 +10,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Broker is a broker in memory for tests of the relay: it holds every message that its publishers
-// were given, and misbehaves as scripted. It uses no network and no goroutine and may be used inside
-// a testing/synctest bubble. It is safe for concurrent use, also while it is being published to.
+// A Broker is a broker in memory for tests of the relay. It holds every message that has arrived, and misbehaves as
+// scripted. It uses no network and no goroutine, and may be used inside a testing/synctest bubble. It is safe for
+// concurrent use, also while messages are being published to it.
 //
-// Unless scripted otherwise every topic exists and every message is accepted.
+// Unless scripted otherwise, every topic exists and every message is accepted.
 type Broker struct {
 	mu       sync.Mutex
 	changed  chan struct{} // closed and replaced when anything changes
 	received []publisher.Message
 	script
-	partitions map[string]int // how many, by topic; 0 is a topic without partitions
-	tries      map[string]int // by message id
-	waiting    int            // calls that wait for Release or Speak
-	inFlight   map[string]int // calls by ordering key
+	partitions map[string]int // number of partitions by topic; 0 for a topic without partitions
+	tries      map[string]int // number of tries by message id
+	waiting    int            // number of calls that wait for Release or Speak
+	inFlight   map[string]int // number of calls by ordering key
 	overlaps   []string
 	group      func(topic string) string
 }
@@ -36,19 +36,19 @@ func NewBroker() *Broker {
 	}
 }
 
-// Received returns what arrived in the topic, in order of arrival.
+// Received returns the messages that have arrived in the topic, in order of arrival.
 func (b *Broker) Received(topic string) []publisher.Message {
 	return slices.DeleteFunc(b.All(), func(m publisher.Message) bool { return m.Topic != topic })
 }
 
-// All returns what arrived in any topic, in order of arrival.
+// All returns the messages that have arrived in any topic, in order of arrival.
 func (b *Broker) All() []publisher.Message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return slices.Clone(b.received)
 }
 
-// Tries returns how often the message was sent to the broker, whatever became of it.
+// Tries returns how often the message was sent to the broker, whatever the outcome.
 func (b *Broker) Tries(id string) int {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -62,8 +62,8 @@ func (b *Broker) Overlaps() []string {
 	return slices.Clone(b.overlaps)
 }
 
-// Await waits until at least n messages have arrived, duplicates included, and returns all. It fails
-// the test after a minute.
+// Await waits until at least n messages have arrived, including duplicates, and returns all of them. It fails the test
+// after a minute.
 func (b *Broker) Await(t testing.TB, n int) []publisher.Message {
 	t.Helper()
 	b.await(t, "messages", n, func() int { return len(b.received) })
@@ -101,7 +101,7 @@ func (b *Broker) await(t testing.TB, what string, n int, count func() int) {
 	}
 }
 
-// take answers for the messages of one call, which are not attempted yet.
+// take answers for the messages of one call.
 func (b *Broker) take(ctx context.Context, messages []publisher.Message) []error {
 	answers := make([]error, len(messages))
 	b.mu.Lock()
@@ -124,8 +124,8 @@ func (b *Broker) take(ctx context.Context, messages []publisher.Message) []error
 	return answers
 }
 
-// pause waits while the broker is held, and for its delay; b.mu is held, but not meanwhile. It
-// reports whether the call goes on.
+// pause waits while the broker is held, and for its delay. b.mu is held, but released during the wait. pause reports
+// whether the call goes on.
 func (b *Broker) pause(ctx context.Context) bool {
 	b.waiting++
 	defer func() { b.waiting-- }()
@@ -143,8 +143,8 @@ func (b *Broker) pause(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// waitWhile waits until the condition, which is asked with b.mu held, has passed or ctx has ended; b.mu is held, but not
-// meanwhile.
+// waitWhile waits until the condition no longer holds or ctx has ended. The condition is evaluated with b.mu held. b.mu
+// is held, but released during the wait.
 func (b *Broker) waitWhile(ctx context.Context, condition func() bool) {
 	for condition() && ctx.Err() == nil {
 		changed := b.changed
@@ -157,11 +157,11 @@ func (b *Broker) waitWhile(ctx context.Context, condition func() bool) {
 	}
 }
 
-// Apart has keys be told apart by what group returns for their topics, too: those of several destinations, say, which do not wait
-// for one another. It is called before anything is published.
+// Apart makes keys differ if group returns different values for their topics, for example the keys of several
+// destinations, which do not wait for each other. It must be called before anything is published.
 func (b *Broker) Apart(group func(topic string) string) { b.group = group }
 
-// enter notes the ordering keys of a call, and leave that it has ended.
+// enter notes the ordering keys of a call. The returned leave notes that the call has ended.
 func (b *Broker) enter(messages []publisher.Message) (leave func()) {
 	keys := map[string]bool{}
 	for i := range messages {
@@ -187,7 +187,7 @@ func (b *Broker) enter(messages []publisher.Message) (leave func()) {
 	}
 }
 
-// wake wakes everybody who waits for a change; b.mu is held.
+// wake wakes all goroutines that wait for a change. b.mu is held.
 func (b *Broker) wake() {
 	close(b.changed)
 	b.changed = make(chan struct{})

@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// keyed returns a message whose id and topic are simple.
+// keyed returns a message with a simple id and topic.
 func keyed(id, topic, key string) publisher.Message {
 	return publisher.Message{ID: id, Topic: topic, Key: []byte(key)}
 }
@@ -19,14 +19,19 @@ func TestScriptedAnswers(t *testing.T) {
 	const ok, behind = publisher.Accepted, publisher.NotAttempted
 	for name, test := range map[string]struct {
 		script func(*Broker)
-		want   [][4]publisher.Class // of each call with the same four messages
+		want   [][4]publisher.Class // classes for each call with the same four messages
 		stored int
 	}{
 		"none": {func(*Broker) {}, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
-		"refused": {func(b *Broker) { b.Refuse("1", 2) },
-			[][4]publisher.Class{{publisher.Refused, ok, behind, ok}, {publisher.Refused, ok, behind, ok}, {ok, ok, ok, ok}}, 8},
-		"poison": {func(b *Broker) { b.Poison("1") }, [][4]publisher.Class{{publisher.Permanent, ok, behind, ok},
-			{publisher.Permanent, ok, behind, ok}}, 4},
+		"refused": {
+			func(b *Broker) { b.Refuse("1", 2) },
+			[][4]publisher.Class{{publisher.Refused, ok, behind, ok}, {publisher.Refused, ok, behind, ok}, {ok, ok, ok, ok}},
+			8,
+		},
+		"poison": {func(b *Broker) { b.Poison("1") }, [][4]publisher.Class{
+			{publisher.Permanent, ok, behind, ok},
+			{publisher.Permanent, ok, behind, ok},
+		}, 4},
 		"healed": {func(b *Broker) {
 			b.Poison("1")
 			b.Crash("2")
@@ -35,20 +40,34 @@ func TestScriptedAnswers(t *testing.T) {
 			b.Heal("2")
 			b.Heal("4")
 		}, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
-		"answer": {func(b *Broker) { b.Answer("1", publisher.ErrClosed, nil) },
-			[][4]publisher.Class{{publisher.Unavailable, ok, behind, ok}, {ok, ok, ok, ok}}, 6},
-		"no answer": {func(b *Broker) { b.LoseAnswer("1", 1) },
-			[][4]publisher.Class{{publisher.Ambiguous, ok, behind, ok}, {ok, ok, ok, ok}}, 7},
-		"no message": {func(b *Broker) { b.LoseMessage("1", 1) },
-			[][4]publisher.Class{{publisher.Ambiguous, ok, behind, ok}, {ok, ok, ok, ok}}, 6},
-		"crash": {func(b *Broker) { b.Crash("2") },
-			[][4]publisher.Class{{publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous}}, 0},
+		"answer": {
+			func(b *Broker) { b.Answer("1", publisher.ErrClosed, nil) },
+			[][4]publisher.Class{{publisher.Unavailable, ok, behind, ok}, {ok, ok, ok, ok}},
+			6,
+		},
+		"no answer": {
+			func(b *Broker) { b.LoseAnswer("1", 1) },
+			[][4]publisher.Class{{publisher.Ambiguous, ok, behind, ok}, {ok, ok, ok, ok}},
+			7,
+		},
+		"no message": {
+			func(b *Broker) { b.LoseMessage("1", 1) },
+			[][4]publisher.Class{{publisher.Ambiguous, ok, behind, ok}, {ok, ok, ok, ok}},
+			6,
+		},
+		"crash": {
+			func(b *Broker) { b.Crash("2") },
+			[][4]publisher.Class{{publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous}},
+			0,
+		},
 		"no topic":   {func(b *Broker) { b.Remove("t") }, [][4]publisher.Class{{publisher.Topology, publisher.Topology, behind, ok}}, 1},
 		"created":    {func(b *Broker) { b.Remove("t"); b.Create("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"topic down": {func(b *Broker) { b.DownTopic("t") }, [][4]publisher.Class{{publisher.Unavailable, publisher.Unavailable, behind, ok}}, 1},
 		"topic up":   {func(b *Broker) { b.DownTopic("t"); b.UpTopic("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
-		"down": {func(b *Broker) { b.Down() }, [][4]publisher.Class{{publisher.Unavailable, publisher.Unavailable, publisher.Unavailable,
-			publisher.Unavailable}}, 0},
+		"down": {func(b *Broker) { b.Down() }, [][4]publisher.Class{{
+			publisher.Unavailable, publisher.Unavailable, publisher.Unavailable,
+			publisher.Unavailable,
+		}}, 0},
 		"up":    {func(b *Broker) { b.Down(); b.Up() }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"reset": {func(b *Broker) { b.Down(); b.Hold(); b.Poison("1"); b.Reset() }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 	} {

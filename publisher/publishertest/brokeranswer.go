@@ -7,10 +7,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// answer answers for the messages of a call that has arrived, those of silent topics, and of the keys behind them, last.
-// b.mu is held, but not while a topic is silent.
+// answer answers for the messages of a call that has arrived. Messages of silent topics, and later messages of their
+// keys, are answered last. b.mu is held, but released while a topic is silent.
 func (b *Broker) answer(ctx context.Context, messages []publisher.Message, answers []error) {
-	blocked, behind := map[string]bool{}, map[string]bool{} // by key: behind a failed message, behind an unanswered one
+	// Both maps are by key: blocked after a failed message, behind after an unanswered one.
+	blocked, behind := map[string]bool{}, map[string]bool{}
 	var unanswered []int
 	for i := range messages {
 		m := &messages[i]
@@ -38,7 +39,7 @@ func (b *Broker) answer(ctx context.Context, messages []publisher.Message, answe
 	}
 }
 
-// try answers for one message and blocks its key if it fails; b.mu is held.
+// try answers for one message, and blocks its key if the message fails. b.mu is held.
 func (b *Broker) try(m *publisher.Message, blocked map[string]bool) error {
 	if m.Key != nil && blocked[string(m.Key)] {
 		return publisher.ErrNotAttempted

@@ -38,7 +38,7 @@ func TestBrokerNamesPartitions(t *testing.T) {
 	b := NewBroker()
 	p := b.Publisher()
 	b.Partition("t", 3)
-	keys := make([]string, 3) // of each partition
+	keys := make([]string, 3) // one for each partition
 	for i := 0; keys[0] == "" || keys[1] == "" || keys[2] == ""; i++ {
 		key := fmt.Sprint(i)
 		keys[b.PartitionOf("t", []byte(key))] = key
@@ -69,7 +69,8 @@ func TestSilentTopic(t *testing.T) {
 		b.Poison("4")
 		call := []publisher.Message{
 			keyed("1", "silent", "a"), keyed("2", "t", "b"), keyed("3", "t", "a"), keyed("4", "t", "c"), keyed("5", "silent", "c"),
-			{ID: "6", Topic: "silent"}, keyed("7", "t", ""),
+			{ID: "6", Topic: "silent"},
+			keyed("7", "t", ""),
 		}
 		publish := func() chan []error {
 			answers := make(chan []error, 1)

@@ -14,12 +14,12 @@ type brokerPublisher struct {
 
 	mu     sync.Mutex
 	closed bool
-	calls  map[int]context.CancelFunc // under way
+	calls  map[int]context.CancelFunc // cancel functions of the calls under way, by number
 	last   int                        // number of the last call
-	open   sync.WaitGroup             // calls under way
+	open   sync.WaitGroup             // counts the calls under way
 }
 
-// A link is the way from a publisher to its broker: a call, or in the suite's own test a connection.
+// A link is the path from a publisher to its broker: a direct call, or a connection in the suite's own test.
 type link interface {
 	// exchange sends messages and returns their answers.
 	exchange(ctx context.Context, messages []publisher.Message) []error
@@ -27,14 +27,14 @@ type link interface {
 	close() error
 }
 
-// Publisher returns a publisher of its own to the broker. A broker may have several.
+// Publisher returns a new publisher for the broker. A broker may have several.
 func (b *Broker) Publisher() publisher.Publisher { return newBrokerPublisher(b, direct{b}) }
 
 func newBrokerPublisher(b *Broker, l link) *brokerPublisher {
 	return &brokerPublisher{broker: b, link: l, calls: map[int]context.CancelFunc{}}
 }
 
-// Publish sends all in one exchange; the broker looks after the order of each key.
+// Publish sends all messages in one exchange. The broker keeps the order of each key.
 func (p *brokerPublisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	answers := make([]error, len(messages))
 	ctx, done, ok := p.begin(ctx)
@@ -43,7 +43,7 @@ func (p *brokerPublisher) Publish(ctx context.Context, messages []publisher.Mess
 	}
 	defer done()
 	defer p.broker.enter(messages)()
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || publisher.StopOf(ctx).Closed() {
 		return fill(answers, publisher.ErrNotAttempted)
 	}
 	if len(messages) == 0 {
@@ -74,7 +74,7 @@ func (p *brokerPublisher) Close() error {
 	return p.link.close()
 }
 
-// begin returns a context that also ends with Close, unless the publisher is closed.
+// begin returns a context that also ends with Close. It reports false if the publisher is closed.
 func (p *brokerPublisher) begin(ctx context.Context) (_ context.Context, done func(), ok bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -95,7 +95,7 @@ func (p *brokerPublisher) begin(ctx context.Context) (_ context.Context, done fu
 	}, true
 }
 
-// A direct link is none: the broker is called.
+// A direct link calls the broker without a connection.
 type direct struct{ broker *Broker }
 
 func (d direct) exchange(ctx context.Context, messages []publisher.Message) []error {

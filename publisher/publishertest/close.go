@@ -60,7 +60,7 @@ func closeAndAfter(t *testing.T, h Harness) {
 	used.compare(topic)
 }
 
-// closeBroken: all answers are in, so that nothing is lost with the connection, and a clean stop stays one.
+// In closeBroken all answers have arrived, so nothing is lost with the connection, and Close must not report an error.
 func closeBroken(t *testing.T, h Harness) {
 	for name, disturb := range map[string]func(*Network){
 		"muted": (*Network).Mute, "frozen": (*Network).Freeze, "cut": (*Network).Cut,
@@ -85,14 +85,14 @@ func (j *journal) close() error {
 	return within(j.t, closing, "Close", j.p.Close)
 }
 
-// background publishes in a goroutine of its own until ctx ends, and hands over the answers.
+// background publishes in a separate goroutine until ctx ends, and delivers the answers.
 func (j *journal) background(ctx context.Context, messages []publisher.Message) <-chan []error {
 	answers := make(chan []error, 1)
 	go func() { answers <- j.publish(ctx, messages) }()
 	return answers
 }
 
-// await returns what a call of Publish answers that should end by now.
+// await returns the answers of a call of Publish that should end by now.
 func await(t *testing.T, answers <-chan []error) []error {
 	t.Helper()
 	return within(t, promptly, "a call that should end", func() []error { return <-answers })

@@ -12,26 +12,27 @@ import (
 type conn struct {
 	net.Conn
 	network *Network
+	address string // address that was dialled
 
 	reading sync.Mutex
-	arrived []byte // read from the real connection, not yet handed out
+	arrived []byte // bytes read from the real connection and not yet returned
 
 	readDeadline, writeDeadline deadline
 
 	end    sync.Once
 	closed chan struct{}
-	broken bool // by the network; set before closed is
+	broken bool // broken by the network; set before closed is closed
 }
 
-func newConn(n *Network, real net.Conn) *conn {
-	c := &conn{Conn: real, network: n, closed: make(chan struct{})}
+func newConn(n *Network, address string, real net.Conn) *conn {
+	c := &conn{Conn: real, network: n, address: address, closed: make(chan struct{})}
 	c.readDeadline.moved = make(chan struct{})
 	c.writeDeadline.moved = make(chan struct{})
 	return c
 }
 
-// Read hands out nothing while the network is frozen or muted, not even the end of the stream. What
-// arrived meanwhile is kept.
+// Read returns nothing while the network is frozen or muted, not even the end of the stream. Data that arrives in the
+// meantime is kept.
 func (c *conn) Read(p []byte) (int, error) {
 	c.reading.Lock()
 	defer c.reading.Unlock()
@@ -81,7 +82,7 @@ func (c *conn) Close() error {
 	return err
 }
 
-// reset ends the connection as a peer that is gone does: what is on its way is lost.
+// reset ends the connection as a peer that is gone does: data in transit is lost.
 func (c *conn) reset() {
 	c.end.Do(func() {
 		c.broken = true
@@ -112,10 +113,10 @@ func (c *conn) SetWriteDeadline(at time.Time) error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// await returns when the weather is neither of the two, or with the error of the call that waits.
+// await returns when the weather is neither bad nor worse, or with the error for the call that waits.
 func (c *conn) await(op string, d *deadline, bad, worse weather) error {
 	for {
-		weather, changed := c.network.now()
+		weather, changed := c.network.now(c.address)
 		select {
 		case <-c.closed:
 			return c.cause(op, net.ErrClosed)
@@ -141,7 +142,7 @@ func (c *conn) await(op string, d *deadline, bad, worse weather) error {
 	}
 }
 
-// cause is what the caller of op sees: a reset, where the network broke the connection.
+// cause returns the error that the caller of op gets: a reset if the network broke the connection.
 func (c *conn) cause(op string, err error) error {
 	select {
 	case <-c.closed:
@@ -153,7 +154,7 @@ func (c *conn) cause(op string, err error) error {
 	return err
 }
 
-// A deadline can be waited for and moved meanwhile.
+// A deadline can be moved while it is waited for.
 type deadline struct {
 	mu    sync.Mutex
 	at    time.Time

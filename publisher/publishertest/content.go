@@ -102,8 +102,8 @@ func carriesOrRefuses(t *testing.T, h Harness) {
 	}
 }
 
-// sameContent reports what arrived otherwise than it was sent. The content type and the correlation
-// id may travel in a place of their own.
+// sameContent reports differences between what arrived and what was sent. The content type and the correlation id may
+// be in other fields.
 func sameContent(t *testing.T, sent, got *publisher.Message) {
 	t.Helper()
 	if !bytes.Equal(sent.Payload, got.Payload) {

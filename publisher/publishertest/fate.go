@@ -10,7 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// checkFates holds what answers name against how far they reach.
+// checkFates checks that the fates that answers name agree with their scopes.
 func (j *journal) checkFates(messages []publisher.Message, answers []error) {
 	j.t.Helper()
 	for i, err := range answers {
@@ -34,7 +34,7 @@ func (j *journal) checkFates(messages []publisher.Message, answers []error) {
 	}
 }
 
-// Topics that are missing are in trouble for themselves: each is named, the same in each call, and no other with it.
+// Each missing topic is in trouble on its own. Each call names it in the same way, and names no other topic with it.
 func unknownFates(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic, one, two := h.Topic(t), h.Unknown(t), h.Unknown(t)
@@ -66,7 +66,7 @@ func unknownFates(t *testing.T, h Harness) {
 	j.compare(topic)
 }
 
-// fates returns what each answer names, "" for nothing.
+// fates returns the name of each answer's fate, or "" for none.
 func fates(messages []publisher.Message, answers []error) []string {
 	names := make([]string, len(answers))
 	for i, err := range answers {

@@ -7,42 +7,41 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Harness is what the suite needs from one broker. Its methods are called from several subtests at
-// once.
+// A Harness is what the suite needs from one broker. Its methods are called from several subtests at once.
 type Harness interface {
-	// Open returns a new publisher that reaches the broker through network only. The suite closes it.
+	// Open returns a new publisher that reaches the broker only through network. The suite closes the publisher.
 	Open(t *testing.T, network *Network) publisher.Publisher
 
-	// Topic makes a topic (a stream and its subject, a queue) for this test alone and returns its
-	// name. It is removed when the test ends.
+	// Topic creates a topic (a stream and its subject, a queue) for this test alone and returns its name. The topic is
+	// removed when the test ends.
 	Topic(t *testing.T) string
 
-	// Unknown returns a legal name that nobody has made, or "" when the broker has no unknown topics:
-	// then those tests do not exist.
+	// Unknown returns a legal name of a topic that does not exist, or "" if the broker has no unknown topics. In that
+	// case the tests of unknown topics do not exist.
 	Unknown(t *testing.T) string
 
-	// Create makes a topic of a name that Unknown returned. It is removed when the test ends.
+	// Create creates a topic with a name that Unknown returned. It is removed when the test ends.
 	Create(t *testing.T, topic string)
 
-	// Illegal returns names that the broker could never have: too long, with illegal characters.
+	// Illegal returns names that the broker can never have: too long, or with illegal characters.
 	Illegal() []string
 
-	// TooLarge returns the size in bytes of a payload that the broker refuses even when sent alone,
-	// or 0 when there is no limit.
+	// TooLarge returns the size in bytes of a payload that the broker refuses even when it is sent alone, or 0 if there
+	// is no limit.
 	TooLarge() int
 
-	// Received waits until the topic holds at least n messages, fails the test after a minute at most,
-	// and returns all that it holds, in order of arrival (with several partitions: of each key). It
-	// may be called again and then returns them all again.
+	// Received waits until the topic holds at least n messages, and returns all that it holds, in order of arrival
+	// (with several partitions: in order of arrival for each key). It fails the test after a minute at most. It may be
+	// called again, and then returns all messages again.
 	//
-	// ID, Topic, Key, Payload, Headers (all on the wire) and Type are filled in as far as the broker
-	// carries them; an absent key is nil, an empty one is not. Where the broker can tell a null
-	// payload from an empty one, only the former is nil; elsewhere none is.
+	// ID, Topic, Key, Payload, Headers (all that are on the wire) and Type are filled in as far as the broker carries
+	// them. An absent key is nil, an empty key is not. If the broker distinguishes a null payload from an empty one,
+	// only the null payload is nil. Otherwise no payload is nil.
 	Received(t *testing.T, topic string, n int) []publisher.Message
 }
 
-// Endpoint returns the address of a real service from the environment variable of that name
-// (TEST_KAFKA_URL and so on), or fails the test with the remedy.
+// Endpoint returns the address of a real service from the environment variable with the given name (TEST_KAFKA_URL and
+// so on). If the variable is not set, it fails the test and says what to do.
 func Endpoint(t testing.TB, name string) string {
 	t.Helper()
 	value := os.Getenv(name)

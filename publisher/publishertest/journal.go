@@ -13,12 +13,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A journal publishes as the relay does, holds every answer against the contract, and at the end
-// compares what arrived with what was answered. Several goroutines may publish; a failure that they
-// find is reported and does not end the test.
+// A journal publishes as the relay does, checks every answer against the contract, and at the end compares what arrived
+// with the answers. Several goroutines may publish. A failure that they find is reported and does not end the test.
 type journal struct {
 	t *testing.T
-	h Harness
+	h receiver
 	p publisher.Publisher
 
 	mu      sync.Mutex
@@ -28,24 +27,34 @@ type journal struct {
 // An entry is what is known of one message.
 type entry struct {
 	message  publisher.Message
-	number   int // in order of first publishing
+	number   int // position in order of first publishing
 	accepted int
-	unknown  int // ambiguous answers: as often it may have arrived without being accepted
+	unknown  int // number of ambiguous answers; the message may have arrived that many times without being accepted
 }
 
-// newJournal opens a publisher of its own on the network and closes it when the test ends.
+// newJournal opens a new publisher on the network and closes it when the test ends.
 func newJournal(t *testing.T, h Harness, network *Network) *journal {
 	t.Helper()
-	j := &journal{t: t, h: h, p: h.Open(t, network), entries: map[string]*entry{}}
-	t.Cleanup(func() {
-		network.Restore()
-		_ = j.p.Close()
-	})
-	return j
+	return newJournalOf(t, h.Open(t, network), h, network)
 }
 
-// publish is one call of Publish. The messages handed over are copies, which must come back
-// unchanged and are then overwritten, because nothing of them may be kept.
+// A receiver reads topics as described in [Harness].
+type receiver interface {
+	Received(t *testing.T, topic string, n int) []publisher.Message
+}
+
+// newJournalOf returns a journal for the publisher, which it closes when the test ends.
+func newJournalOf(t *testing.T, p publisher.Publisher, h receiver, network *Network) *journal {
+	t.Helper()
+	t.Cleanup(func() {
+		network.Restore()
+		_ = p.Close()
+	})
+	return &journal{t: t, h: h, p: p, entries: map[string]*entry{}}
+}
+
+// publish makes one call of Publish. It passes copies of the messages, which must come back unchanged and are then
+// overwritten, because the publisher must not keep any part of them.
 func (j *journal) publish(ctx context.Context, messages []publisher.Message) []error {
 	j.t.Helper()
 	j.remember(messages)
@@ -68,7 +77,7 @@ func (j *journal) publish(ctx context.Context, messages []publisher.Message) []e
 	return answers
 }
 
-// accept publishes in calls of at most a thousand messages, each of which must be accepted at once.
+// accept publishes in calls of at most a thousand messages. All of them must be accepted at once.
 func (j *journal) accept(messages []publisher.Message) {
 	j.t.Helper()
 	for call := range slices.Chunk(messages, 1000) {
@@ -78,8 +87,7 @@ func (j *journal) accept(messages []publisher.Message) {
 	}
 }
 
-// persist publishes until every message is accepted. Each key goes on from its first message that
-// was not.
+// persist publishes until every message is accepted. Each key goes on from its first message that was not accepted.
 func (j *journal) persist(messages []publisher.Message) {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), patience)
@@ -104,8 +112,8 @@ func (j *journal) persist(messages []publisher.Message) {
 	}
 }
 
-// compare reads the topics and reports every message that is missing, unknown, changed, out of the
-// order of its key, or there more often than its answers allow.
+// compare reads the topics and reports every message that is missing, unknown, changed, out of the order of its key, or
+// present more often than its answers allow.
 func (j *journal) compare(topics ...string) {
 	j.t.Helper()
 	for _, topic := range topics {
@@ -177,6 +185,7 @@ func (j *journal) record(messages []publisher.Message, answers []error) {
 			e.accepted++
 		case publisher.Ambiguous:
 			e.unknown++
+		default:
 		}
 	}
 }
@@ -204,8 +213,8 @@ func (j *journal) checkPrefix(messages []publisher.Message, answers []error) {
 	}
 }
 
-// mayFollow reports whether class is a possible answer behind an earlier one of the key. What was
-// sent together may share an answer; nothing may be sent behind one that was known to fail.
+// mayFollow reports whether class is a possible answer after an earlier one of the key. Messages sent together may
+// share an answer. Nothing may be sent after a message that is known to have failed.
 func mayFollow(before, class publisher.Class) bool {
 	switch class {
 	case publisher.NotAttempted:

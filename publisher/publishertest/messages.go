@@ -10,13 +10,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// patience is how long a test waits for what must happen, before it fails.
+// patience is how long a test waits for something that must happen before it fails.
 const patience = 30 * time.Second
 
-// promptly is how long an answer may take that needs nobody else.
+// promptly is how long an answer may take that does not depend on anything else.
 const promptly = 5 * time.Second
 
-// message returns a new message of about 400 bytes, which do not compress well.
+// message returns a new message of about 400 bytes, which does not compress well.
 func message(topic, key string) publisher.Message {
 	id := newID()
 	return publisher.Message{
@@ -27,7 +27,7 @@ func message(topic, key string) publisher.Message {
 	}
 }
 
-// Addresses returns addresses with these topics.
+// Addresses returns addresses with the given topics.
 func Addresses(topics ...string) []publisher.Address {
 	var addresses []publisher.Address
 	for _, topic := range topics {
@@ -36,7 +36,7 @@ func Addresses(topics ...string) []publisher.Address {
 	return addresses
 }
 
-// messages returns n messages that take the keys and the topics by turns.
+// messages returns n messages that use the keys and the topics in turn.
 func messages(n, keys int, topics ...string) []publisher.Message {
 	all := make([]publisher.Message, n)
 	for i := range all {
@@ -45,7 +45,7 @@ func messages(n, keys int, topics ...string) []publisher.Message {
 	return all
 }
 
-// newID returns a random uuid.
+// newID returns a random UUID.
 func newID() string {
 	b := noise(16)
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
@@ -74,7 +74,7 @@ func overwrite(b []byte) {
 	}
 }
 
-// expect reports the first answer of another class than those given.
+// expect fails the test at the first answer whose class is not one of those given.
 func expect(t *testing.T, answers []error, classes ...publisher.Class) {
 	t.Helper()
 	for i, err := range answers {
@@ -84,7 +84,7 @@ func expect(t *testing.T, answers []error, classes ...publisher.Class) {
 	}
 }
 
-// expectEach reports the first answer that is not of the class at its place.
+// expectEach fails the test at the first answer that does not have the class at its index.
 func expectEach(t *testing.T, answers []error, classes ...publisher.Class) {
 	t.Helper()
 	for i, err := range answers {
@@ -94,7 +94,7 @@ func expectEach(t *testing.T, answers []error, classes ...publisher.Class) {
 	}
 }
 
-// expectSome fails the test when no answer is of that class.
+// expectSome fails the test if no answer has the given class.
 func expectSome(t *testing.T, answers []error, class publisher.Class) {
 	t.Helper()
 	if !slices.ContainsFunc(answers, func(err error) bool { return publisher.ClassOf(err) == class }) {
@@ -122,7 +122,7 @@ func firstError(answers []error) error {
 	return nil
 }
 
-// within returns what the function returns, or fails the test when that takes longer. The function
+// within returns the result of the function, or fails the test if the function takes longer than limit. The function
 // must not end the test.
 func within[T any](t *testing.T, limit time.Duration, what string, f func() T) T {
 	t.Helper()

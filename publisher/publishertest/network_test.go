@@ -128,7 +128,7 @@ func TestFreeze(t *testing.T) {
 	receive(t, near, "back")
 }
 
-// What waits in a frozen connection ends with its deadline moved or with Close.
+// A call that waits in a frozen connection ends when its deadline is moved, or with Close.
 func TestFreezeEnds(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]struct {
@@ -182,5 +182,56 @@ func TestMute(t *testing.T) {
 	receive(t, near, "back")
 	if _, err := near.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the end of the stream: %v", err)
+	}
+}
+
+// One route is broken, and another one to the same server works.
+func TestRoutes(t *testing.T) {
+	t.Parallel()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	for name, breaks := range map[string]struct {
+		disturb func(Route)
+		want    error
+	}{
+		"cut":    {Route.Cut, syscall.ECONNRESET},
+		"frozen": {Route.Freeze, os.ErrDeadlineExceeded},
+		"muted":  {Route.Mute, os.ErrDeadlineExceeded},
+	} {
+		n := NewNetwork()
+		n.Alias("one", listener.Addr().String())
+		n.Alias("two", listener.Addr().String())
+		connect := func(address string) (near, far net.Conn) {
+			t.Helper()
+			if near, err = n.Dial(t.Context(), "tcp", address); err != nil {
+				t.Fatal(err)
+			}
+			if far, err = listener.Accept(); err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() {
+				_ = near.Close()
+				_ = far.Close()
+			})
+			return near, far
+		}
+		one, farOne := connect("one")
+		two, farTwo := connect("two")
+		breaks.disturb(n.Route("one"))
+		_, _ = io.WriteString(farOne, "x") // after a cut, nothing reads it
+		_ = one.SetReadDeadline(time.Now().Add(20 * time.Millisecond))
+		if _, err := one.Read(make([]byte, 1)); !errors.Is(err, breaks.want) {
+			t.Errorf("%s: a read: %v", name, err)
+		}
+		send(t, two, "there")
+		receive(t, farTwo, "there")
+		send(t, farTwo, "back")
+		receive(t, two, "back")
+		connect("two")
+		n.Route("one").Restore()
+		connect("one")
 	}
 }

@@ -33,7 +33,7 @@ func oneKey(t *testing.T, h Harness) {
 	j.compare(topic)
 }
 
-// Five keys over three topics: each key uses all of them.
+// Five keys over three topics: each key uses all topics.
 func severalTopics(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topics := []string{h.Topic(t), h.Topic(t), h.Topic(t)}

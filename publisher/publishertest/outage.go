@@ -15,7 +15,7 @@ var outageTrials = []trial{
 	{"goes through an outage while nothing is published", idleOutage},
 }
 
-// Each round breaks the connections after so many bytes of a call.
+// Each round breaks the connections after the given number of bytes of a call.
 func outages(t *testing.T, h Harness) {
 	network := NewNetwork()
 	j := newJournal(t, h, network)
@@ -39,8 +39,8 @@ func outages(t *testing.T, h Harness) {
 	j.compare(topic)
 }
 
-// duringOutage is one call while the broker is away or about to be. It must not wait for its return,
-// and an outage is no fault of the message or of the topic.
+// duringOutage makes one call while the broker is away or about to be. The call must not wait for the broker's return,
+// and an outage must not be attributed to the message or the topic.
 func (j *journal) duringOutage(messages []publisher.Message) []error {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), patience)
@@ -80,7 +80,7 @@ func brokerAway(t *testing.T, h Harness) {
 	j := newJournal(t, h, network)
 	topic := h.Topic(t)
 	all := messages(100, 10, topic)
-	spoiled := message(topic, "key-5") // whose turn has not come
+	spoiled := message(topic, "key-5") // its turn has not come
 	spoiled.Headers = []publisher.Header{{Name: "CC", Value: "x"}}
 	for range 3 {
 		answers := j.duringOutage(append(all[:100:100], spoiled))
@@ -108,7 +108,7 @@ func idleOutage(t *testing.T, h Harness) {
 		network.Restore()
 		j.pingSucceeds()
 	}
-	for range 3 { // nobody notices but the next call
+	for range 3 { // only the next call notices the outage
 		network.Cut()
 		network.Restore()
 		j.persist(messages(20, 4, topic))
@@ -126,7 +126,7 @@ func (j *journal) pingFails(limit time.Duration) {
 	}
 }
 
-// pingSucceeds waits until Ping does, which it must soon after the broker is back.
+// pingSucceeds waits until Ping succeeds, which must happen soon after the broker is back.
 func (j *journal) pingSucceeds() {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), patience)

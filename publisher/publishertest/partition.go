@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Partition gives the topic so many partitions, for good. A message goes to the partition of its key; without a key it goes
-// to any that is up.
+// Partition gives the topic the given number of partitions, permanently. A message goes to the partition of its key.
+// Without a key, it goes to any partition that is up.
 func (b *Broker) Partition(topic string, count int) {
 	b.change(func() { b.partitions[topic] = count })
 }
@@ -21,8 +21,8 @@ func (b *Broker) PartitionOf(topic string, key []byte) int {
 	return partitionOf(key, b.partitions[topic])
 }
 
-// DownPartition makes one partition of the topic Unavailable. Messages without a key are so only when all its
-// partitions are down.
+// DownPartition makes one partition of the topic Unavailable. Messages without a key are Unavailable only if all
+// partitions of the topic are down.
 func (b *Broker) DownPartition(topic string, partition int) {
 	b.change(func() {
 		if partition >= b.partitions[topic] {
@@ -43,7 +43,7 @@ type part struct {
 	partition int
 }
 
-// leader returns the answer for a message whose partition is down; b.mu is held.
+// leader returns the answer for a message whose partition is down. b.mu is held.
 func (b *Broker) leader(m *publisher.Message) error {
 	count := b.partitions[m.Topic]
 	if count == 0 || len(b.leaderless) == 0 {

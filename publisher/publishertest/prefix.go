@@ -39,7 +39,7 @@ var topologyTrials = []trial{
 	{"unknown topics have fates of their own", unknownFates},
 }
 
-// poisoned returns messages of four keys and none, of which the third is about to be spoiled.
+// poisoned returns messages of four keys and one without a key. The caller spoils the third message.
 func poisoned(topic string) []publisher.Message {
 	all := []publisher.Message{
 		message(topic, "a"), message(topic, "b"), message(topic, "a"), message(topic, "c"),
@@ -49,7 +49,7 @@ func poisoned(topic string) []publisher.Message {
 	return all
 }
 
-// poison publishes a message that no retry can help amid others, and then what waits behind it.
+// poison publishes a message that no retry can help, among others, and then the messages that wait for it.
 func poison(t *testing.T, h Harness, spoil func(*publisher.Message)) {
 	t.Helper()
 	j := newJournal(t, h, NewNetwork())
@@ -64,8 +64,8 @@ func poison(t *testing.T, h Harness, spoil func(*publisher.Message)) {
 	j.compare(topic)
 }
 
-// A broker may end the connection over a message that is too large, so that its neighbours have no
-// answer either. Sent alone, the message must then be told from an outage.
+// A broker may end the connection because of a message that is too large. Its neighbours then have no answer either.
+// When the message is sent alone, the answer must distinguish it from an outage.
 func tooLarge(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic := h.Topic(t)
@@ -101,7 +101,7 @@ func tooLarge(t *testing.T, h Harness) {
 	j.compare(topic)
 }
 
-// One key over two topics, the first of which fails: nothing of the key may get into the second.
+// One key over two topics, and the first topic fails: no message of the key may get into the second.
 func prefixOverTopics(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	first, second := h.Topic(t), h.Topic(t)
@@ -119,7 +119,7 @@ func prefixOverTopics(t *testing.T, h Harness) {
 	j.compare(first, second)
 }
 
-// No key is no key in common, and an empty one is a key.
+// Messages without a key do not share a key, and an empty key is a key.
 func poisonWithoutKey(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic := h.Topic(t)
@@ -138,8 +138,8 @@ func poisonWithoutKey(t *testing.T, h Harness) {
 	j.compare(topic)
 }
 
-// What a publisher finds wrong by itself must not be said before its turn: the relay would fail the
-// row while an older one of the key still waits.
+// A publisher's own finding about a message must not be reported before the message's turn. Otherwise the relay would
+// fail the row while an older one of the key still waits.
 func poisonBehind(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic := h.Topic(t)

@@ -20,7 +20,7 @@ var silenceTrials = []trial{
 	}},
 }
 
-// slack is how much later than its deadline a call may return, on a machine that is busy with other tests.
+// slack is how much later than its deadline a call may return on a machine that is busy with other tests.
 const slack = 3 * time.Second
 
 // silence is the deadline of calls that get no answer.
@@ -33,7 +33,7 @@ func frozenCalls(t *testing.T, h Harness) {
 	j.accept(messages(20, 4, topic))
 	all := messages(200, 10, topic)
 	network.Freeze()
-	for range 2 { // the connection is new to silence, and known for it
+	for range 2 { // first a connection that was answered before, then one that is known to be silent
 		expect(t, j.unanswered(all), publisher.NotAttempted, publisher.Unavailable, publisher.Ambiguous)
 		j.pingFails(silence)
 	}
@@ -59,7 +59,7 @@ func mutedCalls(t *testing.T, h Harness) {
 	j.compare(topic)
 }
 
-// unanswered is one call with a deadline that no answer can meet.
+// unanswered makes one call with a deadline that no answer can meet.
 func (j *journal) unanswered(messages []publisher.Message) []error {
 	j.t.Helper()
 	ctx, cancel := context.WithTimeout(j.t.Context(), silence)

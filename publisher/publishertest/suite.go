@@ -1,5 +1,5 @@
-// Package publishertest states what a publisher must do, as a suite of tests that every one of them
-// passes, with a network that can be broken and a broker in memory. It is imported by tests only.
+// Package publishertest defines what a publisher must do, as a suite of tests that every publisher passes. It also
+// contains a network that can be broken, and a broker in memory. It is imported only by tests.
 package publishertest
 
 import (
@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// Networkless is also implemented by a Harness whose publisher uses no network. The tests that break
-// the network do not exist for it.
+// Networkless is implemented by a Harness whose publisher uses no network. The tests that break the network do not
+// exist for it.
 type Networkless interface{ Networkless() }
 
 // A trial is one test of the suite.
@@ -17,8 +17,8 @@ type trial struct {
 	run  func(t *testing.T, h Harness)
 }
 
-// Run runs every test of the suite as parallel subtests. A test that the broker has no notion of (no
-// unknown topics, no limit, no network) is not among them.
+// Run runs the tests of the suite as parallel subtests. It omits tests that do not apply to the broker (no unknown
+// topics, no limit, no network).
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	trials := slices.Concat(orderTrials, prefixTrials, contentTrials, closeTrials, cancelTrials)

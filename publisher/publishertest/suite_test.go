@@ -23,6 +23,9 @@ func (h *brokerHarness) Open(_ *testing.T, network *Network) publisher.Publisher
 	return newBrokerPublisher(h.broker, newWire(network, h.server.listener.Addr().String()))
 }
 
+// wholeCalls implements the wholeCalls interface.
+func (h *brokerHarness) wholeCalls() {}
+
 func (h *brokerHarness) Topic(*testing.T) string { return "topic-" + newID() }
 
 func (h *brokerHarness) Unknown(*testing.T) string {
@@ -47,7 +50,7 @@ func (h *brokerHarness) Received(t *testing.T, topic string, n int) []publisher.
 	return received
 }
 
-// holds counts the messages of a topic; b.mu is held.
+// holds counts the messages of a topic. b.mu is held.
 func (b *Broker) holds(topic string) (n int) {
 	for i := range b.received {
 		if b.received[i].Topic == topic {

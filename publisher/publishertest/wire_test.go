@@ -28,7 +28,7 @@ type wireAnswer struct {
 	Text  string
 }
 
-// A server lets a Broker be reached over TCP.
+// A server makes a Broker reachable over TCP.
 type server struct {
 	broker   *Broker
 	listener net.Listener
@@ -99,7 +99,7 @@ func (s *server) answer(c net.Conn) {
 type wire struct {
 	dial    func(context.Context) (net.Conn, error)
 	turn    chan struct{} // holds a token while an exchange is under way
-	current net.Conn      // belongs to whoever has the turn
+	current net.Conn      // belongs to the holder of the turn
 }
 
 func newWire(network *Network, address string) *wire {
@@ -144,7 +144,7 @@ func (w *wire) ping(ctx context.Context) error {
 	return err
 }
 
-// roundTrip connects if need be. A connection that failed once is not used again.
+// roundTrip connects if needed. A connection that has failed once is not used again.
 func (w *wire) roundTrip(ctx context.Context, request frame) (response frame, sent bool, err error) {
 	if err := w.stillOpen(); err != nil {
 		w.drop()
@@ -170,7 +170,7 @@ func (w *wire) roundTrip(ctx context.Context, request frame) (response frame, se
 	return response, true, err
 }
 
-// stillOpen looks whether the peer has closed the connection since the last exchange.
+// stillOpen checks whether the peer has closed the connection since the last exchange.
 func (w *wire) stillOpen() error {
 	if w.current == nil {
 		return nil

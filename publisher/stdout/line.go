@@ -11,21 +11,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A line is a message as it is printed, without a payload that is text. What a message does not have
-// is left out.
+// A line is a message in the form in which it is printed, except for a payload that is text. Fields that a message does
+// not have are left out.
 type line struct {
 	ID            string     `json:"id"`
 	Topic         string     `json:"topic"`
 	Key           *string    `json:"key,omitempty"`
-	KeyBase64     []byte     `json:"keyBase64,omitempty"` // a key that is no UTF-8
+	KeyBase64     []byte     `json:"keyBase64,omitempty"` // key that is not UTF-8
 	Headers       headers    `json:"headers,omitempty"`
 	ContentType   string     `json:"contentType,omitempty"`
 	Inserted      *time.Time `json:"inserted,omitempty"`
-	PayloadBase64 []byte     `json:"payloadBase64,omitempty"` // a payload that is no UTF-8
+	PayloadBase64 []byte     `json:"payloadBase64,omitempty"` // payload that is not UTF-8
 }
 
-// lines returns the lines of all messages that can be printed and where each ends, 0 where there is
-// none: then the answer is filled in.
+// lines returns the lines of all messages that can be printed, and for each message the offset at which its line ends.
+// A message that cannot be printed has the offset 0, and its answer is filled in.
 func lines(messages []publisher.Message, answers []error) (text []byte, ends []int) {
 	var out bytes.Buffer
 	ends = make([]int, len(messages))
@@ -86,8 +86,7 @@ func appendLine(out *bytes.Buffer, m *publisher.Message) error {
 // oneLine replaces line breaks, which in JSON are only white space between the values.
 var oneLine = strings.NewReplacer("\r", " ", "\n", " ")
 
-// value returns JSON as PostgreSQL printed it, which encoding/json would not, and other text as a
-// string.
+// value returns JSON as PostgreSQL printed it, which encoding/json would change, and other text as a string.
 func value(payload []byte, contentType string) ([]byte, error) {
 	if !isJSON(contentType) || !json.Valid(payload) {
 		return encode(string(payload))
@@ -104,7 +103,7 @@ func isJSON(contentType string) bool {
 	return err == nil && media == "application/json"
 }
 
-// headers are printed as an object in the order of the row.
+// headers are printed as an object, in the order of the row.
 type headers []publisher.Header
 
 // MarshalJSON implements json.Marshaler.
@@ -127,7 +126,7 @@ func (h headers) MarshalJSON() ([]byte, error) {
 	return append(append([]byte{'{'}, out.Bytes()...), '}'), nil
 }
 
-// encode is json.Marshal that leaves <, > and & readable.
+// encode works as json.Marshal does, but leaves <, > and & readable.
 func encode(value any) ([]byte, error) {
 	var out bytes.Buffer
 	encoder := json.NewEncoder(&out)

@@ -1,4 +1,4 @@
-// Package stdout publishes messages as lines of JSON, for trying out.
+// Package stdout publishes messages as lines of JSON, for trying out the relay.
 package stdout
 
 import (
@@ -15,20 +15,19 @@ import (
 type Publisher struct {
 	w      io.Writer
 	turn   chan struct{} // holds a token while a write is under way
-	torn   bool          // the last line is incomplete; belongs to whoever has the turn
+	torn   bool          // the last line is incomplete; guarded by turn
 	closed chan struct{}
 	end    sync.Once
 }
 
-// New returns a publisher that writes to w, with one Write for each call of Publish. It does not
-// close w.
+// New returns a publisher that writes to w, with one Write for each call of Publish. It does not close w.
 func New(w io.Writer) *Publisher {
 	return &Publisher{w: w, turn: make(chan struct{}, 1), closed: make(chan struct{})}
 }
 
-// Publish returns when the lines are written. A write cannot be called back: when ctx ends meanwhile
-// the messages are Ambiguous, and the next call waits until the write is over. After a write that
-// failed or fell short, the lines that went out whole are accepted.
+// Publish returns when the lines are written. A write cannot be interrupted. If ctx ends during the write, the messages
+// are Ambiguous, and the next call waits until the write is over. After a write that failed or was short, the messages
+// whose lines were written completely are accepted.
 func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) []error {
 	answers := make([]error, len(messages))
 	if err := p.begin(ctx); err != nil {
@@ -62,13 +61,13 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 	return answers
 }
 
-// A result says how much of the text was written.
+// A result is the outcome of a write: the number of bytes of the text that were written, and the error.
 type result struct {
 	n   int
 	err error
 }
 
-// write begins a new line where the last write broke off.
+// write writes the text, on a new line if the last write ended within a line.
 func (p *Publisher) write(text []byte) result {
 	begin := 0
 	if p.torn {
@@ -91,7 +90,7 @@ func (p *Publisher) Ping(context.Context) error {
 	}
 }
 
-// Close waits a second for a write under way. It reports an error when that goes on.
+// Close waits up to a second for a write that is under way. It returns an error if the write has not ended by then.
 func (p *Publisher) Close() error {
 	p.end.Do(func() { close(p.closed) })
 	patience := time.NewTimer(time.Second)
@@ -112,7 +111,7 @@ func (p *Publisher) begin(ctx context.Context) error {
 		return publisher.ErrClosed
 	default:
 	}
-	if ctx.Err() != nil {
+	if ctx.Err() != nil || publisher.StopOf(ctx).Closed() {
 		return publisher.ErrNotAttempted
 	}
 	select {
@@ -125,7 +124,7 @@ func (p *Publisher) begin(ctx context.Context) error {
 	}
 }
 
-// failed gives the answer to the messages whose lines end behind the first n bytes.
+// failed gives the answer to the messages whose lines end after the first n bytes.
 func failed(answers []error, ends []int, n int, err error) {
 	for i, end := range ends {
 		if end > n {
@@ -134,8 +133,8 @@ func failed(answers []error, ends []int, n int, err error) {
 	}
 }
 
-// keepPrefix takes back what was found wrong with a message by itself where an older one of its key
-// is not accepted: its turn has not come.
+// keepPrefix replaces a message's own Permanent answer by ErrNotAttempted if an older message of its key was not
+// accepted, because the later message's turn has not come.
 func keepPrefix(messages []publisher.Message, answers []error) {
 	stopped := map[string]bool{}
 	for i := range messages {

@@ -19,25 +19,37 @@ func TestLine(t *testing.T) {
 		want    string
 	}{
 		"everything": {
-			publisher.Message{ID: "1", Topic: "orders", Key: []byte("k"), Type: "application/json", Payload: []byte(`{"n":  1.50, "t": "<&>"}`),
+			publisher.Message{
+				ID: "1", Topic: "orders", Key: []byte("k"), Type: "application/json", Payload: []byte(`{"n":  1.50, "t": "<&>"}`),
 				Headers:  []publisher.Header{{Name: "z", Value: "ü"}, {Name: "a", Value: "\""}},
-				Inserted: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600))},
+				Inserted: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.FixedZone("", 3600)),
+			},
 			`{"id":"1","topic":"orders","key":"k","headers":{"z":"ü","a":"\""},"contentType":"application/json",` +
 				`"inserted":"2026-01-02T02:04:05.000006Z","payload":{"n":  1.50, "t": "<&>"}}`,
 		},
 		"nothing":      {publisher.Message{ID: "1", Topic: "t"}, `{"id":"1","topic":"t"}`},
 		"an empty key": {publisher.Message{Key: []byte{}, Payload: []byte{}}, `{"id":"","topic":"","key":"","payload":""}`},
 		"a binary key": {publisher.Message{Key: []byte{0xff}}, `{"id":"","topic":"","keyBase64":"/w=="}`},
-		"text": {publisher.Message{Type: "text/plain", Payload: []byte("1\n<2>")},
-			`{"id":"","topic":"","contentType":"text/plain","payload":"1\n<2>"}`},
+		"text": {
+			publisher.Message{Type: "text/plain", Payload: []byte("1\n<2>")},
+			`{"id":"","topic":"","contentType":"text/plain","payload":"1\n<2>"}`,
+		},
 		"bytes": {publisher.Message{Payload: []byte{0xff, 0}}, `{"id":"","topic":"","payloadBase64":"/wA="}`},
-		"JSON over lines": {publisher.Message{Type: "application/json; charset=utf-8", Payload: []byte("[1,\r\n 2]")},
-			`{"id":"","topic":"","contentType":"application/json; charset=utf-8","payload":[1,   2]}`},
-		"JSON that is none": {publisher.Message{Type: "application/json", Payload: []byte("{")},
-			`{"id":"","topic":"","contentType":"application/json","payload":"{"}`},
-		"the row's type": {publisher.Message{Type: "application/json", Payload: []byte("1"),
-			Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}}},
-			`{"id":"","topic":"","headers":{"Content-Type":"text/csv"},"contentType":"text/csv","payload":"1"}`},
+		"JSON over lines": {
+			publisher.Message{Type: "application/json; charset=utf-8", Payload: []byte("[1,\r\n 2]")},
+			`{"id":"","topic":"","contentType":"application/json; charset=utf-8","payload":[1,   2]}`,
+		},
+		"JSON that is none": {
+			publisher.Message{Type: "application/json", Payload: []byte("{")},
+			`{"id":"","topic":"","contentType":"application/json","payload":"{"}`,
+		},
+		"the row's type": {
+			publisher.Message{
+				Type: "application/json", Payload: []byte("1"),
+				Headers: []publisher.Header{{Name: "Content-Type", Value: "text/csv"}},
+			},
+			`{"id":"","topic":"","headers":{"Content-Type":"text/csv"},"contentType":"text/csv","payload":"1"}`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -64,7 +76,7 @@ func TestOneWriteForACall(t *testing.T) {
 	}
 }
 
-// brittle writes so many bytes and then fails until it is mended.
+// brittle writes the given number of bytes and then fails until it is repaired.
 type brittle struct {
 	sink
 	left int
@@ -82,7 +94,9 @@ func (b *brittle) Write(p []byte) (int, error) {
 func TestFailedWrite(t *testing.T) {
 	t.Parallel()
 	call := []publisher.Message{
-		{ID: "1", Key: []byte("a")}, {ID: "2", Key: []byte("b")}, {ID: "3", Key: []byte("b"), Headers: []publisher.Header{{Name: "CC"}}},
+		{ID: "1", Key: []byte("a")},
+		{ID: "2", Key: []byte("b")},
+		{ID: "3", Key: []byte("b"), Headers: []publisher.Header{{Name: "CC"}}},
 		{ID: "4", Key: []byte("c"), Headers: []publisher.Header{{Name: "CC"}}},
 	}
 	const first = `{"id":"1","topic":"","key":"a"}` + "\n"
@@ -106,7 +120,7 @@ func TestFailedWrite(t *testing.T) {
 	}
 }
 
-// stuck is a writer that nobody reads from until it is released.
+// stuck is a writer that blocks until it is released.
 type stuck struct {
 	sink
 	entered, release chan struct{}

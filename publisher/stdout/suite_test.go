@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/stdout"
 )
 
-// A sink is a writer that remembers.
+// A sink is a writer that keeps what was written.
 type sink struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
@@ -28,7 +28,7 @@ func (s *sink) Write(p []byte) (int, error) {
 	return s.text.Write(p)
 }
 
-// A harness is the writer of all publishers and topics, as a terminal is. It keeps whole writes.
+// A harness is the writer of all publishers and topics, as a terminal is. It keeps each write as a whole.
 type harness struct {
 	mu      sync.Mutex
 	writes  [][]byte

@@ -1,5 +1,5 @@
-// Package cluster runs three servers of Kafka, NATS or RabbitMQ on this machine, each behind a proxy of its own that its
-// advertised address names, for tests and benchmarks in which one of them is killed, stopped, frozen or cut off.
+// Package cluster runs three servers of Kafka, NATS or RabbitMQ on this machine, for tests and benchmarks in which one of them
+// is killed, stopped, frozen or cut off. Each server is behind a proxy of its own, which its advertised address names.
 package cluster
 
 import (
@@ -12,31 +12,32 @@ import (
 	"strings"
 )
 
-// A Cluster is three servers of one broker. Topics stand for streams and queues too; nodes are named by their number from 0 on.
+// A Cluster is three servers of one broker. The word topic also stands for a stream or a queue. Nodes are numbered from 0.
 type Cluster interface {
 	Nodes() []*Node
-	// URL is for OUTBOX_PUBLISH_URL, and names the proxies.
+	// URL returns a value for OUTBOX_PUBLISH_URL that names the proxies.
 	URL() string
-	// Create makes a topic with so many replicas, which a node leads.
+	// Create creates a topic with this number of replicas, led by a node.
 	Create(ctx context.Context, topic string, leader, replicas int) error
-	// Move makes a node, which has a replica, lead the topic.
+	// Move makes a node that has a replica the leader of the topic.
 	Move(ctx context.Context, topic string, to int) error
-	// Try publishes a message without a body past the proxies, to each partition; an error is that the topic does not take it.
+	// Try publishes a message without a body to each partition, bypassing the proxies. An error means that the topic does not
+	// take it.
 	Try(ctx context.Context, topic string) error
-	// InSync reports whether all replicas of the topics are there.
+	// InSync reports whether all replicas of the topics are in sync.
 	InSync(ctx context.Context, topics ...string) bool
-	// Close ends all servers.
+	// Close stops all servers.
 	Close()
 }
 
-// Size is how many nodes a cluster has.
+// Size is the number of nodes in a cluster.
 const Size = 3
 
 // Options say where a cluster lives.
 type Options struct {
-	Checkout string   // directory of the module, in which dev/services.sh is
-	Dir      string   // of data and logs, which exists
-	More     []string // lines for the configuration of each server
+	Checkout string   // directory of the module that contains dev/services.sh
+	Dir      string   // existing directory for data and logs
+	More     []string // additional configuration lines for each server
 }
 
 // Start starts a cluster of kafka, nats or rabbitmq and waits until it serves clients.
@@ -53,7 +54,7 @@ func Start(ctx context.Context, name string, o Options) (Cluster, error) {
 	}
 }
 
-// started ends a cluster that did not come to be.
+// started closes a cluster that could not be started.
 func started(c Cluster, err error) (Cluster, error) {
 	if err != nil {
 		c.Close()
@@ -62,8 +63,8 @@ func started(c Cluster, err error) (Cluster, error) {
 	return c, nil
 }
 
-// Through lets clients reach only one node until restore. One that connects meanwhile, and needs one connection, is connected to that
-// node. A client of Kafka needs all brokers, so that nothing is done there.
+// Through lets clients reach only one node until restore. A client that connects meanwhile and needs one connection is
+// connected to that node. A Kafka client needs all brokers, so for Kafka nothing is done.
 func Through(c Cluster, node int) (restore func() error, err error) {
 	if _, ok := c.(*Kafka); ok {
 		return func() error { return nil }, nil
@@ -107,7 +108,7 @@ func (c *nodes) begin(ctx context.Context) error {
 	return nil
 }
 
-// up returns the servers that run.
+// up returns the running servers.
 func (c *nodes) up() []*Node {
 	var up []*Node
 	for _, n := range c.all {
@@ -118,7 +119,7 @@ func (c *nodes) up() []*Node {
 	return up
 }
 
-// dial connects past the proxies.
+// dial connects directly, bypassing the proxies.
 func (c *nodes) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for _, n := range c.all {
 		if n.Proxy.Address == address {
@@ -134,7 +135,7 @@ func (c *nodes) close() {
 	}
 }
 
-// proxies returns the addresses at which clients find the servers.
+// proxies returns the proxies' addresses, which clients use.
 func (c *nodes) proxies() string {
 	var addresses []string
 	for _, n := range c.all {
@@ -161,7 +162,7 @@ func (o Options) installed(ctx context.Context, service string, programs ...stri
 			}
 		}
 		if found == "" {
-			return nil, fmt.Errorf("dev/services.sh install %s has not brought %s", service, program)
+			return nil, fmt.Errorf("dev/services.sh install %s did not install %s", service, program)
 		}
 		paths = append(paths, found)
 	}

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,10 +11,10 @@ import (
 	"github.com/segmentio/kafka-go"
 )
 
-// KafkaPartitions is how many partitions a topic of a Kafka cluster has.
+// KafkaPartitions is the number of partitions of a topic in a Kafka cluster.
 const KafkaPartitions = 6
 
-// A Kafka is three brokers, each a controller too. Node i has the id i+1.
+// A Kafka is three brokers, each also a controller. Node i has the id i+1.
 type Kafka struct {
 	nodes
 	transport *kafka.Transport
@@ -53,16 +54,18 @@ func startKafka(ctx context.Context, o Options) (*Kafka, error) {
 			fmt.Sprintf("advertised.listeners=CLIENT://%s,INTERNAL://%s", proxies[i], internal[i]),
 			"log.dirs=" + n.dir + "/data", "auto.create.topics.enable=false", "auto.leader.rebalance.enable=false",
 			"min.insync.replicas=2",
-			// A broker that is killed or frozen is noticed soon.
+			// A killed or frozen broker is noticed soon.
 			"broker.session.timeout.ms=2000", "broker.heartbeat.interval.ms=500",
-			// While a leader is new it waits for its followers for as long as these say, which is not what is measured.
+			// A new leader waits for its followers for these times, which are not what is measured.
 			"replica.fetch.wait.max.ms=50", "replica.fetch.backoff.ms=50",
 		}, o.More...)...)
 		if err != nil {
 			return k, err
 		}
-		n.command = []string{"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, programs[0], programs[1],
-			properties}
+		n.command = []string{
+			"sh", "-c", `[ -d data ] || "$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, programs[0], programs[1],
+			properties,
+		}
 		n.env = []string{"KAFKA_JVM_OPTIONS=-Xmx320m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 		n.ready = func(ctx context.Context) error { return n.awaitLog(ctx, "Kafka Server started") }
 	}
@@ -75,7 +78,8 @@ func startKafka(ctx context.Context, o Options) (*Kafka, error) {
 func (k *Kafka) Create(ctx context.Context, topic string, leader, replicas int) error {
 	config := kafka.TopicConfig{Topic: topic, NumPartitions: -1, ReplicationFactor: -1}
 	for partition := range KafkaPartitions {
-		config.ReplicaAssignments = append(config.ReplicaAssignments, kafka.ReplicaAssignment{Partition: partition, Replicas: from(leader, replicas)})
+		config.ReplicaAssignments = append(config.ReplicaAssignments,
+			kafka.ReplicaAssignment{Partition: partition, Replicas: from(leader, replicas)})
 	}
 	if replicas == 1 {
 		config.ConfigEntries = []kafka.ConfigEntry{{ConfigName: "min.insync.replicas", ConfigValue: "1"}}
@@ -84,13 +88,14 @@ func (k *Kafka) Create(ctx context.Context, topic string, leader, replicas int) 
 	if err == nil {
 		err = made.Errors[topic]
 	}
-	if err != nil {
+	// While the controller moves, the client repeats requests that have been carried out.
+	if err != nil && !errors.Is(err, kafka.TopicAlreadyExists) {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
 	return until(ctx, "node "+fmt.Sprint(leader)+" leads "+topic, func() (bool, error) { return k.leads(ctx, topic, leader), nil })
 }
 
-// from returns the ids of so many nodes from one on.
+// from returns this number of node ids, beginning with a node's.
 func from(node, n int) (ids []int) {
 	for i := range n {
 		ids = append(ids, (node+i)%Size+1)
@@ -101,10 +106,11 @@ func from(node, n int) (ids []int) {
 // leads reports whether a node leads all partitions.
 func (k *Kafka) leads(ctx context.Context, topic string, node int) bool {
 	partitions := k.partitions(ctx, topic)
-	return len(partitions) == KafkaPartitions && !slices.ContainsFunc(partitions, func(p kafka.Partition) bool { return p.Leader.ID != node+1 })
+	return len(partitions) == KafkaPartitions && !slices.ContainsFunc(partitions,
+		func(p kafka.Partition) bool { return p.Leader.ID != node+1 })
 }
 
-// partitions returns what the first node that answers says of a topic, nil if none does.
+// partitions returns the partitions of a topic as the first node that answers reports them, nil if none answers.
 func (k *Kafka) partitions(ctx context.Context, topic string) []kafka.Partition {
 	for _, n := range k.up() {
 		conn, err := kafka.DialContext(ctx, "tcp", n.Address)
@@ -126,11 +132,12 @@ func (k *Kafka) Move(ctx context.Context, topic string, to int) error {
 	request := &kafka.AlterPartitionReassignmentsRequest{Topic: topic, Timeout: 10 * time.Second}
 	elect := &kafka.ElectLeadersRequest{Topic: topic, Timeout: 10 * time.Second}
 	for partition := range KafkaPartitions {
-		request.Assignments = append(request.Assignments, kafka.AlterPartitionReassignmentsRequestAssignment{PartitionID: partition, BrokerIDs: from(to, Size)})
+		request.Assignments = append(request.Assignments,
+			kafka.AlterPartitionReassignmentsRequestAssignment{PartitionID: partition, BrokerIDs: from(to, Size)})
 		elect.Partitions = append(elect.Partitions, partition)
 	}
 	return until(ctx, fmt.Sprintf("node %d leads %s", to, topic), func() (bool, error) {
-		// A controller that has just moved ends connections; what is so already is an error.
+		// A controller that has just moved closes connections, and an existing assignment is an error.
 		_, _ = k.client.AlterPartitionReassignments(ctx, request)
 		_, _ = k.client.ElectLeaders(ctx, elect)
 		return k.leads(ctx, topic, to), nil
@@ -148,8 +155,10 @@ func (k *Kafka) Try(ctx context.Context, topic string) error {
 		client.Addr = kafka.TCP(n.Address)
 	}
 	for partition := range KafkaPartitions {
-		response, err := client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
-			Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes(nil)})})
+		response, err := client.Produce(ctx, &kafka.ProduceRequest{
+			Topic: topic, Partition: partition, RequiredAcks: kafka.RequireAll,
+			Records: kafka.NewRecordReader(kafka.Record{Value: kafka.NewBytes(nil)}),
+		})
 		if err == nil {
 			err = response.Error
 		}
@@ -164,7 +173,8 @@ func (k *Kafka) Try(ctx context.Context, topic string) error {
 func (k *Kafka) InSync(ctx context.Context, topics ...string) bool {
 	for _, topic := range topics {
 		partitions := k.partitions(ctx, topic)
-		if len(partitions) == 0 || slices.ContainsFunc(partitions, func(p kafka.Partition) bool { return p.Leader.ID <= 0 || len(p.Isr) < len(p.Replicas) }) {
+		if len(partitions) == 0 || slices.ContainsFunc(partitions,
+			func(p kafka.Partition) bool { return p.Leader.ID <= 0 || len(p.Isr) < len(p.Replicas) }) {
 			return false
 		}
 	}

@@ -55,7 +55,7 @@ func startNATS(ctx context.Context, o Options) (*NATS, error) {
 	if err := s.begin(ctx); err != nil {
 		return s, err
 	}
-	// The servers advertise their proxies, past which this connection goes.
+	// The servers advertise their proxies, which this connection bypasses.
 	s.conn, err = nats.Connect("nats://"+strings.Join(own, ",nats://"), nats.IgnoreDiscoveredServers(), nats.MaxReconnects(-1),
 		nats.ReconnectWait(50*time.Millisecond), nats.PingInterval(time.Second), nats.Timeout(time.Second))
 	if err == nil {
@@ -63,7 +63,7 @@ func startNATS(ctx context.Context, o Options) (*NATS, error) {
 	}
 	if err == nil {
 		err = until(ctx, "the NATS servers have found each other", func() (bool, error) {
-			ctx, cancel := context.WithTimeout(ctx, time.Second) // nobody answers what was asked too soon
+			ctx, cancel := context.WithTimeout(ctx, time.Second) // requests sent too early get no answer
 			defer cancel()
 			_, err := s.js.AccountInfo(ctx)
 			return err == nil, nil
@@ -72,23 +72,23 @@ func startNATS(ctx context.Context, o Options) (*NATS, error) {
 	return s, err
 }
 
-// tags are those of a node: its own, and one for each pair that it is one of.
+// tags returns the tags of a node: its own, and one for each pair to which it belongs.
 func tags(node int) []string {
 	return []string{tagOf(node, 1), tagOf(node, 2), tagOf((node+Size-1)%Size, 2)}
 }
 
-// tagOf is the tag of so many nodes from one on.
+// tagOf returns the tag of this number of nodes, beginning with a node.
 func tagOf(node, n int) string { return fmt.Sprintf("from-%d-%d", node, n) }
 
 // Create implements [Cluster].
 func (s *NATS) Create(ctx context.Context, topic string, leader, replicas int) error {
-	// It drops next to no duplicates, so that they can be counted.
+	// It drops almost no duplicates, so that they can be counted.
 	config := jetstream.StreamConfig{Name: topic, Subjects: []string{topic}, Replicas: replicas, Duplicates: 100 * time.Millisecond}
 	if replicas < Size {
 		config.Placement = &jetstream.Placement{Tags: []string{tagOf(leader, replicas)}}
 	}
 	var failed error
-	err := until(ctx, "stream "+topic+" is made", func() (bool, error) { // servers may just have lost sight of each other
+	err := until(ctx, "stream "+topic+" is made", func() (bool, error) { // servers may just have lost contact with each other
 		_, failed = s.js.CreateStream(ctx, config)
 		return failed == nil, nil
 	})
@@ -111,12 +111,12 @@ func (s *NATS) Move(ctx context.Context, topic string, to int) error {
 		}
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		_, _ = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+topic, question) // it is tried again
+		_, _ = s.conn.RequestWithContext(ctx, "$JS.API.STREAM.LEADER.STEPDOWN."+topic, question) // the next attempt follows
 		return false, nil
 	})
 }
 
-// info returns what is known of a stream, nil while nobody answers.
+// info returns the information about a stream, nil while no server answers.
 func (s *NATS) info(ctx context.Context, topic string) *jetstream.StreamInfo {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

@@ -18,21 +18,21 @@ import (
 // A Node is one server of a cluster. Its methods are called by one goroutine at a time.
 type Node struct {
 	Name    string
-	Address string // past the proxy
-	URL     string // with that address
-	Proxy   *Proxy // nil where clients do not connect
+	Address string // address of the server itself, bypassing the proxy
+	URL     string // a publish URL with that address
+	Proxy   *Proxy // nil if clients do not connect
 
-	dir     string // of its own
+	dir     string // a directory of its own
 	command []string
 	env     []string
-	ready   func(context.Context) error // waits until it serves clients
+	ready   func(context.Context) error // waits until the server serves clients
 	cmd     *exec.Cmd
 	gone    chan struct{} // closed when the process has ended
 	frozen  bool
 	opening sync.WaitGroup
 }
 
-// newNode makes a server that is not started yet. Clients reach it through a proxy if it has an address.
+// newNode makes a server that is not yet started. Clients reach it through a proxy if it has an address.
 func newNode(dir, name, address, proxy string) (*Node, error) {
 	n := &Node{Name: name, Address: address, dir: filepath.Join(dir, name)}
 	if address != "" {
@@ -41,13 +41,14 @@ func newNode(dir, name, address, proxy string) (*Node, error) {
 	return n, os.MkdirAll(n.dir, 0o755)
 }
 
-// write puts a file into the server's directory and returns its path.
+// write writes a file in the server's directory and returns its path.
 func (n *Node) write(name string, lines ...string) (string, error) {
 	path := filepath.Join(n.dir, name)
 	return path, os.WriteFile(path, []byte(strings.Join(lines, "\n")), 0o600)
 }
 
-// Start starts the process, with a fresh log, and does not wait. The process ends with this one, however this one ends.
+// Start starts the process with a new log, and does not wait. The process ends together with this process, however this one
+// ends.
 func (n *Node) Start() error {
 	log, err := os.Create(filepath.Join(n.dir, "log"))
 	if err != nil {
@@ -63,7 +64,7 @@ func (n *Node) Start() error {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = cmd.Wait() // killed, mostly
+		_ = cmd.Wait() // usually killed
 	}()
 	n.cmd, n.gone, n.frozen = cmd, gone, false
 	if n.Proxy != nil {
@@ -80,7 +81,7 @@ func (n *Node) open(gone chan struct{}) {
 		conn, err := new(net.Dialer).DialContext(context.Background(), "tcp", n.Address)
 		if err == nil {
 			_ = conn.Close()
-			_ = n.Proxy.open() // its port is ours
+			_ = n.Proxy.open() // the port is reserved for this server
 			return
 		}
 		select {
@@ -91,18 +92,18 @@ func (n *Node) open(gone chan struct{}) {
 	}
 }
 
-// Log returns what the server has said since its start.
+// Log returns what the server has logged since its start.
 func (n *Node) Log() string {
-	content, _ := os.ReadFile(filepath.Join(n.dir, "log")) // there is none before the start
+	content, _ := os.ReadFile(filepath.Join(n.dir, "log")) // there is no log before the start
 	return string(content)
 }
 
-// awaitLog waits until the server's log has the words.
+// awaitLog waits until the server's log contains the words.
 func (n *Node) awaitLog(ctx context.Context, words string) error {
 	return n.await(ctx, func() bool { return strings.Contains(n.Log(), words) })
 }
 
-// await waits until something is so, and fails when the server ends.
+// await waits until a condition holds, and fails if the server ends.
 func (n *Node) await(ctx context.Context, condition func() bool) error {
 	err := until(ctx, n.Name+" serves clients", func() (bool, error) {
 		if !n.running() {
@@ -116,7 +117,7 @@ func (n *Node) await(ctx context.Context, condition func() bool) error {
 	return nil
 }
 
-// Ready waits until a server that was started serves clients.
+// Ready waits until a started server serves clients.
 func (n *Node) Ready(ctx context.Context) error {
 	if err := n.ready(ctx); err != nil {
 		return err
@@ -140,7 +141,7 @@ func (n *Node) running() bool {
 // Up reports whether the server runs and is not frozen.
 func (n *Node) Up() bool { return n.running() && !n.frozen }
 
-// Kill ends the server and what it has started, as a machine does that loses power.
+// Kill kills the server and its child processes, like a machine that loses power.
 func (n *Node) Kill() {
 	if n.cmd == nil {
 		return
@@ -149,7 +150,7 @@ func (n *Node) Kill() {
 	n.ended()
 }
 
-// ended takes note of the end of the process.
+// ended records the end of the process.
 func (n *Node) ended() {
 	<-n.gone
 	n.opening.Wait()
@@ -174,13 +175,13 @@ func (n *Node) Stop() error {
 	}
 }
 
-// Freeze stops the server in its tracks: its connections stay open, and nothing comes from them until Thaw.
+// Freeze suspends the server: its connections stay open, but send nothing until Thaw.
 func (n *Node) Freeze() error {
 	n.frozen = true
 	return n.group(syscall.SIGSTOP)
 }
 
-// Thaw lets a frozen server go on.
+// Thaw resumes a frozen server.
 func (n *Node) Thaw() error {
 	n.frozen = false
 	return n.group(syscall.SIGCONT)
@@ -208,8 +209,8 @@ func (n *Node) close() {
 	}
 }
 
-// freePorts returns ports of the loopback interface that nobody listens on, and that no outgoing connection takes while a
-// server that has them is down: Linux gives those from 32768 on.
+// freePorts returns ports of the loopback interface on which nothing listens, and which no outgoing connection takes while
+// their server is down: Linux assigns ports from 32768 on to outgoing connections.
 func freePorts(n int) (addresses []string, err error) {
 	for tries := 0; len(addresses) < n; tries++ {
 		if tries > 1000 {
@@ -220,14 +221,14 @@ func freePorts(n int) (addresses []string, err error) {
 		if err != nil {
 			continue
 		}
-		defer listener.Close() // not before all are found, so that they differ
+		defer listener.Close() // only after all are found, so that they differ
 		addresses = append(addresses, address)
 	}
 	return addresses, nil
 }
 
 func port(address string) string {
-	_, port, _ := net.SplitHostPort(address) // it is one of ours
+	_, port, _ := net.SplitHostPort(address) // the address is well formed
 	return port
 }
 

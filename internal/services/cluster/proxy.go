@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// A Proxy stands between clients and a server, at the address that the server advertises. It can lose all packets, as a
-// network does that drops them: what is sent arrives nowhere, connections stay open, and attempts to connect get no answer.
+// A Proxy stands between clients and a server, at the address that the server advertises. It can lose all packets like a
+// failing network: sent data does not arrive, connections stay open, and attempts to connect get no answer.
 type Proxy struct {
 	Address string
 	server  string
@@ -22,7 +22,7 @@ type Proxy struct {
 	fillers  []net.Conn
 }
 
-// newProxy makes a proxy that refuses connections until it is opened.
+// newProxy returns a proxy that refuses connections until it is opened.
 func newProxy(address, server string) *Proxy {
 	p := &Proxy{Address: address, server: server, ended: make(chan struct{}), passes: make(chan struct{})}
 	close(p.passes)
@@ -44,14 +44,14 @@ func (p *Proxy) open() error {
 			if err != nil {
 				return
 			}
-			p.wait() // meanwhile nobody is let in
+			p.wait() // no connection is accepted meanwhile
 			p.running.Go(func() { p.forward(client) })
 		}
 	})
 	return nil
 }
 
-// shut refuses new connections, as the system of a server that is down does.
+// shut refuses new connections, like the system of a server that is down.
 func (p *Proxy) shut() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -72,7 +72,7 @@ func (p *Proxy) Blackhole() error {
 	if err := p.backlog(0); err != nil {
 		return err
 	}
-	// Linux answers no further attempt to connect once those that nobody has accepted fill the backlog.
+	// Linux does not answer attempts to connect once unaccepted connections fill the backlog.
 	for {
 		filler, err := (&net.Dialer{Timeout: 200 * time.Millisecond}).DialContext(context.Background(), "tcp", p.Address)
 		if err != nil {
@@ -82,7 +82,7 @@ func (p *Proxy) Blackhole() error {
 	}
 }
 
-// Restore lets packets pass. Those that were lost arrive now, since their senders have sent them again.
+// Restore lets packets pass. Lost packets arrive now, since their senders send them again.
 func (p *Proxy) Restore() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -151,7 +151,7 @@ func (p *Proxy) forward(client net.Conn) {
 	close(done)
 }
 
-// copy passes on what comes from one side, and its end.
+// copy passes on the data and the end of one side.
 func (p *Proxy) copy(to, from net.Conn) {
 	defer to.Close()
 	buffer := make([]byte, 64<<10)

@@ -16,7 +16,7 @@ import (
 type RabbitMQ struct {
 	nodes
 	ctl    string
-	mapper *Node // Erlang's; nodes would start one that stays
+	mapper *Node // Erlang's epmd; otherwise nodes would start one that keeps running
 }
 
 var _ Cluster = (*RabbitMQ)(nil)
@@ -69,7 +69,7 @@ func (n *Node) configureRabbit(o Options, distribution, mapper string) error {
 	config, err4 := n.write("rabbitmq.conf", append([]string{
 		"cluster_formation.peer_discovery_backend = classic_config",
 		"cluster_formation.classic_config.nodes.1 = n0@localhost",
-		// A node that was frozen for long joins the others again by itself.
+		// A node that was frozen for a long time rejoins the others by itself.
 		"disk_free_limit.absolute = 100MB", "net_ticktime = 10", "cluster_partition_handling = autoheal", "",
 	}, o.More...)...)
 	n.env = []string{
@@ -77,14 +77,14 @@ func (n *Node) configureRabbit(o Options, distribution, mapper string) error {
 		"RABBITMQ_DIST_PORT=" + distribution, "ERL_EPMD_PORT=" + mapper, "ERL_EPMD_ADDRESS=127.0.0.1",
 		"RABBITMQ_MNESIA_BASE=" + n.dir, "ERL_CRASH_DUMP=" + n.dir + "/crash", "RABBITMQ_LOGS=-", "RABBITMQ_PID_FILE=" + n.dir + "/pid",
 		"RABBITMQ_CONF_ENV_FILE=" + environment, "RABBITMQ_ENABLED_PLUGINS_FILE=" + plugins, "RABBITMQ_CONFIG_FILE=" + config,
-		// Without a shell in between that would outlive it.
+		// Without an intermediate shell that would outlive the node.
 		"RABBITMQ_ALLOW_INPUT=true",
 		"RABBITMQ_SERVER_ADDITIONAL_ERL_ARGS=-noinput -kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none +sbwtdio none",
 	}
 	return errors.Join(err, err2, err3, err4)
 }
 
-// assemble starts the nodes. All at once they would wait for each other at random.
+// assemble starts the nodes. If they all started at once, they would wait for each other at random.
 func (r *RabbitMQ) assemble(ctx context.Context) error {
 	if err := r.mapper.Start(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func (r *RabbitMQ) assemble(ctx context.Context) error {
 			return err
 		}
 		if i == 1 {
-			continue // the others join together
+			continue // the others join concurrently
 		}
 		if err := n.Ready(ctx); err != nil {
 			return err
@@ -118,7 +118,7 @@ func (r *RabbitMQ) control(ctx context.Context, n *Node, args ...string) (string
 	return strings.TrimSpace(string(out)), nil
 }
 
-// eval evaluates an Erlang expression on the first node that runs.
+// eval evaluates an Erlang expression on the first running node.
 func (r *RabbitMQ) eval(ctx context.Context, format string, args ...any) (string, error) {
 	for _, n := range r.up() {
 		return r.control(ctx, n, "eval", fmt.Sprintf(format, args...))
@@ -126,7 +126,7 @@ func (r *RabbitMQ) eval(ctx context.Context, format string, args ...any) (string
 	return "", errors.New("no node runs")
 }
 
-// Create implements [Cluster]. The queue's leader is the node that it is declared on.
+// Create implements [Cluster]. The queue's leader is the node on which the queue is declared.
 func (r *RabbitMQ) Create(_ context.Context, topic string, leader, replicas int) error {
 	conn, err := amqp091.Dial(r.all[leader].URL)
 	if err != nil {
@@ -148,7 +148,8 @@ func (r *RabbitMQ) Create(_ context.Context, topic string, leader, replicas int)
 func (r *RabbitMQ) Move(ctx context.Context, topic string, to int) error {
 	name := member(topic)
 	return until(ctx, fmt.Sprintf("node %d leads %s", to, topic), func() (bool, error) {
-		out, err := r.eval(ctx, "_ = ra:transfer_leadership(ra_leaderboard:lookup_leader(%s), {%s, '%s'}), {_, L} = ra_leaderboard:lookup_leader(%s), L.",
+		out, err := r.eval(ctx, "_ = ra:transfer_leadership(ra_leaderboard:lookup_leader(%s), {%s, '%s'}), {_, L} = "+
+			"ra_leaderboard:lookup_leader(%s), L.",
 			name, name, r.all[to].Name, name)
 		return strings.Trim(out, "'") == r.all[to].Name, err
 	})
@@ -190,7 +191,7 @@ func try(ctx context.Context, n *Node, topic string) error {
 	return nil
 }
 
-// member is how the Raft members of a topic's queue are called.
+// member returns the name of the Raft members of a topic's queue.
 func member(topic string) string { return "'%2F_" + topic + "'" }
 
 // InSync implements [Cluster]: all members of the queues run.
@@ -204,13 +205,13 @@ func (r *RabbitMQ) InSync(ctx context.Context, topics ...string) bool {
 	return err == nil && out == "true"
 }
 
-// Minority decides what nodes do that see less than half of the others: ignore, or pause_minority.
+// Minority sets what nodes do that see less than half of the others: ignore, or pause_minority.
 func (r *RabbitMQ) Minority(ctx context.Context, handling string) error {
 	_, err := r.eval(ctx, "rpc:multicall(application, set_env, [rabbit, cluster_partition_handling, %s]).", handling)
 	return err
 }
 
-// Partition cuts a node off from the others, which it knows no more until it is started again. Clients reach all of them.
+// Partition cuts a node off from the others until the node is started again. Clients can reach all nodes.
 func (r *RabbitMQ) Partition(ctx context.Context, node int) error {
 	if err := r.each(ctx, node, "erlang:set_cookie('%s', cut), erlang:disconnect_node('%s')."); err != nil {
 		return err
@@ -228,7 +229,7 @@ func (r *RabbitMQ) Partition(ctx context.Context, node int) error {
 	})
 }
 
-// each evaluates an expression on a node for each of the others.
+// each evaluates an expression on a node for each of the other nodes.
 func (r *RabbitMQ) each(ctx context.Context, node int, expression string) error {
 	var all strings.Builder
 	for i, n := range r.all {

@@ -1,4 +1,4 @@
-// Package network tells what an error of a connection means, whichever broker is at its other end.
+// Package network classifies the errors of a connection, independently of the kind of broker at its other end.
 package network
 
 import (
@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// TimedOut reports whether nothing came in time.
+// TimedOut reports whether a time limit has passed without an answer.
 func TimedOut(err error) bool {
 	network, ok := errors.AsType[net.Error](err)
 	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded) || ok && network.Timeout()
@@ -22,12 +22,12 @@ func Ended(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
-// RefusedTLS reports whether the other side has ended a TLS session with an alert. With TLS 1.3 that a client certificate
-// is missing or not trusted comes after the handshake.
+// RefusedTLS reports whether the other side has ended a TLS session with an alert. In TLS 1.3, the alert for a missing
+// or untrusted client certificate comes after the handshake.
 func RefusedTLS(err error) bool {
 	if _, ok := errors.AsType[tls.AlertError](err); ok {
 		return true
 	}
 	operation, ok := errors.AsType[*net.OpError](err)
-	return ok && operation.Op == "remote error" // as crypto/tls wraps alerts
+	return ok && operation.Op == "remote error" // the way crypto/tls wraps alerts
 }

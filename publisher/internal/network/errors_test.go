@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// verdicts are what the package says of an error.
+// verdicts are the package's classifications of an error.
 type verdicts struct{ timedOut, ended, refusedTLS bool }
 
 // The errors are those of real connections, as Go's library wraps them.
@@ -35,12 +35,16 @@ func TestErrors(t *testing.T) {
 					return err
 				}
 				return read(c)
-			}, time.Minute, verdicts{ended: true}},
+			}, time.Minute,
+			verdicts{ended: true},
+		},
 		"no client certificate": {
 			func(c net.Conn) { _ = tls.Server(c, secure).HandshakeContext(t.Context()) },
 			func(c net.Conn) error {
 				return read(tls.Client(c, &tls.Config{ServerName: "localhost", RootCAs: authority.Pool, MinVersion: tls.VersionTLS12}))
-			}, time.Minute, verdicts{refusedTLS: true}},
+			}, time.Minute,
+			verdicts{refusedTLS: true},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -65,7 +69,7 @@ func read(c net.Conn) error {
 	return err
 }
 
-// listen returns the address of a server of one connection, which it closes when serve returns.
+// listen returns the address of a server for one connection, which the server closes when serve returns.
 func listen(t *testing.T, serve func(net.Conn)) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

@@ -9,13 +9,15 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// While rows are few, each writer is to ring. While they are many, none need, and the relay does not change its mind all the time.
+// While rows are few, each writer is to ring. While they are many, none is to ring. The relay does not change between
+// the two all the time.
 func TestEachWriterRingsWhileRowsAreFew(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	now := time.Now()
 	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
 	f.caughtUp, f.cheap = true, true
-	// flow lets rows come at random, so many a second, and returns for which part of the time writers were to ring, and how often that changed.
+	// flow simulates rows at random times, at a rate per second. It returns for which part of the time writers were to
+	// ring, and how often that changed.
 	var ringing bool
 	flow := func(perSecond float64) (part float64, changes int) {
 		looks := 0
@@ -49,14 +51,21 @@ func TestEachWriterRingsWhileRowsAreFew(t *testing.T) {
 	}
 }
 
-// Where a commit takes long, fewer writers may ring: they wait for one another.
+// If commits take long, fewer writers may ring, since they wait for one another.
 func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
 	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, time.Now())
 	for _, test := range []struct {
 		rows int
 		took time.Duration
 		most float64
-	}{{1, 100 * time.Microsecond, busyRate}, {1, 5 * time.Millisecond, 100}, {flowRows, 50 * time.Millisecond, 10}, {flowRows + 1, time.Millisecond, 10}, {0, time.Millisecond, 10}, {2, time.Millisecond, busyRate}} {
+	}{
+		{1, 100 * time.Microsecond, busyRate},
+		{1, 5 * time.Millisecond, 100},
+		{flowRows, 50 * time.Millisecond, 10},
+		{flowRows + 1, time.Millisecond, 10},
+		{0, time.Millisecond, 10},
+		{2, time.Millisecond, busyRate},
+	} {
 		for range f.wrote.times {
 			f.Wrote(test.rows, test.took)
 		}
@@ -70,7 +79,7 @@ func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
 	}
 }
 
-// Where each writer rings there is nothing to look for in between. For a moment after that begins there is.
+// While each writer rings, there is no need to poll in between, except for a moment after the ringing has begun.
 func TestLooksWhenItHasRung(t *testing.T) {
 	now := time.Now()
 	const interval = 50 * time.Millisecond

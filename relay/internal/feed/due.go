@@ -6,43 +6,45 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// Due decides when to read the rows whose available_at has come, where they have a read of their own. Each read also tells when the next
-// row becomes due, so that it is read then; it is looked for rows that were inserted meanwhile and are due earlier after a hint, and now and then.
+// Due decides when to read the rows whose available_at has come, where they have a read of their own. Each read also
+// returns when the next row becomes due, so that this row is read then. Rows that were inserted meanwhile and are due
+// earlier are looked for after a hint, and now and then.
 //
-// A pass goes in the order of available_at to the end of what is due, in pages. Most begin a little before the last one did: dead
-// index entries and rows that wait, further back, cost nothing then. Some begin at the very beginning, the more often the less that costs.
+// A pass goes in the order of available_at, in pages, to the end of the due rows. Most passes begin a little before the
+// place where the last one began, so that dead index entries and waiting rows further back cost nothing. Some passes
+// begin at the very beginning, more often if that is cheap.
 //
 // One goroutine uses it.
 type Due struct {
-	reads   bool // there is such a read
+	reads   bool // due rows have a read of their own
 	cursor  outbox.Position
 	under   bool      // a pass is under way
-	whole   bool      // it began at the very beginning
-	began   time.Time // when its first page was read
+	whole   bool      // the pass began at the very beginning
+	began   time.Time // when the first page of the pass was read
 	spent   time.Duration
-	reached time.Time // when the last pass began that has come to its end; zero when there is none
+	reached time.Time // when the last complete pass began; zero if there is none
 	wholeAt time.Time // from when on a pass begins at the very beginning
-	next    time.Time // when the next row becomes due; zero when none is known
-	poll    time.Time // when it is looked whether that is still so
-	asked   bool      // also while the feed glances
-	ended   time.Time // the last read
-	rest    time.Time // no read is made before
+	next    time.Time // when the next row becomes due; zero if that is not known
+	poll    time.Time // when to check whether an earlier row has come
+	asked   bool      // poll also while the feed glances
+	ended   time.Time // end of the last read
+	rest    time.Time // no read is made before this time
 	pause   time.Duration
 }
 
-// NewDue makes the feed of due rows; reads says whether there is one.
+// NewDue makes the feed of due rows. reads says whether due rows have a read of their own.
 func NewDue(reads bool) Due { return Due{reads: reads, pause: dueRest} }
 
 const (
-	uselessRest   = 3                      // so many times what was of no use in a page, none is read after it
+	uselessRest   = 3                      // rest after a page, as a multiple of the time that rows of no use took in it
 	dueEvery      = 250 * time.Millisecond // rows may be inserted that become due before all others
 	dueSoon       = 50 * time.Millisecond  // after a hint, where hints have been for other rows
-	dueRest       = 5 * time.Millisecond   // rows that become due one after the other come a few at a time
-	longestDue    = 200 * time.Millisecond // that reads rest which found nothing new
-	dueWholeShare = 50                     // so many times what a pass from the beginning took, none is made
+	dueRest       = 5 * time.Millisecond   // so that rows that become due one after the other come a few at a time
+	longestDue    = 200 * time.Millisecond // longest rest after reads that found nothing new
+	dueWholeShare = 50                     // rest after a pass from the beginning, as a multiple of the time it took
 )
 
-// Ask lets due rows be looked for: there is a hint that rows were inserted.
+// Ask makes due rows be looked for, on a hint that rows were inserted.
 func (d *Due) Ask() {
 	d.asked = true
 	if soon := d.ended.Add(min(d.pause, dueSoon)); soon.Before(d.poll) {
@@ -50,10 +52,11 @@ func (d *Due) Ask() {
 	}
 }
 
-// Again lets the next pass begin at the very beginning.
+// Again makes the next pass begin at the very beginning.
 func (d *Due) Again() { *d = Due{reads: d.reads, pause: dueRest} }
 
-// Wait returns when the next read is to be made, if any. While the feed glances, that tells of rows that were inserted.
+// Wait returns when the next read is to be made, if any. While the feed glances, the glances find the rows that are
+// inserted.
 func (d *Due) Wait(glancing bool) (time.Time, bool) {
 	polls := !glancing || d.asked
 	switch at := d.next; {
@@ -81,7 +84,7 @@ func (d *Due) Query(now time.Time) outbox.Query {
 	return q
 }
 
-// Read takes note of a page of which so many rows were new.
+// Read records a page and the number of its rows that were new.
 func (d *Due) Read(page outbox.Page, fresh int, started, ended time.Time) {
 	took := ended.Sub(started)
 	d.spent += took
@@ -106,7 +109,7 @@ func (d *Due) Read(page outbox.Page, fresh int, started, ended time.Time) {
 	d.poll = ended.Add(d.pause)
 }
 
-// Glanced takes note of a glance of the feed: if there are rows, some may be due.
+// Glanced records a glance of the feed: if it found rows, some may be due.
 func (d *Due) Glanced(page outbox.Page, ended time.Time) {
 	d.foresee(page, ended)
 	if page.More {
@@ -114,7 +117,7 @@ func (d *Due) Glanced(page outbox.Page, ended time.Time) {
 	}
 }
 
-// foresee takes note of when the next row becomes due, which a read or a glance has told.
+// foresee records when the next row becomes due, from a read or a glance.
 func (d *Due) foresee(page outbox.Page, ended time.Time) {
 	d.next = time.Time{}
 	if page.Next > 0 {

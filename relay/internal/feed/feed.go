@@ -1,22 +1,22 @@
-// Package feed decides which rows of a destination to read next, and when. It makes no reads itself: the engine asks for the next one
-// ([Feed.Next]), makes it, and tells what came of it ([Feed.Read], [Feed.Walked], [Feed.Swept]).
+// Package feed decides which rows of a destination to read next, and when. It makes no reads itself: the engine asks
+// for the next read ([Feed.Next]), makes it, and passes the results back ([Feed.Read], [Feed.Walked], [Feed.Swept]).
 //
 // A feed makes three kinds of reads:
 //
 //   - next: on from the cursor, while there is more;
-//   - recent: once everything has been walked, from a low-water bound to the end, so that rows that commit late are seen at the next read,
-//     while the dead index entries before the bound cost nothing (package late says where that is);
-//   - sweep: from the very beginning up to where the walk has been, a page now and then, so that nothing can be missed for ever; more
-//     rarely where it finds nothing and costs much.
+//   - recent: once everything has been walked, from a low-water bound to the end, so that the next read sees rows that commit late,
+//     while the dead index entries before the bound cost nothing (package late decides where the bound is);
+//   - sweep: from the very beginning up to the place that the walk has reached, a page now and then, so that nothing is missed
+//     forever; less often if it finds nothing and costs much.
 //
-// While it economizes it only glances at the table instead, whether there is anything to read (doorbell.go).
+// While the feed economizes, it only glances at the table to find out whether there is anything to read (doorbell.go).
 //
-// A walk that takes several pages sees the table at several times. It must not take the younger row of a key from a late page when an older
-// one was committed meanwhile, to an early page. So it leaves out what was not committed, or not even inserted, when it began
-// ([late.Commits.LeaveOut]). The next walk begins at the bound again and comes by both.
+// A walk of several pages sees the table at several times. It must not take the younger row of a key from a later page
+// if an older row was committed meanwhile on an earlier page. So it leaves out what was not committed, or not even
+// inserted, when it began ([late.Commits.LeaveOut]). The next walk begins at the bound again and meets both rows.
 //
-// Where a new row may come before older ones, the walk begins again at every poll instead; during a long walk the first page is looked at
-// now and then, and every eighth read goes in table order (guard.go).
+// Where a new row may come before older ones, such a walk begins at the very beginning, again at every poll. During a
+// long walk the first page is read now and then, and every eighth read goes in table order (guard.go).
 //
 // Rows with available_at that have an index of their own are read by [Due] instead.
 package feed
@@ -30,76 +30,80 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/late"
 )
 
-// Order is what a feed has to know of a table.
+// Order is what a feed needs to know of a table.
 type Order interface {
-	Ordinal() bool      // positions have ordinals
-	Ranked() bool       // new rows may come before older ones
-	Delays() bool       // rows can become due later, and are found by reads in table order
-	OrderIndexed() bool // rows can be read in table order at little cost, whatever their priority
+	Ordinal() bool      // whether positions have ordinals
+	Ranked() bool       // whether new rows may come before older ones
+	Delays() bool       // whether rows can become due later and are found by reads in table order
+	OrderIndexed() bool // whether rows can be read in table order at little cost, whatever their priority
 }
 
-// Feed is the reads in table order of one destination. One goroutine uses it.
+// Feed makes the reads of one destination in table order. One goroutine uses it.
 type Feed struct {
 	Late *late.Commits
 
 	order     Order
 	batch     int
-	least     int // rows of room for which a read is worth its while
+	least     int // rows of room that make a read worthwhile
 	average   int64
 	cursor    outbox.Position
 	caughtUp  bool
-	restarted time.Time // when the walk last began at the beginning
-	highest   int64     // ordinal
+	restarted time.Time // when the walk last began at the very beginning
+	highest   int64     // highest ordinal seen
 
 	began   time.Time       // when the walk began, with its first page
-	opening bool            // that page is being read
-	long    bool            // the walk is expected to take more than that page
-	within  *outbox.Horizon // of a walk that does
-	cut     bool            // there may be more beyond the end of the walk
-	found   int             // new rows in this walk
+	opening bool            // the first page is being read
+	long    bool            // the walk is expected to take more than the first page
+	within  *outbox.Horizon // horizon of a walk that takes more
+	cut     bool            // there may be more rows after the end of the walk
+	found   int             // number of new rows in this walk
 
-	guard guard // of a walk by priority
+	guard guard // for a walk by priority
 	pace
 	doorbell
 	sweep
 }
 
-// Kind is what kind of read is to be made.
+// Kind is the kind of a read.
 type Kind uint8
 
-// The feed's kinds of reads. Those from Others on are for whoever uses the feed.
+// The feed's kinds of reads. Kinds from Others on belong to the user of the feed.
 const (
 	Walk   Kind = iota // next and recent
 	Sweep              // from the very beginning
 	Head               // the first page, during a walk
-	Glance             // whether there is anything to read
-	Guard              // the walk's by priority that is made in table order
+	Glance             // only finds out whether there is anything to read
+	Guard              // a read in table order of a walk by priority
 	Others
 )
 
-// New makes a feed that reads so many rows at once, and of which so many may be in flight. interval is the longest pause between two
-// polls; idlePause that of an owner which found nothing for ten seconds and whose doorbell works, if it is longer.
+// New makes a feed. batch is the number of rows in a read, and rows the number that may be in flight. interval is the
+// longest pause between two polls. idlePause is the longest pause of an owner that found nothing for ten seconds and
+// whose doorbell works, if it is longer than interval.
 func New(order Order, batch, rows int, interval, idlePause time.Duration, now time.Time) *Feed {
-	if order.Delays() { // nobody rings when a row becomes due
+	if order.Delays() { // no writer rings when a row becomes due
 		idlePause = min(idlePause, sweepOften)
 	}
-	f := &Feed{Late: late.New(), order: order, batch: batch, average: 1024, restarted: now, highest: math.MinInt64,
-		pace: pace{interval: interval, pause: ShortestPause}, doorbell: doorbell{idlePause: max(interval, idlePause)}}
+	f := &Feed{
+		Late: late.New(), order: order, batch: batch, average: 1024, restarted: now, highest: math.MinInt64,
+		pace: pace{interval: interval, pause: ShortestPause}, doorbell: doorbell{idlePause: max(interval, idlePause)},
+	}
 	f.Fit(rows)
 	f.sweep.due = now.Add(f.sweepPause())
 	return f
 }
 
-// Fit takes note of how many rows there can be room for: fewer than the limit while some stay in flight that cannot be written.
+// Fit records how many rows there can be room for. It is less than the limit while rows stay in flight that cannot be
+// written.
 func (f *Feed) Fit(rows int) { f.least = max(1, min(f.batch, rows/2)) }
 
-// Worth reports whether a read is worth its while when there is room for so many rows.
+// Worth reports whether a read is worthwhile if there is room for a number of rows.
 func (f *Feed) Worth(rows int) bool { return rows >= f.least }
 
-// CaughtUp reports whether the walk has come to the end of the table.
+// CaughtUp reports whether the walk has reached the end of the table.
 func (f *Feed) CaughtUp() bool { return f.caughtUp }
 
-// Next returns the read to make now, if any, given the room there is.
+// Next returns the read to make now, if any, given the room that there is.
 func (f *Feed) Next(now time.Time, rows int, bytes int64) (outbox.Query, Kind, bool) {
 	if bytes <= 0 || !f.Worth(rows) {
 		return outbox.Query{}, Walk, false
@@ -127,8 +131,8 @@ func (f *Feed) walk(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 	restart := f.order.Ranked() && now.Sub(f.restarted) >= f.interval
 	switch {
 	case f.guards():
-		return f.guard.query(q), Guard, true
-	case restart && !f.caughtUp: // the walk goes on: rows that are held may fill its first pages
+		return f.guard.query(q, f.within), Guard, true
+	case restart && !f.caughtUp: // the walk goes on, since rows that are held may fill its first pages
 		return q, Head, true
 	case restart, f.caughtUp && !f.order.Ordinal():
 		f.cursor, f.restarted = outbox.Position{}, now
@@ -142,6 +146,9 @@ func (f *Feed) walk(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 	}
 	switch {
 	case !f.Sweeps():
+		if !f.opening {
+			q.Within = f.within
+		}
 	case f.opening:
 		f.Late.Whole()
 		q.Horizon = true
@@ -151,13 +158,13 @@ func (f *Feed) walk(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 	return q, Walk, true
 }
 
-// Rows returns how many rows are read at once into so many bytes.
+// Rows returns how many rows to read at once into a number of bytes.
 func (f *Feed) Rows(bytes int64) int { return int(min(int64(f.batch), max(1, bytes/f.average))) }
 
-// TooLong takes note of a read that took too long: its rows may have been as large as there was room for.
+// TooLong records a read that took too long. Its rows may have been as large as there was room for.
 func (f *Feed) TooLong(q outbox.Query) { f.average = max(f.average, q.Bytes/int64(q.Limit)) }
 
-// Read takes note of a page. It reports whether the rows may be taken; if not, they are read again at once.
+// Read records a page. It reports whether the rows may be taken. If not, they are read again at once.
 func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 	took := ended.Sub(started)
 	if k == Glance {
@@ -186,7 +193,7 @@ func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 	return true
 }
 
-// walked takes note of a page of the walk, and reports whether its rows may be taken.
+// walked records a page of the walk, and reports whether its rows may be taken.
 func (f *Feed) walked(page outbox.Page, started, ended time.Time) bool {
 	if f.opening && f.Sweeps() {
 		if !f.Late.MayTake(&page.Ended) {
@@ -200,6 +207,9 @@ func (f *Feed) walked(page outbox.Page, started, ended time.Time) bool {
 	if f.opening {
 		f.waited = 0
 		f.Late.TakeLeftOut()
+	}
+	if f.opening && f.order.Ranked() {
+		f.within = everywhere(page.Snapshot)
 	}
 	f.sweep.walks++
 	f.guard.reads++
@@ -216,7 +226,15 @@ func (f *Feed) walked(page outbox.Page, started, ended time.Time) bool {
 	return true
 }
 
-// see notes the highest ordinal of rows that are not left to the next walk. There are new rows when it has grown, even if they wait.
+// everywhere returns a horizon that does not end in table order, for a walk by priority: new rows may come anywhere in
+// the walk.
+func everywhere(s outbox.Snapshot) *outbox.Horizon {
+	highest := int64(math.MaxInt64)
+	return &outbox.Horizon{Snapshot: s, Highest: &highest}
+}
+
+// see notes the highest ordinal of the rows that are not left to the next walk. If it has grown there are new rows,
+// even if they wait.
 func (f *Feed) see(rows []outbox.Row, now time.Time) {
 	if !f.order.Ordinal() {
 		return
@@ -231,11 +249,12 @@ func (f *Feed) see(rows []outbox.Row, now time.Time) {
 	}
 }
 
-// abandons reports whether the walk goes no further than its first page, of which it was not expected that more follow: where it would
-// have to end was not asked for. Its rows are taken, but it has not come to its end, and the next walk begins where it began.
+// abandons reports whether the walk ends after its first page because it was not expected to have more, so that the
+// place where it has to end was not read. The rows of the page are taken, but the walk is not complete, and the next
+// walk begins where this one began.
 func (f *Feed) abandons(page outbox.Page) bool { return f.opening && page.More && page.Horizon == nil }
 
-// turn sets where the walk ends, after its first page, and notes and reports that it has ended there.
+// turn sets the end of the walk after its first page. It reports, and notes, whether the walk has ended.
 func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 	if !f.opening {
 		f.cut = f.caughtUp
@@ -258,26 +277,26 @@ func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 	return f.caughtUp
 }
 
-// Again walks once more from the beginning; what is in flight is not taken twice. Sweeps and reads in table order begin again too, since
-// they must not overtake the walk.
+// Again makes the walk begin again. What is in flight is not taken twice. Sweeps and reads in table order begin again
+// too, since they must not overtake the walk.
 func (f *Feed) Again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
 	f.highest, f.sweep.under, f.guard = math.MinInt64, false, guard{}
 	f.Late.Forget()
 }
 
-// Whole reports whether a read is the first page of a walk from the very beginning, while nothing is known of what was walked: neither a
-// sweep nor a scan can be ahead of it.
+// Whole reports whether a read is the first page of a walk from the very beginning, while nothing is known of what was
+// walked. Neither a sweep nor a scan can then be ahead of the walk.
 func (f *Feed) Whole(k Kind, q outbox.Query) bool {
 	return k == Walk && q.After.IsZero() && q.Recent == nil && (!f.Sweeps() || f.highest == math.MinInt64)
 }
 
-// Scannable reports whether something was walked that a scan can go through again.
+// Scannable reports whether anything was walked that a scan can read again.
 func (f *Feed) Scannable() bool {
 	return f.Sweeps() && !f.Late.Lowered() && f.highest != math.MinInt64
 }
 
-// Upto is the ordinal up to which reads go that must come by the last row of the walk, and not overtake it.
+// Upto returns the ordinal up to which reads go that must reach the last row of the walk, and not overtake it.
 func (f *Feed) Upto() *int64 {
 	upto := f.highest
 	if upto < math.MaxInt64 { // more rows than a page may have the same order value

@@ -7,13 +7,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// fullPage is a page of rows with these ordinals, behind which there are more.
+// fullPage returns a page of rows with these ordinals, after which there are more rows.
 func fullPage(ordinals ...int64) outbox.Page {
 	rows := rowsAt(ordinals...)
 	return outbox.Page{Rows: rows, End: rows[len(rows)-1].Position, More: true}
 }
 
-// A sweep takes nothing that lies before the walk, so that it neither does its work nor passes it.
+// A sweep takes no row that the walk has yet to reach, so that it neither does the walk's work nor overtakes it.
 func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 10, 100, time.Second, 0, now)
@@ -24,8 +24,8 @@ func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
 	}
 }
 
-// With priorities the walk gets on also when each read takes longer than a poll may wait, and the first page is
-// looked at meanwhile. Rows at the beginning that are held would otherwise hide all others.
+// With priorities, the walk makes progress even if each read takes longer than the time between polls, and the first
+// page is read meanwhile. Otherwise held rows at the beginning would hide all others.
 func TestWalkWithPrioritiesGetsOn(t *testing.T) {
 	now := time.Now()
 	table := &order{}
@@ -60,8 +60,8 @@ func TestWalkWithPrioritiesGetsOn(t *testing.T) {
 	}
 }
 
-// What is inserted while a walk goes on is left to the next walk, which begins far enough back to come by the older rows of
-// the same keys that were committed behind the first one.
+// Rows that are inserted during a walk are left to the next walk. It begins far enough back to meet older rows of the
+// same keys that were committed before the place of the first walk.
 func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 2, 100, time.Second, 0, now)
@@ -95,7 +95,7 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 		t.Errorf("the next walk goes on with %+v", q)
 	}
 
-	// Once it is known what cannot be committed late any more, a poll reads from there, in a single page.
+	// Once it is known which places no late commit can reach, a poll reads from there, in a single page.
 	take(outbox.Page{})
 	now = now.Add(outbox.Late)
 	f.Nudge()
@@ -107,7 +107,7 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 	take(outbox.Page{})
 	left := rowsAt(2)
-	f.Late.LeaveOut(7, left[0].Position.Ordinal) // by a sweep, say
+	f.Late.LeaveOut(7, left[0].Position.Ordinal) // as a sweep does
 	f.Nudge()
 	if q := next("after a row was left out"); q.Recent == nil || *q.Recent != 2 || !q.Horizon {
 		t.Errorf("it reads %+v", q)
@@ -123,7 +123,7 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 }
 
-// What one walk leaves out is the next one's, with priorities too: it must not gather.
+// What one walk leaves out is taken by the next one, with priorities too: it must not accumulate.
 func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 	for name, ranked := range map[string]bool{"in order": false, "with priorities": true} {
 		t.Run(name, func(t *testing.T) {
@@ -143,7 +143,7 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-// Sweeps that find nothing become seldom, the sooner the more they cost; one that finds a row makes them frequent again.
+// Sweeps that find nothing become rare, sooner if they cost more. A sweep that finds a row makes them frequent again.
 func TestSweepsInVainBecomeSeldom(t *testing.T) {
 	t.Parallel()
 	const took = 60 * time.Millisecond

@@ -6,19 +6,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// guard lets rows with small priorities go while larger ones come all the time. Where the walk goes by priority, every eighth of its reads is
-// made in table order instead, whatever the priorities, from the first pending row on to the last one that there was when the walk began.
-// When it has come there, both begin again: keys that wait for that are not kept waiting by a walk that never ends.
+// guard lets rows with small priorities go while rows with larger ones come all the time. Where the walk goes by
+// priority, every eighth of its reads is made in table order instead, whatever the priorities. These reads go from the
+// first pending row to the last one that existed when the walk began. When they have reached it, both the guard and the
+// walk begin again. So keys that wait for a new walk do not wait for a walk that never ends.
 //
-// Both begin at the very beginning at the same time, and keys that wait are let go only then. So each of them, and both together, take of a key's
-// rows with the same priority the first ones.
+// The guard and the walk begin at the very beginning at the same time, and keys that wait may go on only then. So each
+// of them, and both together, take rows of a key with the same priority from the first on.
 type guard struct {
 	after outbox.Position
-	upto  *int64 // the walk that goes on takes no row from here on; nil before the first page
-	reads int    // of the walk since the last page
+	upto  *int64 // rows from here on are not taken; nil before the first page
+	reads int    // reads of the walk since the last page of the guard
 }
 
-// readsPerGuard is how many reads are made by priority for one in table order.
+// readsPerGuard is the number of reads by priority for each read in table order.
 const readsPerGuard = 7
 
 // guards reports whether the next read of the walk is made in table order.
@@ -26,13 +27,13 @@ func (f *Feed) guards() bool {
 	return !f.caughtUp && f.guard.reads >= readsPerGuard && f.order.Ranked() && f.order.Ordinal() && f.order.OrderIndexed()
 }
 
-// query completes a query for the next page.
-func (g *guard) query(q outbox.Query) outbox.Query {
-	q.Unranked, q.After, q.Upto, q.Horizon = true, g.after, g.upto, g.upto == nil
+// query completes a query for the next page, within the horizon of the walk.
+func (g *guard) query(q outbox.Query, within *outbox.Horizon) outbox.Query {
+	q.Unranked, q.After, q.Upto, q.Horizon, q.Within = true, g.after, g.upto, g.upto == nil, within
 	return q
 }
 
-// read takes note of a page, and reports whether it was the last one.
+// read records a page, and reports whether it was the last one.
 func (g *guard) read(page outbox.Page) (ended bool) {
 	if g.reads, g.after = 0, page.End; page.Horizon != nil {
 		upto := int64(math.MinInt64)

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// When the walk begins again, so does what goes in table order beside it: going on from where it was, it would take younger rows of keys of
-// which nothing is remembered any more.
+// When the walk begins again, the reads in table order begin again, too. If they went on from their place, they would
+// take younger rows of keys that are no longer remembered.
 func TestGuardBeginsAgainWithTheWalk(t *testing.T) {
 	now := time.Now()
 	f := New(&order{ranked: true, indexed: true}, 2, 100, time.Second, 0, now)
-	// guarded makes reads until one is in table order, and returns whether that begins at the first row.
+	// guarded makes reads until one is in table order, and returns whether it begins at the first row.
 	guarded := func() (first bool) {
 		for n := int64(1); n < 100; n++ {
 			q, kind, ok := f.Next(now, 100, 1<<20)
@@ -31,7 +31,7 @@ func TestGuardBeginsAgainWithTheWalk(t *testing.T) {
 	}
 	f.guard.reads = readsPerGuard - 1
 	f.Again()
-	if now = now.Add(2 * time.Second); !guarded() { // after a look at the first page
+	if now = now.Add(2 * time.Second); !guarded() { // after a read of the first page
 		t.Error("the walk begins again, and reads in table order go on in the middle")
 	}
 }

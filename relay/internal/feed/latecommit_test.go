@@ -15,14 +15,14 @@ import (
 
 const insertRow = "insert into outbox_messages (topic, key, payload) values ('t', $1, to_jsonb($2::int))"
 
-// begin begins a transaction, and returns what makes a statement in it.
+// begin begins a transaction, and returns a function that executes statements in it.
 func begin(t *testing.T, s *pgtest.Schema) (do func(statement string, args ...any)) {
 	t.Helper()
 	conn, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // which rolls back what is left
+	t.Cleanup(func() { _ = conn.Close(context.Background()) }) // rolls back what is left
 	do = func(statement string, args ...any) {
 		t.Helper()
 		if _, err := conn.Exec(t.Context(), statement, args...); err != nil {
@@ -33,8 +33,9 @@ func begin(t *testing.T, s *pgtest.Schema) (do func(statement string, args ...an
 	return do
 }
 
-// A transaction of PostgreSQL that was open for longer than reads of recent rows reach back keeps its order, though its number was higher than
-// all that had ended when the bound was set. The feed is told the time, so nobody waits for it.
+// A PostgreSQL transaction is open for longer than reads of recent rows reach back. It keeps the order even if its
+// number is higher than all those that had ended when the bound was set. The feed is given the time, so the test does
+// not wait.
 func TestFeedKnowsTheNextNumber(t *testing.T) {
 	t.Parallel()
 	for name, mark := range map[string]bool{"nothing ends meanwhile": false, "others end meanwhile": true} {
@@ -81,7 +82,7 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 			for range 10 {
 				poll(time.Second)
 			}
-			for range 5 { // another test's transactions may end just then
+			for range 5 { // another test's transactions may end at that moment
 				lower, higher := begin(t, s), begin(t, s)
 				lower("select pg_current_xact_id()")
 				higher("select pg_current_xact_id()")

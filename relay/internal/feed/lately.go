@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// lately is how long the last few of something took. The shortest tells what it costs; a longer one may have met a busy machine.
+// lately holds the durations of the last few operations of a kind. The shortest shows what the operation costs; a
+// longer one may have met a busy machine.
 type lately struct {
 	times [8]time.Duration
-	n     int // in all
+	n     int // total number
 }
 
 func (l *lately) add(took time.Duration) {
@@ -18,8 +19,8 @@ func (l *lately) add(took time.Duration) {
 
 func (l *lately) last() time.Duration { return l.times[(l.n-1)%len(l.times)] }
 
-// full reports whether there have been enough.
+// full reports whether there have been enough operations.
 func (l *lately) full() bool { return l.n >= len(l.times) }
 
-// shortest is 0 until there have been enough.
+// shortest returns the shortest duration, or 0 until there have been enough operations.
 func (l *lately) shortest() time.Duration { return slices.Min(l.times[:]) }

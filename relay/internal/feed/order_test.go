@@ -5,7 +5,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// order is a table as far as a feed has to know it. Its positions have ordinals.
+// order is what a feed needs to know of a table. Its positions have ordinals.
 type order struct{ ranked, delays, indexed bool }
 
 func (o *order) Ordinal() bool      { return true }
@@ -18,7 +18,10 @@ func rowsAt(ordinals ...int64) []outbox.Row {
 	var rows []outbox.Row
 	for _, n := range ordinals {
 		id := string(rune('a' + n))
-		rows = append(rows, outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(n, id), Attempt: 1})
+		rows = append(rows, outbox.Row{
+			Message:  publisher.Message{ID: id, Topic: "t", Key: []byte("k")},
+			Position: outbox.At(n, id), Attempt: 1,
+		})
 	}
 	return rows
 }

@@ -4,38 +4,38 @@ import (
 	"time"
 )
 
-// pace is when to read again, and what tells.
+// pace decides when to read again.
 type pace struct {
-	interval time.Duration // the longest pause
-	due      time.Time     // of the next read
+	interval time.Duration // longest pause
+	due      time.Time     // time of the next read
 	pause    time.Duration
-	took     lately        // the reads
-	waited   time.Duration // that it took in this walk to read rows that must wait
+	took     lately        // durations of the reads
+	waited   time.Duration // time that this walk took to read rows that must wait
 	nudged   bool          // read at once
-	steady   bool          // many rows come at once, and the next read is not far
-	active   time.Time     // when there were new rows last
+	steady   bool          // many rows come at once, and the next read is not far away
+	active   time.Time     // when there were last new rows
 }
 
 // ShortestPause is the shortest time between two polls.
 const ShortestPause = time.Millisecond
 
-// RestShare is how many times as long as something took that is of no use to the flow of rows the relay rests after it.
+// RestShare is the rest after work that is of no use to the flow of rows, as a multiple of the time it took.
 const RestShare = 20
 
 const (
 	awakePause  = 4 * time.Millisecond
 	awakeFor    = 100 * time.Millisecond
 	drowsyFor   = 20 * time.Millisecond
-	flowShare   = 4 // instead of RestShare while rows flow, reads are cheap
+	flowShare   = 4 // replaces RestShare while rows flow and reads are cheap
 	cheapRead   = time.Millisecond
-	flowRows    = 16          // and no more rows than these come at once: large batches cost the database less
-	flowRate    = 2000        // rows a second, up to which many at once have only gathered because it rested
+	flowRows    = 16          // largest number of rows at once for that, since large batches cost the database less
+	flowRate    = 2000        // rows per second up to which many rows at once have only gathered because the relay rested
 	longestRest = time.Second // while rows wait
 )
 
-// Walked takes note of what became of a page of the walk: of so many rows, some were fresh, and some must wait, for their topic or their
-// key. armed is since when each writer rings, zero if that is not so; up says whether writers can ring at all. It reports whether each
-// writer is to ring from now on.
+// Walked records the outcome of a page of the walk: the number of its rows, of those that were fresh, and of those that
+// must wait because of their topic or key. armed is since when each writer rings, or zero if writers do not ring. up
+// says whether writers can ring at all. Walked reports whether each writer is to ring from now on.
 func (f *Feed) Walked(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings bool) {
 	if waiting > 0 {
 		f.waited += f.took.last() * time.Duration(waiting) / time.Duration(rows)
@@ -45,9 +45,9 @@ func (f *Feed) Walked(rows, fresh, waiting int, armed time.Time, up bool, ended 
 	return f.rings(fresh+waiting, ended)
 }
 
-// plan sets when to read again, after a walk that found so many new rows. An idle relay's pauses grow; for a short while after each row
-// they stay short if writers can wake it afterwards. While each writer rings there is no need for that: a row is looked for when it has rung,
-// and the pauses are as long as they may be.
+// plan sets when to read again, after a walk that found a number of new rows. The pauses of an idle relay grow. For a
+// short while after each row they stay short, if writers can wake the relay afterwards. While each writer rings, that
+// is not needed: a row is looked for when its writer has rung, and the pauses are as long as they may be.
 func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	longest, rung := f.interval, f.rung(ended)
 	awake := wakeable && !rung && !f.idle(ended.Add(-drowsyFor))
@@ -75,7 +75,7 @@ func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	case f.cheap && fresh > 0 && (fresh <= flowRows || f.rate < flowRate):
 		rest /= RestShare / flowShare
 	case f.cheap && fresh == 0 && awake:
-		rest = min(rest, awakePause) // nobody wakes the relay meanwhile
+		rest = min(rest, awakePause) // no writer wakes the relay meanwhile
 	}
 	f.steady = fresh > flowRows && rest <= f.interval && !rung || f.waited > cheapRead
 	rest = max(rest, f.pause)
@@ -88,8 +88,9 @@ func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	}
 }
 
-// waitingRest is how long the relay rests because it has read rows that must wait, for a topic that is missing, say. More of them
-// may come all the time, and where it cannot be told which are new, it reads those of the last seconds each time.
+// waitingRest returns how long the relay rests because it has read rows that must wait, for a topic that is missing,
+// for instance. More of them may come all the time, and where new rows cannot be distinguished, the relay reads the
+// rows of the last seconds each time.
 func (f *Feed) waitingRest(fresh int) time.Duration {
 	share := time.Duration(RestShare)
 	if fresh > 0 {
@@ -104,27 +105,29 @@ func (f *Feed) idle(now time.Time) bool { return f.caughtUp && now.Sub(f.active)
 // Stir notes that rows came by other reads: the owner is not idle.
 func (f *Feed) Stir(now time.Time) { f.active = now }
 
-// Hint says that there may be new rows. They are read at once, but not while rows come in numbers: each writer's hint would
-// bring a few of them alone.
+// Hint says that there may be new rows. They are read at once, unless many rows are coming: then the read for each
+// writer's hint would bring only a few of them.
 func (f *Feed) Hint() {
 	if !f.steady {
 		f.Nudge()
 	}
 }
 
-// Nudge lets the next read happen at once.
+// Nudge makes the next read happen at once.
 func (f *Feed) Nudge() { f.nudged = true }
 
-// Retry lets a read that failed be made again after a pause.
+// Retry makes a read that failed be made again after a pause.
 func (f *Feed) Retry(at time.Time) { f.pace.due, f.nudged = at, false }
 
-// OutOfTime notes that a read was not answered in its time and rests. A sweep goes on later where it is; the walk does not wait for it.
+// OutOfTime notes that a read was not answered in its time and rests. A sweep goes on from its place later; the walk
+// does not wait for it.
 func (f *Feed) OutOfTime(k Kind, rest time.Time) {
 	switch k {
 	case Sweep:
 		f.sweep.rest, f.sweep.walks = rest, 0
 	case Walk, Head, Guard, Glance:
 		f.Retry(rest)
+	default: // not a kind of the feed
 	}
 }
 

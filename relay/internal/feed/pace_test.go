@@ -7,7 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A relay that has just gone to sleep still reads often for a moment: a writer that looked before commits without waking it.
+// A relay that has just become idle still polls often for a moment: a writer that looked before commits without waking
+// it.
 func TestReadsOftenWhileFallingAsleep(t *testing.T) {
 	started := time.Now()
 	const interval = 50 * time.Millisecond
@@ -34,7 +35,7 @@ func TestReadsOftenWhileFallingAsleep(t *testing.T) {
 	}
 }
 
-// While rows come in numbers, a hint does not bring the next read forward.
+// While many rows come, a hint does not bring the next read forward.
 func TestHintsGiveWayToTheFlow(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
@@ -64,8 +65,8 @@ func TestHintsGiveWayToTheFlow(t *testing.T) {
 	}
 }
 
-// A relay rests in proportion to what its reads cost. One slow read alone tells nothing about the table: rows must not
-// wait for longer because the machine was busy for a moment.
+// A relay rests in proportion to what its reads cost. A single slow read says nothing about the table: rows must not
+// wait longer because the machine was busy for a moment.
 func TestRestsAsReadsCost(t *testing.T) {
 	now := time.Now()
 	const interval, slow = 50 * time.Millisecond, time.Second
@@ -108,8 +109,8 @@ func TestRestsAsReadsCost(t *testing.T) {
 	}
 }
 
-// Where rows are not many a second, a number of them has only gathered while the relay rested. It does not rest as long again, or more
-// would gather each time.
+// If there are not many rows per second, a large number of rows has only gathered while the relay rested. The relay
+// does not rest as long again, or more rows would gather each time.
 func TestRestsBrieflyBehindRowsThatHaveGathered(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
@@ -131,8 +132,8 @@ func TestRestsBrieflyBehindRowsThatHaveGathered(t *testing.T) {
 	}
 }
 
-// While rows come for a topic that is missing, they are read for nothing. The relay rests in proportion, hints or not, so that
-// the trouble costs the database little, and stays awake, so that writers need not ring.
+// While rows come for a topic that is missing, they are read in vain. The relay rests in proportion, with or without
+// hints, so that the trouble costs the database little. It stays awake, so that writers need not ring.
 func TestRestsWhileRowsWait(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 2, 100, 50*time.Millisecond, 0, now)

@@ -6,17 +6,17 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// sweep is how far the sweep has come, and when it goes on.
+// sweep is the progress of the sweep, and when it goes on.
 type sweep struct {
-	under  bool // way
+	under  bool // a sweep is under way
 	at     outbox.Position
-	within *outbox.Horizon // nil before its first page
+	within *outbox.Horizon // nil before the first page
 	due    time.Time
-	rest   time.Time // no page of it is read before
+	rest   time.Time // no page is read before this time
 	spent  time.Duration
-	fresh  int // new rows that it has found
+	fresh  int // number of new rows that it has found
 	inVain int // sweeps in a row that found nothing
-	walks  int // reads of the walk since its last page
+	walks  int // reads of the walk since the sweep's last page
 	strays strays
 }
 
@@ -24,12 +24,12 @@ const (
 	sweepEvery     = 5 * time.Second
 	sweepOften     = 500 * time.Millisecond // for tables whose rows can become due later
 	walksPerSweep  = 8                      // while there is a backlog
-	sweepRestShare = 50                     // so many times what a sweep took, twice that with each that finds nothing
+	sweepRestShare = 50                     // rest as a multiple of the time a sweep took; twice that with each that finds nothing
 	longestSweep   = time.Minute
-	mostInVain     = 5 // that count: a sweep that costs next to nothing never becomes rare
+	mostInVain     = 5 // largest number of those that count, so that a very cheap sweep never becomes rare
 )
 
-// Sweeps reports whether there are sweeps. Where each walk begins at the beginning there is no need.
+// Sweeps reports whether there are sweeps. They are not needed where each walk begins at the very beginning.
 func (f *Feed) Sweeps() bool { return f.order.Ordinal() && !f.order.Ranked() }
 
 func (f *Feed) sweepTurn(now time.Time) bool {
@@ -48,14 +48,14 @@ func (f *Feed) sweepTurn(now time.Time) bool {
 
 // sweepPage completes the query for the next page.
 func (f *Feed) sweepPage(q *outbox.Query) {
-	upto := f.highest // what lies beyond is the walk's, in order
+	upto := f.highest // what lies beyond is left to the walk, in order
 	if q.Upto = &upto; f.caughtUp {
 		q.Upto = f.Upto()
 	}
 	q.After, q.Horizon, q.Within = f.sweep.at, f.sweep.within == nil, f.sweep.within
 }
 
-// read takes note of a page.
+// read records a page.
 func (s *sweep) read(page outbox.Page, took time.Duration) {
 	s.spent += took
 	s.walks, s.at = 0, page.End
@@ -64,20 +64,20 @@ func (s *sweep) read(page outbox.Page, took time.Duration) {
 	}
 }
 
-// Swept takes note of what was new in a page of the sweep. After the last one the next sweep waits, the longer the less there is to find:
-// where a transaction that stays open keeps the server from cleaning up, each sweep reads all that was relayed since. It reports
-// whether the walk begins again because of what sweeps have found.
+// Swept records the number of new rows in a page of the sweep. After the last page the next sweep waits, longer if
+// there is little to find: where a transaction that stays open keeps the server from cleaning up, each sweep reads
+// everything that was relayed since. It reports whether the walk begins again because of what sweeps have found.
 func (f *Feed) Swept(fresh int, more bool, now time.Time) (again bool) {
 	s := &f.sweep
 	if s.fresh += fresh; more {
 		return false
 	}
 	s.under = false
-	if s.fresh > 0 || f.order.Delays() { // its rows become due at any time
+	if s.fresh > 0 || f.order.Delays() { // with Delays, rows become due at any time
 		s.inVain = 0
 	}
 	pause := f.sweepPause()
-	if s.fresh > 0 { // and there may be more
+	if s.fresh > 0 { // there may be more
 		pause = sweepOften
 	}
 	s.due = now.Add(max(pause, min(sweepRestShare*s.spent<<s.inVain, longestSweep), RestShare*s.spent))
@@ -95,15 +95,16 @@ func (f *Feed) sweepPause() time.Duration {
 	return sweepEvery
 }
 
-// Stray notes that the present sweep has found a row that lies before the bound of the tail reads.
+// Stray notes that the current sweep has found a row that lies before the bound of the tail reads.
 func (f *Feed) Stray() { f.sweep.strays.found = true }
 
-// strays tells when the order of the table has begun again below what has been walked: the table was emptied and its sequence
-// with it, the sequence was set back, or one row had a value far beyond all others. The sweep alone finds rows then. When it has, the walk
-// forgets how far it has been. If the next sweeps find some all the same, rows have such values all the time, and it is done more rarely.
+// strays detects that the order of the table has begun again below what has been walked: the table was emptied and its
+// sequence restarted, the sequence was set back, or a row had a value far above all others. Then only the sweep finds
+// rows. When it has found some, the walk forgets how far it has been. If the next sweeps find such rows nevertheless,
+// rows have such values all the time, and the walk forgets its place less often.
 type strays struct {
-	found  bool // by the present sweep
-	sweeps int  // in a row that found some
+	found  bool // the current sweep has found a stray
+	sweeps int  // sweeps in a row that found strays
 	enough int
 }
 
@@ -112,7 +113,7 @@ const (
 	mostStrays = 64
 )
 
-// swept notes that a sweep has come to its end, and reports whether the walk is to begin again.
+// swept notes that a sweep has reached its end, and reports whether the walk is to begin again.
 func (s *strays) swept() bool {
 	found := s.found
 	if s.found = false; !found {

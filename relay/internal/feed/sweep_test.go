@@ -2,7 +2,8 @@ package feed
 
 import "testing"
 
-// Where rows come in no order at all, sweeps find some all the time. The walk begins anew because of that more and more seldom.
+// If rows come in no order at all, sweeps find some all the time. The walk begins again because of that more and more
+// rarely.
 func TestStraysAllTheTime(t *testing.T) {
 	var s strays
 	anew := 0

@@ -1,16 +1,16 @@
 package keys
 
-// Recent is a Bloom filter of the last recentMost hashes at least, and at most twice as many. It forgets none of them, and takes
-// fewer than one in 500 others for one of them.
+// Recent is a Bloom filter of at least the last recentMost hashes, and at most twice as many. It never denies any of
+// them, and takes fewer than one in 500 other hashes for one of them.
 type Recent struct {
 	recent, older []uint64
-	n             int // in recent
+	n             int // number of hashes in recent
 }
 
 const (
 	recentMost = 1 << 17
 	recentBits = 16 * recentMost
-	recentEach = 6 // bits of a hash
+	recentEach = 6 // bits for each hash
 )
 
 // Add adds a hash.
@@ -25,7 +25,7 @@ func (c *Recent) Add(hash uint64) {
 	}
 }
 
-// Has reports whether a hash was added lately, or is taken for one that was.
+// Has reports whether a hash was added recently, or is taken for one that was.
 func (c *Recent) Has(hash uint64) bool { return among(c.recent, hash) || among(c.older, hash) }
 
 func among(bits []uint64, hash uint64) bool {

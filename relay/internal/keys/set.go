@@ -1,12 +1,12 @@
-// Package keys remembers very many keys, by their hashes, in a fixed amount of memory.
+// Package keys remembers large numbers of keys, by their hashes, in a fixed amount of memory.
 package keys
 
-// Set is a set of keys that takes a fixed amount of memory, however many there are: it may also have a few
-// that were not added. nil is the empty set.
+// Set is a set of keys that takes a fixed amount of memory for any number of keys. It may appear to hold a few keys
+// that were not added. A nil Set is empty.
 type Set []uint64
 
-// Each key sets some bits of 1 MiB: with 100,000 keys one other key in 200,000 is taken for one of them, and waits with them for as long as
-// they do. With a million keys it is one in fifty.
+// Each key sets some bits of 1 MiB. With 100,000 keys, one other key in 200,000 is taken for a member of the set and
+// waits as long as the members do. With a million keys it is one in fifty.
 const (
 	setBits   = 1 << 23
 	setHashes = 4
@@ -22,7 +22,7 @@ func (s *Set) Add(hash uint64) {
 	}
 }
 
-// Merge adds the keys of another set that is not empty.
+// Merge adds the keys of another set, which must not be empty.
 func (s *Set) Merge(other Set) {
 	if *s == nil {
 		*s = make(Set, setBits/64)
@@ -32,7 +32,7 @@ func (s *Set) Merge(other Set) {
 	}
 }
 
-// Lacks reports whether a key of the other set is not in this one.
+// Lacks reports whether the other set has a key that is not in this one.
 func (s Set) Lacks(other Set) bool {
 	for i, bits := range other {
 		if s == nil && bits != 0 || s != nil && bits&^s[i] != 0 {
@@ -55,7 +55,7 @@ func (s Set) Has(hash uint64) bool {
 	return true
 }
 
-// bitsOf returns a key's first bit, how far it is to the next one, and how many there are.
+// bitsOf returns a key's first bit, the distance from each bit to the next, and the number of bits.
 func bitsOf(hash uint64) (first, step uint64, n int) {
 	return hash % setBits, hash>>32 | 1, setHashes
 }

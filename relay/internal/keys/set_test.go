@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// Every key that was added is found, and of those that were not next to none: they would wait for as long as what is held.
+// Every key that was added is found, and almost none of the others: they would wait as long as the keys of the set.
 func TestSetHasFewOthers(t *testing.T) {
 	const keys = 100_000
 	seed := maphash.MakeSeed()

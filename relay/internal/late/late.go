@@ -1,5 +1,6 @@
-// Package late knows about rows that are committed late: after rows that come after them in table order. A sequence or a time is drawn at
-// the insert and seen at the commit, so a read that only goes on from where the last one ended would miss such rows for ever.
+// Package late knows about rows that are committed late: later than rows that come after them in table order. A
+// sequence value or a time is drawn at the insert and becomes visible at the commit, so a read that only goes on from
+// where the last one ended would miss such rows forever.
 //
 // [Commits] answers three questions:
 //
@@ -16,55 +17,55 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// Commits is what one destination's reads know of late commits. One goroutine uses it.
+// Commits is what the reads of one destination know of late commits. One goroutine uses it.
 //
-// A tail read begins where the table ended some seconds before the last walk began ([outbox.Late]). A transaction may have been open for
-// longer. When one has ended, the page that finds out is not taken, and the next read begins where that transaction cannot have inserted
-// anything yet.
+// A tail read begins where the table ended some seconds before the last walk began ([outbox.Late]). A transaction may
+// have been open for longer. When such a transaction has ended, the page that finds this out is not taken, and the next
+// read begins at a place before which that transaction cannot have inserted anything.
 type Commits struct {
 	marks   []mark
-	undated bool            // the last of them has no number yet
-	walked  time.Time       // when the last walk began that has come to its end
-	seen    outbox.Snapshot // by the first page of the walk
-	bound   mark            // where the walk began, the zero mark at the very beginning
-	lowered bool            // the next walk begins before what the transaction ended may have inserted
+	undated bool            // the last mark has no transaction number yet
+	walked  time.Time       // when the last complete walk began
+	seen    outbox.Snapshot // seen by the first page of the walk
+	bound   mark            // where the walk began; the zero mark stands for the very beginning
+	lowered bool            // the next walk begins before whatever the transaction ended may have inserted
 	ended   uint32
-	since   uint32 // rows of transactions before this one have been read, from the bound on; 0 when nothing is known
+	since   uint32 // rows of transactions before this one have been read, from the bound on; 0 if nothing is known
 
-	leftOut       map[uint64]int64 // the lowest ordinal that the present walk has left to the next one, by the key's hash
-	lowest        int64            // of all
-	accepted, old map[uint64]int64 // the largest ordinal that was accepted, by the key's hash: of recent keys, and of those before
+	leftOut       map[uint64]int64 // lowest ordinal that the present walk has left to the next one, by the key's hash
+	lowest        int64            // lowest of leftOut
+	accepted, old map[uint64]int64 // largest ordinal that was accepted, by the key's hash: of recent keys, and of earlier ones
 }
 
-// mark is the highest ordinal that had been seen at a time. Transactions from next on had inserted nothing up to there: that number
-// had not been given when the next read began.
+// mark is the highest ordinal that had been seen at a time. Transactions numbered next or higher had not inserted
+// anything up to there, since their numbers had not been assigned when the next read began.
 type mark struct {
 	at      time.Time
 	highest int64
 	next    uint32
 }
 
-// The bounds on what is remembered.
+// Limits on what is remembered.
 const (
-	mostMarks    = 1000   // one each second
-	mostLeftOut  = 20_000 // keys; with more, every key counts as one of them
+	mostMarks    = 1000   // one mark per second
+	mostLeftOut  = 20_000 // number of keys; with more, every key counts as one of them
 	mostAccepted = 1 << 15
 )
 
-// New makes Commits that know nothing yet.
+// New makes Commits that do not know anything yet.
 func New() *Commits { return &Commits{leftOut: map[uint64]int64{}, lowest: math.MaxInt64} }
 
-// Tail completes the query for the first page of a walk. It reports false when nothing is known: then the walk begins at the very
-// beginning. long says that the walk is expected to take more than one page.
+// Tail completes the query for the first page of a walk. It reports false if nothing is known: then the walk begins at
+// the very beginning. long says that the walk is expected to take more than one page.
 //
-// A query that names transactions ([outbox.Query.Since]) leaves out what the last walk has returned: those rows are in flight, or their
-// keys wait. Relaying a row then takes 17.0 µs of processor time instead of 18.6 (test/bench, drain).
+// A query that names transactions ([outbox.Query.Since]) leaves out what the last walk has returned: those rows are in
+// flight, or their keys wait. Relaying a row then takes 17.0 µs of processor time instead of 18.6 (test/bench, drain).
 func (c *Commits) Tail(q *outbox.Query, long bool) bool {
 	low, known := c.low()
 	c.bound = low
 	switch {
 	case known:
-	case c.since != 0 && !c.lowered: // what a walk of everything has returned need not come again
+	case c.since != 0 && !c.lowered: // rows that a walk of everything has returned need not come again
 		low.highest = math.MinInt64
 	default:
 		return false
@@ -80,7 +81,7 @@ func (c *Commits) Tail(q *outbox.Query, long bool) bool {
 // Whole notes that the walk begins at the very beginning.
 func (c *Commits) Whole() { c.bound = mark{} }
 
-// From returns from where a scan has to begin that is to bring an ordinal, [math.MinInt64] for the very beginning.
+// From returns where a scan has to begin that is to bring an ordinal, or [math.MinInt64] for the very beginning.
 func (c *Commits) From(ordinal int64) int64 {
 	low, known := c.low()
 	if !known {
@@ -89,15 +90,15 @@ func (c *Commits) From(ordinal int64) int64 {
 	return min(ordinal, low.highest, c.lowest)
 }
 
-// Bound returns the ordinal from which tail reads begin when nothing has ended and nothing was left out.
+// Bound returns the ordinal from which tail reads begin if no long transaction has ended and nothing was left out.
 func (c *Commits) Bound() (ordinal int64, known bool) {
 	low, known := c.low()
 	return low.highest, known
 }
 
-// low is the bound of a tail read: the highest ordinal that had been seen some seconds before the last walk that has come to its end began.
-// Times are bounded by the database's clock as well, in the statement. After the end of a transaction that had been open for longer, the
-// bound is what had been seen before it began.
+// low returns the bound of a tail read: the highest ordinal that had been seen some seconds before the last complete
+// walk began. The statement also limits times by the database's clock. After the end of a transaction that had been
+// open for longer, the bound is what had been seen before that transaction began.
 func (c *Commits) low() (mark, bool) {
 	for _, m := range slices.Backward(c.marks) {
 		if c.walked.Sub(m.at) >= outbox.Late && (!c.lowered || !before(c.ended, m.next)) {
@@ -107,11 +108,12 @@ func (c *Commits) low() (mark, bool) {
 	return mark{}, false
 }
 
-// MayTake reports whether the first page of a walk may be taken. now is what the database said had ended. If a transaction has ended that
-// may have inserted rows before the bound, a younger row of their keys may be in the page: the next walk begins before them.
+// MayTake reports whether the first page of a walk may be taken. now is the snapshot that the database returned of what
+// had ended. If a transaction has ended that may have inserted rows before the bound, the page may contain a younger
+// row of their keys. Then the next walk begins before them.
 func (c *Commits) MayTake(now *outbox.Snapshot) bool { return !c.missed(c.bound, now) }
 
-// MayScan is the same for the first page of a scan.
+// MayScan reports the same for the first page of a scan.
 func (c *Commits) MayScan(now *outbox.Snapshot) bool {
 	low, _ := c.low()
 	return !c.missed(low, now)
@@ -128,26 +130,27 @@ func (c *Commits) missed(bound mark, now *outbox.Snapshot) bool {
 	return true
 }
 
-// Lowered reports whether the next walk begins further back, because a transaction has ended that was open for long. Until then nothing
-// else is read.
+// Lowered reports whether the next walk begins further back because a transaction has ended that was open for a long
+// time. Until that walk nothing else is read.
 func (c *Commits) Lowered() bool { return c.lowered }
 
-// open reports whether a transaction was running that may be found to have been missed when it ends.
+// open reports whether a transaction was running whose rows may turn out to have been missed when it ends.
 func (c *Commits) open() bool { return len(c.seen.Running) > 0 || c.seen.Next != c.seen.Unassigned }
 
-// before reports whether one transaction began before another. Their numbers go round.
+// before reports whether one transaction began before another. Transaction numbers wrap around.
 func before(a, b uint32) bool { return int32(a-b) < 0 }
 
-// Opened notes what the first page of a walk saw, and is called before its rows are taken.
+// Opened notes what the first page of a walk saw. It is called before the rows of the page are taken.
 func (c *Commits) Opened(s outbox.Snapshot) { c.seen = s }
 
-// Ended notes that a walk has come to the end of the table as it was when it began.
+// Ended notes that a walk has reached the end of the table as it was when the walk began.
 func (c *Commits) Ended(began time.Time) { c.walked, c.lowered = began, false }
 
 // Returned notes that a walk has returned every row that its first page could see.
 func (c *Commits) Returned() { c.since = c.seen.Oldest }
 
-// Mark remembers the highest ordinal that has been seen. The next read tells from which number on transactions come after that.
+// Mark remembers the highest ordinal that has been seen. The next read provides the number from which transactions are
+// later than the mark.
 func (c *Commits) Mark(at time.Time, highest int64) {
 	if len(c.marks) == mostMarks {
 		c.marks = append(c.marks[:0], c.marks[mostMarks/2:]...)
@@ -155,14 +158,15 @@ func (c *Commits) Mark(at time.Time, highest int64) {
 	c.marks, c.undated = append(c.marks, mark{at: at, highest: highest}), true
 }
 
-// MarkEverySecond is Mark, unless the last mark is younger than a second.
+// MarkEverySecond calls Mark unless the last mark is less than a second old.
 func (c *Commits) MarkEverySecond(at time.Time, highest int64) {
 	if n := len(c.marks); n == 0 || at.Sub(c.marks[n-1].at) >= time.Second {
 		c.Mark(at, highest)
 	}
 }
 
-// Date completes the last mark: what was known when it was made had been inserted before this snapshot was taken.
+// Date completes the last mark: everything that was known when it was made had been inserted before this snapshot was
+// taken.
 func (c *Commits) Date(now *outbox.Snapshot) {
 	if c.undated {
 		c.marks[len(c.marks)-1].next, c.undated = now.Unassigned, false

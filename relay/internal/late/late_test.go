@@ -7,7 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A walk left out two rows of one key. The next one begins before both, and their key's younger rows wait for it, and no longer.
+// A walk left out two rows of one key. The next walk begins before both. The key's younger rows wait for that walk, and
+// no longer.
 func TestNextWalkBeginsBeforeWhatWasLeftOut(t *testing.T) {
 	c := New()
 	now := time.Now()
@@ -49,7 +50,7 @@ func TestTooManyKeysLeftOut(t *testing.T) {
 	}
 }
 
-// Of the keys that were accepted, at least the last ones are remembered, and the number of all is bounded.
+// At least the last accepted keys are remembered, and the total number of keys is bounded.
 func TestAcceptedKeysAreBounded(t *testing.T) {
 	c := New()
 	for key := range uint64(10 * mostAccepted) {

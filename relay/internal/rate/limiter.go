@@ -1,4 +1,4 @@
-// Package rate bounds how many rows a second are published, by all replicas together.
+// Package rate limits how many rows per second are published by all replicas together.
 package rate
 
 import (
@@ -6,27 +6,28 @@ import (
 	"time"
 )
 
-// Limiter bounds how many rows a second are published. It is a bucket of tokens, one for each row that may be sent now: it
-// fills at this replica's part of the rate, and holds those of one second, at least one. What did not reach the broker gives its tokens
-// back, so that an outage does not use up a small rate.
+// Limiter limits how many rows per second are published. It is a bucket of tokens, one for each row that may be sent
+// now. The bucket fills at this replica's part of the rate, and holds the tokens of one second, but at least one. Rows
+// that did not reach the broker give their tokens back, so that an outage does not use up a small rate.
 //
-// One goroutine uses it. A nil limiter bounds nothing.
+// One goroutine uses it. A nil Limiter has no limit.
 type Limiter struct {
-	rate   float64 // rows a second, of all replicas together
-	shards int     // in all
-	share  float64 // rows a second that this replica may send
+	rate   float64 // rows per second, of all replicas together
+	shards int     // total number
+	share  float64 // rows per second that this replica may send
 	tokens float64
-	filled time.Time // when they were counted
+	filled time.Time // when the tokens were last counted
 }
 
 const (
-	// gather is for how long tokens gather before rows are sent that have used them up: one row at a time would cost more than it is worth.
+	// gather is the time for which tokens gather after rows have used them up, since sending one row at a time would
+	// cost more than it gains.
 	gather = 20 * time.Millisecond
-	// readAhead is for how long the rows last that are read before they may be sent.
+	// readAhead is how long the rows last that are read before they may be sent.
 	readAhead = 2 * time.Second
 )
 
-// New returns a limiter, nil without a rate. The first row may be sent at once, however small the rate is.
+// New returns a limiter, or nil if rate is 0. The first row may be sent at once, however small the rate is.
 func New(rate float64, shards int) *Limiter {
 	if rate == 0 {
 		return nil
@@ -34,7 +35,7 @@ func New(rate float64, shards int) *Limiter {
 	return &Limiter{rate: rate, shards: shards, tokens: 1}
 }
 
-// Own takes note of how many shards this replica relays from now on. A greater part brings no tokens with it.
+// Own records how many shards this replica relays from now on. A larger share does not add tokens by itself.
 func (l *Limiter) Own(shards int, now time.Time) {
 	if l == nil {
 		return
@@ -44,7 +45,7 @@ func (l *Limiter) Own(shards int, now time.Time) {
 	l.tokens = min(l.tokens, l.most())
 }
 
-// most is how many tokens there may be.
+// most returns the largest number of tokens that there may be.
 func (l *Limiter) most() float64 { return max(1, l.share) }
 
 func (l *Limiter) fill(now time.Time) {
@@ -54,7 +55,7 @@ func (l *Limiter) fill(now time.Time) {
 	l.filled = now
 }
 
-// Rows returns how many of so many rows may be sent now.
+// Rows returns how many of n rows may be sent now.
 func (l *Limiter) Rows(n int, now time.Time) int {
 	if l == nil {
 		return n
@@ -65,7 +66,7 @@ func (l *Limiter) Rows(n int, now time.Time) int {
 	return min(n, int(l.tokens))
 }
 
-// enough is how many tokens there must be for rows to be sent.
+// enough returns the number of tokens from which rows are sent.
 func (l *Limiter) enough() float64 { return max(1, min(l.share*gather.Seconds(), l.most())) }
 
 // Next returns when rows may be sent.
@@ -84,14 +85,14 @@ func (l *Limiter) Next(now time.Time) time.Time {
 	}
 }
 
-// Spend takes the tokens of rows that are sent. Of those that did not reach the broker n is negative.
+// Spend takes the tokens of n rows that are sent. n is negative for rows that did not reach the broker.
 func (l *Limiter) Spend(n int) {
 	if l != nil {
 		l.tokens = min(l.most(), l.tokens-float64(n))
 	}
 }
 
-// Ahead returns how many rows there may be in memory that are not sent yet: more of them would only wait there.
+// Ahead returns how many unsent rows there may be in memory. More of them would only wait there.
 func (l *Limiter) Ahead() int {
 	if l == nil {
 		return math.MaxInt
@@ -99,7 +100,7 @@ func (l *Limiter) Ahead() int {
 	return int(l.tokens + l.share*readAhead.Seconds())
 }
 
-// Furthest is what ahead returns at most.
+// Furthest returns the largest number that Ahead can return.
 func (l *Limiter) Furthest() int {
 	if l == nil {
 		return math.MaxInt

@@ -21,7 +21,7 @@ func TestLimiter(t *testing.T) {
 	if next := l.Next(now).Sub(now); next < gather || next > 2*gather {
 		t.Errorf("the next ones after %v", next)
 	}
-	l.Spend(-40) // did not reach the broker
+	l.Spend(-40) // these rows did not reach the broker
 	if got := l.Rows(1000, now); got != 40 {
 		t.Errorf("%d rows are given back, not 40", got)
 	}

@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Alarms are what has to be looked at at a time, the first of them in front.
+// Alarms are a heap of items by the time at which each has to be looked at. The earliest is at the front.
 type Alarms[T timed] []T
 
-// timed is looked at at a time. Its place among the alarms is -1 while it is not there.
+// timed is an item of Alarms. Its place is -1 while it is not among them.
 type timed interface {
 	When() time.Time
 	Place() *int
 }
 
-// Set adds x, or moves it to where its present time belongs.
+// Set adds x, or moves it to the place of its present time.
 func (a *Alarms[T]) Set(x T) {
 	if at := *x.Place(); at >= 0 {
 		heap.Fix(a, at)
@@ -23,14 +23,14 @@ func (a *Alarms[T]) Set(x T) {
 	}
 }
 
-// Cancel takes x away if it is there.
+// Cancel removes x if it is there.
 func (a *Alarms[T]) Cancel(x T) {
 	if at := *x.Place(); at >= 0 {
 		heap.Remove(a, at)
 	}
 }
 
-// Past returns the first one if its time has come.
+// Past returns the first item if its time has come.
 func (a Alarms[T]) Past(now time.Time) (first T, ok bool) {
 	if len(a) == 0 || a[0].When().After(now) {
 		return first, false
@@ -45,13 +45,13 @@ func (a Alarms[T]) Swap(i, j int) {
 	*a[i].Place(), *a[j].Place() = i, j
 }
 
-// Push is for package heap.
+// Push implements heap.Interface.
 func (a *Alarms[T]) Push(x any) {
 	*x.(T).Place() = len(*a)
 	*a = append(*a, x.(T))
 }
 
-// Pop is for package heap.
+// Pop implements heap.Interface.
 func (a *Alarms[T]) Pop() any {
 	old := *a
 	last := old[len(old)-1]

@@ -1,4 +1,4 @@
-// Package retry says when something that has failed is tried again.
+// Package retry decides when something that has failed is tried again.
 package retry
 
 import (
@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// Backoff returns how long after its last refusal a row waits for the try with this number: a
-// random part (full jitter) of a bound that doubles from one refusal to the next. What is random comes
-// from the row's id and attempt, so that every replica finds the same time without writing it down.
+// Backoff returns how long after its last refusal a row waits for the try numbered attempt: a random part (full jitter)
+// of a bound that grows by a factor of two from one refusal to the next. The randomness comes from the row's id and
+// attempt, so that every replica finds the same time without writing it down.
 func Backoff(least, most time.Duration, id string, attempt int64) time.Duration {
 	h := fnv.New64a()
 	_, _ = h.Write([]byte(id)) // a hash never fails
 	_, _ = h.Write([]byte{byte(attempt), byte(attempt >> 8), byte(attempt >> 16)})
-	x := h.Sum64() // the last bytes barely reach the high bits of FNV: mix them
+	x := h.Sum64() // the last bytes hardly affect the high bits of FNV, so mix them
 	x ^= x >> 32
 	x *= 0xd6e8feb86659fd93
 	x ^= x >> 32
@@ -22,7 +22,7 @@ func Backoff(least, most time.Duration, id string, attempt int64) time.Duration 
 	return time.Duration(part * float64(bound(least, most, attempt-2)))
 }
 
-// bound doubles least n times, up to most.
+// bound multiplies least by two n times, up to most.
 func bound(least, most time.Duration, n int64) time.Duration {
 	for ; n > 0 && least < most; n-- {
 		least *= 2
@@ -30,13 +30,13 @@ func bound(least, most time.Duration, n int64) time.Duration {
 	return min(least, most)
 }
 
-// Pause returns how long to wait after the nth failure in a row of something that costs no attempt: an
-// outage, a missing topic, an unreachable database. The bound is short, so that rows flow within
-// a second of recovery, together with the pause of a publisher that has just failed to connect.
+// Pause returns how long to wait after the nth failure in a row of something that costs no attempt: an outage, a
+// missing topic, an unreachable database. The bound is short, so that rows flow within a second of recovery, even with
+// the pause of a publisher that has just failed to connect.
 func Pause(n int) time.Duration { return PauseAmong(0, n) }
 
-// PauseAmong is the pause of one of many causes that are tried again by themselves. Each try costs a part of a read and a publish:
-// the more causes there are, the longer each waits.
+// PauseAmong returns the pause of one of several causes that are each tried again by themselves. Each try costs a part
+// of a read and a publish. So the more causes there are, the longer each waits.
 func PauseAmong(causes, n int) time.Duration {
 	longest := min(ShortestHold+time.Duration(causes)*holdShare, longestHold)
 	most := bound(max(50*time.Millisecond, longest/16), longest, int64(n))
@@ -45,6 +45,6 @@ func PauseAmong(causes, n int) time.Duration {
 
 const (
 	ShortestHold = 500 * time.Millisecond
-	holdShare    = 10 * time.Millisecond // so much longer with each other cause
+	holdShare    = 10 * time.Millisecond // added for each other cause
 	longestHold  = 15 * time.Second
 )

@@ -22,7 +22,7 @@ func TestBackoff(t *testing.T) {
 			sum[attempt] += d
 		}
 	}
-	// Full jitter: the mean is half of the bound, which doubles.
+	// Full jitter: the mean is half of the bound, which grows by a factor of two.
 	for attempt, bound := range map[int]time.Duration{0: least, 1: least, 2: least, 3: 2 * least, 5: 8 * least, 11: most} {
 		if mean := sum[attempt] / rows; mean < bound*9/20 || mean > bound*11/20 {
 			t.Errorf("mean before try %d is %v, want half of %v", attempt, mean, bound)

@@ -7,24 +7,25 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Repeats knows the topics where a probe that fails may leave a copy of its row, because one of several queues behind them
-// rejects while the others take. How rare the probes have become outlives a hold, which ends with each row that is accepted: a
-// queue that is full and slowly read takes one now and then.
+// Repeats knows the topics where a probe that fails may leave a copy of its row, because a topic leads to several
+// queues and only some of them reject the row. It remembers how rare the probes have become for longer than a hold
+// lasts: a hold ends with each row that is accepted, and a queue that is full and slowly read takes a row now and then.
 type Repeats map[publisher.Fate]*repeated
 
 type repeated struct {
-	level int // by which the pause has doubled
+	level int // number of times the pause has grown by a factor of two
 	last  time.Time
 }
 
 const (
-	repeatLeast  = 250 * time.Millisecond // doubled before the first probe already
+	repeatLeast  = 250 * time.Millisecond // already multiplied by two before the first probe
 	RepeatMost   = time.Minute
 	repeatForget = 5 * time.Minute // after the last failure
-	mostRepeats  = 20_000          // topics; beyond, those without a failure for long are forgotten, or any
+	mostRepeats  = 20_000          // topics; beyond this, topics without a failure for long are forgotten, or any others
 )
 
-// Pause returns how long the topic is left alone after a failure, with jitter: twice as long as after the one before.
+// Pause returns how long the topic is left alone after a failure, with jitter: twice as long as after the previous
+// failure.
 func (r Repeats) Pause(name publisher.Fate, now time.Time) time.Duration {
 	e := r[name]
 	if e == nil || now.Sub(e.last) > repeatForget {
@@ -54,7 +55,8 @@ func (r Repeats) shrink(now time.Time) {
 	}
 }
 
-// Relent notes that a row of the topic was accepted where others had failed: the next pause is no longer than the last.
+// Relent notes that a row of the topic was accepted where others had failed. The next pause is then not longer than the
+// last.
 func (r Repeats) Relent(name publisher.Fate) {
 	if e := r[name]; e != nil {
 		if e.level--; e.level <= 0 {

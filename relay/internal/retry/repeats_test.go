@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// However many topics repeat, a bounded number of them is remembered.
+// However many topics repeat, only a bounded number of them is remembered.
 func TestRepeatsAreBounded(t *testing.T) {
 	r, now := Repeats{}, time.Now()
 	for i := range 2 * mostRepeats {

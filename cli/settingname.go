@@ -1,0 +1,122 @@
+package cli
+
+import (
+	"cmp"
+	"strings"
+
+	"github.com/outbox-relay/outbox-relay/config"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
+)
+
+// settingKeys are the variables for the fields that libraries name in their errors ([setting.Names]), without the prefix. A key
+// that ends with _FILE shows the usual form of a setting that was not given. Of keys separated by |, one is chosen. The text
+// after = is the value.
+var settingKeys = map[string]string{
+	// Of every publisher.
+	"TLS.RootCAs":      "TLS_CA_FILE",
+	"TLS.Certificates": "TLS_CERT_FILE TLS_KEY_FILE",
+	"TLS.ServerName":   "TLS_SERVER_NAME",
+	// kafka.Config
+	"Brokers":          "PUBLISH_URL",
+	"SASL.Mechanism":   "KAFKA_SASL_MECHANISM",
+	"SASL.Credentials": "KAFKA_SASL_USERNAME KAFKA_SASL_PASSWORD",
+	"IAM.Region":       "KAFKA_AWS_REGION",
+	// nats.Config
+	"Servers":          "PUBLISH_URL",
+	"Auth":             "PUBLISH_URL|NATS_CREDS_FILE|NATS_NKEY|NATS_TOKEN",
+	"Auth.Credentials": "NATS_CREDS_FILE",
+	"TLSFirst":         "NATS_TLS_FIRST",
+	"InboxPrefix":      "NATS_INBOX_PREFIX",
+	"Domain":           "NATS_JS_DOMAIN",
+	"Stream":           "NATS_STREAM",
+	"Core":             "NATS_MODE=core",
+	// amqp.Config
+	"URL":        "PUBLISH_URL",
+	"Mechanism":  "AMQP_SASL_MECHANISM",
+	"Tokens":     "AMQP_OAUTH_TOKEN_FILE",
+	"Exchange":   "AMQP_EXCHANGE",
+	"Unrouted":   "AMQP_MANDATORY=false",
+	"Management": "AMQP_MANAGEMENT_URL",
+	// relay.Destination
+	"BlockFailed":     "ON_FAILED=block",
+	"FailedOf":        "FAILED_OF",
+	"MaxAge":          "MAX_AGE",
+	"TimeColumn":      "KAFKA_TIMESTAMP",
+	"PayloadEncoding": "PAYLOAD_ENCODING",
+	"Topic":           "TOPIC",
+	"DedupPrefix":     "NATS_MSG_ID_PREFIX",
+	// relay.Config
+	"Table":         "TABLE",
+	"Columns":       "COLUMNS",
+	"Key":           "KEY",
+	"Delete":        "SETTLE=delete",
+	"Direct":        "DATABASE_DIRECT_URL",
+	"Pool":          "DATABASE_URL",
+	"Shards":        "SHARDS",
+	"ListenChannel": "LISTEN_CHANNEL",
+	"MaxRowBytes":   "MAX_ROW_BYTES",
+	"MaxInFlight":   "MAX_IN_FLIGHT",
+}
+
+// settingNames returns the user's names of the fields of everything that is made from a configuration. d may be nil for fields
+// that belong to no destination.
+func settingNames(c *config.Config, d *config.Destination) setting.Names {
+	return func(field string) string {
+		keys, value, assigned := strings.Cut(settingKeys[field], "=")
+		if d != nil {
+			keys = cmp.Or(credentialKeys(d, field), keys)
+		}
+		separator, conjunction := " ", " and "
+		if strings.Contains(keys, "|") {
+			separator, conjunction = "|", " or "
+		}
+		if keys == "" {
+			return ""
+		}
+		var names []string
+		for key := range strings.SplitSeq(keys, separator) {
+			name := ""
+			if d != nil {
+				name = d.Variable(key)
+			}
+			names = append(names, cmp.Or(name, c.Variable(key), config.Prefix+key))
+		}
+		text := strings.Join(names, conjunction)
+		if assigned {
+			text += "=" + value
+		}
+		return text
+	}
+}
+
+// credentialKeys returns the variables of the credentials with which a destination logs in, for a field that may stand for
+// several.
+func credentialKeys(d *config.Destination, field string) string {
+	switch {
+	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismOAuth:
+		return tokenKeys("KAFKA", config.OAuth(d.Kafka.OAuth))
+	case field == "SASL.Credentials" && d.Kafka.SASLMechanism == config.MechanismIAM:
+		return "KAFKA_SASL_MECHANISM"
+	case field == "Tokens":
+		return tokenKeys("AMQP", config.OAuth(d.AMQPOAuth))
+	case field == "Auth" && d.NATS.Creds.IsSet():
+		return "NATS_CREDS"
+	case field == "Auth" && d.NATS.Nkey.IsSet():
+		return "NATS_NKEY"
+	case field == "Auth" && d.NATS.Token.IsSet():
+		return "NATS_TOKEN"
+	}
+	return ""
+}
+
+// tokenKeys returns the variables of a token, or of the client that requests tokens.
+func tokenKeys(broker string, o config.OAuth) string {
+	switch {
+	case o.TokenURL == "":
+		return broker + "_OAUTH_TOKEN_FILE"
+	case o.ClientAssertion.IsSet():
+		return broker + "_OAUTH_CLIENT_ID " + broker + "_OAUTH_CLIENT_ASSERTION_FILE"
+	default:
+		return broker + "_OAUTH_CLIENT_ID " + broker + "_OAUTH_CLIENT_SECRET"
+	}
+}

@@ -1,0 +1,283 @@
+// Package amqp examines a RabbitMQ broker: the login, the exchanges, and the guarantees behind its queues' confirms.
+package amqp
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
+	inspectamqp "github.com/outbox-relay/outbox-relay/internal/inspect/amqp"
+	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
+)
+
+// Names of checks, as scripts read them.
+const (
+	checkReach          = inspect.Reach
+	checkAuthentication = inspect.Authentication
+	checkVersion        = "version"
+	checkAlarms         = "alarms"
+	checkExchange       = "exchange"
+	checkTopic          = "topic"
+	checkPermission     = "permission"
+	checkDurability     = "durability"
+	checkManagement     = "management"
+	checkCluster        = "cluster"
+	checkReplication    = "replication"
+	checkLimits         = "limits"
+)
+
+// maxShortString is the longest routing key, in bytes.
+const maxShortString = 255
+
+// A route is where a message goes.
+type route struct{ exchange, topic string }
+
+// Examine examines the connection, the exchanges and, on the default exchange, the queues, over a connection that connect
+// makes; see [publisher.Examiner]. AMQP reports neither how a queue is replicated nor what is bound to an exchange. The
+// management interface is asked for that if it is configured; otherwise a finding says so.
+func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Connection, error), names setting.Names,
+	addresses []publisher.Address,
+) []finding.Finding {
+	e := &examination{names: names}
+	conn, err := connect(ctx)
+	if err != nil {
+		e.List = append(e.List, inspect.Unusable("", err, "check "+names.Of("URL")+", that the broker runs, and the network"))
+		return e.List
+	}
+	defer conn.Release()
+	e.conn = conn
+	e.server()
+	if e.conn.Unrouted {
+		e.Warn(checkDurability, "", names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
+			"let rows need a queue, unless the exchange gives back what it delivers later (x-delayed-message)")
+	}
+	managed := conn.Management != nil && e.askManagement(ctx)
+	if managed {
+		defer e.management.Close()
+	}
+	if !e.alarms(ctx) {
+		return e.List // a blocked connection no longer answers anything
+	}
+	there := e.routes(ctx, addresses)
+	switch {
+	case managed:
+		e.bindings(ctx, there)
+	case conn.Management == nil && (len(addresses) > 0 || e.conn.Exchange != ""):
+		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell",
+			"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable")
+	}
+	return e.List
+}
+
+// routes looks for the exchanges, and examines the routes to them. It returns the existing ones: routing keys by exchange.
+func (e *examination) routes(ctx context.Context, addresses []publisher.Address) map[string][]string {
+	keys, there := map[string][]string{}, map[string][]string{}
+	if e.conn.Exchange != "" {
+		keys[e.conn.Exchange] = nil
+	}
+	for _, address := range addresses {
+		exchange := cmp.Or(address.Exchange, e.conn.Exchange)
+		keys[exchange] = append(keys[exchange], address.Topic)
+	}
+	for _, exchange := range slices.Sorted(maps.Keys(keys)) {
+		if exchange != "" && !e.lookForExchange(ctx, exchange) {
+			continue
+		}
+		there[exchange] = slices.DeleteFunc(keys[exchange], func(key string) bool { return !e.route(ctx, route{exchange, key}) })
+	}
+	return there
+}
+
+// subject names a route, with the exchange if it is not the configured one.
+func (e *examination) subject(to route) string {
+	if to.exchange == e.conn.Exchange {
+		return fmt.Sprintf("%.100q", to.topic)
+	}
+	return fmt.Sprintf("%.100q on exchange %.100s", to.topic, to.exchange)
+}
+
+// withoutRoute says what happens to rows that no queue takes.
+func (e *examination) withoutRoute() string {
+	if e.conn.Unrouted {
+		return "lost"
+	}
+	return "held"
+}
+
+// An examination gathers findings.
+type examination struct {
+	conn       *inspectamqp.Connection
+	names      setting.Names
+	management *rabbitmq.Management // nil if it does not answer
+	finding.List
+}
+
+// server reports which server answers.
+func (e *examination) server() {
+	text := func(name string) string {
+		value, _ := e.conn.Properties[name].(string)
+		return value
+	}
+	e.Well(checkReach, e.conn.Address, "answers")
+	e.Well(checkAuthentication, e.conn.Address, fmt.Sprintf("the login succeeds, into virtual host %q", e.conn.Config.Vhost))
+	product, version := text("product"), text("version")
+	var major, minor int
+	if _, err := fmt.Sscanf(version, "%d.%d", &major, &minor); product != "RabbitMQ" || err != nil {
+		e.Warn(checkVersion, e.conn.Address, fmt.Sprintf("it calls itself %.40q, version %.40q, which the relay is not tested with", product,
+			version), "use RabbitMQ 3.10 or newer")
+	} else if major < 3 || major == 3 && minor < 10 {
+		e.Warn(checkVersion, e.conn.Address, "RabbitMQ "+version+" is older than what the relay is tested with", "use RabbitMQ 3.10 or newer")
+	} else {
+		e.Well(checkVersion, e.conn.Address, "RabbitMQ "+version)
+	}
+}
+
+// alarmTimeout is how long the broker may take to report an alarm.
+const alarmTimeout = 3 * time.Second
+
+// alarms reports whether the broker blocks publishing, and returns false if it does. The broker reports that only to
+// connections that publish, so a message is published within a transaction, which is rolled back: nobody ever receives it.
+func (e *examination) alarms(ctx context.Context) bool {
+	err := e.rehearse(ctx, e.conn.Exchange, "")
+	if answer, ok := errors.AsType[*amqp091.Error](err); ok && (answer.Code == amqp091.AccessRefused || answer.Code == amqp091.NotFound) {
+		err = nil // the broker has examined the message, and reports the problem again below
+	}
+	switch reason := e.conn.Blocked(); {
+	case reason != nil:
+		e.Fail(checkAlarms, e.conn.Address, fmt.Sprintf("it has blocked publishing (%s)", *reason),
+			"free memory or disk on the broker, or raise its limits; see rabbitmqctl list_alarms (rabbitmq-diagnostics alarms)")
+		return false
+	case err != nil && ctx.Err() == nil:
+		e.Warn(checkAlarms, e.conn.Address, "it does not say whether it takes messages: "+errtext.Line(err), "look at its log")
+		return !e.conn.IsClosed()
+	default:
+		e.Well(checkAlarms, e.conn.Address, "it takes messages: no alarm of memory or disk")
+		return true
+	}
+}
+
+// rehearse publishes an empty message in a transaction, and rolls the transaction back.
+func (e *examination) rehearse(ctx context.Context, exchange, topic string) error {
+	ctx, cancel := context.WithTimeout(ctx, alarmTimeout)
+	defer cancel()
+	return e.conn.Ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		closes := ch.NotifyClose(make(chan *amqp091.Error, 1))
+		if err := ch.Tx(); err != nil {
+			return err
+		}
+		if err := ch.PublishWithContext(ctx, exchange, topic, false, false, amqp091.Publishing{}); err != nil {
+			return err
+		}
+		err = ch.TxRollback()
+		if errors.Is(err, amqp091.ErrClosed) { // the publish was refused before the rollback
+			if cause := <-closes; cause != nil {
+				return cause
+			}
+		}
+		if err != nil {
+			return err
+		}
+		return ch.Close()
+	})
+}
+
+// lookForExchange reports whether an exchange exists.
+func (e *examination) lookForExchange(ctx context.Context, name string) bool {
+	subject := fmt.Sprintf("%.100s", name)
+	if err := e.conn.CheckExchange(name); err != nil {
+		e.Fail(checkExchange, subject, errtext.Line(err)+", so its rows fail", "correct the rows, or "+e.names.Of("Exchange"))
+		return false
+	}
+	err := e.conn.Ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		// A passive declaration ignores the kind.
+		if err := ch.ExchangeDeclarePassive(name, amqp091.ExchangeTopic, true, false, false, false, nil); err != nil {
+			return err
+		}
+		return ch.Close()
+	})
+	switch answer, ok := errors.AsType[*amqp091.Error](err); {
+	case err == nil:
+	case ok && answer.Code == amqp091.NotFound:
+		e.Fail(checkExchange, subject, "it does not exist, so its rows are held", "declare it, durable, or correct "+e.names.Of("Exchange"))
+		return false
+	default:
+		e.Fail(checkExchange, subject, errtext.Line(err), "see the right to it, and the broker's log")
+		return false
+	}
+	e.Well(checkExchange, subject, "exists")
+	return true
+}
+
+// route examines whether a routing key may be published to and, on the default exchange, has its queue. It returns false if the
+// key reaches no queue.
+func (e *examination) route(ctx context.Context, to route) bool {
+	subject := e.subject(to)
+	if len(to.topic) > maxShortString {
+		e.Fail(checkTopic, subject, fmt.Sprintf("it has %d bytes, AMQP allows %d, so its rows fail", len(to.topic), maxShortString),
+			"correct the rows' topic, or "+e.names.Of("Topic"))
+		return false
+	}
+	if to.exchange == "" && !e.queue(ctx, to.topic, subject) {
+		return false
+	}
+	err := e.rehearse(ctx, to.exchange, to.topic)
+	switch answer, ok := errors.AsType[*amqp091.Error](err); {
+	case ok && answer.Code == amqp091.AccessRefused:
+		e.Fail(checkPermission, subject, "this user may not publish to it",
+			"grant the right to write to the exchange, and for the routing key if topic permissions are used")
+	case err != nil:
+		e.Warn(checkPermission, subject, "whether this user may publish to it is not known: "+errtext.Line(err), "look at the broker's log")
+	default:
+		e.Well(checkPermission, subject, "this user may publish to it")
+	}
+	return true
+}
+
+// queue looks for the queue that a routing key of the default exchange names.
+func (e *examination) queue(ctx context.Context, name, subject string) bool {
+	var found amqp091.Queue
+	err := e.conn.Ask(ctx, func(conn *amqp091.Connection) error {
+		ch, err := conn.Channel()
+		if err != nil {
+			return err
+		}
+		queue, err := ch.QueueDeclarePassive(name, true, false, false, false, nil)
+		if err != nil {
+			return err
+		}
+		found = queue
+		return ch.Close()
+	})
+	switch answer, ok := errors.AsType[*amqp091.Error](err); {
+	case err == nil:
+		e.Well(checkTopic, subject, fmt.Sprintf("the queue exists, with %d messages and %d consumers", found.Messages, found.Consumers))
+		return true
+	case ok && answer.Code == amqp091.NotFound:
+		e.Fail(checkTopic, subject, "there is no queue of this name, so its rows are "+e.withoutRoute(),
+			"declare it, durable, best as a quorum queue; or set "+e.names.Of("Exchange")+" to an exchange")
+	case ok && answer.Code == amqp091.ResourceLocked:
+		e.Fail(checkTopic, subject, "the queue is exclusive to another connection", "declare one that is not exclusive")
+	default:
+		e.Fail(checkTopic, subject, errtext.Line(err), "see the state of the queue with rabbitmqctl list_queues name state")
+	}
+	return false
+}

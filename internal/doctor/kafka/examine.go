@@ -1,0 +1,157 @@
+// Package kafka examines a Kafka cluster: its brokers, the login, the topics, and what their acknowledgements guarantee.
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/outbox-relay/outbox-relay/internal/inspect"
+	inspectkafka "github.com/outbox-relay/outbox-relay/internal/inspect/kafka"
+	"github.com/outbox-relay/outbox-relay/internal/setting"
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
+)
+
+// Names of checks, as scripts read them.
+const (
+	checkReach          = inspect.Reach
+	checkAuthentication = inspect.Authentication
+	checkTopic          = "topic"
+	checkPermission     = "permission"
+	checkReplication    = "replication"
+	checkElection       = "unclean_election"
+	checkSize           = "message_size"
+	checkTime           = "message_time"
+	checkIdempotence    = "idempotence"
+)
+
+// Examine examines the brokers, the login, the topics and what their acknowledgements guarantee; see [publisher.Examiner].
+func Examine(ctx context.Context, cluster inspectkafka.Cluster, names setting.Names, addresses []publisher.Address) []finding.Finding {
+	e := &examination{cluster: cluster, oldest: map[string]time.Time{}}
+	topics := []string{} // not nil, which would request all topics
+	for _, address := range addresses {
+		if cluster.LegalTopic(address.Topic) {
+			topics = append(topics, address.Topic)
+			if !cluster.SendingTime {
+				e.oldest[address.Topic] = address.Oldest
+			}
+		} else {
+			e.Fail(checkTopic, fmt.Sprintf("%.100q", address.Topic), "Kafka's names have 1 to 249 characters of a-z A-Z 0-9 . _ -, so its rows fail",
+				"correct the rows' topic, or "+names.Of("Topic"))
+		}
+	}
+	answer, err := cluster.Ask(ctx, &metadata.Request{TopicNames: topics, IncludeTopicAuthorizedOperations: true})
+	if err != nil {
+		e.unreachable(strings.Join(cluster.Brokers, ", "), err)
+		return e.List
+	}
+	response := answer.(*metadata.Response)
+	e.reached(ctx)
+	e.idempotence(ctx)
+	slices.SortFunc(response.Topics, func(a, b metadata.ResponseTopic) int { return strings.Compare(a.Name, b.Name) })
+	var present []*metadata.ResponseTopic
+	for i := range response.Topics {
+		if t := &response.Topics[i]; e.topic(t) {
+			present = append(present, t)
+		}
+	}
+	e.settings(ctx, present)
+	return e.List
+}
+
+// An examination gathers findings.
+type examination struct {
+	cluster inspectkafka.Cluster
+	oldest  map[string]time.Time // the insert time of the first row that waits for each topic
+	finding.List
+}
+
+// unreachable reports why a broker cannot be used.
+func (e *examination) unreachable(subject string, err error) {
+	e.List = append(e.List, inspect.Unusable(subject, err, "check that the broker runs, its address, and the network"))
+}
+
+// reached examines each broker that the cluster names: the partitions it leads need it.
+func (e *examination) reached(ctx context.Context) {
+	reached := e.cluster.Reach(ctx)
+	for _, address := range slices.Sorted(maps.Keys(reached)) {
+		if err := reached[address]; err != nil {
+			e.unreachable(address, err)
+			continue
+		}
+		e.Well(checkReach, address, "answers")
+	}
+	switch c := e.cluster; {
+	case !c.LogsIn && !c.Encrypted:
+		e.Warn(checkAuthentication, "", "neither TLS nor a login is configured: anybody on the way can read and change the messages",
+			"write kafka+tls://, where the cluster has a listener for it")
+	case !c.LogsIn:
+		e.Well(checkAuthentication, "", "TLS, without a SASL login")
+	case !c.Encrypted:
+		e.Warn(checkAuthentication, "", "the login succeeds, but without TLS its credentials or the messages can be read on the way",
+			"write kafka+tls://, where the cluster has a listener for it")
+	default:
+		e.Well(checkAuthentication, "", "the login succeeds, over TLS")
+	}
+}
+
+// idempotence examines whether the cluster assigns a producer id.
+func (e *examination) idempotence(ctx context.Context) {
+	idempotent, err := e.cluster.Idempotent(ctx)
+	switch {
+	case err != nil:
+		e.Warn(checkIdempotence, "", "asking for a producer id failed: "+err.Error(), "look at the brokers' logs")
+	case !idempotent:
+		e.Warn(checkIdempotence, "", "the cluster refuses idempotent producing, so after a lost answer messages may be appended twice",
+			"grant IDEMPOTENT_WRITE on the cluster, or WRITE on the topics")
+	default:
+		e.Well(checkIdempotence, "", "a batch that is sent again is appended once")
+	}
+}
+
+// operationWrite is the bit of WRITE in a set of allowed operations; operationsUnknown is the set of a broker that does not
+// report them.
+const (
+	operationWrite    = 1 << 4
+	operationsUnknown = -1 << 31
+)
+
+// topic examines the topic's metadata. It reports whether the topic exists.
+func (e *examination) topic(t *metadata.ResponseTopic) bool {
+	switch code := kafkago.Error(t.ErrorCode); code {
+	case 0:
+	case kafkago.UnknownTopicOrPartition:
+		e.Fail(checkTopic, t.Name, "does not exist, or this client may not see it, so its rows are held",
+			"create it, or grant DESCRIBE and WRITE on it")
+		return false
+	case kafkago.TopicAuthorizationFailed:
+		e.Fail(checkPermission, t.Name, "this client may not see it, so its rows are held", "grant DESCRIBE and WRITE on it")
+		return false
+	default:
+		e.Fail(checkTopic, t.Name, code.Error(), "look at the brokers' logs")
+		return false
+	}
+	if allowed := t.TopicAuthorizedOperations; allowed != 0 && allowed != operationsUnknown && allowed&operationWrite == 0 {
+		e.Fail(checkPermission, t.Name, "this client may not write to it, so its rows are held", "grant WRITE on it")
+	}
+	leaderless := 0
+	for i := range t.Partitions {
+		if t.Partitions[i].LeaderID < 0 {
+			leaderless++
+		}
+	}
+	if leaderless > 0 {
+		e.Fail(checkTopic, t.Name, fmt.Sprintf("%d of its %d partitions have no leader, so their rows are held", leaderless, len(t.Partitions)),
+			"bring back the brokers that hold them")
+	} else {
+		e.Well(checkTopic, t.Name, fmt.Sprintf("exists, with %d partitions", len(t.Partitions)))
+	}
+	return true
+}

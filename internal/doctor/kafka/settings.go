@@ -1,0 +1,124 @@
+package kafka
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	kafkago "github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+)
+
+// resourceTopic is the type of a topic among the resources that have settings.
+const resourceTopic = 2
+
+// Settings of a topic that decide what an acknowledgement guarantees and which rows the topic takes.
+var topicSettings = []string{
+	"min.insync.replicas", "unclean.leader.election.enable", "max.message.bytes", "cleanup.policy",
+	timestampType, timestampBefore, timestampDifference, retention,
+}
+
+// settings examines the topics' settings.
+func (e *examination) settings(ctx context.Context, topics []*metadata.ResponseTopic) {
+	if len(topics) == 0 {
+		return
+	}
+	request := &describeconfigs.Request{}
+	for _, t := range topics {
+		request.Resources = append(request.Resources, describeconfigs.RequestResource{
+			ResourceType: resourceTopic, ResourceName: t.Name,
+			ConfigNames: topicSettings,
+		})
+	}
+	answer, err := e.cluster.Ask(ctx, request)
+	if err != nil {
+		e.Warn(checkReplication, "", "the topics' settings cannot be read: "+err.Error(), "grant DESCRIBE_CONFIGS on them")
+		return
+	}
+	resources := map[string]*describeconfigs.ResponseResource{}
+	response := answer.(*describeconfigs.Response)
+	for i := range response.Resources {
+		resources[response.Resources[i].ResourceName] = &response.Resources[i]
+	}
+	for _, t := range topics {
+		r := resources[t.Name]
+		if r == nil || r.ErrorCode != 0 {
+			reason := "the broker left it out"
+			if r != nil {
+				reason = kafkago.Error(r.ErrorCode).Error()
+			}
+			e.replicas(t, 0)
+			e.Warn(checkReplication, t.Name, "its settings cannot be read, and so not what an acknowledgement is worth: "+reason,
+				"grant DESCRIBE_CONFIGS on it")
+			continue
+		}
+		e.topicSettings(t, r.ConfigEntries)
+	}
+}
+
+func (e *examination) topicSettings(t *metadata.ResponseTopic, entries []describeconfigs.ResponseConfigEntry) {
+	value := map[string]string{}
+	for _, entry := range entries {
+		value[entry.ConfigName] = entry.ConfigValue
+	}
+	insync, _ := strconv.Atoi(value["min.insync.replicas"])
+	e.replicas(t, insync)
+	if value["unclean.leader.election.enable"] == "true" {
+		e.Fail(checkElection, t.Name,
+			"unclean.leader.election.enable is true: a replica that lacks acknowledged messages may become leader, and they are lost",
+			"set it to false")
+	} else {
+		e.Well(checkElection, t.Name, "only replicas in sync become leader")
+	}
+	if limit, err := strconv.Atoi(value["max.message.bytes"]); err == nil {
+		found := fmt.Sprintf("takes batches of up to %d bytes; a row above that fails", limit)
+		if limit < e.cluster.BatchBytes {
+			e.Warn(checkSize, t.Name, found, "raise max.message.bytes, if rows may be larger")
+		} else {
+			e.Well(checkSize, t.Name, found)
+		}
+	}
+	e.times(t.Name, value)
+	if strings.Contains(value["cleanup.policy"], "compact") {
+		e.Warn(checkTopic, t.Name, "is compacted: rows without a key fail, and of each key only the last message is kept",
+			"give each row a key, or set cleanup.policy to delete")
+	}
+}
+
+// replicas compares the number of replicas with how many must have a message before it is acknowledged. An insync of 0 means
+// unknown.
+func (e *examination) replicas(t *metadata.ResponseTopic, insync int) {
+	fewest, behind := 0, 0
+	for i := range t.Partitions {
+		p := &t.Partitions[i]
+		if n := len(p.ReplicaNodes); i == 0 || n < fewest {
+			fewest = n
+		}
+		if len(p.IsrNodes) < len(p.ReplicaNodes) {
+			behind++
+		}
+	}
+	found := fmt.Sprintf("%d replicas", fewest)
+	if insync > 0 {
+		found += fmt.Sprintf(", of which %d must have a message before it is acknowledged", insync)
+	}
+	warn := func(more, remedy string) { e.Warn(checkReplication, t.Name, found+": "+more, remedy) }
+	switch {
+	case insync > fewest:
+		e.Fail(checkReplication, t.Name, found+": it takes no message at all", "lower min.insync.replicas, or add replicas")
+	case fewest == 1:
+		warn("an acknowledged message is lost with that broker's disk", "give it 3 replicas and min.insync.replicas=2")
+	case insync == 1:
+		warn("with the others out of sync an acknowledged message is on one disk alone", "set min.insync.replicas=2")
+	case insync == fewest:
+		warn("it takes no message while any of them is away", "lower min.insync.replicas, or add a replica")
+	default:
+		e.Well(checkReplication, t.Name, found)
+	}
+	if behind > 0 {
+		e.Warn(checkReplication, t.Name, fmt.Sprintf("%d of its %d partitions have replicas out of sync", behind, len(t.Partitions)),
+			"look after the brokers that are away or slow")
+	}
+}

@@ -1,0 +1,28 @@
+// Package kafka is the interface between the publisher for Kafka and the packages that examine the cluster through its
+// connections.
+package kafka
+
+import (
+	"context"
+
+	"github.com/segmentio/kafka-go/protocol"
+)
+
+// A Cluster is what a publisher knows of its cluster, with functions to ask the cluster. Errors say what to change, without
+// secrets.
+type Cluster struct {
+	Brokers     []string // the configured addresses
+	Encrypted   bool     // TLS is configured
+	LogsIn      bool     // SASL is configured
+	SendingTime bool     // records carry the time at which they are sent
+	BatchBytes  int      // size of the largest batch that is sent
+
+	// LegalTopic reports whether a topic can have the name.
+	LegalTopic func(name string) bool
+	// Ask asks any broker, and connects first if necessary.
+	Ask func(ctx context.Context, question protocol.Message) (protocol.Message, error)
+	// Reach asks each broker that the cluster names for a sign of life. It returns, by address, why a broker does not answer.
+	Reach func(ctx context.Context) map[string]error
+	// Idempotent reports whether a batch that the publisher sends again is appended only once.
+	Idempotent func(ctx context.Context) (bool, error)
+}

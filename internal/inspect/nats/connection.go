@@ -1,0 +1,26 @@
+// Package nats is the interface between the publisher for NATS and the packages that examine the server through its connection.
+package nats
+
+import (
+	"context"
+
+	"github.com/nats-io/nats.go"
+)
+
+// A Connection is a publisher's connection to a server, lent until Release. Errors say what to change, without secrets.
+type Connection struct {
+	*nats.Conn
+	Address string // address of the server: host:port
+	API     string // prefix of the subjects at which JetStream answers requests
+	Stream  string // the only stream that may take messages; "" for any
+	Core    bool   // without JetStream
+
+	// CheckSubject returns why no message can be sent to the subject, nil if one can.
+	CheckSubject func(subject string) error
+	// Request sends JetStream one request. denied reports that the user may not send it.
+	Request func(ctx context.Context, subject string, question []byte) (answer *nats.Msg, denied bool, err error)
+	// CheckAccount reads an answer about the account. without reports that the account has no JetStream of its own.
+	CheckAccount func(answer *nats.Msg) (without bool, err error)
+	// Release gives the connection back.
+	Release func()
+}

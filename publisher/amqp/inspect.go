@@ -1,0 +1,79 @@
+package amqp
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strings"
+
+	"github.com/rabbitmq/amqp091-go"
+
+	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/amqp"
+	"github.com/outbox-relay/outbox-relay/internal/rabbitmq"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Inspect lends the publisher's connection for an inspection of the broker, and connects first if needed.
+func (p *Publisher) Inspect(ctx context.Context) (*inspect.Connection, error) {
+	if !p.enter() {
+		return nil, publisher.ErrClosed
+	}
+	conn, err := p.connect(ctx, true)
+	if err != nil {
+		p.running.Done()
+		return nil, err
+	}
+	c := &inspect.Connection{
+		Connection: conn.amqp, Address: conn.address, Exchange: p.config.Exchange, Unrouted: p.config.Unrouted,
+		CheckExchange: checkExchangeName, Ask: conn.ask, Blocked: conn.blocked.Load,
+		Release: func() {
+			conn.release()
+			p.running.Done()
+		},
+	}
+	if p.config.Management != nil {
+		c.Management = p.management
+	}
+	return c, nil
+}
+
+// management returns a client of the configured management interface. It reads the current settings.
+func (p *Publisher) management(ctx context.Context) (*rabbitmq.Management, error) {
+	text, err := p.config.Management()
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", p.names.Of("Management"), err)
+	}
+	broker, err := p.config.URL()
+	if err != nil {
+		return nil, err
+	}
+	hosts, err := addresses(broker, p.names)
+	if err != nil {
+		return nil, err
+	}
+	login, err := amqp091.ParseURI(hosts[0])
+	if err != nil {
+		return nil, errURL
+	}
+	if p.config.Mechanism == mechanismExternal { // user and password are only the library's defaults
+		login.Username, login.Password = "", ""
+	}
+	if p.config.Tokens != nil && !strings.Contains(text, "@") {
+		login.Username = cmp.Or(userIn(hosts[0]), nameless)
+		if login.Password, err = p.config.Tokens.Token(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var settings *tls.Config
+	if p.config.TLS != nil && strings.HasPrefix(text, "https:") {
+		if settings, err = p.config.TLS(); err != nil {
+			return nil, err
+		}
+	}
+	m, err := rabbitmq.NewManagement(text, login, settings)
+	if err != nil {
+		return nil, fmt.Errorf("%s %w", p.names.Of("Management"), err)
+	}
+	return m, nil
+}

@@ -1,0 +1,155 @@
+// Package connect holds what the publishers share for connecting: the wording of a failure, the pause after a failure,
+// and the order in which several addresses are tried.
+package connect
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"net"
+	"os"
+	"syscall"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/setting"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
+)
+
+// A Failure says in one sentence why a broker cannot be used, and what to change. The same situation gives the same
+// sentence each time, without local ports or the time of day, so that it is not logged twice. It holds no secret.
+type Failure struct {
+	Short   string // two or three fixed words, as in publisher.Error
+	Broker  string // name of the broker in the sentence, such as "NATS server"
+	Address string // host:port
+	Found   string
+	Cause   error // nil if Found is complete
+	Remedy  string
+	Login   bool // the failure concerns this client's identity
+	Absent  bool // nothing answers, or the server that answers is starting or shutting down
+}
+
+func (f *Failure) Error() string {
+	return f.Broker + " " + f.Address + ": " + f.found() + ": " + f.Remedy
+}
+
+func (f *Failure) found() string {
+	if f.Cause == nil {
+		return f.Found
+	}
+	return f.Found + ": " + f.Cause.Error()
+}
+
+// Unwrap returns the cause.
+func (f *Failure) Unwrap() error { return f.Cause }
+
+// Explanation returns the parts of the sentence, for a report.
+func (f *Failure) Explanation() (login bool, address, found, remedy string) {
+	return f.Login, f.Address, f.found(), f.Remedy
+}
+
+// An Attempt holds what is known of a try to connect, for any kind of broker.
+type Attempt struct {
+	Broker, Address string // as in Failure
+	// Servers is the user's name for the setting that holds the address. Plain and Secure are the URL schemes of that
+	// setting without and with TLS.
+	Servers, Plain, Secure string
+	Ports                  string // hint on the usual ports, in case a wrong one is configured; may be empty
+	Names                  setting.Names
+}
+
+// Failed returns a failure of the attempt.
+func (a *Attempt) Failed(short, found, remedy string, cause error) *Failure {
+	return &Failure{Short: short, Broker: a.Broker, Address: a.Address, Found: found, Remedy: remedy, Cause: cause}
+}
+
+// FailedLogin returns a failure that concerns this client's identity.
+func (a *Attempt) FailedLogin(short, found, remedy string, cause error) *Failure {
+	f := a.Failed(short, found, remedy, cause)
+	f.Login = true
+	return f
+}
+
+// FailedAbsent returns a failure for a server that does not answer.
+func (a *Attempt) FailedAbsent(short, found, remedy string, cause error) *Failure {
+	f := a.Failed(short, found, remedy, cause)
+	f.Absent = true
+	return f
+}
+
+// Network explains an error that keeps a connection from being made at all. It returns nil for any other error.
+func (a *Attempt) Network(err error) *Failure {
+	_, dns := errors.AsType[*net.DNSError](err)
+	switch {
+	case dns:
+		return a.Failed("unknown host", "its host name cannot be resolved", "correct the host in "+a.Servers+", or the name service", nil)
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return a.FailedAbsent("connection refused", "nothing listens there", "check that it runs, and host and port in "+a.Servers, nil)
+	case network.TimedOut(err):
+		return a.Silent()
+	}
+	return nil
+}
+
+// Silent returns the failure of an attempt that was not answered in time. Another server may be at the address, or one
+// that expects TLS.
+func (a *Attempt) Silent() *Failure {
+	remedy := "check the network, host and port in " + a.Servers + ", and whether it should be " + a.Plain + " or " + a.Secure
+	if a.Ports != "" {
+		remedy += "; " + a.Ports
+	}
+	return a.FailedAbsent("no answer", "it does not answer", remedy, nil)
+}
+
+// TLS explains why there is no TLS session. It returns nil for any other error.
+func (a *Attempt) TLS(err error) *Failure {
+	const untrusted = "certificate not trusted"
+	invalid, isInvalid := errors.AsType[x509.CertificateInvalidError](err)
+	name, isName := errors.AsType[x509.HostnameError](err)
+	_, authority := errors.AsType[x509.UnknownAuthorityError](err)
+	_, verification := errors.AsType[*tls.CertificateVerificationError](err)
+	_, isRecord := errors.AsType[tls.RecordHeaderError](err)
+	switch {
+	case isInvalid && invalid.Reason == x509.Expired: // the error's own text contains the time of the check
+		return a.Failed("certificate expired", "its certificate has expired or is not valid yet: it is valid from "+
+			second(invalid.Cert.NotBefore)+" to "+second(invalid.Cert.NotAfter)+" only", "renew it, and compare the clocks", nil)
+	case isName:
+		return a.Failed(untrusted, "its certificate is for another name than "+name.Host,
+			"use the certificate's name in "+a.Servers+", or give it as "+a.Names.Of("TLS.ServerName"), err)
+	case authority:
+		return a.Failed(untrusted, "its certificate is signed by an unknown authority",
+			"give the authority's certificate as "+a.Names.Of("TLS.RootCAs"), err)
+	case isInvalid, verification:
+		return a.Failed(untrusted, "its certificate is not accepted",
+			"check the certificate, "+a.Names.Of("TLS.RootCAs")+" and "+a.Names.Of("TLS.ServerName"), err)
+	case network.RefusedTLS(err):
+		return a.Refused(err)
+	case isRecord:
+		return a.Failed("no TLS", "it does not speak TLS there",
+			"correct host and port in "+a.Servers+", or write "+a.Plain+" if it is a listener without TLS", nil)
+	}
+	return nil
+}
+
+// Refused returns the failure of a TLS session that the other side has ended.
+func (a *Attempt) Refused(err error) *Failure {
+	return a.Failed("TLS refused", "it ended the TLS session", "give a client certificate that it trusts and that has not expired as "+
+		a.Names.Of("TLS.Certificates")+", and check the port", err)
+}
+
+func second(t time.Time) string { return t.UTC().Format(time.RFC3339) }
+
+// Stable returns an error that is the same at each try. The read error of a network names a local port, and a wait may
+// be ended by either of two clocks.
+func Stable(err error) error {
+	operation, ok := errors.AsType[*net.OpError](err)
+	switch {
+	case !ok:
+		return err
+	case errors.Is(operation.Err, os.ErrDeadlineExceeded):
+		return context.DeadlineExceeded
+	case operation.Op == "read" || operation.Op == "write":
+		return operation.Err
+	}
+	return err
+}

@@ -1,0 +1,117 @@
+package connect
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Stagger is how long an address may take to accept the connection before the next one is tried as well.
+const Stagger = 250 * time.Millisecond
+
+// A Race tries several addresses until one of them accepts the connection. Each address is tried when the previous one
+// has failed, or has not answered for [Stagger]. An address that has failed is tried again while another one is still
+// being waited for, since it may come back first. The race is lost when all turns have been taken and have ended.
+type Race[C any] struct {
+	// Turns are the numbers of the addresses to try, in order.
+	Turns []int
+	// Again is the number of addresses that are tried again: those numbered below it.
+	Again int
+	// Open connects to an address. It must return soon after ctx has ended.
+	Open func(ctx context.Context, address int) (C, error)
+	// Drop closes a connection that was made after the race was won.
+	Drop func(C)
+	// Go runs a function in a goroutine. The caller uses it to wait for goroutines that outlive the race.
+	Go func(func())
+	// Ended is called for each try that has ended, in the goroutine of Run.
+	Ended func(address int, err error)
+
+	begun  map[int]time.Time // start time of the try that is under way, by address
+	again  int               // address to try again next
+	chance int               // number of turns that have been taken and have not ended
+}
+
+// A result is the outcome of one try.
+type result[C any] struct {
+	address int
+	turn    bool // the try was one of Turns, not a repetition
+	conn    C
+	err     error
+}
+
+// Run returns the first connection and its address. It returns false if there is none; Ended was then called for each
+// turn. If ctx ends, the race ends with the next try that ends.
+func (r *Race[C]) Run(ctx context.Context) (conn C, address int, won bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	ends := make(chan result[C])
+	r.begun = map[int]time.Time{}
+	defer func() {
+		cancel()
+		under := len(r.begun)
+		r.Go(func() {
+			for range under {
+				if late := <-ends; late.err == nil {
+					r.Drop(late.conn)
+				}
+			}
+		})
+	}()
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+		case end := <-ends:
+			delete(r.begun, end.address)
+			r.Ended(end.address, end.err)
+			if end.turn {
+				r.chance--
+			}
+			switch {
+			case end.err == nil:
+				return end.conn, end.address, true
+			case ctx.Err() != nil, len(r.Turns) == 0 && r.chance == 0:
+				return conn, 0, false
+			case len(r.Turns) == 0:
+				if f, ok := errors.AsType[*Failure](end.err); !ok || !f.Absent {
+					next.Reset(LongestPause) // a server that refuses this client logs that each time
+				}
+				continue // the timer gives the address another try
+			}
+		}
+		if address, turn, ok := r.turn(); ok {
+			r.begun[address] = time.Now()
+			r.Go(func() {
+				conn, err := r.Open(ctx, address)
+				ends <- result[C]{address, turn, conn, err}
+			})
+		}
+		next.Reset(Stagger)
+	}
+}
+
+// turn returns the address to try next, if there is one that is not being tried.
+func (r *Race[C]) turn() (address int, first, ok bool) {
+	for len(r.Turns) > 0 {
+		address, r.Turns = r.Turns[0], r.Turns[1:]
+		if _, under := r.begun[address]; !under {
+			r.chance++
+			return address, true, true
+		}
+	}
+	for range r.Again {
+		address = r.again % r.Again
+		r.again++
+		if _, under := r.begun[address]; !under {
+			return address, false, true
+		}
+	}
+	return 0, false, false
+}
+
+// Waiting returns the time since which an address has been tried without an answer. It returns false if the address is
+// not being tried.
+func (r *Race[C]) Waiting(address int) (since time.Time, ok bool) {
+	since, ok = r.begun[address]
+	return since, ok
+}

@@ -1,0 +1,39 @@
+package kafka
+
+import (
+	"context"
+
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	inspect "github.com/outbox-relay/outbox-relay/internal/inspect/kafka"
+)
+
+// Inspect lends the publisher's connections for an inspection of the cluster.
+func (p *Publisher) Inspect() inspect.Cluster {
+	return inspect.Cluster{
+		Brokers: p.config.Brokers, Encrypted: p.config.TLS != nil, LogsIn: p.config.SASL != nil, SendingTime: p.config.SendingTime,
+		BatchBytes: maxBatchBytes, LegalTopic: legalTopic,
+		Ask: func(ctx context.Context, question protocol.Message) (protocol.Message, error) {
+			answer, err := p.cluster.ask(ctx, question, true)
+			if layout, ok := answer.(*metadata.Response); ok && err == nil {
+				p.cluster.learn(layout)
+			}
+			return answer, err
+		},
+		Reach: func(ctx context.Context) map[string]error {
+			reached := map[string]error{}
+			for _, b := range p.cluster.candidates() {
+				if p.cluster.named(b) { // other addresses are bootstrap addresses, such as a load balancer's
+					_, reached[b.address] = b.ask(ctx, &apiversions.Request{}, true)
+				}
+			}
+			return reached
+		},
+		Idempotent: func(ctx context.Context) (bool, error) {
+			id, err := p.producerID(ctx)
+			return id != noProducer, err
+		},
+	}
+}

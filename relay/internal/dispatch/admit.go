@@ -1,0 +1,280 @@
+package dispatch
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// source is the kind of read that a row comes from.
+type source uint8
+
+const (
+	FromWalk  source = iota // and sweeps: only keys that do not wait
+	fromScan                // a catch-up scan: also keys that wait for it
+	fromTrial               // the heads of keys that wait
+)
+
+// Take takes the rows of a read in table order. It returns how many of them are new, and how many must wait.
+func (d *Dispatch) Take(rows []outbox.Row, from source, now time.Time) (taken, waiting int) {
+	backing := make([]Row, len(rows))
+	for i := range rows {
+		r := &backing[i]
+		if !d.ordered() { // where larger priorities go first, the ordinal does not give the order: all rows count alike
+			rows[i].Position.Ordinal = 0
+		}
+		r.Row, r.key, r.Try = &rows[i], keyOf(&rows[i]), rows[i].Attempt
+		d.taken++
+		r.Hash, r.number = r.key.Hash(), d.taken
+		switch d.admit(r, from, now) {
+		case admitted:
+			taken++
+		case passedOver:
+			waiting++
+		case known:
+		}
+	}
+	if n := len(rows); from == FromWalk && n > 0 && !rows[n-1].Delayed {
+		d.Flights.Walk(rows[n-1].Position.Ordinal)
+	}
+	d.Ended()
+	d.dropVoid()
+	return taken, waiting
+}
+
+// Decline leaves the rows of a read to the next read. Younger queued rows of their keys must wait for a scan, since
+// they must not go before a row that was seen.
+func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
+	busy := d.underWay()
+	for i := range rows {
+		r := &Row{Row: &rows[i], key: keyOf(&rows[i])}
+		r.Hash = r.key.Hash()
+		if _, is := busy[r.Hash]; !is || r.key.keyless || r.Beyond || !d.shards.reading.Has(r.Shard) {
+			continue
+		}
+		_, here := d.inFlight[r.Identity()]
+		if _, settled := d.gone[r.Identity()]; !here && !settled {
+			d.passKey(r.key, r.Hash, r.Shard, low(r), now)
+		}
+	}
+	d.Ended()
+	d.dropVoid()
+}
+
+// admission is what becomes of a row that was read.
+type admission uint8
+
+const (
+	known      admission = iota // under way or settled, of a shard that is not relayed, or left to the next walk
+	passedOver                  // forgotten until its key may go on
+	admitted                    // queued
+)
+
+// admit decides what becomes of one row.
+func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
+	if _, here := d.inFlight[r.Identity()]; here {
+		return known
+	}
+	if _, settled := d.gone[r.Identity()]; settled {
+		return known
+	}
+	if !d.shards.reading.Has(r.Shard) {
+		return known // this replica gained or lost the shard during the read
+	}
+	if d.Failures.meets(r) {
+		if r.Beyond && from == FromWalk { // a scan may end before it, and open the key
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal)
+		}
+		return passedOver
+	}
+	w := d.waits.meets(r)
+	if w != nil && !d.mayPass(r, w, from) {
+		return passedOver
+	}
+	if w == nil {
+		switch {
+		case from == fromTrial:
+			return known
+		case r.Beyond:
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal)
+			return known
+		case d.overtakes(r, now):
+			return passedOver
+		}
+	}
+	r.Others = d.Flights.Others(r.Message.Topic)
+	d.To.Prepare(r, now)
+	if w != nil && w.headID == r.ID() {
+		r.unknown = w.unknown
+		if !d.Table.KeepsAttempts() {
+			r.Try += w.refusals
+		}
+	}
+	if d.mustWait(r, w, now) {
+		return passedOver
+	}
+	d.enqueue(r)
+	return admitted
+}
+
+// mayPass reports whether a row of a waiting key may go on. It may if it is the head that is tried, if a scan brought
+// it, or if it goes before everything that is known of the key because it was committed late: then it does not wait for
+// what the head waits for.
+func (d *Dispatch) mayPass(r *Row, w *Wait, from source) bool {
+	at := low(r)
+	switch {
+	case from == fromTrial:
+		return w.state == asked && w.headID == r.ID()
+	case r.Beyond:
+		if w.stopped = w.stopped || from == fromScan; from == FromWalk {
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal) // a scan may end before this row, and open the key
+		}
+		d.passOver(w, at)
+		return false
+	case w.headID == r.ID() && at == w.head:
+		return false // the row is the head
+	case d.catch.covers(w):
+		// The scan's rows may be on their way, and a row that was committed late goes before them.
+		if !w.stopped && at <= w.next && (from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at)) {
+			return true
+		}
+	case d.ordered() && at < w.head && w.headID != "": // the row goes before the head
+		switch {
+		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
+			w.older = true
+		case w.state == trial, w.low < at:
+			w.low = min(w.low, w.head)
+			d.catchUp(w) // a queued head becomes void
+			d.void = true
+			if w.low >= at {
+				return true
+			}
+		default:
+			return true
+		}
+	}
+	d.passOver(w, at)
+	return false
+}
+
+// onWire reports whether the row has been handed to its worker.
+func (d *Dispatch) onWire(r *Row) bool {
+	for _, other := range d.lanes[r.worker].wire {
+		if other == r {
+			return true
+		}
+	}
+	return false
+}
+
+// overtakes reports whether an older row of the key was left to the next walk. If so, a scan brings both rows.
+func (d *Dispatch) overtakes(r *Row, now time.Time) bool {
+	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal)
+	if !overtakes || r.key.keyless {
+		return false
+	}
+	d.passKey(r.key, r.Hash, r.Shard, min(head, low(r)), now)
+	return true
+}
+
+// passKey closes a key until a scan has passed.
+func (d *Dispatch) passKey(k key, hash uint64, shard int, from int64, now time.Time) {
+	if d.waits.noRoom(hash) {
+		d.crowd(hash, from, now)
+		return
+	}
+	w := d.add(k, hash, shard)
+	d.passOver(w, from)
+	switch {
+	case w.state == writing, w.state == trial && d.onWire(w.trial):
+		w.older = w.older || from < w.head
+	case w.state != catching && (w.headID == "" || from < w.head):
+		d.catchUp(w) // a queued head becomes void
+	}
+	d.void = true
+}
+
+// mustWait reports whether the row must wait. If so, it makes the row's key wait.
+func (d *Dispatch) mustWait(r *Row, w *Wait, now time.Time) bool {
+	h := d.holds.of(r)
+	rest := d.restOf(r, w)
+	tries := w != nil && w.state == asked // the row is the head that is tried
+	switch {
+	case rest > 0:
+		if d.waits.noRoom(r.Hash) {
+			d.crowd(r.Hash, low(r), now)
+		} else if w, ok := d.lead(r); ok {
+			d.waits.rest(w, CauseRetry, now.Add(rest))
+		}
+		return true
+	case h == nil, tries && w.hold == h:
+		return false
+	case h.open && h.probe == nil && r.key.keyless && !d.waits.full():
+		if w, ok := d.lead(r); ok {
+			d.waits.enter(w, asked, h.cause)
+			w.hold, h.probe, h.open = h, w, false
+			h.waiting = append(h.waiting, w)
+			return false
+		}
+	}
+	d.join(r, h, now)
+	return true
+}
+
+// restOf returns what is left of the row's backoff. If the database's clock has been set back since the refusal was
+// written, the whole backoff is waited for once, by the relay's own clock.
+func (d *Dispatch) restOf(r *Row, w *Wait) time.Duration {
+	if !r.Retried || r.Waited < 0 && w != nil && w.headID == r.ID() { // the key has waited
+		return 0
+	}
+	return retry.Backoff(d.To.BackoffMin, d.To.BackoffMax, r.Message.ID, r.Try) - max(0, r.Waited)
+}
+
+// enqueue puts a row in the lane of its key's worker. A head that is tried goes to a lane of its own.
+func (d *Dispatch) enqueue(r *Row) {
+	r.Size = int64(r.Message.Size()) + rowOverhead
+	r.worker = int(r.lane() % uint64(d.workers()))
+	w := d.waits.byKey[r.Hash]
+	tries := w != nil && w.state == asked && w.headID == r.ID()
+	if tries {
+		r.worker = d.workers()
+		if r.unknown > 0 || w.hold != nil && w.hold.other {
+			r.worker++
+		}
+		w.state, w.trial, r.wait = trial, r, w
+	}
+	d.inFlight[r.Identity()] = r
+	d.shards.inFlight[r.Shard]++
+	d.bytes += r.Size
+	d.Flights.Begin(r)
+	l := &d.lanes[r.worker]
+	if r.late = d.ordered() && d.Table.Before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
+		if d.Late.OutOfOrder(r.Hash, r.Position.Ordinal) {
+			d.Measure.OrderViolation()
+		}
+		l.insert(r)
+	} else {
+		l.push(r)
+	}
+	if !r.Delayed && d.Table.Before(d.walked, r.Position) {
+		d.walked = r.Position
+	}
+}
+
+// rowOverhead is the approximate memory that a row in flight takes in addition to its message, in bytes.
+const rowOverhead = 400
+
+// TookBefore reports whether any of these rows, which were just read, was taken although it lies before an ordinal.
+func (d *Dispatch) TookBefore(rows []outbox.Row, ordinal int64) bool {
+	for i := range rows {
+		r := &rows[i]
+		if r.Position.Unordered() || r.Position.Ordinal >= ordinal {
+			continue
+		}
+		if taken := d.inFlight[r.Identity()]; taken != nil && taken.Row == r {
+			return true
+		}
+	}
+	return false
+}

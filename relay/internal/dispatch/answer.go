@@ -1,0 +1,218 @@
+package dispatch
+
+import (
+	"errors"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// Answer takes the broker's answers for a batch.
+func (d *Dispatch) Answer(index int, rows []*Row, errs []error, now time.Time) {
+	l := &d.lanes[index]
+	l.wire = nil
+	a := answers{Dispatch: d, now: now, counts: map[publisher.Class]int{}}
+	for i, r := range rows {
+		a.one(r, errs[i], len(rows) == 1)
+	}
+	a.settleOutage()
+	if rows[0].Invalid == nil { // an invalid row comes alone and was handed to no publisher
+		a.Measure.Published(len(rows), a.counts)
+		d.limiter.Spend(-(a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]))
+	}
+	l.unpop(a.again)
+	d.dropVoid()
+	a.Measure.UnexpectedDuplicates(a.unexpected)
+	if d.stopping {
+		d.Stop()
+	}
+}
+
+// answers is the processing of one batch's answers.
+type answers struct {
+	*Dispatch
+	now    time.Time
+	counts map[publisher.Class]int
+	again  []*Row // rows to publish again, in order, before all others
+	down   error  // the last answer that says that nothing can be published to the destination
+	alive  bool   // an answer shows that the broker works
+
+	unexpected int // duplicates among rows that had not been sent before
+}
+
+func (a *answers) one(r *Row, err error, alone bool) {
+	class := publisher.ClassOf(err)
+	a.counts[class]++
+	w := a.waits.byKey[r.Hash]
+	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && w.bars(low(r)) {
+		a.drop(r) // a row before it was refused, so its own answer does not matter
+		return
+	}
+	switch class {
+	case publisher.Accepted:
+		a.alive = true
+		if d, ok := errors.AsType[*publisher.Duplicate](err); ok {
+			a.duplicate(r, d)
+		}
+		a.accept(r, w)
+	case publisher.NotAttempted:
+		a.requeue(r)
+	case publisher.Refused:
+		a.alive = true
+		a.refused(r, err, a.Table.KeepsFailures() && r.Try+1 > a.To.MaxAttempts)
+	case publisher.Permanent:
+		a.alive = a.alive || r.Invalid == nil
+		a.refused(r, err, a.Table.KeepsFailures())
+	case publisher.Topology, publisher.Unavailable:
+		if publisher.ScopeOf(err) == publisher.ScopeDestination {
+			a.down = err
+			a.requeue(r)
+			return
+		}
+		a.alive = true
+		a.put(r, classCause(class), err)
+	default:
+		r.unknown++
+		a.sent.noteUnknown(r)
+		fate, named := publisher.FateOf(err, r.Message.Topic)
+		switch {
+		case named && fate.Kind != publisher.FateDestination:
+			a.put(r, CauseUnavailable, err)
+		case alone && r.unknown > aloneAfter:
+			a.isolated(r, w, err)
+		default:
+			a.down = err
+			a.requeue(r)
+		}
+	}
+}
+
+// put makes a row wait for what its answer names.
+func (a *answers) put(r *Row, c Cause, err error) {
+	if a.lost(r) {
+		return
+	}
+	if w := a.waits.byKey[r.Hash]; w != nil && w.trial != r && a.isVoid(r) {
+		a.drop(r)
+		return
+	}
+	a.held(r, c, err, a.now)
+	a.remember(r)
+	a.forget(r)
+}
+
+// lost reports whether the row's shard is no longer relayed here. If so, it forgets the row: the shard's next owner
+// publishes it.
+func (d *Dispatch) lost(r *Row) bool {
+	if d.shards.active.Has(r.Shard) {
+		return false
+	}
+	if w := d.waits.byKey[r.Hash]; w != nil && w.state != writing {
+		d.waits.remove(w)
+	}
+	d.forget(r)
+	return true
+}
+
+func (a *answers) accept(r *Row, w *Wait) {
+	a.accepted++
+	a.sent.noteAccepted(r)
+	r.answered = a.now
+	a.settle = append(a.settle, r)
+	if a.ordered() && !r.key.keyless {
+		a.Late.Accepted(r.Hash, r.Position.Ordinal)
+	}
+	if h := a.holds.of(r); h != nil {
+		a.release(h, a.now)
+	}
+	if w != nil && w.trial == r {
+		if w.hold != nil {
+			a.release(w.hold, a.now)
+		}
+		w.trial = nil
+		a.goOn(w)
+	}
+}
+
+// refused makes the refusal be written. Until then the row stays in flight and its key waits.
+func (a *answers) refused(r *Row, err error, failed bool) {
+	if w := a.waits.byKey[r.Hash]; w != nil && w.trial == r && w.hold != nil && r.Invalid == nil {
+		a.release(w.hold, a.now) // the probe was answered
+	}
+	older := false
+	if w := a.waits.byKey[r.Hash]; w != nil {
+		older = w.older
+	}
+	w, ok := a.lead(r)
+	if w.state != writing {
+		a.waits.enter(w, writing, CauseRetry)
+		a.waits.heads(w, r.ID())
+		w.head, w.failures, w.older = low(r), 0, older || !ok
+		w.refusals++
+	}
+	w.writes++
+	r.wait = w
+	a.refuse = append(a.refuse, Refusal{Row: r, Err: err, Failed: failed})
+}
+
+// requeue publishes the row again, with the same id and before the rows that follow it. If rows that go before a head
+// were passed over while the head was on the wire, the head goes after them.
+func (a *answers) requeue(r *Row) {
+	w := a.waits.byKey[r.Hash]
+	switch {
+	case a.lost(r):
+	case w != nil && w.trial == r && w.older:
+		a.catchUp(w)
+		a.drop(r)
+	case a.isVoid(r):
+		a.drop(r)
+	default:
+		a.again = append(a.again, r)
+	}
+}
+
+// isolated handles a row that was alone on the wire and again got no answer. If other rows of the destination have been
+// accepted since its last try, this row is the one that breaks the connection, and it is refused. Otherwise the other
+// rows go first.
+func (a *answers) isolated(r *Row, w *Wait, err error) {
+	if a.lost(r) {
+		return
+	}
+	if w != nil && w.headID == r.ID() && r.unknown >= refuseAfter && a.accepted > w.accepted {
+		r.unknown = 0
+		refusal := publisher.RefusedError("no answer alone", "published alone and again without an answer: %w", err)
+		a.refused(r, refusal, a.Table.KeepsFailures() && r.Try+1 > a.To.MaxAttempts)
+		w.unknown = 0
+		return
+	}
+	if w, ok := a.lead(r); ok {
+		w.failures++
+		a.waits.rest(w, CauseUnavailable, a.now.Add(retry.PauseAmong(a.causes(), w.failures)))
+		a.remember(r)
+	}
+	a.forget(r)
+}
+
+// refuseAfter is the number of publishes without an answer, the last of them alone, that count as a refusal.
+const refuseAfter = 2 * aloneAfter
+
+// settleOutage begins, prolongs or ends the outage of the destination.
+func (a *answers) settleOutage() {
+	o := &a.outage
+	switch {
+	case a.alive:
+		if o.active() {
+			*o = outage{}
+			a.To.Complaint.Over()
+			a.Logger.Info("destination is back", "destination", a.To.Name)
+		}
+	case a.down != nil:
+		reason := classCause(publisher.ClassOf(a.down))
+		if o.fail(reason, a.down, a.now) && !a.To.Complaint.Told(a.down) {
+			a.Logger.Warn("destination is held", "destination", a.To.Name, "reason", reason, "error", a.down)
+		}
+	default: // nothing was attempted
+		o.probing = false
+	}
+}

@@ -1,0 +1,164 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+var (
+	errNoTopic  = publisher.TopologyError("no topic", "no topic")
+	errNoLeader = publisher.WithFate(publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader"),
+		publisher.Fate{Kind: publisher.FatePartition, Name: "t/0"})
+)
+
+// keyless removes the keys of rows.
+func keyless(rows []outbox.Row) []outbox.Row {
+	for i := range rows {
+		rows[i].Message.Key = nil
+	}
+	return rows
+}
+
+// When a row has met a missing topic, queued rows of the topic are not handed over, and rows of it that are read are
+// not taken.
+func TestHoldTakesNothingMore(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(append(rowsOf("a", "t", 1), append(rowsOf("b", "t", 2), keyless(rowsOf("row", "t", 3, 4))...)...), FromWalk, now)
+	published(t, d, errNoTopic, "a-1")
+	published(t, d, nil, "")
+	d.Begin()
+	taken, waiting := d.Take(append(rowsOf("c", "t", 5), keyless(rowsOf("row", "t", 6))...), FromWalk, now)
+	if taken != 0 || waiting != 2 || len(d.inFlight) != 0 {
+		t.Errorf("%d rows are taken, %d wait, %d are in flight", taken, waiting, len(d.inFlight))
+	}
+}
+
+// A key that waits for a partition is not taken from the walk, although its rows do not show the partition that they
+// are published to.
+func TestHeadOfAHeldKeyIsNotTaken(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("a", "t", 1), FromWalk, now)
+	published(t, d, errNoLeader, "a-1")
+	d.Begin()
+	if taken, _ := d.Take(rowsOf("a", "t", 1, 2), FromWalk, now); taken != 0 {
+		t.Errorf("%d rows are taken", taken)
+	}
+}
+
+// try reads the heads that are to be tried at a time, and hands them over.
+func try(t *testing.T, d *Dispatch, now time.Time, rows []outbox.Row) (onWire []*Row) {
+	t.Helper()
+	waits := d.Trials(10, now)
+	if len(waits) != 1 {
+		t.Fatalf("%d keys are tried", len(waits))
+	}
+	d.Begin()
+	d.TakeTrials(waits, rows, false, now)
+	return d.batch(d.workers(), now)
+}
+
+// While the head of one key tries what is in trouble, no other key does, even if keys join meanwhile.
+func TestOneKeyTriesAHold(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(append(rowsOf("a", "t", 1), rowsOf("b", "t", 2)...), FromWalk, now)
+	published(t, d, errNoTopic, "a-1")
+	published(t, d, nil, "")
+	now = now.Add(time.Minute)
+	if rows := try(t, d, now, rowsOf("a", "t", 1)); len(rows) != 1 {
+		t.Fatalf("%d rows try", len(rows))
+	}
+	d.Begin()
+	d.Take(rowsOf("c", "t", 3), FromWalk, now)
+	if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 {
+		t.Errorf("%d more keys are tried", len(waits))
+	}
+}
+
+// When a hold ends, a scan also brings the rows without a key that met it.
+func TestEndOfAHoldBringsRowsWithoutAKey(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(keyless(rowsOf("row", "t", 1, 2, 3)), FromWalk, now)
+	published(t, d, errNoTopic, "row-1")
+	published(t, d, nil, "")
+	now = now.Add(time.Minute)
+	rows := try(t, d, now, keyless(rowsOf("row", "t", 1)))
+	d.Answer(d.workers(), rows, make([]error, len(rows)), now)
+	if low, _ := d.Scanning(); low != 2 {
+		t.Errorf("the scan begins at %d", low)
+	}
+}
+
+// A row without a key neither waits for a partition nor tries it, since its next try may be given to another partition.
+func TestRowWithoutAKeyWaitsForNoPartition(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(keyless(rowsOf("row", "t", 1)), FromWalk, now)
+	published(t, d, errNoLeader, "row-1")
+	if len(d.holds.byFate) != 0 {
+		t.Errorf("%d holds", len(d.holds.byFate))
+	}
+}
+
+// If only rows without a key wait for a hold, and its probe is gone, the next such row that a scan meets tries it. If a
+// scan meets none, the hold ends.
+func TestHalfOpenHold(t *testing.T) {
+	for name, rest := range map[string][]int64{"met": {2, 3}, "not met": nil} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.Take(keyless(rowsOf("row", "t", 1, 2, 3)), FromWalk, now)
+			published(t, d, errNoTopic, "row-1")
+			published(t, d, nil, "")
+			now = now.Add(time.Minute)
+			try(t, d, now, nil)
+			if waits := d.Trials(10, now); len(waits) != 0 {
+				t.Errorf("%d keys are tried", len(waits))
+			}
+			d.Scanning()
+			d.Begin()
+			if taken, _ := d.Take(keyless(rowsOf("row", "t", rest...)), fromScan, now); taken != min(1, len(rest)) {
+				t.Errorf("%d rows of it are taken", taken)
+			}
+			d.Scanned(now)
+			if got := len(d.holds.byFate); got != min(1, len(rest)) {
+				t.Errorf("%d holds are left", got)
+			}
+		})
+	}
+}
+
+// While nothing can be published to the destination, heads are read only if nothing is queued that can try it.
+func TestHeadsAreNotReadInVainInAnOutage(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	if !d.Triable().IsZero() {
+		t.Error("heads wait without an outage")
+	}
+	d.Take(rowsOf("a", "t", 1), FromWalk, now)
+	published(t, d, publisher.UnavailableError(publisher.ScopeDestination, "down", "down"), "a-1")
+	if !d.Triable().After(d.outage.until) {
+		t.Error("heads are read although a queued row can try")
+	}
+	d.lanes[0].pop()
+	if d.Triable() != d.outage.until {
+		t.Errorf("with nothing queued heads are read from %v on, want %v", d.Triable(), d.outage.until)
+	}
+}
+
+// A hold that begins and ends with the answers of one batch leaves the rows queued after its head where they are: after
+// the head.
+func TestHoldOfOneBatch(t *testing.T) {
+	for _, ordinal := range []bool{true, false} {
+		d, now := testDispatch(t), time.Now()
+		d.Table.(*stubTable).unordered, d.Limits.Batch = !ordinal, 10
+		d.Take(append(rowsOf("k", "t", 1), rowsOf("other", "t", 2)...), FromWalk, now)
+		rows := d.batch(0, now)
+		d.Begin()
+		d.Take(rowsOf("k", "u", 3), FromWalk, now)
+		d.Answer(0, rows, []error{errNoTopic, nil}, now)
+		if len(d.holds.byFate) > 0 {
+			t.Fatal("the hold goes on")
+		}
+		published(t, d, nil, "")
+	}
+}

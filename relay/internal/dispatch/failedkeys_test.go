@@ -1,0 +1,66 @@
+package dispatch
+
+import (
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+)
+
+// A key that fails while the failed rows are being read is not forgotten when the read ends.
+func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
+	d := testDispatch(t)
+	now := time.Now()
+	d.Failures = &failures{}
+	d.To.BlockFailed = true
+	d.own(owner.All(1))
+	if _, ok := d.Failures.next(now); !ok || d.shards.active != (owner.Set{}) {
+		t.Fatal("rows are taken before the failed ones are known")
+	}
+	r := Row{Row: &of("t", 4)[0], key: key{text: "k"}}
+	d.Failures.failedHere(&r, true)
+	d.TakeFailed(outbox.FailedPage{}, true, now, now)
+	if !d.Failures.known.has(r.key) || d.Failures.known.heads["k"].low != 4 {
+		t.Error("the key is free")
+	}
+	if _, ok := d.Failures.next(now.Add(failedEvery)); !ok {
+		t.Fatal("no second read")
+	}
+	d.TakeFailed(outbox.FailedPage{}, true, now, now)
+	if w := d.waits.byKey[r.key.Hash()]; d.Failures.known.has(r.key) || w == nil || w.state != catching || w.low != 4 || d.catch.low != 4 {
+		t.Errorf("the key is not free, or its rows are not brought: %+v", w)
+	}
+}
+
+// From a number of keys on, memory does not grow, and no failed row is forgotten.
+func TestFailedKeysAreBounded(t *testing.T) {
+	var s failedKeys
+	const keys = mostWaits + 5000
+	for i := range keys {
+		s.add(strconv.Itoa(i), int64(i))
+	}
+	if len(s.heads) != mostWaits {
+		t.Errorf("%d keys are remembered one by one", len(s.heads))
+	}
+	var merged failedKeys
+	merged.merge(s)
+	for _, set := range []*failedKeys{&s, &merged} {
+		for i := range keys {
+			k := key{text: strconv.Itoa(i)}
+			if !set.has(k) || set.heads[k.text].low > int64(i) || set.more != nil && set.least > mostWaits {
+				t.Fatalf("key %d: known %v, head %+v", i, set.has(k), set.heads[k.text])
+			}
+		}
+	}
+	others := 0
+	for i := range 1000 {
+		if s.has(key{text: "other" + strconv.Itoa(i)}) {
+			others++
+		}
+	}
+	if others > 50 {
+		t.Errorf("%d of 1000 other keys are taken for failed ones", others)
+	}
+}

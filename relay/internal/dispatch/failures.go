@@ -1,0 +1,292 @@
+package dispatch
+
+import (
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
+)
+
+// failures knows which keys have a failed row, where a failed row blocks its key until the row is retried or discarded
+// (OUTBOX_ON_FAILED=block). It learns of failed rows from the refusals that are written here, and from the table. The
+// failed rows of new shards are read before any of their other rows is taken. Now and then the failed rows of all
+// shards are read again, to find those that were retried or discarded. A nil failures knows of none.
+//
+// Only the dispatch touches it.
+type failures struct {
+	owned   owner.Set // shards that this replica owns
+	checked owner.Set // owned shards whose failed rows are known
+	known   failedKeys
+
+	reading bool      // all failed rows are being read, in pages
+	begun   owner.Set // shards that have been owned since this read began
+	after   outbox.Position
+	found   failedKeys // rows found so far
+	since   failedKeys // rows that failed here since it began
+	spent   time.Duration
+	freed   time.Time // when keys last became free that could not all be named
+	waiting int       // number of keys whose pending rows were passed over
+
+	ended time.Time // when the last page was read
+	due   time.Time // when the next page is to be read
+
+	// A refusal that the last owner of a shard had under way may be written after the failed rows were read. Until that
+	// is impossible, pending rows that were read are taken only after the failed rows have been read again. A row that
+	// is missing among the pending rows is then found among the failed ones.
+	afterwards bool
+	unsure     time.Time
+}
+
+const (
+	failedPage   = 1000
+	failedEvery  = time.Second     // while keys wait because of failed rows
+	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at
+	unsureFor    = 2 * StatementTimeout
+	failedSoon   = 50 * time.Millisecond // after a hint
+	freedRest    = 10 * time.Second      // shortest time between two restarts, by freed keys, of a walk that has not caught up
+)
+
+// NextFailed returns the read of failed rows to make now, if any.
+func (d *Dispatch) NextFailed(now time.Time) (outbox.Query, bool) {
+	q, ok := d.Failures.next(now)
+	if ok {
+		q.Shards = d.shards.queried(d.Failures.begun)
+	}
+	return q, ok
+}
+
+// own records the shards that this replica owns, and returns those whose rows may be taken.
+func (f *failures) own(set owner.Set) owner.Set {
+	if f == nil {
+		return set
+	}
+	f.owned, f.begun, f.checked = set, f.begun.And(set), f.checked.And(set)
+	return f.checked
+}
+
+// next returns the read of failed rows to make now, if any. Its shards are in begun.
+func (f *failures) next(now time.Time) (outbox.Query, bool) {
+	if due, ok := f.Due(); !ok || now.Before(due) {
+		return outbox.Query{}, false
+	}
+	if !f.reading {
+		f.reading, f.begun, f.spent = true, f.owned, 0
+		f.after, f.found, f.since = outbox.Position{}, failedKeys{}, failedKeys{}
+	}
+	return outbox.Query{After: f.after, Limit: failedPage}, true
+}
+
+// Due returns when the next read is to be made, if any.
+func (f *failures) Due() (due time.Time, ok bool) {
+	switch {
+	case f == nil || f.owned == (owner.Set{}):
+		return due, false
+	case f.Awaited():
+		return f.ended, true
+	default:
+		return f.due, true
+	}
+}
+
+// Awaited reports whether other rows must wait until the failed rows have been read.
+func (f *failures) Awaited() bool { return f.checked != f.owned || f.afterwards }
+
+// Afterwards reports whether the present page of pending rows still waits for failed rows to be read.
+func (f *failures) Afterwards() bool { return f.afterwards }
+
+// Check reports whether a page of pending rows is to be taken only after the failed rows have been read again. If so,
+// that read is due at once.
+func (f *failures) Check(page outbox.Page, now time.Time) bool {
+	if f == nil || len(page.Rows) == 0 || !now.Before(f.unsure) {
+		return false
+	}
+	f.afterwards, f.reading = true, false
+	return true
+}
+
+// Ask makes the failed rows be read again soon, on a hint that something has changed.
+func (f *failures) Ask() {
+	if f == nil || f.known.empty() || f.reading {
+		return
+	}
+	if soon := f.ended.Add(max(failedSoon, feed.RestShare*f.spent)); soon.Before(f.due) {
+		f.due = soon
+	}
+}
+
+// failedHere notes that the last refusal of the key's row was to be written. If another session has changed the row
+// instead, its key waits until that is known.
+func (f *failures) failedHere(r *Row, written bool) {
+	text := strings.Clone(r.ordering().text) // the text lies among the bytes of other rows
+	f.known.add(text, r.Position.Ordinal)
+	if f.reading {
+		f.since.add(text, r.Position.Ordinal)
+	}
+	if !written {
+		f.due = f.ended
+	}
+}
+
+// meets reports whether a pending row waits because a row of its key has failed. If so, it notes that the row was
+// passed over.
+func (f *failures) meets(r *Row) bool {
+	if !f.has(r) {
+		return false
+	}
+	f.lower(r.ordering(), low(r))
+	return true
+}
+
+// has reports whether a row with the same key has failed.
+func (f *failures) has(r *Row) bool {
+	if f == nil || f.known.empty() {
+		return false
+	}
+	k := r.ordering()
+	return !k.keyless && f.known.has(k)
+}
+
+// lower notes from which ordinal rows of a key with a failed row were passed over.
+func (f *failures) lower(k key, at int64) {
+	if h, one := f.known.heads[k.text]; one {
+		if !h.waits {
+			f.waiting++
+		}
+		f.known.heads[k.text] = failedHead{min(h.low, at), true}
+	} else {
+		f.known.least = min(f.known.least, at)
+	}
+}
+
+// TakeFailed takes a page of failed rows. After the last page, keys that wait and no longer have a failed row are read
+// again. It reports whether keys have become free that cannot be named. A row of theirs that was retried may be pending
+// anywhere in the table, so the walk begins again: it must not meet the key's younger rows first. If rows are retried
+// continuously, beginning again each time would keep a long walk from ever finishing. That is why such keys become free
+// only now and then, or when the walk has caught up.
+func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, ended time.Time) (freed bool) {
+	f := d.Failures
+	took := ended.Sub(started)
+	f.spent += took
+	f.ended = ended
+	for _, r := range page.Rows {
+		f.found.add(r.Key, r.Ordinal)
+	}
+	if f.after = page.End; page.More {
+		f.due = ended.Add(feed.RestShare * took)
+		return false
+	}
+	if f.found.more != nil && f.known.more == nil {
+		d.Logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them",
+			"keys", len(f.found.heads))
+	}
+	f.found.merge(f.since)
+	if f.found.more.Lacks(f.known.more) {
+		if caughtUp || ended.Sub(f.freed) >= freedRest {
+			d.rewind = true
+			freed, f.freed = true, ended
+		} else {
+			f.found.mergeMore(f.known)
+		}
+	}
+	d.freeFailed(ended)
+	if f.begun.Without(f.checked) != (owner.Set{}) {
+		f.unsure = ended.Add(unsureFor)
+	}
+	f.known, f.checked, f.reading, f.afterwards = f.found, f.begun, false, false
+	pause := failedEvery
+	if f.known.empty() {
+		pause = failedRarely
+	}
+	f.due = ended.Add(max(pause, feed.RestShare*f.spent))
+	return freed
+}
+
+// freeFailed makes a scan bring the rows of the keys that no longer have a failed row, and keeps what is known of the
+// others.
+func (d *Dispatch) freeFailed(now time.Time) {
+	f := d.Failures
+	for text, h := range f.known.heads {
+		k := key{text: text}
+		switch found, still := f.found.heads[text]; {
+		case still:
+			f.found.heads[text] = failedHead{min(h.low, found.low), h.waits}
+		case f.found.more.Has(k.Hash()):
+			f.found.least = min(f.found.least, h.low)
+		default:
+			d.passKey(k, k.Hash(), noShard, h.low, now)
+		}
+	}
+	f.waiting = 0
+	for _, h := range f.found.heads {
+		if h.waits {
+			f.waiting++
+		}
+	}
+}
+
+// failedHead is what is known of a key with a failed row.
+type failedHead struct {
+	low   int64 // least ordinal of its failed rows, and of the pending rows that were passed over
+	waits bool  // pending rows were passed over
+}
+
+// failedKeys is a set of keys with failed rows: the first of them one by one, the others in a fixed amount of memory.
+type failedKeys struct {
+	heads map[string]failedHead
+	bytes int // bytes of the keys in heads
+	more  keys.Set
+	least int64 // smallest ordinal of the keys in more
+}
+
+func (s *failedKeys) empty() bool { return len(s.heads) == 0 && s.more == nil }
+
+func (s *failedKeys) add(text string, ordinal int64) {
+	head, known := s.heads[text]
+	switch {
+	case known:
+		s.heads[text] = failedHead{min(head.low, ordinal), head.waits}
+	case len(s.heads) < mostWaits && s.bytes+len(text) <= mostFailedBytes:
+		if s.heads == nil {
+			s.heads = map[string]failedHead{}
+		}
+		s.heads[text] = failedHead{low: ordinal}
+		s.bytes += len(text)
+	default:
+		if s.more == nil {
+			s.least = ordinal
+		}
+		s.more.Add(key{text: text}.Hash())
+		s.least = min(s.least, ordinal)
+	}
+}
+
+// merge adds the keys of another set.
+func (s *failedKeys) merge(other failedKeys) {
+	for text, head := range other.heads {
+		s.add(text, head.low)
+	}
+	s.mergeMore(other)
+}
+
+// mergeMore adds the keys of another set that are not known one by one.
+func (s *failedKeys) mergeMore(other failedKeys) {
+	if other.more == nil {
+		return
+	}
+	if s.more == nil {
+		s.least = other.least
+	}
+	s.more.Merge(other.more)
+	s.least = min(s.least, other.least)
+}
+
+func (s *failedKeys) has(k key) bool {
+	_, known := s.heads[k.text]
+	return known || s.more.Has(k.Hash())
+}
+
+// mostFailedBytes limits the memory for keys with failed rows that are known one by one.
+const mostFailedBytes = 16 << 20

@@ -1,0 +1,306 @@
+package dispatch
+
+import (
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// A Cause is the reason why rows are held. It is the label reason of rows_held.
+type Cause = string
+
+const (
+	CauseRetry       Cause = "retry"       // refused, waiting for the next try
+	CauseTopology    Cause = "topology"    // the topic, stream, exchange or queue is missing
+	CauseUnavailable Cause = "unavailable" // the broker, the topic or the partition is down
+	CauseFailed      Cause = "failed"      // would have failed, but the table cannot record it
+	causeOrder       Cause = "order"       // may go on after the next catch-up scan has passed
+
+	CauseBehindFailed Cause = "behind_failed" // waits for a failed row of the same key to be retried or discarded
+
+	CausePaused Cause = "paused" // due while the destination is paused
+)
+
+// Causes are all causes.
+var Causes = []Cause{CauseRetry, CauseTopology, CauseUnavailable, CauseFailed, causeOrder, CauseBehindFailed, CausePaused}
+
+// A hold is a circuit breaker for something at the broker that is in trouble. While it is open, the head of one of the
+// waiting keys tries it now and then. No other row that is known to share its fate is read or handed over.
+type hold struct {
+	fate     publisher.Fate
+	cause    Cause
+	err      error
+	failures int       // failed tries in a row
+	until    time.Time // time of the next try
+	since    time.Time
+	told     []string // reasons of the hold that have been logged, in short
+	index    int      // index among the holds that wait for their next try; -1 if it is not there
+	repeats  bool     // each try may leave a copy
+
+	topics  []topic // topics whose rows share its fate; none if the topic does not decide that
+	waiting []*Wait // keys that wait for it, and some that no longer do
+	probe   *Wait   // key whose head tries next or is trying; nil if the hold is half-open
+	other   bool    // another key is to try next
+	crowded bool    // the crowd has keys that wait for it
+	low     int64   // where the first row without a key was passed over, or [nothing]
+	open    bool    // half-open: the next row of it that a scan meets is its probe
+	opened  uint32  // number of the current or last scan when it became half-open
+}
+
+// When returns the time of the next try.
+func (h *hold) When() time.Time { return h.until }
+
+// Place returns where the hold's index among the alarms is kept.
+func (h *hold) Place() *int { return &h.index }
+
+// topic is a topic of a destination; on an AMQP broker, a routing key on an exchange.
+type topic struct{ exchange, name string }
+
+// topicOf returns the topic that a row is published to.
+func topicOf(r *Row) topic { return topic{r.Message.Exchange, r.Message.Topic} }
+
+// kept returns the topic with strings of its own. The strings of a row lie among the bytes of other rows and would keep
+// them in memory.
+func (t topic) kept() topic { return topic{strings.Clone(t.exchange), strings.Clone(t.name)} }
+
+// holds are the holds of everything that is known to be in trouble. Only the dispatch touches them.
+type holds struct {
+	byFate  map[publisher.Fate]*hold
+	byTopic map[topic]*hold
+	due     retry.Alarms[*hold]
+	repeats retry.Repeats
+	soon    map[publisher.FateKind]time.Time // when holds of a kind were last made due because one of them had ended
+}
+
+// mostHolds is the largest number of holds that are remembered. A key that meets a further trouble waits by itself.
+const mostHolds = 10_000
+
+func newHolds() holds {
+	return holds{
+		byFate: map[publisher.Fate]*hold{}, byTopic: map[topic]*hold{},
+		repeats: retry.Repeats{}, soon: map[publisher.FateKind]time.Time{},
+	}
+}
+
+// of returns the hold that a row would meet, as far as its topic decides that.
+func (hs *holds) of(r *Row) *hold {
+	if len(hs.byTopic) == 0 {
+		return nil
+	}
+	return hs.byTopic[topicOf(r)]
+}
+
+// orphaned makes another key try in place of one that has something else to do.
+func (hs *holds) orphaned(h *hold) {
+	h.probe = nil
+	if hs.byFate[h.fate] == h && !h.open {
+		hs.due.Set(h)
+	}
+}
+
+// held makes a row wait for what its answer says is in trouble.
+func (d *Dispatch) held(r *Row, c Cause, err error, now time.Time) {
+	fate, named := publisher.FateOf(err, r.Message.Topic)
+	if !named || r.key.keyless && (fate.Kind == publisher.FatePartition || fate.Kind == publisher.FateBroker) {
+		d.restAlone(r, c, now)
+		return
+	}
+	h := d.holds.byFate[fate]
+	if h == nil {
+		if len(d.holds.byFate) >= mostHolds || d.waits.noRoom(r.Hash) {
+			d.restAlone(r, c, now)
+			return
+		}
+		h = &hold{fate: fate, index: -1, low: nothing, since: now}
+		d.holds.byFate[fate] = h
+	}
+	if publisher.ScopeOf(err) == publisher.ScopeTopic && d.holds.byTopic[topicOf(r)] != h {
+		name := topicOf(r).kept()
+		d.holds.byTopic[name] = h
+		h.topics = append(h.topics, name)
+	}
+	repeats := publisher.Repeats(err)
+	if repeats {
+		d.Measure.Republish()
+	}
+	w := d.waits.byKey[r.Hash]
+	tried := w != nil && w.trial == r && w.hold == h
+	if h.failures == 0 || tried || !h.until.After(now) && h.probe == nil || repeats && !h.repeats { // once for all rows of a batch
+		d.prolong(h, c, err, now)
+	}
+	if w != nil && w.hold != nil && w.hold != h && w.trial == r {
+		d.release(w.hold, now) // its probe came further than this hold
+	}
+	d.join(r, h, now)
+}
+
+// prolong notes that a hold has begun or that a try has failed.
+func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
+	before := h.cause
+	h.cause, h.err, h.open = c, err, false
+	h.other = publisher.ClassOf(err) == publisher.Ambiguous
+	h.failures++
+	h.until = now.Add(retry.PauseAmong(d.causes(), h.failures))
+	if h.repeats = publisher.Repeats(err); h.repeats {
+		h.until = now.Add(max(h.until.Sub(now), d.holds.repeats.Pause(h.fate, now)))
+	}
+	d.holds.due.Set(h)
+	short := publisher.ShortOf(err)
+	switch {
+	case len(h.topics) > 0 && (h.failures == 1 || before != c): // the answer says more than the first one
+		h.told = append(h.told, short)
+		d.tell(topicHeld, h, now)
+	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.told, short):
+		h.told = append(h.told, short)
+		d.tell(partHeld, h, now)
+	}
+}
+
+// partialAfter is how long part of a topic is held before the hold is logged. Leaders move in less time.
+const partialAfter = 2 * time.Second
+
+// causes counts what is tried again by itself: holds, and keys that wait for a time of their own.
+func (d *Dispatch) causes() int { return len(d.holds.byFate) + len(d.waits.due) }
+
+// join makes a row wait for a hold, and try it if no other row does.
+func (d *Dispatch) join(r *Row, h *hold, now time.Time) {
+	if w := d.waits.byKey[r.Hash]; w == nil && (r.key.keyless && h.probe != nil || d.waits.full()) {
+		if r.key.keyless {
+			h.low = min(h.low, low(r))
+		} else {
+			d.crowd(r.Hash, low(r), now)
+			h.crowded = true
+		}
+		return
+	}
+	w, ok := d.lead(r)
+	if !ok {
+		return
+	}
+	before := w.hold
+	d.waits.enter(w, held, h.cause)
+	if before != h {
+		w.hold = h
+		if before != nil && before.probe == w {
+			d.holds.orphaned(before)
+		}
+		if len(h.waiting) == cap(h.waiting) {
+			h.waiting = slices.DeleteFunc(h.waiting, func(w *Wait) bool { return w.hold != h })
+		}
+		h.waiting = append(h.waiting, w)
+	}
+	if h.probe == nil {
+		h.probe, h.open = w, false
+	}
+	if h.probe == w && h.index < 0 { // it may have been on its way to try
+		d.holds.due.Set(h)
+	}
+}
+
+// release ends a hold: what waited for it may go on.
+func (d *Dispatch) release(h *hold, now time.Time) {
+	if d.holds.byFate[h.fate] != h {
+		return
+	}
+	delete(d.holds.byFate, h.fate)
+	for _, name := range h.topics {
+		if d.holds.byTopic[name] == h {
+			delete(d.holds.byTopic, name)
+		}
+	}
+	d.holds.due.Cancel(h)
+	d.holds.repeats.Relent(h.fate)
+	h.probe = nil
+	for _, w := range h.waiting {
+		switch {
+		case w.hold != h:
+		case w.state == held:
+			w.low = min(w.low, w.head)
+			d.catchUp(w)
+		default:
+			w.hold = nil // the key is under way by itself
+		}
+	}
+	if c := d.waits.crowd; h.crowded && c != nil {
+		d.waits.rest(&c.Wait, causeOrder, now)
+	}
+	d.catch.wantOthers(h.low)
+	if len(h.told) > 0 {
+		d.tell(h.back(), h, now)
+	}
+	d.tryOthers(h.fate.Kind, now)
+}
+
+// tryOthers makes other holds of a kind be tried soon when one of them has ended, since a broker may have led a
+// thousand partitions.
+func (d *Dispatch) tryOthers(kind publisher.FateKind, now time.Time) {
+	if now.Sub(d.holds.soon[kind]) < retry.ShortestHold {
+		return
+	}
+	d.holds.soon[kind] = now
+	n := 0
+	for _, h := range d.holds.byFate {
+		if h.fate.Kind != kind || h.index < 0 || h.repeats {
+			continue
+		}
+		if soon := now.Add(rand.N(retry.ShortestHold / 4)); soon.Before(h.until) {
+			h.until = soon
+			d.holds.due.Set(h)
+		}
+		if n++; n == mostSoon {
+			break
+		}
+	}
+}
+
+// mostSoon is how many holds are made due at a time.
+const mostSoon = 100
+
+// probe chooses, for each hold that is due, the head that tries it.
+func (d *Dispatch) probe(now time.Time) {
+	for h, ok := d.holds.due.Past(now); ok; h, ok = d.holds.due.Past(now) {
+		d.holds.due.Cancel(h)
+		if h.choose(); h.probe != nil {
+			d.ask(h.probe)
+			continue
+		}
+		if h.low == nothing {
+			d.release(h, now) // the rows that waited for it are gone
+			continue
+		}
+		h.open, h.opened = true, d.catch.number
+		d.catch.wantOthers(h.low)
+	}
+}
+
+// choose sets the probe. The present probe stays unless another key is to try.
+func (h *hold) choose() {
+	if h.probe != nil && h.probe.hold == h && h.probe.state == held && !h.other {
+		return
+	}
+	h.probe, h.other = nil, false
+	for range len(h.waiting) {
+		w := h.waiting[0]
+		h.waiting = h.waiting[1:]
+		if w.hold != h || w.state != held {
+			continue
+		}
+		h.waiting = append(h.waiting, w)
+		h.probe = w
+		return
+	}
+}
+
+// CloseUnmet ends the half-open holds whose rows a scan has not met.
+func (d *Dispatch) CloseUnmet(now time.Time) {
+	for _, h := range d.holds.byFate {
+		if h.open && h.probe == nil && h.opened < d.catch.number {
+			h.low = nothing
+			d.release(h, now)
+		}
+	}
+}

@@ -1,0 +1,72 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// An outage is a time in which nothing can be published to the destination. Rows that were taken stay in their lanes,
+// in order, and a batch of them tries now and then. Only the dispatch touches it.
+type outage struct {
+	cause    Cause
+	err      error
+	failures int // in a row; 0 if there is no outage
+	until    time.Time
+	probing  bool
+}
+
+func (o *outage) active() bool { return o.failures > 0 }
+
+// fail begins the outage or prolongs it, and reports whether it began.
+func (o *outage) fail(c Cause, err error, now time.Time) bool {
+	o.cause, o.err = c, err
+	o.failures++
+	o.until, o.probing = now.Add(retry.Pause(o.failures)), false
+	return o.failures == 1
+}
+
+// waits reports whether nothing may be published now.
+func (o *outage) waits(now time.Time) bool {
+	return o.active() && (o.probing || now.Before(o.until))
+}
+
+// Triable returns when heads may be read. During an outage, reading them is useful only if nothing is queued that could
+// try the destination.
+func (d *Dispatch) Triable() time.Time {
+	if !d.outage.active() {
+		return time.Time{}
+	}
+	for i := range d.lanes {
+		if d.lanes[i].wire != nil || d.lanes[i].len() > 0 {
+			return d.outage.until.Add(time.Hour)
+		}
+	}
+	return d.outage.until
+}
+
+// nextTry returns when queued rows may try the destination.
+func (d *Dispatch) nextTry(now time.Time) (time.Time, bool) {
+	if !d.outage.active() || d.outage.probing || !d.waiting() {
+		return time.Time{}, false
+	}
+	due := d.outage.until
+	if rated := d.limiter.Next(now); rated.After(due) {
+		due = rated
+	}
+	return due, true
+}
+
+// waiting reports whether rows are queued for an idle worker.
+func (d *Dispatch) waiting() bool {
+	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire == nil && l.len() > 0 })
+}
+
+// nextSend returns when rows that wait for the rate may be sent.
+func (d *Dispatch) nextSend(now time.Time) (time.Time, bool) {
+	if d.limiter == nil || d.outage.active() || !d.waiting() {
+		return time.Time{}, false
+	}
+	return d.limiter.Next(now), true
+}

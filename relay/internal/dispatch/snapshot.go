@@ -1,0 +1,136 @@
+package dispatch
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/errtext"
+)
+
+// A Snapshot is the published state of a destination.
+type Snapshot struct {
+	InFlight, Blocked int   // numbers of rows in flight, and of keys that wait
+	Stuck             int   // number of rows in flight that cannot be written now
+	Full              bool  // the stuck rows leave no room for others
+	Why               error // the database's last answer for the stuck rows
+	Held              map[Cause]int64
+	Holds             []Hold // oldest first, at most mostHoldsShown
+	Down              error  // why nothing can be published
+	Note              string // what is held at the destination, if it is not down
+}
+
+// Snapshot returns the present state.
+func (d *Dispatch) Snapshot() Snapshot {
+	s := Snapshot{
+		InFlight: len(d.inFlight), Blocked: d.blocked(), Held: d.heldRows(), Holds: d.holds.shown(), Note: d.heldTopics(),
+		Stuck: d.stuck(), Full: d.clogged(),
+	}
+	if d.outage.active() {
+		s.Down = d.outage.err
+	}
+	if len(d.rejected.rows)+d.rejected.trying > 0 {
+		s.Why = d.rejected.why
+	}
+	return s
+}
+
+// Report logs the numbers of topics that were not logged one by one.
+func (d *Dispatch) Report(now time.Time) { d.notices.others(d.Logger, now) }
+
+// A Hold is something at the broker that is in trouble.
+type Hold struct {
+	Reason string // a [Cause]
+	Kind   string // kind of what is in trouble: a topic, a partition
+	What   string // the kind with the name
+	Topics []string
+	Since  time.Time
+	err    error
+}
+
+// Error returns the broker's last answer, on one line.
+func (h Hold) Error() string {
+	if h.err == nil {
+		return ""
+	}
+	return errtext.Line(h.err)
+}
+
+// mostHoldsShown is the largest number of holds of a destination that are shown, and of topics of each.
+const mostHoldsShown = 20
+
+// shown returns the oldest holds.
+func (hs *holds) shown() []Hold {
+	var oldest []*hold
+	older := func(a, b *hold) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.fate.Name, b.fate.Name)) }
+	for _, h := range hs.byFate {
+		if len(oldest) == mostHoldsShown && older(h, oldest[mostHoldsShown-1]) > 0 {
+			continue
+		}
+		at, _ := slices.BinarySearchFunc(oldest, h, older)
+		oldest = slices.Insert(oldest, at, h)
+		oldest = oldest[:min(len(oldest), mostHoldsShown)]
+	}
+	shown := make([]Hold, len(oldest))
+	for i, h := range oldest {
+		shown[i] = Hold{Reason: h.cause, Kind: h.fate.Kind.String(), What: h.fate.String(), Since: h.since, err: h.err}
+		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
+			shown[i].Topics = append(shown[i].Topics, t.name)
+		}
+	}
+	return shown
+}
+
+// heldRows counts the rows that are known to wait, by reason.
+func (d *Dispatch) heldRows() map[Cause]int64 {
+	counts := map[Cause]int64{}
+	for c, n := range d.waits.counts {
+		counts[c] += int64(n)
+	}
+	if d.outage.active() {
+		for i := range d.lanes {
+			counts[d.outage.cause] += int64(d.lanes[i].len())
+		}
+	}
+	if d.Failures != nil {
+		counts[CauseBehindFailed] += int64(d.Failures.waiting)
+	}
+	return counts
+}
+
+// blocked counts the keys that wait, including those that have a failed row.
+func (d *Dispatch) blocked() int {
+	n := len(d.waits.byKey)
+	if d.Failures != nil {
+		n += len(d.Failures.known.heads)
+	}
+	return n
+}
+
+// heldTopics describes what is held: one hold with its reason, and the number of others.
+func (d *Dispatch) heldTopics() string {
+	var worst *hold
+	var name string
+	n := 0
+	for _, h := range d.holds.byFate {
+		if len(h.told) == 0 {
+			continue
+		}
+		this := h.fate.String()
+		if len(h.topics) > 0 {
+			this = fmt.Sprintf("topic %q", h.topics[0].name)
+		}
+		if n++; worst == nil || this < name { // the same hold each time
+			worst, name = h, this
+		}
+	}
+	if worst == nil {
+		return ""
+	}
+	more := ""
+	if n > 1 {
+		more = fmt.Sprintf(" (and %d others)", n-1)
+	}
+	return fmt.Sprintf("rows of %s are held%s: %v", name, more, worst.err)
+}

@@ -1,0 +1,14 @@
+package dispatch
+
+import "github.com/outbox-relay/outbox-relay/internal/outbox"
+
+// stubTable is a table for a dispatch, without rows.
+type stubTable struct{ unordered, byKey bool }
+
+func (*stubTable) Before(p, q outbox.Position) bool { return p.Before(q) }
+func (t *stubTable) Ordinal() bool                  { return !t.unordered }
+func (*stubTable) Ranked() bool                     { return false }
+func (t *stubTable) KeyIndexed() bool               { return t.byKey }
+func (*stubTable) KeepsFailures() bool              { return true }
+func (*stubTable) KeepsAttempts() bool              { return true }
+func (*stubTable) KeepsErrors() bool                { return true }

@@ -1,0 +1,138 @@
+package dispatch
+
+import (
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
+
+// mostAsked is the largest number of heads in one read.
+const mostAsked = 500
+
+// ask makes a key's head be read.
+func (d *Dispatch) ask(w *Wait) {
+	d.waits.enter(w, asked, w.cause)
+	d.asking = append(d.asking, w)
+}
+
+// MostTrials returns how many heads to read if there is room for n. During an outage it is few, since all of them would
+// only try the destination.
+func (d *Dispatch) MostTrials(n int) int {
+	if d.outage.active() {
+		return min(n, probeKeys)
+	}
+	return n
+}
+
+// Trials returns the keys whose heads are to be read now, at most n. Crowds that have waited long enough are left to
+// the next scan.
+func (d *Dispatch) Trials(n int, now time.Time) []*Wait {
+	d.asking = slices.DeleteFunc(d.asking, func(w *Wait) bool { return w.state != asked }) // before some of these keys are asked again
+	d.probe(now)
+	for w, ok := d.waits.due.Past(now); ok; w, ok = d.waits.due.Past(now) {
+		if w.headID == "" {
+			d.scatter(now)
+			continue
+		}
+		d.ask(w)
+	}
+	d.asking = slices.DeleteFunc(d.asking, func(w *Wait) bool { return w.state != asked })
+	n = min(n, mostAsked, len(d.asking))
+	return d.asking[:n:n]
+}
+
+// NextTrial returns when there are heads to be read.
+func (d *Dispatch) NextTrial() (time.Time, bool) {
+	var next earliest
+	if len(d.asking) > 0 {
+		return next.time, true
+	}
+	if len(d.waits.due) > 0 {
+		next.consider(d.waits.due[0].due)
+	}
+	if len(d.holds.due) > 0 {
+		next.consider(d.holds.due[0].until)
+	}
+	return next.time, !next.time.IsZero()
+}
+
+// earliest is the earliest of some times.
+type earliest struct{ time time.Time }
+
+func (e *earliest) consider(t time.Time) {
+	if e.time.IsZero() || t.Before(e.time) {
+		e.time = t
+	}
+}
+
+// busySoon is the time after which a key is tried again if other rows of it are under way.
+const busySoon = 2 * time.Millisecond
+
+// TakeTrials takes the heads that were read. more says that there was no room for all of them. Heads that were not
+// found have been relayed, discarded or changed by another session.
+func (d *Dispatch) TakeTrials(waits []*Wait, rows []outbox.Row, more bool, now time.Time) (taken int) {
+	busy := d.underWay()
+	for _, w := range waits {
+		if _, is := busy[w.hash]; is && w.state == asked {
+			d.later(w, now.Add(busySoon))
+		}
+	}
+	taken, _ = d.Take(rows, fromTrial, now)
+	if more {
+		d.NotRead(waits, now)
+		return taken
+	}
+	for _, w := range waits {
+		if w.state == asked {
+			d.headGone(w)
+		}
+	}
+	return taken
+}
+
+// underWay returns the hashes of the keys that have rows queued or on the wire.
+func (d *Dispatch) underWay() map[uint64]struct{} {
+	busy := map[uint64]struct{}{}
+	for i := range d.lanes {
+		l := &d.lanes[i]
+		for _, r := range l.rows[l.head:] {
+			busy[r.Hash] = struct{}{}
+		}
+		for _, r := range l.wire {
+			busy[r.Hash] = struct{}{}
+		}
+	}
+	return busy
+}
+
+// headGone goes on with a key whose head no longer exists.
+func (d *Dispatch) headGone(w *Wait) {
+	if h := w.hold; h != nil {
+		h.until = time.Time{}
+	}
+	if w.passed() {
+		w.low = min(w.low, w.head)
+	}
+	d.goOn(w)
+}
+
+// later makes a head be read later.
+func (d *Dispatch) later(w *Wait, due time.Time) {
+	if h := w.hold; h != nil {
+		d.waits.enter(w, held, w.cause)
+		h.until = due
+		d.holds.due.Set(h)
+		return
+	}
+	d.waits.rest(w, w.cause, due)
+}
+
+// NotRead makes heads be read again after their read has failed.
+func (d *Dispatch) NotRead(waits []*Wait, due time.Time) {
+	for _, w := range waits {
+		if w.state == asked {
+			d.later(w, due)
+		}
+	}
+}

@@ -1,0 +1,134 @@
+package measure
+
+import (
+	"iter"
+	"math"
+	"math/bits"
+	"sync"
+	"time"
+)
+
+// A History is what became of a destination's rows in the last hour, in intervals of half a minute. Its size does not
+// depend on the number of rows.
+type History struct {
+	mu        sync.Mutex
+	began     time.Time
+	relayed   int64 // rows since began
+	intervals [historyLength]interval
+}
+
+const (
+	historyEvery  = 30 * time.Second
+	historyLength = 121 // one hour, and the interval that has just begun
+)
+
+// interval is one part of a history. Its latencies are counted in buckets. The width of a bucket is a quarter of the
+// power of two it lies in, in microseconds.
+type interval struct {
+	number          int64 // intervals since 1970
+	relayed, failed int64
+	latencies       [latencyBuckets]uint32
+}
+
+// latencyBuckets is the number of buckets. They reach up to twelve days.
+const latencyBuckets = 4 * 40
+
+// An Interval is a part of the last hour. P50 and P99 are latencies from when a row was due to its settled
+// acknowledgement, accurate to one fifth. They are nil if there was no row whose time is known.
+type Interval struct {
+	From            time.Time
+	Length          time.Duration
+	Relayed, Failed int64
+	P50, P99        *time.Duration
+}
+
+// now returns the present interval. The caller holds mu.
+func (h *History) now(at time.Time) *interval {
+	number := at.UnixNano() / int64(historyEvery)
+	i := &h.intervals[number%historyLength]
+	if i.number != number {
+		*i = interval{number: number}
+	}
+	return i
+}
+
+// Unknown is the latency of a row whose time is not known.
+const Unknown time.Duration = math.MinInt64
+
+// add counts rows that were relayed, by their latencies.
+func (h *History) add(latencies iter.Seq[time.Duration], at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	i := h.now(at)
+	for latency := range latencies {
+		i.relayed++
+		h.relayed++
+		if latency != Unknown {
+			i.latencies[latencyBucket(latency)]++
+		}
+	}
+}
+
+// fail counts a row that failed.
+func (h *History) fail(at time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.now(at).failed++
+}
+
+// Read returns the number of rows relayed since the history began, and the intervals of the last hour since then,
+// oldest first.
+func (h *History) Read(at time.Time) (relayed int64, all []Interval) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	last := at.UnixNano() / int64(historyEvery)
+	for number := last - historyLength + 1; number <= last; number++ {
+		from := time.Unix(0, number*int64(historyEvery)).UTC()
+		one := Interval{From: from, Length: historyEvery}
+		if until := from.Add(historyEvery); !until.After(h.began) {
+			continue
+		} else if until.After(at) {
+			one.Length = at.Sub(from)
+		}
+		if i := &h.intervals[number%historyLength]; i.number == number {
+			one.Relayed, one.Failed, one.P50, one.P99 = i.relayed, i.failed, i.quantile(50), i.quantile(99)
+		}
+		all = append(all, one)
+	}
+	return h.relayed, all
+}
+
+// latencyBucket returns the bucket of a latency. The first four are of a microsecond each.
+func latencyBucket(d time.Duration) int {
+	us := uint64(max(d.Microseconds(), 0))
+	if us < 4 {
+		return int(us)
+	}
+	power := bits.Len64(us) - 1 // at least 2
+	return min(4*(power-1)+int(us>>(power-2)&3), latencyBuckets-1)
+}
+
+// latencyFrom returns the latency at which a bucket begins.
+func latencyFrom(bucket int) time.Duration {
+	if bucket < 4 {
+		return time.Duration(bucket) * time.Microsecond
+	}
+	power := bucket/4 + 1
+	return time.Duration(uint64(4+bucket%4)<<(power-2)) * time.Microsecond
+}
+
+// quantile returns the latency that percent of the rows did not exceed, as the middle of its bucket.
+func (i *interval) quantile(percent uint64) *time.Duration {
+	var all uint64
+	for _, n := range i.latencies {
+		all += uint64(n)
+	}
+	rank := (all*percent + 99) / 100
+	for bucket, n := range i.latencies {
+		if n > 0 && uint64(n) >= rank {
+			return new((latencyFrom(bucket) + latencyFrom(bucket+1)) / 2)
+		}
+		rank -= min(rank, uint64(n))
+	}
+	return nil
+}

@@ -1,0 +1,210 @@
+// Package measure counts what happens to the rows of each destination: the relay's instruments, and the history of the last hour.
+package measure
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// Metrics are the instruments of the relay. Labels come from closed sets, every series exists from the start, and what
+// happens to rows is counted once for each batch. Only a histogram's series begins with its first value, since
+// OpenTelemetry cannot export an empty one.
+type Metrics struct {
+	relayedRows, errorRows, failedRows, violations, republished, duplicates, takeovers, wakeups metric.Int64Counter
+	latency, stages, batchRows                                                                  metric.Float64Histogram
+	sources                                                                                     map[string]metric.MeasurementOption
+}
+
+// Destination counts what happens at one destination. Its methods may be called by several goroutines.
+type Destination struct {
+	*Metrics
+	History History
+	labels  map[Label]metric.MeasurementOption
+}
+
+// Label is a label in addition to the destination's. The zero Label stands for none.
+type Label struct{ Name, Value string }
+
+// The stages whose duration is measured.
+const (
+	StageFetch   = "fetch"
+	StagePublish = "publish"
+	StageSettle  = "settle"
+)
+
+// The sources of hints that there may be new rows, and of reads that found some.
+const (
+	SourcePoll     = "poll"
+	SourceListen   = "listen"
+	SourceDoorbell = "doorbell"
+	SourceRetry    = "retry"
+	SourceNone     = "" // a precaution without any hint, which is not counted
+)
+
+// The reasons for which rows fail.
+const (
+	FailedAttempts  = "attempts"
+	FailedPermanent = "permanent"
+	FailedExpired   = "expired"
+)
+
+// errorClasses are the classes that publish_errors counts.
+var errorClasses = []publisher.Class{
+	publisher.Refused, publisher.Permanent, publisher.Unavailable, publisher.Ambiguous, publisher.Topology,
+}
+
+// label makes a set of labels from pairs of a name and a value.
+func label(pairs ...string) metric.MeasurementOption {
+	var set []attribute.KeyValue
+	for i := 0; i < len(pairs); i += 2 {
+		set = append(set, attribute.String(pairs[i], pairs[i+1]))
+	}
+	return metric.WithAttributeSet(attribute.NewSet(set...))
+}
+
+// New makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names.
+func New(meter metric.Meter) (*Metrics, error) {
+	m := &Metrics{sources: map[string]metric.MeasurementOption{}}
+	var failure error
+	counter := func(name, description string) metric.Int64Counter {
+		c, err := meter.Int64Counter(name, metric.WithDescription(description))
+		if err != nil && failure == nil {
+			failure = fmt.Errorf("metric %s: %w", name, err)
+		}
+		return c
+	}
+	histogram := func(name, unit, description string, bounds ...float64) metric.Float64Histogram {
+		h, err := meter.Float64Histogram(name,
+			metric.WithUnit(unit), metric.WithDescription(description), metric.WithExplicitBucketBoundaries(bounds...))
+		if err != nil && failure == nil {
+			failure = fmt.Errorf("metric %s: %w", name, err)
+		}
+		return h
+	}
+	m.relayedRows = counter("rows_relayed", "Rows that a broker has acknowledged and that are settled in the table.")
+	m.errorRows = counter("publish_errors", "Answers of brokers other than an acknowledgement, by class.")
+	m.failedRows = counter("rows_failed", "Rows that failed for good, by reason.")
+	m.violations = counter("order_violations", "Rows that were committed after a younger row of their key had been relayed.")
+	m.republished = counter("republished",
+		"Rows that were published again because the last publish may have delivered them, or some copies of them.")
+	m.duplicates = counter("unexpected_duplicates",
+		"Rows that a broker dropped as duplicates although they were never sent, and that count as relayed.")
+	m.takeovers = counter("takeovers", "Shards that this replica became the owner of.")
+	m.wakeups = counter("wakeups", "Reads that found new rows (poll, retry) and hints received (listen, doorbell).")
+	m.latency = histogram("relay_latency", "s", "Time from when a row was due, mostly its insert, to its settled acknowledgement.",
+		0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 600, 1800, 3600)
+	m.stages = histogram("stage_duration", "s", "Time that one batch took in a stage: fetch, publish, settle.",
+		0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10)
+	m.batchRows = histogram("batch_rows", "", "Rows in a published batch.", 1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+	if failure != nil {
+		return nil, failure
+	}
+	ctx := context.Background()
+	for _, source := range []string{SourcePoll, SourceListen, SourceDoorbell, SourceRetry} {
+		m.sources[source] = label("source", source)
+		m.wakeups.Add(ctx, 0, m.sources[source])
+	}
+	for _, c := range []metric.Int64Counter{m.violations, m.republished, m.takeovers} {
+		c.Add(ctx, 0)
+	}
+	return m, nil
+}
+
+// Destination makes the series of a destination. held are the reasons for which its rows may be held.
+func (m *Metrics) Destination(name string, held []string) *Destination {
+	d := &Destination{
+		Metrics: m, History: History{began: time.Now()},
+		labels: map[Label]metric.MeasurementOption{{}: label("destination", name)},
+	}
+	with := func(l Label) metric.MeasurementOption {
+		d.labels[l] = label("destination", name, l.Name, l.Value)
+		return d.labels[l]
+	}
+	ctx := context.Background()
+	m.relayedRows.Add(ctx, 0, d.labels[Label{}])
+	m.duplicates.Add(ctx, 0, d.labels[Label{}])
+	for _, class := range errorClasses {
+		m.errorRows.Add(ctx, 0, with(Label{"class", class.String()}))
+	}
+	for _, reason := range []string{FailedAttempts, FailedPermanent, FailedExpired} {
+		m.failedRows.Add(ctx, 0, with(Label{"reason", reason}))
+	}
+	for _, reason := range held {
+		with(Label{"reason", reason})
+	}
+	for _, stage := range []string{StageFetch, StagePublish, StageSettle} {
+		with(Label{"stage", stage})
+	}
+	return d
+}
+
+// Labelled returns the destination's label together with another one, which New or Destination must have prepared.
+func (d *Destination) Labelled(l Label) metric.MeasurementOption { return d.labels[l] }
+
+// Published counts the rows of one batch and the answers to it.
+func (d *Destination) Published(rows int, counts map[publisher.Class]int) {
+	ctx := context.Background()
+	d.batchRows.Record(ctx, float64(rows), d.labels[Label{}])
+	for class, n := range counts {
+		if option, ok := d.labels[Label{"class", class.String()}]; ok {
+			d.errorRows.Add(ctx, int64(n), option)
+		}
+		if class == publisher.Ambiguous {
+			d.republished.Add(ctx, int64(n))
+		}
+	}
+}
+
+// Republish counts a row that will be published again although its last publish may have left a copy.
+func (m *Metrics) Republish() { m.republished.Add(context.Background(), 1) }
+
+// Relayed counts rows that were marked, by their latencies. The latency of a row whose time is not known is [Unknown].
+func (d *Destination) Relayed(latencies iter.Seq[time.Duration], now time.Time) {
+	ctx := context.Background()
+	n := int64(0)
+	for latency := range latencies {
+		if n++; latency != Unknown {
+			d.latency.Record(ctx, latency.Seconds(), d.labels[Label{}])
+		}
+	}
+	d.relayedRows.Add(ctx, n, d.labels[Label{}])
+	d.History.add(latencies, now)
+}
+
+// Failed counts a row that failed for a reason.
+func (d *Destination) Failed(reason string, now time.Time) {
+	d.failedRows.Add(context.Background(), 1, d.labels[Label{"reason", reason}])
+	d.History.fail(now)
+}
+
+// OrderViolation counts a row that was committed after a younger row of its key had been relayed.
+func (m *Metrics) OrderViolation() { m.violations.Add(context.Background(), 1) }
+
+// UnexpectedDuplicates counts rows that the broker dropped as duplicates although they were never sent.
+func (d *Destination) UnexpectedDuplicates(n int) {
+	if n > 0 {
+		d.duplicates.Add(context.Background(), int64(n), d.labels[Label{}])
+	}
+}
+
+// TookOver counts shards that this replica became the owner of.
+func (m *Metrics) TookOver(shards int) { m.takeovers.Add(context.Background(), int64(shards)) }
+
+// Wakeup counts a hint, or a read that found new rows.
+func (m *Metrics) Wakeup(source string) {
+	if source != SourceNone {
+		m.wakeups.Add(context.Background(), 1, m.sources[source])
+	}
+}
+
+// Stage records how long a batch took in a stage.
+func (d *Destination) Stage(name string, took time.Duration) {
+	d.stages.Record(context.Background(), took.Seconds(), d.labels[Label{"stage", name}])
+}

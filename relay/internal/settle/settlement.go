@@ -1,0 +1,399 @@
+// Package settle writes to the table what became of rows: it marks the rows that were accepted, many in a statement,
+// and writes refusals. It keeps trying until that is done. The destinations of a process share it.
+package settle
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+)
+
+// settlers is the number of settlers. While one statement waits for the disk, the other uses the processor.
+const settlers = 2
+
+// Table is what the settlers need of an outbox table.
+type Table interface {
+	Settle(context.Context, []*outbox.Row) error
+	SettleFree(context.Context, []*outbox.Row) (locked []string, err error)
+	Refuse(context.Context, []outbox.Refusal) (written, locked []string, err error)
+}
+
+// Settlement gathers what became of the rows of all destinations and hands it to the settlers of the process. What
+// several destinations have to write to the same columns goes into the same statements. No row is ever with both
+// settlers, since destinations that keep its state in columns of their own would wait for each other's locks. Orders
+// that take long or cannot be written step aside ([Settlement.aside]). Marks of the same row wait a moment for each
+// other ([meeting]).
+type Settlement struct {
+	batch  int                        // the second settler begins at twice as many rows, since small statements cost the database more per row
+	join   func([]Table) Joint        // see [Together]; nil where no two destinations have the same row
+	wrote  func(state int, err error) // called after each statement
+	Ending func()                     // puts a time limit on what is under way
+
+	mu       sync.Mutex
+	changed  *sync.Cond
+	states   []gathered
+	rows     int                 // number of rows gathered
+	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
+	meeting  *meeting            // nil in the same case
+	busy     int                 // number of settlers at work, without the one that retries and those that have stepped aside
+	again    []*order            // orders that could not be written before; each is tried separately, one at a time
+	retrying bool
+	closed   bool
+	group    sync.WaitGroup // waits for the settlers
+}
+
+// gathered is what is to be written to one set of columns.
+type gathered struct {
+	table   Table
+	pieces  []piece
+	careful bool
+	aside   int // settlers that have stepped aside with an order; nothing more is taken meanwhile
+}
+
+// order is an outcome that a settler writes, for the rows of one or several engines.
+type order struct {
+	dispatch.Outcome
+	table  Table // table with this set of columns
+	state  int   // number of the set
+	pieces []piece
+	waits  int  // statements that met a lock through a trigger or a foreign key
+	aside  bool // its settler has stepped aside
+	over   bool // it has been written
+}
+
+// piece is an engine's share of an outcome.
+type piece struct {
+	accepted []*dispatch.Row
+	refused  []dispatch.Refusal
+	from     *Writer
+	until    time.Time // until when its marks may wait for others
+}
+
+// Writer is an engine's access to the settlement.
+type Writer struct {
+	*Settlement
+	state   int // the set of columns that it writes to
+	limits  dispatch.Limits
+	measure *measure.Destination
+	result  chan<- dispatch.Outcome
+
+	rows    int // number of rows gathered
+	bytes   int64
+	credit  time.Duration // how long it may still wait without room
+	waiting bool          // it is waiting
+	looked  time.Time
+}
+
+func (p *piece) rows() int { return len(p.accepted) + len(p.refused) }
+
+func (p *piece) bytes() (n int64) {
+	for _, r := range p.accepted {
+		n += r.Size
+	}
+	for _, x := range p.refused {
+		n += x.Row.Size
+	}
+	return n
+}
+
+// New makes a settlement. Each of the tables keeps the state of rows in other columns; takes reports for each table
+// which topics' rows it takes.
+func New(batch int, tables []Table, takes []func(topic string) bool, join func([]Table) Joint,
+	wrote func(state int, err error),
+) *Settlement {
+	s := &Settlement{batch: batch, join: join, wrote: wrote, Ending: func() {}}
+	s.changed = sync.NewCond(&s.mu)
+	for _, table := range tables {
+		s.states = append(s.states, gathered{table: table})
+	}
+	if len(tables) > 1 {
+		s.taken, s.meeting = map[string]struct{}{}, newMeeting(takes, s.ring)
+	}
+	return s
+}
+
+// ring wakes the settlers.
+func (s *Settlement) ring() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.changed.Broadcast()
+}
+
+// NewWriter makes the writer of an engine to a set of columns. The results are sent to the channel.
+func (s *Settlement) NewWriter(state int, limits dispatch.Limits, to *measure.Destination, result chan<- dispatch.Outcome) *Writer {
+	return &Writer{Settlement: s, state: state, limits: limits, measure: to, result: result}
+}
+
+// Write makes an engine's outcome be written. The result comes in one or several outcomes.
+func (w *Writer) Write(o dispatch.Outcome) {
+	s := w.Settlement
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.changed.Broadcast()
+	g, p := &s.states[w.state], piece{accepted: o.Accepted, refused: o.Refused, from: w}
+	if o.Again != dispatch.Fresh {
+		s.again = append(s.again, &order{Outcome: o, table: g.table, state: w.state, pieces: []piece{p}})
+		return
+	}
+	s.rows += p.rows()
+	w.rows, w.bytes = w.rows+p.rows(), w.bytes+p.bytes()
+	g.careful = g.careful || o.Careful
+	s.meeting.landed(&p, time.Now())
+	g.pieces = append(g.pieces, p)
+}
+
+// next returns what a settler writes next, or nil if there will be nothing more. It blocks until then.
+func (s *Settlement) next() []*order {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for {
+		if job := s.take(); job != nil || s.closed {
+			return job
+		}
+		s.changed.Wait()
+	}
+}
+
+// take returns what is to be written now, if anything, and notes that a settler has it. The caller holds mu.
+func (s *Settlement) take() []*order {
+	job := s.choose()
+	for _, w := range job {
+		s.note(w)
+	}
+	return job
+}
+
+// choose removes and returns what is to be written now. The caller holds mu.
+func (s *Settlement) choose() (job []*order) {
+	if !s.retrying {
+		may := func(w *order) bool { return s.states[w.state].aside == 0 && !s.meets(w) }
+		if i := slices.IndexFunc(s.again, may); i >= 0 {
+			job, s.retrying = []*order{s.again[i]}, true
+			s.again = slices.Delete(s.again, i, i+1)
+			return job
+		}
+	}
+	now := time.Now()
+	s.meeting.look(s.states, now)
+	defer func() { s.meeting.wait(s.states, s.busy > 0, now) }()
+	if n := s.ready(now); n == 0 || s.busy > 0 && n < 2*s.batch {
+		return nil
+	}
+	for i := range s.states {
+		if s.states[i].aside > 0 {
+			continue
+		}
+		if w := s.gather(i, now); len(w.pieces) > 0 {
+			job = append(job, w)
+		}
+	}
+	if job != nil {
+		s.busy++
+	}
+	return job
+}
+
+// ready counts the rows that can be written now. The caller holds mu.
+func (s *Settlement) ready(now time.Time) (n int) {
+	if s.meeting == nil {
+		return s.rows
+	}
+	for i := range s.states {
+		if s.states[i].aside > 0 {
+			continue
+		}
+		for _, p := range s.states[i].pieces {
+			marks, refusals := s.stays(&p, now)
+			n += p.rows() - number(p.accepted, marks) - number(p.refused, refusals)
+		}
+	}
+	return n
+}
+
+// stays returns functions that report which rows of a piece cannot be written now: rows that the other settler has, and
+// rows whose marks wait. The caller holds mu.
+func (s *Settlement) stays(p *piece, now time.Time) (marks func(*dispatch.Row) bool, refusals func(dispatch.Refusal) bool) {
+	waits := s.meeting.waits(p, now)
+	return func(r *dispatch.Row) bool { return s.has(r) || waits && s.meeting.awaited(r) != 0 },
+		func(x dispatch.Refusal) bool { return s.has(x.Row) }
+}
+
+func number[T any](items []T, which func(T) bool) (n int) {
+	for _, item := range items {
+		if which(item) {
+			n++
+		}
+	}
+	return n
+}
+
+// gather takes what is to be written to a set of columns. The caller holds mu.
+func (s *Settlement) gather(state int, now time.Time) *order {
+	g := &s.states[state]
+	w := &order{Outcome: dispatch.Outcome{Careful: g.careful}, table: g.table, state: state}
+	var left []piece
+	for _, p := range g.pieces {
+		goes, stays := p, piece{from: p.from, until: p.until}
+		if s.meeting != nil {
+			marks, refusals := s.stays(&p, now)
+			goes.accepted, stays.accepted = apart(p.accepted, marks)
+			goes.refused, stays.refused = apart(p.refused, refusals)
+			s.meeting.missed(&goes)
+		}
+		if goes.rows() > 0 {
+			w.add(goes)
+		}
+		if stays.rows() > 0 {
+			left = append(left, stays)
+		}
+	}
+	for _, p := range w.pieces {
+		s.rows -= p.rows()
+		p.from.rows, p.from.bytes = p.from.rows-p.rows(), p.from.bytes-p.bytes()
+	}
+	g.pieces, g.careful = left, g.careful && left != nil
+	return w
+}
+
+// add adds a piece to the order.
+func (w *order) add(p piece) {
+	w.Accepted, w.Refused = append(w.Accepted, p.accepted...), append(w.Refused, p.refused...)
+	if i := slices.IndexFunc(w.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
+		there := &w.pieces[i]
+		there.accepted, there.refused = append(there.accepted, p.accepted...), append(there.refused, p.refused...)
+		return
+	}
+	w.pieces = append(w.pieces, p)
+}
+
+// apart returns the items for which stays is false, and the others.
+func apart[T any](items []T, stays func(T) bool) (goes, stay []T) {
+	for _, item := range items {
+		if stays(item) {
+			stay = append(stay, item)
+		} else {
+			goes = append(goes, item)
+		}
+	}
+	return goes, stay
+}
+
+// has reports whether a settler has the row, for any destination. The caller holds mu.
+func (s *Settlement) has(r *dispatch.Row) bool {
+	_, has := s.taken[r.ID()]
+	return has
+}
+
+// meets reports whether a settler has any of the rows. The caller holds mu.
+func (s *Settlement) meets(w *order) bool {
+	return len(s.taken) > 0 && (slices.ContainsFunc(w.Accepted, s.has) ||
+		slices.ContainsFunc(w.Refused, func(x dispatch.Refusal) bool { return s.has(x.Row) }))
+}
+
+// note notes that a settler has the rows. The caller holds mu.
+func (s *Settlement) note(w *order) {
+	if s.taken == nil {
+		return
+	}
+	for _, p := range w.pieces {
+		for _, r := range p.accepted {
+			s.taken[r.ID()] = struct{}{}
+		}
+		for _, x := range p.refused {
+			s.taken[x.Row.ID()] = struct{}{}
+		}
+	}
+}
+
+// done notes that a settler has written what it was given.
+func (s *Settlement) done(job []*order) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if job[0].Again != dispatch.Fresh {
+		s.retrying = false
+	} else {
+		s.busy--
+	}
+	for _, w := range job {
+		if !w.aside {
+			s.release(w)
+		}
+	}
+	s.changed.Broadcast()
+}
+
+// release notes that no settler has the rows any more. The caller holds mu.
+func (s *Settlement) release(w *order) {
+	for _, p := range w.pieces {
+		for _, r := range p.accepted {
+			delete(s.taken, r.ID())
+		}
+		for _, x := range p.refused {
+			delete(s.taken, x.Row.ID())
+		}
+	}
+}
+
+// Start runs the settlers until ctx ends or the settlement is closed.
+func (s *Settlement) Start(ctx context.Context) {
+	for range settlers {
+		s.group.Go(func() { s.settler().run(ctx) })
+	}
+}
+
+func (s *Settlement) settler() *settler {
+	return &settler{Settlement: s, limit: dispatch.StatementTimeout, joints: map[uint64]Joint{}}
+}
+
+// Close ends the settlers, after no engine has anything more to write, and waits for them.
+func (s *Settlement) Close() {
+	s.mu.Lock()
+	s.closed = true
+	s.changed.Broadcast()
+	s.mu.Unlock()
+	s.group.Wait()
+}
+
+// tell sends each engine its piece of what was written.
+func (w *order) tell() {
+	for _, p := range w.pieces {
+		o := w.Outcome
+		o.Accepted, o.Refused = p.accepted, p.refused
+		if len(w.pieces) > 1 {
+			o.Effects = p.among(w.Effects)
+		}
+		p.from.result <- o
+	}
+}
+
+// among returns the effects on the rows of the piece.
+func (p *piece) among(all map[string]dispatch.Effect) map[string]dispatch.Effect {
+	own := map[string]dispatch.Effect{}
+	if len(all) == 0 {
+		return own
+	}
+	note := func(r *dispatch.Row) {
+		if effect, has := all[r.Identity()]; has {
+			own[r.Identity()] = effect
+		}
+	}
+	for _, r := range p.accepted {
+		note(r)
+	}
+	for _, x := range p.refused {
+		note(x.Row)
+	}
+	return own
+}
+
+// stage records how long a statement took, for each destination whose rows it wrote.
+func (w *order) stage(took time.Duration) {
+	for _, p := range w.pieces {
+		p.from.measure.Stage(measure.StageSettle, took)
+	}
+}

@@ -1,0 +1,217 @@
+package settle
+
+import (
+	"cmp"
+	"context"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// settler writes what became of rows. It keeps trying: rows that a broker has accepted are remembered for as long as it
+// takes, and are not published again.
+type settler struct {
+	*Settlement
+	limit  time.Duration    // time limit of one statement
+	most   int              // number of rows that a statement may write in this time; 0 for any number
+	joints map[uint64]Joint // by the set of states
+	order  *order           // the order that is being written
+	others func()           // makes another settler go on with the rest of the job
+}
+
+// write writes an order, and notes in it what could not be written.
+func (s *settler) write(ctx context.Context, w *order) error {
+	s.order, w.Effects = w, map[string]dispatch.Effect{}
+	if err := s.settle(ctx, w); err != nil {
+		return err
+	}
+	if err := s.refuse(ctx, w); err != nil || !slices.Contains(slices.Collect(maps.Values(w.Effects)), dispatch.Unfree) {
+		return err
+	}
+	return ctx.Err() // there is no other try
+}
+
+// settle marks rows. It notes the rows that the database does not mark, and those that are locked.
+func (s *settler) settle(ctx context.Context, o *order) error {
+	identity := func(r *dispatch.Row) string { return r.Identity() }
+	return divide(ctx, s, o, o.Accepted, func(ctx context.Context, rows []*dispatch.Row) error {
+		err := s.mark(ctx, o, rows)
+		return o.ineffective(err)
+	}, func(rows []*dispatch.Row, err error) bool {
+		if outbox.Locked(err) {
+			return lockedWithin(o, rows, identity, func(r *dispatch.Row) uint64 { return r.Hash })
+		}
+		return reject(o, rows, identity, err)
+	})
+}
+
+// mark marks rows, and notes the rows that another session keeps locked. It waits a moment for such rows, and then does
+// not wait again while there are any.
+func (s *settler) mark(ctx context.Context, o *order, rows []*dispatch.Row) error {
+	read := make([]*outbox.Row, 0, len(rows))
+	for _, r := range rows {
+		read = append(read, r.Row)
+	}
+	if !o.Careful {
+		if err := o.table.Settle(ctx, read); !outbox.Locked(err) {
+			return err
+		}
+		o.Careful = true
+	}
+	locked, err := o.table.SettleFree(ctx, read)
+	for _, identity := range locked {
+		o.Effects[identity] = dispatch.Unfree
+	}
+	return err
+}
+
+// refuse writes refusals. It notes those that were written, those that cannot be written, and those of locked rows.
+func (s *settler) refuse(ctx context.Context, o *order) error {
+	identity := func(x dispatch.Refusal) string { return x.Row.Identity() }
+	return divide(ctx, s, o, o.Refused, func(ctx context.Context, refused []dispatch.Refusal) error {
+		refusals := make([]outbox.Refusal, 0, len(refused))
+		for _, x := range refused {
+			refusals = append(refusals, outbox.Refusal{ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed})
+		}
+		done, locked, err := o.table.Refuse(ctx, refusals)
+		for _, identity := range done {
+			o.Effects[identity] = dispatch.Written
+		}
+		for _, identity := range locked {
+			o.Effects[identity] = dispatch.Unfree
+		}
+		return o.ineffective(err)
+	}, func(refused []dispatch.Refusal, err error) bool {
+		if outbox.Locked(err) {
+			return lockedWithin(o, refused, identity, func(x dispatch.Refusal) uint64 { return x.Row.Hash })
+		}
+		return reject(o, refused, identity, err)
+	})
+}
+
+// ineffective notes the rows that a statement was to write and did not write, without an error of the server.
+func (o *order) ineffective(err error) error {
+	identities := outbox.WithoutEffect(err)
+	if identities == nil {
+		return err
+	}
+	o.Why = err
+	for _, identity := range identities {
+		o.Effects[identity] = dispatch.Unwritable
+	}
+	return nil
+}
+
+// reject notes a single item that the database does not accept. It reports false if there are several items.
+func reject[T any](o *order, items []T, identity func(T) string, err error) bool {
+	if len(items) > 1 {
+		return false
+	}
+	o.Why, o.Effects[identity(items[0])] = err, dispatch.Unwritable
+	return true
+}
+
+// lockedWithin notes items for some of which a trigger or a foreign key meets a lock. It reports false if the halves
+// are to be tried separately. Items of one key stay together, since what rows have in common besides the table is what
+// is locked most often. After a number of statements the rest has to wait as it is. The order differs each time, so
+// that different items wait.
+func lockedWithin[T any](o *order, items []T, identity func(T) string, keyOf func(T) uint64) bool {
+	if o.waits++; o.waits == 1 {
+		salt := rand.Uint64()
+		slices.SortFunc(items, func(a, b T) int { return cmp.Compare(keyOf(a)^salt, keyOf(b)^salt) })
+	}
+	if o.waits <= mostLockWaits && slices.ContainsFunc(items, func(item T) bool { return keyOf(item) != keyOf(items[0]) }) {
+		return false
+	}
+	for _, item := range items {
+		o.Effects[identity(item)] = dispatch.Unfree
+	}
+	return true
+}
+
+// mostLockWaits is the number of statements of an outcome that may wait for a lock that a trigger or a foreign key
+// meets.
+const mostLockWaits = 32
+
+// divide writes items in statements that end in time. If some items keep the others from being written, it finds them
+// by halving. alone handles items that need no more dividing.
+func divide[T any](ctx context.Context, s *settler, o *order, items []T, write func(context.Context, []T) error,
+	alone func([]T, error) bool,
+) error {
+	for len(items) > 0 {
+		n := len(items)
+		if s.most > 0 {
+			n = min(n, s.most)
+		}
+		part := items[:n]
+		err := s.retry(ctx, n, func(ctx context.Context) error { return write(ctx, part) })
+		switch {
+		case err == nil:
+		case ctx.Err() != nil:
+			return err
+		case outbox.TimedOut(err) && n > 1:
+			s.most, o.Slow = n/2, n
+			continue
+		case !outbox.Rejected(err) && !outbox.LockedWithin(err) && !outbox.Cancelled(err):
+			return err
+		case alone(part, err):
+		default:
+			if err := divide(ctx, s, o, part[:n/2], write, alone); err != nil {
+				return err
+			}
+			if err := divide(ctx, s, o, part[n/2:], write, alone); err != nil {
+				return err
+			}
+		}
+		items = items[n:]
+	}
+	return nil
+}
+
+// retry calls f, which writes n items, until it succeeds, or some of the items keep the others from being written, or
+// it can never succeed with the table as it is, or ctx ends.
+func (s *settler) retry(ctx context.Context, n int, f func(context.Context) error) error {
+	for failures := 1; ; failures++ {
+		started := time.Now()
+		limited, cancel := context.WithTimeout(ctx, s.limit)
+		err := f(limited)
+		cancel()
+		took := time.Since(started)
+		s.order.stage(took)
+		switch {
+		case err == nil:
+			s.pace(n, took)
+			s.wrote(s.order.state, nil)
+			return nil
+		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err): // the database answers
+			s.wrote(s.order.state, nil)
+			return err
+		}
+		s.wrote(s.order.state, err)
+		if outbox.Outdated(err) || outbox.TimedOut(err) && n > 1 {
+			return err
+		}
+		s.others()
+		select {
+		case <-ctx.Done():
+			return err
+		case <-time.After(retry.Pause(failures)):
+		}
+	}
+}
+
+// pace adapts the size of statements to the time that a statement of n rows took. It stays well within the limit, since
+// an interrupted statement was in vain. After it had to be reduced, the size grows slowly.
+func (s *settler) pace(n int, took time.Duration) {
+	switch {
+	case took > s.limit/2:
+		s.most = max(1, n/2)
+	case s.most > 0 && n >= s.most && took < s.limit/8:
+		s.most += s.most/4 + 1
+	}
+}

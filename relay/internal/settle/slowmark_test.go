@@ -1,0 +1,173 @@
+package settle
+
+import (
+	"context"
+	"hash/maphash"
+	"maps"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/sql"
+)
+
+// timedTable counts the statements that took too long.
+type timedTable struct {
+	Table
+	late int
+}
+
+func (c *timedTable) Settle(ctx context.Context, rows []*outbox.Row) error {
+	err := c.Table.Settle(ctx, rows)
+	if outbox.TimedOut(err) {
+		c.late++
+	}
+	return err
+}
+
+// settlerOf returns a settler of the schema's table, the table, and its pending rows.
+func settlerOf(t *testing.T, s *pgtest.Schema, config outbox.Config, limit time.Duration) (*settler, *timedTable, []*dispatch.Row) {
+	t.Helper()
+	config.Table = sql.Table{Schema: s.Name, Name: "outbox_messages"}
+	table, err := outbox.Open(t.Context(), s.Pool, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := table.Read(t.Context(), outbox.Query{Limit: 10_000, Bytes: 1 << 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seed := maphash.MakeSeed()
+	var rows []*dispatch.Row
+	for i := range page.Rows {
+		rows = append(rows, &dispatch.Row{Row: &page.Rows[i], Hash: maphash.String(seed, string(page.Rows[i].Message.Key)), Try: 1})
+	}
+	timed := &timedTable{Table: table}
+	one := New(1, []Table{timed}, nil, nil, func(int, error) {}).settler()
+	one.limit, one.others = limit, func() {}
+	return one, timed, rows
+}
+
+// Marks and refusals that take longer than a statement may are written in smaller statements. The following statements
+// are small from the start.
+func TestSlowWritesEnd(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(0.004); return new; end $$;
+		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
+	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
+	first := order{table: table, Outcome: dispatch.Outcome{Accepted: rows[:500]}}
+	for _, r := range rows[500:600] {
+		first.Refused = append(first.Refused, dispatch.Refusal{Row: r, Err: context.Canceled})
+	}
+	if err := settler.write(t.Context(), &first); err != nil {
+		t.Fatal(err)
+	}
+	late := table.late
+	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), dispatch.Unwritable) {
+		t.Errorf("%d statements took too long, told %d, effects %v", late, first.Slow, first.Effects)
+	}
+	if err := settler.write(t.Context(), &order{table: table, Outcome: dispatch.Outcome{Accepted: rows[600:]}}); err != nil {
+		t.Fatal(err)
+	}
+	if table.late-late > 2 { // an overloaded machine may be late once or twice
+		t.Errorf("%d later statements took too long", table.late-late)
+	}
+	if !pgtest.Value[bool](t, s, "select count(relayed_at) = 900 and count(last_error) = 100 from outbox_messages") {
+		t.Error("not everything was written")
+	}
+}
+
+// A single row that cannot be marked in time, even in a small statement, counts as one that cannot be marked.
+func TestRowThatIsTooSlow(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, `create function slow() returns trigger language plpgsql as $$ begin perform pg_sleep(30); return new; end $$;
+		create trigger slow before update on outbox_messages for each row when (old.payload = '7') execute function slow()`,
+		pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
+	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
+	o := order{table: table, Outcome: dispatch.Outcome{Accepted: rows}}
+	if err := settler.write(t.Context(), &o); err != nil {
+		t.Fatal(err)
+	}
+	if len(o.Effects) != 1 || !pgtest.Value[bool](t, s, "select count(relayed_at) = 7 from outbox_messages") {
+		t.Errorf("effects: %v", o.Effects)
+	}
+}
+
+// Locks that a trigger meets, or a foreign key where rows are deleted, keep back only the rows that depend on them.
+func TestLocksMetIndirectly(t *testing.T) {
+	t.Parallel()
+	const rows, keys = 500, 50
+	for _, locked := range []int{1, 3, keys} {
+		t.Run(strconv.Itoa(locked), func(t *testing.T) {
+			t.Parallel()
+			for _, way := range []string{"trigger", "foreign key"} {
+				t.Run(way, func(t *testing.T) {
+					t.Parallel()
+					s := pgtest.New(t)
+					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+					s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', i % $2::int, to_jsonb(i) from generate_series(1, $1::int) i`,
+						rows, keys)
+					lock := "select from counters where name < $1 for update"
+					if way == "trigger" {
+						s.Exec(t, `create table counters (name int primary key, n int not null default 0); insert into counters select i from generate_series(0, 49) i;
+							create function bump() returns trigger language plpgsql as $$ begin update counters set n = n + 1 where name = new.key::int; return new; end $$;
+							create trigger count after update on outbox_messages for each row execute function bump()`, pgx.QueryExecModeSimpleProtocol)
+					} else {
+						s.Exec(t, `create table counters (id uuid primary key references outbox_messages on delete cascade, name int); insert into counters select id, key::int from outbox_messages`, pgx.QueryExecModeSimpleProtocol)
+					}
+					tx, err := s.Pool.Begin(t.Context())
+					if err != nil {
+						t.Fatal(err)
+					}
+					defer func() { _ = tx.Rollback(context.Background()) }()
+					if _, err := tx.Exec(t.Context(), lock, locked); err != nil {
+						t.Fatal(err)
+					}
+					settler, table, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, dispatch.StatementTimeout)
+					want := rows / keys * locked
+					settled := func(n int) bool {
+						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == rows-n
+					}
+					left := all
+					for tries := 0; len(left) > want && tries < 20; tries++ { // with many locks, not everything is found at once
+						o := order{table: table, Outcome: dispatch.Outcome{Accepted: left}}
+						if err := settler.write(t.Context(), &o); err != nil {
+							t.Fatal(err)
+						}
+						left = nil
+						for _, r := range o.Accepted {
+							if o.Effects[r.Identity()] == dispatch.Unfree {
+								left = append(left, r)
+							}
+						}
+						if tries == 0 && locked == 1 && len(left) > want {
+							t.Errorf("%d rows wait for a lock at first, want %d", len(left), want)
+						}
+					}
+					if len(left) != want || !settled(rows-want) {
+						t.Fatalf("%d rows wait for locks, want %d", len(left), want)
+					}
+					if err := tx.Rollback(t.Context()); err != nil {
+						t.Fatal(err)
+					}
+					o := order{table: table, Outcome: dispatch.Outcome{Accepted: left, Careful: true}}
+					if err := settler.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
+						t.Errorf("%d are still locked: %v", len(o.Effects), err)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,108 @@
+package settle
+
+import (
+	"context"
+	"math/bits"
+	"slices"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+)
+
+// Joint marks rows for several destinations at once. [outbox.Joint] implements it, and so does the tests' simulation.
+type Joint interface {
+	Settle(context.Context, []*outbox.Row) (all bool, err error)
+}
+
+// Together returns a Joint that marks rows in the columns of several views of a table, or nil if there is none.
+func Together(views []Table) Joint {
+	var tables []*outbox.Table
+	for _, view := range views {
+		tables = append(tables, view.(*outbox.Table))
+	}
+	if j := outbox.Together(tables); j != nil {
+		return j
+	}
+	return nil
+}
+
+// together marks the rows that several destinations have accepted, each with one statement for all of them. Rows that
+// are not marked by that, because a mark already existed or something prevents it, are left to be marked for each
+// destination separately.
+func (s *settler) together(ctx context.Context, job []*order) {
+	if len(job) < 2 || s.join == nil || slices.ContainsFunc(job, func(w *order) bool { return w.Careful || w.state >= 64 }) {
+		return
+	}
+	sets := map[string]uint64{} // sets of states, by the rows' identities
+	for _, w := range job {
+		for _, r := range w.Accepted {
+			sets[r.Identity()] |= 1 << w.state
+		}
+	}
+	rows := map[uint64][]*outbox.Row{}
+	for _, w := range job {
+		for _, r := range w.Accepted {
+			if set := sets[r.Identity()]; bits.OnesCount64(set) > 1 && bits.TrailingZeros64(set) == w.state {
+				rows[set] = append(rows[set], r.Row)
+			}
+		}
+	}
+	for set, rows := range rows {
+		started := time.Now()
+		all, err := s.jointly(ctx, job, set, rows)
+		took := time.Since(started)
+		for _, w := range job {
+			if set&(1<<w.state) == 0 {
+				continue
+			}
+			w.Careful = w.Careful || outbox.Locked(err)
+			if w.Took += took; all {
+				w.Accepted = slices.DeleteFunc(w.Accepted, func(r *dispatch.Row) bool { return sets[r.Identity()] == set })
+			}
+		}
+	}
+}
+
+// jointly marks rows for a set of destinations, and reports whether it has marked all of them.
+func (s *settler) jointly(ctx context.Context, job []*order, set uint64, rows []*outbox.Row) (all bool, err error) {
+	j, known := s.joints[set]
+	if !known {
+		var views []Table
+		for _, w := range job {
+			if set&(1<<w.state) != 0 {
+				views = append(views, w.table)
+			}
+		}
+		j = s.join(views)
+		s.joints[set] = j
+	}
+	if j == nil {
+		return false, nil
+	}
+	n := len(rows)
+	if s.most > 0 {
+		n = min(n, s.most)
+	}
+	all = true
+	for part := range slices.Chunk(rows, n) {
+		limited, cancel := context.WithTimeout(ctx, min(s.limit, asideAfter))
+		started := time.Now()
+		done, err := j.Settle(limited, part)
+		cancel()
+		for _, w := range job {
+			if set&(1<<w.state) != 0 {
+				w.stage(time.Since(started))
+			}
+		}
+		if all = all && done; err != nil {
+			return false, err
+		}
+		for _, w := range job {
+			if set&(1<<w.state) != 0 {
+				s.wrote(w.state, nil)
+			}
+		}
+	}
+	return all, nil
+}
