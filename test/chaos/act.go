@@ -3,15 +3,18 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
+	"github.com/outbox-relay/outbox-relay/test/chaos/scene"
+	"github.com/outbox-relay/outbox-relay/test/chaos/writer"
 )
 
-// act writes rows while the faults happen, lets everything heal, and waits until all is settled.
+// act writes rows while the faults happen, repairs everything, and waits until all rows are settled.
 func (g *game) act(ctx context.Context) error {
 	watching, unwatch := context.WithCancel(ctx)
 	var watchers sync.WaitGroup
@@ -39,7 +42,7 @@ func (g *game) act(ctx context.Context) error {
 	}
 	// A relay that has stopped publishes nothing more.
 	for _, r := range g.replicas {
-		r.Stop()
+		r.Stop(ctx)
 	}
 	return ctx.Err()
 }
@@ -64,8 +67,8 @@ func (g *game) disturb(ctx context.Context) error {
 		})
 	}
 	at(g.plan.Topic, func() error {
-		g.say("+", "the topic %s is made", g.absent)
-		return g.broker.Create(ctx, g.absent)
+		g.say("+", "topics are made that were missing at the first destination")
+		return g.create(ctx, g.scene.Destinations[:1], g.scene.Absent)
 	})
 	for i, f := range g.plan.Faults {
 		at(f.At, func() error { return g.fault(ctx, writing, uint64(i), f) })
@@ -79,7 +82,7 @@ func (g *game) disturb(ctx context.Context) error {
 	}
 }
 
-// heal mends everything that a fault may have left, and starts the replicas that should run.
+// heal repairs everything that a fault may have left, and starts the replicas that should run.
 func (g *game) heal(ctx context.Context) error {
 	g.site.restore()
 	if g.site.servers.Ours() {
@@ -89,8 +92,13 @@ func (g *game) heal(ctx context.Context) error {
 			}
 		}
 	}
-	for _, topic := range append(g.topics, g.absent) { // RabbitMQ may have forgotten what it was told of last
-		if err := g.broker.Create(ctx, topic); err != nil {
+	// Topics that are missing at destinations other than the first are created only here, and RabbitMQ may have forgotten the
+	// queues that were declared last.
+	if err := g.create(ctx, g.scene.Destinations, slices.Concat(g.scene.Topics, g.scene.Absent)); err != nil {
+		return err
+	}
+	for to := range g.pauses {
+		if err := g.pauseFile(to, false); err != nil {
 			return err
 		}
 	}
@@ -108,7 +116,7 @@ func (g *game) await(ctx context.Context) error {
 	healed := time.Now()
 	last, since := -1, healed
 	for ctx.Err() == nil {
-		pending, err := g.writers.Pending(ctx)
+		pending, err := g.writers.Pending(ctx, g.scene.Pending())
 		if err == nil && pending == 0 {
 			g.say(" ", "nothing is pending, %v after everything had healed", time.Since(healed).Round(10*time.Millisecond))
 			return nil
@@ -126,7 +134,7 @@ func (g *game) await(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(20 * time.Millisecond):
+		case <-time.After(100 * time.Millisecond):
 		}
 	}
 	return ctx.Err()
@@ -136,22 +144,49 @@ func (g *game) await(ctx context.Context) error {
 func (g *game) judge(ctx context.Context) (result, error) {
 	ctx, cancel := context.WithTimeout(ctx, cleanTime+g.duration)
 	defer cancel()
-	h := &history.History{Faults: g.faults, Exits: g.exits, Deletes: g.plan.Settings.Delete, MaxInFlight: g.plan.Settings.MaxInFlight,
-		Grace: grace}
+	run := &history.Run{Faults: g.faults, Exits: g.exits, Deletes: g.plan.Settings.Delete, Grace: grace}
 	var err error
-	if h.Deliveries, err = g.broker.Read(ctx); err != nil {
+	if run.Deliveries, err = g.broker.Read(ctx); err != nil {
 		return result{}, err
 	}
-	if h.Rows, h.Table, err = g.writers.History(ctx); err != nil {
+	if run.Rows, err = g.writers.Rows(ctx); err != nil {
 		return result{}, err
+	}
+	for i := range g.scene.Destinations {
+		d, err := g.destination(ctx, &g.scene.Destinations[i])
+		if err != nil {
+			return result{}, err
+		}
+		run.Destinations = append(run.Destinations, d)
 	}
 	g.sessions.mu.Lock()
 	defer g.sessions.mu.Unlock()
-	h.Held = g.sessions.held
+	run.Held = g.sessions.held
 	if g.sessions.looks == 0 {
 		return result{}, fmt.Errorf("the relays' sessions were never seen")
 	}
-	return result{seed: g.seed, history: h, violations: h.Judge(), longest: g.sessions.longest}, nil
+	return result{seed: g.seed, run: run, violations: run.Judge(), longest: g.sessions.longest}, nil
+}
+
+// destination returns what is known about one destination.
+func (g *game) destination(ctx context.Context, d *scene.Destination) (history.Destination, error) {
+	known := history.Destination{
+		Name: d.Name, Takes: d.Takes, Topic: d.Publishes, FailedOf: d.FailedOf, RelayedOf: d.RelayedOf,
+		Topics: d.Topics(slices.Concat(g.scene.Topics, g.scene.Absent)), MaxInFlight: g.scene.Share(g.plan.Settings.MaxInFlight),
+	}
+	if d.FailedOf != "" { // the dead letter does not contain the cause of the row's failure
+		for _, b := range bad(g.options.broker) {
+			if b.Size == 0 {
+				known.Spared = append(known.Spared, b.Name)
+			}
+		}
+	}
+	var err error
+	if known.Table, err = writer.Collect(ctx, g.writers, d.Final(), pgx.RowToStructByPos[history.Final]); err != nil {
+		return known, err
+	}
+	known.Failures, err = writer.Collect(ctx, g.writers, d.Failures(), pgx.RowToStructByPos[history.Failure])
+	return known, err
 }
 
 // terminate ends database sessions by their application_name.

@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/writer"
 )
 
-// fault carries out one event of the plan and returns when it is mended. What another one is at work on is left
-// alone. writing ends when the writers do.
+// fault carries out one event of the plan and returns when it is repaired. It leaves alone what another fault is working on.
+// The context writing ends when the writers do.
 func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) error {
 	slot := f.Pick % g.running()
 	switch f.Kind {
@@ -22,11 +22,11 @@ func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) 
 	case plan.LongOpen:
 		g.note(f, 0, "", func() { g.writers.Linger(writing, number, f.Lasts) })
 	case plan.CutWriters:
-		g.note(f, 0, "", func() { _ = g.terminate(ctx, writer.Name) }) // a database that is away has done it
+		g.note(f, 0, "", func() { _ = g.terminate(ctx, writer.Name) }) // an unavailable database has ended them already
 	case plan.Scale:
 		return g.scale(ctx, f)
 	case plan.Stop:
-		return g.process(ctx, f, slot, 0, g.replicas[slot].Stop)
+		return g.process(ctx, f, slot, 0, func() { g.replicas[slot].Stop(ctx) })
 	case plan.Kill:
 		return g.process(ctx, f, slot, 1, g.replicas[slot].Kill)
 	case plan.Freeze:
@@ -38,24 +38,32 @@ func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) 
 			})
 		})
 	case plan.Terminate:
-		g.note(f, 1, g.replicas[slot].Name, func() { _ = g.terminate(ctx, g.application(slot)) }) // as above
+		g.note(f, 1, g.replicas[slot].Name, func() { _ = g.terminate(ctx, g.application(slot)) }) // a database that is away has ended them
 	case plan.CutData, plan.HalfData, plan.MuteData, plan.SlowData:
 		g.alone(&g.links[slot], func() { g.disturbLink(ctx, f, g.site.data[slot], slot, 1) })
 	case plan.CutBroker, plan.HalfBroker, plan.MuteBroker, plan.SlowBroker:
-		affected := 1
+		affected, to := 1, f.To
 		if g.options.broker == "kafka" {
-			slot, affected = 0, plan.MaxReplicas
+			slot, to, affected = 0, 0, plan.MaxReplicas
 		}
-		g.alone(&g.brokers[slot], func() { g.disturbLink(ctx, f, g.site.broker[slot], slot, affected) })
+		g.alone(&g.brokers[to][slot], func() { g.disturbLink(ctx, f, g.site.broker[to][slot], slot, affected) })
+	case plan.Pause:
+		return g.pauseDestination(ctx, f)
+	case plan.Retry:
+		g.retry(ctx, f)
 	case plan.CrashData, plan.CrashBroker:
 		return g.crash(ctx, f)
 	}
 	return nil
 }
 
-// note does something and notes what and when. replicas is how many may publish again because of it.
+// note runs do and records what happened and when. The argument replicas is the number of replicas that may publish again
+// because of it.
 func (g *game) note(f plan.Fault, replicas int, who string, do func()) {
 	name := f.String()
+	if to := g.destinationOf(f); to != "" {
+		name += " at " + to
+	}
 	if who != "" {
 		name += " (" + who + ")"
 	}
@@ -63,14 +71,24 @@ func (g *game) note(f plan.Fault, replicas int, who string, do func()) {
 	began := time.Now()
 	do()
 	g.mu.Lock()
-	g.faults = append(g.faults, history.Fault{Name: name, Began: began, Ended: time.Now(), Replicas: replicas})
+	g.faults = append(g.faults, history.Fault{
+		Name: name, Began: began, Ended: time.Now(), Replicas: replicas, Destination: g.destinationOf(f),
+	})
 	g.mu.Unlock()
 	if time.Since(began) > 50*time.Millisecond {
 		g.say("<", "%s", name)
 	}
 }
 
-// alone does something while it has the lock, and nothing if another fault has it.
+// destinationOf returns the name of the only destination that a fault concerns, or "" if it concerns all.
+func (g *game) destinationOf(f plan.Fault) string {
+	if f.OfDestination() && (g.options.broker != "kafka" || !f.OfLink()) {
+		return g.scene.Destinations[f.To].Name
+	}
+	return ""
+}
+
+// alone runs do while it holds the lock, and does nothing if another fault holds it.
 func (*game) alone(lock *sync.Mutex, do func()) {
 	if lock.TryLock() {
 		defer lock.Unlock()
@@ -84,7 +102,7 @@ func (g *game) running() int {
 	return g.wanted
 }
 
-// process ends a replica's process and starts the next one after a while, if there should be one still.
+// process ends a replica's process and starts the next one after a while, if the replica should still run.
 func (g *game) process(ctx context.Context, f plan.Fault, slot, affected int, end func()) (err error) {
 	g.alone(&g.slots[slot], func() {
 		g.note(f, affected, g.replicas[slot].Name, func() {
@@ -98,7 +116,7 @@ func (g *game) process(ctx context.Context, f plan.Fault, slot, affected int, en
 	return err
 }
 
-// scale starts or stops replicas until so many run.
+// scale starts or stops replicas until the planned number runs.
 func (g *game) scale(ctx context.Context, f plan.Fault) (err error) {
 	g.mu.Lock()
 	g.wanted = f.Count
@@ -106,7 +124,7 @@ func (g *game) scale(ctx context.Context, f plan.Fault) (err error) {
 	g.note(f, 0, "", func() {
 		var group sync.WaitGroup
 		for i, r := range g.replicas {
-			g.slots[i].Lock() // another fault at work on it ends soon
+			g.slots[i].Lock() // another fault that works on it ends soon
 			if i < g.running() {
 				if failed := r.Start(ctx); failed != nil {
 					err = failed
@@ -116,7 +134,7 @@ func (g *game) scale(ctx context.Context, f plan.Fault) (err error) {
 			}
 			group.Go(func() {
 				defer g.slots[i].Unlock()
-				r.Stop()
+				r.Stop(ctx)
 			})
 		}
 		group.Wait()
@@ -124,7 +142,7 @@ func (g *game) scale(ctx context.Context, f plan.Fault) (err error) {
 	return err
 }
 
-// disturbLink lets a link misbehave for a while.
+// disturbLink disturbs a link for a while.
 func (g *game) disturbLink(ctx context.Context, f plan.Fault, l *link.Link, slot, affected int) {
 	who := g.replicas[slot].Name
 	if affected > 1 {
@@ -133,11 +151,12 @@ func (g *game) disturbLink(ctx context.Context, f plan.Fault, l *link.Link, slot
 	delay := time.Duration(0)
 	switch f.Kind {
 	case plan.SlowBroker, plan.SlowData:
-		// A batch on one key is many round trips, and takes longer than the publish timeout with a long delay.
+		// A batch on one key needs many round trips, and with a long delay takes longer than the publish timeout.
 		if delay = 50 * time.Millisecond; g.clean {
 			delay, affected = 3*time.Millisecond, 0
 		}
 		who = fmt.Sprintf("%s, %v each piece", who, delay)
+	default: // without a delay
 	}
 	g.note(f, affected, who, func() {
 		defer l.Restore()

@@ -1,5 +1,5 @@
-// Command chaos disturbs the relay in every way that we know, by a schedule drawn from a seed, and then judges what
-// was delivered. See README.md.
+// Command chaos disturbs the relay in every known way, by a schedule drawn from a seed, and then judges what was delivered.
+// See README.md.
 package main
 
 import (
@@ -18,6 +18,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/test/chaos/broker"
 	"github.com/outbox-relay/outbox-relay/test/chaos/plan"
+	"github.com/outbox-relay/outbox-relay/test/chaos/scene"
 )
 
 // Exit status, as of the relay.
@@ -30,8 +31,9 @@ const (
 
 type options struct {
 	broker   string
+	scene    string
 	relay    string // path of the binary
-	checkout string // where dev/services.sh is
+	checkout string // folder that contains dev/services.sh
 	seed     uint64
 	seeds    int
 	duration time.Duration
@@ -53,6 +55,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("chaos", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	flags.StringVar(&o.broker, "broker", "nats", strings.Join(broker.Kinds, ", "))
+	flags.StringVar(&o.scene, "scene", scene.One, strings.Join(scene.Names, ", "))
 	flags.StringVar(&o.relay, "relay", "../../outbox-relay", "path of the relay's binary")
 	flags.StringVar(&o.checkout, "checkout", "../..", "path of the checkout, for dev/services.sh")
 	flags.Uint64Var(&o.seed, "seed", 0, "draws the schedule; 0 for a new one")
@@ -70,10 +73,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case err != nil:
 		return exitUsage
 	}
-	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || o.duration < 5*time.Second || o.seeds < 1 || o.replicas < 0 ||
-		o.replicas > plan.MaxReplicas {
-		fmt.Fprintf(stderr, "chaos: --broker is one of %s; --duration is 5s or more; --seeds is positive; --replicas is 1 to %d\n",
-			strings.Join(broker.Kinds, ", "), plan.MaxReplicas)
+	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || !slices.Contains(scene.Names, o.scene) || o.duration < 5*time.Second ||
+		o.seeds < 1 || o.replicas < 0 || o.replicas > plan.MaxReplicas {
+		fmt.Fprintf(stderr, "chaos: --broker is one of %s; --scene is one of %s; --duration is 5s or more; --seeds is positive; "+
+			"--replicas is 1 to %d\n", strings.Join(broker.Kinds, ", "), strings.Join(scene.Names, ", "), plan.MaxReplicas)
 		return exitUsage
 	}
 	if o.seed == 0 {

@@ -3,18 +3,24 @@ package main
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-const examples = 3 // violations of each check that are shown in full
+const examples = 3 // number of violations of each check that are shown in full
 
 // report prints the verdict of a run.
 func (g *game) report(r result) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	fmt.Fprintf(g.out, "\nseed %d, %s: %s\n", r.seed, g.options.broker, numbers(r))
+	if g.scene.Several() {
+		for i := range r.run.Destinations {
+			fmt.Fprintf(g.out, "  %s\n", atDestination(r.run, &r.run.Destinations[i]))
+		}
+	}
 	found := map[history.Check][]history.Violation{}
 	for _, v := range r.violations {
 		found[v.Check] = append(found[v.Check], v)
@@ -22,7 +28,7 @@ func (g *game) report(r result) {
 	for _, check := range history.Checks {
 		verdict := "kept"
 		if n := len(found[check]); n > 0 {
-			verdict = fmt.Sprintf("BROKEN %d times", n)
+			verdict = fmt.Sprintf("BROKEN %d times%s", n, where(found[check]))
 		}
 		fmt.Fprintf(g.out, "  %-82s %s\n", check, verdict)
 	}
@@ -32,7 +38,7 @@ func (g *game) report(r result) {
 				fmt.Fprintf(g.out, "... and %d more\n", len(found[check])-i)
 				break
 			}
-			fmt.Fprintf(g.out, "\nBROKEN: %s\n  %s\n", check, v.Text)
+			fmt.Fprintf(g.out, "\nBROKEN%s: %s\n  %s\n", where(found[check][i:i+1]), check, v.Text)
 			for _, line := range v.Evidence {
 				fmt.Fprintf(g.out, "    %s\n", line)
 			}
@@ -44,11 +50,43 @@ func (g *game) report(r result) {
 	fmt.Fprintln(g.out)
 }
 
+// where lists the destinations that have violations, or returns "" if there is just one destination.
+func where(violations []history.Violation) string {
+	var names []string
+	for _, v := range violations {
+		if v.Destination != "" && !slices.Contains(names, v.Destination) {
+			names = append(names, v.Destination)
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return " at " + strings.Join(names, ", ")
+}
+
+// atDestination summarizes what happened at one destination.
+func atDestination(run *history.Run, d *history.Destination) string {
+	var relayed, failed int
+	for _, f := range d.Table {
+		if f.Failed {
+			failed++
+		} else if f.Relayed {
+			relayed++
+		}
+	}
+	h := run.Of(d)
+	return fmt.Sprintf("%-7s %d rows marked in its columns and %d failed, %d failures, %d deliveries, %d duplicates", d.Name, relayed, failed,
+		len(d.Failures), len(h.Deliveries), h.Duplicates())
+}
+
 // command returns the arguments that repeat a run.
 func (g *game) command(seed uint64) string {
 	args := []string{"--broker", g.options.broker, "--seed", fmt.Sprint(seed), "--duration", g.duration.String()}
 	if g.options.replicas > 0 {
 		args = append(args, "--replicas", fmt.Sprint(g.options.replicas))
+	}
+	if g.scene.Several() {
+		args = append(args, "--scene", g.options.scene)
 	}
 	if g.clean {
 		args = append(args, "--clean")
@@ -59,23 +97,23 @@ func (g *game) command(seed uint64) string {
 	return strings.Join(args, " ")
 }
 
-// numbers tells how much happened.
+// numbers summarizes what happened in a run.
 func numbers(r result) string {
 	var committed, rolledBack, unclean int
-	for _, row := range r.history.Rows {
+	for _, row := range r.run.Rows {
 		if row.Outcome == history.Committed {
 			committed++
 		} else {
 			rolledBack++
 		}
 	}
-	for _, f := range r.history.Faults {
+	for _, f := range r.run.Faults {
 		if f.Replicas > 0 {
 			unclean++
 		}
 	}
 	return fmt.Sprintf("%d rows committed, %d rolled back, %d faults (%d unclean), %d deliveries, %d duplicates, longest statement %v",
-		committed, rolledBack, len(r.history.Faults), unclean, len(r.history.Deliveries), r.history.Duplicates(), r.longest.Round(1e6))
+		committed, rolledBack, len(r.run.Faults), unclean, len(r.run.Deliveries), r.run.Duplicates(), r.longest.Round(1e6))
 }
 
 // sum prints a line for each seed.

@@ -9,15 +9,17 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/test/chaos/link"
 	"github.com/outbox-relay/outbox-relay/test/chaos/plan"
+	"github.com/outbox-relay/outbox-relay/test/chaos/scene"
 	"github.com/outbox-relay/outbox-relay/test/chaos/server"
 )
 
-// A site is the servers and the links to them, for all seeds of one call.
+// A site is the set of servers and of links to them, for all seeds of one call.
 type site struct {
 	servers *server.Set
-	data    [plan.MaxReplicas]*link.Link // to the database, one for each replica
-	// broker leads to the broker. A Kafka tells its clients one address, so all replicas have the same link.
-	broker [plan.MaxReplicas]*link.Link
+	data    [plan.MaxReplicas]*link.Link // links to the database, one for each replica
+	// broker leads to the broker, for each destination and replica. A Kafka server announces one address to its clients, so
+	// all of them have the same link.
+	broker [][plan.MaxReplicas]*link.Link
 	links  []*link.Link
 }
 
@@ -25,23 +27,32 @@ func openSite(ctx context.Context, o options) (_ *site, err error) {
 	s := &site{}
 	defer func() {
 		if err != nil {
-			_ = s.close(context.WithoutCancel(ctx)) // err says more
+			_ = s.close(context.WithoutCancel(ctx)) // err has the cause
 		}
 	}()
 	for i := range plan.MaxReplicas {
 		if s.data[i], err = s.listen(ctx); err != nil {
 			return nil, err
 		}
-		if o.broker == "kafka" && i > 0 {
-			s.broker[i] = s.broker[0]
-		} else if s.broker[i], err = s.listen(ctx); err != nil {
-			return nil, err
+	}
+	s.broker = make([][plan.MaxReplicas]*link.Link, len(scene.New(o.scene, "").Destinations))
+	var brokers []*link.Link
+	for to := range s.broker {
+		for i := range plan.MaxReplicas {
+			if o.broker != "kafka" || len(brokers) == 0 {
+				l, err := s.listen(ctx)
+				if err != nil {
+					return nil, err
+				}
+				brokers = append(brokers, l)
+			}
+			s.broker[to][i] = brokers[len(brokers)-1]
 		}
 	}
 	if o.external {
 		s.servers, err = server.Given(o.broker, getenv)
 	} else {
-		s.servers, err = server.Start(ctx, o.checkout, o.broker, port(s.broker[0]))
+		s.servers, err = server.Start(ctx, o.checkout, o.broker, port(brokers[0]))
 	}
 	if err != nil {
 		return nil, err
@@ -51,10 +62,10 @@ func openSite(ctx context.Context, o options) (_ *site, err error) {
 		return nil, fmt.Errorf("address of the database: %w", err)
 	}
 	for i := range plan.MaxReplicas {
-		s.data[i].Serve(database.Host)
-		if i == 0 || s.broker[i] != s.broker[0] {
-			s.broker[i].Serve(s.servers.Broker)
-		}
+		s.data[i].Serve(ctx, database.Host)
+	}
+	for _, l := range brokers {
+		l.Serve(ctx, s.servers.Broker)
 	}
 	return s, nil
 }
@@ -67,20 +78,21 @@ func (s *site) listen(ctx context.Context) (*link.Link, error) {
 	return l, err
 }
 
-// brokerAddress is where we reach the broker ourselves.
+// brokerAddress is the address at which this program reaches the broker.
 func (s *site) brokerAddress(o options) string {
 	if o.broker == "kafka" && s.servers.Ours() {
-		return s.broker[0].Address() // which it would tell us anyway
+		return s.broker[0][0].Address() // the address that it would announce anyway
 	}
 	return s.servers.Broker
 }
 
-// relayBroker is where a replica reaches it. A Kafka that is not ours would tell its clients its own address.
-func (s *site) relayBroker(o options, replica int) string {
+// relayBroker is the address at which a replica reaches the broker for a destination. A given Kafka server would announce its
+// own address to its clients.
+func (s *site) relayBroker(o options, replica, destination int) string {
 	if o.broker == "kafka" && !s.servers.Ours() {
 		return s.servers.Broker
 	}
-	return s.broker[replica].Address()
+	return s.broker[destination][replica].Address()
 }
 
 // relayDatabase is the URL of the database for a replica.
@@ -96,7 +108,7 @@ func (s *site) relayDatabase(replica int, application string) (string, error) {
 	return u.String(), nil
 }
 
-// restore lets all links work.
+// restore makes all links work.
 func (s *site) restore() {
 	for _, l := range s.links {
 		l.Restore()
@@ -115,7 +127,7 @@ func (s *site) close(ctx context.Context) error {
 }
 
 func port(l *link.Link) int {
-	_, text, _ := net.SplitHostPort(l.Address()) // it is our own listener's
+	_, text, _ := net.SplitHostPort(l.Address()) // it is the address of our own listener
 	n, _ := strconv.Atoi(text)
 	return n
 }

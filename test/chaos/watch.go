@@ -12,7 +12,7 @@ import (
 
 const (
 	lookEvery = 200 * time.Millisecond
-	// A transaction is held when it was open for so long and did nothing, or did other things first.
+	// A transaction is held when it was open for this long and ran no statement, or ran other statements first.
 	heldFor = 2 * time.Second
 )
 
@@ -21,7 +21,7 @@ type sessions struct {
 	mu      sync.Mutex
 	held    []history.Held
 	looks   int
-	longest time.Duration // that a statement ran
+	longest time.Duration // longest time that a statement ran
 }
 
 const look = `
@@ -31,18 +31,18 @@ select application_name, pid, left(query, 200), state like 'idle in transaction%
 from pg_stat_activity
 where application_name like $1 || '%' and xact_start is not null and state <> 'idle'`
 
-// watch looks again and again until ctx ends. A database that is away has no sessions.
+// watch looks at the sessions repeatedly until ctx ends. An unavailable database has no sessions.
 func (s *sessions) watch(ctx context.Context, url, application string) {
 	var conn *pgx.Conn
 	defer func() {
 		if conn != nil {
-			_ = conn.Close(context.WithoutCancel(ctx)) // it holds nothing
+			_ = conn.Close(context.WithoutCancel(ctx)) // nothing is open on it
 		}
 	}()
-	reported := map[int]bool{} // by pid: once each
+	reported := map[int]bool{} // by pid: each is reported once
 	for ctx.Err() == nil {
 		if conn == nil || conn.IsClosed() {
-			conn, _ = pgx.Connect(ctx, url) // the next time, perhaps
+			conn, _ = pgx.Connect(ctx, url) // if this fails, the next round tries again
 		}
 		if conn != nil {
 			s.look(ctx, conn, application, reported)

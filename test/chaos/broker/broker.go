@@ -1,6 +1,6 @@
-// Package broker is the side of the consumers: it makes topics, and after a run it reads everything that a broker
-// holds, from the first message on. What a broker holds in the end is what it has promised; a consumer that
-// lived through all faults would have to be checked itself.
+// Package broker is the consumers' side: it makes topics, and after a run it reads everything that a broker holds, from the
+// first message on. The messages that a broker holds in the end are those that it has promised to keep. A consumer that ran
+// through all faults would itself have to be checked.
 package broker
 
 import (
@@ -12,27 +12,27 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-// Kinds are the brokers there are.
+// Kinds are the supported kinds of brokers.
 var Kinds = []string{"kafka", "nats", "rabbitmq"}
 
-// A Broker is one of the real brokers, with what one run has made in it.
+// A Broker is one of the real brokers, with the topics that one run has made in it.
 type Broker interface {
 	// URL returns OUTBOX_PUBLISH_URL for a relay that reaches the broker at host:port.
 	URL(address string) string
 	// Environment returns further settings of a relay.
 	Environment() []string
-	// Create makes a topic ready to be written to. What is there already stays.
+	// Create makes a topic ready to be written to. An existing topic is left as it is.
 	Create(ctx context.Context, topic string) error
 	// Accompany runs beside the relays until ctx ends.
 	Accompany(ctx context.Context)
 	// Read returns all messages. It may be called once, when nothing writes any more.
 	Read(ctx context.Context) ([]history.Delivery, error)
-	// Close removes what was made, if the broker still answers, and the connections.
+	// Close removes what was made, if the broker still answers, and closes the connections.
 	Close(ctx context.Context)
 }
 
-// Open returns the broker of a kind at an address, host:port; name is unique to the run and part of the
-// names of all that is made.
+// Open returns the broker of a kind at an address, host:port. The name is unique to the run and is part of the names of
+// everything that is made.
 func Open(kind, address, name string) (Broker, error) {
 	switch kind {
 	case "kafka":
@@ -46,10 +46,11 @@ func Open(kind, address, name string) (Broker, error) {
 	}
 }
 
-// Names of the headers that tell the id and the key of a row.
+// Names of the headers with a row's id and key, and with the time at which a dead letter's row failed.
 const (
-	headerID  = "message-id"
-	headerKey = "message-key"
+	headerID     = "message-id"
+	headerKey    = "message-key"
+	headerFailed = "outbox-failed-at"
 )
 
 const pause = 100 * time.Millisecond // between attempts
@@ -69,7 +70,7 @@ func again(ctx context.Context, try func() error) error {
 	}
 }
 
-// body reads the payload of a row. What is none becomes one that no row has.
+// body reads the payload of a row. A payload of another form becomes one that no row has.
 func body(payload []byte) history.Body {
 	var b history.Body
 	if err := json.Unmarshal(payload, &b); err != nil {

@@ -15,7 +15,7 @@ import (
 
 const partitions = 3
 
-// kafka uses another client library than the relay: what both get wrong would not be seen.
+// kafka uses another client library than the relay: an error that both made in the same way would not be noticed.
 type kafka struct {
 	address string
 	client  *kgo.Client
@@ -88,11 +88,16 @@ func (k *kafka) Read(ctx context.Context) ([]history.Delivery, error) {
 			return nil, fmt.Errorf("read the topics after %d of %d records: %w", len(all), left, err)
 		}
 		fetches.EachRecord(func(r *kgo.Record) {
-			d := history.Delivery{Stream: fmt.Sprintf("%s/%d", r.Topic, r.Partition), Offset: r.Offset, At: r.Timestamp, Exact: true,
-				Topic: r.Topic, Key: string(r.Key), Body: body(r.Value)}
+			d := history.Delivery{
+				Stream: fmt.Sprintf("%s/%d", r.Topic, r.Partition), Offset: r.Offset, At: r.Timestamp, Exact: true,
+				Topic: r.Topic, Key: string(r.Key), Body: body(r.Value),
+			}
 			for _, h := range r.Headers {
-				if h.Key == headerID {
+				switch h.Key {
+				case headerID:
 					d.ID = string(h.Value)
+				case headerFailed:
+					d.Failure = string(h.Value)
 				}
 			}
 			all = append(all, d)
@@ -101,8 +106,8 @@ func (k *kafka) Read(ctx context.Context) ([]history.Delivery, error) {
 	return all, nil
 }
 
-// ends returns the offset behind the last record of each partition, and how many records there are. Offsets have
-// no gaps: nothing here is transactional or compacted.
+// ends returns the offset after the last record of each partition, and the number of records. Offsets have no gaps because
+// nothing here is transactional or compacted.
 func (k *kafka) ends(ctx context.Context) (ends map[string]map[int32]int64, records int64, err error) {
 	err = again(ctx, func() error {
 		ends, records = map[string]map[int32]int64{}, 0

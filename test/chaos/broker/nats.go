@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-// natsStream is one stream for all topics, so that its order is that of all arrivals.
+// natsStream is one stream for all topics, so that its order is the order of all arrivals.
 type natsStream struct {
 	conn     *nats.Conn
 	js       jetstream.JetStream
@@ -36,7 +36,7 @@ func openNATS(address, name string) (*natsStream, error) {
 func (*natsStream) URL(address string) string { return "nats://" + address }
 func (*natsStream) Environment() []string     { return nil }
 
-// Create adds a subject to the stream. It drops next to no duplicates, so that they can be counted.
+// Create adds a subject to the stream. The stream drops almost no duplicates, so that they can be counted.
 func (s *natsStream) Create(ctx context.Context, topic string) error {
 	if !slices.Contains(s.subjects, topic) {
 		s.subjects = append(s.subjects, topic)
@@ -79,8 +79,11 @@ func (s *natsStream) Read(ctx context.Context) ([]history.Delivery, error) {
 		if err != nil {
 			return nil, fmt.Errorf("read stream %s: %w", s.name, err)
 		}
-		all = append(all, history.Delivery{Stream: s.name, Offset: int64(place.Sequence.Stream), At: place.Timestamp, Exact: true,
-			ID: m.Headers().Get(headerID), Topic: m.Subject(), Key: m.Headers().Get(headerKey), Body: body(m.Data())})
+		all = append(all, history.Delivery{
+			Stream: s.name, Offset: int64(place.Sequence.Stream), At: place.Timestamp, Exact: true,
+			ID: m.Headers().Get(headerID), Topic: m.Subject(), Key: m.Headers().Get(headerKey), Body: body(m.Data()),
+			Failure: m.Headers().Get(headerFailed),
+		})
 	}
 	return all, nil
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-// rabbit is an exchange with one quorum queue for all topics, so that its order is that of all arrivals. RabbitMQ
-// notes no times of arrival; a clock of our own writes the time into the queue.
+// rabbit is an exchange with one quorum queue for all topics, so that the order of the queue is the order of all arrivals.
+// RabbitMQ does not record times of arrival; a clock of this package writes the time into the queue.
 type rabbit struct {
 	address, name string
 
@@ -22,16 +22,16 @@ type rabbit struct {
 }
 
 const (
-	tick     = "tick" // routing key, and type, of the clock's messages
+	tick     = "tick" // routing key and type of the clock's messages
 	lastTick = "last"
 )
 
 func (*rabbit) URL(address string) string { return "amqp://guest:guest@" + address + "/" }
 
-// Environment: a topic that is not bound must not be routable.
+// Environment returns the exchange. A message for a topic that is not bound must not be routable.
 func (r *rabbit) Environment() []string { return []string{"OUTBOX_AMQP_EXCHANGE=" + r.name} }
 
-// channel opens one on the present connection, or on a new one: the broker may have been killed.
+// channel opens a channel on the present connection, or on a new one, because the broker may have been killed.
 func (r *rabbit) channel() (*amqp091.Channel, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -72,7 +72,7 @@ func (r *rabbit) Create(ctx context.Context, topic string) error {
 	})
 }
 
-// Accompany is the clock.
+// Accompany publishes the clock's messages.
 func (r *rabbit) Accompany(ctx context.Context) {
 	for ctx.Err() == nil {
 		channel, err := r.channel()
@@ -84,7 +84,7 @@ func (r *rabbit) Accompany(ctx context.Context) {
 			}
 		}
 		if channel != nil {
-			_ = channel.Close() // it is broken
+			_ = channel.Close() // the channel is broken
 			continue
 		}
 		select {
@@ -95,11 +95,13 @@ func (r *rabbit) Accompany(ctx context.Context) {
 }
 
 func (r *rabbit) tick(ctx context.Context, channel *amqp091.Channel, kind string) error {
-	return channel.PublishWithContext(ctx, r.name, r.name+tick, false, false, amqp091.Publishing{Type: kind,
-		Body: []byte(time.Now().Format(time.RFC3339Nano)), DeliveryMode: amqp091.Persistent})
+	return channel.PublishWithContext(ctx, r.name, r.name+tick, false, false, amqp091.Publishing{
+		Type: kind,
+		Body: []byte(time.Now().Format(time.RFC3339Nano)), DeliveryMode: amqp091.Persistent,
+	})
 }
 
-// Read empties the queue up to a last tick, because the count of messages that a quorum queue tells may be old.
+// Read empties the queue up to a last tick, because the message count that a quorum queue reports may be old.
 func (r *rabbit) Read(ctx context.Context) ([]history.Delivery, error) {
 	channel, err := r.channel()
 	if err != nil {
@@ -114,7 +116,7 @@ func (r *rabbit) Read(ctx context.Context) ([]history.Delivery, error) {
 		return nil, fmt.Errorf("consume the queue: %w", err)
 	}
 	var all []history.Delivery
-	untimed := 0 // of the last deliveries
+	untimed := 0 // number of last deliveries without a time
 	for offset := int64(0); ; offset++ {
 		select {
 		case <-ctx.Done():
@@ -125,7 +127,10 @@ func (r *rabbit) Read(ctx context.Context) ([]history.Delivery, error) {
 			}
 			if m.Exchange != r.name || m.RoutingKey != r.name+tick {
 				key, _ := m.Headers[headerKey].(string)
-				all = append(all, history.Delivery{Stream: r.name, Offset: offset, ID: m.MessageId, Topic: m.RoutingKey, Key: key, Body: body(m.Body)})
+				failure, _ := m.Headers[headerFailed].(string)
+				all = append(all, history.Delivery{
+					Stream: r.name, Offset: offset, ID: m.MessageId, Topic: m.RoutingKey, Key: key, Body: body(m.Body), Failure: failure,
+				})
 				untimed++
 				continue
 			}
@@ -145,12 +150,12 @@ func (r *rabbit) Read(ctx context.Context) ([]history.Delivery, error) {
 
 func (r *rabbit) Close(context.Context) {
 	if channel, err := r.channel(); err == nil {
-		_, _ = channel.QueueDelete(r.name, false, false, false) // as far as it goes
+		_, _ = channel.QueueDelete(r.name, false, false, false) // best effort
 		_ = channel.ExchangeDelete(r.name, false, false)
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.conn != nil {
-		_ = r.conn.Close() // nothing is left to be lost
+		_ = r.conn.Close() // nothing on it can be lost
 	}
 }

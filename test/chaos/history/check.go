@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A Check is one promise of the relay, or something without which the others prove nothing.
+// A Check is one promise of the relay, or a condition without which the other checks prove nothing.
 type Check string
 
 // The checks, in the order in which they are reported.
@@ -21,27 +21,33 @@ const (
 	Bounded    Check = "and no more than the rows in flight at them"
 	Unspent    Check = "outages spent no attempt"
 	Refused    Check = "rows that no broker takes failed at once, and were not delivered"
+	Afterwards Check = "a notice came after the row that it is about"
 	Unstuck    Check = "nothing was stuck after everything had healed"
 	Brief      Check = "no relay kept a transaction open without a statement"
 	Obedient   Check = "replicas ended only when they were told to, and cleanly then"
 	Meaningful Check = "rows were committed and delivered at all"
 )
 
-// Checks lists them all.
-var Checks = []Check{Nothing, Ghosts, Unchanged, Marked, Ordered, Explained, Bounded, Unspent, Refused, Unstuck, Brief, Obedient, Complete,
-	Meaningful}
+// Checks lists all checks.
+var Checks = []Check{
+	Nothing, Ghosts, Unchanged, Marked, Ordered, Explained, Bounded, Unspent, Refused, Afterwards, Unstuck, Brief, Obedient, Complete,
+	Meaningful,
+}
 
 // A Violation is evidence that a check failed.
 type Violation struct {
-	Check    Check
-	Text     string
-	Evidence []string // lines: what is known about the row, its key, the faults around
+	Check       Check
+	Destination string // "" for the only one, and for violations that concern all
+	Text        string
+	Evidence    []string // lines: what is known about the row, its key and the faults around it
 }
 
-// Judge returns everything that contradicts the promises, nothing when they were kept.
+// Judge returns everything that contradicts the promises, or nothing if they were kept.
 func (h *History) Judge() []Violation {
-	j := &judge{History: h, rows: map[string]*Row{}, table: map[string]*Final{},
-		first: map[string]*Delivery{}, byID: map[string][]*Delivery{}, byKey: map[string][]*Delivery{}}
+	j := &judge{
+		History: h, rows: map[string]*Row{}, table: map[string]*Final{},
+		first: map[string]*Delivery{}, byID: map[string][]*Delivery{}, byKey: map[string][]*Delivery{},
+	}
 	for i := range h.Rows {
 		j.rows[h.Rows[i].ID] = &h.Rows[i]
 	}
@@ -57,7 +63,7 @@ func (h *History) Judge() []Violation {
 	return j.violations
 }
 
-// judge is the work on one history.
+// judge is the state of judging one history.
 type judge struct {
 	*History
 	rows       map[string]*Row
@@ -73,7 +79,7 @@ func (j *judge) found(c Check, evidence []string, format string, args ...any) {
 	j.violations = append(j.violations, Violation{Check: c, Text: fmt.Sprintf(format, args...), Evidence: evidence})
 }
 
-// arrivals finds the first delivery of each row, and looks at what each says.
+// arrivals finds the first delivery of each row, and checks the contents of each delivery.
 func (j *judge) arrivals() {
 	for i := range j.Deliveries {
 		d := &j.Deliveries[i]
@@ -96,23 +102,25 @@ func (j *judge) arrivals() {
 			j.found(Ghosts, nil, "%s was delivered and no writer knows it: %s", d.ID, d)
 		case r.Outcome == RolledBack:
 			j.found(Ghosts, j.about(r), "%s was delivered and its transaction rolled back", d.ID)
+		case r.Outcome == Elsewhere:
+			j.found(Ghosts, j.about(r), "%s was delivered and is not for this destination", d.ID)
 		case d.Key != r.Key || d.Topic != r.Topic || d.Body != Body{ID: r.ID, Number: r.Number}:
 			j.found(Unchanged, j.about(r), "%s was delivered as %s", d.ID, d)
 		}
 	}
-	if len(j.first) == 0 {
+	if len(j.first) == 0 && !j.MayBeEmpty {
 		j.found(Meaningful, nil, "%d rows were written and nothing was delivered", len(j.Rows))
 	}
 }
 
-// complete looks for what the history itself lacks.
+// complete looks for gaps in the history itself.
 func (j *judge) complete() {
 	numbers := map[string][]int{}
 	for i := range j.Rows {
 		switch r := &j.Rows[i]; r.Outcome {
 		case Unknown:
 			j.found(Complete, j.about(r), "nobody knows whether %s was committed", r.ID)
-		case Committed:
+		case Committed, Elsewhere:
 			if r.Key != "" {
 				numbers[r.Key] = append(numbers[r.Key], r.Number)
 			}
@@ -123,6 +131,7 @@ func (j *judge) complete() {
 			if j.table[r.ID] != nil {
 				j.found(Complete, j.about(r), "%s was rolled back and is in the table", r.ID)
 			}
+		case Withdrawn: // the state of the row belongs to a later failure
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(numbers)) {
@@ -136,10 +145,10 @@ func (j *judge) complete() {
 	}
 }
 
-// processes looks at what the relays did besides relaying.
+// processes checks what the relays did besides relaying.
 func (j *judge) processes() {
 	for _, held := range j.Held {
-		j.found(Brief, nil, "%s kept a transaction open for %v behind: %s", held.Session, held.For, held.Query)
+		j.found(Brief, nil, "%s kept a transaction open for %v after: %s", held.Session, held.For, held.Query)
 	}
 	for _, exit := range j.Exits {
 		j.found(Obedient, nil, "%s %s", exit.Replica, exit.How)

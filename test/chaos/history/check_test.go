@@ -13,15 +13,17 @@ var noon = time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 // at returns a time of the test's day.
 func at(seconds float64) time.Time { return noon.Add(time.Duration(seconds * float64(time.Second))) }
 
-// good is a history in which every promise was kept: key a with numbers 1 to 4 in two streams, of which 3 is a row
-// that no broker takes; key b; a row without a key; a rolled-back one. A replica was killed at 10 s, and row
-// a1 came again.
+// good is a history in which every promise was kept. Key a has the numbers 1 to 4 in two streams; 3 is a row that no broker
+// takes. There are also key b, a row without a key and a rolled-back row. A replica was killed at 10 s, and row a1 was
+// delivered again.
 func good() *History {
-	h := &History{MaxInFlight: 2, Grace: 5 * time.Second,
+	h := &History{
+		MaxInFlight: 2, Grace: 5 * time.Second,
 		Faults: []Fault{
 			{Name: "stop", Began: at(2), Ended: at(3)},
 			{Name: "kill", Began: at(10), Ended: at(11), Replicas: 1},
-		}}
+		},
+	}
 	add := func(id, key, topic string, number int, bad string, outcome Outcome) {
 		h.Rows = append(h.Rows, Row{ID: id, Key: key, Topic: topic, Number: number, Bad: bad, Outcome: outcome})
 		if outcome == Committed {
@@ -43,8 +45,10 @@ func good() *History {
 	deliver := func(id, stream string, offset int64, seconds float64) {
 		i := slices.IndexFunc(h.Rows, func(r Row) bool { return r.ID == id })
 		r := h.Rows[i]
-		h.Deliveries = append(h.Deliveries, Delivery{Stream: stream, Offset: offset, At: at(seconds), Exact: true, ID: id,
-			Topic: r.Topic, Key: r.Key, Body: Body{ID: id, Number: r.Number}})
+		h.Deliveries = append(h.Deliveries, Delivery{
+			Stream: stream, Offset: offset, At: at(seconds), Exact: true, ID: id,
+			Topic: r.Topic, Key: r.Key, Body: Body{ID: id, Number: r.Number},
+		})
 	}
 	deliver("a1", "x/0", 0, 9)
 	deliver("b1", "x/0", 1, 9.1)
@@ -166,8 +170,10 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 		}, []Check{Explained}},
 		{"more rows came again than were in flight", func(h *History) { again(h, "b1", 12); again(h, "b1", 13) }, []Check{Bounded}},
 		{"a bad row came", func(h *History) {
-			h.Deliveries = append(h.Deliveries, Delivery{Stream: "x/0", Offset: 9, ID: "a3", Topic: "x", Key: "a", Body: Body{"a3", 3},
-				At: at(12.35), Exact: true})
+			h.Deliveries = append(h.Deliveries, Delivery{
+				Stream: "x/0", Offset: 9, ID: "a3", Topic: "x", Key: "a", Body: Body{"a3", 3},
+				At: at(12.35), Exact: true,
+			})
 		}, []Check{Refused, Ordered}},
 		{"a bad row waits for ever", func(h *History) { final(h, "a3").Failed = false }, []Check{Unstuck}},
 		{"a bad row is marked", func(h *History) { final(h, "a3").Failed, final(h, "a3").Relayed = false, true }, []Check{Marked}},
@@ -206,7 +212,8 @@ func TestABrokenPromiseIsFound(t *testing.T) {
 	}
 }
 
-// Two unclean faults whose times touch have the bound of both; two that do not, each its own.
+// Two unclean faults whose times touch share one bound, which is the sum of theirs. Two whose times do not touch have a bound
+// each.
 func TestBoundOfSeveralFaults(t *testing.T) {
 	t.Parallel()
 	for second, want := range map[float64]int{12: 0, 40: 1} {

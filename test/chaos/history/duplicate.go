@@ -6,15 +6,15 @@ import (
 	"time"
 )
 
-// A trouble is a time in which a row may be delivered that comes again later, with the unclean faults that make it up. It
-// may come much later: the next owner begins at the oldest row that is pending.
+// A trouble is a period in which a row may be delivered that is delivered again later, with the unclean faults that cause it.
+// The repetition may come much later, because the next owner begins at the oldest pending row.
 type trouble struct {
 	began, ended time.Time
 	faults       []Fault
 	duplicates   int
 }
 
-// bound is how many may come again in it.
+// bound is the number of rows that may be delivered again because of the trouble.
 func (t *trouble) bound(maxInFlight int) int {
 	rows := 0
 	for _, f := range t.faults {
@@ -69,7 +69,7 @@ func (j *judge) duplicates() {
 	}
 }
 
-// Duplicates returns how many deliveries repeat an earlier one.
+// Duplicates returns the number of deliveries that repeat an earlier one.
 func (h *History) Duplicates() int {
 	seen := map[string]bool{}
 	for i := range h.Deliveries {

@@ -8,11 +8,13 @@ import (
 
 const (
 	clock     = "15:04:05.000"
-	excerpt   = 4               // deliveries before and behind the one at fault
-	nearFault = 5 * time.Second // faults so near to an event are shown with it
+	excerpt   = 4               // number of deliveries shown before and after the one at fault
+	nearFault = 5 * time.Second // faults within this distance of an event are shown with it
 )
 
-func (o Outcome) String() string { return [...]string{"unknown", "committed", "rolled back"}[o] }
+func (o Outcome) String() string {
+	return [...]string{"unknown", "committed", "rolled back", "not for this destination", "cleared"}[o]
+}
 
 func (d *Delivery) String() string {
 	return fmt.Sprintf("%s #%d in %s at %s, topic %s, key %q, number %d", d.ID, d.Offset, d.Stream, d.At.Format(clock), d.Topic, d.Key,
@@ -27,7 +29,7 @@ func (f Fault) String() string {
 	return fmt.Sprintf("fault %s to %s: %s (%s)", f.Began.Format(clock), f.Ended.Format(clock), f.Name, kind)
 }
 
-// about tells all that is known of a row.
+// about lists everything that is known about a row.
 func (j *judge) about(r *Row) []string {
 	if r == nil {
 		return nil
@@ -44,7 +46,7 @@ func (j *judge) about(r *Row) []string {
 	return lines
 }
 
-// around shows the deliveries of a key, duplicates too, around one of them, and the faults near to it.
+// around shows the deliveries of a key around one of them, including duplicates, and the faults near it.
 func (j *judge) around(key string, at *Delivery) []string {
 	all := j.byKey[key]
 	place := slices.Index(all, at)

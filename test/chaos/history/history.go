@@ -1,33 +1,38 @@
-// Package history holds what happened in one run, as its witnesses wrote it down, and judges it. It knows no
-// database, no broker and no clock: the same history always has the same verdict.
+// Package history holds the records of one run, as its witnesses wrote them, and judges them. It uses no database, broker or
+// clock: the same history always has the same verdict.
 package history
 
 import "time"
 
-// A History is everything that is known of a run after it has healed.
+// A History is everything that is known about one destination after a run has healed.
 type History struct {
-	Rows       []Row      // every row that a writer inserted, whatever became of it
-	Deliveries []Delivery // what the broker holds, each stream in its order
+	Rows       []Row      // every row that a writer inserted, whatever happened to it
+	Deliveries []Delivery // messages that the broker holds, each stream in its order
 	Table      []Final    // the outbox after the run
 	Faults     []Fault
 	Held       []Held // transactions that a relay kept open
-	Exits      []Exit // replicas that ended and were not told to
+	Exits      []Exit // replicas that ended without being asked to
 
-	Deletes     bool          // rows are deleted once they are relayed
+	MayBeEmpty  bool          // reports that it is not a sign of trouble if nothing was delivered
+	Deletes     bool          // reports that rows are deleted once they are relayed
 	MaxInFlight int           // rows that one replica may have in flight
-	Grace       time.Duration // how far from an unclean fault a row may have been delivered that it brings again
+	Grace       time.Duration // longest time between an unclean fault and the first delivery of a row that it repeats
 }
 
-// Outcome says what became of a transaction.
+// Outcome is the outcome of a transaction.
 type Outcome uint8
 
 const (
-	// Unknown: the connection died at the commit. A complete history has none.
+	// Unknown: the connection ended during the commit. A complete history contains no unknown outcome.
 	Unknown Outcome = iota
-	// Committed: the database said so, or the transaction's trace was found in it later.
+	// Committed: the database confirmed the commit, or the transaction's trace was found in it later.
 	Committed
 	// RolledBack: by the writer, or by the database.
 	RolledBack
+	// Elsewhere: committed, and not for this destination.
+	Elsewhere
+	// Withdrawn: a failure that was committed and later cleared by an operator, perhaps before its dead letter was sent.
+	Withdrawn
 )
 
 // A Row is what a writer inserted.
@@ -36,21 +41,23 @@ type Row struct {
 	Transaction int
 	Topic       string
 	Key         string // "" for a row without a key, which has no order
-	Number      int    // counts the committed rows of the key from 1, in table order
+	Number      int    // position among the committed rows of the key, from 1, in table order
 	Outcome     Outcome
-	Bad         string // why no broker ever takes it; "" for all others
+	Bad         string // reason why no broker ever takes it; "" for all others
 }
 
 // A Delivery is a message in the broker.
 type Delivery struct {
-	Stream string // what has an order of its own: a partition, a stream, a queue
-	Offset int64  // the place in it
+	Stream string // unit that has an order of its own: a partition, a stream, a queue
+	Offset int64  // place in the stream
 	At     time.Time
-	Exact  bool // At is the broker's time of arrival; else the message came at most a moment before it
+	Exact  bool // At is the broker's time of arrival; otherwise the message arrived at most a moment before it
 	ID     string
 	Topic  string
 	Key    string
 	Body   Body
+	// Failure is the header of a dead letter with the time at which the row failed; "" for all other deliveries.
+	Failure string
 }
 
 // A Body is the payload of every row.
@@ -65,9 +72,10 @@ type Final struct {
 	Relayed, Failed bool
 	Attempt         int
 	Error           string
+	FailedAt        string // in the form of a Failure; "" for a row that has not failed
 }
 
-// Pending reports whether the relay still had to do something.
+// Pending reports whether the relay still had to process the row.
 func (f Final) Pending() bool { return !f.Relayed && !f.Failed }
 
 // A Fault is something that was done to the system.
@@ -75,16 +83,18 @@ type Fault struct {
 	Name     string
 	Began    time.Time
 	Ended    time.Time
-	Replicas int // whose rows in flight may come again because of it; 0 for a clean one
+	Replicas int // number of replicas whose rows in flight may be delivered again because of it; 0 for a clean fault
+	// Destination is the only destination whose rows may be delivered again; "" for all.
+	Destination string
 }
 
-// Held is a transaction of a relay that was open while the relay ran no statement in it, or longer than
-// the statement that it ran.
+// Held is a transaction that a relay kept open without running a statement in it, or for longer than the statement that it
+// ran.
 type Held struct {
 	Session string
 	For     time.Duration
 	Query   string // the last one
 }
 
-// An Exit is the end of a process that nobody had asked for, or that was not as asked.
+// An Exit is an end of a process that was not requested, or that differs from what was requested.
 type Exit struct{ Replica, How string }

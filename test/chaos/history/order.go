@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// order looks at the first deliveries of each key: inside a stream by their places, across streams by the times
-// of arrival, where the broker tells them. A row that failed leaves a gap, and the key goes on.
+// order checks the first deliveries of each key: inside a stream by their places, across streams by the times of arrival,
+// where the broker records them. A failed row leaves a gap, and the key continues.
 func (j *judge) order() {
 	keys := map[string][]*Delivery{}
 	for id, d := range j.first {
@@ -25,7 +25,7 @@ func (j *judge) order() {
 
 func (j *judge) number(d *Delivery) int { return j.rows[d.ID].Number }
 
-// oneStream: a key that changes its partition has no order for those who read one partition each.
+// oneStream reports a key that changes its partition: it has no order for consumers that read one partition each.
 func (j *judge) oneStream(key string, deliveries []*Delivery) {
 	streams := map[string]string{} // by topic
 	for _, d := range deliveries {
@@ -45,7 +45,7 @@ func (j *judge) orderInStreams(key string, deliveries []*Delivery) {
 	for _, d := range deliveries {
 		if before != nil && before.Stream == d.Stream && j.number(d) < j.number(before) {
 			j.found(Ordered, j.around(key, d), "key %s: number %d came behind number %d in %s", key, j.number(d), j.number(before), d.Stream)
-			continue // behind the same one others may be late too
+			continue // after the same one, others may be late too
 		}
 		before = d
 	}

@@ -1,6 +1,6 @@
 package history
 
-// outcomes compares what became of each committed row with what was delivered.
+// outcomes compares the state of each committed row with what was delivered.
 func (j *judge) outcomes() {
 	for i := range j.Rows {
 		r := &j.Rows[i]
@@ -10,7 +10,7 @@ func (j *judge) outcomes() {
 		final := j.table[r.ID]
 		if final == nil {
 			if !j.Deletes {
-				continue // complete has said so
+				continue // complete has reported it
 			}
 			final = &Final{ID: r.ID, Relayed: true, Attempt: 1}
 		}
@@ -22,7 +22,7 @@ func (j *judge) outcomes() {
 	}
 }
 
-// good looks at a row that every broker takes.
+// good checks a row that every broker takes.
 func (j *judge) good(r *Row, final *Final) {
 	delivered := j.first[r.ID] != nil
 	switch {
@@ -41,7 +41,7 @@ func (j *judge) good(r *Row, final *Final) {
 	}
 }
 
-// bad looks at a row that no broker takes.
+// bad checks a row that no broker takes.
 func (j *judge) bad(r *Row, final *Final) {
 	switch {
 	case j.first[r.ID] != nil:

@@ -1,5 +1,5 @@
-// Package link is a way between a relay and a server that can be disturbed: a TCP proxy whose far side is a
-// network that is cut, frozen, muted or slow.
+// Package link is a connection between a relay and a server that can be disturbed: a TCP proxy whose far side is a network
+// that can be cut, frozen, muted or slowed down.
 package link
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// A Link listens on an address of its own and passes on what comes. It is safe for concurrent use.
+// A Link listens on an address of its own and forwards what it receives. It is safe for concurrent use.
 type Link struct {
 	*publishertest.Network // disturbs it: Cut, Freeze, Mute, Restore
 	listener               net.Listener
@@ -23,7 +23,7 @@ type Link struct {
 	group                  sync.WaitGroup
 }
 
-// Listen makes a link that listens and leads nowhere until Serve.
+// Listen makes a link that listens and leads nowhere until Serve is called.
 func Listen(ctx context.Context) (*Link, error) {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -32,14 +32,14 @@ func Listen(ctx context.Context) (*Link, error) {
 	return &Link{Network: publishertest.NewNetwork(), listener: listener, closed: make(chan struct{})}, nil
 }
 
-// Address returns where the link listens.
+// Address returns the address on which the link listens.
 func (l *Link) Address() string { return l.listener.Addr().String() }
 
-// Slow delays each piece of data in both directions, of 32 KiB at most, one after the other.
+// Slow delays each piece of data in both directions. Pieces of at most 32 KiB are delayed one after the other.
 func (l *Link) Slow(delay time.Duration) { l.slow.Store(int64(delay)) }
 
-// Serve lets the link lead to a server, until Close.
-func (l *Link) Serve(server string) {
+// Serve makes the link lead to a server, until Close is called.
+func (l *Link) Serve(ctx context.Context, server string) {
 	l.group.Go(func() {
 		for {
 			near, err := l.listener.Accept()
@@ -47,9 +47,9 @@ func (l *Link) Serve(server string) {
 				return
 			}
 			if err != nil {
-				continue // a client that went away again
+				continue // a client that has disconnected
 			}
-			l.group.Go(func() { l.join(near, server) })
+			l.group.Go(func() { l.join(context.WithoutCancel(ctx), near, server) })
 		}
 	})
 }
@@ -62,9 +62,9 @@ func (l *Link) Close() {
 	l.group.Wait()
 }
 
-// join passes on what two connections say until one of them ends.
-func (l *Link) join(near net.Conn, server string) {
-	ctx, cancel := context.WithCancel(context.Background())
+// join forwards data between two connections until one of them ends.
+func (l *Link) join(ctx context.Context, near net.Conn, server string) {
+	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer near.Close()
 	over := make(chan struct{})
@@ -113,13 +113,13 @@ func (l *Link) pass(to, from net.Conn) {
 			}
 		}
 		if err != nil {
-			_, _ = to.Write(nil) // returns when the network lets something through: the end of a connection does not overtake
+			_, _ = to.Write(nil) // returns when the network lets something through: the end of a connection does not overtake data
 			return
 		}
 	}
 }
 
-// reset lets the close of a connection be an error at its other end.
+// reset makes the close of a connection an error at its other end.
 func reset(c net.Conn) {
 	if tcp, ok := c.(*net.TCPConn); ok {
 		_ = tcp.SetLinger(0) // at worst it ends gracefully

@@ -41,7 +41,7 @@ func open(t *testing.T) *Link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Serve(server)
+	l.Serve(t.Context(), server)
 	t.Cleanup(l.Close)
 	return l
 }

@@ -3,18 +3,20 @@ package plan
 // A Kind is a way to disturb the system.
 type Kind string
 
-// The clean ones. After them nothing may be delivered twice.
+// The clean kinds. After them nothing may be delivered twice.
 const (
 	Stop       Kind = "stop"        // SIGTERM, and a new process after a while
-	Scale      Kind = "scale"       // another number of replicas: those that go get SIGTERM, shards move
+	Scale      Kind = "scale"       // another number of replicas: those that stop get SIGTERM, shards move
 	SlowBroker Kind = "slow-broker" // everything to and from the broker takes longer
-	SlowData   Kind = "slow-data"   // the same with the database
+	SlowData   Kind = "slow-data"   // everything to and from the database takes longer
 	LongOpen   Kind = "long-open"   // a transaction stays open, pins xmin, and commits its row very late
 	Burst      Kind = "burst"       // one transaction of many rows
-	CutWriters Kind = "cut-writers" // writers lose their sessions and cannot know what was committed
+	CutWriters Kind = "cut-writers" // writers lose their sessions and cannot know whether their rows were committed
+	Pause      Kind = "pause"       // a destination of several is paused at all replicas
+	Retry      Kind = "retry"       // an operator retries the rows that have failed at a destination of several
 )
 
-// The unclean ones: a process dies, or somebody loses a connection and cannot know what arrived.
+// The unclean kinds: a process is killed, or a client loses a connection and cannot know what arrived.
 const (
 	Kill        Kind = "kill"         // kill -9, and a new process after a while
 	Freeze      Kind = "freeze"       // SIGSTOP for longer than the time to live, then SIGCONT
@@ -23,7 +25,7 @@ const (
 	MuteData    Kind = "mute-data"    // statements arrive, answers do not; then they are reset
 	Terminate   Kind = "terminate"    // pg_terminate_backend for all sessions of a replica
 	CrashData   Kind = "crash-data"   // the database server is killed, and recovers after a while
-	CutBroker   Kind = "cut-broker"   // as with the database
+	CutBroker   Kind = "cut-broker"   // a replica's connections to the broker are reset and new ones refused
 	HalfBroker  Kind = "half-broker"  //
 	MuteBroker  Kind = "mute-broker"  //
 	CrashBroker Kind = "crash-broker" // the broker is killed, and recovers after a while
@@ -32,6 +34,7 @@ const (
 var (
 	clean     = []Kind{Stop, Stop, Scale, Scale, SlowBroker, SlowData, LongOpen, Burst, CutWriters}
 	unclean   = []Kind{Kill, Kill, Freeze, CutData, HalfData, MuteData, Terminate, CutBroker, HalfBroker, MuteBroker}
+	several   = []Kind{Pause, Pause, Retry}
 	crashes   = []Kind{CrashData, CrashBroker}
 	brokerCut = []Kind{CutBroker, HalfBroker, MuteBroker, SlowBroker}
 )

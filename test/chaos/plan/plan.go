@@ -1,5 +1,5 @@
-// Package plan draws the schedule of a run from its seed: how the relays are set up, and which faults
-// happen when. The same seed and options always give the same plan.
+// Package plan draws the schedule of a run from its seed: how the relays are configured, and which faults happen when. The
+// same seed and options always give the same plan.
 package plan
 
 import (
@@ -10,24 +10,26 @@ import (
 	"time"
 )
 
-// MaxReplicas is the largest number of replicas at a time.
+// MaxReplicas is the largest number of replicas that run at the same time.
 const MaxReplicas = 4
 
-// Options say what a plan may contain.
+// Options determine what a plan may contain.
 type Options struct {
-	Duration time.Duration // in which rows are written and faults begin
-	Replicas int           // at the beginning; 0 leaves it to the seed
-	Clean    bool          // only faults after which nothing may come twice
-	Crashes  bool          // database and broker may be killed
-	Links    bool          // the way to the broker can be disturbed
-	Settle   time.Duration // what a broker needs until it has durably stored that a new queue exists
+	Duration time.Duration // time in which rows are written and faults begin
+	Replicas int           // number at the beginning; 0 leaves it to the seed
+	Clean    bool          // only faults after which nothing may be delivered twice
+	Crashes  bool          // the database and the broker may be killed
+	Links    bool          // the links to the broker can be disturbed
+	Settle   time.Duration // time that a broker needs until it has durably stored that a new queue exists
+
+	Destinations int // number of the relays' destinations; 0 and 1 are the same
 }
 
-// A Plan is what will be done in one run.
+// A Plan is the schedule of one run.
 type Plan struct {
 	Replicas int
 	Settings Settings
-	Topic    time.Duration // when the topic is made for which rows wait from the beginning
+	Topic    time.Duration // time when the topic is made for which rows wait from the beginning
 	Faults   []Fault       // in the order of their times
 }
 
@@ -38,22 +40,30 @@ type Settings struct {
 	Shards      int
 	Delete      bool // OUTBOX_SETTLE
 	Listen      bool // OUTBOX_LISTEN_CHANNEL is not empty
-	Doorbell    bool // the trigger is there
+	Doorbell    bool // the doorbell's trigger exists
 }
 
 // A Fault is one event of a plan.
 type Fault struct {
-	At    time.Duration // since the beginning
+	At    time.Duration // time since the beginning
 	Kind  Kind
-	Lasts time.Duration // until it is mended
-	Pick  int           // which replica, modulo those that run
-	Count int           // Scale: how many replicas; Burst: how many rows
+	Lasts time.Duration // time until it is repaired
+	Pick  int           // the replica, modulo the number of replicas that run
+	Count int           // Scale: number of replicas; Burst: number of rows
+	To    int           // the destination, if the fault concerns a single one
 }
+
+// pauseTakes is the longest time until a relay looks at the file that pauses a destination.
+const pauseTakes = time.Second
 
 // New draws a plan. ttl is the time after which a silent owner loses its shards.
 func New(seed uint64, o Options, ttl time.Duration) Plan {
 	r := rand.New(rand.NewPCG(seed, 0x6368616f73))
 	p := Plan{Replicas: 1 + r.IntN(MaxReplicas), Settings: settings(r)}
+	if o.Destinations > 1 {
+		p.Settings.Delete = false // a row is done when all destinations have processed it
+		p.Settings.MaxInFlight *= o.Destinations
+	}
 	if o.Replicas > 0 {
 		p.Replicas = o.Replicas
 	}
@@ -61,6 +71,9 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 	kinds := slices.Clone(clean)
 	if !o.Clean {
 		kinds = append(kinds, unclean...)
+	}
+	if o.Destinations > 1 {
+		kinds = append(kinds, several...)
 	}
 	if !o.Links {
 		kinds = slices.DeleteFunc(kinds, func(k Kind) bool { return slices.Contains(brokerCut, k) })
@@ -82,8 +95,14 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 			f.Lasts = o.Duration/4 + time.Duration(r.Int64N(int64(o.Duration/2)))
 		case Burst:
 			f.Count = 200 + r.IntN(3000)
-		case Scale, Terminate, CutWriters:
+		case Pause:
+			f.Lasts += pauseTakes
+		case Scale, Terminate, CutWriters, Retry:
 			f.Lasts = 0
+		default: // as long as drawn
+		}
+		if o.Destinations > 1 {
+			f.To = r.IntN(o.Destinations)
 		}
 		p.Faults = append(p.Faults, f)
 	}
@@ -101,10 +120,10 @@ func settings(r *rand.Rand) Settings {
 	}
 }
 
-// String tells the settings as the relay's environment does.
+// String returns the settings in the form of the relay's environment.
 func (s Settings) String() string { return strings.Join(s.Environment(), " ") }
 
-// Environment returns the settings as variables of the relay. The batch is never larger than what may be in flight.
+// Environment returns the settings as variables of the relay. The batch is never larger than the limit of rows in flight.
 func (s Settings) Environment() []string {
 	channel, settle := "outbox_messages", "mark"
 	if !s.Listen {
@@ -113,19 +132,29 @@ func (s Settings) Environment() []string {
 	if s.Delete {
 		settle = "delete"
 	}
-	return []string{fmt.Sprint("OUTBOX_MAX_IN_FLIGHT=", s.MaxInFlight), fmt.Sprint("OUTBOX_BATCH_SIZE=", min(s.Batch, s.MaxInFlight)),
-		fmt.Sprint("OUTBOX_SHARDS=", s.Shards), "OUTBOX_SETTLE=" + settle, "OUTBOX_LISTEN_CHANNEL=" + channel}
+	return []string{
+		fmt.Sprint("OUTBOX_MAX_IN_FLIGHT=", s.MaxInFlight), fmt.Sprint("OUTBOX_BATCH_SIZE=", min(s.Batch, s.MaxInFlight)),
+		fmt.Sprint("OUTBOX_SHARDS=", s.Shards), "OUTBOX_SETTLE=" + settle, "OUTBOX_LISTEN_CHANNEL=" + channel,
+	}
 }
 
-// String tells the fault in a line.
+// OfDestination reports whether a fault concerns a single destination.
+func (f Fault) OfDestination() bool { return f.Kind == Pause || f.Kind == Retry || f.OfLink() }
+
+// OfLink reports whether a fault concerns a link to the broker.
+func (f Fault) OfLink() bool { return slices.Contains(brokerCut, f.Kind) }
+
+// String describes the fault in one line.
 func (f Fault) String() string {
 	switch f.Kind {
 	case Scale:
 		return fmt.Sprintf("%s to %d", f.Kind, f.Count)
 	case Burst:
 		return fmt.Sprintf("%s of %d rows", f.Kind, f.Count)
-	case CutWriters:
+	case CutWriters, Retry:
 		return string(f.Kind)
+	case Pause:
+		return fmt.Sprintf("%s for %v", f.Kind, f.Lasts)
 	case Terminate:
 		return fmt.Sprintf("%s, pick %d", f.Kind, f.Pick)
 	case CrashData, CrashBroker, LongOpen:

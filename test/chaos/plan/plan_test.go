@@ -10,7 +10,7 @@ import (
 const ttl = 2 * time.Second
 
 func all() Options {
-	return Options{Duration: time.Minute, Crashes: true, Links: true, Settle: 8 * time.Second}
+	return Options{Duration: time.Minute, Crashes: true, Links: true, Settle: 8 * time.Second, Destinations: 3}
 }
 
 func TestASeedIsAPlan(t *testing.T) {
@@ -23,28 +23,32 @@ func TestASeedIsAPlan(t *testing.T) {
 	}
 }
 
-// Over some seeds everything happens that may, and nothing that may not.
+// Over some seeds every permitted kind of fault occurs, and no other.
 func TestKinds(t *testing.T) {
 	t.Parallel()
-	everything := slices.Concat(clean, unclean, crashes)
+	everything := slices.Concat(clean, unclean, crashes, several)
 	for _, test := range []struct {
 		name   string
 		change func(*Options)
 		want   []Kind
 	}{
 		{"all", func(*Options) {}, everything},
-		{"clean", func(o *Options) { o.Clean = true }, clean},
-		{"without crashes", func(o *Options) { o.Crashes = false }, slices.Concat(clean, unclean)},
+		{"clean", func(o *Options) { o.Clean = true }, slices.Concat(clean, several)},
+		{"without crashes", func(o *Options) { o.Crashes = false }, slices.Concat(clean, unclean, several)},
+		{"one destination", func(o *Options) { o.Destinations = 1 }, slices.Concat(clean, unclean, crashes)},
 		{"without links", func(o *Options) { o.Links = false }, slices.DeleteFunc(slices.Clone(everything),
 			func(k Kind) bool { return slices.Contains(brokerCut, k) })},
 	} {
 		o := all()
 		test.change(&o)
-		got := map[Kind]bool{}
+		got, destinations := map[Kind]bool{}, map[int]bool{}
 		for seed := range uint64(40) {
 			for _, f := range New(seed, o, ttl).Faults {
-				got[f.Kind] = true
+				got[f.Kind], destinations[f.To] = true, true
 			}
+		}
+		if len(destinations) != o.Destinations {
+			t.Errorf("%s: faults of the destinations %v", test.name, destinations)
 		}
 		for _, k := range everything {
 			if want := slices.Contains(test.want, k); got[k] != want {
@@ -54,7 +58,7 @@ func TestKinds(t *testing.T) {
 	}
 }
 
-// A broker that has just been told of a queue is not killed.
+// A broker on which a queue has just been declared is not killed.
 func TestCrashesLeaveNewQueuesAlone(t *testing.T) {
 	t.Parallel()
 	o := all()

@@ -10,21 +10,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// A Replica is a place in which one process after the other runs. Its exported fields are set before Start. It is
-// not safe for concurrent use, but for Running and Ready.
+// A Replica is a place in which one process runs after another. Its exported fields are set before Start. It is not safe for
+// concurrent use, except for Running and Ready.
 type Replica struct {
 	Name     string
 	Binary   string
 	Settings []string      // NAME=value
-	Log      string        // path of the file to which all its processes write
-	StopTime time.Duration // in which a process must end after SIGTERM
-	MayLeave bool          // rows unsettled at a stop, since a fault may have taken their answers
-	// Ended is called when a process ends that nobody told to.
+	Log      string        // path of the file to which all processes of the replica write
+	StopTime time.Duration // time within which a process must end after SIGTERM
+	MayLeave bool          // rows may be unsettled at a stop, since a fault may have prevented their answers
+	// Ended is called when a process ends that was not asked to end.
 	Ended func(how string)
 
 	mu      sync.Mutex
-	process *testkit.Relay // the last one; nil before the first
-	told    bool           // that process, to end
+	process *testkit.Relay // the latest one; nil before the first
+	told    bool           // the process was asked to end
 }
 
 // Start starts a process, unless one runs.
@@ -51,7 +51,7 @@ func (r *Replica) Start(ctx context.Context) error {
 	return nil
 }
 
-// last returns the last process, nil before the first.
+// last returns the latest process, or nil before the first.
 func (r *Replica) last() *testkit.Relay {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *Replica) Running() bool {
 	return p != nil && p.Running()
 }
 
-// tell returns the process that runs, after noting that it was told to end, or nil.
+// tell returns the running process after recording that it was asked to end, or nil if none runs.
 func (r *Replica) tell() *testkit.Relay {
 	if !r.Running() {
 		return nil
@@ -82,16 +82,17 @@ func (r *Replica) Kill() {
 	}
 }
 
-// unsettled is the status of a relay that had to leave rows which it will publish again.
+// unsettled is the exit status of a relay that had to leave rows which it will publish again.
 const unsettled = 3
 
-// Stop asks the process to end and waits for it. One that does not end in time, or not well, is reported to Ended.
-func (r *Replica) Stop() {
+// Stop asks the process to end and waits for it. A process that does not end in time, or ends with an error, is reported to
+// Ended.
+func (r *Replica) Stop(ctx context.Context) {
 	p := r.tell()
 	if p == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), r.StopTime)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.StopTime)
 	defer cancel()
 	if p.Stop(ctx) != nil {
 		r.Ended(fmt.Sprintf("did not end within %v after SIGTERM", r.StopTime))
@@ -108,14 +109,14 @@ func (r *Replica) Freeze() {
 	}
 }
 
-// Thaw lets it go on.
+// Thaw resumes a frozen process.
 func (r *Replica) Thaw() {
 	if p := r.last(); p != nil {
 		p.Thaw()
 	}
 }
 
-// Ready returns what /readyz says in full.
+// Ready returns whether /readyz answers 200, and its text.
 func (r *Replica) Ready(ctx context.Context) (ready bool, text string) {
 	if p := r.last(); p != nil {
 		return p.Ready(ctx)

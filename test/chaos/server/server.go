@@ -1,5 +1,4 @@
-// Package server obtains the servers of a run: a database and a broker that nobody else uses, so that they can be
-// killed.
+// Package server obtains the servers of a run: a database and a broker that nothing else uses, so that they can be killed.
 package server
 
 import (
@@ -15,21 +14,23 @@ import (
 
 // A Set is a database and a broker.
 type Set struct {
-	Database string // its URL
-	Broker   string // its host:port
+	Database string // URL of the database
+	Broker   string // host:port of the broker
 
 	broker string        // the name of the service
-	own    *services.Set // nil for given servers, which are not ours to kill
+	own    *services.Set // nil for given servers, which must not be killed
 }
 
 // variables name the address of each service.
-var variables = map[string]string{"postgres": "TEST_DATABASE_URL", "kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL",
-	"rabbitmq": "TEST_AMQP_URL"}
+var variables = map[string]string{
+	"postgres": "TEST_DATABASE_URL", "kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL",
+	"rabbitmq": "TEST_AMQP_URL",
+}
 
 // Postgres is the name of the database's service.
 const Postgres = "postgres"
 
-// Given takes the servers that the TEST_ variables name.
+// Given returns the servers that the TEST_ variables name.
 func Given(broker string, getenv func(string) string) (*Set, error) {
 	s := &Set{broker: broker, Database: getenv(variables[Postgres])}
 	address, err := url.Parse(getenv(variables[broker]))
@@ -40,16 +41,16 @@ func Given(broker string, getenv func(string) string) (*Set, error) {
 	return s, nil
 }
 
-// Ports of the services are chosen above those that others of this checkout use, and below those that Linux
-// gives to outgoing connections.
+// Ports of the services are above the ports that other services of this checkout use, and below those that Linux assigns to
+// outgoing connections.
 const (
 	lowestOffset  = 2000
 	highestOffset = 3600
 	attempts      = 5
 )
 
-// Start starts servers of its own with dev/services.sh of the checkout. kafkaPort is the port by which Kafka is to be
-// known to its clients, 0 for its own. They are to be closed.
+// Start starts separate servers with dev/services.sh of the checkout. kafkaPort is the port that Kafka announces to its
+// clients, or 0 for its own. The caller closes the servers.
 func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, error) {
 	dir, err := os.MkdirTemp("", "outbox-relay-chaos-")
 	if err != nil {
@@ -59,7 +60,7 @@ func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, e
 	if kafkaPort > 0 {
 		s.own.Settings = append(s.own.Settings, fmt.Sprint("KAFKA_ADVERTISED_PORT=", kafkaPort))
 	}
-	for range attempts { // others may have taken a port
+	for range attempts { // another process may have taken a port
 		s.own.Offset = lowestOffset + rand.IntN(highestOffset-lowestOffset)
 		if err = s.up(ctx, Postgres, broker); err == nil || ctx.Err() != nil {
 			break
@@ -75,15 +76,15 @@ func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, e
 	return s, nil
 }
 
-// Ours reports whether the servers may be killed.
+// Ours reports whether the servers were started by this package and may be killed.
 func (s *Set) Ours() bool { return s.own != nil }
 
-// Crash kills a service as a machine does that loses power, but for its page cache.
+// Crash kills a service as a power failure would, except that the page cache survives.
 func (s *Set) Crash(ctx context.Context, database bool) error {
 	return s.run(ctx, "crash", s.name(database))
 }
 
-// Recover starts a service that was killed, and waits until it is ready. One that runs stays as it is.
+// Recover starts a service that was killed, and waits until it is ready. A service that runs is left as it is.
 func (s *Set) Recover(ctx context.Context, database bool) error { return s.up(ctx, s.name(database)) }
 
 func (s *Set) name(database bool) string {
@@ -97,7 +98,7 @@ func (s *Set) up(ctx context.Context, names ...string) error { return s.run(ctx,
 
 func (s *Set) wipe(ctx context.Context) error { return s.run(ctx, "wipe") }
 
-// Close stops our servers and deletes what they stored. Given ones stay.
+// Close stops the servers that Start started and deletes their data. Given servers keep running.
 func (s *Set) Close(ctx context.Context) error {
 	if !s.Ours() {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-// log is what the writers did.
+// log records what the writers did.
 type log struct {
 	mu           sync.Mutex
 	rows         []history.Row
@@ -22,7 +22,7 @@ func (l *log) begin() int {
 	return l.transactions
 }
 
-// end notes what became of the rows of a transaction.
+// end records the outcome of the rows of a transaction.
 func (l *log) end(rows []history.Row, outcome history.Outcome) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -32,7 +32,8 @@ func (l *log) end(rows []history.Row, outcome history.Outcome) {
 	}
 }
 
-// resolved returns the rows. Of those whose outcome nobody told, the transaction's trace in the database decides.
+// resolved returns the rows. If the database did not report the outcome of a row, the transaction's trace in the database
+// decides.
 func (l *log) resolved(traces map[int]bool) []history.Row {
 	l.mu.Lock()
 	defer l.mu.Unlock()

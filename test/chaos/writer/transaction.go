@@ -16,7 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
 )
 
-// A shape is what a transaction will be like.
+// A shape describes a transaction to be written.
 type shape struct {
 	keys     map[int]int // rows by key
 	free     int         // rows without a key
@@ -24,10 +24,10 @@ type shape struct {
 	rollback bool
 }
 
-// patience is how long a transaction may take besides what it is held open.
+// patience is how long a transaction may take in addition to the time for which it is held open.
 const patience = 20 * time.Second
 
-// ordered is a transaction of one to three keys. One key in four is the hot one. Some are held open.
+// ordered returns a transaction of one to three keys. One key in four is the hot one. Some transactions are held open.
 func ordered(r *mathrand.Rand) shape {
 	s := shape{keys: map[int]int{}, rollback: r.IntN(rollbacks) == 0}
 	for range 1 + r.IntN(3) {
@@ -43,17 +43,16 @@ func ordered(r *mathrand.Rand) shape {
 	return s
 }
 
-// unordered is a transaction whose rows have no key and are committed late.
+// unordered returns a transaction whose rows have no key and are committed late.
 func unordered(r *mathrand.Rand) shape {
 	return shape{free: 1 + r.IntN(5), rollback: r.IntN(rollbacks) == 0, hold: time.Duration(r.IntN(r.IntN(4000)+1)) * time.Millisecond}
 }
 
-// transact writes one transaction and notes what became of its rows.
+// transact writes one transaction and records the outcome of its rows.
 //
-// The number of a key is counted in its row of the table keys, which the transaction locks until it ends: so
-// transactions of one key are committed in the order in which their rows were numbered and their place in the outbox was
-// drawn. Without such a lock no relay could know an order. Transactions without a key lock nothing, and
-// commit in any order.
+// The number of a key is counted in its row of the table keys, which the transaction locks until it ends. Transactions of one
+// key are therefore committed in the order in which their rows were numbered and their places in the outbox were drawn.
+// Without such a lock no relay could know an order. Transactions without a key lock nothing, and commit in any order.
 func (w *Writers) transact(ctx context.Context, r *mathrand.Rand, s shape) error {
 	working, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience+s.hold)
 	defer cancel()
@@ -81,7 +80,7 @@ func (w *Writers) transact(ctx context.Context, r *mathrand.Rand, s shape) error
 	return nil
 }
 
-// insert inserts the rows of a transaction and returns those that it tried.
+// insert inserts the rows of a transaction and returns the rows that it tried to insert.
 func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s shape, transaction int) ([]history.Row, error) {
 	var rows []history.Row
 	batch := &pgx.Batch{}
@@ -97,7 +96,7 @@ func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s sha
 		batch.Queue("insert into outbox_messages (id, topic, key, payload, headers) values ($1, $2, $3, $4, $5)", row.ID, row.Topic, key, payload,
 			headers)
 	}
-	for _, k := range slices.Sorted(maps.Keys(s.keys)) { // sorted, or two transactions could wait for each other
+	for _, k := range slices.Sorted(maps.Keys(s.keys)) { // sorted, otherwise two transactions could wait for each other
 		var last int
 		err := tx.QueryRow(ctx, "update keys set number = number + $2 where key = $1 returning number", key(k), s.keys[k]).Scan(&last)
 		if err != nil {
@@ -116,7 +115,7 @@ func (w *Writers) insert(ctx context.Context, tx pgx.Tx, r *mathrand.Rand, s sha
 	return rows, nil
 }
 
-// row makes a row of a key, of none when k is negative.
+// row makes a row of a key, or a row without a key when k is negative.
 func (w *Writers) row(r *mathrand.Rand, k, number, transaction int) (row history.Row, headers string, size int) {
 	row = history.Row{ID: uuid(), Transaction: transaction, Number: number, Topic: w.Topics[0]}
 	headers, size = `{"type": "test"}`, r.IntN(300)
@@ -125,11 +124,11 @@ func (w *Writers) row(r *mathrand.Rand, k, number, transaction int) (row history
 	}
 	switch {
 	case k < absentKeys && r.IntN(3) == 0:
-		row.Topic = w.Absent
+		row.Topic = w.Absent[r.IntN(len(w.Absent))]
 	case r.IntN(4) == 0:
 		row.Topic = w.Topics[len(w.Topics)-1]
 	}
-	if r.IntN(bads) == 0 {
+	if r.IntN(w.Bads) == 0 {
 		bad := w.Bad[r.IntN(len(w.Bad))]
 		row.Bad, size = bad.Name, max(size, bad.Size)
 		if bad.Topic != "" {
@@ -142,7 +141,7 @@ func (w *Writers) row(r *mathrand.Rand, k, number, transaction int) (row history
 	return row, headers, size
 }
 
-// uuid returns a random one, as PostgreSQL prints it.
+// uuid returns a random UUID, as PostgreSQL prints it.
 func uuid() string {
 	var b [16]byte
 	_, _ = rand.Read(b[:]) // never fails

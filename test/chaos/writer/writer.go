@@ -1,5 +1,5 @@
-// Package writer is the application: concurrent transactions that write rows to the outbox, hold them open, roll
-// them back, lose their connections, and note what became of each.
+// Package writer is the application: concurrent transactions that write rows to the outbox, hold them open, roll them back,
+// lose their connections, and record the outcome of each row.
 package writer
 
 import (
@@ -25,32 +25,32 @@ create table transactions (id bigint primary key);`
 
 // Writers write to one outbox. The exported fields are set before Open.
 type Writers struct {
-	URL    string // of the database, whose search path leads to Tables and the outbox
+	URL    string // URL of the database, whose search path leads to Tables and the outbox
 	Seed   uint64
 	Topics []string // the rows' topics; most go to the first
-	Absent string   // the topic that is made later
+	Absent []string // topics that are made later
 	Bad    []Bad    // kinds of rows that no broker takes
+	Bads   int      // one row in this many is bad
 
 	pool *pgxpool.Pool
 	log  log
 }
 
-// A Bad is a way to make a row that no broker takes.
+// A Bad is a kind of row that no broker takes.
 type Bad struct {
 	Name    string
-	Topic   string // instead of the row's, if not empty
-	Headers string // the same, as JSON
-	Size    int    // of the payload
+	Topic   string // replaces the row's, if not empty
+	Headers string // replace the row's, as JSON, if not empty
+	Size    int    // bytes of the payload
 }
 
 const (
 	keys       = 30
-	absentKeys = 3 // whose rows may go to the topic that is made later
-	workers    = 6 // with keys
-	late       = 4 // without, whose transactions take long
+	absentKeys = 3 // number of keys whose rows may go to a topic that is made later
+	workers    = 6 // workers that write rows with keys
+	late       = 4 // workers that write rows without keys, in long transactions
 	sessions   = 30
-	rollbacks  = 10 // one transaction in so many
-	bads       = 80 // one row in so many
+	rollbacks  = 10 // one transaction in this many is rolled back
 )
 
 // Open connects and makes the keys.
@@ -72,14 +72,14 @@ func (w *Writers) Open(ctx context.Context) error {
 	return nil
 }
 
-// Close ends the connections.
+// Close closes the connections.
 func (w *Writers) Close() {
 	if w.pool != nil {
 		w.pool.Close()
 	}
 }
 
-// Run writes until ctx ends. Transactions that are open then are ended first, without further delay.
+// Run writes until ctx ends. Transactions that are open at that moment are ended first, without further delay.
 func (w *Writers) Run(ctx context.Context) {
 	var group sync.WaitGroup
 	for i := range workers + late {
@@ -91,7 +91,7 @@ func (w *Writers) Run(ctx context.Context) {
 					s = unordered(r)
 				}
 				if w.transact(ctx, r, s) != nil {
-					wait(ctx, 50*time.Millisecond) // the database is away, or has thrown us out
+					wait(ctx, 50*time.Millisecond) // the database is away, or has ended the session
 				}
 				wait(ctx, time.Duration(r.IntN(20))*time.Millisecond)
 			}
@@ -100,38 +100,37 @@ func (w *Writers) Run(ctx context.Context) {
 	group.Wait()
 }
 
-// Burst writes so many rows of some keys in one transaction.
+// Burst writes the given number of rows of some keys in one transaction.
 func (w *Writers) Burst(ctx context.Context, seed uint64, rows int) {
 	r := rand.New(rand.NewPCG(w.Seed, seed))
 	s := shape{keys: map[int]int{}}
 	for range 5 {
 		s.keys[absentKeys+r.IntN(keys-absentKeys)] += rows / 5
 	}
-	_ = w.transact(ctx, r, s) // what became of it is noted
+	_ = w.transact(ctx, r, s) // the outcome is recorded
 }
 
 // Linger keeps a transaction with a row open for a long time.
 func (w *Writers) Linger(ctx context.Context, seed uint64, time time.Duration) {
-	_ = w.transact(ctx, rand.New(rand.NewPCG(w.Seed, seed)), shape{free: 1, hold: time}) // what became of it is noted
+	_ = w.transact(ctx, rand.New(rand.NewPCG(w.Seed, seed)), shape{free: 1, hold: time}) // the outcome is recorded
 }
 
-// History returns every row that was written, and what is in the outbox. Nobody may write any more.
-func (w *Writers) History(ctx context.Context) ([]history.Row, []history.Final, error) {
-	ids, err := collect(ctx, w.pool, "select id from transactions", pgx.RowTo[int])
+// Rows returns every row that was written. It must be called when nothing writes any more.
+func (w *Writers) Rows(ctx context.Context) ([]history.Row, error) {
+	ids, err := Collect(ctx, w, "select id from transactions", pgx.RowTo[int])
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	traces := map[int]bool{}
 	for _, id := range ids {
 		traces[id] = true
 	}
-	table, err := collect(ctx, w.pool, `select id::text, relayed_at is not null, failed_at is not null, attempt, coalesce(last_error, '')
-		from outbox_messages order by seq`, pgx.RowToStructByPos[history.Final])
-	return w.log.resolved(traces), table, err
+	return w.log.resolved(traces), nil
 }
 
-func collect[T any](ctx context.Context, pool *pgxpool.Pool, query string, to pgx.RowToFunc[T]) ([]T, error) {
-	rows, err := pool.Query(ctx, query)
+// Collect returns the rows that a query of the application's database returns.
+func Collect[T any](ctx context.Context, w *Writers, query string, to pgx.RowToFunc[T]) ([]T, error) {
+	rows, err := w.pool.Query(ctx, query)
 	if err != nil {
 		return nil, fmt.Errorf("read the tables: %w", err)
 	}
@@ -142,9 +141,9 @@ func collect[T any](ctx context.Context, pool *pgxpool.Pool, query string, to pg
 	return found, nil
 }
 
-// Pending counts the rows that the relays still have to settle.
-func (w *Writers) Pending(ctx context.Context) (n int, err error) {
-	err = w.pool.QueryRow(ctx, "select count(*) from outbox_messages where relayed_at is null and failed_at is null").Scan(&n)
+// Pending counts the rows that the relays still have to settle, which the given condition selects.
+func (w *Writers) Pending(ctx context.Context, condition string) (n int, err error) {
+	err = w.pool.QueryRow(ctx, "select count(*) from outbox_messages where "+condition).Scan(&n)
 	return n, err
 }
 
