@@ -70,14 +70,14 @@ func run(ctx context.Context, words []string, out io.Writer) error {
 	return nil
 }
 
-// choose returns the mutants whose names hold one of the words, all without words.
+// choose returns the mutants whose names contain one of the words, or all mutants without words.
 func choose(words []string) []mutant {
 	return slices.DeleteFunc(slices.Clone(mutants), func(m mutant) bool {
 		return len(words) > 0 && !slices.ContainsFunc(words, func(word string) bool { return strings.Contains(m.name, word) })
 	})
 }
 
-// controls are the tests of the mutants, each once.
+// controls returns the packages and tests of the mutants, each once.
 func controls(chosen []mutant) [][2]string {
 	var all [][2]string
 	for _, m := range chosen {
@@ -119,7 +119,7 @@ func test(ctx context.Context, root, overlay, pkg, tests string) verdict {
 	return judge(string(output), err == nil, time.Since(started))
 }
 
-// module returns the root of the module that this program belongs to, as seen from the working directory.
+// module returns the root of the module to which this program belongs, as seen from the working directory.
 func module(ctx context.Context) (string, error) {
 	output, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Every mutant still changes the code, and the tests that must notice it are there.
+// Every mutant still changes the code, and the tests that must notice it exist.
 func TestMutantsApply(t *testing.T) {
 	root, err := module(t.Context())
 	if err != nil {
@@ -39,7 +39,7 @@ func TestMutantsApply(t *testing.T) {
 	}
 }
 
-// tested reports whether a package has a test of which the name matches.
+// tested reports whether a package has a test whose name matches.
 func tested(t *testing.T, dir, pattern string) bool {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
@@ -64,8 +64,10 @@ func tested(t *testing.T, dir, pattern string) bool {
 func TestJudge(t *testing.T) {
 	for output, want := range map[string]verdict{
 		"ok  	x	1s": {passed: true, built: true, after: "1s"},
-		"--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b\n    seeds_test.go:50: schedule 17 of 2500 failed; repeat": {built: true, by: "TestA",
-			after: "schedule 17"},
+		"--- FAIL: TestA (0.1s)\n    --- FAIL: TestA/b\n    seeds_test.go:50: schedule 17 of 2500 failed; repeat": {
+			built: true, by: "TestA",
+			after: "schedule 17",
+		},
 		"FAIL	x [build failed]":                         {after: "1s"},
 		"panic: deadlock\n	relay.TestSomething.func1()": {built: true, by: "TestSomething", after: "1s"},
 	} {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// mutated returns the file as the mutant has it. It is an error when the piece to replace is not there exactly once.
+// mutated returns the file with the mutant's change. It is an error if the piece to replace does not occur exactly once.
 func (m mutant) mutated(root string) ([]byte, error) {
 	text, err := os.ReadFile(filepath.Join(root, m.file))
 	if err != nil {
@@ -21,7 +21,7 @@ func (m mutant) mutated(root string) ([]byte, error) {
 	return []byte(strings.Replace(string(text), m.old, m.new, 1)), nil
 }
 
-// overlay writes what the go command takes as -overlay to a directory, and returns its name.
+// overlay writes the file for the go command's -overlay flag to a directory, and returns its name.
 func (m mutant) overlay(root, dir string) (string, error) {
 	text, err := m.mutated(root)
 	if err != nil {

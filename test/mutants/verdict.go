@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// A verdict is what the tests said.
+// A verdict is the result of the tests of a mutant.
 type verdict struct {
 	passed bool
 	built  bool
 	by     string // the tests that failed
-	after  string // so many random schedules, or so much time
+	after  string // number of random schedules, or time, until the end
 	output string
 }
 
@@ -21,15 +21,17 @@ var (
 	testedFunc = regexp.MustCompile(`relay\.(Test\w+)`)
 )
 
-// judge reads what go test printed.
+// judge reads the output of go test.
 func judge(output string, passed bool, took time.Duration) verdict {
-	v := verdict{passed: passed, built: !strings.Contains(output, "[build failed]") && !strings.Contains(output, "[setup failed]"),
-		after: took.Round(100 * time.Millisecond).String(), output: output}
+	v := verdict{
+		passed: passed, built: !strings.Contains(output, "[build failed]") && !strings.Contains(output, "[setup failed]"),
+		after: took.Round(100 * time.Millisecond).String(), output: output,
+	}
 	var names []string
 	for _, match := range failedTest.FindAllStringSubmatch(output, -1) {
 		names = append(names, match[1])
 	}
-	if len(names) == 0 && !passed { // it panicked, or the time was over
+	if len(names) == 0 && !passed { // it panicked, or its time was over
 		if match := testedFunc.FindStringSubmatch(output); match != nil {
 			names = append(names, match[1])
 		}

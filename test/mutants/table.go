@@ -1,0 +1,100 @@
+package main
+
+// table breaks rules of the table, of the statements and of the publishers.
+var table = []mutant{
+	{
+		name: "savepoint taken for committed", breaks: "rows written under a savepoint keep their order",
+		file: "internal/outbox/read.go", old: "		doubtful := some && !before(by, first)",
+		new: "		doubtful := false && some && !before(by, first)",
+		pkg: "./relay", tests: schedules,
+	},
+	{
+		name: "transaction behind the snapshot not noticed", breaks: "the end of each long transaction is noticed",
+		file: "internal/outbox/horizon.go", old: "	for n := s.Next; before(n, s.Unassigned) &&",
+		new: "	for n := s.Next; before(n, s.Next) &&",
+		pkg: "./relay", tests: "^TestTransactionsBehindTheSnapshot$",
+	},
+	{
+		name: "refusal written over another's", breaks: "a refusal is written only to a row that is as it was read",
+		file: "sql/refuse.sql", old: " and {unchanged}\n", new: "\n",
+		pkg: "./internal/outbox", tests: ".",
+	},
+	{
+		name: "prefix rule ignored by NATS", breaks: "of each key a prefix is accepted",
+		file: "publisher/nats/batch.go", old: "	if n := b.next[i]; n >= 0 && accepted(err) &&", new: "	if n := b.next[i]; n >= 0 &&",
+		pkg: "./publisher/nats", tests: "^TestRefusedMessageStopsItsKey$|^TestSuite$",
+	},
+	{
+		name: "message ids of other databases", breaks: "no two rows of a stream have the same id",
+		file: "internal/outbox/table.go", old: "t.prefix = relation.origin() + \"/\" + ", new: "t.prefix = ",
+		pkg: "./internal/outbox", tests: "^TestDedupIDsAreApart$",
+	},
+	{
+		name: "state of one destination written to another", breaks: "a destination with columns of its own keeps its state there alone",
+		file: "internal/outbox/parts.go", old: "	if p.own(part) {\n		return p.findOwn(part)\n",
+		new: "	if p.own(part) && p.view.Name == \"\" {\n		return p.findOwn(part)\n",
+		pkg: "./internal/outbox", tests: "^TestColumnsOfItsOwn$",
+	},
+	{
+		name:   "row taken away by a destination with other columns",
+		breaks: "a destination with columns of its own gets every row that it takes",
+		file:   "internal/route/view.go", old: "!to.Rest && maps.Equal(d.Columns, to.Columns)",
+		new: "!to.Rest && maps.Equal(to.Columns, to.Columns)",
+		pkg: "./relay", tests: "^TestViewsOfOrigins$",
+	},
+	{
+		name:   "mark of another destination taken for a late commit",
+		breaks: "a row is told from late ones by the transaction that inserted it",
+		file:   "internal/outbox/mapping.go", old: "m.writer, m.written = inserter(m.txid, m.writer), true", new: "m.written = true",
+		pkg: "./internal/outbox", tests: "^TestRowsThatAnotherDestinationMarksFirst$",
+	},
+	{
+		name: "late destination replays history", breaks: "rows that exist count as done at a new destination",
+		file: "sql/destination.go", old: "names[\"default\"], names[\"rows\"] = done, drop",
+		new: "names[\"default\"], names[\"rows\"] = \"\", drop",
+		pkg: "./internal/outbox", tests: "^TestOwnSchema$",
+	},
+	{
+		name: "dead letter before the failure", breaks: "a dead letter is sent when the row has failed",
+		file: "internal/outbox/mapping.go", old: "		condition += \" and \" + sql.Quote(m.order.name) + \" is not null\"\n", new: "",
+		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
+	},
+	{
+		name: "dead letter marked for another failure", breaks: "a mark is written only for the failure that was read",
+		file: "internal/outbox/mapping.go", old: "		parts = append(parts, word(prefix, m.order))\n",
+		new: "		parts = append(parts, \"''\")\n",
+		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
+	},
+	{
+		name: "second failure without a dead letter", breaks: "a row that fails again is sent to its dead letters again",
+		file: "internal/outbox/statements.go", old: "		assignments = append(assignments, t.forget(\"r.failed\")...)\n", new: "",
+		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
+	},
+	{
+		name:   "retried row whose dead letter counts as sent",
+		breaks: "a row that is retried has its next dead letter, whichever replica fails it",
+		file:   "internal/operate/change.go", old: "			assignments = append(assignments, n.Unsent...)\n", new: "",
+		pkg: "./internal/operate", tests: "^TestOwnColumns$",
+	},
+	{
+		name: "row discarded for all destinations", breaks: "a row that another destination has not done is not deleted",
+		file: "internal/operate/change.go", old: "			done += \" and \" + o.done(s)\n", new: "",
+		pkg: "./internal/operate", tests: "^TestOwnColumns$",
+	},
+	{
+		name: "notice of a row that was not relayed", breaks: "a notice is sent of what the origin has relayed, and not of what has failed there",
+		file: "internal/outbox/mapping.go", old: "		if c := m.origin.without; c != nil {\n", new: "		if c := m.origin.without; false {\n",
+		pkg: "./internal/outbox", tests: "^TestRelayedElsewhere$",
+	},
+	{
+		name: "prefix rule ignored by RabbitMQ", breaks: "of each key a prefix is accepted",
+		file: "publisher/amqp/batch.go", old: "	if err == nil {\n		b.ready = append(b.ready, b.next[i])\n",
+		new: "	if true {\n		b.ready = append(b.ready, b.next[i])\n",
+		pkg: "./publisher/amqp", tests: "^TestSuite$",
+	},
+	{
+		name: "returned message taken for accepted", breaks: "an unroutable message is confirmed too, and not accepted",
+		file: "publisher/amqp/batch.go", old: "		case f.returned != nil:\n", new: "		case f.returned != nil && f.message < 0:\n",
+		pkg: "./publisher/amqp", tests: "^TestReturnedIsNeverAccepted$",
+	},
+}
