@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAlarm: RabbitMQ raises an alarm of memory while rows flow, and reads nothing more from those who publish. Nothing
-// is spent, readiness and doctor name the reason, and rows flow at once when it is over.
+// TestAlarm: RabbitMQ raises a memory alarm while rows flow, and reads nothing more from publishers. No attempt is spent,
+// readiness and doctor name the reason, and rows flow at once when the alarm is over.
 func TestAlarm(t *testing.T) {
 	t.Parallel()
 	set := newServices(t, "alarm", 1625, "SERVICES_MODE=native")

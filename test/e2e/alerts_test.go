@@ -17,8 +17,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestAlerts provokes every alert: real relays get into real trouble, a real Prometheus sees it with the rules that are shipped, only with
-// shorter windows, and each alert fires, and ends when the trouble does. Then every query of the dashboard must have something to show.
+// TestAlerts provokes every alert: real relays get into real trouble, and a real Prometheus observes them with the shipped
+// rules, whose windows are shortened. Each alert fires, and ends when the trouble does. Then every query of the dashboard
+// must return data.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	rules := shortened(t)
@@ -59,7 +60,7 @@ func TestAlerts(t *testing.T) {
 	checkDashboard(t, p, faults, repaired)
 }
 
-// trouble is what sets off alerts of a job. The fault may come more than once.
+// trouble is the cause of some alerts of a job. Its fault may be made more than once.
 type trouble struct {
 	job           string
 	alerts        []string
@@ -77,8 +78,8 @@ func (tr *trouble) missing(p *prometheus) (names []string) {
 	return names
 }
 
-// provoke makes all faults and waits until every alert has fired. Some look at what happened within a few seconds: on a machine
-// that stands still for as long they see nothing, and their fault comes again.
+// provoke makes all faults and waits until every alert has fired. Some alerts cover only the last few seconds: if the machine
+// stalls for as long, they do not fire, and their fault is made again.
 func provoke(t *testing.T, p *prometheus, all []trouble) {
 	t.Helper()
 	var missing []string
@@ -103,7 +104,7 @@ func provoke(t *testing.T, p *prometheus, all []trouble) {
 	t.Fatalf("have not fired: %v", missing)
 }
 
-// shortened returns the rules that are shipped, with windows of seconds and thresholds that a small table reaches.
+// shortened returns the shipped rules, with windows of seconds and thresholds that a small table reaches.
 func shortened(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("../../charts/outbox-relay/files/alerts.yaml")
@@ -111,8 +112,19 @@ func shortened(t *testing.T) string {
 		t.Fatal(err)
 	}
 	rules := string(text)
-	for _, change := range [][2]string{{"[2m]", "[2s]"}, {"[5m]", "[3s]"}, {"[15m]", "[5s]"}, {"[30m]", "[4s]"}, {"[1h]", "[5s]"},
-		{"[6h]", "[7s]"}, {"[3d]", "[9s]"}, {"offset 7d", "offset 6s"}, {"> 60", "> 2"}, {"> 100000", "> 1000"}, {"> 1e9", "> 1e6"}} {
+	for _, change := range [][2]string{
+		{"[2m]", "[2s]"},
+		{"[5m]", "[3s]"},
+		{"[15m]", "[5s]"},
+		{"[30m]", "[4s]"},
+		{"[1h]", "[5s]"},
+		{"[6h]", "[7s]"},
+		{"[3d]", "[9s]"},
+		{"offset 7d", "offset 6s"},
+		{"> 60", "> 2"},
+		{"> 100000", "> 1000"},
+		{"> 1e9", "> 1e6"},
+	} {
 		if !strings.Contains(rules, change[0]) {
 			t.Errorf("the rules do not contain %s", change[0])
 		}
@@ -121,7 +133,7 @@ func shortened(t *testing.T) string {
 	return regexp.MustCompile(`(?m)^( +for: ).*$`).ReplaceAllString(rules, "${1}1s")
 }
 
-// troubledOrders relays a stream of rows, some of which get into every trouble that a row can get into.
+// troubledOrders relays a stream of rows, some of which get into every trouble that a row can have.
 func troubledOrders(t *testing.T, p *prometheus, job string, js *natsBroker) trouble {
 	t.Helper()
 	outbox := newTable(t)
@@ -132,15 +144,18 @@ func troubledOrders(t *testing.T, p *prometheus, job string, js *natsBroker) tro
 	p.relay(job, outbox.env(js.url(), "OUTBOX_ON_FAILED=block"))
 	trickle(t, outbox, subject+".placed")
 	missing := uniqueTopic()
-	return trouble{job: job,
-		alerts: []string{"OutboxRelayRowsWait", "OutboxRelayLatencyBurnFast", "OutboxRelayLatencyBurnSlow", "OutboxRelayRowsFailed",
-			"OutboxRelayTopicMissing", "OutboxRelayRowsHeld", "OutboxRelayOrderViolations", "OutboxRelayUnexpectedDuplicates"},
+	return trouble{
+		job: job,
+		alerts: []string{
+			"OutboxRelayRowsWait", "OutboxRelayLatencyBurnFast", "OutboxRelayLatencyBurnSlow", "OutboxRelayRowsFailed",
+			"OutboxRelayTopicMissing", "OutboxRelayRowsHeld", "OutboxRelayOrderViolations", "OutboxRelayUnexpectedDuplicates",
+		},
 		fault: func() {
-			insert(missing, "topic", "{}") // which also waits
+			insert(missing, "topic", "{}") // also waits
 			insert(subject+".placed", "failed", `{"Nats-Msg-Id": "mine"}`)
-			insert(subject+".placed", "failed", "{}") // held behind the one that fails
+			insert(subject+".placed", "failed", "{}") // held after the one that fails
 			overtake(t, outbox, subject+".placed")
-			id := pgtest.Value[string](t, outbox.Schema, "select gen_random_uuid()::text") // of a message of another service
+			id := pgtest.Value[string](t, outbox.Schema, "select gen_random_uuid()::text") // id of a message of another service
 			other := &nats.Msg{Subject: subject + ".other", Header: nats.Header{"Nats-Msg-Id": {id}}}
 			if _, err := js.js.PublishMsg(t.Context(), other); err != nil {
 				t.Fatal(err)
@@ -152,34 +167,37 @@ func troubledOrders(t *testing.T, p *prometheus, job string, js *natsBroker) tro
 		repair: func() {
 			js.create(t, missing)
 			outbox.Exec(t, "delete from outbox_messages where failed_at is not null")
-		}}
+		},
+	}
 }
 
-// largeTable gets many rows that nobody deletes, and dead versions of them that vacuum does not remove.
+// largeTable gets many rows that nobody deletes, and dead row versions that vacuum does not remove.
 func largeTable(t *testing.T, p *prometheus, job string, js *natsBroker) trouble {
 	t.Helper()
 	outbox, topic := newTable(t), js.topic(t)
 	outbox.Exec(t, "alter table outbox_messages set (autovacuum_enabled = false)")
 	r := p.relay(job, outbox.env(js.url()))
-	// A relay asks for the size every half a minute; a new one asks at once.
+	// A relay reads the size every half minute; a new relay reads it at once.
 	restart := func() {
 		p.scrape(job, nil)
 		r.stop()
 		r = p.relay(job, outbox.env(js.url()))
 	}
-	return trouble{job: job, alerts: []string{"OutboxRelayTableBloat", "OutboxRelayPruneBehind"},
+	return trouble{
+		job: job, alerts: []string{"OutboxRelayTableBloat", "OutboxRelayPruneBehind"},
 		fault: func() {
 			outbox.insert(topic, 0, 4000, 100)
 			outbox.awaitDrained()
 			restart()
 		},
 		repair: func() {
-			outbox.Exec(t, "truncate outbox_messages") // a vacuum would leave what a transaction of another test may still see
+			outbox.Exec(t, "truncate outbox_messages") // a vacuum would leave versions that a transaction of another test may still see
 			await(t, "the statistics know", func() bool {
 				return pgtest.Value[int64](t, outbox.Schema, "select n_dead_tup from pg_stat_all_tables where relid = 'outbox_messages'::regclass") == 0
 			})
 			restart()
-		}}
+		},
+	}
 }
 
 // overtake commits a row after a younger one of its key has been relayed.
@@ -202,7 +220,7 @@ func overtake(t *testing.T, outbox *table, topic string) {
 	}
 }
 
-// withoutBroker loses its broker.
+// withoutBroker makes a relay lose its broker.
 func withoutBroker(t *testing.T, p *prometheus, job string, js *natsBroker) trouble {
 	t.Helper()
 	outbox, topic := newTable(t), js.topic(t)
@@ -212,17 +230,19 @@ func withoutBroker(t *testing.T, p *prometheus, job string, js *natsBroker) trou
 	return trouble{job: job, alerts: []string{"OutboxRelayDestinationDown", "OutboxRelayRowsWait"}, fault: gate.shut, repair: gate.open}
 }
 
-// withoutDatabase loses its database.
+// withoutDatabase makes a relay lose its database.
 func withoutDatabase(t *testing.T, p *prometheus, job string, js *natsBroker) trouble {
 	t.Helper()
 	outbox := newTable(t)
 	gate, through := newGate(t, outbox.URL)
 	p.relay(job, settings{"OUTBOX_DATABASE_URL=" + through, "OUTBOX_PUBLISH_URL=" + js.url()})
-	return trouble{job: job, alerts: []string{"OutboxRelayDatabaseDown", "OutboxRelayNothingOwned", "OutboxRelayNotReady"},
-		fault: gate.shut, repair: gate.open}
+	return trouble{
+		job: job, alerts: []string{"OutboxRelayDatabaseDown", "OutboxRelayNothingOwned", "OutboxRelayNotReady"},
+		fault: gate.shut, repair: gate.open,
+	}
 }
 
-// pausedRelay is paused by a file.
+// pausedRelay makes a relay whose destination a file pauses.
 func pausedRelay(t *testing.T, p *prometheus, job string, js *natsBroker) trouble {
 	t.Helper()
 	outbox, topic, file := newTable(t), js.topic(t), filepath.Join(t.TempDir(), "pause")

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// patience is how long a test waits for what must happen, before it fails. Only a failure takes so long.
+// patience is how long a test waits for an expected event before it fails. Only a failure takes this long.
 const patience = 2 * time.Minute
 
 // await polls until a condition holds and returns how long that took.
@@ -29,7 +29,7 @@ func awaitWithin(t testing.TB, limit time.Duration, what string, condition func(
 	return time.Since(started)
 }
 
-// endpoint returns the address of a service. A missing one fails the test.
+// endpoint returns the address of a service. If the variable is missing, the test fails.
 func endpoint(t testing.TB, variable string) string {
 	t.Helper()
 	url := os.Getenv(variable)

@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestBadRows sends rows that a broker can never take among good ones: each bad row fails alone, at once,
-// with a reason; all others arrive, those of the same key included.
+// TestBadRows mixes rows that a broker can never accept with good ones. Each bad row fails alone, at once, with a reason. All
+// other rows arrive, including those of the same key.
 func TestBadRows(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -65,8 +65,8 @@ func TestBadRows(t *testing.T) {
 	})
 }
 
-// TestMissingTopic holds the rows of a topic that does not exist, and only those: they spend nothing, and
-// flow when somebody has made the topic.
+// TestMissingTopic: the rows of a topic that does not exist are held, and no others. They spend no attempts, and flow when
+// the topic has been made.
 func TestMissingTopic(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -95,21 +95,21 @@ func TestMissingTopic(t *testing.T) {
 	})
 }
 
-// TestBadRowDelaysNobody sends 300 rows of as many keys and one among them that the broker cannot take: that one
-// fails or waits by itself, and of the others none fails, none is held, none arrives twice or late.
+// TestBadRowDelaysNobody sends 300 rows of as many keys, with one row among them that the broker cannot accept. That row
+// fails or waits alone. None of the others fails, is held, or arrives twice or late.
 func TestBadRowDelaysNobody(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
 		for name, bad := range map[string]struct {
-			topic   string // empty: that of the others
+			topic   string // empty: the topic of the other rows
 			payload string
-			ends    string // what becomes of it
+			ends    string // expected outcome of the row
 		}{
 			"2 MiB":         {"", `"` + strings.Repeat("x", 2<<20) + `"`, isFailed},
 			"unknown topic": {uniqueTopic(), `{}`, isPending + " and attempt = 1 and last_error is null"},
 		} {
 			if b.name() == "rabbitmq" && bad.topic == "" {
-				continue // takes it
+				continue // accepts the row
 			}
 			t.Run(name, func(t *testing.T) { badRow(t, b, bad.topic, bad.payload, bad.ends) })
 		}
@@ -126,7 +126,8 @@ func badRow(t *testing.T, b broker, badTopic, payload, ends string) {
 		badTopic = topic
 	}
 	outbox.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i = $1 / 2 then $2 else $3 end, 'k' || i,
-		case when i = $1 / 2 then $4::jsonb else jsonb_build_object('n', i) end from generate_series(0, $1) i order by i`, rows, badTopic, topic, payload)
+		case when i = $1 / 2 then $4::jsonb else jsonb_build_object('n', i) end from generate_series(0, $1) i order by i`,
+		rows, badTopic, topic, payload)
 	outbox.awaitRelayed(rows)
 	const others = "where relayed_at is not null"
 	if spread := pgtest.Value[float64](t, outbox.Schema,

@@ -19,22 +19,22 @@ import (
 // broker is one of the real brokers.
 type broker interface {
 	name() string
-	url() string // for OUTBOX_PUBLISH_URL
+	url() string // value of OUTBOX_PUBLISH_URL
 	// topic makes a topic, stream or queue that is ready to be written to, and removes it after the test.
 	topic(t testing.TB) string
-	// create is topic with a chosen name, as uniqueTopic makes them.
+	// create makes a topic with the given name, which uniqueTopic should make.
 	create(t testing.TB, topic string)
-	// try publishes a message as a client that connects just now; an error is that the broker does not take it.
+	// try publishes a message as a newly connected client. An error means that the broker does not accept it.
 	try(t testing.TB, topic string) error
-	// received returns all that the topic holds, in the order of its partitions.
+	// received returns all messages that the topic holds, in the order of its partitions.
 	received(t testing.TB, topic string) []delivery
 }
 
-// common is what the brokers of every kind have in common.
+// common is the part that brokers of every kind have in common.
 type common struct {
 	testkit.Broker
 	kind, address string
-	replicas      int // of each partition or stream
+	replicas      int // number of replicas of each partition or stream
 }
 
 func (s *common) name() string { return s.kind }
@@ -52,7 +52,7 @@ func (s *common) create(t testing.TB, topic string) {
 	s.createAs(t, testkit.Topic{Name: topic})
 }
 
-// createAs is create with more than a name. JetStream drops next to no duplicates, so that they can be counted.
+// createAs is create with further properties. JetStream drops almost no duplicates, so that they can be counted.
 func (s *common) createAs(t testing.TB, topic testkit.Topic) {
 	t.Helper()
 	topic.Partitions, topic.Replicas = kafkaPartitions, s.replicas
@@ -66,7 +66,7 @@ func (s *common) createAs(t testing.TB, topic testkit.Topic) {
 	})
 }
 
-// tryTime is how long a broker that has just started may take to answer a client that tries it.
+// tryTime is how long a broker that has just started may take to answer a client's message.
 const tryTime = time.Second
 
 func (s *common) try(t testing.TB, topic string) error {
@@ -90,8 +90,10 @@ func (s *common) received(t testing.TB, topic string) []delivery {
 	}
 	all := make([]delivery, len(messages))
 	for i, m := range messages {
-		all[i] = delivery{topic: m.Topic, partition: m.Partition, id: m.ID, key: m.Key, keyless: m.Keyless, body: string(m.Body), null: m.Null,
-			headers: m.Headers, timestamp: m.Time}
+		all[i] = delivery{
+			topic: m.Topic, partition: m.Partition, id: m.ID, key: m.Key, keyless: m.Keyless, body: string(m.Body), null: m.Null,
+			headers: m.Headers, timestamp: m.Time,
+		}
 	}
 	return all
 }
@@ -134,13 +136,13 @@ func newNATS(t testing.TB, url string, options ...nats.Option) *natsBroker {
 	return &natsBroker{common{Broker: n, kind: "nats", address: url, replicas: 1}, n.JetStream}
 }
 
-// rabbitBroker remembers what it has taken from the queues, so that it can be asked for again.
+// rabbitBroker remembers the messages that it has taken from the queues, so that received can return them again.
 type rabbitBroker struct {
 	common
 	rabbit *testkit.RabbitMQ
 
 	mu    sync.Mutex
-	taken map[string][]delivery // by queue
+	taken map[string][]delivery // messages by queue
 }
 
 func newRabbit(t testing.TB, url string) *rabbitBroker {
@@ -178,5 +180,5 @@ func each(t *testing.T, test func(t *testing.T, b broker)) {
 	}
 }
 
-// uniqueTopic returns a name that every broker takes.
+// uniqueTopic returns a unique name that every broker accepts.
 func uniqueTopic() string { return "e2e-" + strings.ToLower(rand.Text()) }

@@ -12,7 +12,7 @@ import (
 )
 
 // framed is a message as a schema registry's serializers write it: a zero byte, the schema's number in four bytes, then the
-// encoded value, here with every byte there is and what texts and JSON cannot hold.
+// encoded value, which here contains every byte, including those that text and JSON cannot hold.
 func framed(schema uint32) []byte {
 	b := bigendian.BigEndian.AppendUint32([]byte{0}, schema)
 	for i := range 256 {
@@ -21,8 +21,8 @@ func framed(schema uint32) []byte {
 	return append(b, 0xc0, 0xaf, '\r', '\n', 0)
 }
 
-// Payloads that are bytes arrive byte by byte, from a bytea column or as text that stands for them. A text that stands for none
-// fails its row.
+// Binary payloads arrive byte for byte, from a bytea column or from text that encodes them. A text that is not a valid
+// encoding fails its row.
 func TestBytes(t *testing.T) {
 	t.Parallel()
 	const schema = 0x01020304
@@ -36,7 +36,8 @@ func TestBytes(t *testing.T) {
 			t.Parallel()
 			each(t, func(t *testing.T, b broker) {
 				topic := b.topic(t)
-				outbox := newShape(t, `create table outbox_messages (id integer primary key, topic text not null, payload `+column.kind+`, headers jsonb,
+				outbox := newShape(t,
+					`create table outbox_messages (id integer primary key, topic text not null, payload `+column.kind+`, headers jsonb,
 					attempt integer default 1, last_error text, updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz)`)
 				outbox.Exec(t, `insert into outbox_messages (id, topic, payload, headers) values (1, $1, $2::text::`+column.kind+`, null),
 					(2, $1, $2::text::`+column.kind+`, '{"content-type": "application/vnd.order+avro"}')`, topic, column.text)
@@ -72,7 +73,7 @@ func TestBytes(t *testing.T) {
 	}
 }
 
-// Records have the time that OUTBOX_KAFKA_TIMESTAMP says.
+// Records have the time that OUTBOX_KAFKA_TIMESTAMP selects.
 func TestKafkaTimestamp(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -88,7 +89,9 @@ func TestKafkaTimestamp(t *testing.T) {
 		topic := b.topic(t)
 		outbox := newShape(t, `create table outbox_messages (id integer primary key, topic text not null, payload jsonb, inserted_at timestamptz, happened_at timestamp,
 			relayed_at timestamptz)`)
-		outbox.Exec(t, `insert into outbox_messages (id, topic, payload, inserted_at, happened_at) values (1, $1, '{}', $2, $3), (2, $1, '{}', $2, null)`, topic, inserted, happened.UTC())
+		outbox.Exec(t,
+			`insert into outbox_messages (id, topic, payload, inserted_at, happened_at) values (1, $1, '{}', $2, $3), (2, $1, '{}', $2, null)`,
+			topic, inserted, happened.UTC())
 		if code, _, problems := runCommand(t, outbox.env(b.url(), "OUTBOX_KAFKA_TIMESTAMP="+setting), "drain"); code != 0 {
 			t.Fatalf("drain: status %d: %s", code, problems)
 		}

@@ -15,25 +15,25 @@ import (
 
 var everyCase = flag.Bool("clusters", false, "run all cases of clusters that lose a node, not just the quick ones")
 
-// clusterCase is something that happens to a cluster of three nodes. Node 1 is the victim; node i leads topic i.
+// clusterCase is a fault of a cluster of three nodes. Node 1 is the victim; node i leads topic i.
 type clusterCase struct {
 	name   string
-	quick  bool // one that `make test` has time for
-	faults int  // that may cost duplicates: at each, those in flight
-	// replicas of topic 1; 0 stands for all nodes.
+	quick  bool // short enough for `make test`
+	faults int  // number of faults that may cost duplicates: for each, the rows in flight
+	// replicas of topic 1; 0 for all nodes.
 	replicas int
-	// aside has the relay connected to another node than the victim, where it is connected to one.
+	// aside connects the relay to another node than the victim, if it connects to a single node.
 	aside   bool
 	happens func(r *clusterRun)
 }
 
-// anyCluster are the cases that all brokers have in common.
+// anyCluster is the list of cases that all brokers have in common.
 var anyCluster = []clusterCase{
 	{name: "kill", faults: 1, happens: func(r *clusterRun) { r.nodes[1].Kill(); r.flow(0, 2); r.flow(0, 1, 2); r.start(1) }},
 	{name: "stop", faults: 1, happens: func(r *clusterRun) { r.must(r.nodes[1].Stop()); r.flow(0, 2); r.flow(0, 1, 2); r.start(1) }},
 	{name: "freeze", quick: true, faults: 1, happens: freezeNode},
 	{name: "freeze another", faults: 1, aside: true, happens: freezeNode},
-	{name: "blackhole", faults: 1, happens: func(r *clusterRun) { // for clients: the other nodes see nothing of it
+	{name: "blackhole", faults: 1, happens: func(r *clusterRun) { // unreachable for clients only: the other nodes notice nothing
 		r.must(r.nodes[1].Proxy.Blackhole())
 		r.flow(0, 2)
 		r.move(1, 0)
@@ -80,7 +80,8 @@ func freezeNode(r *clusterRun) {
 // clusterInFlight bounds the duplicates at each fault.
 const clusterInFlight = 300
 
-// runClusterCases runs the cases of a broker one after the other on one cluster, each with topics, an outbox and a relay of its own.
+// runClusterCases runs the cases of a broker one after the other on one cluster, each with separate topics, a separate outbox
+// and a separate relay.
 func runClusterCases(t *testing.T, name string, exactly bool, cases []clusterCase) {
 	if !*everyCase {
 		cases = slices.DeleteFunc(slices.Clone(cases), func(c clusterCase) bool { return !c.quick })
@@ -97,19 +98,19 @@ func runClusterCases(t *testing.T, name string, exactly bool, cases []clusterCas
 			one.faults = 0
 		}
 		if !t.Run(one.name, func(t *testing.T) { runClusterCase(t, name, c, one) }) {
-			return // what it has left would disturb the others
+			return // its remains would disturb the other cases
 		}
 	}
 }
 
-// clusterRun is one case under way.
+// clusterRun is the state of a case that runs.
 type clusterRun struct {
 	*table
 	cluster.Cluster
 	nodes  []*cluster.Node
 	topics []string
 	relay  *relay
-	rows   int // inserted so far
+	rows   int // number of rows inserted so far
 }
 
 func runClusterCase(t *testing.T, name string, c cluster.Cluster, one clusterCase) {
@@ -142,17 +143,19 @@ func runClusterCase(t *testing.T, name string, c cluster.Cluster, one clusterCas
 	r.relay.stop()
 }
 
-// connect starts the relay, which reaches no other node than one at first.
+// connect starts the relay, which at first reaches only one node.
 func (r *clusterRun) connect(through int) {
 	r.t.Helper()
 	restore, err := cluster.Through(r.Cluster, through)
 	r.must(err)
 	r.relay = startRelay(r.t, r.env(r.URL(), fmt.Sprint("OUTBOX_MAX_IN_FLIGHT=", clusterInFlight)))
-	r.relay.awaitReady()
+	await(r.t, "the destination is reached", func() bool { // a relay that owns nothing is ready before this
+		return r.relay.metric(`destination_up{destination="default"}`) == "1"
+	})
 	r.must(restore())
 }
 
-// receivedFrom returns what a topic holds but for the messages that tried it.
+// receivedFrom returns the messages that a topic holds, except those that only tested it.
 func receivedFrom(t *testing.T, b broker, topic string) []delivery {
 	t.Helper()
 	return slices.DeleteFunc(b.received(t, topic), func(d delivery) bool { return d.id == "" })
@@ -165,7 +168,7 @@ func (r *clusterRun) must(err error) {
 	}
 }
 
-// within does something that the cluster takes some time for.
+// within runs an operation for which the cluster needs some time.
 func (r *clusterRun) within(do func(ctx context.Context) error) {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeoutCause(r.t.Context(), startPatience, errors.New("it takes too long"))
@@ -196,7 +199,7 @@ func (r *clusterRun) inSync() {
 	awaitWithin(r.t, startPatience, "all replicas are in sync", func() bool { return r.InSync(r.t.Context(), r.topics...) })
 }
 
-const clusterKeys = 20 // of each topic
+const clusterKeys = 20 // keys of each topic
 
 // add inserts two rows of each key into all topics.
 func (r *clusterRun) add() {
@@ -207,7 +210,8 @@ func (r *clusterRun) add() {
 	r.rows += 2
 }
 
-// flow inserts rows into all topics, and waits until those of the topics named go on: round by round, while whatever has happened lasts.
+// flow inserts rows into all topics, round by round while the fault lasts. In each round it waits until the rows of the given
+// topics are relayed.
 func (r *clusterRun) flow(topics ...int) {
 	r.t.Helper()
 	var names []string
@@ -228,13 +232,14 @@ func (r *clusterRun) flow(topics ...int) {
 		}
 	}
 	took := time.Since(began)
-	r.t.Logf("topics %v: the first rows after %v, %d rounds after %v", topics, first.Round(time.Millisecond), rounds, took.Round(time.Millisecond))
+	r.t.Logf("topics %v: the first rows after %v, %d rounds after %v", topics, first.Round(time.Millisecond), rounds,
+		took.Round(time.Millisecond))
 	if took > patience {
 		r.t.Error("that is too long")
 	}
 }
 
-// held waits until the relay says that rows of the topics are held, and checks that none is relayed.
+// held waits until the relay reports that rows of the topics are held, and checks that none is relayed.
 func (r *clusterRun) held(topics ...int) {
 	r.t.Helper()
 	var names []string

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestHealthcheck follows /livez of a relay that never becomes ready.
+// TestHealthcheck checks the command with /livez of a relay that never becomes ready.
 func TestHealthcheck(t *testing.T) {
 	t.Parallel()
 	r := startRelay(t, settings{"OUTBOX_DATABASE_URL=postgres://" + nobody + "/db", "OUTBOX_PUBLISH_URL=stdout:"})
@@ -30,13 +30,17 @@ func TestConfig(t *testing.T) {
 	if err := os.WriteFile(file, []byte("amqp://user:hunter2@broker:5672/vhost\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	code, out, problems := runCommand(t, settings{"OUTBOX_DATABASE_URL=postgres://user:hunter2@h/db?sslpassword=hunter2",
-		"OUTBOX_PUBLISH_URL_FILE=" + file, "OUTBOX_BATCH_SIZE=500"}, "config")
+	code, out, problems := runCommand(t, settings{
+		"OUTBOX_DATABASE_URL=postgres://user:hunter2@h/db?sslpassword=hunter2",
+		"OUTBOX_PUBLISH_URL_FILE=" + file, "OUTBOX_BATCH_SIZE=500",
+	}, "config")
 	if code != 0 {
 		t.Fatalf("status %d: %s", code, problems)
 	}
-	if !containsAll(out, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL", "broker:5672", "OUTBOX_BATCH_SIZE", "500",
-		"OUTBOX_OWNER_TTL", "10s"}) {
+	if !containsAll(out, []string{
+		"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL", "broker:5672", "OUTBOX_BATCH_SIZE", "500",
+		"OUTBOX_OWNER_TTL", "10s",
+	}) {
 		t.Errorf("something is missing:\n%s", out)
 	}
 	if strings.Contains(out+problems, "hunter2") {
@@ -44,7 +48,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestSecondSignal ends a relay that still waits for a clean stop, at once.
+// TestSecondSignal: a second signal immediately ends a relay that still waits for a clean stop.
 func TestSecondSignal(t *testing.T) {
 	t.Parallel()
 	b := newRabbit(t, endpoint(t, "TEST_AMQP_URL"))
@@ -61,7 +65,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 }
 
-// TestStdout tries the relay out: each message is a line.
+// TestStdout publishes to the standard output: each message is a line.
 func TestStdout(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

@@ -14,7 +14,7 @@ import (
 
 const plotFile = "../../docs/alerts.svg"
 
-// panel is a panel of the dashboard for Grafana, as far as the tests read it.
+// panel is the part of a panel of the Grafana dashboard that the tests read.
 type panel struct {
 	Title   string `json:"title"`
 	Type    string `json:"type"`
@@ -29,7 +29,8 @@ type panel struct {
 	} `json:"fieldConfig"`
 }
 
-// checkDashboard runs every query of the dashboard over the life of the server, and draws some panels when golden files are written.
+// checkDashboard runs every query of the dashboard over the life of the server, and draws some panels when golden files are
+// written.
 func checkDashboard(t *testing.T, p *prometheus, faults, repaired time.Time) {
 	t.Helper()
 	text, err := os.ReadFile("../../charts/outbox-relay/files/dashboard.json")
@@ -76,7 +77,7 @@ func checkDashboard(t *testing.T, p *prometheus, faults, repaired time.Time) {
 
 var labelOf = regexp.MustCompile(`\{\{(\w+)\}\}`)
 
-// legend is what Grafana writes for a series.
+// legend is the text that Grafana writes for a series.
 func legend(format string, labels map[string]string) string {
 	name := labelOf.ReplaceAllStringFunc(format, func(name string) string { return labels[strings.Trim(name, "{}")] })
 	return cmp.Or(strings.TrimSpace(strings.ReplaceAll(name, "default", "")), name) // each relay has one destination

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// delivery is a message as a consumer got it.
+// delivery is a message as a consumer received it.
 type delivery struct {
 	topic     string
 	id        string // message-id
@@ -15,11 +15,11 @@ type delivery struct {
 	body      string
 	null      bool // no body at all: a Kafka tombstone
 	headers   map[string]string
-	timestamp time.Time // as the message says, zero if it does not
+	timestamp time.Time // time in the message, zero without one
 	partition int       // messages of one partition are in order
 }
 
-// number returns the n of the payload.
+// number returns the field n of the payload.
 func (d delivery) number(t testing.TB) int {
 	t.Helper()
 	var payload struct{ N int }
@@ -29,21 +29,21 @@ func (d delivery) number(t testing.TB) int {
 	return payload.N
 }
 
-// check compares what arrived with what was committed: nothing is missing, nothing else is there, nothing came twice, and
-// the messages of each key are in order.
+// check compares what arrived with what was committed: no row is missing, there is no other message, nothing arrived twice,
+// and the messages of each key are in order.
 func check(t testing.TB, tb *table, got []delivery) {
 	t.Helper()
 	checkBounded(t, tb, got, 0)
 }
 
-// checkBounded is check for a run with faults. At each of them the rows in flight may be repeated; first deliveries are in
+// checkBounded is check for a run with faults. At each fault the rows in flight may be repeated; first deliveries must be in
 // order nevertheless.
 func checkBounded(t testing.TB, tb *table, got []delivery, faults int) {
 	t.Helper()
 	checkWithin(t, tb, got, faults*maxInFlight)
 }
 
-// checkWithin is check for a run in which so many messages may have come twice.
+// checkWithin is check for a run in which up to the given number of messages may have arrived twice.
 func checkWithin(t testing.TB, tb *table, got []delivery, most int) {
 	t.Helper()
 	wanted := tb.committed()

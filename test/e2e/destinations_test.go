@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-// own names all columns of its own of a destination, for OUTBOX_DESTINATION_…_COLUMNS.
+// own names all columns of a destination with columns of its own, for OUTBOX_DESTINATION_…_COLUMNS.
 func own(name string) string {
-	return strings.ReplaceAll("relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at", "X", name)
+	const columns = "relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at"
+	return strings.ReplaceAll(columns, "X", name)
 }
 
-// destination makes what a configured destination needs of the table.
+// destination adds to the table what a configured destination needs.
 func (tb *table) destination(env settings, names ...string) {
 	tb.t.Helper()
 	for _, name := range names {
@@ -23,7 +24,7 @@ func (tb *table) destination(env settings, names ...string) {
 	}
 }
 
-// numbers are those of what was received, each with how often it came.
+// numbers returns the numbers of the received messages, each with how often it was received.
 func numbers(t testing.TB, got []delivery) map[int]int {
 	t.Helper()
 	counts := map[int]int{}
@@ -33,7 +34,7 @@ func numbers(t testing.TB, got []delivery) map[int]int {
 	return counts
 }
 
-// once are the numbers below n that fit, each once.
+// once returns the numbers below n for which fits holds, each once.
 func once(n int, fits func(int) bool) map[int]int {
 	counts := map[int]int{}
 	for i := range n {
@@ -46,9 +47,9 @@ func once(n int, fits func(int) bool) map[int]int {
 
 func all(int) bool { return true }
 
-// TestOneRowManyDestinations: each destination with columns of its own gets each row once, whatever becomes of it at another one: one that
-// refuses everything, and one that cannot carry some of them. What has failed goes to the dead letters, with its reason, again when it has
-// failed again; what was relayed is noticed.
+// TestOneRowManyDestinations: each destination with columns of its own gets each row once, whatever happens to the row at
+// another one. One destination refuses everything, and one cannot carry some of the rows. Failed rows go to the dead letters
+// with their reason, again when they have failed again, and relayed rows are noticed.
 func TestOneRowManyDestinations(t *testing.T) {
 	t.Parallel()
 	const rows = 300
@@ -60,7 +61,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 		"OUTBOX_DESTINATION_AUDIT_COLUMNS="+own("audit"),
 		"OUTBOX_DESTINATION_NEVER_TOPIC=a space is illegal", "OUTBOX_DESTINATION_NEVER_COLUMNS="+own("never"),
 		"OUTBOX_DESTINATION_DEAD_TOPIC="+dead, "OUTBOX_DESTINATION_DEAD_COLUMNS="+own("dead"), "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
-		"OUTBOX_DESTINATION_NOTICE_TOPIC="+notice, "OUTBOX_DESTINATION_NOTICE_COLUMNS=relayed_at:notice_at", "OUTBOX_DESTINATION_NOTICE_RELAYED_OF=orders")
+		"OUTBOX_DESTINATION_NOTICE_TOPIC="+notice, "OUTBOX_DESTINATION_NOTICE_COLUMNS=relayed_at:notice_at",
+		"OUTBOX_DESTINATION_NOTICE_RELAYED_OF=orders")
 	r := startRelay(t, env)
 	await(t, "the relay says which columns are missing", func() bool {
 		return containsAll(r.Log(), []string{"audit_relayed_at", "schema --destination audit", "dead_relayed_at", "notice_at"})
@@ -71,7 +73,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	r.stop()
 	outbox.insert("any", 0, rows, 7)
 	illegal := func(n int) bool { return n%10 == 3 } // a header that NATS cannot carry
-	outbox.Exec(t, `update outbox_messages set headers = '{"kept": "1", "lines": "a\nb"}' where (payload->>'n')::int % 10 = 3 and relayed_at is null`)
+	outbox.Exec(t, `update outbox_messages set headers = '{"kept": "1", "lines": "a\nb"}'
+		where (payload->>'n')::int % 10 = 3 and relayed_at is null`)
 	r = startRelay(t, env)
 	const done = "(relayed_at is not null or failed_at is not null) and audit_relayed_at is not null and (never_failed_at is not null or " +
 		"(payload->>'n')::int < 0)"
@@ -86,8 +89,10 @@ func TestOneRowManyDestinations(t *testing.T) {
 		for name, c := range map[string]struct {
 			got  []delivery
 			want map[int]int
-		}{"orders": {nats.received(t, orders)[5:], once(rows, legal)}, "audit": {rabbit.received(t, audit), once(rows, all)},
-			"notice": {nats.received(t, notice), once(rows, legal)}, "dead": {nats.received(t, dead), wantDead}} {
+		}{
+			"orders": {nats.received(t, orders)[5:], once(rows, legal)}, "audit": {rabbit.received(t, audit), once(rows, all)},
+			"notice": {nats.received(t, notice), once(rows, legal)}, "dead": {nats.received(t, dead), wantDead},
+		} {
 			if got := numbers(t, c.got); !maps.Equal(got, c.want) {
 				t.Errorf("%s: %s got %d messages, want %d", when, name, len(c.got), len(c.want))
 			}
@@ -95,8 +100,10 @@ func TestOneRowManyDestinations(t *testing.T) {
 	}
 	check("at first")
 	letter := nats.received(t, dead)[0]
-	for name, want := range map[string]string{"outbox-destination": "orders", "outbox-topic": "any", "outbox-attempt": "2", "kept": "1",
-		"lines": ""} {
+	for name, want := range map[string]string{
+		"outbox-destination": "orders", "outbox-topic": "any", "outbox-attempt": "2", "kept": "1",
+		"lines": "",
+	} {
 		if letter.headers[name] != want {
 			t.Errorf("the dead letter's header %s is %q, want %q", name, letter.headers[name], want)
 		}
@@ -108,7 +115,7 @@ func TestOneRowManyDestinations(t *testing.T) {
 	if n := outbox.count("never_failed_at is not null and never_attempt = 2"); n != rows {
 		t.Errorf("%d rows have failed where everything is refused", n)
 	}
-	// What is retried and fails again is sent again; the others are not.
+	// Rows that are retried and fail again are sent again; the others are not.
 	outbox.Exec(t, "update outbox_messages set failed_at = null, last_error = null, attempt = 1 where failed_at is not null and "+
 		"(payload->>'n')::int < 100")
 	for n := range wantDead {
@@ -124,8 +131,8 @@ func TestOneRowManyDestinations(t *testing.T) {
 	r.stop()
 }
 
-// TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling update: nothing is
-// lost and nothing is published twice.
+// TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling update.
+// Nothing is lost and nothing is published twice.
 func TestRenamedWhileRowsAreInFlight(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -163,8 +170,9 @@ func TestRenamedWhileRowsAreInFlight(t *testing.T) {
 	r.stop()
 }
 
-// TestDestinationComesAndGoes: a destination that comes with columns of its own starts with the rows that are inserted from then on, and
-// one that is removed leaves its columns, which doctor names. Rows go on to be relayed to the others, once.
+// TestDestinationComesAndGoes: a destination that is added with columns of its own starts with the rows that are inserted
+// from then on. One that is removed leaves its columns, which doctor names. Rows continue to be relayed to the other
+// destinations, once.
 func TestDestinationComesAndGoes(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))

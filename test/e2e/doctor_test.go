@@ -21,7 +21,7 @@ type diagnosis struct {
 
 type finding struct{ Severity, Area, Destination, Check, Subject, Found, Remedy string }
 
-// doctor runs the command twice: as text it must say the same.
+// doctor runs the command twice, because the text must contain the same findings as the JSON.
 func doctor(t testing.TB, env settings) diagnosis {
 	t.Helper()
 	var d diagnosis
@@ -44,12 +44,12 @@ func doctor(t testing.TB, env settings) diagnosis {
 	return d
 }
 
-// worse are the findings that are not ok.
+// worse returns the findings that are not ok.
 func (d diagnosis) worse() []finding {
 	return slices.DeleteFunc(slices.Clone(d.Findings), func(f finding) bool { return f.Severity == "ok" })
 }
 
-// errors are the findings that make the command fail.
+// errors returns the findings that make the command fail.
 func (d diagnosis) errors() []finding {
 	return slices.DeleteFunc(slices.Clone(d.Findings), func(f finding) bool { return f.Severity != "error" })
 }
@@ -61,8 +61,8 @@ func (d diagnosis) says(severity, check string, words ...string) bool {
 	})
 }
 
-// TestDoctorWell: with everything there, no error; beside a relay that runs, which it does not disturb, and
-// nothing has changed or arrived.
+// TestDoctorWell: if everything is in order, there is no error, with or without a running relay. doctor does not disturb the
+// relay, and changes and publishes nothing.
 func TestDoctorWell(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -90,7 +90,7 @@ func TestDoctorWell(t *testing.T) {
 	})
 }
 
-// TestDoctorBroker: what is wrong with each broker, and the topics of the rows that are pending.
+// TestDoctorBroker: doctor finds what is wrong with each broker, and with the topics of the pending rows.
 func TestDoctorBroker(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -119,7 +119,7 @@ func TestDoctorBroker(t *testing.T) {
 	})
 }
 
-// TestDoctorDestinations: each is examined with its own topics; rows that go nowhere are told.
+// TestDoctorDestinations: each destination is examined with its own topics, and rows that go nowhere are reported.
 func TestDoctorDestinations(t *testing.T) {
 	t.Parallel()
 	k, n := newKafka(t, endpoint(t, "TEST_KAFKA_URL")), newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -141,7 +141,8 @@ func TestDoctorDestinations(t *testing.T) {
 	}
 }
 
-// TestDoctorTimes: rows that a Kafka topic would refuse or delete for their age, and rows from the future.
+// TestDoctorTimes: doctor finds rows that a Kafka topic would refuse or delete because of their age, and rows from the
+// future.
 func TestDoctorTimes(t *testing.T) {
 	t.Parallel()
 	k := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -166,13 +167,15 @@ func TestDoctorTimes(t *testing.T) {
 	}
 }
 
-// TestDoctorText is the form for people.
+// TestDoctorText checks the form for people.
 func TestDoctorText(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	code, out, problems := runCommand(t, outbox.env("nats://"+nobody), "doctor")
-	if code != 1 || !containsAll(out, []string{"database\n", "  ok       reach OUTBOX_DATABASE_URL: PostgreSQL ", "destination default\n",
-		"  error    ", "           -> ", "\n1 error, "}) ||
+	if code != 1 || !containsAll(out, []string{
+		"database\n", "  ok       reach OUTBOX_DATABASE_URL: PostgreSQL ", "destination default\n",
+		"  error    ", "           -> ", "\n1 error, ",
+	}) ||
 		!strings.Contains(problems, "doctor found errors: 1") {
 		t.Errorf("status %d:\n%s%s", code, out, problems)
 	}

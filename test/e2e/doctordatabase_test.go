@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestDoctorDatabase names what is wrong with the database, while the broker is well.
+// TestDoctorDatabase: doctor names what is wrong with the database, while the broker is in order.
 func TestDoctorDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -18,13 +18,19 @@ func TestDoctorDatabase(t *testing.T) {
 		says  []string
 	}{
 		"away": {databaseURL(t, func(u *url.URL) { u.Host = nobody }), "reach", []string{"connection refused", "start the server"}},
-		"no such host": {databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach",
-			[]string{"nowhere.invalid", "correct the host"}},
-		"wrong password": {databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication",
-			[]string{"password authentication failed", "correct user and password"}},
+		"no such host": {
+			databaseURL(t, func(u *url.URL) { u.Host = "nowhere.invalid" }), "reach",
+			[]string{"nowhere.invalid", "correct the host"},
+		},
+		"wrong password": {
+			databaseURL(t, func(u *url.URL) { u.Host = refusingPostgres(t) }), "authentication",
+			[]string{"password authentication failed", "correct user and password"},
+		},
 		"no database": {databaseURL(t, func(u *url.URL) { u.Path = "/missing" }), "reach", []string{"missing", "correct the database's name"}},
-		"no role": {databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication",
-			[]string{"stranger", "create the role"}},
+		"no role": {
+			databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication",
+			[]string{"stranger", "create the role"},
+		},
 		"a broker there": {databaseURL(t, func(u *url.URL) { u.Host = hostOf(t, "TEST_NATS_URL") }), "reach", []string{"no PostgreSQL server"}},
 		"silence":        {databaseURL(t, func(u *url.URL) { u.Host = silent(t) }), "reach", []string{"nothing answers in time"}},
 	} {
@@ -42,7 +48,7 @@ func TestDoctorDatabase(t *testing.T) {
 	}
 }
 
-// TestDoctorTable names what is wrong with the table; what it prints as a remedy mends it.
+// TestDoctorTable: doctor names what is wrong with the table, and the remedy that it prints repairs it.
 func TestDoctorTable(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -54,17 +60,37 @@ func TestDoctorTable(t *testing.T) {
 		mend     bool // the remedy is a statement
 	}{
 		"missing": {"", nil, "error", "table", []string{"does not exist", "outbox-relay schema"}, false},
-		"column": {strings.Replace(pgtest.ShapeB, "topic varchar", "subject varchar", 1), nil, "error", "columns",
-			[]string{"no column topic", "OUTBOX_COLUMNS=topic:NAME"}, false},
+		"column": {
+			strings.Replace(pgtest.ShapeB, "topic varchar", "subject varchar", 1), nil, "error", "columns",
+			[]string{"no column topic", "OUTBOX_COLUMNS=topic:NAME"},
+			false,
+		},
 		"template": {pgtest.ShapeB, settings{"OUTBOX_TOPIC=shop.{tenant}"}, "error", "columns", []string{"tenant", "template"}, false},
-		"header column": {pgtest.ShapeB, settings{"OUTBOX_COLUMNS=header.kind:type"}, "error", "columns",
-			[]string{"no column type", "header kind"}, false},
-		"pending index": {pgtest.ShapeC + "create index on outbox_messages (failed_at)", nil, "warning", "index",
-			[]string{"each poll reads the table"}, true},
-		"failed index": {pgtest.ShapeC + "create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null", nil,
-			"warning", "index", []string{"failed_rows"}, true},
-		"random order": {debeziumLayout, settings{"OUTBOX_PROFILE=debezium", "OUTBOX_TABLE=outbox", "OUTBOX_SETTLE=delete"}, "warning", "order",
-			[]string{"id uuid", "does not grow with time"}, false},
+		"header column": {
+			pgtest.ShapeB,
+			settings{"OUTBOX_COLUMNS=header.kind:type"},
+			"error", "columns",
+			[]string{"no column type", "header kind"},
+			false,
+		},
+		"pending index": {
+			pgtest.ShapeC + "create index on outbox_messages (failed_at)", nil, "warning", "index",
+			[]string{"each poll reads the table"},
+			true,
+		},
+		"failed index": {
+			pgtest.ShapeC + "create index on outbox_messages (inserted_at) where relayed_at is null and failed_at is null", nil,
+			"warning", "index",
+			[]string{"failed_rows"},
+			true,
+		},
+		"random order": {
+			debeziumLayout,
+			settings{"OUTBOX_PROFILE=debezium", "OUTBOX_TABLE=outbox", "OUTBOX_SETTLE=delete"},
+			"warning", "order",
+			[]string{"id uuid", "does not grow with time"},
+			false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -89,13 +115,15 @@ func TestDoctorTable(t *testing.T) {
 	}
 }
 
-// TestDoctorRights: the remedy for rights is what `outbox-relay grants` prints.
+// TestDoctorRights: the remedy for missing privileges is what `outbox-relay grants` prints.
 func TestDoctorRights(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	role := outbox.NewRole(t)
-	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:",
-		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	env := settings{
+		"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages",
+	}
 	if d := doctor(t, env); d.Errors != 1 || !d.says("error", "rights", role, "outbox-relay grants --role "+role) {
 		t.Errorf("%+v", d.errors())
 	}
@@ -110,7 +138,7 @@ func TestDoctorRights(t *testing.T) {
 	}
 }
 
-// TestDoctorPooler: a transaction pooler is found, and with a way around it all is well.
+// TestDoctorPooler: a transaction pooler is detected, and with a direct connection for the locks there is no error.
 func TestDoctorPooler(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
@@ -133,7 +161,7 @@ func TestDoctorPooler(t *testing.T) {
 	}
 }
 
-// TestDoctorServer names settings of the server that make relaying impossible or less safe.
+// TestDoctorServer: doctor names settings of the server that make relaying impossible or less safe.
 func TestDoctorServer(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
@@ -159,7 +187,8 @@ func TestDoctorServer(t *testing.T) {
 	}
 }
 
-// TestDoctorBacklog: what waits for long, what has failed, and a transaction that has been open for long.
+// TestDoctorBacklog: doctor finds rows that have waited for long, rows that have failed, and a transaction that has been open
+// for long.
 func TestDoctorBacklog(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// TestDrain ends with 0 when all is relayed or failed, and with 3 and the reasons when rows are left.
+// TestDrain: drain ends with 0 when all rows are relayed or failed, and with 3 and the reasons when rows remain.
 func TestDrain(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -45,8 +45,8 @@ func TestDrain(t *testing.T) {
 	})
 }
 
-// TestDrainBesideRelay: the rows may be relayed by whichever replica; a drain that does not own the outbox
-// waits for the one that does.
+// TestDrainBesideRelay: any replica may relay the rows, and a drain that does not own the outbox waits for the replica that
+// does.
 func TestDrainBesideRelay(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -62,7 +62,7 @@ func TestDrainBesideRelay(t *testing.T) {
 	check(t, outbox, b.received(t, topic))
 }
 
-// TestDrainWithoutDatabase: a drain that reaches nothing has failed.
+// TestDrainWithoutDatabase: a drain that cannot reach the database fails.
 func TestDrainWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	code, _, problems := runCommand(t, settings{"OUTBOX_DATABASE_URL=postgres://u:hunter2@" + nobody + "/db", "OUTBOX_PUBLISH_URL=stdout:"},

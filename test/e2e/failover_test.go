@@ -17,7 +17,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// server is a PostgreSQL of a test's own.
+// server is a PostgreSQL server for one test.
 type server struct {
 	t    testing.TB
 	data string
@@ -25,7 +25,7 @@ type server struct {
 	cmd  *exec.Cmd
 }
 
-// newServer makes a server's data directory, empty or as a copy of another one's.
+// newServer makes a server's data directory, empty or as a copy of another server's.
 func newServer(t testing.TB, template *server) *server {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "outbox-relay-postgres-") //nolint:usetesting // t.TempDir is closed to the user that PostgreSQL runs as
@@ -35,7 +35,7 @@ func newServer(t testing.TB, template *server) *server {
 	s := &server{t: t, data: filepath.Join(dir, "data"), addr: freeAddr(t)}
 	t.Cleanup(func() {
 		s.kill()
-		_ = os.RemoveAll(dir) // what is left does no harm
+		_ = os.RemoveAll(dir) // remaining files do no harm
 	})
 	if credential := postgresUser(t); credential != nil {
 		if err := os.Chown(dir, int(credential.Uid), int(credential.Gid)); err != nil {
@@ -50,7 +50,7 @@ func newServer(t testing.TB, template *server) *server {
 	return s
 }
 
-// postgresUser is whom PostgreSQL runs as, nil for the user of the tests. It refuses to run as root.
+// postgresUser returns the user as whom PostgreSQL runs, or nil for the user of the tests. PostgreSQL refuses to run as root.
 func postgresUser(t testing.TB) *syscall.Credential {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -65,7 +65,7 @@ func postgresUser(t testing.TB) *syscall.Credential {
 	return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
 }
 
-// command makes a command that runs as PostgreSQL does, in a process group of its own.
+// command makes a command that runs as the user of PostgreSQL, in a separate process group.
 func (s *server) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = "/"
@@ -86,12 +86,14 @@ func postgresBin(t testing.TB) string {
 	return endpoint(t, "TEST_POSTGRES_BIN")
 }
 
-// start starts the server; more are its settings.
+// start starts the server with further settings.
 func (s *server) start(more ...string) {
 	s.t.Helper()
 	port := s.addr[strings.LastIndexByte(s.addr, ':')+1:]
-	args := []string{"-D", s.data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c",
-		"shared_buffers=64MB"}
+	args := []string{
+		"-D", s.data, "-p", port, "-c", "listen_addresses=127.0.0.1", "-c", "unix_socket_directories=", "-c",
+		"shared_buffers=64MB",
+	}
 	for _, setting := range more {
 		args = append(args, "-c", setting)
 	}
@@ -104,16 +106,17 @@ func (s *server) start(more ...string) {
 	await(s.t, "PostgreSQL answers", func() bool { return pool.Ping(s.t.Context()) == nil })
 }
 
-// kill ends the server as the end of its machine would. Its sessions' processes notice, and end by themselves.
+// kill ends the server as the end of its machine would. The processes of its sessions notice, and end by themselves.
 func (s *server) kill() {
 	if s.cmd != nil {
-		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
+		_ = syscall.Kill(-s.cmd.Process.Pid, syscall.SIGKILL) // it may have ended already
 		_ = s.cmd.Wait()
 		s.cmd = nil
 	}
 }
 
-// crash stops the server in immediate mode: as if it crashed, but it can be started again at once.
+// crash stops the server in immediate mode. The effect is that of a crash, except that the server can be started again at
+// once.
 func (s *server) crash() {
 	s.t.Helper()
 	if err := s.cmd.Process.Signal(syscall.SIGQUIT); err != nil {
@@ -123,7 +126,7 @@ func (s *server) crash() {
 	s.cmd = nil
 }
 
-// pool connects to the first of some servers that can be written to, or to the only one.
+// pool connects to the first of several servers that accepts writes, or to the only one.
 func (s *server) pool(addrs ...string) *pgxpool.Pool {
 	s.t.Helper()
 	pool, err := pgxpool.New(s.t.Context(), hostsURL(addrs...))
@@ -142,7 +145,7 @@ func hostsURL(addrs ...string) string {
 }
 
 // TestFailover kills the primary of two PostgreSQL servers in the middle of a backlog and promotes the other one, which
-// replicates synchronously: no row is lost, the order holds, and rows that come after that flow, too.
+// replicates synchronously. No row is lost, the order holds, and later rows flow too.
 func TestFailover(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -167,9 +170,11 @@ func TestFailover(t *testing.T) {
 	outbox.Exec(t, recommended(t))
 	outbox.insert(topic, 0, manyRows, manyKeys)
 
-	// The relay looks for the primary by itself.
-	env := settings{"OUTBOX_DATABASE_URL=" + strings.TrimSuffix(outbox.URL, "&target_session_attrs=read-write"),
-		"OUTBOX_PUBLISH_URL=" + b.url()}
+	// The relay finds the primary by itself.
+	env := settings{
+		"OUTBOX_DATABASE_URL=" + strings.TrimSuffix(outbox.URL, "&target_session_attrs=read-write"),
+		"OUTBOX_PUBLISH_URL=" + b.url(),
+	}
 	replicas := []*relay{startRelay(t, env), startRelay(t, env)}
 	outbox.awaitRelayed(manyRows / 4)
 	primary.kill()

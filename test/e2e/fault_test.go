@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestLostConnections cuts all of a relay's connections to the database, again and again: the control
-// connection, the listener's and those that read and mark.
+// TestLostConnections cuts all of a relay's connections to the database repeatedly: the control connection, the listener's,
+// and those that read and mark.
 func TestLostConnections(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -31,8 +31,8 @@ func TestLostConnections(t *testing.T) {
 	})
 }
 
-// TestFrozenOwner freezes one of two replicas in the middle of a backlog until the other one has taken over,
-// and lets it go on then: it must not publish what it holds beside its successor's rows out of order.
+// TestFrozenOwner freezes one of two replicas in the middle of a backlog until the other one has taken over, and then resumes
+// it. It must not publish the rows that it holds out of order with those of its successor.
 func TestFrozenOwner(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {

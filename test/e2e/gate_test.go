@@ -8,10 +8,11 @@ import (
 	"testing"
 )
 
-// A gate is a TCP proxy that can be shut: then its connections end and new ones are refused, as if the server were down.
+// A gate is a TCP proxy that can be shut. While it is shut, its connections are closed and new ones are refused, as if the
+// server were down.
 type gate struct {
 	t      testing.TB
-	addr   string // of the gate
+	addr   string // address of the gate
 	server string
 	group  sync.WaitGroup
 
@@ -79,7 +80,7 @@ func (g *gate) pass(through net.Listener, client net.Conn) {
 	g.mu.Lock()
 	if g.listener == through {
 		g.conns[client], g.conns[server] = true, true
-	} else { // it was shut meanwhile
+	} else { // the gate was shut in the meantime
 		_ = client.Close()
 		_ = server.Close()
 	}
@@ -87,7 +88,7 @@ func (g *gate) pass(through net.Listener, client net.Conn) {
 	var both sync.WaitGroup
 	for from, to := range map[net.Conn]net.Conn{client: server, server: client} {
 		both.Go(func() {
-			_, _ = io.Copy(to, from) // ends with either
+			_, _ = io.Copy(to, from) // ends when either side does
 			_ = to.Close()
 		})
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestForgottenBrokerConnections has a firewall forget the connections to the broker, under load: rows are relayed on new ones soon
-// after the publish timeout, and none twice beyond the bound.
+// TestForgottenBrokerConnections has a firewall forget the connections to the broker, under load. Rows are relayed on new
+// connections soon after the publish timeout, and none twice beyond the bound.
 func TestForgottenBrokerConnections(t *testing.T) {
 	t.Parallel()
 	for _, b := range []broker{newNATS(t, endpoint(t, "TEST_NATS_URL")), newRabbit(t, endpoint(t, "TEST_AMQP_URL"))} {
@@ -32,11 +32,11 @@ func TestForgottenBrokerConnections(t *testing.T) {
 	})
 }
 
-// forget lets the firewall forget all connections while rows are relayed to an address behind it.
+// forget makes the firewall forget all connections while rows are relayed to an address behind it.
 func forget(t *testing.T, firewall *pgtest.Firewall, b broker, through string) {
 	topic, outbox := b.topic(t), newTable(t)
 	if k, ok := b.(*kafkaBroker); ok {
-		k.client.Transport.(*kafka.Transport).CloseIdleConnections() // those of the test go through the firewall too
+		k.client.Transport.(*kafka.Transport).CloseIdleConnections() // the test's connections lead through the firewall too
 	}
 	r := startRelay(t, outbox.env(through, "OUTBOX_PUBLISH_TIMEOUT=3s"))
 	outbox.insert(topic, 0, manyRows, manyKeys)
@@ -45,7 +45,7 @@ func forget(t *testing.T, firewall *pgtest.Firewall, b broker, through string) {
 		t.Fatal("no connection goes through the firewall")
 	}
 	outbox.insert(topic, manyRows, 100, manyKeys)
-	var longest time.Duration // without a row that is relayed
+	var longest time.Duration // longest time without a relayed row
 	for left, since := outbox.count(isPending), time.Now(); left > 0; left, since = outbox.count(isPending), time.Now() {
 		await(t, "further rows are relayed", func() bool { return outbox.count(isPending) < left })
 		longest = max(longest, time.Since(since))

@@ -11,13 +11,14 @@ import (
 	"testing"
 )
 
-// statements are those that are sent over some connections, in order.
+// statements records the statements that are sent over some connections, in order.
 type statements struct {
 	mu   sync.Mutex
 	sent []string
 }
 
-// newStatements starts a proxy before the server of an address that reads along, and returns the address that leads through it.
+// newStatements starts a proxy in front of the server of an address that records statements, and returns the address that
+// leads through it.
 func newStatements(t *testing.T, address string) (s *statements, through string) {
 	t.Helper()
 	u, err := url.Parse(address)
@@ -47,7 +48,7 @@ func (s *statements) since(n int) []string {
 	return s.sent[n:]
 }
 
-// readAlong is a connection of which the statements are noted.
+// readAlong is a connection whose statements are recorded.
 type readAlong struct {
 	net.Conn
 	*statements
@@ -95,8 +96,9 @@ func (c *readAlong) note(kind byte, body []byte) {
 	}
 }
 
-// TestIdleOwnerAsksLittle counts what an owner whose doorbell works asks the server when it has had nothing to do for some time: three
-// statements for each look at the table, those for its ownership and its listener included. A row still comes at once.
+// TestIdleOwnerAsksLittle counts the statements of an owner whose doorbell works and that has been idle for some time. There
+// are at most three statements for each glance at the table, including those for its ownership and its listener. A new row is
+// still relayed at once.
 func TestIdleOwnerAsksLittle(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

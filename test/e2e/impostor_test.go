@@ -15,10 +15,10 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// nobody listens at this address.
+// nobody is an address on which nothing listens.
 const nobody = "127.0.0.1:1"
 
-// databaseURL returns the address of the tests' database with a password, after a change.
+// databaseURL returns the URL of the tests' database with a password, after a change.
 func databaseURL(t testing.TB, change func(*url.URL)) string {
 	t.Helper()
 	u, err := url.Parse(endpoint(t, "TEST_DATABASE_URL"))
@@ -30,8 +30,8 @@ func databaseURL(t testing.TB, change func(*url.URL)) string {
 	return u.String()
 }
 
-// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL
-// does. The tests' own server trusts everybody.
+// refusingPostgres returns the address of a server that asks for the password and refuses it, as PostgreSQL does. The tests'
+// own server accepts every user without one.
 func refusingPostgres(t testing.TB) string {
 	t.Helper()
 	listener := listen(t)
@@ -53,11 +53,11 @@ func refusingPostgres(t testing.TB) string {
 	return listener.Addr().String()
 }
 
-// silent returns the address of a server that takes connections and never answers.
+// silent returns the address of a server that accepts connections and never answers.
 func silent(t testing.TB) string {
 	t.Helper()
 	listener := listen(t)
-	go serve(listener, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client goes
+	go serve(listener, func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }) // until the client disconnects
 	return listener.Addr().String()
 }
 
@@ -71,19 +71,19 @@ func hostOf(t *testing.T, variable string) string {
 	return u.Host
 }
 
-// serveNATS returns the address of what greets as a NATS server does and shows that certificate.
+// serveNATS returns the address of a server that greets as a NATS server does and presents the given certificate.
 func serveNATS(t *testing.T, l publishertest.Leaf) string {
 	t.Helper()
 	listener := listen(t)
 	go serve(listener, func(c net.Conn) {
 		_, _ = c.Write([]byte(`INFO {"server_id":"x","version":"2.11.0","headers":true,"max_payload":1048576,"tls_required":true}` + "\r\n"))
-		// the client ends it
+		// The client ends the connection.
 		_ = tls.Server(c, &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12}).HandshakeContext(t.Context())
 	})
 	return strings.Replace(listener.Addr().String(), "127.0.0.1", "localhost", 1)
 }
 
-// serveTLS returns the address of a server with that certificate, which speaks another protocol.
+// serveTLS returns the address of a server that presents the given certificate and speaks another protocol.
 func serveTLS(t *testing.T, l publishertest.Leaf) string {
 	t.Helper()
 	listener := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12})
@@ -99,7 +99,7 @@ func serveHTTP(t *testing.T) string {
 	return server.Listener.Addr().String()
 }
 
-// serve lets answer serve each connection until it returns.
+// serve calls answer for each connection and closes the connection when answer returns.
 func serve(listener net.Listener, answer func(net.Conn)) {
 	for {
 		c, err := listener.Accept()

@@ -18,8 +18,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// TestSecureKafka logs in to a Kafka with TLS and SASL: with secrets that are rotated while the relay
-// runs, and in all the ways in which it goes wrong.
+// TestSecureKafka logs in to a Kafka server with TLS and SASL: with secrets that are rotated while the relay runs, and with
+// every mistake that can be made.
 func TestSecureKafka(t *testing.T) {
 	t.Parallel()
 	k := newSecureKafka(t)
@@ -27,8 +27,8 @@ func TestSecureKafka(t *testing.T) {
 	k.mistakes(t)
 }
 
-// rotations changes what a relay logs in with while it runs: rows flow on with the new secrets, and
-// neither the end of a session nor that of the old secret costs an attempt or a duplicate.
+// rotations changes a relay's credentials while it runs. Rows continue to flow with the new secrets, and neither the end of a
+// session nor the end of the old secret costs an attempt or a duplicate.
 func (k *secureKafka) rotations(t *testing.T) {
 	ca := "OUTBOX_TLS_CA_FILE=" + k.write("ca.pem", k.authority.PEM)
 	t.Run("password", func(t *testing.T) {
@@ -94,8 +94,8 @@ func (k *secureKafka) rotations(t *testing.T) {
 	})
 }
 
-// renewed keeps in a file what is good for three seconds, and writes a new one long before that, however long the rows take, as
-// whoever renews tokens does.
+// renewed keeps a secret in a file that is valid for three seconds, and replaces it long before it expires, however long the
+// rows take. A service that renews tokens does the same.
 func (k *secureKafka) renewed(t *testing.T, name string, next func() string) (path string) {
 	t.Helper()
 	path = filepath.Join(k.dir, name)
@@ -124,7 +124,8 @@ func (k *secureKafka) renewed(t *testing.T, name string, next func() string) (pa
 	return path
 }
 
-// tokenEndpoint gives tokens of three seconds for assertions that have not expired, as only one that is read again each time has not.
+// tokenEndpoint issues tokens of three seconds for assertions that have not expired. Only an assertion that is read again
+// each time has not expired.
 func (k *secureKafka) tokenEndpoint(t *testing.T) string {
 	t.Helper()
 	var mu sync.Mutex
@@ -156,7 +157,7 @@ func (k *secureKafka) tokenEndpoint(t *testing.T) string {
 	return server.URL
 }
 
-// expect checks that everything has arrived once and spent nothing, and that no secret was logged.
+// expect checks that every row has arrived once without a spent attempt, and that no secret was logged.
 func (k *secureKafka) expect(t *testing.T, r *relay, outbox *table, topic string) {
 	t.Helper()
 	check(t, outbox, k.received(t, topic))
@@ -167,8 +168,8 @@ func (k *secureKafka) expect(t *testing.T, r *relay, outbox *table, topic string
 	r.stop()
 }
 
-// mistakes starts a relay for each mistake in its settings: one line says what to change, in the log and in
-// /readyz?verbose, and however often it is tried again, the log says it once.
+// mistakes starts a relay for each mistake in its settings. One line says what to change, in the log and in /readyz?verbose.
+// However often the relay tries again, the log has the line once.
 func (k *secureKafka) mistakes(t *testing.T) {
 	path := func(name string, content []byte) string { return k.write("mistakes-"+name, content) }
 	ca := "OUTBOX_TLS_CA_FILE=" + path("ca.pem", k.authority.PEM)
@@ -180,8 +181,10 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		return settings{ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert), "OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key)}
 	}
 	login := func(mechanism, user, password string) settings {
-		return settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user,
-			"OUTBOX_KAFKA_SASL_PASSWORD=" + password}
+		return settings{
+			ca, "OUTBOX_KAFKA_SASL_MECHANISM=" + mechanism, "OUTBOX_KAFKA_SASL_USERNAME=" + user,
+			"OUTBOX_KAFKA_SASL_PASSWORD=" + password,
+		}
 	}
 	host := func(variable string) string {
 		u, err := url.Parse(endpoint(t, variable))
@@ -197,33 +200,59 @@ func (k *secureKafka) mistakes(t *testing.T) {
 		env     settings
 		says    []string
 	}{
-		"wrong password": {"kafka+tls://" + k.secure, login("PLAIN", "relay", "wrong-hunter2"),
-			[]string{"refuses the login", "check the credentials in OUTBOX_KAFKA_SASL"}},
+		"wrong password": {
+			"kafka+tls://" + k.secure, login("PLAIN", "relay", "wrong-hunter2"),
+			[]string{"refuses the login", "check the credentials in OUTBOX_KAFKA_SASL"},
+		},
 		"wrong user": {"kafka+tls://" + k.secure, login("PLAIN", "nobody", "old-hunter2"), []string{"refuses the login"}},
-		"wrong password, SCRAM": {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"),
-			[]string{"refuses the login"}},
+		"wrong password, SCRAM": {
+			"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "relay", "wrong-hunter2"),
+			[]string{"refuses the login"},
+		},
 		"wrong user, SCRAM":          {"kafka+tls://" + k.secure, login("SCRAM-SHA-256", "nobody", "old-hunter2"), []string{"refuses the login"}},
 		"wrong password without TLS": {"kafka://" + k.clear, login("PLAIN", "relay", "wrong-hunter2")[1:], []string{"refuses the login"}},
-		"unknown mechanism": {"kafka+tls://" + k.secure, login("SCRAM-SHA-512", "relay", "old-hunter2"),
-			[]string{"SCRAM-SHA-512", "OUTBOX_KAFKA_SASL_MECHANISM", "PLAIN"}},
-		"expired token": {"kafka+tls://" + k.secure, settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER",
-			"OUTBOX_KAFKA_OAUTH_TOKEN=" + token("relay", -time.Minute)},
-			[]string{"refuses the login", "OUTBOX_KAFKA_OAUTH", "invalid_token"}},
-		"no token endpoint": {"kafka+tls://" + k.secure,
-			settings{ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_URL=http://" + nobody,
-				"OUTBOX_KAFKA_OAUTH_CLIENT_ID=relay", "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hunter2"},
-			[]string{"token endpoint", "OUTBOX_KAFKA_OAUTH_TOKEN_URL"}},
-		"no login": {"kafka+tls://" + k.secure, settings{ca},
-			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
-		"no login without TLS": {"kafka://" + k.clear, nil,
-			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"}},
-		"login where none is": {"kafka://" + plain, login("PLAIN", "relay", "old-hunter2")[1:],
-			[]string{"takes no SASL", "remove OUTBOX_KAFKA_SASL_MECHANISM"}},
-		"wrong CA": {"kafka+tls://" + k.secure,
+		"unknown mechanism": {
+			"kafka+tls://" + k.secure, login("SCRAM-SHA-512", "relay", "old-hunter2"),
+			[]string{"SCRAM-SHA-512", "OUTBOX_KAFKA_SASL_MECHANISM", "PLAIN"},
+		},
+		"expired token": {
+			"kafka+tls://" + k.secure,
+			settings{
+				ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER",
+				"OUTBOX_KAFKA_OAUTH_TOKEN=" + token("relay", -time.Minute),
+			},
+			[]string{"refuses the login", "OUTBOX_KAFKA_OAUTH", "invalid_token"},
+		},
+		"no token endpoint": {
+			"kafka+tls://" + k.secure,
+			settings{
+				ca, "OUTBOX_KAFKA_SASL_MECHANISM=OAUTHBEARER", "OUTBOX_KAFKA_OAUTH_TOKEN_URL=http://" + nobody,
+				"OUTBOX_KAFKA_OAUTH_CLIENT_ID=relay", "OUTBOX_KAFKA_OAUTH_CLIENT_SECRET=hunter2",
+			},
+			[]string{"token endpoint", "OUTBOX_KAFKA_OAUTH_TOKEN_URL"},
+		},
+		"no login": {
+			"kafka+tls://" + k.secure,
+			settings{ca},
+			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"},
+		},
+		"no login without TLS": {
+			"kafka://" + k.clear, nil,
+			[]string{"ended the connection at the first request", "OUTBOX_KAFKA_SASL_MECHANISM"},
+		},
+		"login where none is": {
+			"kafka://" + plain, login("PLAIN", "relay", "old-hunter2")[1:],
+			[]string{"takes no SASL", "remove OUTBOX_KAFKA_SASL_MECHANISM"},
+		},
+		"wrong CA": {
+			"kafka+tls://" + k.secure,
 			append(login("PLAIN", "relay", "old-hunter2")[1:], "OUTBOX_TLS_CA_FILE="+path("other.pem", stranger.PEM)),
-			[]string{"unknown authority", "OUTBOX_TLS_CA_FILE"}},
-		"another name": {"kafka+tls://" + strings.Replace(k.secure, "localhost", "127.0.0.1", 1), login("PLAIN", "relay", "old-hunter2"),
-			[]string{"for another name", "OUTBOX_TLS_SERVER_NAME"}},
+			[]string{"unknown authority", "OUTBOX_TLS_CA_FILE"},
+		},
+		"another name": {
+			"kafka+tls://" + strings.Replace(k.secure, "localhost", "127.0.0.1", 1), login("PLAIN", "relay", "old-hunter2"),
+			[]string{"for another name", "OUTBOX_TLS_SERVER_NAME"},
+		},
 		"expired certificate":   {"kafka+tls://" + serveTLS(t, expired), settings{ca}, []string{"has expired", "renew it"}},
 		"no client certificate": {"kafka+tls://" + k.mutual, settings{ca}, []string{"client certificate", "OUTBOX_TLS_CERT"}},
 		"expired client":        {"kafka+tls://" + k.mutual, pair("expired", expired), []string{"client certificate", "OUTBOX_TLS_CERT"}},

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// newKafkaNode starts one broker of a test's own. advertise returns the address by which clients find it.
+// newKafkaNode starts a separate broker for a test. advertise returns the address by which clients find it.
 func newKafkaNode(t testing.TB, advertise func(address string) string) *kafkaBroker {
 	t.Helper()
 	ports := freePorts(t, 2)
@@ -17,8 +17,10 @@ func newKafkaNode(t testing.TB, advertise func(address string) string) *kafkaBro
 		"listeners=PLAINTEXT://" + address + ",CONTROLLER://" + controller, "advertised.listeners=PLAINTEXT://" + advertise(address),
 		"log.dirs=" + n.dir + "/data", "auto.create.topics.enable=false",
 	}, "\n"))
-	n.command = []string{"sh", "-c", `"$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, installed(t, "kafka", "kafka-storage"),
-		installed(t, "kafka", "kafka-server"), properties}
+	n.command = []string{
+		"sh", "-c", `"$0" format -t MkU3OEVBNTcwNTJENDM2Qg -c "$2" && exec "$1" "$2"`, installed(t, "kafka", "kafka-storage"),
+		installed(t, "kafka", "kafka-server"), properties,
+	}
 	n.env = []string{"KAFKA_JVM_OPTIONS=-Xmx384m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
 	n.start()
 	n.awaitLog("Kafka Server started")

@@ -23,8 +23,8 @@ import (
 
 const fakeTopic = "orders"
 
-// newFakeKafka starts a cluster of three brokers that somebody else has written, with franz-go's rules of
-// idempotence, and a publisher for it.
+// newFakeKafka starts a cluster of three simulated brokers by a third party, with franz-go's rules of idempotence, and a
+// publisher for it.
 func newFakeKafka(t *testing.T) (*kfake.Cluster, *kafka.Publisher) {
 	t.Helper()
 	cluster, err := kfake.NewCluster(kfake.NumBrokers(3), kfake.SeedTopics(kafkaPartitions, fakeTopic))
@@ -37,8 +37,8 @@ func newFakeKafka(t *testing.T) (*kfake.Cluster, *kafka.Publisher) {
 	return cluster, p
 }
 
-// publishAll publishes until every message is accepted, as the relay would: what was not accepted goes again,
-// in its order. It returns how many calls that took.
+// publishAll publishes until every message is accepted, as the relay would: messages that were not accepted are published
+// again, in their order. It returns the number of calls.
 func publishAll(t *testing.T, p *kafka.Publisher, messages []publisher.Message) (calls int) {
 	t.Helper()
 	for began := time.Now(); len(messages) > 0; calls++ {
@@ -62,15 +62,17 @@ func publishAll(t *testing.T, p *kafka.Publisher, messages []publisher.Message) 
 	return calls
 }
 
-// TestKafkaLeaderMoves: a partition whose leader has moved takes its messages in the very next call.
+// TestKafkaLeaderMoves: a partition whose leader has moved accepts its messages in the very next call.
 func TestKafkaLeaderMoves(t *testing.T) {
 	t.Parallel()
 	cluster, p := newFakeKafka(t)
 	batch := func(round int) []publisher.Message {
 		var messages []publisher.Message
 		for i := range 60 {
-			messages = append(messages, publisher.Message{ID: fmt.Sprint(round, "-", i), Topic: fakeTopic, Key: fmt.Appendf(nil, "k%d", i),
-				Payload: []byte("{}")})
+			messages = append(messages, publisher.Message{
+				ID: fmt.Sprint(round, "-", i), Topic: fakeTopic, Key: fmt.Appendf(nil, "k%d", i),
+				Payload: []byte("{}"),
+			})
 		}
 		return messages
 	}
@@ -88,8 +90,8 @@ func TestKafkaLeaderMoves(t *testing.T) {
 	expectOnce(t, cluster, 11*60)
 }
 
-// TestKafkaFaults publishes from several workers while leaders move, answers are refused or lost after the
-// append, and connections drop: every message is in the log once, each key's in order.
+// TestKafkaFaults publishes from several workers while leaders move, answers are refused or lost after the append, and
+// connections are dropped. Every message is in the log once, and each key's messages are in order.
 func TestKafkaFaults(t *testing.T) {
 	t.Parallel()
 	cluster, p := newFakeKafka(t)
@@ -97,7 +99,8 @@ func TestKafkaFaults(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, 0))
 	const workers, batches, size, keys = 4, 40, 100, 12
-	// As many faults as batches: a fault waits for a request that it befalls, and with each of some kinds a partition rests.
+	// There are as many faults as batches: a fault waits for a request that it can affect, and with some kinds of faults a
+	// partition pauses.
 	var faults sync.Mutex
 	var publishing sync.WaitGroup
 	for w := range workers {
@@ -106,8 +109,10 @@ func TestKafkaFaults(t *testing.T) {
 				messages := make([]publisher.Message, size)
 				for i := range messages {
 					n := b*size + i
-					messages[i] = publisher.Message{ID: fmt.Sprintf("%d-%06d", w, n), Topic: fakeTopic, Key: fmt.Appendf(nil, "%d-%d", w, n%keys),
-						Payload: []byte("{}")}
+					messages[i] = publisher.Message{
+						ID: fmt.Sprintf("%d-%06d", w, n), Topic: fakeTopic, Key: fmt.Appendf(nil, "%d-%d", w, n%keys),
+						Payload: []byte("{}"),
+					}
 				}
 				faults.Lock()
 				fault(cluster, random)
@@ -120,14 +125,14 @@ func TestKafkaFaults(t *testing.T) {
 	expectOnce(t, cluster, workers*batches*size)
 }
 
-// fault makes one thing go wrong.
+// fault causes one fault.
 func fault(cluster *kfake.Cluster, random *rand.Rand) {
 	produce := []kmsg.Key{kmsg.Produce}
 	switch random.IntN(6) {
 	case 0:
 		cluster.ShufflePartitionLeaders()
 	case 1:
-		// Drops the connection without an answer.
+		// This fault drops the connection without an answer.
 		cluster.ControlKey(int16(kmsg.Produce), func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("cut"), true })
 	case 2:
 		cluster.Fault(kfake.Fault{Keys: produce, Err: kerr.RequestTimedOut})
@@ -140,7 +145,7 @@ func fault(cluster *kfake.Cluster, random *rand.Rand) {
 	}
 }
 
-// expectOnce reads the topic with franz-go: so many messages, none twice, each key's in the order of ids.
+// expectOnce reads the topic with franz-go and expects n messages, none twice, each key's in the order of ids.
 func expectOnce(t *testing.T, cluster *kfake.Cluster, n int) {
 	t.Helper()
 	records := newKafka(t, "kafka://"+strings.Join(cluster.ListenAddrs(), ",")).consume(t, fakeTopic, n)

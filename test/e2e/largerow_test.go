@@ -10,8 +10,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestHugeRows puts rows of 150 MB among small ones: some are stored as they are, others compress to two megabytes. The process never holds
-// one of them, with the default limits. Each fails, or holds its own key where the table cannot keep that it has failed; all others flow.
+// TestHugeRows puts rows of 150 MB among small ones: some are stored as they are, others compress to two megabytes. With the
+// default limits, the process never holds one of them. Each of them fails, or holds its own key where the table cannot record
+// the failure. All other rows flow.
 func TestHugeRows(t *testing.T) {
 	t.Parallel()
 	const huge, rows, keys = 150_000_000, 1000, 10
@@ -35,13 +36,15 @@ func TestHugeRows(t *testing.T) {
 			t.Parallel()
 			bad := c.bad
 			topic := b.topic(t)
-			outbox := newShape(t, `create table outbox_messages (id bigint generated always as identity primary key, topic text not null, key text, payload `+kind+`,
+			outbox := newShape(t,
+				`create table outbox_messages (id bigint generated always as identity primary key, topic text not null, key text, payload `+kind+`,
 				headers jsonb, attempt int not null default 1, last_error text, updated_at timestamptz, relayed_at timestamptz)`)
 			if c.failedAt {
 				outbox.Exec(t, "alter table outbox_messages add failed_at timestamptz")
 			}
 			some := func() {
-				outbox.Exec(t, `insert into outbox_messages (topic, key, payload, headers) select $1, 'k' || i % $2, ('{"n": ' || i || '}')::`+kind+`, '{}'
+				outbox.Exec(t,
+					`insert into outbox_messages (topic, key, payload, headers) select $1, 'k' || i % $2, ('{"n": ' || i || '}')::`+kind+`, '{}'
 					from generate_series(1, $3::int) i`, topic, keys, rows)
 			}
 			some()
@@ -77,7 +80,7 @@ func TestHugeRows(t *testing.T) {
 	}
 }
 
-// peakMemory returns the most bytes that were resident so far.
+// peakMemory returns the largest resident size so far, in bytes.
 func (r *relay) peakMemory() int64 {
 	r.t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", r.PID()))

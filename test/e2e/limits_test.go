@@ -9,9 +9,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestLimits runs two replicas with three destinations: one that a file pauses and that has a rate, one whose rows expire, and another. The
-// pause holds only its own rows, also against a file that says something else, and ends when the file is gone; then both replicas together
-// keep the rate.
+// TestLimits runs two replicas with three destinations: one that a file pauses and that has a rate, one whose rows expire,
+// and another. The pause holds only the rows of its destination, also while the file has an invalid content, and ends when
+// the file is removed. Then both replicas together keep the rate.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	const rows, rate = 300, 100

@@ -25,7 +25,7 @@ func run(m *testing.M) int {
 	binary = filepath.Join(dir, "outbox-relay")
 	build := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-tags", "grpcnotrace", "-o", binary, ".")
 	build.Dir = "../.."
-	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as it is shipped
+	build.Env = append(os.Environ(), "CGO_ENABLED=0") // as in the shipped binary
 	if out, err := build.CombinedOutput(); err != nil {
 		fmt.Fprintf(os.Stderr, "build the relay: %v\n%s", err, out)
 		return 1

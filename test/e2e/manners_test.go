@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestDatabaseManners watches the relay's sessions while it works off a backlog: none is ever idle in a transaction, no
-// transaction lasts, and there are few of them.
+// TestDatabaseManners watches the relay's sessions while it relays a backlog. No session is ever idle in a transaction, no
+// transaction lasts long, and there are few sessions.
 func TestDatabaseManners(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -27,20 +27,20 @@ func TestDatabaseManners(t *testing.T) {
 		most, longest = max(most, sessions), max(longest, age)
 	}
 	t.Logf("%d looks: at most %d sessions, the longest transaction %.3f s", looks, most, longest)
-	const sessions = 4 + 2 // for work, ownership and LISTEN
+	const sessions = 4 + 2 // for reads and marks, ownership and LISTEN
 	if looks < 10 || most < 2 || most > sessions {
 		t.Errorf("at most %d sessions in %d looks", most, looks)
 	}
 	if idle > 0 {
 		t.Errorf("idle in a transaction, seen %d times", idle)
 	}
-	if longest > 5 { // on a busy machine; a transaction across a publish would be idle, too
+	if longest > 5 { // for a busy machine; a transaction across a publish would also be idle
 		t.Errorf("a transaction lasted %.1f s", longest)
 	}
 	check(t, outbox, b.received(t, topic))
 }
 
-// TestEachConnectionLost ends one session of the relay after the other, whichever it is: reading, marking, ownership.
+// TestEachConnectionLost ends the relay's sessions one after the other, whatever their purpose: reading, marking, ownership.
 func TestEachConnectionLost(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -62,8 +62,8 @@ func TestEachConnectionLost(t *testing.T) {
 	outbox.checkUnspent(everyRow)
 }
 
-// TestDatabaseCrash stops the database in immediate mode in the middle of a backlog and starts it again, twice. The relay knows the rows
-// that the broker has, and marks them when the database is back.
+// TestDatabaseCrash stops the database in immediate mode in the middle of a backlog and starts it again, twice. The relay
+// remembers the rows that the broker has accepted, and marks them when the database is back.
 func TestDatabaseCrash(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))

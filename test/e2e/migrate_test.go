@@ -26,7 +26,7 @@ func guide(t testing.TB, heading string) way {
 		if i%2 == 0 {
 			continue // text
 		}
-		_, block, _ = strings.Cut(block, "\n") // behind the language
+		_, block, _ = strings.Cut(block, "\n") // after the language
 		name, text, _ := strings.Cut(block, "\n")
 		blocks[strings.TrimLeft(name, "-# ")] = text
 	}
@@ -60,7 +60,7 @@ func (w way) run(t testing.TB, outbox *table, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = conn.Conn().Close(t.Context()); conn.Release() }() // with what the statements have set
+	defer func() { _ = conn.Conn().Close(t.Context()); conn.Release() }() // discards what the statements have set
 	for _, statement := range w.statements(t, name) {
 		if _, err := conn.Exec(t.Context(), statement); err != nil {
 			t.Fatalf("%s: %v", statement, err)
@@ -74,7 +74,7 @@ func (w way) settings(t testing.TB, name string) settings {
 	return strings.Fields(w.block(t, name))
 }
 
-// checkServed checks that doctor finds no error and asks for no index.
+// checkServed checks that doctor finds no error and recommends no index.
 func checkServed(t testing.TB, env settings) {
 	t.Helper()
 	if code, out, problems := runCommand(t, env, "doctor"); code != 0 || strings.Contains(out, "warning  index") {
@@ -82,8 +82,8 @@ func checkServed(t testing.TB, env settings) {
 	}
 }
 
-// checkNumbers checks that the rows with the numbers below n have arrived and nothing else, each key in order, and
-// returns how many came again.
+// checkNumbers checks that the rows with the numbers below n have arrived and no others, each key in order, and returns the
+// number of duplicates.
 func checkNumbers(t testing.TB, got []delivery, n int) (duplicates int) {
 	t.Helper()
 	seen, last, wrong := make([]bool, n), map[string]int{}, 0

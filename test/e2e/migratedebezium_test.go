@@ -5,6 +5,7 @@ import (
 	bigendian "encoding/binary"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,9 +16,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestMigrateFromDebezium follows docs/migrating.md from Debezium's outbox event router to the relay, and back, while rows are written: no
-// row is lost or comes twice, and each key keeps its order. Without the filter, which PostgreSQL 14 does not have, only rows that are
-// committed while both have them come twice.
+// TestMigrateFromDebezium follows docs/migrating.md from Debezium's outbox event router to the relay, and back, while rows
+// are written. No row is lost or delivered twice, and each key keeps its order. Without the filter, which PostgreSQL 14 does
+// not have, only rows that are committed while both are responsible are delivered twice.
 func TestMigrateFromDebezium(t *testing.T) {
 	t.Parallel()
 	own := newServer(t, nil) // since a slot waits for all transactions of its server
@@ -37,7 +38,8 @@ func TestMigrateFromDebezium(t *testing.T) {
 			outbox.Exec(t, "select pg_create_logical_replication_slot('debezium', 'pgoutput')")
 			w := startWriter(t, outbox.Pool, 0, 10, fmt.Sprintf(`insert into outbox (id, aggregatetype, aggregateid, type, payload)
 				select gen_random_uuid(), '%s', 'k' || i %% 30, 'OrderPlaced', jsonb_build_object('n', i) from generate_series($1::int, $2::int) i order by i`, ours))
-			old := startCapture(t, outbox.Pool, b)
+			debezium := newDebezium(t, own.addr, outbox, b, way)
+			old := debezium()
 			old.flow()
 
 			way.run(t, outbox, "prepare")
@@ -62,7 +64,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 				way.run(t, outbox, "back")
 				await(t, "the relay has nothing left", func() bool { return waits() == 0 })
 				r.stop()
-				old = startCapture(t, outbox.Pool, b)
+				old = debezium()
 				old.flow()
 				position = way.handOver(t, outbox)
 				await(t, "Debezium has sent what was before", caughtUp)
@@ -96,7 +98,7 @@ func TestMigrateFromDebezium(t *testing.T) {
 	}
 }
 
-// startRelayAfter starts a relay when something else has ended.
+// startRelayAfter starts a relay after end has ended another process.
 func startRelayAfter(t testing.TB, env settings, end func()) *relay {
 	t.Helper()
 	end()
@@ -105,7 +107,7 @@ func startRelayAfter(t testing.TB, env settings, end func()) *relay {
 	return r
 }
 
-// handOver runs the statements that give new rows to the relay, and returns what the last of them prints.
+// handOver runs the statements that assign new rows to the relay, and returns what the last of them prints.
 func (g way) handOver(t testing.TB, outbox *table) string {
 	t.Helper()
 	statements := g.statements(t, "hand over")
@@ -131,8 +133,24 @@ func (g way) handOver(t testing.TB, outbox *table) string {
 	return position
 }
 
-// capture stands for Debezium with its outbox event router: it decodes the inserts of a publication from a slot, and sends them as the
-// router does at its defaults, with one header less.
+// captor is a process that sends the rows of the table from the replication slot.
+type captor interface {
+	flow() // waits until something has been sent
+	stop() // stops it like a connector: what was sent is confirmed
+}
+
+// newDebezium returns a function that starts Debezium, which continues where it was stopped. If make debezium has obtained
+// the program it is used, otherwise capture takes its place.
+func newDebezium(t testing.TB, addr string, outbox *table, b *kafkaBroker, way way) func() captor {
+	t.Helper()
+	if archives := os.Getenv("TEST_DEBEZIUM"); archives != "" {
+		return newConnector(t, archives, addr, outbox, b, way).run
+	}
+	return func() captor { return startCapture(t, outbox.Pool, b) }
+}
+
+// capture replaces Debezium with its outbox event router. It decodes the inserts of a publication from a slot, and sends them
+// as the router does with its defaults, with one header less.
 type capture struct {
 	t      testing.TB
 	pool   *pgxpool.Pool
@@ -163,7 +181,6 @@ func startCapture(t testing.TB, pool *pgxpool.Pool, b *kafkaBroker) *capture {
 	return c
 }
 
-// flow waits until something has been sent.
 func (c *capture) flow() {
 	c.t.Helper()
 	select {
@@ -173,14 +190,13 @@ func (c *capture) flow() {
 	}
 }
 
-// stop stops it as one stops a connector: what was sent is confirmed.
 func (c *capture) stop() {
 	c.end()
 	<-c.done
 	c.client.Close()
 }
 
-// round sends what has been committed since the last one, and confirms it.
+// round sends what has been committed since the previous round, and confirms it.
 func (c *capture) round(ctx context.Context) error {
 	var upTo string
 	if err := c.pool.QueryRow(ctx, "select pg_current_wal_lsn()").Scan(&upTo); err != nil {
@@ -202,8 +218,10 @@ func (c *capture) round(ctx context.Context) error {
 			continue
 		}
 		v := inserted(data)
-		records = append(records, &kgo.Record{Topic: "outbox.event." + v[1], Key: []byte(v[2]), Value: []byte(v[4]),
-			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(v[0])}}})
+		records = append(records, &kgo.Record{
+			Topic: "outbox.event." + v[1], Key: []byte(v[2]), Value: []byte(v[4]),
+			Headers: []kgo.RecordHeader{{Key: "id", Value: []byte(v[0])}},
+		})
 	}
 	if err := rows.Err(); err != nil {
 		return err

@@ -15,7 +15,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestMigrateFromPoller follows docs/migrating.md from a hand-written poller to the relay, and back and forth, while rows are written.
+// TestMigrateFromPoller follows docs/migrating.md from a hand-written poller to the relay, back, and again to the relay,
+// while rows are written.
 func TestMigrateFromPoller(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -34,8 +35,9 @@ func TestMigrateFromPoller(t *testing.T) {
 				return err
 			})
 	}
-	// What the poller has given up.
-	outbox.Exec(t, `insert into outbox_events (event_type, aggregate_id, payload, status) values ($1, 'given up', '{"n": 0}', 'failed')`, topic)
+	// The poller has given up this row.
+	outbox.Exec(t, `insert into outbox_events (event_type, aggregate_id, payload, status) values ($1, 'given up', '{"n": 0}', 'failed')`,
+		topic)
 	w := startWriter(t, outbox.Pool, 1, 10, fmt.Sprintf(`insert into outbox_events (event_type, aggregate_id, payload)
 		select '%s', 'k' || i %% 30, jsonb_build_object('n', i) from generate_series($1::int, $2::int) i order by i`, topic))
 	old := theirs()
@@ -95,8 +97,9 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 					"update outbox_messages set relayed_at = now() at time zone 'UTC' where id::text = any($1::text[])",
 					func(ctx context.Context, _, topic, _, payload string) error {
 						sent, err := channel.PublishWithDeferredConfirmWithContext(ctx, "phoenix_micro", topic, false, false, amqp091.Publishing{
-							// Without an id: theirs changes with each try.
-							DeliveryMode: amqp091.Persistent, ContentType: "application/json", Timestamp: time.Now(), Body: []byte(payload)})
+							// The message has no id, because that of PhoenixMicro's relay changes with each attempt.
+							DeliveryMode: amqp091.Persistent, ContentType: "application/json", Timestamp: time.Now(), Body: []byte(payload),
+						})
 						if err != nil {
 							return err
 						}
@@ -107,8 +110,8 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 			row := "insert into outbox_messages (topic, payload, attempt, failed_at, last_error, inserted_at, updated_at) values ($1, $2::jsonb, " +
 				"$3, $4, $5, $6, $6)"
 			earlier := time.Now().UTC().Add(-time.Minute)
-			outbox.Exec(t, row, topic, `{"n": 0}`, 6, earlier, "connection refused", earlier) // an outage has made it give up
-			outbox.Exec(t, row, topic, `{"n": 1}`, 3, nil, ":timeout", earlier)               // and this one was in the middle
+			outbox.Exec(t, row, topic, `{"n": 0}`, 6, earlier, "connection refused", earlier) // given up because of an outage
+			outbox.Exec(t, row, topic, `{"n": 1}`, 3, nil, ":timeout", earlier)               // in the middle of its attempts
 			w := startWriter(t, outbox.Pool, 2, 5, fmt.Sprintf(`insert into outbox_messages (topic, payload, inserted_at, updated_at)
 				select '%s', jsonb_build_object('n', i), clock_timestamp() at time zone 'UTC', now() at time zone 'UTC' from generate_series($1::int, $2::int) i order by i`, topic))
 			old := theirs()
@@ -150,7 +153,7 @@ func TestMigrateFromPhoenixMicro(t *testing.T) {
 	}
 }
 
-// poller is somebody else's relay: it reads rows, sends them one after the other, and marks them.
+// poller is another program's relay: it reads rows, sends them one after the other, and marks them.
 type poller struct {
 	t    testing.TB
 	sent chan struct{} // receives after each round that sent something
@@ -159,7 +162,8 @@ type poller struct {
 }
 
 func startPoller(t testing.TB, pool *pgxpool.Pool, read, mark string,
-	send func(ctx context.Context, id, topic, key, payload string) error) *poller {
+	send func(ctx context.Context, id, topic, key, payload string) error,
+) *poller {
 	t.Helper()
 	ctx, end := context.WithCancel(t.Context())
 	p := &poller{t: t, sent: make(chan struct{}, 1), end: end, done: make(chan struct{})}
@@ -191,7 +195,8 @@ func startPoller(t testing.TB, pool *pgxpool.Pool, read, mark string,
 }
 
 func (p *poller) round(ctx context.Context, tx pgx.Tx, read, mark string,
-	send func(ctx context.Context, id, topic, key, payload string) error) (int, error) {
+	send func(ctx context.Context, id, topic, key, payload string) error,
+) (int, error) {
 	type row struct{ ID, Topic, Key, Payload string }
 	rows, err := tx.Query(ctx, read)
 	if err != nil {
@@ -215,7 +220,7 @@ func (p *poller) round(ctx context.Context, tx pgx.Tx, read, mark string,
 // flow waits until something has been sent.
 func (p *poller) flow() {
 	p.t.Helper()
-	for range 2 { // the first may be from before
+	for range 2 { // the first may be an earlier one
 		select {
 		case <-p.sent:
 		case <-time.After(patience):

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestMissingExchange holds one row whose exchange does not exist, alone among 300 good ones.
+// TestMissingExchange: one row whose exchange does not exist is held, alone among 300 good ones.
 func TestMissingExchange(t *testing.T) {
 	t.Parallel()
 	b := newRabbit(t, endpoint(t, "TEST_AMQP_URL"))

@@ -12,9 +12,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// checkMistake starts a relay with a mistake in the settings of its broker. One line says what to change,
-// with all of the words: in the log, however often it is tried again, in /readyz?verbose, and in doctor. No
-// row is touched and no secret told.
+// checkMistake starts a relay with a mistake in the settings of its broker. One line says what to change, with all of the
+// words: in the log, however often the relay tries again, in /readyz?verbose, and in doctor. No row is touched and no secret
+// is printed.
 func checkMistake(t *testing.T, publishURL string, env settings, says []string) {
 	t.Helper()
 	outbox := newTable(t)
@@ -24,13 +24,13 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	r.awaitNotReady(says...)
 	await(t, "the log says it", func() bool { return containsAll(r.Log(), says) })
 	d := doctor(t, env)
-	// A certificate of our own that has ended is told as well.
+	// An expired certificate of the test's own is reported too.
 	found := slices.DeleteFunc(d.errors(), func(f finding) bool { return f.Check == "certificate" })
 	if len(found) != 1 || found[0].Area != "destination" || !containsAll(found[0].Subject+" "+found[0].Found+": "+found[0].Remedy, says) {
 		t.Errorf("doctor says %+v, want %q", found, says)
 	}
 	awaitRetries(t, r)
-	// Of a silent server a second line may say more than the first, which knows only that no answer has come.
+	// For a silent server, a second line may say more than the first, which only reports that there was no answer.
 	warnings := r.records("WARN")
 	if len(warnings) > 2 || len(warnings) == 2 && !containsAll(warnings[1].Error, says) ||
 		len(warnings) == 2 && warnings[0].Error == warnings[1].Error {
@@ -47,7 +47,7 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	}
 }
 
-// awaitRetries gives the relay time for some more tries.
+// awaitRetries gives the relay time for some more attempts.
 func awaitRetries(t *testing.T, r *relay) {
 	t.Helper()
 	<-time.After(1500 * time.Millisecond)
@@ -56,14 +56,14 @@ func awaitRetries(t *testing.T, r *relay) {
 	}
 }
 
-// mistake is a publish URL and settings that do not lead to a broker, and what is said of it.
+// mistake is a publish URL and settings with which no broker can be reached, and the expected words.
 type mistake struct {
 	url  string
 	env  settings
 	says []string
 }
 
-// checkMistakes checks each in a test of its own.
+// checkMistakes checks each mistake in a subtest.
 func checkMistakes(t *testing.T, mistakes map[string]mistake) {
 	for name, m := range mistakes {
 		t.Run(name, func(t *testing.T) {
@@ -77,7 +77,7 @@ func checkMistakes(t *testing.T, mistakes map[string]mistake) {
 type secured struct {
 	dir       string
 	authority *publishertest.Authority
-	server    publishertest.Leaf // for localhost
+	server    publishertest.Leaf // certificate for localhost
 }
 
 func newSecured(t *testing.T) *secured {
@@ -87,7 +87,7 @@ func newSecured(t *testing.T) *secured {
 	return s
 }
 
-// write puts a file into the directory and returns its path.
+// write writes a file into the directory and returns its path.
 func (s *secured) write(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(s.dir, name)
@@ -97,7 +97,7 @@ func (s *secured) write(t *testing.T, name string, content []byte) string {
 	return path
 }
 
-// TestNATSMistakes goes through all the ways in which a login to NATS goes wrong.
+// TestNATSMistakes tests all the ways in which a login to NATS can fail.
 func TestNATSMistakes(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -117,12 +117,15 @@ func TestNATSMistakes(t *testing.T) {
 		"no login":       {"nats+tls://" + secure, settings{ca}, []string{"refuses the login"}},
 		"wrong CA":       {"nats+tls://" + right + secure, settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
 		"no CA":          {"nats+tls://" + right + secure, nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
-		"another name": {"nats+tls://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1), settings{ca},
-			[]string{"OUTBOX_TLS_SERVER_NAME"}},
+		"another name": {
+			"nats+tls://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1),
+			settings{ca},
+			[]string{"OUTBOX_TLS_SERVER_NAME"},
+		},
 		"expired certificate": {"nats+tls://" + serveNATS(t, expired), settings{ca}, []string{"expired"}},
 		"TLS on a plain port": {"nats+tls://" + hostOf(t, "TEST_NATS_URL"), settings{ca}, []string{"TLS", "nats://"}},
 		"plain on a TLS port": {"nats://" + right + secure, nil, []string{"TLS"}},
-		"nobody":              {"nats://" + nobody, nil, []string{nobody, "connection refused"}},
+		"nobody":              {"nats://" + nobody, nil, []string{nobody, "nothing listens there"}},
 		"unknown host":        {"nats://nowhere.invalid", nil, []string{"nowhere.invalid"}},
 		"Kafka":               {"nats://" + hostOf(t, "TEST_KAFKA_URL"), nil, []string{"greeting", "port"}},
 		"RabbitMQ":            {"nats://" + hostOf(t, "TEST_AMQP_URL"), nil, []string{"port"}},

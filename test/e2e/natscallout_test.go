@@ -12,11 +12,11 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// calloutLife is how long a user of the callout may stay.
+// calloutLife is how long a user of the callout may stay logged in.
 const calloutLife = 3 * time.Second
 
-// natsCallout is a NATS server that asks a service who may log in (auth callout). The service knows one token, and gives its users
-// a JWT of a few seconds.
+// natsCallout is a NATS server that asks a service who may log in (auth callout). The service accepts one token, and gives
+// its users a JWT that is valid for a few seconds.
 type natsCallout struct {
 	*natsBroker
 	mu    sync.Mutex
@@ -77,7 +77,7 @@ func newNATSCallout(t *testing.T) *natsCallout {
 	return c
 }
 
-// know has the service know another token.
+// know makes the service accept another token.
 func (c *natsCallout) know(token string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -90,8 +90,9 @@ func (c *natsCallout) asks() int {
 	return c.asked
 }
 
-// TestNATSCallout logs in where a service decides who may. The server ends the connections of its users every few seconds; the relay logs in
-// again with the token of then, and neither that nor a token that is refused costs a row anything.
+// TestNATSCallout logs in to a server where a service decides who may log in. The server ends the connections of its users
+// every few seconds. The relay logs in again with the token that is valid at that time. Neither this nor a refused token
+// costs a row an attempt.
 func TestNATSCallout(t *testing.T) {
 	t.Parallel()
 	s, c := newSecured(t), newNATSCallout(t)
@@ -108,7 +109,7 @@ func TestNATSCallout(t *testing.T) {
 		f.awaitDrained()
 	}
 	c.know("hunter2-2")
-	f.relay.awaitNotReady("refuses the login", "OUTBOX_NATS_CREDS, _NKEY or _TOKEN")
+	f.relay.awaitNotReady("refuses the login", "OUTBOX_NATS_TOKEN_FILE")
 	f.add(100)
 	s.write(t, "callout-token", []byte("hunter2-2"))
 	f.awaitDrained()

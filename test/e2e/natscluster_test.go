@@ -7,7 +7,7 @@ import (
 
 var natsClusters = append([]clusterCase{
 	{name: "lame duck", happens: func(r *clusterRun) {
-		r.must(r.nodes[1].Signal(syscall.SIGUSR2)) // it tells its clients to go, and closes their connections one by one
+		r.must(r.nodes[1].Signal(syscall.SIGUSR2)) // asks its clients to leave, and closes their connections one by one
 		await(r.t, "the server has ended", func() bool {
 			r.flow(0, 1, 2)
 			return !r.nodes[1].Up()

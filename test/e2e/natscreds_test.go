@@ -12,7 +12,7 @@ import (
 	"github.com/nats-io/nkeys"
 )
 
-// natsOperator is a NATS server that trusts an operator: users log in with a JWT that its account has signed.
+// natsOperator is a NATS server that trusts an operator: users log in with a JWT that their account has signed.
 type natsOperator struct {
 	*natsBroker
 	account nkeys.KeyPair
@@ -23,8 +23,10 @@ func newNATSOperator(t *testing.T) *natsOperator {
 	operator, account := newKeys(t, nkeys.CreateOperator), newKeys(t, nkeys.CreateAccount)
 	o := &natsOperator{account: account}
 	claims := jwt.NewAccountClaims(public(t, account))
-	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{DiskStorage: jwt.NoLimit, MemoryStorage: jwt.NoLimit, Streams: jwt.NoLimit,
-		Consumer: jwt.NoLimit}
+	claims.Limits.JetStreamLimits = jwt.JetStreamLimits{
+		DiskStorage: jwt.NoLimit, MemoryStorage: jwt.NoLimit, Streams: jwt.NoLimit,
+		Consumer: jwt.NoLimit,
+	}
 	system := newKeys(t, nkeys.CreateAccount)
 	trusted := jwt.NewOperatorClaims(public(t, operator))
 	trusted.SystemAccount = public(t, system)
@@ -34,8 +36,10 @@ func newNATSOperator(t *testing.T) *natsOperator {
 
 	port := freePorts(t, 1)[0]
 	n := newNode(t, "nats-server")
-	n.command = []string{installed(t, "nats", "nats-server"), "-c",
-		n.write("nats.conf", fmt.Sprintf("listen: 127.0.0.1:%d\njetstream { store_dir: %q }\n%s\n", port, n.dir, conf))}
+	n.command = []string{
+		installed(t, "nats", "nats-server"), "-c",
+		n.write("nats.conf", fmt.Sprintf("listen: 127.0.0.1:%d\njetstream { store_dir: %q }\n%s\n", port, n.dir, conf)),
+	}
 	n.start()
 	n.awaitLog("Server is ready")
 	address := fmt.Sprintf("nats://127.0.0.1:%d", port)
@@ -87,7 +91,8 @@ func public(t *testing.T, pair nkeys.KeyPair) string {
 
 func encode(t *testing.T, claims interface {
 	Encode(nkeys.KeyPair) (string, error)
-}, by nkeys.KeyPair) string {
+}, by nkeys.KeyPair,
+) string {
 	t.Helper()
 	text, err := claims.Encode(by)
 	if err != nil {
@@ -96,8 +101,8 @@ func encode(t *testing.T, claims interface {
 	return text
 }
 
-// TestNATSCredentials logs in with a credentials file, which is replaced by that of another user while the
-// relay runs, and with files that the server does not take.
+// TestNATSCredentials logs in with a credentials file that is replaced by that of another user while the relay runs, and with
+// files that the server does not accept.
 func TestNATSCredentials(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -157,10 +162,14 @@ func TestNATSCredentials(t *testing.T) {
 		"no credentials":      {o.url(), nil, []string{refused, "OUTBOX_NATS_CREDS"}},
 		"user and password":   {"nats://relay:hunter2@" + host.Host, nil, []string{refused, "OUTBOX_NATS_CREDS"}},
 		"of another operator": {o.url(), creds("stranger.creds", credsOf(t, stranger, nil)), []string{refused, "OUTBOX_NATS_CREDS"}},
-		"expired": {o.url(), creds("expired.creds", o.creds(t, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Hour).Unix() })),
-			[]string{refused, "have expired", "OUTBOX_NATS_CREDS_FILE"}},
+		"expired": {
+			o.url(), creds("expired.creds", o.creds(t, func(c *jwt.UserClaims) { c.Expires = time.Now().Add(-time.Hour).Unix() })),
+			[]string{refused, "have expired", "OUTBOX_NATS_CREDS_FILE"},
+		},
 		"no file of credentials": {o.url(), creds("broken.creds", []byte("hunter2")), []string{"credentials", ".creds"}},
-		"without the inbox": {o.url(), creds("narrow.creds", o.creds(t, func(c *jwt.UserClaims) { c.Sub.Allow.Add("orders") })),
-			[]string{"_INBOX.>", "grant"}},
+		"without the inbox": {
+			o.url(), creds("narrow.creds", o.creds(t, func(c *jwt.UserClaims) { c.Sub.Allow.Add("orders") })),
+			[]string{"_INBOX.>", "grant"},
+		},
 	})
 }

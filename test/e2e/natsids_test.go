@@ -16,7 +16,7 @@ const numbered = `create table outbox_messages (id bigint generated always as id
 	attempt int not null default 1, relayed_at timestamptz, failed_at timestamptz, last_error text,
 	inserted_at timestamptz not null default clock_timestamp(), updated_at timestamptz not null default now())`
 
-// shared makes a stream that takes everything below a subject, with the usual window.
+// shared makes a stream for all subjects below a given one, with the default window for duplicates.
 func (b *natsBroker) shared(t *testing.T) (stream jetstream.Stream, subject string) {
 	t.Helper()
 	subject = uniqueTopic()
@@ -36,7 +36,8 @@ func drain(t *testing.T, env settings) {
 	}
 }
 
-// Services whose tables have the same name and the same numbers for ids may share a stream, and a table may begin anew.
+// Services whose tables have the same name and the same numbers for ids may share a stream, and the numbers of a table may
+// start again from the beginning.
 func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	t.Parallel()
 	nats := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -64,7 +65,7 @@ func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	}
 	shop.Exec(t, "truncate outbox_messages restart identity")
 	publish(shop, subject+".placed", "")
-	// A table without times, begun anew, has the prefix.
+	// A prefix keeps the rows of a table without times distinct when its numbers start again.
 	billing.Exec(t, "alter table outbox_messages drop inserted_at; truncate outbox_messages restart identity")
 	publish(billing, subject+".placed", "")
 	billing.Exec(t, "truncate outbox_messages restart identity")
@@ -78,7 +79,8 @@ func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 	}
 }
 
-// Two tables give their rows one and the same uuid. What the stream drops is told and counted, by the relay that loses it.
+// Two tables give their rows the same uuid. Messages that the stream drops are reported and counted by the relay that loses
+// them.
 func TestDroppedRowsAreTold(t *testing.T) {
 	t.Parallel()
 	nats := newNATS(t, endpoint(t, "TEST_NATS_URL"))
@@ -112,7 +114,7 @@ func TestDroppedRowsAreTold(t *testing.T) {
 		t.Errorf("told %d times", told)
 	}
 	r.stop()
-	// What this replica has not seen arrive may have been sent by the last one.
+	// Messages that this replica has not published may have been sent by the previous one.
 	second.Exec(t, "update outbox_messages set relayed_at = null")
 	again := startRelay(t, second.env(nats.url()))
 	second.awaitDrained()

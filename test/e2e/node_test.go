@@ -14,11 +14,11 @@ import (
 	"time"
 )
 
-// A node is a server that a test has for itself. Those of a cluster are in internal/services/cluster.
+// A node is a server for one test. The nodes of a cluster are in internal/services/cluster.
 type node struct {
 	t       testing.TB
 	name    string
-	dir     string // of its own, removed after the test
+	dir     string // folder of the node, removed after the test
 	command []string
 	env     []string
 	cmd     *exec.Cmd
@@ -28,8 +28,8 @@ type node struct {
 // startPatience is how long a node may take to start, as in dev/services.sh.
 const startPatience = 90 * time.Second
 
-// newNode makes a server that is not started yet. Its processes end with the test, and with the process
-// of the tests however that ends.
+// newNode makes a server that is not started yet. Its processes end with the test, and with the process of the tests, however
+// it ends.
 func newNode(t testing.TB, name string) *node {
 	t.Helper()
 	n := &node{t: t, name: name, dir: t.TempDir()}
@@ -43,7 +43,7 @@ func newNode(t testing.TB, name string) *node {
 	return n
 }
 
-// write puts a file into the server's directory and returns its path.
+// write writes a file into the server's directory and returns its path.
 func (n *node) write(name, content string) string {
 	n.t.Helper()
 	path := filepath.Join(n.dir, name)
@@ -53,7 +53,7 @@ func (n *node) write(name, content string) string {
 	return path
 }
 
-// start starts the process, with a fresh log, and does not wait.
+// start starts the process with an empty log, and does not wait.
 func (n *node) start() {
 	n.t.Helper()
 	log, err := os.Create(filepath.Join(n.dir, "log"))
@@ -70,13 +70,13 @@ func (n *node) start() {
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
-		_ = cmd.Wait() // killed, mostly
+		_ = cmd.Wait() // usually it was killed
 	}()
 	n.cmd, n.gone = cmd, gone
 }
 
 func (n *node) logged() string {
-	content, _ := os.ReadFile(filepath.Join(n.dir, "log")) // there is none before the start
+	content, _ := os.ReadFile(filepath.Join(n.dir, "log")) // before the start there is none
 	return string(content)
 }
 
@@ -98,12 +98,12 @@ func (n *node) mustRun() {
 	}
 }
 
-// kill ends the server and what it has started, as a machine does that loses power.
+// kill ends the server and the processes that it has started, as a power failure would.
 func (n *node) kill() {
 	if n.cmd == nil {
 		return
 	}
-	_ = syscall.Kill(-n.cmd.Process.Pid, syscall.SIGKILL) // it may be gone already
+	_ = syscall.Kill(-n.cmd.Process.Pid, syscall.SIGKILL) // it may have ended already
 	<-n.gone
 }
 
@@ -127,8 +127,8 @@ func installed(t testing.TB, service, program string) string {
 	return ""
 }
 
-// freePorts returns ports of the loopback interface that nobody listens on, and that no outgoing connection
-// takes while a server that has them is down: Linux gives those from 32768 on.
+// freePorts returns ports of the loopback interface on which nothing listens. No outgoing connection takes them while a
+// server that uses them is down, because Linux uses ports from 32768 on for these.
 func freePorts(t testing.TB, n int) []int {
 	t.Helper()
 	var ports []int
@@ -141,7 +141,7 @@ func freePorts(t testing.TB, n int) []int {
 		if err != nil {
 			continue
 		}
-		defer listener.Close() // not before all are found, so that they differ
+		defer listener.Close() // only when all ports are found, so that they differ
 		ports = append(ports, port)
 	}
 	return ports

@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestOperate acts on rows of a running relay by commands: one that blocks its key is retried, another one is discarded and kept, and
-// all are published again, each key in its order.
+// TestOperate acts on rows of a running relay by commands: a row that blocks its key is retried, another one is discarded and
+// kept, and all rows are published again, each key in its order.
 func TestOperate(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -78,7 +78,7 @@ func TestOperate(t *testing.T) {
 	}
 }
 
-// TestPruneAfter deletes what has been relayed while the relay runs, and nothing else.
+// TestPruneAfter deletes relayed rows while the relay runs, and no others.
 func TestPruneAfter(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

@@ -8,14 +8,14 @@ import (
 // outage is how long the brokers are away.
 const outage = 30 * time.Second
 
-// TestOutage stops each broker for 30 s while rows come in: no attempt is spent, nothing fails, the
-// process lives and says what is wrong, and rows flow soon after the broker is back.
+// TestOutage stops each broker for 30 s while rows are written. No attempt is spent, nothing fails, the process keeps running
+// and reports the reason, and rows flow soon after the broker is back.
 func TestOutage(t *testing.T) {
 	t.Parallel()
 	for service, variable := range map[string]string{"kafka": "TEST_KAFKA_URL", "nats": "TEST_NATS_URL", "rabbitmq": "TEST_AMQP_URL"} {
 		t.Run(service, func(t *testing.T) {
 			t.Parallel()
-			set := newServices(t, "outage-"+service, 1900) // of which each uses ports of its own
+			set := newServices(t, "outage-"+service, 1900) // each set uses separate ports
 			set.run("up", service)
 			checkOutage(t, set, brokerAt(t, service, set.address(variable)))
 		})
@@ -67,7 +67,7 @@ func checkOutage(t *testing.T, set *ownServices, b broker) {
 	flows := time.Now()
 	ready := <-taken
 	outbox.awaitDrained()
-	// The aim is a second, which the study outage in bench/ measures; other tests keep the machine busy here.
+	// The aim is one second, which the study outage in bench/ measures. Here other tests keep the machine busy.
 	const soon = 3 * time.Second
 	if flows.Sub(ready) > soon {
 		t.Errorf("rows flowed only %v after another client's message was taken", flows.Sub(ready))
@@ -83,7 +83,7 @@ func checkOutage(t *testing.T, set *ownServices, b broker) {
 	r.stop()
 }
 
-// whenTaken returns when the broker first took a message from a client that has just connected.
+// whenTaken returns the time at which the broker first accepted a message from a client that has just connected.
 func whenTaken(t *testing.T, b broker, topic string) time.Time {
 	ticker := time.NewTicker(10 * time.Millisecond)
 	defer ticker.Stop()

@@ -29,13 +29,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// browser is a tab of a headless Chromium, and what went wrong in it.
+// browser is a tab of a headless Chromium, with the errors that occurred in it.
 type browser struct {
 	t   *testing.T
 	ctx context.Context //nolint:containedctx // chromedp keeps the tab in it
 
 	mu       sync.Mutex
-	asked    map[string]bool // of URLs
+	asked    map[string]bool // URLs that the page requested
 	problems []string
 }
 
@@ -75,7 +75,7 @@ func (b *browser) do(actions ...chromedp.Action) {
 	}
 }
 
-// evaluate returns what a script says.
+// evaluate returns the value of a script.
 func evaluate[T any](b *browser, script string) (value T) {
 	b.t.Helper()
 	b.do(chromedp.Evaluate(script, &value))
@@ -88,15 +88,15 @@ func (b *browser) open(addr string) {
 	b.do(chromedp.Navigate("http://"+addr+"/"), chromedp.WaitVisible("main section dl"))
 }
 
-// TestPageInBrowser looks at the page of a real relay: it shows what is there, takes no text for markup, fetches nothing from elsewhere,
-// and can be used with a keyboard and with a screen reader.
+// TestPageInBrowser tests the page of a real relay: it shows the actual state, does not treat text as markup, fetches nothing
+// from other servers, and can be used with a keyboard and with a screen reader.
 func TestPageInBrowser(t *testing.T) {
 	t.Parallel()
 	r, held := busy(t)
 	b := newBrowser(t)
 	b.open(r.Address)
 	var text string
-	await(t, "the page shows what is held, and why", func() bool { // a busy server is taken for one that is away at first
+	await(t, "the page shows what is held, and why", func() bool { // a busy server looks like one that is away at first
 		text = evaluate[string](b, "document.body.innerText")
 		return strings.Contains(text, held) && strings.Contains(text, "topology")
 	})
@@ -105,7 +105,8 @@ func TestPageInBrowser(t *testing.T) {
 			t.Errorf("the page does not say %q:\n%s", part, text)
 		}
 	}
-	if strings.Contains(text, "secret-key") || evaluate[int](b, `document.querySelectorAll("main img").length`) != 0 || strings.Contains(evaluate[string](b, "document.title"), "taken") {
+	if strings.Contains(text, "secret-key") || evaluate[int](b, `document.querySelectorAll("main img").length`) != 0 ||
+		strings.Contains(evaluate[string](b, "document.title"), "taken") {
 		t.Error("a key is shown, or a topic's name was taken for markup")
 	}
 	t.Logf("first contentful paint after %.0f ms", evaluate[float64](b, `performance.getEntriesByName("first-contentful-paint")[0].startTime`))
@@ -113,7 +114,8 @@ func TestPageInBrowser(t *testing.T) {
 	b.screenReader()
 	b.keyboard()
 	r.stop()
-	await(t, "the page says that nobody answers", func() bool { return evaluate[string](b, `document.getElementById("state").textContent`) == "no answer" })
+	await(t, "the page says that nobody answers",
+		func() bool { return evaluate[string](b, `document.getElementById("state").textContent`) == "no answer" })
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for url := range b.asked {
@@ -128,7 +130,7 @@ func TestPageInBrowser(t *testing.T) {
 	}
 }
 
-// screenReader checks what assistive technology is told: everything that can be stepped to has a name, tables and pictures too.
+// screenReader checks what assistive technology reads: every focusable element has a name, as do tables and pictures.
 func (b *browser) screenReader() {
 	b.t.Helper()
 	var tree struct {
@@ -158,8 +160,10 @@ func (b *browser) screenReader() {
 			}
 		}
 	}
-	for _, role := range []string{"banner", "main", "contentinfo", "heading", "table", "caption", "columnheader", "rowheader", "status",
-		"button", "region"} {
+	for _, role := range []string{
+		"banner", "main", "contentinfo", "heading", "table", "caption", "columnheader", "rowheader", "status",
+		"button", "region",
+	} {
 		if roles[role] == 0 {
 			b.t.Errorf("no %s: %v", role, roles)
 		}
@@ -169,13 +173,14 @@ func (b *browser) screenReader() {
 	}
 }
 
-// keyboard goes through the page with the Tab key, and opens and presses what it meets.
+// keyboard goes through the page with the Tab key, and opens and presses the controls that it meets.
 func (b *browser) keyboard() {
 	b.t.Helper()
 	met := map[string]bool{}
 	for range 20 {
 		b.do(chromedp.KeyEvent(kb.Tab))
-		what := evaluate[string](b, `document.activeElement.tagName + " " + (document.activeElement.dataset.id || document.activeElement.id || "")`)
+		what := evaluate[string](b,
+			`document.activeElement.tagName + " " + (document.activeElement.dataset.id || document.activeElement.id || "")`)
 		if met[what] {
 			continue
 		}
@@ -208,13 +213,15 @@ func (b *browser) keyboard() {
 	b.do(chromedp.Click("#pause"))
 }
 
-// TestPageColours draws a report of a busy hour in light and dark, where each text must stand out from what is behind it. With -update the
-// pictures in docs are written.
+// TestPageColours draws a report of a busy hour in light and dark colours, in which each text must have enough contrast with
+// its background. With -update the pictures in docs are written.
 func TestPageColours(t *testing.T) {
 	t.Parallel()
 	listening := make(chan net.Addr, 1)
-	server := &health.Server{Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { listening <- a },
-		Status: func(context.Context, bool) any { return anHour(time.Now()) }}
+	server := &health.Server{
+		Addr: "127.0.0.1:0", Logger: slog.New(slog.DiscardHandler), Listening: func(a net.Addr) { listening <- a },
+		Status: func(context.Context, bool) any { return anHour(time.Now()) },
+	}
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- server.Run(ctx) }()
@@ -250,7 +257,7 @@ func TestPageColours(t *testing.T) {
 	}
 }
 
-// contrast lists texts whose contrast is less than what WCAG asks for, 4.5.
+// contrast lists texts whose contrast is less than the 4.5 that WCAG requires.
 const contrast = `(() => {
   const rgb = c => (c.match(/[\d.]+/g) || [0, 0, 0, 0]).map(Number);
   const light = ([r, g, b]) => [r, g, b].map(v => (v /= 255) <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4).reduce((s, v, i) => s + v * [0.2126, 0.7152, 0.0722][i], 0);
@@ -266,7 +273,7 @@ const contrast = `(() => {
   return faint;
 })()`
 
-// anHour is a report of a day like others: two destinations, one of them with a topic whose stream is missing.
+// anHour is a report of an ordinary day: two destinations, one of them with a topic whose stream is missing.
 func anHour(now time.Time) operate.Report {
 	history := func(rate, latency float64) (all []operate.Interval, relayed int64) {
 		for i := range 120 {
@@ -276,8 +283,10 @@ func anHour(now time.Time) operate.Report {
 			if i > 70 && i < 76 {
 				p99 *= 4
 			}
-			all = append(all, operate.Interval{From: now.Add(time.Duration(i-120) * 30 * time.Second), Seconds: 30, Relayed: rows, LatencyP50: &p50,
-				LatencyP99: &p99})
+			all = append(all, operate.Interval{
+				From: now.Add(time.Duration(i-120) * 30 * time.Second), Seconds: 30, Relayed: rows, LatencyP50: &p50,
+				LatencyP99: &p99,
+			})
 			relayed += rows
 		}
 		return all, relayed
@@ -286,30 +295,55 @@ func anHour(now time.Time) operate.Report {
 	age := func(v float64) *float64 { return &v }
 	orders, ordersRelayed := history(850, 0.009)
 	audit, auditRelayed := history(120, 0.006)
-	return operate.Report{At: now, Table: "shop.outbox_messages", Limit: 10_001, Problems: []string{},
+	return operate.Report{
+		At: now, Table: "shop.outbox_messages", Limit: 10_001, Problems: []string{},
 		Destinations: []operate.Destination{
-			{Name: "orders", Held: n(214), Backlog: operate.Backlog{Due: n(231), Retrying: n(2), Scheduled: n(40), Failed: n(3), AtLeast: []string{},
-				OldestAgeSeconds: age(312),
-				Topics: []operate.Topic{{Topic: "order.refunded", Due: 2, Retrying: 2, Failed: 3, OldestAgeSeconds: age(12)},
-					{Topic: "order.shipped", Due: 214, OldestAgeSeconds: age(312)},
-					{Topic: "order.placed", Due: 15, Scheduled: 40, OldestAgeSeconds: age(0.02)}}},
-				Process: &operate.DestinationProcess{Up: true, InFlight: 15, BlockedKeys: 97, Relayed: ordersRelayed, History: orders,
+			{
+				Name: "orders", Held: n(214), Backlog: operate.Backlog{
+					Due: n(231), Retrying: n(2), Scheduled: n(40), Failed: n(3), AtLeast: []string{},
+					OldestAgeSeconds: age(312),
+					Topics: []operate.Topic{
+						{Topic: "order.refunded", Due: 2, Retrying: 2, Failed: 3, OldestAgeSeconds: age(12)},
+						{Topic: "order.shipped", Due: 214, OldestAgeSeconds: age(312)},
+						{Topic: "order.placed", Due: 15, Scheduled: 40, OldestAgeSeconds: age(0.02)},
+					},
+				},
+				Process: &operate.DestinationProcess{
+					Up: true, InFlight: 15, BlockedKeys: 97, Relayed: ordersRelayed, History: orders,
 					Reasons: []operate.ReasonRows{{Reason: "retry", Rows: 2}, {Reason: "topology", Rows: 212}},
-					Holds: []operate.Hold{{Reason: "topology", What: "topic order.shipped", Topics: []string{"order.shipped"},
+					Holds: []operate.Hold{{
+						Reason: "topology", What: "topic order.shipped", Topics: []string{"order.shipped"},
 						Since: now.Add(-312 * time.Second),
-						Error: "no stream takes the subject order.shipped: create one, or add the subject to a stream"}}}},
-			{Name: "audit", Held: n(0), Backlog: operate.Backlog{Due: n(4), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{},
-				OldestAgeSeconds: age(0.01),
-				Topics:           []operate.Topic{{Topic: "audit.login", Due: 4, OldestAgeSeconds: age(0.01)}}},
-				Process: &operate.DestinationProcess{Up: true, InFlight: 4, Relayed: auditRelayed, History: audit, Reasons: []operate.ReasonRows{},
-					Holds: []operate.Hold{}}}},
-		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Replicas: []operate.Replica{{Backend: 4711, Shards: 8, Of: 16, CanPublish: true},
-			{Backend: 4712, Shards: 8, Of: 16, CanPublish: true}}},
-		Process: &operate.Process{Version: "0.1.0", Commit: "89a37c7d2f1b", StartedAt: now.Add(-26 * time.Hour), Ready: true, Shards: 8,
+						Error: "no stream takes the subject order.shipped: create one, or add the subject to a stream",
+					}},
+				},
+			},
+			{
+				Name: "audit", Held: n(0), Backlog: operate.Backlog{
+					Due: n(4), Retrying: n(0), Scheduled: n(0), Failed: n(0), AtLeast: []string{},
+					OldestAgeSeconds: age(0.01),
+					Topics:           []operate.Topic{{Topic: "audit.login", Due: 4, OldestAgeSeconds: age(0.01)}},
+				},
+				Process: &operate.DestinationProcess{
+					Up: true, InFlight: 4, Relayed: auditRelayed, History: audit, Reasons: []operate.ReasonRows{},
+					Holds: []operate.Hold{},
+				},
+			},
+		},
+		Ownership: &operate.Ownership{Shards: 16, Owned: 16, Replicas: []operate.Replica{
+			{Backend: 4711, Shards: 8, Of: 16, CanPublish: true},
+			{Backend: 4712, Shards: 8, Of: 16, CanPublish: true},
+		}},
+		Process: &operate.Process{
+			Version: "0.1.0", Commit: "89a37c7d2f1b", StartedAt: now.Add(-26 * time.Hour), Ready: true, Shards: 8,
 			InFlight: 19,
-			Checks: []operate.Check{{Name: "database", OK: true}, {Name: "table", OK: true},
+			Checks: []operate.Check{
+				{Name: "database", OK: true},
+				{Name: "table", OK: true},
 				{Name: "ownership", OK: true, Text: "relays 8 of 16 shards; replicas: 2"},
 				{Name: "destination orders", OK: true, Text: fmt.Sprintf("rows of topic %q are held", "order.shipped")},
-				{Name: "destination audit", OK: true}}},
+				{Name: "destination audit", OK: true},
+			},
+		},
 	}
 }

@@ -26,10 +26,10 @@ const (
 	top, bottom           = 30, 46
 )
 
-// colours can be told apart by those who see few, and on light and dark.
+// colours can be distinguished by people with colour blindness, and on light and dark backgrounds.
 var colours = []string{"#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#999999"}
 
-// draw draws plots as SVG, two in a row. The time between from and to, when the trouble lasts, is shaded.
+// draw draws plots as SVG, two in a row. The time of the trouble, from from until to, is shaded.
 func draw(plots []plot, from, to time.Time) string {
 	start, end := from, to
 	for _, p := range plots {
@@ -85,7 +85,7 @@ func (p plot) draw(b *strings.Builder, start, end, from, to time.Time) {
 	at := float64(left)
 	shown := 0
 	for _, l := range p.lines {
-		if !l.moves() && len(p.lines) > 3 { // what stays at nothing would only fill the legend
+		if !l.moves() && len(p.lines) > 3 { // lines that stay at 0 would only fill the legend
 			continue
 		}
 		colour := colours[shown%len(colours)]
@@ -116,7 +116,7 @@ func (l line) moves() bool {
 	return false
 }
 
-// roundUp returns the next 1, 2 or 5 of its power of ten.
+// roundUp returns the next 1, 2 or 5 times a power of ten.
 func roundUp(v float64) float64 {
 	if v <= 0 {
 		return 1

@@ -4,16 +4,18 @@ import (
 	"testing"
 )
 
-// pooled returns the settings for a table whose rows are read and marked through PgBouncer in transaction mode. It
-// takes no startup parameter such as the search path, so the table is named with its schema.
+// pooled returns the settings for a table whose rows are read and marked through PgBouncer in transaction mode. PgBouncer
+// accepts no startup parameter such as the search path, so the table is named with its schema.
 func (tb *table) pooled(publishURL string, more ...string) settings {
 	tb.t.Helper()
-	return append(settings{"OUTBOX_DATABASE_URL=" + endpoint(tb.t, "TEST_PGBOUNCER_URL"), "OUTBOX_TABLE=" + tb.Name + ".outbox_messages",
-		"OUTBOX_PUBLISH_URL=" + publishURL}, more...)
+	return append(settings{
+		"OUTBOX_DATABASE_URL=" + endpoint(tb.t, "TEST_PGBOUNCER_URL"), "OUTBOX_TABLE=" + tb.Name + ".outbox_messages",
+		"OUTBOX_PUBLISH_URL=" + publishURL,
+	}, more...)
 }
 
-// TestPooler relays through PgBouncer 1.18, which keeps no prepared statement and no setting of a session: two
-// replicas in order, a row that fails, one that waits, the doorbell's wake-up, a clean stop.
+// TestPooler relays through PgBouncer 1.18, which keeps no prepared statement and no setting of a session: two replicas in
+// order, a row that fails, a row that waits, the doorbell's wake-up, a clean stop.
 func TestPooler(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -52,8 +54,8 @@ func TestPooler(t *testing.T) {
 	}
 }
 
-// TestPoolerAlone: ownership through a transaction pooler would mean nothing. The relay says so, with the remedy,
-// and publishes nothing.
+// TestPoolerAlone: ownership through a transaction pooler would have no meaning. The relay reports this, with the remedy, and
+// publishes nothing.
 func TestPoolerAlone(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

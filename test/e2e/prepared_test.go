@@ -7,10 +7,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestPreparedTransactions inserts rows in transactions that are prepared for a two-phase commit, by which they lose their session and
-// survive the server. They are committed when younger rows have been relayed for longer than reads of recent rows reach back, one of them
-// after a crash of the server: every row arrives once, and those that were rolled back never. Of each key the order is kept, but for rows
-// that come behind a younger one that is gone already: these are counted.
+// TestPreparedTransactions inserts rows in transactions that are prepared for a two-phase commit. Such transactions no longer
+// belong to a session and survive a restart of the server. They are committed when younger rows have been relayed for longer
+// than recent reads reach back, one of them after a crash of the server. Every committed row arrives once, and rows that were
+// rolled back never do. The order of each key is kept, except for rows that arrive after a younger row of their key that was
+// already relayed. These rows are counted.
 func TestPreparedTransactions(t *testing.T) {
 	t.Parallel()
 	const keys, setting = 10, "max_prepared_transactions=10"
@@ -23,15 +24,15 @@ func TestPreparedTransactions(t *testing.T) {
 	outbox := &table{Schema: &pgtest.Schema{URL: hostsURL(database.addr), Name: "public", Pool: pool}, t: t}
 	outbox.Exec(t, recommended(t))
 	n := 0
-	insert := func(rows int, key string) string { // keys key0, key1, ... by turns
+	insert := func(rows int, key string) string { // keys key0, key1, ... in turns
 		n += rows
 		return fmt.Sprintf(`insert into outbox_messages (topic, key, payload) select '%s', '%s' || i %% %d, jsonb_build_object('n', i) from generate_series(%d, %d) i order by i`, topic, key, keys, n-rows, n-1)
 	}
-	// Each row is written under a savepoint, and thus with a transaction number of its own.
+	// Each row is written under a savepoint, and thus with a separate transaction number.
 	prepare := func(name, key string) {
 		outbox.Exec(t, "begin; savepoint s; "+insert(keys, key)+"; release s; "+insert(keys, key)+fmt.Sprintf("; prepare transaction '%s'", name))
 	}
-	younger := func(key string) { // until the prepared ones are old
+	younger := func(key string) { // until the prepared rows are old
 		await(t, "reads of recent rows reach back no further than the prepared transactions", func() bool {
 			outbox.Exec(t, insert(keys, key))
 			outbox.awaitDrained()

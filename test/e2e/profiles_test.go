@@ -13,15 +13,16 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// debeziumLayout is the table of Debezium's outbox event router, with nothing added.
+// debeziumLayout is the table of Debezium's outbox event router, without additions.
 const debeziumLayout = `create table outbox (
 	id uuid primary key, aggregatetype varchar(255) not null, aggregateid varchar(255) not null, type varchar(255) not null, payload jsonb)`
 
-// Rows of all that a profile must carry: numbers beyond float64, texts beyond ASCII, empty keys and none,
+// The rows contain everything that a profile must carry: numbers beyond float64, texts beyond ASCII, empty keys and none,
 // JSON null and no payload at all. $1 is the topic.
 const (
 	plainRows = `insert into outbox_messages (id, topic, key, payload, headers, inserted_at) values
-		('00000000-0000-4000-8000-000000000001', $1, 'käse 7', '{"b": 1.50, "a": 12345678901234567890}', '{"traceparent": "` + traceparent + `", "tracestate": "shop=a b,c=1", "ce_subject": "order/7 100%"}', '2026-03-01 12:00:00.123456Z'),
+		('00000000-0000-4000-8000-000000000001', $1, 'käse 7', '{"b": 1.50, "a": 12345678901234567890}', '{"traceparent": "` + traceparent +
+		`", "tracestate": "shop=a b,c=1", "ce_subject": "order/7 100%"}', '2026-03-01 12:00:00.123456Z'),
 		('00000000-0000-4000-8000-000000000002', $1, null, 'null', '{"retries": 2, "tenant": "Ähre"}', '2026-03-01 12:00:01Z'),
 		('00000000-0000-4000-8000-000000000003', $1, '', '"Grüße"', '{"content-type": "application/vnd.order+json"}', '2026-03-01 12:00:02Z'),
 		('00000000-0000-4000-8000-000000000004', $1, 'k', null, '{}', '2026-03-01 12:00:03Z')`
@@ -32,8 +33,8 @@ const (
 		('00000000-0000-4000-8000-000000000004', $1, '9', 'OrderDropped', null)`
 )
 
-// TestProfiles pins the wire format of each profile on each broker by messages read back from it:
-// go test -run TestProfiles -update writes the golden files.
+// TestProfiles pins the wire format of each profile on each broker by messages read back from it: go test -run TestProfiles
+// -update writes the golden files.
 func TestProfiles(t *testing.T) {
 	t.Parallel()
 	for _, b := range brokers(t) {
@@ -91,7 +92,7 @@ func testProfile(t *testing.T, b broker, profile string) {
 	}
 }
 
-// golden prints all that a consumer can see of a message and that is the same each time.
+// golden prints everything that a consumer can see of a message and that is the same each time.
 func (d delivery) golden(broker, profile string) string {
 	var s strings.Builder
 	if d.id != "" {
@@ -101,7 +102,7 @@ func (d delivery) golden(broker, profile string) string {
 	if !d.keyless {
 		fmt.Fprintf(&s, "key: %q\n", d.key)
 	}
-	// Debezium's layout has no time of insert: then Kafka records when it was sent.
+	// Debezium's layout has no insert time; Kafka then records when the message was sent.
 	if broker != "nats" && !d.timestamp.IsZero() && (broker != "kafka" || profile != "debezium") {
 		fmt.Fprintf(&s, "time: %s\n", d.timestamp.UTC().Format(time.RFC3339Nano))
 	}
@@ -116,7 +117,7 @@ func (d delivery) golden(broker, profile string) string {
 	return body + s.String()
 }
 
-// bindTo binds a queue to a durable topic exchange, which is made if need be.
+// bindTo binds a queue to a durable topic exchange, which is made if necessary.
 func (b *rabbitBroker) bindTo(t testing.TB, exchange, queue string) {
 	t.Helper()
 	channel := b.channel(t)
@@ -129,7 +130,7 @@ func (b *rabbitBroker) bindTo(t testing.TB, exchange, queue string) {
 	}
 }
 
-// TestTombstones: with profile debezium a NULL payload is a tombstone only when asked for.
+// TestTombstones: with profile debezium a NULL payload is a tombstone only when the setting requests it.
 func TestTombstones(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -154,7 +155,7 @@ func TestTombstones(t *testing.T) {
 	}
 }
 
-// TestProfileOfDestination: two destinations with formats of their own, from one table.
+// TestProfileOfDestination: two destinations use different formats for rows of one table.
 func TestProfileOfDestination(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))

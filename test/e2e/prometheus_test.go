@@ -23,13 +23,13 @@ type prometheus struct {
 	t       testing.TB
 	addr    string
 	started time.Time
-	scraped *httptest.Server // hands the scrapes on, so that relays may come and go at any address
+	scraped *httptest.Server // forwards the scrapes, so that relays may start and stop at any address
 
 	mu     sync.Mutex
-	relays map[string]*relay // by job
+	relays map[string]*relay // running relays by job
 }
 
-// startPrometheus starts a server with the rules and with a target for each job, which is down until a relay is there.
+// startPrometheus starts a server with the rules and with a target for each job, which is down until a relay runs.
 func startPrometheus(t testing.TB, rules string, jobs ...string) *prometheus {
 	t.Helper()
 	p := &prometheus{t: t, addr: freeAddr(t), started: time.Now(), relays: map[string]*relay{}}
@@ -55,8 +55,8 @@ func startPrometheus(t testing.TB, rules string, jobs ...string) *prometheus {
 		t.Fatalf("start prometheus: %v (make bin/promtool fetches it)", err)
 	}
 	t.Cleanup(func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM) // it may be gone already
-		_ = cmd.Wait()                          // its status says nothing
+		_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already
+		_ = cmd.Wait()                          // its status has no meaning
 		if t.Failed() {
 			t.Logf("log of prometheus:\n%s", log.String())
 		}
@@ -93,10 +93,10 @@ func (p *prometheus) handOn(w http.ResponseWriter, request *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "text/plain; version=0.0.4")
-	_, _ = w.Write([]byte(body)) // to Prometheus, which may have gone
+	_, _ = w.Write([]byte(body)) // the client, Prometheus, may be gone
 }
 
-// ask reads the data of an answer of the API into a value.
+// ask decodes the data of an answer of the API into a value.
 func (p *prometheus) ask(path string, parameters url.Values, into any) error {
 	response, err := http.Get("http://" + p.addr + "/api/v1/" + path + "?" + parameters.Encode())
 	if err != nil {
@@ -137,7 +137,7 @@ func (p *prometheus) firing() (alerts []string) {
 	return slices.Compact(alerts)
 }
 
-// fired tells the alerts that have fired at any time, each by its job and its name.
+// fired returns the alerts that have fired at any time, each by its job and its name.
 func (p *prometheus) fired() map[string]bool {
 	p.t.Helper()
 	var data struct {
@@ -155,7 +155,7 @@ func (p *prometheus) fired() map[string]bool {
 	return alerts
 }
 
-// awaitFiring waits until the alerts that fire are as they should be.
+// awaitFiring waits until right accepts the alerts that fire.
 func (p *prometheus) awaitFiring(what string, right func(alerts []string) bool) {
 	p.t.Helper()
 	var alerts []string
@@ -183,7 +183,7 @@ type curve struct {
 	values []float64
 }
 
-// curves returns what a query gave since the start of the server.
+// curves returns the results of a query since the start of the server.
 func (p *prometheus) curves(query string) ([]curve, error) {
 	var data struct {
 		Result []struct {

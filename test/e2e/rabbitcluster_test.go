@@ -12,14 +12,14 @@ var rabbitClusters = append([]clusterCase{
 	{name: "minority goes on", faults: 2, happens: func(r *clusterRun) { minority(r, "ignore") }},
 }, anyCluster...)
 
-// minority cuts the node off that the relay is connected to.
+// minority cuts off the node to which the relay is connected.
 func minority(r *clusterRun, handling string) {
 	c := r.Cluster.(*cluster.RabbitMQ)
 	r.within(func(ctx context.Context) error { return c.Minority(ctx, handling) })
 	r.within(func(ctx context.Context) error { return c.Partition(ctx, 1) })
 	r.flow(0, 2)
 	r.flow(0, 1, 2)
-	r.nodes[1].Kill() // a node that was cut off is to be started again
+	r.nodes[1].Kill() // a node that was cut off must be restarted
 	r.start(1)
 	r.within(func(ctx context.Context) error { return c.Minority(ctx, "autoheal") })
 }

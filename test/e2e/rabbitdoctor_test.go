@@ -9,8 +9,8 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 )
 
-// TestDoctorQueues: with RabbitMQ's management interface, doctor tells which queues the pending rows reach and what an
-// acknowledgement of them is worth; without, that it was not looked at.
+// TestDoctorQueues: with RabbitMQ's management interface, doctor reports which queues the pending rows reach and how durable
+// an acknowledged message is. Without the interface it reports that this was not checked.
 func TestDoctorQueues(t *testing.T) {
 	t.Parallel()
 	b := newRabbit(t, endpoint(t, "TEST_AMQP_URL"))

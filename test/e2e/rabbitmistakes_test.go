@@ -9,7 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// TestRabbitMistakes is the same for RabbitMQ.
+// TestRabbitMistakes tests all the ways in which a login to RabbitMQ can fail.
 func TestRabbitMistakes(t *testing.T) {
 	t.Parallel()
 	s := newSecured(t)
@@ -37,24 +37,38 @@ func TestRabbitMistakes(t *testing.T) {
 	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", publishertest.NewAuthority(t).PEM)
 	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
 	client := s.authority.Issue(t, publishertest.Leaf{Name: "relay"})
-	external := settings{ca, "OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL", "OUTBOX_TLS_CERT_FILE=" + s.write(t, "client.pem", client.Cert),
-		"OUTBOX_TLS_KEY_FILE=" + s.write(t, "client.key", client.Key)}
-	const elsewhere = "host and port in the publish URL"
+	external := settings{
+		ca, "OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL", "OUTBOX_TLS_CERT_FILE=" + s.write(t, "client.pem", client.Cert),
+		"OUTBOX_TLS_KEY_FILE=" + s.write(t, "client.key", client.Key),
+	}
+	const elsewhere = "host and port in OUTBOX_PUBLISH_URL"
 	checkMistakes(t, map[string]mistake{
-		"wrong password": {"amqps://" + u.User.Username() + ":wrong-hunter2@" + secure + "/", settings{ca},
-			[]string{"login", "user and password"}},
+		"wrong password": {
+			"amqps://" + u.User.Username() + ":wrong-hunter2@" + secure + "/",
+			settings{ca},
+			[]string{"login", "user and password"},
+		},
 		"wrong user":         {"amqps://nobody:hunter2@" + secure + "/", settings{ca}, []string{"nobody", "user and password"}},
 		"without TLS":        {"amqp://nobody:hunter2@" + u.Host + "/", nil, []string{"nobody", "user and password"}},
 		"wrong vhost":        {"amqps://" + right + secure + "/missing", settings{ca}, []string{"missing", "vhost"}},
 		"EXTERNAL not there": {"amqps://" + secure + "/", external, []string{"does not offer", "EXTERNAL", "rabbitmq_auth_mechanism_ssl"}},
-		"AMQPLAIN not there": {"amqps://" + right + secure + "/", settings{ca, "OUTBOX_AMQP_SASL_MECHANISM=AMQPLAIN"},
-			[]string{"does not offer", "AMQPLAIN", "OUTBOX_AMQP_SASL_MECHANISM"}},
-		"unknown mechanism": {"amqps://" + right + secure + "/?auth_mechanism=scram", settings{ca},
-			[]string{"scram", "auth_mechanism", "plain, amqplain, external"}},
+		"AMQPLAIN not there": {
+			"amqps://" + right + secure + "/",
+			settings{ca, "OUTBOX_AMQP_SASL_MECHANISM=AMQPLAIN"},
+			[]string{"does not offer", "AMQPLAIN", "OUTBOX_AMQP_SASL_MECHANISM"},
+		},
+		"unknown mechanism": {
+			"amqps://" + right + secure + "/?auth_mechanism=scram",
+			settings{ca},
+			[]string{"scram", "auth_mechanism", "plain, amqplain, external"},
+		},
 		"wrong CA": {"amqps://" + right + secure + "/", settings{stranger}, []string{"unknown authority", "OUTBOX_TLS_CA"}},
 		"no CA":    {"amqps://" + right + secure + "/", nil, []string{"unknown authority", "OUTBOX_TLS_CA"}},
-		"another name": {"amqps://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1) + "/", settings{ca},
-			[]string{"another name", "OUTBOX_TLS_SERVER_NAME"}},
+		"another name": {
+			"amqps://" + right + strings.Replace(secure, "localhost", "127.0.0.1", 1) + "/",
+			settings{ca},
+			[]string{"another name", "OUTBOX_TLS_SERVER_NAME"},
+		},
 		"expired certificate": {"amqps://" + right + serveTLS(t, expired) + "/", settings{ca}, []string{"renew it"}},
 		"TLS on a plain port": {"amqps://" + right + u.Host + "/", settings{ca}, []string{"amqp://"}},
 		"plain on a TLS port": {"amqp://" + right + secure + "/", nil, []string{"amqps://"}},

@@ -22,7 +22,7 @@ type relay struct {
 	t testing.TB
 }
 
-// settings are the relay's environment; later ones win.
+// settings are the relay's environment. Later settings take precedence.
 type settings []string
 
 // startRelay starts `outbox-relay run`. The process is killed when the test ends, if it still runs.
@@ -31,7 +31,7 @@ func startRelay(t testing.TB, env settings) *relay {
 	return startBuild(t, binary, env)
 }
 
-// startBuild is startRelay for a binary of another version.
+// startBuild starts a relay like startRelay, from a binary of another version.
 func startBuild(t testing.TB, program string, env settings) *relay {
 	t.Helper()
 	started, err := testkit.StartRelay(t.Context(), program, env, "")
@@ -66,7 +66,7 @@ func runCommand(t testing.TB, env settings, args ...string) (code int, stdout, s
 	return cmd.ProcessState.ExitCode(), out.String(), problems.String()
 }
 
-// freeAddr returns an address of the loopback interface that nobody listens on.
+// freeAddr returns an address of the loopback interface on which nothing listens.
 func freeAddr(t testing.TB) string {
 	t.Helper()
 	listener := listen(t)
@@ -80,11 +80,11 @@ func listen(t testing.TB) net.Listener {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = listener.Close() }) // again, for most
+	t.Cleanup(func() { _ = listener.Close() }) // usually closed already
 	return listener
 }
 
-// stop asks the process to end, waits for it, and fails the test unless it ended well.
+// stop asks the process to end, waits for its end, and fails the test unless it ended with status 0.
 func (r *relay) stop() time.Duration {
 	r.t.Helper()
 	asked := time.Now()
@@ -125,7 +125,7 @@ func (r *relay) records(level string) []record {
 	return found
 }
 
-// get asks the process; status 0 means that it does not answer.
+// get makes a request to the process; status 0 means that it does not answer.
 func (r *relay) get(path string) (status int, body string) {
 	return r.ask(http.MethodGet, path)
 }
@@ -138,7 +138,7 @@ func (r *relay) ask(method, path string) (status int, body string) {
 	return status, body
 }
 
-// awaitReady waits until /readyz answers 200 and returns how long that took since the start.
+// awaitReady waits until /readyz answers 200 and returns the time since the start.
 func (r *relay) awaitReady() time.Duration {
 	r.t.Helper()
 	await(r.t, "the relay is ready", func() bool {
@@ -149,7 +149,7 @@ func (r *relay) awaitReady() time.Duration {
 	return time.Since(r.Started)
 }
 
-// awaitNotReady waits until /readyz answers 503 with all of the words, and checks that the process lives on.
+// awaitNotReady waits until /readyz answers 503 with all of the words, and checks that the process keeps running.
 func (r *relay) awaitNotReady(words ...string) {
 	r.t.Helper()
 	var status int
@@ -176,10 +176,10 @@ func (r *relay) mustRun() {
 	}
 }
 
-// owns reports whether this replica owns so many shards.
+// owns reports whether this replica owns the given number of shards.
 func (r *relay) owns(shards int) bool { return r.metric("shards_owned") == strconv.Itoa(shards) }
 
-// metric returns the value of a series as /metrics prints it, "" when it is not there.
+// metric returns the value of a series as /metrics prints it, or "" when it does not exist.
 func (r *relay) metric(series string) string {
 	_, body := r.get("/metrics")
 	for line := range strings.Lines(body) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestReplicas lets two replicas share an outbox and kills one of them, twice: the other one takes over,
-// nothing is lost and the order holds. With one shard one of them relays and the other stands by.
+// TestReplicas runs two replicas of one outbox and kills one of them, twice. The other one takes over, nothing is lost and
+// the order holds. With one shard, one of them relays and the other is a standby.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{1, 16} {
@@ -39,11 +39,11 @@ func killReplicas(t *testing.T, b broker, shards int) {
 		outbox.awaitRelayed(kill*manyRows + manyRows/4)
 		victim := kill
 		if replicas[1-kill].owns(shards) {
-			victim = 1 - kill // of an active and a standby the active one
+			victim = 1 - kill // of an active replica and a standby, the active one
 		}
 		replicas[victim].Kill()
 		killed := time.Now()
-		outbox.insert(topic, kill*manyRows+first, manyRows-first, manyKeys) // however much was left, these wait for the other one
+		outbox.insert(topic, kill*manyRows+first, manyRows-first, manyKeys) // whatever was left, these rows wait for the other replica
 		await(t, "the other one takes over", func() bool { return replicas[1-victim].owns(shards) })
 		took := time.Since(killed)
 		t.Logf("the other one owned everything after %v", took.Round(time.Millisecond))
@@ -57,8 +57,7 @@ func killReplicas(t *testing.T, b broker, shards int) {
 	checkBounded(t, outbox, b.received(t, topic), kills)
 }
 
-// TestRollingRestart replaces both replicas, one after the other, while rows are relayed: no row is
-// published twice.
+// TestRollingRestart replaces both replicas, one after the other, while rows are relayed. No row is published twice.
 func TestRollingRestart(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))

@@ -16,8 +16,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// secureKafka is a Kafka for one test alone, with a listener for each way to log in. Its certificate is
-// for localhost, its users are relay and other.
+// secureKafka is a Kafka server for one test alone, with a listener for each way to log in. Its certificate is for localhost,
+// and its users are relay and other.
 type secureKafka struct {
 	*kafkaBroker // on the plain listener
 	t            testing.TB
@@ -63,7 +63,7 @@ func newSecureKafka(t testing.TB) *secureKafka {
 	return k
 }
 
-// write puts a file into the test's directory and returns its path.
+// write writes a file into the test's directory and returns its path.
 func (k *secureKafka) write(name string, content []byte) string {
 	k.t.Helper()
 	path := filepath.Join(k.dir, name)
@@ -73,7 +73,7 @@ func (k *secureKafka) write(name string, content []byte) string {
 	return path
 }
 
-// setPassword sets the password of relay for SCRAM.
+// setPassword sets the password of the user relay for SCRAM.
 func (k *secureKafka) setPassword(password string) {
 	k.t.Helper()
 	const iterations = 4096
@@ -84,7 +84,8 @@ func (k *secureKafka) setPassword(password string) {
 	}
 	response, err := k.client.AlterUserScramCredentials(k.t.Context(),
 		&kafka.AlterUserScramCredentialsRequest{Upsertions: []kafka.UserScramCredentialsUpsertion{
-			{Name: "relay", Mechanism: kafka.ScramMechanismSha256, Iterations: iterations, Salt: salt, SaltedPassword: salted}}})
+			{Name: "relay", Mechanism: kafka.ScramMechanismSha256, Iterations: iterations, Salt: salt, SaltedPassword: salted},
+		}})
 	if err == nil && len(response.Results) == 1 {
 		err = response.Results[0].Error
 	}
@@ -93,7 +94,7 @@ func (k *secureKafka) setPassword(password string) {
 	}
 }
 
-// token returns a token that is not signed, as Kafka's validator for tests takes it.
+// token returns an unsigned token, which Kafka's validator for tests accepts.
 func token(subject string, life time.Duration) string {
 	encode := base64.RawURLEncoding.EncodeToString
 	now := time.Now().Unix()
@@ -101,7 +102,7 @@ func token(subject string, life time.Duration) string {
 		now+int64(life.Seconds()))) + "."
 }
 
-// freeLocal returns a port of localhost that nobody listens on.
+// freeLocal returns a port of localhost on which nothing listens.
 func freeLocal(t testing.TB) string {
 	t.Helper()
 	return strings.Replace(freeAddr(t), "127.0.0.1", "localhost", 1)

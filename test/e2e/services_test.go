@@ -9,13 +9,13 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/services"
 )
 
-// ownServices is a set of services beside the one that everybody uses, so that they can be configured and stopped.
+// ownServices is a set of services in addition to the shared one, so that they can be configured and stopped.
 type ownServices struct {
 	*services.Set
 	t testing.TB
 }
 
-// newServices makes an empty set; name and offset are its own.
+// newServices makes an empty set. The name and the offset must be unique to it.
 func newServices(t testing.TB, name string, offset int, env ...string) *ownServices {
 	t.Helper()
 	dir, err := filepath.Abs("../../.services/" + name)
@@ -26,7 +26,7 @@ func newServices(t testing.TB, name string, offset int, env ...string) *ownServi
 		t.Fatal(err)
 	}
 	s := &ownServices{&services.Set{Checkout: "../..", Dir: dir, Offset: offset, Settings: env}, t}
-	s.run("wipe") // what a test that was cut off has left
+	s.run("wipe") // removes what an interrupted test has left
 	t.Cleanup(func() { s.run("wipe") })
 	return s
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestRefusedSettings: what cannot work is refused at once, with status 2, and every problem is named.
+// TestRefusedSettings: settings that cannot work are refused at once, with status 2, and every problem is named.
 func TestRefusedSettings(t *testing.T) {
 	t.Parallel()
 	const good = "OUTBOX_DATABASE_URL=postgres://u:hunter2@h/db"
@@ -19,17 +19,27 @@ func TestRefusedSettings(t *testing.T) {
 		"nothing": {nil, []string{"OUTBOX_DATABASE_URL", "OUTBOX_PUBLISH_URL"}},
 		"scheme":  {settings{good, "OUTBOX_PUBLISH_URL=http://broker:9092"}, []string{"OUTBOX_PUBLISH_URL", "kafka://"}},
 		"no host": {settings{good, "OUTBOX_PUBLISH_URL=kafka://"}, []string{"OUTBOX_PUBLISH_URL"}},
-		"database": {settings{"OUTBOX_DATABASE_URL=mysql://u:hunter2@h/db", "OUTBOX_PUBLISH_URL=stdout:"},
-			[]string{"OUTBOX_DATABASE_URL", "postgres://"}},
-		"conflict": {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_PUBLISH_URL_FILE=/dev/null"},
-			[]string{"OUTBOX_PUBLISH_URL_FILE"}},
-		"key twice": {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_KEY=topic", "OUTBOX_COLUMNS=key:k"},
-			[]string{"OUTBOX_KEY", "OUTBOX_COLUMNS"}},
+		"database": {
+			settings{"OUTBOX_DATABASE_URL=mysql://u:hunter2@h/db", "OUTBOX_PUBLISH_URL=stdout:"},
+			[]string{"OUTBOX_DATABASE_URL", "postgres://"},
+		},
+		"conflict": {
+			settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_PUBLISH_URL_FILE=/dev/null"},
+			[]string{"OUTBOX_PUBLISH_URL_FILE"},
+		},
+		"key twice": {
+			settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_KEY=topic", "OUTBOX_COLUMNS=key:k"},
+			[]string{"OUTBOX_KEY", "OUTBOX_COLUMNS"},
+		},
 		"unknown": {settings{good, "OUTBOX_PUBLISH_URL=stdout:", "OUTBOX_TABEL=t"}, []string{"OUTBOX_TABEL"}},
-		"other broker's": {settings{good, "OUTBOX_PUBLISH_URL=nats://h", "OUTBOX_KAFKA_SASL_USERNAME=hunter2"},
-			[]string{"OUTBOX_KAFKA_SASL_USERNAME"}},
-		"several at once": {settings{good, "OUTBOX_PUBLISH_URL=ftp://h", "OUTBOX_BATCH_SIZE=0", "OUTBOX_OWNER_TTL=soon"},
-			[]string{"OUTBOX_PUBLISH_URL", "OUTBOX_BATCH_SIZE", "OUTBOX_OWNER_TTL"}},
+		"other broker's": {
+			settings{good, "OUTBOX_PUBLISH_URL=nats://h", "OUTBOX_KAFKA_SASL_USERNAME=hunter2"},
+			[]string{"OUTBOX_KAFKA_SASL_USERNAME"},
+		},
+		"several at once": {
+			settings{good, "OUTBOX_PUBLISH_URL=ftp://h", "OUTBOX_BATCH_SIZE=0", "OUTBOX_OWNER_TTL=soon"},
+			[]string{"OUTBOX_PUBLISH_URL", "OUTBOX_BATCH_SIZE", "OUTBOX_OWNER_TTL"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -52,15 +62,17 @@ func TestRefusedSettings(t *testing.T) {
 // TestServiceLinks: the variables that Kubernetes makes for a Service named outbox are not settings.
 func TestServiceLinks(t *testing.T) {
 	t.Parallel()
-	code, _, problems := runCommand(t, settings{"OUTBOX_DATABASE_URL=postgres://h/db", "OUTBOX_PUBLISH_URL=stdout:",
+	code, _, problems := runCommand(t, settings{
+		"OUTBOX_DATABASE_URL=postgres://h/db", "OUTBOX_PUBLISH_URL=stdout:",
 		"OUTBOX_SERVICE_HOST=10.0.0.1", "OUTBOX_SERVICE_PORT=80", "OUTBOX_SERVICE_PORT_HTTP=80", "OUTBOX_PORT=tcp://10.0.0.1:80",
-		"OUTBOX_PORT_80_TCP=tcp://10.0.0.1:80", "OUTBOX_PORT_80_TCP_ADDR=10.0.0.1"}, "config")
+		"OUTBOX_PORT_80_TCP=tcp://10.0.0.1:80", "OUTBOX_PORT_80_TCP_ADDR=10.0.0.1",
+	}, "config")
 	if code != 0 {
 		t.Errorf("status %d: %s", code, problems)
 	}
 }
 
-// TestUnusableDatabase: the process lives, says what is wrong where people look, and tells no secret.
+// TestUnusableDatabase: the process keeps running, reports the problem where operators look for it, and prints no secret.
 func TestUnusableDatabase(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -91,7 +103,7 @@ func TestUnusableDatabase(t *testing.T) {
 	}
 }
 
-// TestUnusableBroker is the same for brokers. The table is fine, and nothing in it is touched.
+// TestUnusableBroker does the same for brokers. The table is in order, and nothing in it is touched.
 func TestUnusableBroker(t *testing.T) {
 	t.Parallel()
 	rabbit, err := url.Parse(endpoint(t, "TEST_AMQP_URL"))
@@ -134,8 +146,8 @@ func TestUnusableBroker(t *testing.T) {
 	}
 }
 
-// TestUnusableTable: a table that cannot serve as it is keeps the relay waiting, with the remedy, and the
-// relay begins by itself when it has been put right.
+// TestUnusableTable: a table that cannot be used keeps the relay waiting, with the remedy, and the relay starts to work by
+// itself when the table has been repaired.
 func TestUnusableTable(t *testing.T) {
 	t.Parallel()
 	const row = `insert into outbox_messages (topic, payload, inserted_at, updated_at) values ('orders', '{"n": 1}', now(), now())`
@@ -145,12 +157,21 @@ func TestUnusableTable(t *testing.T) {
 		remedy string
 	}{
 		"missing": {"", []string{"outbox_messages", "does not exist", "outbox-relay schema"}, pgtest.ShapeB},
-		"no column": {pgtest.ShapeB + "alter table outbox_messages rename payload to body",
-			[]string{"no column payload", "OUTBOX_COLUMNS"}, "alter table outbox_messages rename body to payload"},
-		"id type": {strings.Replace(pgtest.ShapeB, "id uuid default gen_random_uuid()", "id point default '(1,2)'", 1) + "",
-			[]string{"column id", "point"}, "alter table outbox_messages drop id, add id uuid primary key default gen_random_uuid()"},
-		"view": {strings.ReplaceAll(pgtest.ShapeB, "outbox_messages", "messages") + "create view outbox_messages as select * from messages",
-			[]string{"is a view", "OUTBOX_TABLE"}, "drop view outbox_messages; alter table messages rename to outbox_messages"},
+		"no column": {
+			pgtest.ShapeB + "alter table outbox_messages rename payload to body",
+			[]string{"no column payload", "OUTBOX_COLUMNS"},
+			"alter table outbox_messages rename body to payload",
+		},
+		"id type": {
+			strings.Replace(pgtest.ShapeB, "id uuid default gen_random_uuid()", "id point default '(1,2)'", 1) + "",
+			[]string{"column id", "point"},
+			"alter table outbox_messages drop id, add id uuid primary key default gen_random_uuid()",
+		},
+		"view": {
+			strings.ReplaceAll(pgtest.ShapeB, "outbox_messages", "messages") + "create view outbox_messages as select * from messages",
+			[]string{"is a view", "OUTBOX_TABLE"},
+			"drop view outbox_messages; alter table messages rename to outbox_messages",
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -172,15 +193,17 @@ func TestUnusableTable(t *testing.T) {
 	}
 }
 
-// TestMissingRight runs the relay as a role that may do no more than what `outbox-relay grants` gives it,
-// first without that.
+// TestMissingRight runs the relay as a role with only the privileges that `outbox-relay grants` prints, and before that
+// without them.
 func TestMissingRight(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 100, 10)
 	role := outbox.NewRole(t)
-	env := settings{"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:",
-		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages"}
+	env := settings{
+		"OUTBOX_DATABASE_URL=" + outbox.URLAs(t, role), "OUTBOX_PUBLISH_URL=stdout:",
+		"OUTBOX_TABLE=" + outbox.Name + ".outbox_messages",
+	}
 	r := startRelay(t, env)
 	r.awaitNotReady(role, "outbox-relay grants --role "+role)
 	t.Log(r.get("/readyz?verbose"))

@@ -13,25 +13,34 @@ import (
 // traceparent is a header as applications write it.
 const traceparent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
-// Rows that ask something of the wire format, as any of the tables takes them: headers and payload, and
-// the text that arrives for them.
+// These rows test the wire format, in a form that every table accepts: headers and payload, and the text that arrives for
+// them.
 var wireRows = []struct {
 	headers, payload string
 	body             string
 	wire             map[string]string
 }{
-	{`{"type": "order.placed", "traceparent": "` + traceparent + `"}`, `{"b": 1.50, "a": 12345678901234567890}`,
-		`{"a": 12345678901234567890, "b": 1.50}`, map[string]string{"type": "order.placed", "traceparent": traceparent}},
-	{`{"version": 2, "ratio": 1.50, "nested": {"a": [1, 2]}, "flag": true}`, `[1, "two", null]`,
-		`[1, "two", null]`, map[string]string{"version": "2", "ratio": "1.50", "nested": `{"a": [1, 2]}`, "flag": "true"}},
-	{`{"content-type": "application/vnd.order+json"}`, `"Grüße 👋"`,
-		`"Grüße 👋"`, map[string]string{"content-type": "application/vnd.order+json"}},
+	{
+		`{"type": "order.placed", "traceparent": "` + traceparent + `"}`, `{"b": 1.50, "a": 12345678901234567890}`,
+		`{"a": 12345678901234567890, "b": 1.50}`,
+		map[string]string{"type": "order.placed", "traceparent": traceparent},
+	},
+	{
+		`{"version": 2, "ratio": 1.50, "nested": {"a": [1, 2]}, "flag": true}`, `[1, "two", null]`,
+		`[1, "two", null]`,
+		map[string]string{"version": "2", "ratio": "1.50", "nested": `{"a": [1, 2]}`, "flag": "true"},
+	},
+	{
+		`{"content-type": "application/vnd.order+json"}`, `"Grüße 👋"`,
+		`"Grüße 👋"`,
+		map[string]string{"content-type": "application/vnd.order+json"},
+	},
 	{`{}`, `null`, `null`, map[string]string{}},
 	{``, `{}`, `{}`, map[string]string{}}, // the headers are NULL
 }
 
-// TestShapes relays rows of each table that applications already have, unchanged, and of the recommended
-// one, to each broker, and looks at what arrives byte by byte.
+// TestShapes relays rows of each table that applications already have, unchanged, and of the recommended one, to each broker,
+// and compares what arrives byte for byte.
 func TestShapes(t *testing.T) {
 	t.Parallel()
 	shapes := map[string]string{"A": pgtest.ShapeA, "B": pgtest.ShapeB, "C": pgtest.ShapeC, "recommended": ""}
@@ -88,7 +97,7 @@ func testShape(t *testing.T, b broker, ddl, shape string) {
 		}
 		if b.name() == "nats" {
 			wanted["Nats-Msg-Id"] = ids[i]
-			if shape == "C" { // an id that is not unique everywhere gets the database's and the table's, and the time of the insert
+			if shape == "C" { // an id that is not unique everywhere is extended by the database, the table and the insert time
 				wanted["Nats-Msg-Id"] = outbox.identity() + "/" + outbox.Name + ".outbox_messages/" + pgtest.Value[string](t, outbox.Schema,
 					"select id || '@' || (extract(epoch from inserted_at) * 1000000)::bigint from outbox_messages where id = $1::bigint", ids[i])
 			}
@@ -117,7 +126,7 @@ func testShape(t *testing.T, b broker, ddl, shape string) {
 	}
 }
 
-// TestKeySources keeps the order of keys that come from elsewhere than a column.
+// TestKeySources keeps the order of keys whose source is not a column.
 func TestKeySources(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -127,7 +136,8 @@ func TestKeySources(t *testing.T) {
 			topic, outbox := b.topic(t), newShape(t, pgtest.ShapeB)
 			outbox.Exec(t, `insert into outbox_messages (topic, payload, headers, inserted_at, updated_at)
 				select $1, jsonb_build_object('n', i, 'order', jsonb_build_object('id', 'p' || i % 7)), jsonb_build_object('order', 'h' || i % 7),
-				  t, t from generate_series(1, 3000) i, lateral (select (now() at time zone 'UTC') - interval '1 hour' + i * interval '1 ms' as t) x`, topic)
+				  t, t from generate_series(1, 3000) i, lateral (select (now() at time zone 'UTC') - interval '1 hour' + i * interval '1 ms' as t) x`,
+				topic)
 			startRelay(t, outbox.env(b.url(), "OUTBOX_KEY="+source))
 			outbox.awaitDrained()
 			got := b.received(t, topic)
@@ -136,7 +146,7 @@ func TestKeySources(t *testing.T) {
 					if !got[i].keyless {
 						t.Fatalf("message %s has the key %q", got[i].id, got[i].key)
 					}
-					got[i].key = got[i].id // no order
+					got[i].key = got[i].id // such rows have no order
 				}
 			}
 			check(t, outbox, got)

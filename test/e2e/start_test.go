@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestReadySoon measures the time from the start to ready and to the first row, with everything up. The
-// bound is generous, for machines that do other things.
+// TestReadySoon measures the time from the start until the relay is ready and until the first row, with all services running.
+// The bound is generous, for machines that are busy.
 func TestReadySoon(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -22,7 +22,7 @@ func TestReadySoon(t *testing.T) {
 	})
 }
 
-// TestAnyWeather starts a relay before its broker's topic and its table are there.
+// TestAnyWeather starts a relay before its broker's topic and its table exist.
 func TestAnyWeather(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {

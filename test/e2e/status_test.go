@@ -10,11 +10,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/operate"
 )
 
-// hostile is a topic's name that a page must not take for markup.
+// hostile is the name of a topic that a page must not treat as markup.
 const hostile = `<img src=x onerror="document.title='taken'">`
 
-// busy starts a relay with rows that were relayed, rows of a topic whose stream is missing, rows that are due later, and rows that have
-// failed.
+// busy starts a relay with rows that were relayed, rows of a topic whose stream is missing, rows that become due later, and
+// rows that have failed.
 func busy(t *testing.T, more ...string) (r *relay, held string) {
 	t.Helper()
 	outbox := newShape(t, recommended(t)+"alter table outbox_messages add available_at timestamptz;")
@@ -33,7 +33,7 @@ func busy(t *testing.T, more ...string) (r *relay, held string) {
 	return r, held
 }
 
-// TestStatus compares /status with what there is: of the table, and of what only the process knows.
+// TestStatus compares /status with the actual state, both of the table and of the process.
 func TestStatus(t *testing.T) {
 	t.Parallel()
 	r, held := busy(t)
@@ -100,12 +100,14 @@ func TestStatusWhilePaused(t *testing.T) {
 	})
 }
 
-// TestStatusWithoutDatabase: the report is there in any weather, and says what it does not know.
+// TestStatusWithoutDatabase: the report is available without the database, and says what is unknown.
 func TestStatusWithoutDatabase(t *testing.T) {
 	t.Parallel()
-	r := startRelay(t, settings{"OUTBOX_DATABASE_URL=postgres://someone@127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:",
+	r := startRelay(t, settings{
+		"OUTBOX_DATABASE_URL=postgres://someone@127.0.0.1:1/shop", "OUTBOX_PUBLISH_URL=stdout:",
 		"OUTBOX_DESTINATIONS=orders,audit",
-		"OUTBOX_DESTINATION_ORDERS_TOPICS=order.*"})
+		"OUTBOX_DESTINATION_ORDERS_TOPICS=order.*",
+	})
 	var report operate.Report
 	await(t, "the report says why", func() bool {
 		_, body := r.get("/status")

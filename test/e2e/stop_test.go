@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestStop stops a relay with SIGTERM in the middle of a backlog and starts another one, several times:
-// no row is published twice.
+// TestStop stops a relay with SIGTERM in the middle of a backlog and starts another one, several times. No row is published
+// twice.
 func TestStop(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -15,7 +15,7 @@ func TestStop(t *testing.T) {
 		const stops = 3
 		for i := range stops {
 			r := startRelay(t, outbox.env(b.url()))
-			r.awaitReady() // so many may be relayed already, and a process that has just begun knows no signals
+			r.awaitReady() // all rows may already be relayed, and a process that has just started does not handle signals yet
 			outbox.awaitRelayed(manyRows * (i + 1) / (stops + 2))
 			took := r.stop()
 			relayed := outbox.count(isRelayed)

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// table is an outbox table in a schema of its own.
+// table is an outbox table in a separate schema.
 type table struct {
 	*pgtest.Schema
 	t testing.TB
@@ -36,13 +36,13 @@ func newShape(t testing.TB, ddl string) *table {
 	return tb
 }
 
-// env returns the settings for this table and a broker, and more.
+// env returns the settings for this table and a broker, and the given further settings.
 func (tb *table) env(publishURL string, more ...string) settings {
 	return append(settings{"OUTBOX_DATABASE_URL=" + tb.URL, "OUTBOX_PUBLISH_URL=" + publishURL}, more...)
 }
 
-// insert commits n rows on so many keys, in one transaction, numbered from the given number on: the keys
-// are k0, k1, ... by turns. Then it rolls back a transaction of ten more rows of the same kind.
+// insert commits n rows on the given number of keys, in one transaction, numbered from the given number on. The keys are k0,
+// k1, ... in turns. Then it rolls back a transaction of ten more rows of the same kind.
 func (tb *table) insert(topic string, from, n, keys int) {
 	tb.t.Helper()
 	const rows = `insert into outbox_messages (topic, key, payload, headers)
@@ -62,7 +62,7 @@ func (tb *table) insert(topic string, from, n, keys int) {
 	}
 }
 
-// identity names the server and the database, as message ids do.
+// identity returns the server and the database in the form of message ids.
 func (tb *table) identity() string {
 	tb.t.Helper()
 	return pgtest.Value[string](tb.t, tb.Schema, `select (select system_identifier from pg_control_system()) || '.' || oid
@@ -90,7 +90,7 @@ func (tb *table) checkUnspent(condition string) {
 	}
 }
 
-// awaitDrained waits until no row is pending, for as long as rows go on being settled.
+// awaitDrained waits until no row is pending, as long as rows continue to be settled.
 func (tb *table) awaitDrained() {
 	tb.t.Helper()
 	for left := tb.count(isPending); left > 0; {

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestTopicTemplates: the topic on the broker comes from the row's columns, for each destination in its own
-// way. A row whose column is NULL fails at once and holds nobody up.
+// TestTopicTemplates: the topic on the broker comes from the row's columns, for each destination in a different way. A row
+// whose column is NULL fails at once and delays no other row.
 func TestTopicTemplates(t *testing.T) {
 	t.Parallel()
 	b := newKafka(t, endpoint(t, "TEST_KAFKA_URL"))
@@ -31,8 +31,8 @@ func TestTopicTemplates(t *testing.T) {
 	}
 }
 
-// TestUnusableTemplate: a template that cannot be read is refused, one that names a column which the table
-// lacks keeps the relay waiting for it.
+// TestUnusableTemplate: a template that cannot be parsed is refused. One that names a column that the table lacks keeps the
+// relay waiting for the column.
 func TestUnusableTemplate(t *testing.T) {
 	t.Parallel()
 	outbox := newTable(t)

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// With OUTBOX_TRACE_ROWS a collector gets a span for the batch and one for each row whose trace is sampled.
+// With OUTBOX_TRACE_ROWS a collector receives a span for the batch and one for each row whose trace is sampled.
 func TestRowTraces(t *testing.T) {
 	t.Parallel()
 	var mu sync.Mutex

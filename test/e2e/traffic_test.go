@@ -2,12 +2,12 @@ package e2e
 
 import "testing"
 
-// traffic is rows for one topic, numbered in the order of their insertion, and the relay that drains them.
+// traffic is the rows for one topic, numbered in the order of their insertion, and the relay that drains them.
 type traffic struct {
 	*table
 	topic string
-	keys  int // by turns
-	rows  int // inserted so far
+	keys  int // number of keys, used in turns
+	rows  int // number of rows inserted so far
 	relay *relay
 }
 

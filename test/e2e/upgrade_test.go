@@ -19,8 +19,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// TestUpgrade replaces both replicas of each earlier version by those of this one while rows are written, and puts the old ones back:
-// nothing is lost, no row comes twice, and each key keeps its order. Then a replica is killed while both versions run.
+// TestUpgrade replaces both replicas of each earlier version by replicas of this version while rows are written, and puts the
+// old ones back. Nothing is lost, no row is delivered twice, and each key keeps its order. Then a replica is killed while
+// both versions run.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	content, err := os.ReadFile("testdata/builds.txt")
@@ -58,7 +59,7 @@ func TestUpgrade(t *testing.T) {
 type upgrade struct {
 	t      *testing.T
 	old    string // the binary of the earlier version
-	shares bool   // replicas of both relay side by side
+	shares bool   // replicas of both versions relay at the same time
 	outbox *table
 	env    settings
 	topic  string
@@ -86,7 +87,7 @@ func newUpgrade(t *testing.T, b broker, commit string, shares bool) *upgrade {
 	return u
 }
 
-// startWriter writes rows on 50 keys, from a number on, and never many more than are relayed.
+// startWriter writes rows on 50 keys, from the given number on, and never many more than are relayed.
 func (u *upgrade) startWriter(from int) *writer {
 	return startWriter(u.t, u.outbox.Pool, from, 100, fmt.Sprintf(`insert into outbox_messages (topic, key, payload)
 		select '%s', 'k' || i %% 50, jsonb_build_object('n', i) from generate_series($1::int, $2::int) i
@@ -115,7 +116,8 @@ func (u *upgrade) forward() {
 	}
 }
 
-// mend acts by the new version on what the old one has left, and gives the table a column that the old version does not know.
+// mend lets the new version handle the rows that the old one has left, and gives the table a column that the old version does
+// not support.
 func (u *upgrade) mend() {
 	u.t.Helper()
 	id := pgtest.Value[string](u.t, u.outbox.Schema, "select id::text from outbox_messages where "+isFailed)
@@ -130,7 +132,7 @@ func (u *upgrade) mend() {
 	u.flow()
 }
 
-// back puts the old replicas into the place of the new ones.
+// back replaces the new replicas by the old version.
 func (u *upgrade) back() {
 	u.t.Helper()
 	u.olds = u.start(u.old, 1)
@@ -175,7 +177,7 @@ func (u *upgrade) start(program string, n int) []*relay {
 	return all
 }
 
-// besides checks how a replica takes part that has come beside those of the other version.
+// besides checks how a new replica takes part beside replicas of the other version.
 func (u *upgrade) besides(there []*relay, come *relay, says string) {
 	u.t.Helper()
 	if u.shares {
@@ -200,15 +202,16 @@ func (u *upgrade) awaitAll(replicas []*relay) time.Duration {
 	return await(u.t, "they own everything", func() bool { return owned(replicas...) == 16 }).Round(time.Millisecond)
 }
 
-// bad writes a row that no broker takes, and waits until it has failed.
+// bad writes a row that no broker accepts, and waits until it has failed.
 func (u *upgrade) bad(name string) {
 	u.t.Helper()
 	before := u.outbox.count(isFailed)
-	u.outbox.Exec(u.t, `insert into outbox_messages (topic, key, payload, headers) values ($1, 'bad', '{"n": 0}', '{"message-id": "mine"}')`, u.topic)
+	u.outbox.Exec(u.t, `insert into outbox_messages (topic, key, payload, headers) values ($1, 'bad', '{"n": 0}', '{"message-id": "mine"}')`,
+		u.topic)
 	await(u.t, "the bad row "+name+" fails", func() bool { return u.outbox.count(isFailed) == before+1 })
 }
 
-// flow waits until a good number of rows more has been relayed.
+// flow waits until many more rows have been relayed.
 func (u *upgrade) flow() {
 	u.t.Helper()
 	u.outbox.awaitRelayed(u.outbox.count(isRelayed) + 1000)

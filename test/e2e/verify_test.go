@@ -10,14 +10,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// A discrepancy is a line of `verify --json`: a row, or what a destination comes to.
+// A discrepancy is a line of `verify --json`: a row, or the summary of a destination.
 type discrepancy struct {
 	ID, Problem, Before, Place                string
 	Rows, Missing, Gone, Duplicated, Messages int
 	Disordered                                int `json:"out_of_order"`
 }
 
-// verified runs verify on all rows and returns those that it lists and the sum.
+// verified runs verify on all rows and returns the listed rows and the sum.
 func verified(t *testing.T, env settings, want int, args ...string) (rows []discrepancy, sum discrepancy) {
 	t.Helper()
 	args = append([]string{"verify", "--json", "--until", time.Now().Add(time.Hour).Format(time.RFC3339)}, args...)
@@ -35,7 +35,7 @@ func verified(t *testing.T, env settings, want int, args ...string) (rows []disc
 	return rows[:len(rows)-1], rows[len(rows)-1]
 }
 
-// TestVerify finds what is missing, there twice or in another order, in each format that has the ids elsewhere.
+// TestVerify finds messages that are missing, duplicate or out of order, in each format that stores the ids differently.
 func TestVerify(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, b broker) {
@@ -63,7 +63,7 @@ func TestVerify(t *testing.T) {
 			return pgtest.Value[string](t, outbox.Schema, "select id::text from outbox_messages where (payload ->> 'n')::int = $1", n)
 		}
 		again := id(20)
-		await(t, "a message is there twice", func() bool { // when the stream has forgotten it
+		await(t, "a message is there twice", func() bool { // when the stream has forgotten its id
 			outbox.Exec(t, "update outbox_messages set relayed_at = null where id = $1", again)
 			drained()
 			return len(b.received(t, topic)) == 301
@@ -72,7 +72,7 @@ func TestVerify(t *testing.T) {
 			rows[0].Messages != 2 || sum.Duplicated != 1 {
 			t.Errorf("of a duplicate: %+v, %+v", rows, sum)
 		}
-		// 100 and 107 are of one key.
+		// Rows 100 and 107 have the same key.
 		first, second, spare := id(100), id(107), "00000000-0000-0000-0000-000000000000"
 		for _, change := range [][2]string{{first, spare}, {second, first}, {spare, second}} {
 			outbox.Exec(t, "update outbox_messages set id = $2 where id = $1", change[0], change[1])
@@ -94,13 +94,14 @@ func TestVerify(t *testing.T) {
 	})
 }
 
-// TestVerifyRemoved tells messages that were deleted from a stream from those that it keeps no more.
+// TestVerifyRemoved: verify distinguishes messages that were deleted from a stream from those that the stream no longer
+// keeps.
 func TestVerifyRemoved(t *testing.T) {
 	t.Parallel()
 	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
 	topic, outbox := b.topic(t), newTable(t)
 	env := outbox.env(b.url())
-	for from := 0; from < 100; from += 50 { // the others come later than the marks of the first
+	for from := 0; from < 100; from += 50 { // the other rows are marked later than the first ones
 		outbox.insert(topic, from, 50, 5)
 		if code, _, problems := runCommand(t, env, "drain"); code != 0 {
 			t.Fatalf("drain: status %d: %s", code, problems)

@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestWakes lets a relay fall asleep that polls rarely, and then wakes it in each way there is.
+// TestWakes lets a relay that polls rarely fall asleep, and then wakes it in every possible way.
 func TestWakes(t *testing.T) {
 	t.Parallel()
 	const insert = `insert into outbox_messages (topic, payload) values ('orders', '{}')`
@@ -30,7 +30,7 @@ func TestWakes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			outbox := newTable(t)
-			channel := outbox.Name // of its own: whoever notifies on the usual one would wake it
+			channel := outbox.Name // a separate channel: a notification on the default one would wake the relay
 			if c.source != "listen" {
 				channel = ""
 			}
@@ -68,8 +68,8 @@ func TestWakes(t *testing.T) {
 	}
 }
 
-// TestWakesOfOneAmongSeveral wakes the replica that has the row, although only another one is told of it, or the
-// database knows of several that sleep.
+// TestWakesOfOneAmongSeveral wakes the replica that has the row, although only another replica is notified, or the database
+// records several sleeping ones.
 func TestWakesOfOneAmongSeveral(t *testing.T) {
 	t.Parallel()
 	for name, trigger := range map[string]bool{"doorbell over HTTP": false, "doorbell trigger": true} {
@@ -114,8 +114,8 @@ func TestWakesOfOneAmongSeveral(t *testing.T) {
 	}
 }
 
-// asleep waits until the relay has made no read for two seconds: its pauses double, so the next one is at
-// least as far away.
+// asleep waits until the relay has made no read for two seconds: each pause is twice as long as the previous one, so the next
+// read is at least as far away.
 func asleep(t testing.TB, r *relay) {
 	t.Helper()
 	reads := func() string { return r.metric(`stage_duration_seconds_count{destination="default",stage="fetch"}`) }

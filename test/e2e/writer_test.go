@@ -8,15 +8,16 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// writer writes rows with growing numbers for as long as a test wants.
+// writer writes rows with increasing numbers until a test ends it.
 type writer struct {
-	rows  int // so many numbers are given out, once it has ended
+	rows  int // first number that was not used, once it has ended
 	ended chan struct{}
 	once  sync.Once
 	done  chan struct{}
 }
 
-// startWriter executes a statement again and again, which inserts the rows with the numbers $1 to $2, so many, or none of them.
+// startWriter executes a statement repeatedly, which inserts the rows with the numbers from $1 to $2. Each execution inserts
+// all of these rows or none.
 func startWriter(t testing.TB, pool *pgxpool.Pool, from, rows int, statement string) *writer {
 	w := &writer{rows: from, ended: make(chan struct{}), done: make(chan struct{})}
 	go func() {

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// A Message is one that a broker holds, as a consumer gets it.
+// A Message is a message of a broker, as a consumer receives it.
 type Message struct {
-	Topic   string // subject, routing key
+	Topic   string // topic, subject or routing key
 	ID, Key string
-	Keyless bool // no key at all
+	Keyless bool // reports that the message has no key at all
 	Body    []byte
-	Null    bool // no body at all: a Kafka tombstone
-	// Headers are those of the message and what the broker carries as properties, without id and key.
+	Null    bool // reports that the message has no body at all: a Kafka tombstone
+	// Headers are the headers of the message and what the broker carries as properties, without id and key.
 	Headers   map[string]string
-	Time      time.Time // as the message says; on JetStream, as the stream does. Zero if neither does
+	Time      time.Time // time recorded in the message, or by the JetStream stream; zero without either
 	Partition int       // messages of one partition are in order
-	Offset    int64     // from the beginning of the partition, where the broker counts
+	Offset    int64     // offset from the beginning of the partition, where the broker counts
 }
 
 // A Broker is one of the real brokers. A topic is a Kafka topic, a JetStream stream of one subject, or a quorum queue. The
@@ -29,31 +29,32 @@ type Broker interface {
 	Create(ctx context.Context, topic Topic) error
 	// Remove deletes a topic and what it holds.
 	Remove(ctx context.Context, topic string) error
-	// Count returns how many messages a topic holds. What a quorum queue says may be some seconds old.
+	// Count returns how many messages a topic holds. The count of a quorum queue may be some seconds old.
 	Count(ctx context.Context, topic string) (int, error)
-	// Consume calls receive with each message from the first one on, as soon as it is there, until ctx ends, which is no error.
-	// Messages of one partition come one after the other. A queue's messages are acknowledged as they are sent.
+	// Consume calls receive with each message from the first one on, as soon as it is available, until ctx ends, which is not
+	// an error. Messages of one partition are passed one after the other. A queue's messages are acknowledged as they are
+	// sent.
 	Consume(ctx context.Context, topic string, receive func(Message)) error
 	// Read returns all messages that a topic holds. It empties a queue.
 	Read(ctx context.Context, topic string) ([]Message, error)
-	// Publish publishes id, body and partition of a message, and waits for the acknowledgement.
+	// Publish publishes a message with the id, body and partition of m, and waits for the acknowledgement.
 	Publish(ctx context.Context, topic string, m Message) error
-	// Close ends the connections.
+	// Close closes the connections.
 	Close()
 }
 
-// A Topic is what Create makes.
+// A Topic describes the topic that Create makes.
 type Topic struct {
 	Name       string
-	Partitions int               // of a Kafka topic; 0 for one
-	Replicas   int               // of a Kafka topic or a stream; 0 for one
-	Most       int               // bytes of a message; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
-	Configs    map[string]string // of a Kafka topic
-	// Duplicates is the window in which a stream drops messages with an id that it has seen, 0 for the shortest there is.
+	Partitions int               // partitions of a Kafka topic; 0 for one
+	Replicas   int               // replicas of a Kafka topic or a stream; 0 for one
+	Most       int               // largest message in bytes; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
+	Configs    map[string]string // settings of a Kafka topic
+	// Duplicates is the window in which a stream drops messages with an id that it has seen; 0 for the shortest possible.
 	Duplicates time.Duration
 }
 
-// Open makes a client of the broker at an OUTBOX_PUBLISH_URL, kafka:, nats: or amqp:. Only NATS is connected to at once.
+// Open makes a client of the broker at an OUTBOX_PUBLISH_URL, kafka:, nats: or amqp:. Only NATS is connected at once.
 func Open(address string) (Broker, error) {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" {
@@ -76,7 +77,7 @@ const (
 	headerKey = "message-key"
 )
 
-// header sorts one header of a message.
+// header stores one header of a message in the field to which it belongs.
 func (m *Message) header(name, value string) {
 	switch name {
 	case headerID:

@@ -33,8 +33,10 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}
 	if topic.Most > 0 {
-		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: "max.message.bytes",
-			ConfigValue: strconv.Itoa(topic.Most)})
+		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{
+			ConfigName:  "max.message.bytes",
+			ConfigValue: strconv.Itoa(topic.Most),
+		})
 	}
 	response, err := k.Client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
 	if err == nil {
@@ -154,16 +156,18 @@ func (k *Kafka) Read(ctx context.Context, topic string) (all []Message, err erro
 	return all, nil
 }
 
-// fetch reads what one request gives of a partition, from next on, which it moves on.
+// fetch reads the records that one request returns from a partition, beginning at next, and advances next.
 func (k *Kafka) fetch(ctx context.Context, topic string, partition int, next *int64, receive func(Message)) error {
-	response, err := k.Client.Fetch(ctx, &kafka.FetchRequest{Topic: topic, Partition: partition, Offset: *next,
-		MinBytes: 1, MaxBytes: 16 << 20, MaxWait: 500 * time.Millisecond})
+	response, err := k.Client.Fetch(ctx, &kafka.FetchRequest{
+		Topic: topic, Partition: partition, Offset: *next,
+		MinBytes: 1, MaxBytes: 16 << 20, MaxWait: 500 * time.Millisecond,
+	})
 	if err == nil {
 		err = response.Error
 	}
 	for err == nil {
 		var record *kafka.Record
-		if record, err = response.Records.ReadRecord(); err != nil || record.Offset < *next { // a batch comes whole
+		if record, err = response.Records.ReadRecord(); err != nil || record.Offset < *next { // a batch is returned whole
 			continue
 		}
 		*next = record.Offset + 1
@@ -199,8 +203,10 @@ func (k *Kafka) Publish(ctx context.Context, topic string, m Message) error {
 	if m.ID != "" {
 		record.Headers = []kafka.Header{{Key: headerID, Value: []byte(m.ID)}}
 	}
-	response, err := k.Client.Produce(ctx, &kafka.ProduceRequest{Topic: topic, Partition: m.Partition, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(record)})
+	response, err := k.Client.Produce(ctx, &kafka.ProduceRequest{
+		Topic: topic, Partition: m.Partition, RequiredAcks: kafka.RequireAll,
+		Records: kafka.NewRecordReader(record),
+	})
 	if err == nil {
 		err = response.Error
 	}

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Metrics are the samples of /metrics by name and labels, as in shards_owned or rows_relayed_total{topic="orders"}: without the
-// prefix outbox_relay_.
+// Metrics are the samples of /metrics by name and labels, such as shards_owned or rows_relayed_total{topic="orders"}, without
+// the prefix outbox_relay_.
 type Metrics map[string]float64
 
 // Metrics reads /metrics.
@@ -38,7 +38,7 @@ func parseMetrics(text string) Metrics {
 	return m
 }
 
-// each calls do with the samples of a metric that have all of some labels, such as stage="fetch".
+// each calls do with the samples of a metric that have all of the given labels, such as stage="fetch".
 func (m Metrics) each(name string, labels []string, do func(value float64)) {
 	for series, value := range m {
 		base, has, _ := strings.Cut(series, "{")
@@ -48,13 +48,13 @@ func (m Metrics) each(name string, labels []string, do func(value float64)) {
 	}
 }
 
-// Sum adds up the samples of a metric that have all of some labels.
+// Sum adds up the samples of a metric that have all of the given labels.
 func (m Metrics) Sum(name string, labels ...string) (total float64) {
 	m.each(name, labels, func(value float64) { total += value })
 	return total
 }
 
-// Max returns the largest sample of a metric that has all of some labels, 0 when there is none above.
+// Max returns the largest sample of a metric that has all of the given labels, or 0 when none is above 0.
 func (m Metrics) Max(name string, labels ...string) (largest float64) {
 	m.each(name, labels, func(value float64) { largest = max(largest, value) })
 	return largest

@@ -19,7 +19,7 @@ type NATS struct {
 
 var _ Broker = (*NATS)(nil)
 
-// OpenNATS connects to a server, and again whenever the connection ends.
+// OpenNATS connects to a server, and reconnects whenever the connection ends.
 func OpenNATS(address string, options ...nats.Option) (*NATS, error) {
 	conn, err := nats.Connect(address, append(options, nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))...)
 	if err != nil {
@@ -33,17 +33,19 @@ func OpenNATS(address string, options ...nats.Option) (*NATS, error) {
 	return &NATS{JetStream: js, conn: conn}, nil
 }
 
-// StreamOf names the stream of a topic: as its subject, but for the dots, which the name of a stream cannot have.
+// StreamOf returns the name of a topic's stream: the subject without its dots, which a stream's name cannot contain.
 func StreamOf(topic string) string { return strings.ReplaceAll(topic, ".", "_") }
 
-// storeFailed is the code of an answer of JetStream: with an account's last stream the server removes the directory in
-// which it may be making the next one.
+// storeFailed is the code of a JetStream error. When an account's last stream is deleted, the server removes the directory in
+// which it may be making the next stream.
 const storeFailed = 10049
 
 // Create is as in [Broker].
 func (n *NATS) Create(ctx context.Context, topic Topic) error {
-	config := jetstream.StreamConfig{Name: StreamOf(topic.Name), Subjects: []string{topic.Name}, Replicas: max(topic.Replicas, 1),
-		Storage: jetstream.FileStorage, MaxMsgSize: -1, Duplicates: max(topic.Duplicates, 100*time.Millisecond)}
+	config := jetstream.StreamConfig{
+		Name: StreamOf(topic.Name), Subjects: []string{topic.Name}, Replicas: max(topic.Replicas, 1),
+		Storage: jetstream.FileStorage, MaxMsgSize: -1, Duplicates: max(topic.Duplicates, 100*time.Millisecond),
+	}
 	if topic.Most > 0 {
 		config.MaxMsgSize = int32(topic.Most)
 	}
@@ -119,8 +121,10 @@ func (n *NATS) consume(ctx context.Context, topic string, receive func(Message) 
 		if err != nil {
 			return fmt.Errorf("read stream %s: %w", StreamOf(topic), err)
 		}
-		m := Message{Topic: got.Subject(), Body: got.Data(), Headers: map[string]string{}, Keyless: true,
-			Time: place.Timestamp, Offset: int64(place.Sequence.Stream)}
+		m := Message{
+			Topic: got.Subject(), Body: got.Data(), Headers: map[string]string{}, Keyless: true,
+			Time: place.Timestamp, Offset: int64(place.Sequence.Stream),
+		}
 		for name, values := range got.Headers() {
 			m.header(name, values[0])
 		}

@@ -22,8 +22,8 @@ type Process struct {
 	err    error // set before exited is closed
 }
 
-// Start starts a command. What it prints is appended to a file, or kept in memory when logFile is "". It has to be ended by Stop or
-// Kill, unless it ends by itself. A terminal's Ctrl-C does not reach it.
+// Start starts a command. Its output is appended to a file, or kept in memory when logFile is "". The caller must end it with
+// Stop or Kill, unless it ends by itself. A terminal's Ctrl-C does not reach it.
 func Start(cmd *exec.Cmd, logFile string) (*Process, error) {
 	p := &Process{Started: time.Now(), cmd: cmd, exited: make(chan struct{})}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -35,7 +35,7 @@ func Start(cmd *exec.Cmd, logFile string) (*Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("open log: %w", err)
 		}
-		defer file.Close() // the process has its own
+		defer file.Close() // the process has a descriptor of its own
 		cmd.Stdout, cmd.Stderr = file, file
 	}
 	if err := cmd.Start(); err != nil {
@@ -48,10 +48,10 @@ func Start(cmd *exec.Cmd, logFile string) (*Process, error) {
 	return p, nil
 }
 
-// PID returns the number of the process.
+// PID returns the process id.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// Exited is closed when the process has ended and its whole log is there.
+// Exited returns a channel that is closed when the process has ended and its log is complete.
 func (p *Process) Exited() <-chan struct{} { return p.exited }
 
 // Running reports whether the process runs, frozen or not.
@@ -64,7 +64,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Status returns the exit status, -1 while the process runs and after a signal has ended it.
+// Status returns the exit status, or -1 while the process runs and after a signal has ended it.
 func (p *Process) Status() int {
 	if p.Running() {
 		return -1
@@ -82,7 +82,7 @@ func (p *Process) Used() (time.Duration, int64) {
 	return state.UserTime() + state.SystemTime(), memory
 }
 
-// Err returns how the process ended: nil with status 0.
+// Err returns how the process ended: nil for status 0.
 func (p *Process) Err() error {
 	<-p.exited
 	return p.err
@@ -90,13 +90,13 @@ func (p *Process) Err() error {
 
 // Signal sends a signal, if the process still runs.
 func (p *Process) Signal(s os.Signal) {
-	_ = p.cmd.Process.Signal(s) // it may have ended
+	_ = p.cmd.Process.Signal(s) // the process may have ended
 }
 
 // Freeze stops the process where it is, until Thaw.
 func (p *Process) Freeze() { p.Signal(syscall.SIGSTOP) }
 
-// Thaw lets a frozen process go on.
+// Thaw resumes a frozen process.
 func (p *Process) Thaw() { p.Signal(syscall.SIGCONT) }
 
 // Kill ends the process as kill -9 does, and waits for its end.
@@ -105,7 +105,7 @@ func (p *Process) Kill() {
 	<-p.exited
 }
 
-// Stop asks the process to end and waits for that. Its error says that the process has not ended when ctx does.
+// Stop asks the process to end and waits for its end. If ctx ends first, the error says that the process has not ended.
 func (p *Process) Stop(ctx context.Context) error {
 	p.Signal(syscall.SIGTERM)
 	select {
@@ -116,14 +116,14 @@ func (p *Process) Stop(ctx context.Context) error {
 	}
 }
 
-// Log returns the lines that the process has logged so far, "" when these go to a file.
+// Log returns the lines that the process has logged so far, or "" when they go to a file.
 func (p *Process) Log() string {
 	if p.log == nil {
 		return ""
 	}
 	running := p.Running()
 	text := p.log.String()
-	if running { // the last line may not be whole yet
+	if running { // the last line may be incomplete
 		text = text[:strings.LastIndexByte(text, '\n')+1]
 	}
 	return strings.TrimSuffix(text, "\n")

@@ -17,7 +17,7 @@ type RabbitMQ struct {
 
 	mu         sync.Mutex
 	conn       *amqp091.Connection
-	confirming *amqp091.Channel // of conn; nil until it is needed
+	confirming *amqp091.Channel // channel of conn with confirms; nil until it is needed
 }
 
 var _ Broker = (*RabbitMQ)(nil)
@@ -49,7 +49,7 @@ func (r *RabbitMQ) channel() (*amqp091.Channel, error) {
 	return channel, nil
 }
 
-// on calls do with a channel of its own: an error of the server closes a channel.
+// on calls do with a separate channel, because an error of the server closes a channel.
 func (r *RabbitMQ) on(what, topic string, do func(*amqp091.Channel) error) error {
 	channel, err := r.Channel()
 	if err != nil {
@@ -100,7 +100,7 @@ func (r *RabbitMQ) Consume(ctx context.Context, topic string, receive func(Messa
 	return nil
 }
 
-// Read empties the queue up to a marker that it puts at the end, because the count that a quorum queue gives may be old.
+// Read empties the queue up to a marker that it puts at the end, because the count of a quorum queue may be old.
 func (r *RabbitMQ) Read(ctx context.Context, topic string) (all []Message, err error) {
 	marker := fmt.Sprint("marker", time.Now().UnixNano())
 	if err := r.Publish(ctx, topic, Message{ID: marker}); err != nil {
@@ -119,7 +119,7 @@ func (r *RabbitMQ) Read(ctx context.Context, topic string) (all []Message, err e
 // consume takes messages from a queue until receive returns false.
 func (r *RabbitMQ) consume(ctx context.Context, topic string, receive func(*amqp091.Delivery) (goOn bool)) error {
 	return r.on("consume queue", topic, func(c *amqp091.Channel) error {
-		// Acknowledged as they are sent: a queue that returns messages to another consumer reorders them.
+		// Messages are acknowledged as they are sent: a queue that returns messages to another consumer reorders them.
 		messages, err := c.ConsumeWithContext(ctx, topic, "", true, false, false, false, nil)
 		if err != nil {
 			return err
@@ -183,6 +183,6 @@ func (r *RabbitMQ) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.conn != nil {
-		_ = r.conn.Close() // nothing is left to be lost
+		_ = r.conn.Close() // nothing on it can be lost
 	}
 }

@@ -1,5 +1,5 @@
-// Package testkit is what the harnesses share: the relay's binary as a process, its metrics, and a reader and writer for each
-// kind of broker. It is no test framework: everything returns errors.
+// Package testkit is the code that the harnesses share: the relay's binary as a process, its metrics, and a reader and writer
+// for each kind of broker. It is not a test framework: every function returns errors.
 package testkit
 
 import (
@@ -17,10 +17,11 @@ import (
 // A Relay is a process of the relay's binary.
 type Relay struct {
 	*Process
-	Address string // of its HTTP server
+	Address string // address of its HTTP server
 }
 
-// Command makes a command of the relay with nothing but the settings, NAME=value, in its environment; later ones win.
+// Command makes a command of the relay whose environment contains only the settings, NAME=value. Later settings take
+// precedence.
 func Command(ctx context.Context, binary string, settings []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, binary, args...)
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME")}, settings...)
@@ -41,7 +42,7 @@ func StartRelay(ctx context.Context, binary string, settings []string, logFile s
 	return &Relay{Process: process, Address: address}, nil
 }
 
-// FreeAddress returns an address of the loopback interface on which nobody listens.
+// FreeAddress returns an address of the loopback interface on which nothing listens.
 func FreeAddress(ctx context.Context) (string, error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -51,7 +52,7 @@ func FreeAddress(ctx context.Context) (string, error) {
 	return listener.Addr().String(), nil
 }
 
-// Ask makes an HTTP request of the process and returns its answer. The request may take five seconds.
+// Ask makes an HTTP request to the process and returns the answer. The request may take five seconds.
 func (r *Relay) Ask(ctx context.Context, method, path string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
@@ -68,7 +69,7 @@ func (r *Relay) Ask(ctx context.Context, method, path string) (status int, body 
 	return response.StatusCode, string(content), err
 }
 
-// Ready returns whether /readyz answers 200, and what it says in full.
+// Ready returns whether /readyz answers 200, and its full text.
 func (r *Relay) Ready(ctx context.Context) (ready bool, text string) {
 	status, text, err := r.Ask(ctx, http.MethodGet, "/readyz?verbose")
 	if err != nil {
@@ -77,7 +78,8 @@ func (r *Relay) Ready(ctx context.Context) (ready bool, text string) {
 	return status == http.StatusOK, strings.TrimSpace(text)
 }
 
-// AwaitReady waits until the process is ready, and returns how long that took since its start. Its error holds what /readyz said last.
+// AwaitReady waits until the process is ready, and returns how long that took since its start. Its error contains the last
+// text of /readyz.
 func (r *Relay) AwaitReady(ctx context.Context) (time.Duration, error) {
 	said := ""
 	err := Until(ctx, 2*time.Millisecond, func() (ready bool, err error) {
