@@ -12,19 +12,19 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// arrivals is what a consumer of the broker has seen of numbered rows.
+// arrivals is what a consumer of the broker has received of numbered rows.
 type arrivals struct {
 	keyOf func(row int) int
 
 	mu         sync.Mutex
-	first      map[int]time.Time // by row
-	last       map[int]int       // row by key
+	first      map[int]time.Time // time of the first arrival, by row
+	last       map[int]int       // last row that arrived, by key
 	duplicates int
-	disordered int // first arrivals behind a later row of their key
+	disordered int // first arrivals after a later row of their key
 	err        error
 }
 
-// consume begins to consume a topic; end stops that.
+// consume begins to consume a topic; end stops the consumer.
 func consume(ctx context.Context, b broker, topic string, keyOf func(row int) int) (a *arrivals, end func() error) {
 	a = &arrivals{keyOf: keyOf, first: map[int]time.Time{}, last: map[int]int{}}
 	ctx, cancel := context.WithCancel(ctx)
@@ -67,21 +67,21 @@ func (a *arrivals) fail(err error) {
 	a.err = errors.Join(a.err, err)
 }
 
-// at returns when a row arrived first.
+// at returns the time of a row's first arrival.
 func (a *arrivals) at(row int) time.Time {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.first[row]
 }
 
-// wrong returns how many messages arrived twice or behind a later row of their key.
+// wrong returns the number of messages that arrived twice or after a later row of their key.
 func (a *arrivals) wrong() int {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.duplicates + a.disordered
 }
 
-// await waits until so many rows have arrived.
+// await waits until the given number of rows has arrived.
 func (a *arrivals) await(ctx context.Context, rows int) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -11,11 +11,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// broker is one of the real brokers, with what programs and reports need to know of it.
+// broker is one of the real brokers, with what programs and reports need to know about it.
 type broker struct {
 	testkit.Broker
 	name, url string
-	pid       int // 0 when it cannot be seen
+	pid       int // process of the broker; 0 when it cannot be seen
 }
 
 // create makes the topic, stream or queue, ready to be written to.
@@ -23,8 +23,8 @@ func (b broker) create(ctx context.Context, topic string) error {
 	return b.Create(ctx, testkit.Topic{Name: topic, Partitions: partitions, Duplicates: 2 * time.Minute})
 }
 
-// consume calls receive with the body of every message from the first on, each as soon as it is there,
-// until ctx ends. Those of one key come one after the other.
+// consume calls receive with the body of every message from the first one on, as soon as it is available, until ctx ends.
+// Messages of one key are passed one after the other.
 func (b broker) consume(ctx context.Context, topic string, receive func([]byte)) error {
 	return b.Consume(ctx, topic, func(m testkit.Message) { receive(m.Body) })
 }
@@ -34,13 +34,13 @@ func (b broker) publish(ctx context.Context, topic string, body []byte) error {
 	return b.Publish(ctx, topic, testkit.Message{Body: body})
 }
 
-// partitions is how many the Kafka topic has.
+// partitions is the number of partitions of the Kafka topic.
 const partitions = 6
 
 // kind is a kind of broker.
 type kind struct {
-	name     string // of its service in dev/services.sh too
-	variable string // with its address
+	name     string // name of the kind, and of its service in dev/services.sh
+	variable string // environment variable with its address
 }
 
 var kinds = []kind{{"kafka", "TEST_KAFKA_URL"}, {"nats", "TEST_NATS_URL"}, {"rabbitmq", "TEST_AMQP_URL"}}
@@ -66,7 +66,7 @@ func open(name, address string) (b broker, err error) {
 	return b, err
 }
 
-// topic makes a new topic with a name of its own.
+// topic makes a new topic with a unique name.
 func (b broker) topic(ctx context.Context) (topic string, remove func() error, err error) {
 	topic = fmt.Sprint("bench-", time.Now().UnixNano())
 	if err := b.create(ctx, topic); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// nodeFault is something that happens to one node of three.
+// nodeFault is a fault of one node of three.
 type nodeFault struct {
 	name    string
 	happens func(n *cluster.Node) error // nil for the control
@@ -22,28 +22,31 @@ type nodeFault struct {
 var nodeFaults = []nodeFault{
 	{name: "kill", happens: func(n *cluster.Node) error { n.Kill(); return nil }, ends: (*cluster.Node).Start},
 	{name: "freeze", happens: (*cluster.Node).Freeze, ends: (*cluster.Node).Thaw},
-	{name: "blackhole", happens: func(n *cluster.Node) error { return n.Proxy.Blackhole() }, ends: func(n *cluster.Node) error { return n.Proxy.Restore() }},
+	{
+		name: "blackhole", happens: func(n *cluster.Node) error { return n.Proxy.Blackhole() },
+		ends: func(n *cluster.Node) error { return n.Proxy.Restore() },
+	},
 }
 
 const (
-	victim      = 1 // leads the topic of that number, and the relay is connected to it
+	victim      = 1 // number of the node that leads the topic of that number and to which the relay is connected
 	clusterRate = 300
-	soonAfter   = 2 * time.Second // the fault, rows of healthy leaders are to flow
-	thenAfter   = time.Second     // the leaders have moved, all rows are
-	window      = 2 * time.Second // in which rows are counted
+	soonAfter   = 2 * time.Second // time after the fault at which rows of healthy leaders must flow
+	thenAfter   = time.Second     // time after the leaders have moved at which all rows must flow
+	window      = 2 * time.Second // period in which rows are counted
 )
 
-// survived is how rows fared beside a node that was lost.
+// survived describes how rows flowed while a node was lost.
 type survived struct {
-	healthy, all float64       // rows/s: of leaders that were healthy, from soonAfter on, and of all, from thenAfter on
-	moved        time.Duration // until the cluster took messages for all topics
-	spent        int           // attempts
+	healthy, all float64       // rows/s: of healthy leaders, from soonAfter on, and of all leaders, from thenAfter on
+	moved        time.Duration // time until the cluster accepted messages for all topics
+	spent        int           // number of attempts spent
 	duplicates   int
 	disordered   int
 }
 
-// clusterStudy takes a node of three away under a relay with steady traffic for three topics, each led by another node. The control
-// is the same without the fault.
+// clusterStudy takes a node of three away from a relay with steady traffic for three topics, each led by another node. The
+// control is the same without the fault.
 func clusterStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachKind(func(k kind) error {
 		dir, err := os.MkdirTemp(l.dir, "cluster-")
@@ -90,11 +93,13 @@ func reportSurvival(r *report, on, fault string, with, without []survived) {
 	all := func(s survived) float64 { return s.all }
 	r.compare(on, fault+": rows/s of healthy leaders, 2 s after", "%.0f", each(with, healthy), each(without, healthy), atLeast(0.8))
 	r.compare(on, fault+": rows/s of all, 1 s after leaders moved", "%.0f", each(with, all), each(without, all), atLeast(0.9))
-	r.state(on, fault+": seconds until leaders had moved, longest", "%.1f", largest(each(with, func(s survived) float64 { return s.moved.Seconds() })))
+	r.state(on, fault+": seconds until leaders had moved, longest", "%.1f",
+		largest(each(with, func(s survived) float64 { return s.moved.Seconds() })))
 	r.judge(on, fault+": attempts spent", "%.0f", sum(each(with, func(s survived) float64 { return float64(s.spent) })), atMost(0))
 	r.judge(on, fault+": rows out of order", "%.0f", sum(each(with, func(s survived) float64 { return float64(s.disordered) })), atMost(0))
 	const inFlight = 4096 // OUTBOX_MAX_IN_FLIGHT
-	r.judge(on, fault+": duplicates, most", "%.0f", largest(each(with, func(s survived) float64 { return float64(s.duplicates) })), atMost(inFlight))
+	r.judge(on, fault+": duplicates, most", "%.0f", largest(each(with, func(s survived) float64 { return float64(s.duplicates) })),
+		atMost(inFlight))
 }
 
 // surviveFault runs a relay while a fault happens and ends.
@@ -125,7 +130,7 @@ func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, 
 	if err != nil {
 		return s, err
 	}
-	if err := pause(ctx, 3*time.Second); err != nil { // the first rows of a process pay for its connections
+	if err := table.flows(ctx, topics); err != nil {
 		return s, errors.Join(err, steady.stop())
 	}
 	began := time.Now()
@@ -153,13 +158,14 @@ func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, 
 	if s.all, err = table.relayedWithin(ctx, moved.Add(thenAfter), topics...); err != nil {
 		return s, err
 	}
-	if err := table.conn.QueryRow(ctx, "select count(*) from outbox_messages where attempt <> 1 or last_error is not null").Scan(&s.spent); err != nil {
+	const spent = "select count(*) from outbox_messages where attempt <> 1 or last_error is not null"
+	if err := table.conn.QueryRow(ctx, spent).Scan(&s.spent); err != nil {
 		return s, err
 	}
 	if err := relay.stop(); err != nil {
 		return s, err
 	}
-	return s, l.countArrivals(ctx, name, c, topics, steady.rows, &s)
+	return s, l.countArrivals(ctx, name, c, topics, steady, &s)
 }
 
 func create(ctx context.Context, c cluster.Cluster, topic string, leader int) error {
@@ -168,8 +174,9 @@ func create(ctx context.Context, c cluster.Cluster, topic string, leader int) er
 	return c.Create(ctx, topic, leader, cluster.Size)
 }
 
-// strike lets the fault happen, and returns when the cluster takes messages for the victim's topic again. A node that only clients cannot reach goes on
-// leading it in Kafka, whose clients need that very node: then somebody has to move the leader.
+// strike makes the fault happen, and returns when the cluster accepts messages for the victim's topic again. In Kafka, a node
+// that only clients cannot reach continues to lead the topic, and clients need that very node. In this case strike moves the
+// leader.
 func (l *lab) strike(ctx context.Context, c cluster.Cluster, f nodeFault, topic string) (moved time.Time, err error) {
 	measured := time.Now().Add(soonAfter + window)
 	if f.happens != nil {
@@ -193,7 +200,7 @@ func (l *lab) strike(ctx context.Context, c cluster.Cluster, f nodeFault, topic 
 	return time.Now(), err
 }
 
-// mend ends a fault and waits until nothing of it is left.
+// mend ends a fault and waits until the cluster has fully recovered.
 func mend(ctx context.Context, c cluster.Cluster, f nodeFault, topics []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
@@ -207,22 +214,34 @@ func mend(ctx context.Context, c cluster.Cluster, f nodeFault, topics []string) 
 	return testkit.Until(ctx, 100*time.Millisecond, func() (bool, error) { return c.InSync(ctx, topics...), nil })
 }
 
-// relayedWithin returns how many rows of the topics were relayed in each second of the window that begins then.
+// flows waits until rows are relayed at the rate at which they are written: the first rows of a process include the cost of
+// its connections, and the first rows of a cluster the cost of its start.
+func (o *outbox) flows(ctx context.Context, topics []string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	return testkit.Until(ctx, 100*time.Millisecond, func() (bool, error) {
+		perSecond, err := o.relayedWithin(ctx, time.Now().Add(-window), topics...)
+		return perSecond >= 0.95*clusterRate, err
+	})
+}
+
+// relayedWithin returns the number of rows of the topics relayed per second in the window that begins at from.
 func (o *outbox) relayedWithin(ctx context.Context, from time.Time, topics ...string) (perSecond float64, err error) {
 	var n int
-	err = o.conn.QueryRow(ctx, "select count(*) from outbox_messages where topic = any($1) and relayed_at >= $2 and relayed_at < $3", topics, from,
+	err = o.conn.QueryRow(ctx, "select count(*) from outbox_messages where topic = any($1) and relayed_at >= $2 and relayed_at < $3", topics,
+		from,
 		from.Add(window)).Scan(&n)
 	return float64(n) / window.Seconds(), err
 }
 
-// countArrivals reads all topics and counts what is not as it should be.
-func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster, topics []string, rows int, s *survived) error {
+// countArrivals reads all topics and counts messages that are missing, duplicate or out of order.
+func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster, topics []string, written *steady, s *survived) error {
 	return on(name, c.Nodes()[0].URL, func(b broker) error {
 		b.Broker = bodies{b.Broker}
 		for i, topic := range topics {
-			a, end := consume(ctx, b, topic, keyOf(l.keys))
+			a, end := consume(ctx, b, topic, keyOf(written.keys))
 			mine := 0
-			for n := range rows {
+			for n := range written.rows {
 				if n%cluster.Size == i {
 					mine++
 				}
@@ -237,7 +256,8 @@ func (l *lab) countArrivals(ctx context.Context, name string, c cluster.Cluster,
 	})
 }
 
-// bodies is a broker of which messages without a body are not seen: those that have tried it.
+// bodies is a broker that leaves out messages without a body. These are the messages that tested whether the broker accepts
+// any.
 type bodies struct{ testkit.Broker }
 
 func (b bodies) Consume(ctx context.Context, topic string, receive func(testkit.Message)) error {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// delayStudy drains through proxies before the broker and the database. One of them delays what the relay
-// sends by a millisecond, which is what a farther server adds to each round trip; the reference is the drain
-// through the same proxies without delay.
+// delayStudy drains through proxies in front of the broker and the database. One proxy delays what the relay sends by a
+// millisecond, which is what a more distant server adds to each round trip. The reference is the drain through the same
+// proxies without a delay.
 func delayStudy(ctx context.Context, l *lab, r *report) (err error) {
 	table, err := l.newOutbox(ctx, false)
 	if err != nil {
@@ -33,7 +33,8 @@ func delayStudy(ctx context.Context, l *lab, r *report) (err error) {
 				return err
 			}
 			defer database.close()
-			drainers = append(drainers, drainer{name: v.name,
+			drainers = append(drainers, drainer{
+				name: v.name,
 				start: func(ctx context.Context, _ string) (*program, error) {
 					return l.startRelay(ctx, database.url, broker.url)
 				},
@@ -42,7 +43,8 @@ func delayStudy(ctx context.Context, l *lab, r *report) (err error) {
 						return errors.New("the relay went past the proxies: is another address advertised?")
 					}
 					return nil
-				}})
+				},
+			})
 		}
 		results, err := l.drains(ctx, table, b, drainers)
 		if err != nil {

@@ -11,21 +11,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// drained is how destinations fared that drained the same table.
+// drained is the result of destinations that drained the same table.
 type drained struct {
-	rates    []float64     // rows/s of each, of all rows
+	rates    []float64     // rows/s of each destination, over all rows
 	database time.Duration // processor time of the server
-	updates  float64       // of each row
+	updates  float64       // updates of each row
 }
 
-// slowest is the rate at which all destinations were done.
+// slowest is the rate at which the last destination finished.
 func (d drained) slowest() float64 { return slices.Min(d.rates) }
 
-// second is a destination beside the one called default.
+// second is a destination in addition to the one called default.
 const second = "audit"
 
-// destinationsStudy lets two destinations relay the same rows, each in columns of its own, and divide them, beside one that is alone. Then one
-// is in trouble, beside the same one paused.
+// destinationsStudy compares one destination with two. The two relay the same rows, each in columns of its own, or divide the
+// rows. Then one of the two is in trouble, compared with the same one paused.
 func destinationsStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		if err := l.healthy(ctx, b, r); err != nil {
@@ -39,7 +39,7 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 	variants := []struct {
 		name    string
 		several bool // two destinations
-		copies  bool // each has each row
+		copies  bool // each destination takes each row
 		found   []drained
 	}{{name: "one alone"}, {name: "columns of their own", several: true, copies: true}, {name: "common columns", several: true}}
 	for round := range l.rounds + 1 {
@@ -52,8 +52,9 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", v.name, err)
 			}
-			fmt.Printf("%s, %s, round %d: %.0f rows/s, PostgreSQL %.1f µs/row, %.2f updates of a row\n", b.name, v.name, round, d.rates, l.micros(d), d.updates)
-			if round > 0 { // the broker is warm
+			fmt.Printf("%s, %s, round %d: %.0f rows/s, PostgreSQL %.1f µs/row, %.2f updates of a row\n", b.name, v.name, round, d.rates,
+				l.micros(d), d.updates)
+			if round > 0 { // the broker is warmed up
 				v.found = append(v.found, d)
 			}
 		}
@@ -64,7 +65,7 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 			rate := func(d drained) float64 { return d.rates[i] }
 			r.compare(b.name, "columns of their own: rows/s of the "+name, "%.0f", each(copies, rate), each(alone, drained.slowest), atLeast(0.4))
 		}
-		if middle(each(alone, l.micros)) > 0 { // it can be seen
+		if middle(each(alone, l.micros)) > 0 { // the processor time is visible
 			r.compare(b.name, "columns of their own: PostgreSQL µs/row", "%.1f", each(copies, l.micros), each(alone, l.micros), atMost(1.4))
 		}
 		updates := func(d drained) float64 { return d.updates }
@@ -76,16 +77,18 @@ func (l *lab) healthy(ctx context.Context, b broker, r *report) error {
 	return nil
 }
 
-// micros is the server's processor time for each row.
+// micros is the server's processor time for each row, in microseconds.
 func (l *lab) micros(d drained) float64 { return d.database.Seconds() * 1e6 / float64(l.rows) }
 
-// Rows of half of the topics each.
+// fillParts inserts rows, half of them for each of two topics.
 const fillParts = `insert into outbox_messages (topic, key, payload, headers)
-select ($2::text[])[1 + i % 2], 'order-' || i % $3::int, jsonb_build_object('n', lpad(i::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x')),
+select ($2::text[])[1 + i % 2], 'order-' || i % $3::int, jsonb_build_object('n', lpad(i::text, 9, '0'), 'data', 
+rpad(md5(i::text), 479, 'x')),
 	jsonb_build_object('type', 'order.created', 'trace', md5(i::text))
 from generate_series(1, $1::int) i order by i`
 
-// drainTo fills a table and lets a relay drain it, to one destination or to two, each of which gets each row or one half of them.
+// drainTo fills a table and lets a relay drain it, to one destination or to two, each of which takes all rows or half of
+// them.
 func (l *lab) drainTo(ctx context.Context, b broker, several, copies bool) (d drained, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
@@ -139,16 +142,18 @@ func (l *lab) drainTo(ctx context.Context, b broker, several, copies bool) (d dr
 	if err := relay.stop(); err != nil {
 		return d, err
 	}
-	if err := pause(ctx, 1500*time.Millisecond); err != nil { // statistics are told within a second
+	if err := pause(ctx, 1500*time.Millisecond); err != nil { // statistics are reported within a second
 		return d, err
 	}
-	err = table.conn.QueryRow(ctx, "select n_tup_upd::float8 / $1::int from pg_stat_user_tables where relid = 'outbox_messages'::regclass", l.rows).Scan(&d.updates)
+	err = table.conn.QueryRow(ctx, "select n_tup_upd::float8 / $1::int from pg_stat_user_tables where relid = 'outbox_messages'::regclass",
+		l.rows).Scan(&d.updates)
 	return d, err
 }
 
-// awaitMarks waits until no row lacks a mark in a column, and returns how long that was after the start.
+// awaitMarks waits until every row has a mark in a column, and returns the time since the start.
 func (o *outbox) awaitMarks(ctx context.Context, column string, started time.Time) (took time.Duration, err error) {
-	statement := fmt.Sprintf("select not exists (select from (select 1 from outbox_messages where %s is null and %s is null order by seq desc limit 1) last)",
+	statement := fmt.Sprintf("select not exists (select from (select 1 from outbox_messages where %s is null and %s is null order by seq "+
+		"desc limit 1) last)",
 		column, strings.Replace(column, "relayed_at", "failed_at", 1))
 	var asked time.Time
 	err = testkit.Until(ctx, 20*time.Millisecond, func() (done bool, err error) {
@@ -159,16 +164,19 @@ func (o *outbox) awaitMarks(ctx context.Context, column string, started time.Tim
 	return asked.Sub(started), err
 }
 
-// two are the settings of two destinations at brokers.
+// two returns the settings of two destinations at brokers.
 func two(first, other string) []string {
-	return []string{"OUTBOX_DESTINATIONS=default," + second, destination("DEFAULT", "PUBLISH_URL", first), destination("AUDIT", "PUBLISH_URL", other)}
+	return []string{
+		"OUTBOX_DESTINATIONS=default," + second, destination("DEFAULT", "PUBLISH_URL", first),
+		destination("AUDIT", "PUBLISH_URL", other),
+	}
 }
 
 func destination(name, setting, value string) string {
 	return "OUTBOX_DESTINATION_" + name + "_" + setting + "=" + value
 }
 
-// relayURL is the broker of a relay that has no destinations of its own names.
+// relayURL is the broker's URL for a relay without named destinations, or "" for one with several.
 func relayURL(url string, several bool) string {
 	if several {
 		return ""

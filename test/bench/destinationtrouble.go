@@ -13,20 +13,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// fared is how one destination fares while the other is paused or in trouble.
+// fared is the result of one destination while the other is paused or in trouble.
 type fared struct {
 	rate    float64 // rows/s of a backlog
 	latency []time.Duration
 	memory  float64 // MiB
 }
 
-// badBroker makes the address and the topic of a destination in trouble. clean does away with them.
+// badBroker makes the address and the topic of a destination in trouble; clean removes them.
 type badBroker func(ctx context.Context, b broker, topic string) (address, to string, clean func() error, err error)
 
 var badBrokers = []struct {
 	name string
 	make badBroker
-	not  string // a kind of broker that cannot be made so
+	not  string // a kind of broker with which this trouble cannot be made
 }{
 	{name: "down", make: func(ctx context.Context, b broker, topic string) (string, string, func() error, error) {
 		addr, err := testkit.FreeAddress(ctx)
@@ -37,14 +37,16 @@ var badBrokers = []struct {
 		return address, topic, func() error { return nil }, err
 	}},
 	{name: "frozen", make: func(ctx context.Context, b broker, topic string) (string, string, func() error, error) {
-		silent, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
+		silent, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0") // the kernel accepts connections, and nothing answers
 		if err != nil {
 			return "", "", nil, err
 		}
 		address, err := moved(b.url, silent.Addr().String())
 		return address, topic, silent.Close, err
 	}},
-	{name: "refusing everything", not: "rabbitmq", make: func(ctx context.Context, b broker, topic string) (string, string, func() error, error) {
+	{name: "refusing everything", not: "rabbitmq", make: func(
+		ctx context.Context, b broker, topic string,
+	) (string, string, func() error, error) {
 		to := topic + "-refuses"
 		err := b.Create(ctx, testkit.Topic{Name: to, Most: 1})
 		return b.url, to, func() error { return b.Remove(context.WithoutCancel(ctx), to) }, err
@@ -77,7 +79,8 @@ func (l *lab) besideTrouble(ctx context.Context, b broker, r *report) error {
 			if err != nil {
 				return fmt.Errorf("%s: %w", name, err)
 			}
-			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f paused, p99 %.1f ms beside %.1f\n", b.name, name, round+1, found.rate, control.rate,
+			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f paused, p99 %.1f ms beside %.1f\n", b.name, name, round+1, found.rate,
+				control.rate,
 				percentile(found.latency, 99), percentile(control.latency, 99))
 			with, without = append(with, found), append(without, control)
 		}
@@ -91,7 +94,8 @@ func (l *lab) besideTrouble(ctx context.Context, b broker, r *report) error {
 	return nil
 }
 
-// fare lets the first of two destinations drain a backlog, then relay steady traffic for the duration, while the other is in trouble or paused.
+// fare lets the first of two destinations drain a backlog, and then relay steady traffic for the duration, while the other is
+// in trouble or paused.
 func (l *lab) fare(ctx context.Context, b broker, make badBroker, paused bool) (found fared, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -132,7 +136,10 @@ func (l *lab) fare(ctx context.Context, b broker, make badBroker, paused bool) (
 		return found, err
 	}
 	const perSecond, writers = 500, 4
-	steady := traffic{from: l.rows + l.keys, rows: int(l.duration.Seconds() * perSecond), perSecond: perSecond, writers: writers, keys: l.keys / writers * writers}
+	steady := traffic{
+		from: l.rows + l.keys, rows: int(l.duration.Seconds() * perSecond), perSecond: perSecond, writers: writers,
+		keys: l.keys / writers * writers,
+	}
 	commits, err := steady.run(ctx, table.url, topic)
 	if err != nil {
 		return found, err

@@ -14,10 +14,10 @@ import (
 
 // drain is one measured run of a program over a full table.
 type drain struct {
-	elapsed  time.Duration // from the start of the process until no row was pending
-	ready    time.Duration // until /readyz said so; 0 for a program without it
+	elapsed  time.Duration // time from the start of the process until no row was pending
+	ready    time.Duration // time until /readyz reported readiness; 0 for a program without it
 	itself   time.Duration // processor time of the program
-	database time.Duration // and of the servers, 0 when they cannot be seen
+	database time.Duration // processor time of the servers, 0 when it cannot be seen
 	broker   time.Duration
 	log      int64 // bytes of PostgreSQL's write-ahead log
 	memory   int64 // peak resident bytes of the program
@@ -32,8 +32,8 @@ type drainer struct {
 	check func() error // after each run; may be nil
 }
 
-// drainStudy lets yardstick and relay drain the same rows by turns. With a hot key, the yardstick's rows
-// are spread evenly nevertheless: it is the reference.
+// drainStudy lets the yardstick and the relay drain the same rows in turns. With a hot key, the yardstick's rows are still
+// spread evenly, because it is the reference.
 func drainStudy(ctx context.Context, l *lab, r *report) (err error) {
 	binary, err := os.Stat(l.relay)
 	if err != nil {
@@ -74,7 +74,7 @@ func reportDrain(r *report, on string, rows int, relay, yardstick []drain, hot i
 	figure := func(what, format string, value func(drain) float64, target *bound) {
 		own, reference := each(relay, value), each(yardstick, value)
 		switch {
-		case middle(reference) == 0: // cannot be seen
+		case middle(reference) == 0: // it cannot be seen
 		case target == nil:
 			r.contrast(on, what, format, own, reference)
 		default:
@@ -90,7 +90,7 @@ func reportDrain(r *report, on string, rows int, relay, yardstick []drain, hot i
 		if on == "rabbitmq" {
 			rate = nil
 		}
-		processor, manners = nil, nil // those targets are about evenly spread rows
+		processor, manners = nil, nil // those targets apply to evenly spread rows
 	}
 	figure(what, "%.0f", func(d drain) float64 { return float64(rows) / d.elapsed.Seconds() }, rate)
 	figure("own µs/row", "%.1f", micros(func(d drain) time.Duration { return d.itself }), processor)
@@ -101,8 +101,8 @@ func reportDrain(r *report, on string, rows int, relay, yardstick []drain, hot i
 	r.judge(on, "ready after ms", "%.0f", middle(each(relay, func(d drain) float64 { return float64(d.ready.Milliseconds()) })), atMost(300))
 }
 
-// drains lets programs drain the table by turns and returns each one's runs. A first run of the first one
-// warms the broker up and is not counted: a broker that has just started costs several times as much.
+// drains lets programs drain the table in turns and returns each program's runs. A first run of the first program warms the
+// broker up and is not counted, because a broker that has just started is several times as expensive.
 func (l *lab) drains(ctx context.Context, table *outbox, b broker, drainers []drainer) ([][]drain, error) {
 	results := make([][]drain, len(drainers))
 	for round := range l.rounds + 1 {
@@ -178,7 +178,7 @@ func (l *lab) timeDrain(ctx context.Context, table *outbox, b broker, p drainer,
 		return d, err
 	}
 	d.log = end - log
-	if running.Address == "" { // it ends by itself
+	if running.Address == "" { // the program ends by itself
 		if err := running.wait(); err != nil {
 			return d, err
 		}

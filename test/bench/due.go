@@ -23,7 +23,7 @@ select $2, 'order-' || i % 1000, jsonb_build_object('n', lpad((500000000 + i)::t
 	$3::timestamptz + i * $4::bigint * interval '1 microsecond' from generate_series(0, $1::int - 1) i`
 )
 
-// dueStudy measures how late rows are that become due at their time, while many are scheduled for later and others flow. The reference is
+// dueStudy measures the delay of rows that become due, while many are scheduled for later and others flow. The reference is
 // the same table without the indexes that `schema --delays` prints.
 func dueStudy(ctx context.Context, l *lab, r *report) error {
 	rates := []float64{200, 1000}
@@ -64,7 +64,7 @@ func dueStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-// due returns how late rows were that became due at random times, and how long others took that were due at once.
+// due returns the delays of rows that became due at random times, and the latencies of others that were due at once.
 func (l *lab) due(ctx context.Context, b broker, indexed bool, rate float64) (late, others []time.Duration, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -89,7 +89,7 @@ func (l *lab) due(ctx context.Context, b broker, indexed bool, rate float64) (la
 	t := traffic{rows: int(rate * lasts.Seconds()), perSecond: rate, writers: writers, keys: l.keys / writers * writers}
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row }) // rows with available_at keep no order
 	defer func() { err = errors.Join(err, end()) }()
-	if err := pause(ctx, 10*time.Second); err != nil { // the first walk over the table is no part of it
+	if err := pause(ctx, 10*time.Second); err != nil { // the first walk over the table is not measured
 		return nil, nil, err
 	}
 	soon, step := int(perSecond*lasts.Seconds()), int64(time.Second/time.Microsecond/perSecond)
@@ -114,7 +114,7 @@ func (l *lab) due(ctx context.Context, b broker, indexed bool, rate float64) (la
 	return late, others, relay.stop()
 }
 
-// delays adds the column of due times to the table, and the indexes that the relay prints if they are wanted.
+// delays adds the column of due times to the table, and the indexes that the relay prints if indexed is set.
 func (l *lab) delays(ctx context.Context, table *outbox, indexed bool) error {
 	statement := "alter table outbox_messages add available_at timestamptz"
 	if indexed {

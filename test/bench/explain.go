@@ -13,17 +13,17 @@ import (
 	"sync"
 )
 
-// explained is a read of the table that the relay has made, as PostgreSQL's auto_explain tells it.
+// explained is a read of the table by the relay, as PostgreSQL's auto_explain reports it.
 type explained struct {
 	millis  float64
 	rows    float64
 	buffers float64 // shared, hit and read
 }
 
-// explainer lets PostgreSQL explain each statement that passes a proxy, in notices that relays ignore.
+// explainer makes PostgreSQL explain each statement that passes a proxy, in notices that relays ignore.
 type explainer struct {
 	*proxy
-	url string // to connect with, as superuser
+	url string // URL to connect with, as superuser
 
 	mu    sync.Mutex
 	reads []explained
@@ -44,7 +44,7 @@ func startExplainer(ctx context.Context, database string) (*explainer, error) {
 	query := u.Query()
 	query.Set("options", "-c session_preload_libraries=auto_explain -c auto_explain.log_min_duration=0 -c auto_explain.log_level=notice"+
 		" -c auto_explain.log_format=json -c auto_explain.log_analyze=on -c auto_explain.log_timing=off -c auto_explain.log_buffers=on")
-	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // as libpq wants it
+	u.RawQuery = strings.ReplaceAll(query.Encode(), "+", "%20") // the form that libpq requires
 	e.url = u.String()
 	return e, nil
 }
@@ -89,7 +89,7 @@ func (e *explainer) listen(server io.Reader) {
 	}
 }
 
-// note takes note of a statement if it is one of those that read pages of pending rows.
+// note records a statement if it reads pages of pending rows.
 func (e *explainer) note(text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// idleStudy watches an owner and a standby that have nothing to do, with the doorbell's trigger. The reference for the owner is a process
-// that asks every 50 ms and does nothing else, as an owner without the trigger has to: what this machine, Go and its client library take
-// for that.
+// idleStudy watches an owner and a standby that have nothing to do, with the doorbell's trigger. The reference for the owner
+// is a process that queries every 50 ms and does nothing else, as an owner without the trigger has to. It shows what this
+// machine, Go and its client library need for that.
 func idleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error { return l.idle(ctx, b, r) })
 }
@@ -21,7 +21,7 @@ func (l *lab) idle(ctx context.Context, b broker, r *report) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	const active = "OUTBOX_SHARDS=1" // one owns everything, the other nothing
+	const active = "OUTBOX_SHARDS=1" // one replica owns everything, the other nothing
 	working, err := startProxy(ctx, table.url, 0)
 	if err != nil {
 		return err
@@ -50,7 +50,7 @@ func (l *lab) idle(ctx context.Context, b broker, r *report) (err error) {
 		return err
 	}
 	defer poller.Kill()
-	const settles, watched = 15 * time.Second, 60 * time.Second // connections that are not used have been closed by then
+	const settles, watched = 15 * time.Second, 60 * time.Second // unused connections have been closed by then
 	if err := pause(ctx, settles); err != nil {
 		return err
 	}
@@ -63,7 +63,7 @@ func (l *lab) idle(ctx context.Context, b broker, r *report) (err error) {
 	if err := pause(ctx, watched); err != nil {
 		return err
 	}
-	var share [3]float64 // of a core, in percent
+	var share [3]float64 // percent of a core
 	for i, after := range used() {
 		share[i] = 100 * (after - before[i]).Seconds() / watched.Seconds()
 	}

@@ -12,21 +12,21 @@ import (
 	"strconv"
 )
 
-// insertion is what an application's inserts meet.
+// insertion describes the conditions of an application's inserts.
 type insertion struct {
 	name     string
 	relay    bool
-	least    bool // the yardstick instead
+	least    bool // the yardstick runs instead of the relay
 	doorbell bool
-	notify   bool // a trigger that notifies in each transaction, as other relays have it
-	missing  bool // the rows' topic is
+	notify   bool // a trigger notifies in each transaction, as with other relays
+	missing  bool // the rows' topic is missing
 	settings []string
-	copies   int // destinations with columns of their own, beside the one that uses the table's
+	copies   int // number of destinations with columns of their own, beside the one that uses the table's
 	target   *bound
 }
 
-// insertsStudy lets pgbench insert single rows, without a relay and beside one. Relay and broker share the machine
-// with the database, so the ratio holds their processor time too.
+// insertsStudy lets pgbench insert single rows, without a relay and beside one. Relay and broker share the machine with the
+// database, so the ratio includes their processor time.
 func insertsStudy(ctx context.Context, l *lab, r *report) error {
 	pgbench, err := findPgbench()
 	if err != nil {
@@ -49,7 +49,7 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, clients := range []int{8, 32} {
 			rates := make([][]float64, len(kinds))
-			relayed := make([][]float64, len(kinds)) // share of the rows when pgbench ended
+			relayed := make([][]float64, len(kinds)) // share of the rows that were relayed when pgbench ended
 			for round := range l.rounds {
 				for i, kind := range kinds {
 					rate, share, err := l.insert(ctx, pgbench, yardstick, b, kind, clients)
@@ -81,12 +81,14 @@ func insertsStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-const plainNotify = `create function ring() returns trigger language plpgsql as $$ begin perform pg_notify('outbox_messages', ''); return null; end $$;
+const plainNotify = `create function ring() returns trigger language plpgsql as $$ begin perform pg_notify('outbox_messages', ''); 
+return null; end $$;
 create trigger ring after insert on outbox_messages for each statement execute function ring()`
 
-// insert returns the transactions per second, and the part of their rows that was relayed in the same time.
+// insert returns the transactions per second, and the share of their rows that was relayed in the same time.
 func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, kind insertion, clients int) (rate, relayed float64,
-	err error) {
+	err error,
+) {
 	topic, remove, err := b.topic(ctx)
 	if err != nil {
 		return 0, 0, err
@@ -112,7 +114,7 @@ func (l *lab) insert(ctx context.Context, pgbench, yardstick string, b broker, k
 		if err != nil {
 			return 0, 0, err
 		}
-		defer relay.Kill() // what it has not relayed is of no interest
+		defer relay.Kill() // the rows that it has not relayed do not matter
 	}
 	if kind.least {
 		least, err := start(exec.CommandContext(ctx, yardstick, "--database", table.url, "--url", b.url, "--topic", topic, "--poll", "50ms"))
@@ -153,7 +155,7 @@ insert into outbox_messages (topic, key, payload, headers) values ('%s', 'order-
 	return rate, relayed, err
 }
 
-// findPgbench looks on the PATH and where Debian keeps it.
+// findPgbench looks on the PATH and in the folders that Debian uses.
 func findPgbench() (string, error) {
 	if path, err := exec.LookPath("pgbench"); err == nil {
 		return path, nil

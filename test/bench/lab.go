@@ -21,12 +21,12 @@ type options struct {
 	duration                time.Duration
 }
 
-// lab is what studies work with: the programs and the servers.
+// lab is the programs and the servers that studies work with.
 type lab struct {
 	options
-	dir         string // scratch, removed at the end
+	dir         string // folder for scratch files, removed at the end
 	database    string // URL
-	databasePID int    // 0 when it cannot be seen
+	databasePID int    // process of the server; 0 when it cannot be seen
 }
 
 func newLab(o options) (*lab, error) {
@@ -64,7 +64,7 @@ func (l *lab) yardstick(ctx context.Context) (string, error) {
 	return path, nil
 }
 
-// eachBroker calls do with each broker that was asked for.
+// eachBroker calls do with each broker that was selected.
 func (l *lab) eachBroker(do func(broker) error) error {
 	return l.eachKind(func(k kind) error {
 		address, err := endpoint(k.variable)
@@ -75,7 +75,7 @@ func (l *lab) eachBroker(do func(broker) error) error {
 	})
 }
 
-// eachKind calls do with each kind of broker that was asked for.
+// eachKind calls do with each kind of broker that was selected.
 func (l *lab) eachKind(do func(kind) error) error {
 	found := false
 	for _, k := range kinds {
@@ -93,7 +93,7 @@ func (l *lab) eachKind(do func(kind) error) error {
 	return nil
 }
 
-// prepare makes a topic and an outbox for one run of a study. remove does away with both.
+// prepare makes a topic and an outbox for one run of a study; remove removes both.
 func (l *lab) prepare(ctx context.Context, b broker, doorbell bool) (table *outbox, topic string, remove func() error, err error) {
 	topic, removeTopic, err := b.topic(ctx)
 	if err != nil {
@@ -113,7 +113,7 @@ func endpoint(variable string) (string, error) {
 	return address, nil
 }
 
-// withoutSettings leaves out the relay's settings of the shell that runs the benchmark.
+// withoutSettings removes the relay's settings from the environment of the shell that runs the benchmark.
 func withoutSettings(environment []string) []string {
 	var kept []string
 	for _, pair := range environment {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// wake is one way by which a relay learns of new rows.
+// wake is a way in which a relay learns of new rows.
 type wake struct {
 	name     string
 	doorbell bool // the table has the trigger
@@ -18,7 +18,7 @@ type wake struct {
 	direct   bool // there is no relay: the writer publishes after its commit
 }
 
-// direct is the reference: what broker, consumer and machine take by themselves.
+// direct is the reference: the time that broker, consumer and machine take by themselves.
 var direct = wake{name: "direct", direct: true}
 
 var wakes = []wake{
@@ -36,18 +36,24 @@ type load struct {
 	onlyPolled bool
 }
 
-// latencyStudy measures the time from commit to a consumer of the broker, by the clock of this process, which
-// writes and consumes. All ways to wake the relay take turns.
+// latencyStudy measures the time from commit to a consumer of the broker, by the clock of this process, which both writes and
+// consumes. All ways to wake the relay take turns.
 func latencyStudy(ctx context.Context, l *lab, r *report) error {
 	const writers = 8
 	loads := []load{
 		{name: "1 row/s", traffic: traffic{rows: max(20, l.rows/250), perSecond: 1, writers: 1, keys: l.keys}, p50: 1, p99: 5, polled: 60},
-		{name: "200 rows/s", traffic: traffic{rows: l.rows / 5, perSecond: 200, writers: writers, keys: l.keys / writers * writers}, p50: 1.5,
-			p99: 6, polled: 60},
-		{name: "1,000 rows/s", traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1,
-			p99: 8, polled: 60},
-		{name: "commits up to 1 s late, 64 writers", traffic: traffic{rows: l.rows / 10, perSecond: 100, writers: 64, keys: 64,
-			late: time.Second}, polled: 60, onlyPolled: true},
+		{
+			name: "200 rows/s", traffic: traffic{rows: l.rows / 5, perSecond: 200, writers: writers, keys: l.keys / writers * writers}, p50: 1.5,
+			p99: 6, polled: 60,
+		},
+		{
+			name: "1,000 rows/s", traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1,
+			p99: 8, polled: 60,
+		},
+		{name: "commits up to 1 s late, 64 writers", traffic: traffic{
+			rows: l.rows / 10, perSecond: 100, writers: 64, keys: 64,
+			late: time.Second,
+		}, polled: 60, onlyPolled: true},
 	}
 	loads = slices.DeleteFunc(loads, func(load load) bool { return !strings.Contains(load.name, l.only) })
 	return l.eachBroker(func(b broker) error {
@@ -111,8 +117,7 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-// latency returns the times from the return of each commit to the arrival of its row, and those from
-// sending it.
+// latency returns the times from the return of each commit to the arrival of its row, and the times from sending the commit.
 func (l *lab) latency(ctx context.Context, b broker, w wake, t traffic) (returned, sent []time.Duration, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, w.doorbell)
 	if err != nil {
@@ -131,7 +136,7 @@ func (l *lab) latency(ctx context.Context, b broker, w wake, t traffic) (returne
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row % t.keys })
 	defer func() { err = errors.Join(err, end()) }()
 
-	// The first rows of a process pay for its connections.
+	// The first rows of a process include the cost of its connections.
 	warm := traffic{rows: 100, perSecond: 100, writers: 1, keys: t.keys, notify: w.notify, direct: t.direct}
 	if _, err := warm.run(ctx, table.url, topic); err != nil {
 		return nil, nil, err

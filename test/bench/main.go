@@ -1,5 +1,5 @@
-// Command bench measures the relay's real binary against real servers, each figure beside its reference
-// in the same run, and prints a table with targets and verdicts. See README.md.
+// Command bench measures the relay's real binary against real servers, each figure beside its reference in the same run, and
+// prints a table with targets and verdicts. See README.md.
 package main
 
 import (
@@ -14,34 +14,73 @@ import (
 	"time"
 )
 
-// study is one thing to measure: a subcommand.
+// study is one measurement: a subcommand.
 type study struct {
 	name, about  string
-	rows, rounds int    // by default
-	broker       string // by default
+	rows, rounds int    // defaults
+	broker       string // default
 	run          func(context.Context, *lab, *report) error
 }
 
 // studies are listed in the order in which `all` runs them.
 var studies = []study{
 	{name: "drain", about: "a full table, beside the yardstick", rows: 300_000, rounds: 3, broker: all, run: drainStudy},
-	{name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000, rounds: 3, broker: "nats", run: destinationsStudy},
-	{name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats", run: latencyStudy},
+	{
+		name: "destinations", about: "two destinations, beside one alone; one beside another in trouble", rows: 100_000, rounds: 3,
+		broker: "nats", run: destinationsStudy,
+	},
+	{
+		name: "latency", about: "from the return of COMMIT to a consumer of the broker", rows: 10_000, rounds: 2, broker: "nats",
+		run: latencyStudy,
+	},
 	{name: "replicas", about: "two and four replicas on one table, beside one", rows: 300_000, rounds: 3, broker: "nats", run: replicasStudy},
-	{name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3, broker: all, run: delayStudy},
+	{
+		name: "delay", about: "+1 ms to the broker or the database, beside the undelayed drain", rows: 200_000, rounds: 3, broker: all,
+		run: delayStudy,
+	},
 	{name: "tls", about: "a full table to a broker with TLS, beside the same without", rows: 200_000, rounds: 3, broker: all, run: tlsStudy},
 	{name: "inserts", about: "what a relay costs an application's inserts, with pgbench", rounds: 3, broker: "nats", run: insertsStudy},
-	{name: "pinned", about: "reads and drain behind a transaction that stays open, beside a vacuumed table", rows: 300_000, rounds: 2, broker: "nats", run: pinnedStudy},
-	{name: "pending", about: "five million pending rows beside a hundredth of that", rows: 5_000_000, rounds: 1, broker: "nats", run: pendingStudy},
-	{name: "operations", about: "status and doctor before a backlog, and prune of a fifth as many rows beside 5,000 rows/s", rows: 5_000_000, rounds: 1, broker: "nats", run: operationsStudy},
-	{name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000, rounds: 1, broker: "nats", run: dueStudy},
+	{
+		name: "pinned", about: "reads and drain behind a transaction that stays open, beside a vacuumed table", rows: 300_000, rounds: 2,
+		broker: "nats", run: pinnedStudy,
+	},
+	{
+		name: "pending", about: "five million pending rows beside a hundredth of that", rows: 5_000_000, rounds: 1, broker: "nats",
+		run: pendingStudy,
+	},
+	{
+		name: "operations", about: "status and doctor before a backlog, and prune of a fifth as many rows beside 5,000 rows/s", rows: 5_000_000,
+		rounds: 1, broker: "nats", run: operationsStudy,
+	},
+	{
+		name: "due", about: "rows that become due while a million are scheduled for later and others flow", rows: 1_000_000, rounds: 1,
+		broker: "nats", run: dueStudy,
+	},
 	{name: "idle", about: "an owner and a standby with nothing to do, for a minute", broker: "nats", run: idleStudy},
-	{name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka", run: takeoverStudy},
-	{name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka", run: rollingStudy},
-	{name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2, broker: all, run: outageStudy},
-	{name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1, broker: all, run: troubleStudy},
-	{name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows when leaders have moved", rounds: 1, broker: all, run: clusterStudy},
-	{name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all, run: memoryStudy},
+	{
+		name: "takeover", about: "kill -9 of one of two replicas under 1,000 rows/s", rows: 12_000, rounds: 5, broker: "kafka",
+		run: takeoverStudy,
+	},
+	{
+		name: "rolling", about: "rolling restart of three replicas under 5,000 rows/s", rows: 50_000, rounds: 3, broker: "kafka",
+		run: rollingStudy,
+	},
+	{
+		name: "outage", about: "a broker that is away for 30 s, and the backlog after it", rows: 20_000, rounds: 2, broker: all,
+		run: outageStudy,
+	},
+	{
+		name: "trouble", about: "rows beside keys and topics in trouble, and what waited after it", rows: 100_000, rounds: 1, broker: all,
+		run: troubleStudy,
+	},
+	{
+		name: "cluster", about: "one of three nodes killed, frozen or cut off: rows of healthy leaders, and all rows when leaders have moved",
+		rounds: 1, broker: all, run: clusterStudy,
+	},
+	{
+		name: "memory", about: "resident size with small rows, large rows and rows above the bound", rows: 200_000, broker: all,
+		run: memoryStudy,
+	},
 	{name: "publish", about: "the publishers alone, beside the bare client libraries", rows: 100_000, broker: all, run: publishStudy},
 }
 
@@ -54,13 +93,13 @@ func main() {
 	}
 }
 
-// run takes the name of a study, then flags. Without a name it drains.
+// run takes the name of a study, then flags. Without a name it runs the drain study.
 func run(ctx context.Context, args []string) error {
 	name := studies[0].name
 	if len(args) > 0 && !strings.HasPrefix(args[0], "-") {
 		name, args = args[0], args[1:]
 	}
-	if name == pollCommand { // no study: what one compares itself with
+	if name == pollCommand { // not a study: the process that idleStudy uses as its reference
 		return poll(ctx)
 	}
 	var o options
@@ -104,7 +143,7 @@ func run(ctx context.Context, args []string) error {
 	return nil
 }
 
-// measure makes one study and prints its table.
+// measure runs one study and prints its table.
 func measure(ctx context.Context, s study, o options) error {
 	if o.rows == 0 {
 		o.rows = s.rows

@@ -10,11 +10,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// memoryStudy looks at the largest resident size of a relay that drains small rows, large rows, and rows larger than
-// its own bound.
+// memoryStudy measures the largest resident size of a relay that drains small rows, large rows, and rows larger than its own
+// bound.
 func memoryStudy(ctx context.Context, l *lab, r *report) error {
 	const bound = 64 // MiB, the default of OUTBOX_MAX_IN_FLIGHT_BYTES
-	// NATS and Kafka take no more than 1 MiB with everything around the payload, unless told otherwise.
+	// By default, NATS and Kafka accept no more than 1 MiB, including everything around the payload.
 	const large = mib - 8<<10
 	return l.eachBroker(func(b broker) error {
 		small, err := l.resident(ctx, b, l.rows, 512)
@@ -36,10 +36,10 @@ func memoryStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-// resident is what a relay needed to drain a table.
+// resident is the memory that a relay needed to drain a table.
 type resident struct {
 	peak     float64 // MiB
-	inFlight float64 // rows, at most, as far as it was looked at
+	inFlight float64 // largest number of rows in flight that was observed
 }
 
 func (l *lab) resident(ctx context.Context, b broker, rows, size int, settings ...string) (found resident, err error) {

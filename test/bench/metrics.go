@@ -8,14 +8,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// stage returns the batches of a stage and the seconds that they took together.
+// stage returns the number of batches of a stage and the seconds that they took together.
 func stage(m testkit.Metrics, name string) (batches, seconds float64) {
 	label := `stage="` + name + `"`
 	return m.Sum("stage_duration_seconds_count", label), m.Sum("stage_duration_seconds_sum", label)
 }
 
-// stages tells how busy the stages were, in percent of the time (more than 100 where batches overlap),
-// and how large they were.
+// stages reports how busy the stages were, in percent of the time (more than 100 where batches overlap), and how large the
+// batches were.
 func stages(m testkit.Metrics, elapsed time.Duration) string {
 	var b strings.Builder
 	for _, name := range []string{"fetch", "publish", "settle"} {

@@ -13,7 +13,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// operationsStudy measures what operators do: they look at a large backlog, and delete a great many old rows beside traffic.
+// operationsStudy measures what operators do: they look at a large backlog, and delete many old rows while traffic continues.
 func operationsStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		if err := l.look(ctx, b, r); err != nil {
@@ -23,7 +23,7 @@ func operationsStudy(ctx context.Context, l *lab, r *report) error {
 	})
 }
 
-// look times status, /status and doctor before a backlog that a paused relay leaves alone.
+// look measures the time of status, /status and doctor with a backlog that a paused relay leaves alone.
 func (l *lab) look(ctx context.Context, b broker, r *report) (err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
@@ -81,8 +81,8 @@ func (l *lab) command(ctx context.Context, settings []string, args ...string) er
 	return nil
 }
 
-// pruneBesideTraffic compares the latency of 5,000 rows a second while a fifth as many old rows as the study has are deleted with the latency before that,
-// and looks at how long the statements take that delete.
+// pruneBesideTraffic compares the latency of 5,000 rows a second during a deletion of old rows, a fifth as many as the study
+// has rows, with the latency before it. It also measures how long the deleting statements take.
 func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -149,23 +149,26 @@ func (l *lab) pruneBesideTraffic(ctx context.Context, b broker, r *report) (err 
 	if err != nil {
 		return err
 	}
-	r.compare(b.name, fmt.Sprintf("p99 ms of %d rows/s while %d old rows are deleted, beside before", rate, old), "%.1f", []float64{beside}, []float64{alone}, atMost(1.5))
+	r.compare(b.name, fmt.Sprintf("p99 ms of %d rows/s while %d old rows are deleted, beside before", rate, old), "%.1f", []float64{beside},
+		[]float64{alone}, atMost(1.5))
 	r.judge(b.name, "longest statement that deletes, ms (sampled)", "%.0f", statement, atMost(200))
 	r.state(b.name, "deleted rows/s", "%.0f", float64(old)/took.Seconds())
 	return relay.stop()
 }
 
-// longestDelete samples for how long statements that delete from the outbox have been running, and returns the longest of these times in milliseconds.
+// longestDelete samples how long statements that delete from the outbox have been running, and returns the longest time in
+// milliseconds.
 func (o *outbox) longestDelete(ctx context.Context) (longest float64) {
 	conn, err := pgx.Connect(ctx, o.url)
 	if err != nil {
-		return -1 // which the verdict would not see, but the study fails for other reasons then
+		return -1 // the verdict would not notice this, but the study then fails for other reasons
 	}
 	defer conn.Close(context.WithoutCancel(ctx))
 	for pause(ctx, 2*time.Millisecond) == nil {
 		var ms float64
 		if err := conn.QueryRow(ctx, `select coalesce(max(extract(epoch from clock_timestamp() - query_start) * 1000), 0)::float8
-			from pg_stat_activity where state = 'active' and query ilike '%delete from%' and query ilike '%' || $1 || '%' and pid <> pg_backend_pid()`, o.schema).Scan(&ms); err == nil {
+			from pg_stat_activity where state = 'active' and query ilike '%delete from%' and query ilike '%' || $1 || '%' and pid <>
+			pg_backend_pid()`, o.schema).Scan(&ms); err == nil {
 			longest = max(longest, ms)
 		}
 	}

@@ -15,16 +15,16 @@ import (
 // outage is how long the broker is away.
 const outage = 30 * time.Second
 
-// recovery is what followed on an outage.
+// recovery describes the time after an outage.
 type recovery struct {
-	before   time.Duration // that as many rows took without an outage
-	flowing  time.Duration // from when another client's message was taken until rows were marked
-	relayed  time.Duration // from then on, until none was pending
-	attempts int           // that were spent
+	before   time.Duration // time that as many rows took without an outage
+	flowing  time.Duration // time from the first accepted message of another client until rows were marked
+	relayed  time.Duration // time from then on until no row was pending
+	attempts int           // number of attempts spent
 }
 
-// outageStudy stops a broker of its own for 30 s under a relay, while rows come in. A client that connects anew all the
-// time tells when the broker takes messages again.
+// outageStudy stops a separate broker for 30 s under a relay, while rows are written. A client that opens new connections
+// continuously shows when the broker accepts messages again.
 func outageStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachKind(func(k kind) (err error) {
 		dir, err := os.MkdirTemp(l.dir, k.name+"-")
@@ -67,7 +67,7 @@ func outageStudy(ctx context.Context, l *lab, r *report) error {
 func (l *lab) outage(ctx context.Context, set *services.Set, name, address string) (o recovery, err error) {
 	var topic string
 	err = on(name, address, func(b broker) (err error) {
-		topic, _, err = b.topic(ctx) // it is removed with the broker
+		topic, _, err = b.topic(ctx) // the topic is removed with the broker
 		return err
 	})
 	if err != nil {
@@ -84,7 +84,7 @@ func (l *lab) outage(ctx context.Context, set *services.Set, name, address strin
 	}
 	defer relay.Kill()
 	rows := seed{topic: topic, rows: l.rows, keys: l.keys}
-	for range 2 { // the first pays for warming up
+	for range 2 { // the first round is the warm-up
 		if o.before, err = table.fillAndDrain(ctx, rows); err != nil {
 			return o, err
 		}
@@ -127,8 +127,8 @@ func (l *lab) outage(ctx context.Context, set *services.Set, name, address strin
 	return o, errors.Join(err, relay.stop())
 }
 
-// whenTaken returns when the broker first took a message for the topic from a client that has just connected. A topic
-// that holds much may come back later than others.
+// whenTaken returns the time at which the broker first accepted a message for the topic from a client that has just
+// connected. A topic that holds many messages may come back later than others.
 func whenTaken(ctx context.Context, address, topic string) time.Time {
 	try := func() bool {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)

@@ -17,7 +17,7 @@ import (
 // outbox is the table that is drained, in a schema of its own.
 type outbox struct {
 	conn   *pgx.Conn
-	url    string // connects with the schema as search path
+	url    string // URL with the schema as search path
 	schema string
 }
 
@@ -28,14 +28,14 @@ select $2, case when i % 100 < $4::int then 'hot' else 'order-' || i % $3::int e
 	jsonb_build_object('type', 'order.created', 'trace', md5(i::text))
 from generate_series(1, $1::int) i order by i`
 
-// seed says what is written into the table.
+// seed describes the rows that are written into the table.
 type seed struct {
 	topic      string
 	rows, keys int
 	hot        int // percentage of the rows on one more key
 }
 
-// newOutbox makes the table that the relay recommends, with the doorbell's trigger if that is wanted.
+// newOutbox makes the table that the relay recommends, with the doorbell's trigger if doorbell is set.
 func (l *lab) newOutbox(ctx context.Context, doorbell bool) (*outbox, error) {
 	args := []string{"schema"}
 	if doorbell {
@@ -65,7 +65,7 @@ func (l *lab) newOutbox(ctx context.Context, doorbell bool) (*outbox, error) {
 	return o, nil
 }
 
-// addDestination makes columns and indexes of its own for a destination that takes every row.
+// addDestination makes separate columns and indexes for a destination that takes every row.
 func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error {
 	columns := ownColumns(name)
 	command := exec.CommandContext(ctx, l.relay, "schema", "--destination", name)
@@ -83,7 +83,8 @@ func (o *outbox) addDestination(ctx context.Context, l *lab, name string) error 
 
 // ownColumns is the setting of a destination with columns of its own.
 func ownColumns(name string) string {
-	return strings.ReplaceAll("relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at", "X", name)
+	const columns = "relayed_at:X_relayed_at,attempt:X_attempt,failed_at:X_failed_at,last_error:X_last_error,updated_at:X_updated_at"
+	return strings.ReplaceAll(columns, "X", name)
 }
 
 func (o *outbox) close(ctx context.Context) error {
@@ -93,7 +94,7 @@ func (o *outbox) close(ctx context.Context) error {
 	return err
 }
 
-// seed fills the table anew.
+// seed empties the table and fills it again.
 func (o *outbox) seed(ctx context.Context, s seed) error {
 	if _, err := o.conn.Exec(ctx, "truncate outbox_messages restart identity"); err != nil {
 		return fmt.Errorf("seed: %w", err)
@@ -104,7 +105,7 @@ func (o *outbox) seed(ctx context.Context, s seed) error {
 	return o.vacuum(ctx)
 }
 
-// vacuum lets the server do at once what it would do some time after many rows were written.
+// vacuum makes the server do at once what it would do some time after many rows were written.
 func (o *outbox) vacuum(ctx context.Context) error {
 	for _, statement := range []string{"vacuum analyze outbox_messages", "checkpoint"} {
 		if _, err := o.conn.Exec(ctx, statement); err != nil {
@@ -114,7 +115,7 @@ func (o *outbox) vacuum(ctx context.Context) error {
 	return nil
 }
 
-// fill commits rows at once.
+// fill commits all rows at once.
 func (o *outbox) fill(ctx context.Context, s seed) error {
 	if _, err := o.conn.Exec(ctx, fill, s.rows, s.topic, s.keys, s.hot); err != nil {
 		return fmt.Errorf("fill: %w", err)
@@ -122,7 +123,7 @@ func (o *outbox) fill(ctx context.Context, s seed) error {
 	return nil
 }
 
-// fillAndDrain commits rows at once and waits until a relay has relayed them all.
+// fillAndDrain commits all rows at once and waits until a relay has relayed them.
 func (o *outbox) fillAndDrain(ctx context.Context, s seed) (time.Duration, error) {
 	if err := o.fill(ctx, s); err != nil {
 		return 0, err
@@ -132,8 +133,8 @@ func (o *outbox) fillAndDrain(ctx context.Context, s seed) (time.Duration, error
 	return time.Since(started), err
 }
 
-// empty reports whether no row is pending. It looks from the end of the index, where the last rows to be
-// relayed are, so that asking costs the server next to nothing until then.
+// empty reports whether no row is pending. It looks from the end of the index, where the last rows to be relayed are. Until
+// these rows are relayed, the query costs the server almost nothing.
 func (o *outbox) empty(ctx context.Context) (bool, error) {
 	var empty bool
 	err := o.conn.QueryRow(ctx, `select not exists (select from
@@ -141,7 +142,7 @@ func (o *outbox) empty(ctx context.Context) (bool, error) {
 	return empty, err
 }
 
-// head returns the first pending row, 0 when there is none.
+// head returns the first pending row, or 0 when there is none.
 func (o *outbox) head(ctx context.Context) (seq int64, err error) {
 	err = o.conn.QueryRow(ctx, "select coalesce((select seq from outbox_messages where relayed_at is null and failed_at is null order by "+
 		"seq limit 1), 0)").Scan(&seq)

@@ -10,14 +10,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// backlog is how a relay fared before a number of pending rows.
+// backlog is the result of a relay with a given number of pending rows.
 type backlog struct {
 	reads   []explained
 	memory  int64
 	scrapes []float64 // ms
 }
 
-// pendingStudy lets the relay work at a large backlog and at a small one, for a while or until it is done.
+// pendingStudy lets the relay work on a large backlog and on a small one, for a while or until it is relayed.
 func pendingStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		var large, small []backlog
@@ -61,7 +61,7 @@ func (l *lab) backlog(ctx context.Context, b broker, rows int) (found backlog, e
 		return found, err
 	}
 	defer func() { err = errors.Join(err, remove()) }()
-	// Small rows, or filling the table would take longest.
+	// The rows are small, otherwise filling the table would take longest.
 	_, err = table.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
 		select $2, 'order-' || i % $3::int, '{"total": 42}' from generate_series(1, $1::int) i`, rows, topic, l.keys)
 	if err != nil {
@@ -90,7 +90,7 @@ func (l *lab) backlog(ctx context.Context, b broker, rows int) (found backlog, e
 		found.scrapes = append(found.scrapes, float64(time.Since(asked).Microseconds())/1000)
 		return table.empty(ctx)
 	})
-	if err != nil && !errors.Is(err, context.DeadlineExceeded) { // a large backlog stays
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) { // a large backlog remains
 		return found, err
 	}
 	if found.reads, err = database.take(); err != nil {

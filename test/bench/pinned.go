@@ -9,17 +9,17 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// flows are the rows per second that are written while the reads are watched.
+// flows are the rates, in rows per second, at which rows are written while the reads are watched.
 var flows = []int{0, 1, 100}
 
-// behind is what reads cost behind many relayed rows at each of the flows, and a drain after that.
+// behind is the cost of reads that pass many relayed rows, at each of the flows, and of a drain after them.
 type behind struct {
 	reads [][]explained
 	rate  float64
 }
 
-// pinnedStudy relays rows behind a transaction that is open all the time, so that nothing they leave behind can be
-// cleaned up, and looks at what the reads cost then. The reference is a table that was vacuumed instead.
+// pinnedStudy relays rows while a transaction is open all the time, so that their dead versions cannot be cleaned up, and
+// measures the cost of the reads. The reference is a table that was vacuumed instead.
 func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		var pinned, vacuumed []behind
@@ -95,7 +95,7 @@ func (l *lab) behind(ctx context.Context, b broker, pin bool) (found behind, err
 	}
 	row := l.rows
 	for _, flow := range flows {
-		// After some seconds the relay no longer looks back at what it relayed before.
+		// After some seconds the relay no longer looks back at the rows that it relayed before.
 		const settles, watched = 8, 12
 		write := func(seconds int) error {
 			if flow == 0 {

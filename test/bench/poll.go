@@ -13,7 +13,7 @@ import (
 // pollCommand is the argument with which the benchmark starts itself as a process that polls and does nothing else.
 const pollCommand = "poll"
 
-// startPoller starts that process.
+// startPoller starts the process that polls.
 func startPoller(ctx context.Context) (*program, error) {
 	self, err := os.Executable()
 	if err != nil {
@@ -22,7 +22,7 @@ func startPoller(ctx context.Context) (*program, error) {
 	return start(exec.CommandContext(ctx, self, pollCommand))
 }
 
-// poll asks the database for one number as often as an idle owner asks for rows, until ctx ends.
+// poll queries the database for one number as often as an idle owner queries for rows, until ctx ends.
 func poll(ctx context.Context) error {
 	database, err := endpoint("TEST_DATABASE_URL")
 	if err != nil {

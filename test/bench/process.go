@@ -12,8 +12,8 @@ import (
 // tick is the unit of processor time in /proc, the same on every Linux that Go runs on.
 const tick = 10 * time.Millisecond
 
-// processorTime returns what a process and its children have used so far: PostgreSQL forks one for each
-// connection. Children that are gone are included.
+// processorTime returns the processor time that a process and its children have used so far: PostgreSQL forks one child for
+// each connection. Children that have ended are included.
 func processorTime(pid int) time.Duration {
 	total := ticks(pid, 4)
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is well formed
@@ -26,7 +26,7 @@ func processorTime(pid int) time.Duration {
 	return total
 }
 
-// used is the processor time of a server, 0 when it cannot be seen.
+// used is the processor time of a server, or 0 when it cannot be seen.
 func used(pid int) time.Duration {
 	if pid == 0 {
 		return 0
@@ -34,7 +34,7 @@ func used(pid int) time.Duration {
 	return processorTime(pid)
 }
 
-// ticks adds up utime and stime, and with n 4 those of children that were waited for.
+// ticks adds up utime and stime, and with n 4 also the times of children that were waited for.
 func ticks(pid, n int) (total time.Duration) {
 	if fields := statOf(pid); len(fields) > 14 {
 		for _, field := range fields[11 : 11+n] {
@@ -66,8 +66,8 @@ func peakMemory(pid int) (int64, error) {
 	return 0, fmt.Errorf("no VmHWM of process %d", pid)
 }
 
-// listenerOn returns the process that listens on a TCP port of this machine, 0 when there is none that
-// can be seen: servers in containers stay dark.
+// listenerOn returns the process that listens on a TCP port of this machine, or 0 when none can be seen: servers in
+// containers are not visible.
 func listenerOn(port int) int {
 	sockets := map[string]bool{}
 	for _, table := range []string{"/proc/net/tcp", "/proc/net/tcp6"} {
@@ -87,7 +87,7 @@ func listenerOn(port int) int {
 			continue
 		}
 		pid, err := strconv.Atoi(strings.Split(descriptor, "/")[2])
-		// Children inherit the socket; their parent has it too.
+		// Children inherit the socket, which their parent has too.
 		if err == nil && (lowest == 0 || parentOf(lowest) == pid) {
 			lowest = pid
 		}

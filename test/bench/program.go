@@ -13,13 +13,13 @@ import (
 // program is a running process: the relay, or the yardstick, which has no HTTP server.
 type program struct {
 	*testkit.Relay
-	ready time.Duration // until /readyz said so
+	ready time.Duration // time until /readyz reported readiness
 }
 
-// patience bounds every wait for something that should soon be so.
+// patience bounds every wait for something that should happen soon.
 const patience = 30 * time.Second
 
-// startRelay starts the relay with its defaults but for the settings given, and waits until it is ready.
+// startRelay starts the relay with its defaults except for the given settings, and waits until it is ready.
 func (l *lab) startRelay(ctx context.Context, database, broker string, settings ...string) (*program, error) {
 	settings = append([]string{"OUTBOX_DATABASE_URL=" + database, "OUTBOX_PUBLISH_URL=" + broker}, settings...)
 	relay, err := testkit.StartRelay(ctx, l.relay, settings, "")
@@ -57,7 +57,7 @@ func (p *program) wait() error {
 	return nil
 }
 
-// fail ends the program and adds its last words to an error.
+// fail ends the program and adds the end of its log to an error.
 func (p *program) fail(err error) error {
 	p.Kill()
 	lines := strings.Split(strings.TrimSpace(p.Log()), "\n")

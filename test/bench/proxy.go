@@ -15,14 +15,14 @@ import (
 	"time"
 )
 
-// proxy forwards TCP connections to a server. It delays what is sent to it, however much that is, and counts.
+// proxy forwards TCP connections to a server. It delays what is sent to the server, whatever the amount, and counts.
 type proxy struct {
-	url   string // of the server, through the proxy
+	url   string // URL of the server, through the proxy
 	bytes atomic.Int64
-	open  atomic.Int64 // connections
-	// statements counts those of PostgreSQL's simple and extended protocols, if the server is one.
+	open  atomic.Int64 // number of open connections
+	// statements counts the statements of PostgreSQL's simple and extended protocols, if the server is a PostgreSQL.
 	statements atomic.Int64
-	// fromServer reads along what the server sends; nil for none.
+	// fromServer reads what the server sends while it is forwarded; nil for no reader.
 	fromServer func(io.Reader)
 
 	server   string
@@ -35,7 +35,7 @@ type proxy struct {
 	stop   context.CancelFunc
 }
 
-// startProxy starts a proxy before the server of a URL.
+// startProxy starts a proxy in front of the server of a URL.
 func startProxy(ctx context.Context, address string, delay time.Duration) (*proxy, error) {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -86,7 +86,8 @@ func (p *proxy) close() {
 }
 
 func (p *proxy) forward(ctx context.Context, client net.Conn, toServer func(context.Context, io.Writer, io.Reader),
-	back func(io.Writer, io.Reader) (int64, error)) {
+	back func(io.Writer, io.Reader) (int64, error),
+) {
 	defer client.Close()
 	server, err := new(net.Dialer).DialContext(ctx, "tcp", p.server)
 	if err != nil {
@@ -102,12 +103,12 @@ func (p *proxy) forward(ctx context.Context, client net.Conn, toServer func(cont
 		toServer(ctx, server, client)
 		_ = server.Close() // the other direction ends too
 	})
-	_, _ = back(client, server) // however it ends, so does the connection
+	_, _ = back(client, server) // however the copy ends, the connection ends with it
 	_ = client.Close()
 	both.Wait()
 }
 
-// along lets a second reader read along.
+// along lets a second reader read the same data.
 func along(r io.Reader, second, first func(io.Reader)) {
 	reader, writer := io.Pipe()
 	var reading sync.WaitGroup
@@ -117,13 +118,13 @@ func along(r io.Reader, second, first func(io.Reader)) {
 	reading.Wait()
 }
 
-// chunk is what arrived at once, with the time at which it may go on.
+// chunk is data that arrived at once, with the time at which it may be forwarded.
 type chunk struct {
 	due  time.Time
 	data []byte
 }
 
-// delayed copies and lets everything arrive later by the delay, without making it slower.
+// delayed copies data so that everything arrives later by the delay, at the same throughput.
 func (p *proxy) delayed(ctx context.Context, server io.Writer, client io.Reader) {
 	chunks := make(chan chunk, 1<<14)
 	written := make(chan struct{})
@@ -150,8 +151,8 @@ func (p *proxy) delayed(ctx context.Context, server io.Writer, client io.Reader)
 	<-written
 }
 
-// advertised returns how to copy a Kafka broker's answers so that the address by which it wants to be
-// reached is the proxy's.
+// advertised returns a function that copies a Kafka broker's answers and replaces the broker's advertised address with the
+// proxy's.
 func (p *proxy) advertised() (func(io.Writer, io.Reader) (int64, error), error) {
 	pattern := func(address string) ([]byte, error) {
 		host, text, err := net.SplitHostPort(address)
@@ -187,27 +188,27 @@ func (p *proxy) advertised() (func(io.Writer, io.Reader) (int64, error), error) 
 	}, nil
 }
 
-// count counts the statements in what a client of PostgreSQL sends.
+// count counts the statements in the data that a client of PostgreSQL sends.
 func (p *proxy) count(client io.Reader) {
 	defer func() { _, _ = io.Copy(io.Discard, client) }()
 	var head [5]byte
 	if _, err := io.ReadFull(client, head[:4]); err != nil { // the first message has no type
 		return
 	}
-	parsed, bound := map[string]string{}, "" // by their names
+	parsed, bound := map[string]string{}, "" // by name
 	for size := head[:4]; ; size = head[1:] {
 		body := make([]byte, max(binary.BigEndian.Uint32(size), 4)-4)
 		if _, err := io.ReadFull(client, body); err != nil {
 			return
 		}
 		switch head[0] {
-		case 'P': // a statement's name, and what it is
+		case 'P': // name and text of a statement
 			name, text, _ := bytes.Cut(body, []byte{0})
 			parsed[string(name)] = string(text)
 			if name, statement, found := prepares(string(text)); found {
 				parsed[name] = statement
 			}
-		case 'B': // a portal's name, and a statement's
+		case 'B': // names of a portal and of a statement
 			_, names, _ := bytes.Cut(body, []byte{0})
 			name, _, _ := bytes.Cut(names, []byte{0})
 			bound = parsed[string(name)]
@@ -222,7 +223,7 @@ func (p *proxy) count(client io.Reader) {
 	}
 }
 
-// note takes note of a statement. A notification writes too: it draws a transaction id.
+// note records a statement. A notification counts as a write: it draws a transaction id.
 func (p *proxy) note(statement string) {
 	if _, _, found := prepares(statement); found {
 		return
@@ -244,7 +245,7 @@ func prepares(command string) (name, statement string, found bool) {
 	return strings.Cut(rest, " as ")
 }
 
-// begin forgets what was counted.
+// begin resets the counts.
 func (p *proxy) begin() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

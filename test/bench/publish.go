@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/bench/publish/rabbitmq"
 )
 
-// publishers measure a publisher alone, by broker, and print a table of their own.
+// publishers are functions that measure a publisher alone, by broker, and print a separate table.
 var publishers = map[string]func(ctx context.Context, out io.Writer, url string, rows int) error{
 	"kafka":    kafka.Run,
 	"nats":     nats.Run,

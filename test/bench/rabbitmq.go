@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// oneByOne measures how many messages a second a queue confirms when each waits for the one before.
+// oneByOne measures how many messages a second a queue confirms when each message waits for the previous confirm.
 func (b broker) oneByOne(ctx context.Context, topic string, enough time.Duration) (float64, error) {
 	body := make([]byte, 512)
 	started, n := time.Now(), 0
@@ -19,7 +19,7 @@ func (b broker) oneByOne(ctx context.Context, topic string, enough time.Duration
 	return float64(n) / time.Since(started).Seconds(), nil
 }
 
-// reportOneByOne states what one unconfirmed message for each key allows on an idle broker.
+// reportOneByOne reports the rate that one unconfirmed message for each key allows on an idle broker.
 func reportOneByOne(ctx context.Context, r *report, b broker, hot int) (err error) {
 	topic, remove, err := b.topic(ctx)
 	if err != nil {

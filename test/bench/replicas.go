@@ -9,8 +9,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// replicasStudy lets one, two and four replicas drain the same rows by turns. They share out the shards over an
-// empty table; then all rows are committed at once. The order of each key is checked at the broker.
+// replicasStudy lets one, two and four replicas drain the same rows in turns. They divide the shards while the table is
+// empty, and then all rows are committed at once. The order of each key is checked at the broker.
 func replicasStudy(ctx context.Context, l *lab, r *report) error {
 	counts := []int{1, 2, 4}
 	return l.eachBroker(func(b broker) error {
@@ -72,7 +72,8 @@ func (l *lab) share(ctx context.Context, b broker, replicas int) (rate float64, 
 
 // startReplicas starts relays on one table and waits until each holds its share of the shards.
 func (l *lab) startReplicas(ctx context.Context, replicas int, database, broker string, settings ...string) (running []*program,
-	err error) {
+	err error,
+) {
 	for range replicas {
 		relay, err := l.startRelay(ctx, database, broker, settings...)
 		if err != nil {

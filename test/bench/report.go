@@ -35,8 +35,8 @@ func (b bound) verdict(value float64) string {
 
 const none = "–"
 
-// compare adds a figure whose ratio to a reference has a target. Both are given once for each round; the
-// ratio is the median of the rounds' own, since what disturbs one run of a round disturbs the other too.
+// compare adds a figure whose ratio to a reference has a target. Both are given once for each round. The ratio is the median
+// of the rounds' ratios, since what disturbs one run of a round disturbs the other too.
 func (r *report) compare(on, what, format string, measured, references []float64, b bound) {
 	line := beside(on, what, format, measured, references)
 	ratio := middle(ratios(measured, references))
@@ -49,8 +49,10 @@ func (r *report) contrast(on, what, format string, measured, references []float6
 }
 
 func beside(on, what, format string, measured, references []float64) []string {
-	return []string{on, what, fmt.Sprintf(format, middle(measured)), fmt.Sprintf(format, middle(references)),
-		fmt.Sprintf("%.2f", middle(ratios(measured, references)))}
+	return []string{
+		on, what, fmt.Sprintf(format, middle(measured)), fmt.Sprintf(format, middle(references)),
+		fmt.Sprintf("%.2f", middle(ratios(measured, references))),
+	}
 }
 
 func ratios(measured, references []float64) []float64 {
@@ -61,12 +63,12 @@ func ratios(measured, references []float64) []float64 {
 	return all
 }
 
-// judge adds a figure that has a target itself.
+// judge adds a figure that has a target of its own.
 func (r *report) judge(on, what, format string, value float64, b bound) {
 	r.lines = append(r.lines, []string{on, what, fmt.Sprintf(format, value), none, none, b.text(format), b.verdict(value)})
 }
 
-// judgeBeside adds a figure that has a target itself, and a reference.
+// judgeBeside adds a figure that has a target of its own, and a reference.
 func (r *report) judgeBeside(on, what, format string, value, reference float64, b bound) {
 	r.lines = append(r.lines, append(beside(on, what, format, []float64{value}, []float64{reference}), b.text(format), b.verdict(value)))
 }

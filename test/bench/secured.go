@@ -17,14 +17,14 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// secured is a broker of one study alone, which takes connections with TLS and without.
+// secured is a broker for one study alone, which accepts connections with TLS and without.
 type secured struct {
-	plain, secure string // its addresses, as the relay wants them
-	certificate   string // the file of the certificate that it shows, which nobody else has signed
+	plain, secure string // addresses in the form that the relay expects
+	certificate   string // file of its self-signed certificate
 	set           *services.Set
 }
 
-// startSecured starts a broker. It is to be closed.
+// startSecured starts a broker. The caller closes it.
 func (l *lab) startSecured(ctx context.Context, k kind) (*secured, error) {
 	dir, err := os.MkdirTemp(l.dir, k.name+"-")
 	if err != nil {
@@ -54,14 +54,14 @@ func (l *lab) startSecured(ctx context.Context, k kind) (*secured, error) {
 	return s, nil
 }
 
-// withTLS returns the setting of dev/services.sh by which a broker takes connections with TLS too, and changes its
-// address to the one for those: a free one, where they need one of their own.
+// withTLS returns the setting of dev/services.sh with which a broker also accepts connections with TLS. It changes the
+// address at to the one for TLS: the free address, if the broker needs a separate one.
 func withTLS(at *url.URL, free, certificate, key string) (setting string) {
 	switch at.Scheme {
 	case "kafka":
 		listeners := "PLAINTEXT://" + at.Host + ",SECURE://" + free
-		port, _ := strconv.Atoi(at.Port())                           // a broker's URL has one
-		controller := fmt.Sprint(",CONTROLLER://127.0.0.1:", port+1) // as dev/services/ports.sh has it
+		port, _ := strconv.Atoi(at.Port())                           // a broker's URL has a port
+		controller := fmt.Sprint(",CONTROLLER://127.0.0.1:", port+1) // as in dev/services/ports.sh
 		at.Scheme, at.Host = "kafka+tls", free
 		return "SERVICES_KAFKA_PROPERTIES=" + strings.Join([]string{
 			"listeners=" + listeners + controller,
@@ -81,8 +81,8 @@ func withTLS(at *url.URL, free, certificate, key string) (setting string) {
 	}
 }
 
-// writeCertificate writes a certificate for 127.0.0.1 and its key to files of their own. The first one has the key too,
-// as Kafka wants it.
+// writeCertificate writes a certificate for 127.0.0.1 and its key to separate files. The certificate's file contains the key
+// too, as Kafka requires.
 func writeCertificate(certificate, key string) error {
 	server, _, err := tlsproxy.Configs()
 	if err != nil {
@@ -98,7 +98,7 @@ func writeCertificate(certificate, key string) error {
 	return errors.Join(os.WriteFile(certificate, append(public, private...), 0o600), os.WriteFile(key, private, 0o600))
 }
 
-// close stops the broker and deletes what it stored.
+// close stops the broker and deletes its data.
 func (s *secured) close(ctx context.Context) error {
 	_, err := s.set.Run(context.WithoutCancel(ctx), "wipe")
 	return err

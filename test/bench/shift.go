@@ -6,23 +6,23 @@ import (
 	"fmt"
 )
 
-// shift is a time of steady traffic in which something happens to the replicas.
+// shift is a period of steady traffic in which something happens to the replicas.
 type shift struct {
 	replicas, rows int
 	perSecond      float64
 	disturb        disturbance
 }
 
-// disturbance does something to the replicas that run. It puts those that start brings in the places of others.
+// disturbance does something to the running replicas. Replicas that start returns take the places of others in running.
 type disturbance func(ctx context.Context, running []*program, start func() (*program, error)) error
 
-// worked is what a consumer saw of a shift.
+// worked is what a consumer saw during a shift.
 type worked struct {
 	longest                float64 // ms from the return of a row's commit to its arrival
 	duplicates, disordered int
 }
 
-// shifts works one shift each round.
+// shifts runs one shift in each round.
 func (l *lab) shifts(ctx context.Context, b broker, next func(round int) shift) (all []worked, err error) {
 	for round := range l.rounds {
 		w, err := l.work(ctx, b, next(round))

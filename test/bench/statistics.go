@@ -7,7 +7,7 @@ import (
 
 const mib = 1 << 20
 
-// each returns a figure of every run, in their order.
+// each returns a figure of every run, in the order of the runs.
 func each[T any](runs []T, value func(T) float64) []float64 {
 	all := make([]float64, len(runs))
 	for i, run := range runs {
@@ -33,7 +33,7 @@ func sum(all []float64) (total float64) {
 
 func mean(all []float64) float64 { return sum(all) / float64(len(all)) }
 
-// percentile of sorted times, in milliseconds.
+// percentile returns a percentile of sorted times, in milliseconds.
 func percentile(sorted []time.Duration, percent float64) float64 {
 	at := int(float64(len(sorted)) * percent / 100)
 	return float64(sorted[min(at, len(sorted)-1)].Microseconds()) / 1000

@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// takeoverStudy kills one of two replicas under load, again and again, and looks how long rows had to wait.
+// takeoverStudy kills one of two replicas under load repeatedly, and measures how long rows had to wait.
 func takeoverStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		shifts, err := l.shifts(ctx, b, func(round int) shift {
@@ -43,7 +43,7 @@ func longest(w worked) float64    { return w.longest }
 func duplicates(w worked) float64 { return float64(w.duplicates) }
 func disordered(w worked) float64 { return float64(w.disordered) }
 
-// killOne kills another replica each round, as a crash would, and starts one in its place.
+// killOne kills another replica in each round, as a crash would, and starts a new one in its place.
 func killOne(round int) disturbance {
 	return func(_ context.Context, running []*program, start func() (*program, error)) error {
 		victim := round % len(running)
@@ -57,7 +57,7 @@ func killOne(round int) disturbance {
 	}
 }
 
-// restartEach is a rolling restart.
+// restartEach performs a rolling restart.
 func restartEach(ctx context.Context, running []*program, start func() (*program, error)) error {
 	for i, old := range running {
 		if err := old.stop(); err != nil {

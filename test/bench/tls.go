@@ -5,7 +5,7 @@ import (
 	"errors"
 )
 
-// tlsStudy drains with TLS and without by turns, to one broker that listens for both.
+// tlsStudy drains with TLS and without it in turns, to one broker that listens for both.
 func tlsStudy(ctx context.Context, l *lab, r *report) (err error) {
 	table, err := l.newOutbox(ctx, false)
 	if err != nil {
@@ -19,7 +19,7 @@ func tlsStudy(ctx context.Context, l *lab, r *report) (err error) {
 		}
 		defer func() { err = errors.Join(err, s.close(ctx)) }()
 		return on(k.name, s.plain, func(b broker) error {
-			// The first one is warmed up, and what TLS needs with it.
+			// The first drainer is warmed up, so the one with TLS is the first.
 			results, err := l.drains(ctx, table, b, []drainer{
 				{name: "with TLS", start: func(ctx context.Context, _ string) (*program, error) {
 					return l.startRelay(ctx, table.url, s.secure, "OUTBOX_TLS_CA_FILE="+s.certificate)

@@ -10,29 +10,29 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// traffic is an application that inserts rows of 512 bytes at a steady rate, each in a transaction of its own.
-// Row n has the key n modulo keys; one writer writes all rows of a key, in order.
+// traffic is an application that inserts rows of 512 bytes at a steady rate, each in a transaction of its own. Row n has the
+// key n modulo keys. One writer writes all rows of a key, in order.
 type traffic struct {
 	from, rows int
-	perSecond  float64 // of all writers together; the pauses vary
+	perSecond  float64 // rate of all writers together; the pauses vary
 	writers    int     // keys is a multiple of it
 	keys       int
 	notify     bool                                         // each statement notifies the relay's channel
 	direct     func(ctx context.Context, body []byte) error // publishes the row after its commit; nil for none
-	late       time.Duration                                // transactions stay open for up to so long between insert and commit
+	late       time.Duration                                // longest time that transactions stay open between insert and commit
 }
 
-// commit is when a row was committed, by the clock of its writer.
+// commit records when a row was committed, by the clock of its writer.
 type commit struct {
 	row      int
-	sent     time.Time // COMMIT, or the statement that commits by itself
+	sent     time.Time // time of sending COMMIT, or the statement that commits by itself
 	returned time.Time
 }
 
 const one = `insert into outbox_messages (topic, key, payload, headers)
 values ($1, 'order-' || $2, jsonb_build_object('n', lpad($3, 9, '0'), 'data', rpad(md5($3), 479, 'x')), '{"type": "order.created"}')`
 
-// run writes the rows and returns their commits in order of the rows.
+// run writes the rows and returns their commits in the order of the rows.
 func (t traffic) run(ctx context.Context, database, topic string) ([]commit, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -67,7 +67,7 @@ func (t traffic) write(ctx context.Context, database, topic string, writer int, 
 	for n := t.from + writer; n < t.from+t.rows; n += t.writers {
 		pace := time.Duration(float64(time.Second) / t.perSecond)
 		due := started.Add(time.Duration(n-t.from) * pace)
-		if pace > time.Millisecond { // so that no rhythm of the relay meets it
+		if pace > time.Millisecond { // so that it does not coincide with a rhythm of the relay
 			due = due.Add(rand.N(pace))
 		}
 		if err := pause(ctx, time.Until(due)); err != nil {
@@ -101,7 +101,7 @@ func (t traffic) writeLate(ctx context.Context, conn *pgx.Conn, statement string
 	if err != nil {
 		return err
 	}
-	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // after a commit it does nothing
+	defer func() { _ = tx.Rollback(context.WithoutCancel(ctx)) }() // does nothing after a commit
 	if _, err := tx.Exec(ctx, statement, args...); err != nil {
 		return err
 	}

@@ -11,21 +11,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// troubled is how the rows without trouble fared beside those with it.
+// troubled describes how rows without trouble were relayed beside rows with it.
 type troubled struct {
 	rate     float64         // rows/s of a backlog that was committed at once
-	latency  []time.Duration // of steady traffic, from the return of COMMIT to a consumer, sorted
-	tuples   float64         // read for each relayed row, in the table and its indexes
+	latency  []time.Duration // times of steady traffic from the return of COMMIT to a consumer, sorted
+	tuples   float64         // tuples read for each relayed row, in the table and its indexes
 	memory   float64         // MiB
-	lines    int             // of the log, at WARN and ERROR
-	wrong    int             // messages that arrived twice, or behind a later row of their key
-	first    time.Duration   // from the end of the trouble until the first row that waited was relayed
-	waited   int             // rows that waited
-	finished time.Duration   // from then on, until all were
+	lines    int             // number of log lines at WARN and ERROR
+	wrong    int             // messages that arrived twice, or after a later row of their key
+	first    time.Duration   // time from the end of the trouble until the first waiting row was relayed
+	waited   int             // number of rows that waited
+	finished time.Duration   // time from then on until all of them were relayed
 }
 
-// troubleStudy lets some rows be in trouble, and looks at the others: a backlog of rows, a twentieth of further rows in trouble among them,
-// then steady traffic. The reference has no trouble. At last the trouble ends, and what waited flows.
+// troubleStudy puts some rows in trouble and measures the others: first a backlog with a twentieth of further rows in
+// trouble, then steady traffic. The reference has no trouble. At the end the trouble is removed and the waiting rows flow.
 func troubleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, t := range troubles {
@@ -87,10 +87,10 @@ func (t trouble) report(r *report, on, name string, n int, with, without []troub
 	}
 }
 
-// mostLines are one for each kind of cause that a trouble meets, and one for the count of each minute.
+// mostLines is one line for each kind of cause that a trouble has, and one for the count of each minute.
 const mostLines = 3
 
-// trouble runs a relay beside so many keys, topics or partitions in trouble; 0 is the control.
+// trouble runs a relay beside n keys, topics or partitions in trouble; with 0 the run is the control.
 func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found troubled, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, true)
 	if err != nil {
@@ -115,7 +115,7 @@ func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found tr
 	arrived, end := consume(ctx, b, topic, keyOf(l.keys))
 	defer func() { err = errors.Join(err, end()) }()
 
-	if _, err := s.drain(ctx, 2000, l.keys, t); err != nil { // the first rows of a process pay for its connections
+	if _, err := s.drain(ctx, 2000, l.keys, t); err != nil { // the first rows of a process include the cost of its connections
 		return found, err
 	}
 	if n > 0 {
@@ -172,10 +172,10 @@ func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found tr
 	return found, nil
 }
 
-// steadyRows are written at a steady rate, to see how long they take.
+// steadyRows is the number of rows that are written at a steady rate to measure their latency.
 const steadyRows = 5000
 
-// recover ends the trouble and waits until what waited has been relayed.
+// recover ends the trouble and waits until the waiting rows have been relayed.
 func (s *site) recover(ctx context.Context, t trouble, found *troubled) error {
 	count := func() (n int, err error) {
 		err = s.conn.QueryRow(ctx, "select count(*) from outbox_messages where relayed_at is null and failed_at is null").Scan(&n)
@@ -206,12 +206,14 @@ func (s *site) recover(ctx context.Context, t trouble, found *troubled) error {
 	return nil
 }
 
-// tuples returns how many were read so far, from the table and from its indexes. What a session read is counted within a second.
+// tuples returns how many tuples were read so far, from the table and from its indexes. The reads of a session are counted
+// within a second.
 func (o *outbox) tuples(ctx context.Context) (n int64, err error) {
 	if err := pause(ctx, 1500*time.Millisecond); err != nil {
 		return 0, err
 	}
-	err = o.conn.QueryRow(ctx, `select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) + (select coalesce(sum(idx_tup_read), 0) from pg_stat_user_indexes where schemaname = $1)
+	err = o.conn.QueryRow(ctx, `select coalesce(sum(seq_tup_read + idx_tup_fetch), 0) + (select coalesce(sum(idx_tup_read), 0) from
+	pg_stat_user_indexes where schemaname = $1)
 		from pg_stat_user_tables where schemaname = $1`, o.schema).Scan(&n)
 	if err != nil {
 		return 0, fmt.Errorf("read statistics: %w", err)

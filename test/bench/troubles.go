@@ -10,38 +10,44 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// trouble is one kind of it.
+// trouble is one kind of trouble.
 type trouble struct {
 	name      string
-	numbers   []int // of keys or topics
+	numbers   []int // numbers of keys or topics
 	broker    string
 	settings  []string
-	topic     string // of further rows of keys in trouble; the healthy one if it is empty
+	topic     string // topic of further rows of keys in trouble; the healthy one if it is empty
 	begins    func(context.Context, *site) error
-	ends      func(context.Context, *site) error // nil where it lasts
-	mostEnded int                                // of more it does not end
-	shows     string                             // the metric that tells how many are known
+	ends      func(context.Context, *site) error // ends the trouble; nil if it lasts
+	mostEnded int                                // largest number of keys or topics for which it ends the trouble
+	shows     string                             // metric that counts the known ones
 }
 
 var troubles = []trouble{
-	{name: "keys behind failed rows", numbers: []int{1, 100, 10_000, 100_000}, settings: []string{"OUTBOX_ON_FAILED=block"},
-		begins: failedKeys, ends: discardFailed, mostEnded: 100_000},
-	{name: "keys held by a missing topic", numbers: []int{1, 100, 10_000, 100_000}, topic: missing,
-		begins: heldKeys, ends: makeTopic, mostEnded: 100_000, shows: "blocked_keys"},
-	{name: "keys refused", numbers: []int{1, 100, 10_000, 100_000}, broker: "kafka",
-		settings: []string{"OUTBOX_KAFKA_PARTITION_HEADER=partition", "OUTBOX_MAX_ATTEMPTS=1000000"}, begins: refusedKeys, shows: "blocked_keys"},
+	{
+		name: "keys behind failed rows", numbers: []int{1, 100, 10_000, 100_000}, settings: []string{"OUTBOX_ON_FAILED=block"},
+		begins: failedKeys, ends: discardFailed, mostEnded: 100_000,
+	},
+	{
+		name: "keys held by a missing topic", numbers: []int{1, 100, 10_000, 100_000}, topic: missing,
+		begins: heldKeys, ends: makeTopic, mostEnded: 100_000, shows: "blocked_keys",
+	},
+	{
+		name: "keys refused", numbers: []int{1, 100, 10_000, 100_000}, broker: "kafka",
+		settings: []string{"OUTBOX_KAFKA_PARTITION_HEADER=partition", "OUTBOX_MAX_ATTEMPTS=1000000"}, begins: refusedKeys, shows: "blocked_keys",
+	},
 	{name: "topics missing", numbers: []int{1, 100, 10_000}, begins: missingTopics, ends: makeTopics, mostEnded: 100, shows: "blocked_keys"},
 }
 
-// missing begins the names of topics that do not exist.
+// missing is the prefix of the names of topics that do not exist.
 const missing = "bench-missing"
 
-// site is where trouble is made.
+// site is where the rows in trouble are made.
 type site struct {
 	*outbox
 	broker broker
 	topic  string
-	number int      // of keys or topics in trouble
+	number int      // number of keys or topics in trouble
 	next   int      // number of the next row without trouble
 	made   []string // topics
 }
@@ -54,16 +60,18 @@ func (s *site) clean(ctx context.Context) error {
 	return errors.Join(errs...)
 }
 
-// Rows in trouble have keys of their own. Their numbers lie beyond those of the others. A relay fails up to a batch of them at a time.
+// head inserts the first rows of keys in trouble. These rows have separate keys, and numbers beyond those of the other rows.
+// A relay fails up to a batch of them at a time.
 const head = `insert into outbox_messages (topic, key, payload, headers, failed_at, attempt, last_error)
-	select replace($2, '%d', i::text), 'bad-' || i, jsonb_build_object('n', (900000000 + i)::text), $3::jsonb, $4::timestamptz + i / 1000 * interval '1 ms', $5, $6 from generate_series(1, $1::int) i`
+	select replace($2, '%d', i::text), 'bad-' || i, jsonb_build_object('n', (900000000 + i)::text), $3::jsonb, $4::timestamptz + i / 1000 *
+	interval '1 ms', $5, $6 from generate_series(1, $1::int) i`
 
 func (s *site) heads(ctx context.Context, topic, headers string, failed any, attempt int, text any) error {
 	_, err := s.conn.Exec(ctx, head, s.number, topic, headers, failed, attempt, text)
 	return err
 }
 
-// behind writes a row behind each head, to the healthy topic.
+// behind writes a further row after each head, for the healthy topic.
 func (s *site) behind(ctx context.Context) error {
 	_, err := s.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
 		select $2, 'bad-' || i, jsonb_build_object('n', (910000000 + i)::text) from generate_series(1, $1::int) i`, s.number, s.topic)
@@ -86,12 +94,12 @@ func missingTopics(ctx context.Context, s *site) error {
 	return errors.Join(s.heads(ctx, s.topicNamed(missing+"-%d"), "{}", nil, 1, nil), s.behind(ctx))
 }
 
-// topicNamed gives a missing topic a name of this run's own.
+// topicNamed gives a missing topic a name that is unique to this run.
 func (s *site) topicNamed(name string) string {
 	return strings.Replace(name, missing, missing+"-"+strings.TrimPrefix(s.topic, "bench-"), 1)
 }
 
-// discardFailed deletes the failed rows, so that their keys go on.
+// discardFailed deletes the failed rows, so that their keys continue.
 func discardFailed(ctx context.Context, s *site) error {
 	_, err := s.conn.Exec(ctx, "delete from outbox_messages where failed_at is not null")
 	return err
@@ -140,14 +148,14 @@ func (s *site) awaitTrouble(ctx context.Context, relay *program, t trouble) erro
 	return nil
 }
 
-// mixed are rows without trouble, and behind each twentieth one more of a key in trouble.
+// mixed inserts rows without trouble, and after each twentieth one a row of a key in trouble.
 const mixed = `insert into outbox_messages (topic, key, payload)
 	select case when bad then $5 else $2 end, case when bad then 'bad-' || 1 + i / 20 % $4::int else 'order-' || i % $3::int end,
 		jsonb_build_object('n', lpad((i + case when bad then 920000000 else 0 end)::text, 9, '0'), 'data', rpad(md5(i::text), 479, 'x'))
 	from generate_series($6::int, $6::int + $1::int - 1) i
 	cross join lateral (select false as bad union all select true where $4::int > 0 and i % 20 = 0) kinds order by i`
 
-// keyOf tells the key of a row without trouble by its number. Each other row has a key of its own.
+// keyOf returns a function that returns the key of a row without trouble by its number. Each other row has a key of its own.
 func keyOf(keys int) func(row int) int {
 	return func(row int) int {
 		if row >= 900_000_000 {
@@ -157,7 +165,7 @@ func keyOf(keys int) func(row int) int {
 	}
 }
 
-// drain commits rows at once and waits until those without trouble are relayed.
+// drain commits rows at once and waits until the rows without trouble are relayed.
 func (s *site) drain(ctx context.Context, rows, keys int, t trouble) (time.Duration, error) {
 	topic := s.topic
 	if t.topic == missing {
@@ -177,7 +185,8 @@ func (s *site) drain(ctx context.Context, rows, keys int, t trouble) (time.Durat
 	err := testkit.Until(limited, 50*time.Millisecond, func() (bool, error) {
 		var relayed bool
 		err := s.conn.QueryRow(limited, `select not exists (select from (select 1 from outbox_messages
-			where relayed_at is null and failed_at is null and seq > $1 and key like 'order-%' order by seq desc limit 1) last)`, base).Scan(&relayed)
+			where relayed_at is null and failed_at is null and seq > $1 and key like 'order-%' order by seq desc limit 1)
+			last)`, base).Scan(&relayed)
 		return relayed, err
 	})
 	if err != nil {

@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// access is what it takes to talk to the API server: its self-signed certificate, a token, and the key that signs the tokens of
-// service accounts.
+// access is what a client needs to reach the API server: the server's self-signed certificate, a token, and the key that
+// signs the tokens of service accounts.
 type access struct {
 	dir     string
-	address string // of the API server
+	address string // address of the API server
 	token   string
 }
 

@@ -1,5 +1,5 @@
-// Package controlplane runs a Kubernetes control plane with nodes that kwok pretends, for tests of the charts: what the API server,
-// the controllers and the scheduler make of them. No container runs.
+// Package controlplane runs a Kubernetes control plane with nodes that kwok simulates, for tests of the charts: they check
+// how the API server, the controllers and the scheduler handle the charts. No container runs.
 package controlplane
 
 import (
@@ -23,10 +23,10 @@ import (
 	pods "sigs.k8s.io/kwok/kustomize/stage/pod/fast"
 )
 
-// A Cluster is a control plane that runs, and its nodes.
+// A Cluster is a running control plane with its nodes.
 type Cluster struct {
-	Kubeconfig string       // path of a file for a user who may do everything
-	Config     *rest.Config // the same
+	Kubeconfig string       // path of a kubeconfig file for a user who may do everything
+	Config     *rest.Config // client configuration for the same user
 	Client     kubernetes.Interface
 	Nodes      []string
 
@@ -36,8 +36,8 @@ type Cluster struct {
 // starting bounds the start of the whole control plane, which takes some seconds.
 const starting = 3 * time.Minute
 
-// Start starts etcd, the API server, the controllers, the scheduler and kwok from the folder binaries, and waits until three nodes
-// are ready. Data, keys and logs are written to dir. It needs Stop, also after an error.
+// Start starts etcd, the API server, the controllers, the scheduler and kwok from the folder binaries, and waits until three
+// nodes are ready. Data, keys and logs are written to dir. The caller must call Stop, also after an error.
 func (c *Cluster) Start(ctx context.Context, binaries, dir string) error {
 	ctx, cancel := context.WithTimeout(ctx, starting)
 	defer cancel()
@@ -112,8 +112,8 @@ func (c *Cluster) connect(ctx context.Context, a *access) error {
 	return nil
 }
 
-// pretended is what kwok does instead of kubelets: nodes are ready and stay so, pods are ready as soon as they have a node, those of
-// jobs end well, and those that are to go are gone.
+// pretended is the configuration of what kwok does in place of kubelets: nodes are ready and stay ready, pods are ready as
+// soon as they have a node, pods of jobs succeed, and pods to be deleted disappear.
 func pretended() string {
 	return strings.Join([]string{
 		nodes.DefaultNodeInit, leases.DefaultNodeHeartbeatWithLease, pods.DefaultPodReady, pods.DefaultPodComplete, pods.DefaultPodDelete,
@@ -134,7 +134,8 @@ func (c *Cluster) addNode(ctx context.Context, name string) error {
 	return nil
 }
 
-// nodesReady waits until pods can be placed on all nodes: a new one is tainted until its controller has seen that it is ready.
+// nodesReady waits until pods can be placed on all nodes: a new node is tainted until its controller has seen that it is
+// ready.
 func (c *Cluster) nodesReady(ctx context.Context) error {
 	err := until(ctx, func() (bool, error) {
 		all, err := c.Client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
@@ -163,7 +164,7 @@ func nodeReady(node corev1.Node) bool {
 	return false
 }
 
-// until asks for a condition until it holds, asking fails, or the context ends.
+// until polls a condition until it holds, the check fails, or the context ends.
 func until(ctx context.Context, holds func() (bool, error)) error {
 	tick := time.NewTicker(100 * time.Millisecond)
 	defer tick.Stop()
@@ -179,7 +180,7 @@ func until(ctx context.Context, holds func() (bool, error)) error {
 	}
 }
 
-// freePorts returns ports that nobody listened on a moment ago.
+// freePorts returns ports on which nothing listened a moment ago.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
 		listener, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // it returns at once

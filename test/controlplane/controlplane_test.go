@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// One control plane serves all tests: they take turns, for some of them drain its nodes.
+// One control plane serves all tests. They run one after the other, because some of them drain its nodes.
 func TestControlPlane(t *testing.T) {
 	cluster := &Cluster{}
 	t.Cleanup(func() {
@@ -38,10 +38,10 @@ func TestControlPlane(t *testing.T) {
 	t.Run("from helm 3 to 4", func(t *testing.T) { testNewerHelm(t, cluster) })
 }
 
-// patience is how long tests wait for what controllers do.
+// patience is how long tests wait for the work of controllers.
 const patience = time.Minute
 
-// eventually waits until a condition holds; what it sees is said if it never does.
+// eventually waits until a condition holds. If it never does, the last value that the condition returned is reported.
 func eventually(t *testing.T, what string, holds func(ctx context.Context) (bool, any, error)) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)

@@ -16,8 +16,8 @@ import (
 	"k8s.io/kubectl/pkg/drain"
 )
 
-// drain does what kubectl drain does with the node of the first pod. Where its pods may go elsewhere, it waits until they have;
-// in the end pods may be placed there again.
+// drain does what kubectl drain does with the node of the first pod. If the node's pods may go elsewhere, it waits until they
+// have. In the end pods may be placed on the node again.
 func (s space) drain(t *testing.T, elsewhere bool) {
 	t.Helper()
 	node := s.pods(t)[0].Spec.NodeName
@@ -52,8 +52,10 @@ func (s space) cordon(t *testing.T, shut bool, names ...string) {
 
 func (s space) helper(t *testing.T) *drain.Helper {
 	t.Helper()
-	return &drain.Helper{Ctx: t.Context(), Client: s.Client, GracePeriodSeconds: -1, IgnoreAllDaemonSets: true, Timeout: patience,
-		EvictErrorRetryDelay: 100 * time.Millisecond, Out: io.Discard, ErrOut: io.Discard}
+	return &drain.Helper{
+		Ctx: t.Context(), Client: s.Client, GracePeriodSeconds: -1, IgnoreAllDaemonSets: true, Timeout: patience,
+		EvictErrorRetryDelay: 100 * time.Millisecond, Out: io.Discard, ErrOut: io.Discard,
+	}
 }
 
 func (s space) evict(t *testing.T, pod corev1.Pod) error {
@@ -62,7 +64,7 @@ func (s space) evict(t *testing.T, pod corev1.Pod) error {
 	return s.Client.PolicyV1().Evictions(s.name).Evict(t.Context(), &eviction)
 }
 
-// budget returns the release's PodDisruptionBudget, once its controller has seen so many ready pods.
+// budget returns the release's PodDisruptionBudget, once its controller has counted the given number of ready pods.
 func (s space) budget(t *testing.T, healthy int) policyv1.PodDisruptionBudget {
 	t.Helper()
 	var budget policyv1.PodDisruptionBudget
@@ -77,8 +79,8 @@ func (s space) budget(t *testing.T, healthy int) policyv1.PodDisruptionBudget {
 	return budget
 }
 
-// testBudget looks at both halves of the budget: it keeps relays that work from being evicted all at once, and relays that wait
-// for their broker hold no node up.
+// testBudget checks both halves of the budget: it prevents the eviction of all working relays at once, and relays that wait
+// for their broker do not block the drain of a node.
 func (s space) testBudget(t *testing.T) {
 	t.Helper()
 	pods := s.pods(t)
@@ -117,7 +119,7 @@ func (s space) testBudget(t *testing.T) {
 	s.settled(t)
 }
 
-// makeUnready sets what the kubelet would while /readyz fails.
+// makeUnready sets the status that the kubelet would set while /readyz fails.
 func (s space) makeUnready(t *testing.T, pod corev1.Pod) {
 	t.Helper()
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady })

@@ -17,7 +17,7 @@ const (
 	release   = "orders"
 )
 
-// A helm is one of the two versions, in one namespace.
+// A helm is one of the two Helm versions, in one namespace.
 type helm struct {
 	binary, namespace, kubeconfig, home string
 }
@@ -28,10 +28,11 @@ func newHelm(t *testing.T, cluster *Cluster, version, namespace string) helm {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return helm{binary: binary, namespace: namespace, kubeconfig: cluster.Kubeconfig, home: t.TempDir()} // nothing of the user's
+	// The user's home is not used.
+	return helm{binary: binary, namespace: namespace, kubeconfig: cluster.Kubeconfig, home: t.TempDir()}
 }
 
-// try runs helm. Whatever the API server warns of is an error too.
+// try runs helm. A warning of the API server is an error too.
 func (h helm) try(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	command := exec.CommandContext(t.Context(), h.binary, append(args, "--namespace", h.namespace)...)
@@ -61,7 +62,7 @@ func (h helm) run(t *testing.T, args ...string) string {
 	return out
 }
 
-// install installs a chart and waits until all of it is ready, for a minute at most.
+// install installs a chart and waits until all of it is ready, for at most a minute.
 func (h helm) install(t *testing.T, chart string, args ...string) {
 	t.Helper()
 	h.run(t, append([]string{"install", release, chart, "--wait", "--timeout", "60s"}, args...)...)

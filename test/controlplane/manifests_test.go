@@ -23,13 +23,14 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The API server takes every object of every scenario strictly, server-side, and warns of nothing: no unknown field, none that is
-// there twice, nothing deprecated, no pod that the restricted Pod Security Standard refuses.
+// The API server accepts every object of every scenario in strict server-side validation, and returns no warning: there is no
+// unknown field, no duplicate field, nothing deprecated, and no pod that the restricted Pod Security Standard refuses.
 func testManifests(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	s := newSpace(t, cluster, "manifests")
 	h := newHelm(t, cluster, "helm", s.name)
-	account := corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "orders-outbox-relay"}} // nothing of the rendered is kept
+	// The account is not one of the rendered objects, which are not kept.
+	account := corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "orders-outbox-relay"}}
 	if _, err := cluster.Client.CoreV1().ServiceAccounts(s.name).Create(t.Context(), &account, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -42,7 +43,7 @@ func testManifests(t *testing.T, cluster *Cluster) {
 		rendered[filepath.Base(file)] = h.run(t, "template", release, chart, "--values", file, "--set", "dashboard.enabled=true")
 	}
 	rendered["example-app"] = h.run(t, "template", release, exampleApp(t, h))
-	kustomized, err := os.ReadFile("../../charts/testdata/example-kustomize.yaml") // which a test of the charts compares
+	kustomized, err := os.ReadFile("../../charts/testdata/example-kustomize.yaml") // a test of the charts compares it
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -107,7 +108,7 @@ func (s space) apply(t *testing.T, rendered string) (problems []error) {
 	return append(problems, warnings.seen...)
 }
 
-// warnings keeps what the API server warns of.
+// warnings keeps the warnings of the API server.
 type warnings struct {
 	mu   sync.Mutex
 	seen []error
@@ -120,7 +121,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 	w.seen = append(w.seen, errors.New(text))
 }
 
-// operator is the module that holds the definitions of PodMonitor, ServiceMonitor and PrometheusRule.
+// operator is the module that contains the definitions of PodMonitor, ServiceMonitor and PrometheusRule.
 const operator = "github.com/prometheus-operator/prometheus-operator@v0.85.0"
 
 var definitions = []string{"podmonitors", "servicemonitors", "prometheusrules"}
@@ -165,7 +166,7 @@ func installDefinitions(t *testing.T, cluster *Cluster) {
 	waitForKinds(t, cluster)
 }
 
-// waitForKinds waits until the API server serves what was defined.
+// waitForKinds waits until the API server serves the kinds that were defined.
 func waitForKinds(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	eventually(t, "the Prometheus Operator's kinds are served", func(context.Context) (bool, any, error) {

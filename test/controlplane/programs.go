@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// programs are the processes of a control plane. The first that ends by itself is remembered with the end of its log.
+// programs are the processes of a control plane. The first one that ends by itself is recorded with the end of its log.
 type programs struct {
 	binaries, logs string
 
@@ -22,11 +22,12 @@ type programs struct {
 	failed  error
 }
 
-// start starts a program, whose output goes to a file of its name. What goes wrong is what failure returns.
+// start starts a program, whose output goes to a file of its name. Errors are returned by failure.
 func (p *programs) start(name string, args ...string) {
 	started := make(chan struct{})
 	p.running.Go(func() {
-		// The kernel ends the program together with the thread that started it, hence with the tests, however those end.
+		// The kernel ends the program together with the thread that started it, and therefore with the tests, however they
+		// end.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		cmd, err := p.launch(name, args)
@@ -63,19 +64,19 @@ func (p *programs) launch(name string, args []string) (*exec.Cmd, error) {
 
 // tail returns the last lines of a program's log.
 func (p *programs) tail(name string) string {
-	text, _ := os.ReadFile(filepath.Join(p.logs, name+".log")) // what there is
+	text, _ := os.ReadFile(filepath.Join(p.logs, name+".log")) // as much as there is
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.Join(lines[max(0, len(lines)-15):], "\n")
 }
 
-// failure says which program has ended by itself, and why.
+// failure returns an error that names the program that has ended by itself, and the reason.
 func (p *programs) failure() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.failed
 }
 
-// stop kills the programs: their data is of no use to anybody.
+// stop kills the programs. Their data is not needed any more.
 func (p *programs) stop() {
 	p.mu.Lock()
 	p.over = true

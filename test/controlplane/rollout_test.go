@@ -10,10 +10,10 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 )
 
-// marker is put on a pod when the change is over, so that whoever watches sees the end.
+// marker is put on a pod when the change is over, so that the watch of the pods sees the end.
 const marker = "tests/over"
 
-// keepsReady makes a change, and fails if at any moment of it fewer pods than least are ready.
+// keepsReady makes a change, and fails if at any moment of the change fewer pods than least are ready.
 func (s space) keepsReady(t *testing.T, least int, change func()) {
 	t.Helper()
 	selector, client := s.selector(t), s.Client.CoreV1().Pods(s.name)

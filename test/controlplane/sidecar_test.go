@@ -8,7 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The life of the example application, whose chart has the relay's as a dependency.
+// This is the life of the example application, whose chart has the relay's as a dependency.
 func testSidecar(t *testing.T, cluster *Cluster, version string) {
 	t.Helper()
 	s := newSpace(t, cluster, version+"-sidecar")
@@ -22,7 +22,7 @@ func testSidecar(t *testing.T, cluster *Cluster, version string) {
 			t.Errorf("%s has no native sidecar: %+v", pod.Name, relay)
 		}
 	}
-	watched := filepath.Join(t.TempDir(), "values.yaml") // what the chart deploys beside the application, too
+	watched := filepath.Join(t.TempDir(), "values.yaml") // enables the objects that the chart can deploy in addition
 	if err := os.WriteFile(watched, []byte(`
 outbox-relay:
   podMonitor: {enabled: true, selector: {app.kubernetes.io/name: orders}}

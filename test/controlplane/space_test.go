@@ -23,7 +23,7 @@ type space struct {
 	name string
 }
 
-// newSpace makes a namespace with what users bring: Secrets, and whatever full-values.yaml names.
+// newSpace makes a namespace with the objects that users provide: Secrets, and whatever full-values.yaml names.
 func newSpace(t *testing.T, cluster *Cluster, name string) space {
 	t.Helper()
 	labels := map[string]string{}
@@ -58,7 +58,7 @@ func newSpace(t *testing.T, cluster *Cluster, name string) space {
 	return s
 }
 
-// clear removes the namespace, and lets pods on all nodes, for the tests that follow one that has failed.
+// clear removes the namespace, and allows pods on all nodes, for the tests that follow a failed one.
 func (s space) clear(t *testing.T) {
 	t.Helper()
 	ctx := context.WithoutCancel(t.Context())
@@ -73,7 +73,7 @@ func (s space) clear(t *testing.T) {
 	}
 }
 
-// deployment returns the only one.
+// deployment returns the only deployment.
 func (s space) deployment(t *testing.T) appsv1.Deployment {
 	t.Helper()
 	all, err := s.Client.AppsV1().Deployments(s.name).List(t.Context(), metav1.ListOptions{})
@@ -83,7 +83,7 @@ func (s space) deployment(t *testing.T) appsv1.Deployment {
 	return all.Items[0]
 }
 
-// selector is the one by which the deployment knows its pods.
+// selector returns the selector by which the deployment finds its pods.
 func (s space) selector(t *testing.T) string {
 	t.Helper()
 	return metav1.FormatLabelSelector(s.deployment(t).Spec.Selector)
@@ -105,7 +105,7 @@ func podReady(pod corev1.Pod) bool {
 	})
 }
 
-// settled waits until the rollout is over: all replicas are there, new and ready, and no other.
+// settled waits until the rollout is over: all replicas exist, new and ready, and there is no other pod.
 func (s space) settled(t *testing.T) {
 	t.Helper()
 	eventually(t, "the rollout is over", func(context.Context) (bool, any, error) {
@@ -127,7 +127,7 @@ func (s space) restart(t *testing.T, when string) {
 	s.settled(t)
 }
 
-// contents lists what is in the namespace, but for what comes and goes by itself.
+// contents lists the objects in the namespace, except those that appear and disappear by themselves.
 func (s space) contents(t *testing.T) map[string]bool {
 	t.Helper()
 	lists, err := s.Client.Discovery().ServerPreferredResources()
@@ -162,8 +162,8 @@ func (s space) contents(t *testing.T) map[string]bool {
 	return found
 }
 
-// uninstall removes the release. Nothing may stay that was not there before, but for the pod of helm test: Helm leaves it, and it is
-// gone where its node was drained.
+// uninstall removes the release. No object may remain that was not there before, except the pod of helm test: Helm leaves it,
+// and it is gone if its node was drained.
 func (s space) uninstall(t *testing.T, h helm, before map[string]bool) {
 	t.Helper()
 	h.run(t, "uninstall", release, "--wait", "--timeout", "60s")

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// The life of a release with the values that the README begins with.
+// This is the life of a release with the values with which the README begins.
 func testStandalone(t *testing.T, cluster *Cluster, version string) {
 	t.Helper()
 	s := newSpace(t, cluster, version+"-standalone")
@@ -34,13 +34,13 @@ func testStandalone(t *testing.T, cluster *Cluster, version string) {
 	s.keepsReady(t, 2, func() { s.restart(t, "2026-01-01T00:00:00Z") })
 	s.keepsReady(t, 1, func() { s.drain(t, true) })
 	s.testBudget(t)
-	// What kubectl has changed since is in no helm's way.
+	// Changes that kubectl has made since do not disturb either version of Helm.
 	s.keepsReady(t, 2, func() { h.upgrade(t, chart, append(values, "--set", "settings.OUTBOX_BATCH_SIZE=200")...) })
 	s.keepsReady(t, 2, func() { h.run(t, "rollback", release, "1", "--wait", "--timeout", "60s") })
 	s.uninstall(t, h, before)
 }
 
-// The same with every value away from its default.
+// This is the life of a release with every value changed from its default.
 func testEveryValue(t *testing.T, cluster *Cluster, version string) {
 	t.Helper()
 	s := newSpace(t, cluster, version+"-full")
@@ -56,7 +56,7 @@ func testEveryValue(t *testing.T, cluster *Cluster, version string) {
 	s.uninstall(t, h, before)
 }
 
-// An autoscaler's replicas stay as they are through an upgrade.
+// An autoscaler's number of replicas is kept through an upgrade.
 func testAutoscaled(t *testing.T, cluster *Cluster, version string) {
 	t.Helper()
 	s := newSpace(t, cluster, version+"-autoscaled")
@@ -83,7 +83,7 @@ func testAutoscaled(t *testing.T, cluster *Cluster, version string) {
 	s.uninstall(t, h, before)
 }
 
-// A release that Helm 3 has made goes on under Helm 4.
+// A release that was made by Helm 3 continues under Helm 4.
 func testNewerHelm(t *testing.T, cluster *Cluster) {
 	t.Helper()
 	s := newSpace(t, cluster, "from-helm3")
@@ -97,7 +97,7 @@ func testNewerHelm(t *testing.T, cluster *Cluster) {
 	s.uninstall(t, h, before)
 }
 
-// testDoctor runs helm test. The pod is admitted and placed; kwok lets it run for ever, so that its end is written here.
+// testDoctor runs helm test. The pod is admitted and placed. kwok would let it run forever, so the test writes its end.
 func (s space) testDoctor(t *testing.T, h helm) {
 	t.Helper()
 	done := make(chan error, 1)
@@ -108,7 +108,7 @@ func (s space) testDoctor(t *testing.T, h helm) {
 	}
 }
 
-// finish lets the pod with these labels end well as soon as it runs.
+// finish makes the pod with these labels succeed as soon as it runs.
 func (s space) finish(ctx context.Context, labels string) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()

@@ -14,13 +14,13 @@ import (
 
 const outboxTable = "outbox_messages"
 
-// A database is a fresh schema in the PostgreSQL that TEST_DATABASE_URL names.
+// A database is a new schema in the PostgreSQL server that TEST_DATABASE_URL names.
 type database struct {
 	schema string
 	pool   *pgxpool.Pool // the schema is its search path
 }
 
-// openDatabase makes the schema with the shop's tables, and the outbox by the DDL given.
+// openDatabase makes the schema with the shop's tables, and the outbox with the given DDL.
 func openDatabase(ctx context.Context, url, schema, outbox string, connections int) (_ *database, err error) {
 	if url == "" {
 		return nil, errors.New("TEST_DATABASE_URL is not set: run `make demo`, or eval \"$(dev/services.sh env)\" first")
@@ -49,7 +49,7 @@ func openDatabase(ctx context.Context, url, schema, outbox string, connections i
 	return d, nil
 }
 
-// rows counts the outbox: what the application committed, and what the relay did not mark as relayed.
+// rows counts the rows of the outbox: those that the application committed, and those that the relay did not mark as relayed.
 func (d *database) rows(ctx context.Context) (committed, unmarked int, err error) {
 	err = d.pool.QueryRow(ctx, "select count(*), count(*) filter (where relayed_at is null) from outbox_messages").Scan(&committed, &unmarked)
 	if err != nil {
@@ -58,10 +58,10 @@ func (d *database) rows(ctx context.Context) (committed, unmarked int, err error
 	return committed, unmarked, err
 }
 
-// A state is how many rows have ended at a destination, and how.
+// A state is the number of rows that were relayed and that failed at a destination.
 type state struct{ relayed, failed int }
 
-// states counts what the columns of each destination say.
+// states counts the rows by the columns of each destination.
 func (d *database) states(ctx context.Context, copies []*copyOf) (map[string]state, error) {
 	states := map[string]state{}
 	for _, c := range copies {

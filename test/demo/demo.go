@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	cleanTime = 15 * time.Second // for cleaning up
-	lookBack  = 2 * time.Second  // latencies in the view are of this time
+	cleanTime = 15 * time.Second // time for cleaning up
+	lookBack  = 2 * time.Second  // period of the latencies in the view
 )
 
-// A demo is everything that one run consists of.
+// A demo is the state of one run.
 type demo struct {
 	options
-	url      string // of the database
-	dir      string // temporary files
+	url      string // URL of the database
+	dir      string // folder of temporary files
 	view     *view
 	database *database
 	broker   broker.Broker
@@ -36,12 +36,12 @@ type demo struct {
 	shop     *shop.Shop
 
 	mu     sync.Mutex
-	relays []*relay // those that were started; story alone adds to them
+	relays []*relay // relays that were started; only story adds to them
 
-	left []error // what could not be cleaned up
+	left []error // errors of the cleanup
 }
 
-// clean calls one part of the cleaning up, which goes on after ctx has ended.
+// clean runs one part of the cleanup, which continues after ctx has ended.
 func (d *demo) clean(ctx context.Context, part func(context.Context) error) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanTime)
 	defer cancel()
@@ -50,7 +50,7 @@ func (d *demo) clean(ctx context.Context, part func(context.Context) error) {
 	}
 }
 
-// play runs the demo and reports whether exactly what was committed arrived. Whatever happens, it cleans up.
+// play runs the demo and reports whether exactly the committed rows arrived. It cleans up in every case.
 func (d *demo) play(ctx context.Context, getenv func(string) string, stdout io.Writer) (right bool, err error) {
 	if d.dir, err = os.MkdirTemp("", "outbox-relay-demo-"); err != nil {
 		return false, fmt.Errorf("make temporary directory: %w", err)
@@ -93,7 +93,7 @@ func (d *demo) closeRelays(ctx context.Context) error {
 	return nil
 }
 
-// removeFiles leaves the logs of the relays when somebody will want to read them.
+// removeFiles removes the temporary files, but keeps the relays' logs when they may be needed.
 func (d *demo) removeFiles(all bool) error {
 	if all || len(d.relays) == 0 {
 		return os.RemoveAll(d.dir)
@@ -102,7 +102,7 @@ func (d *demo) removeFiles(all bool) error {
 	return os.RemoveAll(filepath.Join(d.dir, "nats"))
 }
 
-// act lets all parts play together until the last message has arrived.
+// act runs all parts together until the last message has arrived.
 func (d *demo) act(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	watching, over := context.WithCancel(ctx)
@@ -115,8 +115,7 @@ func (d *demo) act(ctx context.Context) error {
 	return group.Wait()
 }
 
-// story is what happens, one after the other. Relays are watched in the group: one that ends by itself
-// ends the demo.
+// story runs the events one after the other. Relays are watched in the group: one that ends by itself ends the demo.
 func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 	d.view.say("%s: %d transactions a second from %d workers, for %s.", d.view.title, d.rate, d.workers, d.duration)
 	first, err := d.start(ctx, group, d.settings())
@@ -147,24 +146,28 @@ func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 	if err := settle(ctx, d.ledger, d.patience); err != nil {
 		return err
 	}
-	// A relay that has stopped publishes nothing more, so behind the mark nothing can come.
+	// A relay that has stopped publishes nothing more, so nothing can arrive after the mark.
 	if err := second.stop(ctx); err != nil {
 		return err
 	}
 	return d.broker.End(ctx)
 }
 
-// settings are those of a relay.
+// settings returns the settings of a relay.
 func (d *demo) settings() map[string]string {
-	return map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": d.database.schema + "." + outboxTable,
-		"OUTBOX_PUBLISH_URL": d.broker.URL()}
+	return map[string]string{
+		"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": d.database.schema + "." + outboxTable,
+		"OUTBOX_PUBLISH_URL": d.broker.URL(),
+	}
 }
 
 // start starts one more relay and waits until it is ready.
 func (d *demo) start(ctx context.Context, group *errgroup.Group, settings map[string]string) (*relay, error) {
 	name := fmt.Sprintf("relay %d", len(d.relays)+1)
-	r := &relay{name: name, binary: d.options.relay, log: filepath.Join(d.dir, strings.ReplaceAll(name, " ", "-")+".log"),
-		settings: list(settings)}
+	r := &relay{
+		name: name, binary: d.options.relay, log: filepath.Join(d.dir, strings.ReplaceAll(name, " ", "-")+".log"),
+		settings: list(settings),
+	}
 	if err := r.start(ctx); err != nil {
 		return nil, err
 	}
@@ -178,8 +181,7 @@ func (d *demo) start(ctx context.Context, group *errgroup.Group, settings map[st
 	return r, nil
 }
 
-// replace does what a rolling update does: a second relay starts, and when it is ready the first is told
-// to go.
+// replace performs a rolling update: a second relay starts, and when it is ready the first is asked to stop.
 func (d *demo) replace(ctx context.Context, group *errgroup.Group, first *relay) (*relay, error) {
 	d.view.tell("a rolling restart: relay 2 starts beside %s", first.name)
 	second, err := d.start(ctx, group, d.settings())
@@ -195,7 +197,7 @@ func (d *demo) replace(ctx context.Context, group *errgroup.Group, first *relay)
 	return second, nil
 }
 
-// settle waits until all that was committed has arrived, or nothing arrives any more.
+// settle waits until everything that was committed has arrived, or nothing arrives any more.
 func settle(ctx context.Context, l *ledger.Ledger, patience time.Duration) error {
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
@@ -222,7 +224,7 @@ func (d *demo) watch(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			if s := d.look(ctx); ctx.Err() == nil { // else the look was cut short
+			if s := d.look(ctx); ctx.Err() == nil { // otherwise the look was cut short
 				d.view.show(s)
 			}
 		}

@@ -28,7 +28,7 @@ func buildRelay(t *testing.T) string {
 	return path
 }
 
-// files sets a directory for temporary files and returns what is in it.
+// files sets a directory for temporary files and returns a function that lists them.
 func files(t *testing.T) func() []string {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
@@ -58,7 +58,7 @@ func TestDemo(t *testing.T) {
 	}
 }
 
-// A relay that marks rows and publishes them elsewhere is found out, and its log is kept.
+// A relay that marks rows and publishes them elsewhere is detected, and its log is kept.
 func TestDemoFindsLostMessages(t *testing.T) {
 	real := buildRelay(t)
 	relay := filepath.Join(t.TempDir(), "liar")
@@ -85,8 +85,10 @@ func TestDemoInterrupted(t *testing.T) {
 	left := files(t)
 	ctx, interrupt := context.WithCancel(t.Context())
 	defer interrupt()
-	d := &demo{options: options{broker: "nats", relay: relay, duration: 2 * time.Second, patience: time.Minute, workers: 2, rate: 50},
-		url: os.Getenv("TEST_DATABASE_URL"), ledger: ledger.New()}
+	d := &demo{
+		options: options{broker: "nats", relay: relay, duration: 2 * time.Second, patience: time.Minute, workers: 2, rate: 50},
+		url:     os.Getenv("TEST_DATABASE_URL"), ledger: ledger.New(),
+	}
 	out := &interrupter{text: "relay 1 gets SIGTERM", interrupt: interrupt}
 	right, err := d.play(ctx, os.Getenv, out)
 	if right || err == nil {
@@ -115,7 +117,7 @@ func TestDemoInterrupted(t *testing.T) {
 	}
 }
 
-// interrupter keeps what is written and calls interrupt when it sees a text.
+// interrupter keeps what is written and calls interrupt when it sees a given text.
 type interrupter struct {
 	bytes.Buffer
 	text      string

@@ -19,29 +19,29 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/demo/shop"
 )
 
-// mostOrder is what the orders' broker takes of a message, less than a large one.
+// mostOrder is the largest message that the orders' broker accepts, less than a large payload.
 const mostOrder = shop.LargePayload / 2
 
-// A copyOf is one destination of the scene fanout, with a fate of its own.
+// A copyOf is one destination of the scene fanout, with a state of its own.
 type copyOf struct {
 	name       string
-	what       string // for people
-	kind       string // of broker
+	what       string // description for people
+	kind       string // kind of broker
 	settings   map[string]string
-	most       int                   // bytes of a message that its broker takes
+	most       int                   // largest message in bytes that its broker accepts
 	wants      func(ledger.Row) bool // nil for every row
-	bestEffort bool                  // what is missing is no fault
+	bestEffort bool                  // missing rows are not a fault
 	ordered    bool                  // the order of each key is kept
-	repeats    bool                  // it is away for a time, and then rows may come twice, within the guarantee's bound
+	repeats    bool                  // it is away for a time, and then rows may be delivered twice, within the guarantee's bound
 
 	broker broker.Broker
 	ledger *ledger.Ledger
 }
 
-// mostRepeated is OUTBOX_MAX_IN_FLIGHT: what a lost connection may repeat.
+// mostRepeated is OUTBOX_MAX_IN_FLIGHT, the number of rows that a lost connection may repeat.
 const mostRepeated = 4096
 
-// stateColumns are columns of a destination's own, all of them or relayed_at alone.
+// stateColumns returns the columns of a destination's own: all of them, or relayed_at alone.
 func stateColumns(name string, names ...string) string {
 	var pairs []string
 	for _, column := range names {
@@ -50,7 +50,8 @@ func stateColumns(name string, names ...string) string {
 	return strings.Join(pairs, ",")
 }
 
-// copies are the destinations of the scene. With all brokers, orders go to Kafka and the audit copy to RabbitMQ; otherwise NATS has all.
+// copies returns the destinations of the scene. With all brokers, orders go to Kafka and the audit copy goes to RabbitMQ.
+// Otherwise NATS takes everything.
 func copies(brokers string) []*copyOf {
 	kafka, rabbit := "nats", "nats"
 	if brokers == allBrokers {
@@ -58,17 +59,23 @@ func copies(brokers string) []*copyOf {
 	}
 	return []*copyOf{
 		{name: "orders", what: "orders", kind: kafka, most: mostOrder, ordered: true, wants: func(r ledger.Row) bool { return !r.Large }},
-		{name: "audit", what: "audit copy", kind: rabbit, ordered: true, repeats: true,
-			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error", "updated_at")}},
-		{name: "notice", what: "notices of orders relayed", kind: broker.Core, bestEffort: true,
+		{
+			name: "audit", what: "audit copy", kind: rabbit, ordered: true, repeats: true,
+			settings: map[string]string{"COLUMNS": stateColumns("audit", "relayed_at", "attempt", "failed_at", "last_error", "updated_at")},
+		},
+		{
+			name: "notice", what: "notices of orders relayed", kind: broker.Core, bestEffort: true,
 			wants:    func(r ledger.Row) bool { return !r.Large },
-			settings: map[string]string{"COLUMNS": stateColumns("notice", "relayed_at"), "RELAYED_OF": "orders", "NATS_MODE": "core"}},
-		{name: "dead", what: "dead letters of orders", kind: "nats", wants: func(r ledger.Row) bool { return r.Large },
-			settings: map[string]string{"COLUMNS": stateColumns("dead", "relayed_at"), "FAILED_OF": "orders"}},
+			settings: map[string]string{"COLUMNS": stateColumns("notice", "relayed_at"), "RELAYED_OF": "orders", "NATS_MODE": "core"},
+		},
+		{
+			name: "dead", what: "dead letters of orders", kind: "nats", wants: func(r ledger.Row) bool { return r.Large },
+			settings: map[string]string{"COLUMNS": stateColumns("dead", "relayed_at"), "FAILED_OF": "orders"},
+		},
 	}
 }
 
-// ledgers take note of a transaction, each for its own destination.
+// ledgers records transactions for each destination separately.
 type ledgers []*copyOf
 
 func (l ledgers) Committing(rows []ledger.Row) {
@@ -93,10 +100,10 @@ func (l ledgers) RolledBack(rows []ledger.Row) {
 type fanout struct {
 	*demo
 	copies []*copyOf
-	gate   *gate // before the broker of the audit copy
+	gate   *gate // placed in front of the broker of the audit copy
 }
 
-// playFanout is play for the scene fanout.
+// playFanout runs the scene fanout, as play does for the other scene.
 func (d *demo) playFanout(ctx context.Context, getenv func(string) string, stdout io.Writer) (right bool, err error) {
 	f := &fanout{demo: d, copies: copies(d.options.broker)}
 	if d.dir, err = os.MkdirTemp("", "outbox-relay-demo-"); err != nil {
@@ -108,8 +115,10 @@ func (d *demo) playFanout(ctx context.Context, getenv func(string) string, stdou
 	}()
 	id := strings.ToLower(rand.Text()[:8])
 	schema, topic := "demo_"+id, "demo-orders-"+id
-	settings := map[string]string{"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": schema + "." + outboxTable,
-		"OUTBOX_DESTINATIONS": "orders,audit,notice,dead"}
+	settings := map[string]string{
+		"OUTBOX_DATABASE_URL": d.url, "OUTBOX_TABLE": schema + "." + outboxTable,
+		"OUTBOX_DESTINATIONS": "orders,audit,notice,dead",
+	}
 	d.view = newView(stdout, "PostgreSQL → outbox-relay → four destinations", d.duration)
 	for _, c := range f.copies {
 		own := "OUTBOX_DESTINATION_" + strings.ToUpper(c.name) + "_"
@@ -161,12 +170,12 @@ func (f *fanout) schema(ctx context.Context, settings map[string]string) (string
 		}
 		var own string
 		own, err = printSchema(ctx, f.options.relay, settings, "--destination", c.name)
-		script += strings.ReplaceAll(own, "concurrently ", "") // the table is new, and the script one transaction
+		script += strings.ReplaceAll(own, "concurrently ", "") // the table is new, and the script is one transaction
 	}
 	return script, err
 }
 
-// act lets all parts play together until the last message has arrived.
+// act runs all parts together until the last message has arrived.
 func (f *fanout) act(ctx context.Context, settings map[string]string) error {
 	group, ctx := errgroup.WithContext(ctx)
 	watching, over := context.WithCancel(ctx)
@@ -181,7 +190,7 @@ func (f *fanout) act(ctx context.Context, settings map[string]string) error {
 	return group.Wait()
 }
 
-// story is what happens, one after the other.
+// story runs the events one after the other.
 func (f *fanout) story(ctx context.Context, group *errgroup.Group, settings map[string]string) error {
 	f.view.say("%s: %d transactions a second from %d workers, for %s.", f.view.title, f.rate, f.workers, f.duration)
 	for _, c := range f.copies {
@@ -217,7 +226,7 @@ func (f *fanout) story(ctx context.Context, group *errgroup.Group, settings map[
 	return nil
 }
 
-// outage lets the broker of the audit copy be away for ten seconds in the middle, or for a third of a short play.
+// outage makes the broker of the audit copy unavailable for ten seconds in the middle, or for a third of a short play.
 func (f *fanout) outage(ctx context.Context) error {
 	third := f.duration / 3
 	for _, shut := range []bool{true, false} {
@@ -271,7 +280,8 @@ func (f *fanout) watch(ctx context.Context) {
 	}
 }
 
-// judge compares what arrived at each destination with what was committed, prints a verdict for each and reports whether all is right.
+// judge compares what arrived at each destination with what was committed, prints a verdict for each and reports whether
+// everything is right.
 func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 	states, err := f.database.states(ctx, f.copies)
 	if err != nil {
@@ -298,7 +308,7 @@ func (f *fanout) judge(ctx context.Context) (right bool, err error) {
 	return right, nil
 }
 
-// faults says what is wrong with a destination.
+// faults describes what is wrong with a destination.
 func (f *fanout) faults(c *copyOf, s state) (wrong []string) {
 	found := maps.Clone(c.ledger.Check())
 	if c.bestEffort {

@@ -15,8 +15,10 @@ func TestFanout(t *testing.T) {
 		t.Run(brokers, func(t *testing.T) {
 			left := files(t)
 			var out, errs bytes.Buffer
-			status := run(t.Context(), []string{"--scene", "fanout", "--broker", brokers, "--relay", relay, "--duration", "3s", "--rate", "50",
-				"--large", "20"}, os.Getenv, &out, &errs)
+			status := run(t.Context(), []string{
+				"--scene", "fanout", "--broker", brokers, "--relay", relay, "--duration", "3s", "--rate", "50",
+				"--large", "20",
+			}, os.Getenv, &out, &errs)
 			if status != exitDone || strings.Count(out.String(), "\nRIGHT") != 5 || errs.Len() > 0 || !strings.Contains(out.String(), "goes away") {
 				t.Errorf("status %d\n%s%s", status, &out, &errs)
 			}
@@ -27,7 +29,7 @@ func TestFanout(t *testing.T) {
 	}
 }
 
-// Dead letters that go nowhere are found out, and speak against no other destination.
+// Dead letters that go nowhere are detected, and are not counted against any other destination.
 func TestFanoutFindsLostDeadLetters(t *testing.T) {
 	real := buildRelay(t)
 	relay := filepath.Join(t.TempDir(), "liar")

@@ -9,10 +9,10 @@ import (
 	"sync"
 )
 
-// A gate stands before a broker, which is away for those who come through the gate while it is shut.
+// A gate is a proxy in front of a broker. While it is shut, the broker is unavailable for clients of the gate.
 type gate struct {
 	listener net.Listener
-	behind   string // host:port
+	behind   string // host:port of the broker
 
 	mu    sync.Mutex
 	shut  bool
@@ -39,7 +39,7 @@ func (g *gate) accept() {
 	for {
 		conn, err := g.listener.Accept()
 		if err != nil {
-			return // it was closed
+			return // the gate was closed
 		}
 		g.group.Go(func() { g.pass(conn) })
 	}
@@ -59,7 +59,7 @@ func (g *gate) pass(client net.Conn) {
 	defer g.leave(client)
 	var back sync.WaitGroup
 	back.Go(func() {
-		_, _ = io.Copy(client, broker) // either end may break off
+		_, _ = io.Copy(client, broker) // either end may close the connection
 		_ = client.Close()
 	})
 	_, _ = io.Copy(broker, client)

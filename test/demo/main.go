@@ -1,6 +1,6 @@
-// Command demo shows the relay at work and checks what it did. An application writes orders and the
-// messages about them; the relay, as its real binary, publishes them; a consumer reads the broker. It
-// ends by itself and leaves nothing behind.
+// Command demo shows the relay at work and checks what it did. An application writes orders and the messages about them. The
+// relay, run from its real binary, publishes the messages, and a consumer reads the broker. The command ends by itself and
+// removes everything that it made.
 //
 // `make demo` starts it with what it needs.
 package main
@@ -41,7 +41,7 @@ type options struct {
 	large    int
 }
 
-// The scenes, and the brokers of the scene fanout beside NATS alone.
+// The scenes, and the sets of brokers of the scene fanout other than NATS alone.
 const (
 	sceneRestart = "restart"
 	sceneFanout  = "fanout"

@@ -5,22 +5,24 @@ import (
 	"time"
 )
 
-// metrics are what the demo shows of a relay's /metrics.
+// metrics are the values of a relay's /metrics that the demo shows.
 type metrics struct {
-	relayed int           // rows since the process started, of all destinations
-	owns    bool          // it relays; otherwise it stands by
+	relayed int           // rows relayed since the process started, at all destinations
+	owns    bool          // the replica owns shards; otherwise it is a standby
 	oldest  time.Duration // age of the oldest pending row of any destination, 0 when there is none
 }
 
 // scrape reads the metrics of the running process, or keeps the last ones when it does not answer.
 func (r *relay) scrape(ctx context.Context) {
 	if m, err := r.Metrics(ctx); err == nil {
-		r.seen.Store(&metrics{relayed: int(m.Sum("rows_relayed_total")), owns: m.Sum("shards_owned") > 0,
-			oldest: time.Duration(m.Max("oldest_pending_age_seconds") * float64(time.Second))})
+		r.seen.Store(&metrics{
+			relayed: int(m.Sum("rows_relayed_total")), owns: m.Sum("shards_owned") > 0,
+			oldest: time.Duration(m.Max("oldest_pending_age_seconds") * float64(time.Second)),
+		})
 	}
 }
 
-// look says what the relay does, with metrics as new as can be had.
+// look returns the state of the relay, with the most recent metrics available.
 func (r *relay) look(ctx context.Context) actor {
 	a := actor{name: r.name, doing: "stands by"}
 	select {
@@ -34,7 +36,7 @@ func (r *relay) look(ctx context.Context) actor {
 	}
 	switch {
 	case a.doing == "has stopped":
-		a.oldest = 0 // its last look is an old one
+		a.oldest = 0 // the last measurement is old
 	case r.leaving.Load():
 		a.doing = "stops"
 	case a.owns:

@@ -12,19 +12,19 @@ import (
 )
 
 const (
-	startTime = 15 * time.Second // until a relay must be ready
+	startTime = 15 * time.Second // time in which a relay must become ready
 	stopTime  = 30 * time.Second // more than OUTBOX_SHUTDOWN_TIMEOUT
 )
 
 // A relay is one process of the real binary. Its fields are set before it is started.
 type relay struct {
-	*testkit.Relay // once it is started
+	*testkit.Relay // set once it is started
 	name           string
 	binary         string
 	settings       []string
 	log            string // path of its log
 
-	leaving atomic.Bool // it was told to stop
+	leaving atomic.Bool // the relay was asked to stop
 	seen    atomic.Pointer[metrics]
 }
 
@@ -50,7 +50,7 @@ func printSchema(ctx context.Context, binary string, settings map[string]string,
 	return string(out), nil
 }
 
-// start runs the process. It is to be closed, if start returns no error.
+// start runs the process. If start returns no error, the caller must close the relay.
 func (r *relay) start(ctx context.Context) (err error) {
 	if r.Relay, err = testkit.StartRelay(ctx, r.binary, r.settings, r.log); err != nil {
 		return fmt.Errorf("%s: %w", r.name, err)
@@ -68,8 +68,7 @@ func (r *relay) ready(ctx context.Context) error {
 	return nil
 }
 
-// watch returns nil when the process has ended as it was told, or ctx ends, and an error when the
-// process ended by itself.
+// watch returns nil when the process has ended as requested, or ctx ends, and an error when the process ended by itself.
 func (r *relay) watch(ctx context.Context) error {
 	select {
 	case <-ctx.Done():
@@ -89,8 +88,8 @@ func (r *relay) lost() error {
 	return fmt.Errorf("%s ended: %w", r.name, r.Err())
 }
 
-// stop sends SIGTERM and returns when the process has ended, which it must do with status 0. What it counts
-// after that signal nobody sees.
+// stop sends SIGTERM and returns when the process has ended, which it must do with status 0. Metrics after that signal are
+// not seen.
 func (r *relay) stop(ctx context.Context) error {
 	r.leaving.Store(true)
 	r.scrape(ctx)
@@ -105,7 +104,7 @@ func (r *relay) stop(ctx context.Context) error {
 	return nil
 }
 
-// close ends the process if it still runs, gently first.
+// close ends the process if it still runs, first with SIGTERM.
 func (r *relay) close(ctx context.Context) {
 	if r.stop(ctx) == nil {
 		return

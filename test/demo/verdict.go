@@ -8,9 +8,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
 )
 
-const examples = 3 // ids shown of each fault
+const examples = 3 // number of ids shown of each fault
 
-// judge compares what arrived with what was committed, prints the verdict and reports whether all is right.
+// judge compares what arrived with what was committed, prints the verdict and reports whether everything is right.
 func (d *demo) judge(ctx context.Context) (right bool, err error) {
 	inTable, unmarked, err := d.database.rows(ctx)
 	if err != nil {

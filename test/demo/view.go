@@ -11,30 +11,30 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/demo/ledger"
 )
 
-// A view shows the state as it changes, and tells events: in a terminal as a block that is drawn over
-// and over below the events, elsewhere as one line a second. It is safe for concurrent use.
+// A view shows the changing state and prints events: in a terminal the state is a block that is redrawn below the events,
+// elsewhere it is one line a second. It is safe for concurrent use.
 type view struct {
 	out      io.Writer
 	terminal bool
 	title    string
 	began    time.Time
-	whole    time.Duration // how long orders are taken
+	whole    time.Duration // time during which orders are taken
 
 	mu    sync.Mutex
-	drawn int // lines of the block that is on the screen
+	drawn int // number of lines of the block on the screen
 }
 
-// A scene is what one look at the demo shows.
+// A scene is the state that is shown at one moment.
 type scene struct {
 	ledger.Counts
 	relayed int            // rows marked in the table
-	latency ledger.Latency // of the last seconds
+	latency ledger.Latency // latency of the last seconds
 	relays  []actor
 }
 
 type actor struct {
 	name, doing string
-	metrics     // as last seen
+	metrics     // values last seen
 }
 
 func newView(out io.Writer, title string, whole time.Duration) *view {
@@ -46,7 +46,7 @@ func newView(out io.Writer, title string, whole time.Duration) *view {
 	return v
 }
 
-// interval is how often to show a scene.
+// interval is the time between two scenes.
 func (v *view) interval() time.Duration {
 	if v.terminal {
 		return 250 * time.Millisecond
@@ -61,7 +61,7 @@ func (v *view) tell(format string, args ...any) {
 	fmt.Fprintf(v.out, "%s%5.1f s  %s\n", v.erase(), time.Since(v.began).Seconds(), fmt.Sprintf(format, args...))
 }
 
-// say prints a line that is no event of a certain time.
+// say prints a line without a time.
 func (v *view) say(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -84,7 +84,7 @@ func (v *view) show(s scene) {
 	}
 	const width = 30
 	done := min(width, int(width*at/v.whole))
-	lines := []string{ // none longer than a narrow terminal, where it would break and spoil the erasing
+	lines := []string{ // no line is longer than a narrow terminal, where it would wrap and break the erasing
 		"",
 		fmt.Sprintf("\x1b[1m%s\x1b[0m  %s%s", v.title, strings.Repeat("█", done), strings.Repeat("░", width-done)),
 		"",
@@ -100,7 +100,7 @@ func (v *view) show(s scene) {
 	v.drawn = len(lines)
 }
 
-// draw shows the state in lines of one's own, or in a short form where the output is no terminal.
+// draw shows the state as the given lines, or in a short form where the output is not a terminal.
 func (v *view) draw(short string, lines []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -113,7 +113,7 @@ func (v *view) draw(short string, lines []string) {
 	v.drawn = len(lines)
 }
 
-// erase returns what takes the block off the screen.
+// erase returns the control sequence that removes the block from the screen.
 func (v *view) erase() string {
 	if v.drawn == 0 {
 		return ""

@@ -14,7 +14,7 @@ var (
 	argument = regexp.MustCompile(`'[^']*'|\S+`)
 )
 
-// The commands that the documents for operators tell to run are there, with these flags.
+// The commands that the documents for operators contain exist, with these flags.
 func TestCommands(t *testing.T) {
 	t.Parallel()
 	relay := binary(t)

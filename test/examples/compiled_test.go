@@ -11,7 +11,7 @@ var (
 	indent  = regexp.MustCompile(`(?m)^\s+`)
 )
 
-// The Go samples of documents that tell about code are part of code that is compiled and tested.
+// The Go samples of the documents are part of code that is compiled and tested.
 func TestSamplesAreCompiled(t *testing.T) {
 	t.Parallel()
 	for document, sources := range map[string][]string{

@@ -22,8 +22,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// load loads a configuration as printed, with what it leaves out for the sake of brevity. Files are made
-// somewhere else, with a value that fits.
+// load loads a configuration as printed, with the settings added that it omits for brevity. Files are created elsewhere, with
+// a value that fits.
 func load(t *testing.T, settings map[string]string) {
 	t.Helper()
 	for _, entry := range os.Environ() {
@@ -64,7 +64,7 @@ func load(t *testing.T, settings map[string]string) {
 
 var assignment = regexp.MustCompile(`(?m)^(?:export )?(OUTBOX_\w+)=("[^"]*"|\S+)`)
 
-// What the documents set in a shell or an environment file can be loaded.
+// Settings in shell samples and environment files of the documents can be loaded.
 func TestEnvironments(t *testing.T) {
 	for _, text := range append(blocks(t, "dotenv"), blocks(t, "sh")...) {
 		settings := map[string]string{}
@@ -100,7 +100,7 @@ type chartValues struct {
 	} `json:"files"`
 }
 
-// What the documents set in Kubernetes has the form that Kubernetes or the chart expects, and can be loaded.
+// Settings in Kubernetes samples of the documents have the form that Kubernetes or the chart expects, and can be loaded.
 func TestManifests(t *testing.T) {
 	for _, text := range blocks(t, "yaml") {
 		name, _, _ := strings.Cut(text, "\n")
@@ -119,7 +119,7 @@ func TestManifests(t *testing.T) {
 				var j batchv1.Job
 				decode(t, text, &j, true)
 				loadPod(t, j.Spec.Template.Spec)
-			case kind.Kind == "ScaledObject": // KEDA's, which sets nothing of ours
+			case kind.Kind == "ScaledObject": // KEDA's, which contains none of the relay's settings
 			case kind.Sidecar != nil:
 				var values struct {
 					Sidecar chartValues `json:"outbox-relay"`
@@ -137,7 +137,7 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// loadWeb loads a file for OUTBOX_HTTP_CONFIG, of which nothing may be wrong but that the certificate is not there.
+// loadWeb loads a file for OUTBOX_HTTP_CONFIG. The only error allowed is that the certificate does not exist.
 func loadWeb(t *testing.T, text string) {
 	t.Helper()
 	const hash = "$2y$10$QOauhQNbBCuQDKes6eFzPeMqBSjb7Mr5DUmpZ/VcEd00UAV/LDeSi"
@@ -184,7 +184,7 @@ func loadValues(t *testing.T, values chartValues) {
 	load(t, settings)
 }
 
-// loadPod loads the environment of the relay's containers and looks for the volumes behind its files.
+// loadPod loads the environment of the relay's containers and checks that the volumes of its files exist.
 func loadPod(t *testing.T, pod corev1.PodSpec) {
 	t.Helper()
 	volumes := map[string]bool{}

@@ -15,8 +15,8 @@ import (
 
 var sqlBlock = regexp.MustCompile("(?s)```sql\n(.*?)```")
 
-// Each message is processed once, however often, in whichever order and by however many consumers at a time it is received, also when
-// processing it fails at first.
+// Each message is processed once, however often, in whichever order and by however many consumers at a time it is received,
+// also when processing it fails at first.
 func TestOnce(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)

@@ -7,10 +7,12 @@ import (
 	"testing"
 )
 
-// guides are the documents for users beside the README.
-var guides = []string{"docs/alerts.md", "docs/comparison.md", "docs/consumers.md", "docs/deploying.md", "docs/design.md",
+// guides are the documents for users besides the README.
+var guides = []string{
+	"docs/alerts.md", "docs/comparison.md", "docs/consumers.md", "docs/deploying.md", "docs/design.md",
 	"docs/embedding.md", "docs/glossary.md", "docs/guarantees.md", "docs/managed-services.md", "docs/metrics.md", "docs/migrating.md",
-	"docs/operating.md", "docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md"}
+	"docs/operating.md", "docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md",
+}
 
 // A block is a fenced block of a document.
 type block struct {
@@ -18,13 +20,15 @@ type block struct {
 	text     string
 }
 
-// sampled are the documents whose blocks are tried, in this order. Those of docs/migrating.md are run by test/e2e, those of docs/alerts.md
-// have a test of their own.
-var sampled = []string{"docs/writing.md", "README.md", "docs/deploying.md", "docs/wire-formats.md", "docs/settings.md", "docs/metrics.md",
+// sampled are the documents whose blocks are tested here, in this order. The blocks of docs/migrating.md are run by test/e2e,
+// and those of docs/alerts.md have a separate test.
+var sampled = []string{
+	"docs/writing.md", "README.md", "docs/deploying.md", "docs/wire-formats.md", "docs/settings.md", "docs/metrics.md",
 	"docs/operating.md",
-	"docs/guarantees.md", "docs/comparison.md", "docs/managed-services.md"}
+	"docs/guarantees.md", "docs/comparison.md", "docs/managed-services.md",
+}
 
-// samples returns the fenced blocks of these documents. One that stands in two of them counts once.
+// samples returns the fenced blocks of these documents. A block that occurs in two of them counts once.
 func samples(t *testing.T) (all []block) {
 	t.Helper()
 	for _, document := range sampled {
@@ -50,7 +54,7 @@ func samples(t *testing.T) (all []block) {
 	return all
 }
 
-// blocks returns the texts of the blocks in a language, of which there must be some.
+// blocks returns the texts of the blocks in a language. There must be at least one.
 func blocks(t *testing.T, language string) (texts []string) {
 	t.Helper()
 	for _, b := range samples(t) {
@@ -64,7 +68,7 @@ func blocks(t *testing.T, language string) (texts []string) {
 	return texts
 }
 
-// No guide is missing in the list.
+// No guide is missing from the list.
 func TestGuides(t *testing.T) {
 	t.Parallel()
 	found, err := filepath.Glob("../../docs/*.md")
@@ -76,7 +80,7 @@ func TestGuides(t *testing.T) {
 	}
 }
 
-// Each block says what it is, so that none escapes the tests by accident.
+// Each block names its language, so that the tests skip none by accident.
 func TestLanguages(t *testing.T) {
 	t.Parallel()
 	known := []string{"sh", "sql", "go", "java", "python", "js", "elixir", "json", "yaml", "dotenv", "console", "mermaid", "text"}

@@ -10,7 +10,7 @@ import (
 
 var fileName = regexp.MustCompile("`([a-z]+(?:/[a-z_]+)+\\.[a-z]+|[a-z]+/[a-z]+)`")
 
-// The files that the glossary and the design name are there, and no word stands for two things.
+// The files that the glossary and the design name exist, and no word has two meanings.
 func TestGlossary(t *testing.T) {
 	t.Parallel()
 	found := 0

@@ -15,8 +15,10 @@ var (
 	unslug  = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
-var documents = append([]string{"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md",
-	"dev/tools/README.md"}, guides...)
+var documents = append([]string{
+	"README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md", "charts/outbox-relay/README.md",
+	"dev/tools/README.md",
+}, guides...)
 
 // Links inside the repository lead to a file, and to a heading in it.
 func TestLinks(t *testing.T) {
@@ -41,7 +43,7 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// The make targets that documents name are in the Makefile.
+// The make targets that documents name exist in the Makefile.
 func TestTargets(t *testing.T) {
 	t.Parallel()
 	makefile := read(t, "Makefile")
@@ -54,7 +56,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// anchors returns the headings as links name them.
+// anchors returns the headings in the form in which links name them.
 func anchors(text string) map[string]bool {
 	all := map[string]bool{}
 	for _, match := range heading.FindAllStringSubmatch(text, -1) {

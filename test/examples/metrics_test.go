@@ -21,7 +21,7 @@ var (
 	label      = regexp.MustCompile(`(\w+)="`)
 )
 
-// A running relay has the metrics and labels of the documents' table, and no others.
+// A running relay has the metrics and labels of the documented table, and no others.
 func TestMetrics(t *testing.T) {
 	text := read(t, "docs/metrics.md")
 	_, section, _ := strings.Cut(text, "| metric | meaning |\n|---|---|\n")

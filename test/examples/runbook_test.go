@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// messages returns the texts of all WARN and ERROR lines of the program, with the place of each.
+// messages returns the texts of all WARN and ERROR log lines of the program, with the place of each.
 func messages(t *testing.T) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -53,7 +53,7 @@ func messages(t *testing.T) map[string]string {
 	return found
 }
 
-// logs reports whether an expression is called as loggers are.
+// logs reports whether an expression has the name of a logger.
 func logs(e ast.Expr) bool {
 	name := ""
 	switch e := e.(type) {
@@ -65,7 +65,7 @@ func logs(e ast.Expr) bool {
 	return name == "log" || name == "logger" || name == "Logger"
 }
 
-// literal returns a text that is written in the source, perhaps in parts.
+// literal returns the text of a string literal, or of several that are concatenated.
 func literal(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -79,7 +79,7 @@ func literal(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// The runbook says of each message what to do, and of no others.
+// The runbook explains each message, and no others.
 func TestRunbook(t *testing.T) {
 	t.Parallel()
 	text, found := read(t, "docs/runbook.md"), messages(t)

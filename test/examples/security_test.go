@@ -11,7 +11,7 @@ var (
 	proof  = regexp.MustCompile("Test[A-Za-z0-9]+")
 )
 
-// Each claim of SECURITY.md names a test, and the tests are there.
+// Each claim of SECURITY.md names a test, and the tests exist.
 func TestClaimsAreTested(t *testing.T) {
 	t.Parallel()
 	text := read(t, "SECURITY.md")

@@ -14,7 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// tables makes what the samples need: the recommended outbox, and the table of orders of the documents.
+// tables makes the tables that the samples need: the recommended outbox, and the table of orders of the documents.
 func tables(t *testing.T) *pgtest.Schema {
 	t.Helper()
 	s := pgtest.New(t)
@@ -30,12 +30,13 @@ func TestSQL(t *testing.T) {
 	for _, text := range blocks(t, "sql")[1:] {
 		s.Exec(t, text)
 	}
-	if got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload, headers->>'correlation-id') from outbox_messages"); got != `orders.placed ada {"cents": 4200, "customer": "ada"} checkout-7` {
+	got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload, headers->>'correlation-id') from outbox_messages")
+	if got != `orders.placed ada {"cents": 4200, "customer": "ada"} checkout-7` {
 		t.Errorf("the sample wrote %s", got)
 	}
 }
 
-// What the documents say about indexes is what the relay finds.
+// The documents' statements about indexes agree with what the relay finds.
 func TestIndexes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -95,7 +96,8 @@ func TestPlaceOrder(t *testing.T) {
 	if err := PlaceOrder(t.Context(), s.Pool, "ada", 4200); err != nil {
 		t.Fatal(err)
 	}
-	if got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload) from outbox_messages"); got != `orders.placed ada {"cents": 4200, "order": 1, "customer": "ada"}` {
+	got := pgtest.Value[string](t, s, "select concat_ws(' ', topic, key, payload) from outbox_messages")
+	if got != `orders.placed ada {"cents": 4200, "order": 1, "customer": "ada"}` {
 		t.Errorf("the message is %s", got)
 	}
 	s.Exec(t, "alter table outbox_messages add check (key <> 'eve')")
@@ -139,7 +141,8 @@ func TestStatements(t *testing.T) {
 					t.Errorf("%s: %v", statement, err)
 				}
 			}
-			if got := pgtest.Value[string](t, s, "select concat_ws(' ', o.customer, o.cents, m.topic, m.key, m.payload) from orders o, outbox_messages m"); got != `ada 4200 ada ada {"order": 1}` {
+			if got := pgtest.Value[string](t, s, "select concat_ws(' ', o.customer, o.cents, m.topic, m.key, m.payload) from orders o, "+
+				"outbox_messages m"); got != `ada 4200 ada ada {"order": 1}` {
 				t.Errorf("the statements wrote %q", got)
 			}
 		})

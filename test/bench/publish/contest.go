@@ -1,5 +1,5 @@
-// Package publish holds what the comparisons of the publishers with the bare clients of their brokers share; see its
-// folders, one for each broker.
+// Package publish holds the code shared by the comparisons of the publishers with the bare clients of their brokers. Each
+// broker has a folder below it.
 package publish
 
 import (
@@ -12,21 +12,21 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// Batch is how many messages a call publishes, of the publisher and of what it is compared with.
+// Batch is the number of messages that a call publishes, both of the publisher and of its reference.
 const Batch = 1000
 
-// A Contest is of one way to publish with another, by turns.
+// A Contest compares one way to publish with another, in turns.
 type Contest struct {
 	Name   string
 	Of     string // the other way
 	Target float64
 	Rounds int
-	// Round publishes both ways and returns the rates, in messages a second.
+	// Round publishes in both ways and returns the rates, in messages a second.
 	Round func(context.Context) (ours, theirs float64, err error)
 }
 
-// Run runs the rounds and writes the rates, their ratio (the median of the rounds' own), target and verdict to out. A first
-// round warms the broker up and is not counted.
+// Run runs the rounds and writes the rates, their ratio (the median of the rounds' ratios), target and verdict to out. A
+// first round warms the broker up and is not counted.
 func (c Contest) Run(ctx context.Context, out io.Writer) error {
 	var ours, theirs, ratios []float64
 	for round := range c.Rounds + 1 {
@@ -55,8 +55,10 @@ func Messages(n int) []publisher.Message {
 		id := fmt.Sprintf("018f4b1e-7c3a-7000-8000-%012d", i)
 		messages[i] = publisher.Message{
 			ID: id, DedupID: id, Key: fmt.Appendf(nil, "customer-%d", i), Payload: payload,
-			Headers: []publisher.Header{{Name: "source", Value: "orders-service"},
-				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}},
+			Headers: []publisher.Header{
+				{Name: "source", Value: "orders-service"},
+				{Name: "traceparent", Value: "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"},
+			},
 			Type: "application/json", Inserted: time.Unix(1_700_000_000, 0),
 		}
 	}

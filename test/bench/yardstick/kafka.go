@@ -31,14 +31,16 @@ type kafkaPublisher struct {
 }
 
 func newKafka(ctx context.Context, address, topic string, partitions int) (*kafkaPublisher, error) {
-	p := &kafkaPublisher{transport: &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{topic}}, address: address,
+	p := &kafkaPublisher{
+		transport: &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{topic}}, address: address,
 		topic:    topic,
-		sequence: make([]int32, partitions), groups: make([][]*message, partitions), buffers: make([][]byte, partitions)}
+		sequence: make([]int32, partitions), groups: make([][]*message, partitions), buffers: make([][]byte, partitions),
+	}
 	for i := range partitions {
 		p.partitions = append(p.partitions, i)
 	}
 	client := &kafka.Client{Addr: kafka.TCP(strings.Split(address, ",")...), Transport: p.transport}
-	// A broker that has just started answers that it still loads, until it has a block of producer ids.
+	// A broker that has just started answers that it is still loading, until it has a block of producer ids.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for p.producer == nil {
@@ -72,7 +74,8 @@ func (p *kafkaPublisher) publish(ctx context.Context, batch []message) error {
 		}
 		p.buffers[n] = appendRecordBatch(p.buffers[n][:0], group, p.producer, p.sequence[n])
 		topic.Partitions = append(topic.Partitions, rawproduce.RequestPartition{
-			Partition: int32(n), RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(p.buffers[n])}})
+			Partition: int32(n), RecordSet: protocol.RawRecordSet{Reader: bytes.NewReader(p.buffers[n])},
+		})
 	}
 	response, err := p.transport.RoundTrip(ctx, kafka.TCP(p.address),
 		&rawproduce.Request{Acks: -1, Timeout: 10_000, Topics: []rawproduce.RequestTopic{topic}})

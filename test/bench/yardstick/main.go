@@ -1,7 +1,7 @@
-// Command yardstick is the least that relays an outbox: it reads a batch, publishes it and marks it, the
-// three stages overlapped. It has no retries, no order per key inside a batch, no ownership and no error
-// handling worth the name, so its rate is about the limit that a real relay is compared with, on the
-// same machine in the same minutes. It ends when it finds no more rows, unless it is to poll: then it misses rows that commit late.
+// Command yardstick is the least code that relays an outbox: it reads a batch, publishes it and marks it, with the three
+// stages overlapped. It has no retries, no order per key inside a batch, no ownership and only minimal error handling. Its
+// rate is therefore about the limit with which a real relay is compared, on the same machine in the same minutes. It ends
+// when it finds no more rows, unless it is started to poll. When polling it misses rows that commit late.
 package main
 
 import (
@@ -39,7 +39,7 @@ where relayed_at is null and failed_at is null and seq > $1 order by seq limit $
 	mark = `update outbox_messages set relayed_at = now() where id = any($1::uuid[]) and relayed_at is null`
 )
 
-// depth is how many batches wait between two stages.
+// depth is the number of batches that wait between two stages.
 const depth = 2
 
 func main() {
@@ -131,7 +131,7 @@ func run(ctx context.Context, database, url, topic string, partitions, size int,
 	return context.Cause(ctx)
 }
 
-// read returns the next batch. A plain cursor is enough where nothing else writes.
+// read returns the next batch. A plain cursor is enough because nothing else writes.
 func read(ctx context.Context, conn *pgx.Conn, last int64, size int) ([]message, error) {
 	rows, err := conn.Query(ctx, fetch, last, size)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package broker is what the demo does with each kind of broker: make a topic, read it, remove it.
+// Package broker holds the demo's operations on each kind of broker: make a topic, read it, remove it.
 package broker
 
 import (
@@ -13,37 +13,37 @@ import (
 
 // A Broker holds one topic, which is called topic, subject or queue.
 type Broker interface {
-	// Name is the broker's, as people write it.
+	// Name is the broker's name as people write it.
 	Name() string
 
-	// URL is what the relay takes as OUTBOX_PUBLISH_URL.
+	// URL is the value of OUTBOX_PUBLISH_URL for the relay.
 	URL() string
 
-	// Consume calls arrived with each message, also from several goroutines, those of one key in the order
-	// in which the broker holds them. It returns behind the mark that End makes, or when ctx ends.
+	// Consume calls arrived with each message, also from several goroutines, and with messages of one key in the order in
+	// which the broker holds them. It returns after the mark that End makes, or when ctx ends.
 	Consume(ctx context.Context, arrived func(ledger.Arrival)) error
 
-	// End marks the end behind everything that the broker holds.
+	// End puts a mark after everything that the broker holds.
 	End(ctx context.Context) error
 
-	// Close removes the topic and ends the connections.
+	// Close removes the topic and closes the connections.
 	Close(ctx context.Context) error
 }
 
-// Kinds are the brokers that Open knows.
+// Kinds are the kinds of brokers that Open supports.
 var Kinds = []string{"nats", "kafka", "rabbitmq"}
 
 // Core is a NATS server without JetStream, for messages that nothing keeps.
 const Core = "core"
 
-// A Topic is what is made in a broker.
+// A Topic describes a topic to be made in a broker.
 type Topic struct {
 	Name string
-	Most int // bytes of a message, larger ones are refused; 0 for the broker's own limit. Not for RabbitMQ
+	Most int // largest message in bytes, larger ones are refused; 0 for the broker's own limit. Not for RabbitMQ
 }
 
-// Open makes a topic in a broker of that kind. Kafka and RabbitMQ are found by TEST_KAFKA_URL and
-// TEST_AMQP_URL; a NATS server is started in this process, with its data in dir.
+// Open makes a topic in a broker of the given kind. Kafka and RabbitMQ are found by TEST_KAFKA_URL and TEST_AMQP_URL. A NATS
+// server is started in this process, with its data in dir.
 func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func(string) string) (Broker, error) {
 	switch kind {
 	case "nats":
@@ -72,8 +72,8 @@ func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func
 const (
 	messageID  = "message-id"
 	messageKey = "message-key"
-	whyFailed  = "outbox-error" // of a dead letter
+	whyFailed  = "outbox-error" // reason in a dead letter
 )
 
-// endMark is the message id that tells the consumer that it has read all. No row has it.
+// endMark is the message id with which the consumer recognizes that it has read everything. No row has this id.
 const endMark = "end"

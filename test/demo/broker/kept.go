@@ -10,21 +10,23 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-const partitions = 4 // of a Kafka topic
+const partitions = 4 // number of partitions of a Kafka topic
 
 // kept is a topic in a broker that keeps messages.
 type kept struct {
 	testkit.Broker
 	name, url, topic string
-	ends             int    // partitions to mark
-	stop             func() // ends the server, if it is ours
+	ends             int    // number of partitions in which End puts a mark
+	stop             func() // ends the server, if Open started it
 }
 
 func openKept(ctx context.Context, b *kept, topic Topic) (Broker, error) {
-	err := b.Create(ctx, testkit.Topic{Name: topic.Name, Most: topic.Most, Partitions: partitions,
-		// What a relay publishes twice within this time a stream drops, and the check does not see it. The default
-		// is two minutes; this is the shortest there is.
-		Duplicates: 100 * time.Millisecond})
+	err := b.Create(ctx, testkit.Topic{
+		Name: topic.Name, Most: topic.Most, Partitions: partitions,
+		// A stream drops messages that a relay publishes twice within this time, and the check does not see them. The default
+		// is two minutes; this is the shortest possible time.
+		Duplicates: 100 * time.Millisecond,
+	})
 	if err != nil {
 		b.end()
 		return nil, err

@@ -46,7 +46,7 @@ func openNATS(ctx context.Context, topic Topic, dir string) (Broker, error) {
 	return openKept(ctx, &kept{Broker: client, name: "NATS JetStream", url: url, ends: 1, stop: stop}, topic)
 }
 
-// core is a NATS server inside this process and a subscription: nothing is kept for those who come later.
+// core is a NATS server inside this process and a subscription: nothing is kept for later subscribers.
 type core struct {
 	url      string
 	stop     func()
@@ -69,7 +69,7 @@ func openCore(topic string) (Broker, error) {
 		err = b.conn.Flush()
 	}
 	if err != nil {
-		_ = b.Close(context.Background()) // has no error
+		_ = b.Close(context.Background()) // returns no error
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
 	return b, nil

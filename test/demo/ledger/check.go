@@ -2,7 +2,7 @@ package ledger
 
 import "slices"
 
-// A Fault is a way in which what arrived can differ from what was committed.
+// A Fault is a way in which the arrivals can differ from the commits.
 type Fault string
 
 // The faults that Check looks for.
@@ -17,11 +17,11 @@ const (
 	Changed     Fault = "arrived with another key or payload"
 )
 
-// AllFaults lists them, the worst first.
+// AllFaults lists all faults, the worst first.
 var AllFaults = []Fault{Missing, Ghost, Stranger, Elsewhere, Unexplained, Reordered, Changed, Duplicate}
 
-// Check compares what arrived with what was committed and returns the ids at fault. It is empty when
-// exactly the committed rows arrived, each once, unchanged, and those of each key in table order.
+// Check compares what arrived with what was committed and returns the ids at fault. The result is empty when exactly the
+// committed rows arrived, each once, unchanged, and the rows of each key in table order.
 func (l *Ledger) Check() map[Fault][]string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -65,6 +65,6 @@ func (l *Ledger) Check() map[Fault][]string {
 			found(Missing, id)
 		}
 	}
-	slices.Sort(faults[Missing]) // a map has none
+	slices.Sort(faults[Missing]) // a map has no order
 	return faults
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Each way in which a delivery can be wrong is found, and nothing else.
+// Each fault of a delivery is found, and nothing else.
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	a1 := Row{ID: "a1", Seq: 1, Key: "a", Payload: `{"n": 1}`}
@@ -68,7 +68,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// A row may arrive before the application hears that it is committed.
+// A row may arrive before the application learns that it is committed.
 func TestArrivalBeforeCommitReturns(t *testing.T) {
 	t.Parallel()
 	l := New()
@@ -97,11 +97,13 @@ func TestLatency(t *testing.T) {
 	for i, row := range rows {
 		l.Arrived(Arrival{ID: row.ID, At: sent.Add(time.Duration(i+1) * time.Millisecond)})
 	}
-	if got, want := l.Latency(begin.Add(-time.Hour)), (Latency{100 * time.Millisecond, 198 * time.Millisecond,
-		200 * time.Millisecond}); got != want {
+	if got, want := l.Latency(begin.Add(-time.Hour)), (Latency{
+		100 * time.Millisecond, 198 * time.Millisecond,
+		200 * time.Millisecond,
+	}); got != want {
 		t.Errorf("latency %v, want %v", got, want)
 	}
-	// Only what arrived after the time given.
+	// Only rows that arrived after the given time count.
 	if got, want := l.Latency(sent.Add(190*time.Millisecond)), 195*time.Millisecond; got.P50 != want {
 		t.Errorf("p50 of the last ten is %v, want %v", got.P50, want)
 	}
@@ -110,11 +112,14 @@ func TestLatency(t *testing.T) {
 	}
 }
 
-// A destination may be for some of the rows, without their keys, and for dead letters, which must say why.
+// A destination may be for some of the rows, without their keys, and for dead letters, which must contain a reason.
 func TestCheckOfSomeRows(t *testing.T) {
 	t.Parallel()
-	rows := []Row{{ID: "small", Seq: 1, Key: "k", Payload: "p"}, {ID: "large", Seq: 2, Key: "k", Payload: "p", Large: true},
-		{ID: "other", Seq: 3, Key: "k", Payload: "p", Large: true}}
+	rows := []Row{
+		{ID: "small", Seq: 1, Key: "k", Payload: "p"},
+		{ID: "large", Seq: 2, Key: "k", Payload: "p", Large: true},
+		{ID: "other", Seq: 3, Key: "k", Payload: "p", Large: true},
+	}
 	l := New()
 	l.Wants, l.Keyless, l.Dead = func(r Row) bool { return r.Large }, true, true
 	l.Committing(rows)

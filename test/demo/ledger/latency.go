@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// A wait is the time that one row took from its COMMIT being sent to its first arrival.
+// A wait is the time from sending a row's COMMIT to the row's first arrival.
 type wait struct {
 	at   time.Time
 	took time.Duration
 }
 
-// Latency says how long rows took from COMMIT to arrival; all is zero when none arrived.
+// Latency summarizes the times from COMMIT to arrival; all fields are zero when no row arrived.
 type Latency struct{ P50, P99, Longest time.Duration }
 
-// Latency returns that of the rows that arrived since a time.
+// Latency returns the latency of the rows that arrived since the given time.
 func (l *Ledger) Latency(since time.Time) Latency {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,4 +1,4 @@
-// Package ledger keeps what an application committed and what a consumer received, and compares the two.
+// Package ledger records what an application committed and what a consumer received, and compares the two.
 package ledger
 
 import (
@@ -9,52 +9,52 @@ import (
 // A Row is an outbox row as the application wrote it.
 type Row struct {
 	ID      string
-	Seq     int64 // the table's order
+	Seq     int64 // value of the table's order column
 	Key     string
 	Payload string // as PostgreSQL prints it
-	Large   bool   // a broker with a limit refuses it
+	Large   bool   // too large for a broker with a limit
 }
 
 // An Arrival is a message as a consumer received it.
 type Arrival struct {
 	ID, Key, Payload string
-	Why              string // it is a dead letter, which says so
+	Why              string // reason of a dead letter, "" for other messages
 	At               time.Time
 }
 
 // A Ledger is safe for concurrent use.
 type Ledger struct {
-	// These are set before the ledger is used.
-	Wants   func(Row) bool // which rows are to arrive; nil for all
-	Keyless bool           // messages come without their key
-	Dead    bool           // messages are dead letters, which say why
+	// Wants, Keyless and Dead are set before the ledger is used.
+	Wants   func(Row) bool // reports whether a row must arrive; nil for all rows
+	Keyless bool           // messages arrive without their key
+	Dead    bool           // messages are dead letters, which contain a reason
 
 	mu       sync.Mutex
 	rows     map[string]*entry // by id
-	arrivals []Arrival         // as they came
-	waits    []wait            // of first arrivals, as they came
+	arrivals []Arrival         // in the order of arrival
+	waits    []wait            // waits of first arrivals, in the order of arrival
 	counts   Counts
 }
 
-// Counts are the ledger's totals. Transactions are those of the application.
+// Counts are the ledger's totals. Transactions are the application's.
 type Counts struct {
 	Commits, Committed    int // transactions, rows
 	Rollbacks, RolledBack int // transactions, rows
-	Arrived               int // messages, each time that one came
+	Arrived               int // messages, counting each arrival
 	Outstanding           int // committed rows that have not arrived
 }
 
 type entry struct {
 	Row
 	outcome  outcome
-	sent     time.Time // when COMMIT was sent
+	sent     time.Time // time of sending COMMIT
 	arrivals int
 }
 
 type outcome uint8
 
 const (
-	open outcome = iota // nobody knows yet
+	open outcome = iota // not known yet
 	committed
 	rolledBack
 )
@@ -62,13 +62,13 @@ const (
 // New returns an empty ledger.
 func New() *Ledger { return &Ledger{rows: map[string]*entry{}} }
 
-// Committing notes the rows of a transaction whose COMMIT is about to be sent: a row can arrive before
-// the application hears that it is committed.
+// Committing records the rows of a transaction whose COMMIT is about to be sent: a row can arrive before the application
+// learns that it is committed.
 func (l *Ledger) Committing(rows []Row) {
 	l.note(rows, open)
 }
 
-// Committed notes that PostgreSQL has committed the rows given to Committing before.
+// Committed records that PostgreSQL has committed the rows that were given to Committing.
 func (l *Ledger) Committed(rows []Row) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -86,7 +86,7 @@ func (l *Ledger) Committed(rows []Row) {
 	}
 }
 
-// RolledBack notes the rows of a transaction that was rolled back.
+// RolledBack records the rows of a transaction that was rolled back.
 func (l *Ledger) RolledBack(rows []Row) {
 	l.note(rows, rolledBack)
 	l.mu.Lock()
@@ -104,7 +104,7 @@ func (l *Ledger) note(rows []Row, as outcome) {
 	}
 }
 
-// Arrived notes a message. Those of one key are given in the order in which they came.
+// Arrived records a message. Messages of one key must be given in the order in which they arrived.
 func (l *Ledger) Arrived(a Arrival) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +126,7 @@ func (l *Ledger) Arrived(a Arrival) {
 
 func (l *Ledger) wants(row Row) bool { return l.Wants == nil || l.Wants(row) }
 
-// Counts returns the totals now.
+// Counts returns the present totals.
 func (l *Ledger) Counts() Counts {
 	l.mu.Lock()
 	defer l.mu.Unlock()

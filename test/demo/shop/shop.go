@@ -32,23 +32,23 @@ const customers = 100
 // A Shop takes orders at a steady rate, from several workers.
 type Shop struct {
 	Pool    *pgxpool.Pool
-	Topic   string // of the messages
+	Topic   string // topic of the messages
 	Workers int
-	Rate    int    // transactions a second, of all workers together
-	Ledger  Ledger // what is committed and what is rolled back is noted here
-	Large   int    // one row in so many has a large payload; 0 for none
+	Rate    int    // transactions a second, all workers together
+	Ledger  Ledger // records what is committed and what is rolled back
+	Large   int    // one row in this many has a large payload; 0 for none
 
 	written atomic.Int64 // rows
 }
 
-// A Ledger takes note of transactions; see [ledger.Ledger].
+// A Ledger records transactions; see [ledger.Ledger].
 type Ledger interface {
 	Committing(rows []ledger.Row)
 	Committed(rows []ledger.Row)
 	RolledBack(rows []ledger.Row)
 }
 
-// LargePayload is how many bytes a large payload has at least.
+// LargePayload is the smallest size of a large payload in bytes.
 const LargePayload = 64 << 10
 
 // Open makes the customers.
@@ -61,8 +61,8 @@ func (s *Shop) Open(ctx context.Context) error {
 	return nil
 }
 
-// Run takes orders until ctx ends, which is no error, or one cannot be written. Transactions that have
-// begun are finished.
+// Run takes orders until ctx ends, which is not an error, or until an order cannot be written. Transactions that have begun
+// are finished.
 func (s *Shop) Run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -72,7 +72,7 @@ func (s *Shop) Run(ctx context.Context) error {
 	var workers sync.WaitGroup
 	for i := range s.Workers {
 		workers.Go(func() {
-			defer stop() // one that fails ends them all
+			defer stop() // a worker that fails ends all of them
 			for failures[i] == nil {
 				select {
 				case <-ctx.Done():

@@ -16,29 +16,30 @@ import (
 // file is the broker: a file to which each message is appended as a line of JSON.
 type file struct {
 	url    func() (string, error)
-	mu     sync.Mutex // one Publish at a time
+	mu     sync.Mutex // held during a Publish
 	closed bool
 }
 
-// A record is a message as it stands in the file.
+// A record is a message in the file.
 type record struct {
 	ID, Topic, ContentType string
 	Key, Payload           []byte // null where the row has none
 	Headers                []publisher.Header
 }
 
-// newFile is what cli.Scheme asks for. It reaches nothing yet.
+// newFile is the function that cli.Scheme requires. It does not open the file yet.
 func newFile(url func() (string, error), _ *slog.Logger) (publisher.Publisher, error) {
 	return &file{url: url}, nil
 }
 
-// Publish gives one answer for each message, in their order: nil once the message is safe on the disk.
+// Publish returns one answer for each message, in their order: nil once the message is stored on the disk.
 func (f *file) Publish(ctx context.Context, messages []publisher.Message) []error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	answers := make([]error, len(messages))
 	var text bytes.Buffer
-	stopped := map[string]bool{} // keys with a message that cannot be written: what follows it must not overtake it
+	// The map holds keys with a message that cannot be written. Later messages of these keys must not overtake it.
+	stopped := map[string]bool{}
 	for i := range messages {
 		m := &messages[i]
 		if m.Key != nil && stopped[string(m.Key)] {
@@ -49,13 +50,13 @@ func (f *file) Publish(ctx context.Context, messages []publisher.Message) []erro
 	}
 	if failure := f.append(ctx, text.Bytes()); failure != nil {
 		for i := range answers {
-			answers[i] = failure // the class says what becomes of the rows, see publisher.Class
+			answers[i] = failure // the class decides what happens to the rows, see publisher.Class
 		}
 	}
 	return answers
 }
 
-// write adds a message to the text. A message that can never be written fails for good.
+// write adds a message to the text. A message that can never be written fails permanently.
 func write(text *bytes.Buffer, m *publisher.Message) error {
 	if err := m.CheckHeaders(); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (f *file) append(ctx context.Context, text []byte) error {
 	switch {
 	case f.closed:
 		return publisher.ErrClosed
-	case ctx.Err() != nil:
+	case ctx.Err() != nil || publisher.StopOf(ctx).Closed():
 		return publisher.ErrNotAttempted
 	}
 	out, err := f.open()
@@ -93,7 +94,7 @@ func (f *file) append(ctx context.Context, text []byte) error {
 	return nil
 }
 
-// open opens the file that the URL names now.
+// open opens the file that the URL names at present.
 func (f *file) open() (*os.File, error) {
 	url, err := f.url()
 	if err != nil {
@@ -106,7 +107,7 @@ func (f *file) open() (*os.File, error) {
 	return out, nil
 }
 
-// Ping reports whether the file could be written now.
+// Ping reports whether the file can be written at present.
 func (f *file) Ping(context.Context) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

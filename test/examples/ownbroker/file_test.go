@@ -19,7 +19,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// harness is what the suite needs to know of this broker.
+// harness is what the conformance suite needs to know about this broker.
 type harness struct {
 	path   string
 	topics *atomic.Int64
@@ -46,7 +46,7 @@ func (h harness) Illegal() []string         { return []string{""} }
 func (h harness) TooLarge() int             { return 0 }
 func (h harness) Networkless()              {}
 
-// Received waits for messages by reading the file again and again.
+// Received waits for messages by reading the file repeatedly.
 func (h harness) Received(t *testing.T, topic string, n int) []publisher.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -75,20 +75,22 @@ func (h harness) read(t *testing.T, topic string) (received []publisher.Message)
 	for line := range bytes.Lines(content) {
 		var r record
 		if !bytes.HasSuffix(line, []byte("\n")) {
-			break // it is being written
+			break // the line is still being written
 		}
 		if err := json.Unmarshal(line, &r); err != nil {
 			t.Fatal(err)
 		}
 		if r.Topic == topic {
-			received = append(received, publisher.Message{ID: r.ID, Topic: r.Topic, Type: r.ContentType, Key: r.Key, Payload: r.Payload,
-				Headers: r.Headers})
+			received = append(received, publisher.Message{
+				ID: r.ID, Topic: r.Topic, Type: r.ContentType, Key: r.Key, Payload: r.Payload,
+				Headers: r.Headers,
+			})
 		}
 	}
 	return received
 }
 
-// The program knows its scheme beside those of outbox-relay, and says so where it refuses another one.
+// The program accepts its scheme in addition to those of outbox-relay, and names the setting where it refuses another scheme.
 func TestProgram(t *testing.T) {
 	t.Parallel()
 	binary := filepath.Join(t.TempDir(), "relay-to-file")

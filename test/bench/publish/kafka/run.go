@@ -1,5 +1,5 @@
-// Package kafka measures how fast the relay's publisher publishes to Kafka, beside franz-go's idempotent
-// producer with the same messages in the same batches.
+// Package kafka measures how fast the relay's publisher publishes to Kafka, compared with franz-go's idempotent producer,
+// which publishes the same messages in the same batches.
 package kafka
 
 import (
@@ -18,21 +18,23 @@ import (
 )
 
 const (
-	turn   = 5 // calls, before it is the other one's turn: what else the machine does hits both
-	rounds = 7 // each with new topics
+	turn   = 5 // calls before the other side's turn, so that other load on the machine affects both sides
+	rounds = 7 // number of rounds, each with new topics
 )
 
-// Run publishes rows messages of 512 bytes in calls of 1000, one call at a time: by turns with the publisher
-// and with franz-go's idempotent ProduceSync, each message with a key of its own, to 6 and to 48 partitions;
-// by turns with one single key and with as many as messages; and by turns through TLS and without. It writes
-// the rates, ratios, targets and verdicts to out. Topics are created and deleted.
+// Run publishes messages of 512 bytes in calls of 1000, one call at a time. The argument rows is the number of messages. The
+// publisher and franz-go's idempotent ProduceSync take turns, each message with a key of its own, to 6 and to 48 partitions.
+// Then the publisher publishes in turns with one single key and with as many keys as messages, and in turns through TLS and
+// without it. Run writes the rates, ratios, targets and verdicts to out. Topics are created and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	rows = max(rows/publish.Batch, 1) * publish.Batch
 	address := strings.TrimPrefix(url, "kafka://")
 	transport := &kafka.Transport{}
 	defer transport.CloseIdleConnections()
-	b := &bench{out: out, client: &kafka.Client{Addr: kafka.TCP(strings.Split(address, ",")...), Transport: transport,
-		Timeout: 30 * time.Second}}
+	b := &bench{out: out, client: &kafka.Client{
+		Addr: kafka.TCP(strings.Split(address, ",")...), Transport: transport,
+		Timeout: 30 * time.Second,
+	}}
 	spread, single := publish.Messages(rows), publish.Messages(rows)
 	for i := range single {
 		single[i].Key = []byte("the only customer")
@@ -45,15 +47,19 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}
 	defer franz.close()
 	for _, partitions := range []int{6, 48} {
-		if err := b.compare(ctx, comparison{name: fmt.Sprint(partitions, " partitions"), partitions: partitions, target: 0.9,
-			subject: ours, messages: spread, reference: franz, others: spread, of: "franz-go"}); err != nil {
+		if err := b.compare(ctx, comparison{
+			name: fmt.Sprint(partitions, " partitions"), partitions: partitions, target: 0.9,
+			subject: ours, messages: spread, reference: franz, others: spread, of: "franz-go",
+		}); err != nil {
 			return err
 		}
 	}
 	another := newOurs(address)
 	defer another.close()
-	if err := b.compare(ctx, comparison{name: "one key", partitions: 6, target: 0.5,
-		subject: ours, messages: single, reference: another, others: spread, of: "as many keys as rows"}); err != nil {
+	if err := b.compare(ctx, comparison{
+		name: "one key", partitions: 6, target: 0.5,
+		subject: ours, messages: single, reference: another, others: spread, of: "as many keys as rows",
+	}); err != nil {
 		return err
 	}
 	secure, plain, err := throughProxies(ctx, address)
@@ -62,11 +68,13 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}
 	defer secure.close()
 	defer plain.close()
-	return b.compare(ctx, comparison{name: "TLS", partitions: 6, target: 0.75,
-		subject: secure, messages: spread, reference: plain, others: slices.Clone(spread), of: "without TLS"})
+	return b.compare(ctx, comparison{
+		name: "TLS", partitions: 6, target: 0.75,
+		subject: secure, messages: spread, reference: plain, others: slices.Clone(spread), of: "without TLS",
+	})
 }
 
-// bench holds what the comparisons share.
+// bench holds the state that the comparisons share.
 type bench struct {
 	out    io.Writer
 	client *kafka.Client
@@ -74,33 +82,35 @@ type bench struct {
 
 // A sender publishes messages and waits until all are in the log.
 type sender interface {
-	// ready makes the messages ready for a topic, before the time is taken.
+	// ready prepares the messages for a topic, before the time is measured.
 	ready(messages []publisher.Message, topic string)
-	// send publishes those from one index to another.
+	// send publishes the messages from one index to another.
 	send(ctx context.Context, from, to int) error
 	close()
 }
 
-// A comparison is of one way to publish with another.
+// A comparison compares one way to publish with another.
 type comparison struct {
 	name       string
 	partitions int
 	subject    sender
 	messages   []publisher.Message
 	reference  sender
-	others     []publisher.Message // of the reference
+	others     []publisher.Message // messages of the reference
 	of         string
 	target     float64
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
+	return publish.Contest{
+		Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
 		Round: func(ctx context.Context) (ours, theirs float64, err error) {
 			return b.round(ctx, c)
-		}}.Run(ctx, b.out)
+		},
+	}.Run(ctx, b.out)
 }
 
-// round returns the rates of both, in messages a second, each with a new topic.
+// round returns the rates of both sides, in messages a second, each with a new topic.
 func (b *bench) round(ctx context.Context, c comparison) (one, other float64, err error) {
 	sides := []struct {
 		sender   sender
@@ -121,7 +131,7 @@ func (b *bench) round(ctx context.Context, c comparison) (one, other float64, er
 	n := len(c.messages)
 	for from := 0; from < n; from += turn * publish.Batch {
 		for k := range sides {
-			side := &sides[(k+from/(turn*publish.Batch))%len(sides)] // who is first changes
+			side := &sides[(k+from/(turn*publish.Batch))%len(sides)] // the first side changes
 			begun := time.Now()
 			for at := from; at < min(from+turn*publish.Batch, n); at += publish.Batch {
 				if err := side.sender.send(ctx, at, at+publish.Batch); err != nil {
@@ -139,8 +149,10 @@ func (b *bench) round(ctx context.Context, c comparison) (one, other float64, er
 
 // create makes a topic and waits until all of its partitions can be written to.
 func (b *bench) create(ctx context.Context, topic string, partitions int) error {
-	created, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{Topic: topic, NumPartitions: partitions,
-		ReplicationFactor: 1}}})
+	created, err := b.client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{{
+		Topic: topic, NumPartitions: partitions,
+		ReplicationFactor: 1,
+	}}})
 	if err == nil {
 		err = created.Errors[topic]
 	}

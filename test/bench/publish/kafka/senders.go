@@ -50,8 +50,8 @@ func (o *ours) close() {
 	o.after()
 }
 
-// franz is franz-go's producer: idempotent, with acks of all replicas, murmur2, no linger and no
-// compression, as the publisher is.
+// franz is franz-go's producer, configured like the publisher: idempotent, with acks of all replicas, murmur2, no linger and
+// no compression.
 type franz struct {
 	client  *kgo.Client
 	records []*kgo.Record
@@ -67,7 +67,8 @@ func newFranz(address string, messages []publisher.Message) (*franz, error) {
 	for i := range messages {
 		m := &messages[i]
 		r := &kgo.Record{Key: m.Key, Value: m.Payload, Timestamp: m.Inserted, Headers: []kgo.RecordHeader{
-			{Key: publisher.HeaderMessageID, Value: []byte(m.ID)}, {Key: publisher.HeaderContentType, Value: []byte(m.Type)}}}
+			{Key: publisher.HeaderMessageID, Value: []byte(m.ID)}, {Key: publisher.HeaderContentType, Value: []byte(m.Type)},
+		}}
 		for _, h := range m.Headers {
 			r.Headers = append(r.Headers, kgo.RecordHeader{Key: h.Name, Value: []byte(h.Value)})
 		}
@@ -88,8 +89,8 @@ func (f *franz) send(ctx context.Context, from, to int) error {
 
 func (f *franz) close() { f.client.Close() }
 
-// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them
-// with TLS up to the proxy.
+// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them with TLS up to the
+// proxy.
 func throughProxies(ctx context.Context, broker string) (secure, plain *ours, err error) {
 	if strings.Contains(broker, ",") {
 		return nil, nil, errors.New("TLS is measured with a single broker")

@@ -1,5 +1,5 @@
-// Package nats measures how fast the relay's publisher publishes to JetStream, beside the least that the
-// client library can do with the same messages.
+// Package nats measures how fast the relay's publisher publishes to JetStream, compared with the least work with which the
+// client library can publish the same messages.
 package nats
 
 import (
@@ -19,10 +19,10 @@ import (
 
 const rounds = 5
 
-// Run publishes rows messages of 512 bytes, each with an id and a key of its own, by turns with the publisher
-// and with PublishMsgAsync of the client library in windows of 1000; then all with one key by turns with
-// as many keys as rows, to a stream that allows atomic batches; and through TLS by turns with a plain
-// connection. It writes the rates, ratios, targets and verdicts to out. Streams are made and deleted.
+// Run publishes messages of 512 bytes, each with an id and a key of its own. The argument rows is the number of messages. The
+// publisher takes turns with PublishMsgAsync of the client library in windows of 1000. Then the publisher publishes all
+// messages with one key in turns with as many keys as rows, to a stream that allows atomic batches, and through TLS in turns
+// with a plain connection. Run writes the rates, ratios, targets and verdicts to out. Streams are made and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	rows = max(rows/publish.Batch, 1) * publish.Batch
 	conn, err := nats.Connect(url)
@@ -45,13 +45,17 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 		return err
 	}
 	defer plain.close()
-	if err := b.compare(ctx, comparison{name: "as many keys as rows", subject: plain, reference: raw, of: "raw PublishMsgAsync",
-		target: 0.95}); err != nil {
+	if err := b.compare(ctx, comparison{
+		name: "as many keys as rows", subject: plain, reference: raw, of: "raw PublishMsgAsync",
+		target: 0.95,
+	}); err != nil {
 		return err
 	}
 	hot := &oneKey{plain}
-	if err := b.compare(ctx, comparison{name: "one key, atomic batches", atomic: true, subject: hot, reference: plain,
-		of: "as many keys as rows", target: 0.5}); err != nil {
+	if err := b.compare(ctx, comparison{
+		name: "one key, atomic batches", atomic: true, subject: hot, reference: plain,
+		of: "as many keys as rows", target: 0.5,
+	}); err != nil {
 		return err
 	}
 	secure, through, err := throughProxies(ctx, url)
@@ -63,7 +67,7 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	return b.compare(ctx, comparison{name: "TLS", subject: secure, reference: through, of: "without TLS", target: 0.75})
 }
 
-// bench holds what the comparisons share.
+// bench holds the state that the comparisons share.
 type bench struct {
 	out  io.Writer
 	js   jetstream.JetStream
@@ -75,7 +79,7 @@ type sender interface {
 	send(ctx context.Context, messages []publisher.Message) error
 }
 
-// A comparison is of one way to publish with another.
+// A comparison compares one way to publish with another.
 type comparison struct {
 	name               string
 	atomic             bool // the streams allow atomic batches
@@ -85,22 +89,26 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
+	return publish.Contest{
+		Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
 		Round: func(ctx context.Context) (ours, theirs float64, err error) {
 			if ours, err = b.measure(ctx, c.subject, c.atomic); err != nil {
 				return 0, 0, err
 			}
 			theirs, err = b.measure(ctx, c.reference, c.atomic)
 			return ours, theirs, err
-		}}.Run(ctx, b.out)
+		},
+	}.Run(ctx, b.out)
 }
 
 // measure returns the rate with a new stream, in messages a second. The first call, after which the
 // publisher knows the stream, is not counted.
 func (b *bench) measure(ctx context.Context, s sender, atomic bool) (rate float64, err error) {
 	name := "bench-publish-" + rand.Text()
-	if _, err := b.js.CreateStream(ctx, jetstream.StreamConfig{Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage,
-		AllowAtomicPublish: atomic}); err != nil {
+	if _, err := b.js.CreateStream(ctx, jetstream.StreamConfig{
+		Name: name, Subjects: []string{name}, Storage: jetstream.FileStorage,
+		AllowAtomicPublish: atomic,
+	}); err != nil {
 		return 0, fmt.Errorf("create stream: %w", err)
 	}
 	messages := publish.WithTopic(publish.Messages(publish.Batch+b.rows), name)

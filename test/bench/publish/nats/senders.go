@@ -16,7 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/bench/publish/tlsproxy"
 )
 
-// raw publishes as the client library does when told nothing else, in windows.
+// raw publishes with the client library's defaults, in windows.
 type raw struct {
 	conn *nats.Conn
 	js   jetstream.JetStream
@@ -41,8 +41,10 @@ func (r *raw) send(ctx context.Context, messages []publisher.Message) error {
 	r.acks = r.acks[:0]
 	for i := range messages {
 		m := &messages[i]
-		header := nats.Header{jetstream.MsgIDHeader: {m.DedupID}, publisher.HeaderMessageID: {m.ID},
-			publisher.HeaderMessageKey: {string(m.Key)}, publisher.HeaderContentType: {m.Type}}
+		header := nats.Header{
+			jetstream.MsgIDHeader: {m.DedupID}, publisher.HeaderMessageID: {m.ID},
+			publisher.HeaderMessageKey: {string(m.Key)}, publisher.HeaderContentType: {m.Type},
+		}
 		for _, h := range m.Headers {
 			header[h.Name] = []string{h.Value}
 		}
@@ -69,7 +71,7 @@ func (r *raw) close() { r.conn.Close() }
 // relays publishes with the relay's publisher.
 type relays struct {
 	publisher *ours.Publisher
-	after     func() // stops what it went through
+	after     func() // stops the proxy that it used
 }
 
 func newOurs(ctx context.Context, url string) (*relays, error) {
@@ -112,8 +114,8 @@ func (o *oneKey) send(ctx context.Context, messages []publisher.Message) error {
 	return o.sender.send(ctx, messages)
 }
 
-// throughProxies returns two publishers that reach the server through a proxy in this process, one of them
-// with TLS up to the proxy. So every server will do, and TLS costs what it costs at both of its ends.
+// throughProxies returns two publishers that reach the server through a proxy in this process, one of them with TLS up to the
+// proxy. Any server can therefore be used, and the measurement includes the cost of TLS at both ends.
 func throughProxies(ctx context.Context, address string) (secure, plain *relays, err error) {
 	target, err := url.Parse(address)
 	if err != nil {
@@ -140,7 +142,7 @@ func throughProxies(ctx context.Context, address string) (secure, plain *relays,
 	if plain, err = start(nil, new(net.Dialer).DialContext); err != nil {
 		return nil, nil, err
 	}
-	// The server knows nothing of TLS and would refuse to speak of it, so it is below the client library.
+	// The server does not support TLS and would refuse to negotiate it, so TLS is added below the client library.
 	if secure, err = start(server, (&tls.Dialer{Config: client}).DialContext); err != nil {
 		plain.close()
 		return nil, nil, err

@@ -13,8 +13,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/bench/publish/tlsproxy"
 )
 
-// throughProxies returns two publishers that reach the broker through a proxy in this process, one of
-// them with TLS up to the proxy. So every broker will do, and TLS costs what it costs at both of its ends.
+// throughProxies returns two publishers that reach the broker through a proxy in this process, one of them with TLS up to the
+// proxy. Any broker can therefore be used, and the measurement includes the cost of TLS at both ends.
 func throughProxies(ctx context.Context, broker string) (secure, plain *ours, err error) {
 	uri, err := amqp091.ParseURI(broker)
 	if err != nil {

@@ -1,5 +1,5 @@
-// Package rabbitmq measures how fast the relay's publisher publishes to RabbitMQ, beside the least that
-// the client library can do with the same messages.
+// Package rabbitmq measures how fast the relay's publisher publishes to RabbitMQ, compared with the least work with which the
+// client library can publish the same messages.
 package rabbitmq
 
 import (
@@ -20,11 +20,11 @@ import (
 
 const rounds = 5
 
-// Run publishes rows messages of 512 bytes, each with a key of its own, by turns with the publisher and
-// with deferred confirms of the client library in windows of 1000, and through TLS by turns with a plain
-// connection. It writes the rates, ratios, targets and verdicts to out. Queues are declared and deleted.
+// Run publishes messages of 512 bytes, each with a key of its own. The argument rows is the number of messages. The publisher
+// takes turns with deferred confirms of the client library in windows of 1000, and through TLS with a plain connection. Run
+// writes the rates, ratios, targets and verdicts to out. Queues are declared and deleted.
 func Run(ctx context.Context, out io.Writer, url string, rows int) error {
-	amqp091.Logger = log.New(io.Discard, "", 0) // writes of a goodbye that come too late
+	amqp091.Logger = log.New(io.Discard, "", 0) // hides errors of late writes while a connection closes
 	rows = max(rows/publish.Batch, 1) * publish.Batch
 	messages := publish.Messages(rows)
 	conn, err := amqp091.Dial(url)
@@ -45,8 +45,10 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}
 	defer raw.close()
 	for _, kind := range []string{amqp091.QueueTypeQuorum, amqp091.QueueTypeClassic} {
-		if err := b.compare(ctx, comparison{name: kind + " queue", queue: kind, subject: ours, reference: raw, of: "raw deferred confirms",
-			target: 0.95}); err != nil {
+		if err := b.compare(ctx, comparison{
+			name: kind + " queue", queue: kind, subject: ours, reference: raw, of: "raw deferred confirms",
+			target: 0.95,
+		}); err != nil {
 			return err
 		}
 	}
@@ -56,11 +58,13 @@ func Run(ctx context.Context, out io.Writer, url string, rows int) error {
 	}
 	defer secure.close()
 	defer plain.close()
-	return b.compare(ctx, comparison{name: "TLS, quorum queue", queue: amqp091.QueueTypeQuorum, subject: secure, reference: plain,
-		of: "without TLS", target: 0.75})
+	return b.compare(ctx, comparison{
+		name: "TLS, quorum queue", queue: amqp091.QueueTypeQuorum, subject: secure, reference: plain,
+		of: "without TLS", target: 0.75,
+	})
 }
 
-// bench holds what the comparisons share.
+// bench holds the state that the comparisons share.
 type bench struct {
 	out      io.Writer
 	conn     *amqp091.Connection
@@ -73,7 +77,7 @@ type sender interface {
 	close()
 }
 
-// A comparison is of one way to publish with another.
+// A comparison compares one way to publish with another.
 type comparison struct {
 	name, queue        string
 	subject, reference sender
@@ -82,14 +86,16 @@ type comparison struct {
 }
 
 func (b *bench) compare(ctx context.Context, c comparison) error {
-	return publish.Contest{Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
+	return publish.Contest{
+		Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
 		Round: func(ctx context.Context) (ours, theirs float64, err error) {
 			if ours, err = b.measure(ctx, c.subject, c.queue); err != nil {
 				return 0, 0, err
 			}
 			theirs, err = b.measure(ctx, c.reference, c.queue)
 			return ours, theirs, err
-		}}.Run(ctx, b.out)
+		},
+	}.Run(ctx, b.out)
 }
 
 // measure returns the rate with a new queue, in messages a second.

@@ -68,8 +68,10 @@ func (r *raw) send(ctx context.Context, messages []publisher.Message) error {
 		for _, h := range m.Headers {
 			headers[h.Name] = h.Value
 		}
-		confirm, err := r.channel.PublishWithDeferredConfirm("", m.Topic, true, false, amqp091.Publishing{DeliveryMode: amqp091.Persistent,
-			MessageId: m.ID, ContentType: m.Type, Timestamp: m.Inserted, Headers: headers, Body: m.Payload})
+		confirm, err := r.channel.PublishWithDeferredConfirm("", m.Topic, true, false, amqp091.Publishing{
+			DeliveryMode: amqp091.Persistent,
+			MessageId:    m.ID, ContentType: m.Type, Timestamp: m.Inserted, Headers: headers, Body: m.Payload,
+		})
 		if err != nil {
 			return err
 		}

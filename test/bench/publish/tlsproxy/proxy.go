@@ -1,5 +1,4 @@
-// Package tlsproxy puts TLS in front of a broker, so that every broker will do to measure what TLS costs at
-// both of its ends.
+// Package tlsproxy puts TLS in front of a broker, so that any broker can be used to measure the cost of TLS at both ends.
 package tlsproxy
 
 import (
@@ -17,8 +16,8 @@ import (
 	"time"
 )
 
-// Start forwards connections from a port of its own to the target until stop is called, which waits for
-// all of them. server is nil for plain TCP.
+// Start forwards connections from a separate port to the target until stop is called, which waits for all of them. server is
+// nil for plain TCP.
 func Start(ctx context.Context, server *tls.Config, target string) (address string, stop func(), err error) {
 	listener, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -59,16 +58,18 @@ func forward(ctx context.Context, listener net.Listener, server *tls.Config, tar
 	}
 }
 
-// Configs returns both sides' configuration with a certificate made for them.
+// Configs returns the configuration of both sides with a certificate made for them.
 func Configs() (server, client *tls.Config, err error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	// Java takes no certificate without a subject.
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "benchmark"},
+	// Java accepts no certificate without a subject.
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "benchmark"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		NotAfter:    time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true}
+		NotAfter:    time.Now().Add(24 * time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		return nil, nil, err
