@@ -26,6 +26,8 @@ export GOFLAGS += -buildvcs=false
 MODULES := $(filter-out test/controlplane,$(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod dev/release/go.mod))))
 # Packages that wait for brokers cost little processor time, the race detector much.
 GOTEST  := go test -race -p 4 -timeout 15m
+# Vet also reads the tests that have targets of their own.
+GOVET   := go vet -tags page,release,upgrade
 
 SERVICES := dev/services.sh
 
@@ -48,16 +50,17 @@ demo-run:
 	@cd test/demo && go build -o ../../bin/demo . && exec ../../bin/demo --scene $(SCENE) --broker $(BROKER)
 
 .PHONY: check
+check: STARTED := $(shell date +%s)
 check: ## go vet, and every test that needs no service: a minute, for while you work
 	@for script in .ci/run $$(find dev -name '*.sh'); do bash -n $$script; done
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
-	@for module in $(MODULES); do (cd $$module && go vet ./...) || exit 1; done
+	@for module in $(MODULES); do (cd $$module && $(GOVET) ./...) || exit 1; done
 	@go test $$(go list -f '{{if .TestGoFiles}}{{.Dir}} {{.ImportPath}} {{.TestImports}}{{.XTestImports}}{{end}}' ./... | \
 	  while read -r dir path imports; do [[ $$imports == */internal/pgtest* ]] || grep -q publishertest.Endpoint $$dir/*_test.go || echo $$path; done)
 	@SIMULATION_RUNS=300 go test -run 'TestRandomSchedules|TestConfigNames|TestConfigHas' ./relay
 	@go test -run 'TestGolden|TestSecondSignal|TestSignal' ./cli
 	@cd test/examples && go test -run 'TestLinks|TestTargets|TestGuides|TestLanguages|TestSamples|TestGlossary|TestRunbook|TestCommands' .
-	@echo "checked; make test also runs what needs PostgreSQL and the brokers"
+	@echo "checked in $$(( $$(date +%s) - $(STARTED) )) seconds; make test also runs what needs PostgreSQL and the brokers"
 
 .PHONY: test
 test: lint ## everything: linters, chart, all tests against real services
@@ -78,7 +81,7 @@ test-go: build bin/helm bin/helm3 bin/promtool ## go vet and go test -race of al
 test-module-test/e2e: GOTEST += -parallel 4
 $(MODULES:%=test-module-%): test-module-%:
 	@echo "== go test: $*"
-	@cd $* && go vet ./... && $(GOTEST) ./...
+	@cd $* && $(GOVET) ./... && $(GOTEST) ./...
 
 .PHONY: test-schedules
 test-schedules: ## random schedules, without the race detector ten times as many; needs the TEST_ variables
@@ -140,13 +143,21 @@ page: build ## the status page in a headless Chromium
 page-run:
 	@cd test/e2e && $(GOTEST) -tags page -run '^TestPage' .
 
+.PHONY: debezium
+debezium: build ## the migration from Debezium's outbox router with Debezium itself
+	@jars=$$($(SERVICES) debezium); TEST_DEBEZIUM=$$jars $(SERVICES) run postgres kafka -- make debezium-run
+
+.PHONY: debezium-run
+debezium-run:
+	@cd test/e2e && $(GOTEST) -count=1 -v -run '^TestMigrateFromDebezium$$' .
+
 .PHONY: upgrade
 upgrade: ## rolling upgrades from earlier versions and back again, which it builds from the history
 	@$(SERVICES) run postgres kafka nats rabbitmq -- make upgrade-run
 
 .PHONY: upgrade-run
 upgrade-run:
-	@cd test/e2e && go vet -tags upgrade . && $(GOTEST) -count=1 -v -tags upgrade -run '^TestUpgrade' .
+	@cd test/e2e && $(GOTEST) -count=1 -v -tags upgrade -run '^TestUpgrade' .
 
 .PHONY: versions
 versions: build ## the publishers' suites and some end-to-end tests with older and newer servers; needs root
@@ -166,6 +177,7 @@ chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEE
 	@failed=0; cd test/chaos; for broker in kafka nats rabbitmq; do \
 	  ../../bin/chaos --broker $$broker --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
 	  ../../bin/chaos --broker $$broker --clean --duration $(DURATION) || failed=1; \
+	  ../../bin/chaos --broker $$broker --scene destinations --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
 	done; exit $$failed
 
 .PHONY: mutants
@@ -195,7 +207,7 @@ release-push: bin/helm bin/release ## push what make release has made: VERSION=0
 
 .PHONY: release-test
 release-test: bin/helm bin/helm3 ## run the steps of the release workflow in two copies, with a registry of its own, and compare all files
-	@cd dev/release && go vet -tags release . && go test -count=1 -v -timeout 30m -tags release -run '^TestRelease' .
+	@cd dev/release && go test -count=1 -v -timeout 30m -tags release -run '^TestRelease' .
 
 .PHONY: bin/release
 bin/release:

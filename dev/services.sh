@@ -11,6 +11,7 @@
 #   dev/services.sh env                   export lines: eval "$(dev/services.sh env)"
 #   dev/services.sh rabbitmq_release RELEASE   obtain RabbitMQ of another Debian release and print its root
 #   dev/services.sh chromium              obtain Chromium, for the tests of the status page, and print its path
+#   dev/services.sh debezium              obtain Debezium, for the test of the migration, and print its directory
 #   dev/services.sh run [SERVICE...] -- COMMAND...   up, then COMMAND with that environment
 #
 # SERVICE is postgres, postgres18 (another major version), pgbouncer (in front of postgres), kafka, nats or
@@ -65,7 +66,7 @@ SERVICES_TIMEOUT=${SERVICES_TIMEOUT:-90}
 KAFKA_SESSION_MS=${KAFKA_SESSION_MS:-2000}
 LOGS=$SERVICES_DIR/logs RUN=$SERVICES_DIR/run
 
-for part in ports process install compose postgres postgres18 pgbouncer kafka nats rabbitmq chromium; do
+for part in ports process install compose postgres postgres18 pgbouncer kafka nats rabbitmq chromium debezium; do
   # shellcheck source=/dev/null
   . "$CHECKOUT/dev/services/$part.sh"
 done
@@ -251,6 +252,7 @@ case $verb in
     ;;
   install) locked install "${services[@]}" ;;
   chromium) locked chromium_path ;;
+  debezium) locked debezium_path ;;
   rabbitmq_release) locked rabbitmq_release "$release" ;;
   status)
     mode

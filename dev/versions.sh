@@ -11,21 +11,27 @@ RABBITMQ=(bookworm trixie) # Debian releases
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 export SERVICES_MODE=native SERVICES_TIMEOUT=300
 failed=()
-E2E='^(TestDrain|TestBadRows|TestMissingTopic|TestStop)$'
+E2E='TestDrain|TestBadRows|TestMissingTopic|TestStop'
 
 # with SERVICE VARIABLE DIR NAME [SETTING...] runs the suite of a service's publisher with another server, and the end-to-end tests
 # with it beside the other brokers of the tests.
 with() {
-  local service=$1 variable=$2 dir=$3 name=$4 package=$1 suite='^(TestSuite|TestPublisher)$' code=0
+  local service=$1 variable=$2 dir=$3 name=$4 package=$1 suite='^(TestSuite|TestPublisher)$' tests=$E2E code=0 here management
   shift 4
-  [ "$service" != rabbitmq ] || package=amqp
+  [ "$service" != rabbitmq ] || package=amqp tests+='|TestStreams'
   echo "== $service $name"
   # The environment of the test's own server would be taken for this one's.
-  env -u "$variable" -u TEST_AMQP_MANAGEMENT_URL SERVICES_DIR="$dir" "$@" dev/services.sh up "$service" || { failed+=("$service $name: start"); return; }
-  url=$(env -u "$variable" -u TEST_AMQP_MANAGEMENT_URL SERVICES_DIR="$dir" "$@" dev/services.sh env | sed -n "s/^export $variable='\(.*\)'/\1/p")
+  local own=(env -u "$variable" -u TEST_AMQP_MANAGEMENT_URL SERVICES_DIR="$dir" "$@" dev/services.sh)
+  "${own[@]}" up "$service" || { failed+=("$service $name: start"); return; }
+  # The store that version 4 brings, in the place of Mnesia.
+  [ "$name" != "of Debian trixie" ] || "$dir/bin/rabbitmqctl" enable_feature_flag --opt-in khepri_db || failed+=("$service $name: Khepri")
+  here=$("${own[@]}" env)
+  url=$(sed -n "s/^export $variable='\(.*\)'/\1/p" <<<"$here")
+  management=$(sed -n "s/^export TEST_AMQP_MANAGEMENT_URL='\(.*\)'/\1/p" <<<"$here") # of RabbitMQ only
   env "$variable=$url" go test -count=1 -run "$suite" "./publisher/$package" || failed+=("$service $name: suite")
-  (cd test/e2e && env "$variable=$url" go test -count=1 -run "$E2E" .) || failed+=("$service $name: end to end")
-  env -u "$variable" SERVICES_DIR="$dir" "$@" dev/services.sh wipe "$service" || code=$?
+  (cd test/e2e && env "$variable=$url" ${management:+"TEST_AMQP_MANAGEMENT_URL=$management"} go test -count=1 -run "^($tests)\$" .) ||
+    failed+=("$service $name: end to end")
+  "${own[@]}" wipe "$service" || code=$?
   return $code
 }
 

@@ -22,7 +22,7 @@ type file struct {
 	body []byte
 }
 
-// archive packs a binary with the texts that go with it.
+// archive packs a binary with its accompanying texts.
 func (r *Release) archive(binary, to string) error {
 	body, err := os.ReadFile(binary)
 	if err != nil {
@@ -39,7 +39,7 @@ func (r *Release) archive(binary, to string) error {
 	return writeArchive(to, files, r.Time)
 }
 
-// writeArchive writes a .tar.gz that depends on nothing but the files and the time.
+// writeArchive writes a .tar.gz that depends only on the files and the time.
 func writeArchive(to string, files []file, at time.Time) error {
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
@@ -53,7 +53,7 @@ func writeArchive(to string, files []file, at time.Time) error {
 	return nil
 }
 
-// pack makes a tar of files and the folders that they are in, all of them root's.
+// pack makes a tar of files and their folders, all owned by root.
 func pack(files []file, at time.Time) []byte {
 	files = slices.Clone(files)
 	slices.SortFunc(files, func(a, b file) int { return strings.Compare(a.name, b.name) })

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// An archive is the same whatever the order of its files, and holds them as they were.
+// An archive does not depend on the order of its files, and contains them unchanged.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	files := []file{{"a/b/c", 0o644, []byte("c")}, {"a/d", 0o755, []byte("d")}, {"e", 0o644, nil}}

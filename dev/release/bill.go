@@ -13,8 +13,8 @@ import (
 	"github.com/CycloneDX/cyclonedx-go"
 )
 
-// writeBill writes the bill of materials of a binary, CycloneDX in JSON: the modules that the linker has recorded in it, which is
-// what go version -m prints.
+// writeBill writes the bill of materials of a binary, CycloneDX in JSON: the modules that the linker has recorded in it, as
+// printed by go version -m.
 func (r *Release) writeBill(binary, to string) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -62,7 +62,7 @@ func module(kind cyclonedx.ComponentType, path, version string) cyclonedx.Compon
 	return cyclonedx.Component{BOMRef: purl, Type: kind, Name: path, Version: version, PackageURL: purl}
 }
 
-// serial makes a UUID (version 8, whose bits are free) of a checksum: the same binary has the same number, whoever describes it.
+// serial makes a UUID (version 8, whose bits are free) from a checksum: the same binary always has the same number.
 func serial(sum [sha256.Size]byte) string {
 	sum[6], sum[8] = sum[6]&0x0f|0x80, sum[8]&0x3f|0x80
 	return fmt.Sprintf("urn:uuid:%x-%x-%x-%x-%x", sum[0:4], sum[4:6], sum[6:8], sum[8:10], sum[10:16])

@@ -41,7 +41,7 @@ func TestBill(t *testing.T) {
 	}
 }
 
-// checkBill compares a bill of materials with the binary that it is of.
+// checkBill compares a bill of materials with its binary.
 func checkBill(t *testing.T, binary, file string) {
 	t.Helper()
 	text, err := os.ReadFile(file)

@@ -5,8 +5,8 @@ import (
 	"path/filepath"
 )
 
-// packageChart packs the chart, with the release's version for itself and for the image. Helm writes the times of the checkout's
-// files, so that it is packed once more.
+// packageChart packs the chart, with the release's version for the chart and for the image. Helm writes the times of the
+// checkout's files, so the chart is then packed again.
 func (r *Release) packageChart(ctx context.Context, work string) error {
 	if err := r.command(ctx, nil, filepath.Join(r.Checkout, "bin", "helm"), "package", filepath.Join("charts", "outbox-relay"),
 		"--version", r.Version, "--app-version", r.Version, "--destination", work); err != nil {

@@ -20,7 +20,8 @@ import (
 )
 
 // writeImage writes an OCI image layout with an image for each architecture, and the digests of all. It is the image of the
-// Dockerfile: from scratch, certificates and the binary. The certificates come from a Go module, so that no other image is needed.
+// Dockerfile: from scratch, certificates and the binary. The certificates come from a Go module, so that no other image is
+// needed.
 func (r *Release) writeImage(binaries map[string]string) error {
 	certificates, err := layer([]file{{"etc/ssl/certs/ca-certificates.crt", 0o644, roots()}}, r.Time)
 	if err != nil {
@@ -64,7 +65,7 @@ func (r *Release) writeImage(binaries map[string]string) error {
 	return nil
 }
 
-// image is the one for an architecture.
+// image returns the image for an architecture.
 func (r *Release) image(architecture, binary string, certificates v1.Layer) (v1.Image, error) {
 	body, err := os.ReadFile(binary)
 	if err != nil {
@@ -90,11 +91,11 @@ func (r *Release) image(architecture, binary string, certificates v1.Layer) (v1.
 	return image, nil
 }
 
-// config is what the Dockerfile says; a test compares them.
+// config is the configuration from the Dockerfile; a test compares the two.
 func (r *Release) config() v1.Config {
 	return v1.Config{
 		User:         "65532:65532",
-		Env:          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, // which Docker gives every image
+		Env:          []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}, // Docker sets this in every image
 		ExposedPorts: map[string]struct{}{"9630/tcp": {}},
 		Entrypoint:   []string{"/outbox-relay"},
 		Cmd:          []string{"run"},
@@ -132,8 +133,8 @@ func layer(files []file, at time.Time) (v1.Layer, error) {
 	return made, nil
 }
 
-// roots are the certificates of the authorities that Mozilla trusts for everything. Those that it trusts in part are left out: a
-// file cannot say which part.
+// roots returns the certificates of the authorities that Mozilla trusts for everything. Authorities that it trusts in part are
+// left out: a file cannot say which part.
 func roots() []byte {
 	var text bytes.Buffer
 	for root := range bundle.Roots() {

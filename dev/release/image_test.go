@@ -22,7 +22,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
 
-// testRelease has binaries that are none.
+// testRelease returns a release whose binaries are placeholders.
 func testRelease(t *testing.T) (*Release, map[string]string) {
 	t.Helper()
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -46,7 +46,7 @@ func digestsOf(t *testing.T, r *Release) string {
 	return string(text)
 }
 
-// The image depends on nothing but what it is made of: neither on times and modes of files, nor on folders, nor on the clock.
+// The image depends only on its contents: neither on times and modes of files, nor on folders, nor on the clock.
 func TestImageIsReproducible(t *testing.T) {
 	t.Parallel()
 	first, binaries := testRelease(t)
@@ -83,7 +83,7 @@ func TestImageIsReproducible(t *testing.T) {
 	}
 }
 
-// The image holds what the last stage of the Dockerfile puts there, for each architecture.
+// The image contains what the last stage of the Dockerfile puts there, for each architecture.
 func TestImage(t *testing.T) {
 	t.Parallel()
 	r, binaries := testRelease(t)
@@ -184,7 +184,7 @@ func checkFiles(t *testing.T, image v1.Image, program string) {
 	}
 }
 
-// Every certificate is one of an authority.
+// Every certificate belongs to an authority.
 func TestRoots(t *testing.T) {
 	t.Parallel()
 	for rest := roots(); len(rest) > 0; {
@@ -197,7 +197,7 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// What is written for the image here is what the Dockerfile says.
+// The image's configuration here equals the Dockerfile's.
 func TestImageIsTheDockerfiles(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../Dockerfile")

@@ -1,5 +1,5 @@
-// Command release makes the files of a release, and pushes its image and chart. Built twice from the same commit with the same Go,
-// helm and modules, the files are equal byte for byte.
+// Command release makes the files of a release, and pushes its image and chart. Two builds from the same commit with the same
+// Go, helm and modules give files that are equal byte for byte.
 //
 //	release build --version 0.1.0 --commit abc --time 2026-01-02T03:04:05Z --out dist
 //	release push --version 0.1.0 --out dist --image REGISTRY/NAME --charts REGISTRY/FOLDER

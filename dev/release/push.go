@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// Push pushes what Build has made: the image, tagged with the version, and the chart. Both know whom docker login has let in.
+// Push pushes the files that Build has made: the image, tagged with the version, and the chart. It uses the logins of docker
+// login.
 func (r *Release) Push(ctx context.Context, image, charts string) error {
 	if image == "" || charts == "" {
 		return errors.New("say with --image and --charts where to push to")
@@ -39,7 +40,7 @@ func (r *Release) Push(ctx context.Context, image, charts string) error {
 	}
 	args := []string{"push", filepath.Join(r.Out, r.chart()), "oci://" + charts}
 	if registry, _, _ := strings.Cut(charts, "/"); tag.Scheme() == "http" && registry == tag.RegistryStr() {
-		args = append(args, "--plain-http") // a registry of this machine
+		args = append(args, "--plain-http") // a registry on this machine
 	}
 	return r.command(ctx, nil, filepath.Join(r.Checkout, "bin", "helm"), args...)
 }

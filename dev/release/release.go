@@ -16,25 +16,26 @@ import (
 
 // A Release is one version of the program, its image and its chart.
 type Release struct {
-	Checkout string    // of the repository
-	Version  string    // without a v, as image tags and charts have it
-	Commit   string    //
+	Checkout string // path of the repository
+	Version  string // without a v, as image tags and charts require
+	Commit   string
 	Source   string    // address of the repository, or empty
-	Time     time.Time // of the commit, and of every file in what is built
-	Out      string    // folder of the files; what is in it is deleted
+	Time     time.Time // time of the commit, and of every file in the result
+	Out      string    // folder of the files; its contents are deleted
 	Log      io.Writer
 }
 
-// architectures are those of Linux for which there are binaries and images.
+// architectures are the Linux architectures for which there are binaries and images.
 var architectures = []string{"amd64", "arm64"}
 
-// versions is what image tags and Helm both accept: no build metadata, for a tag cannot hold its plus sign.
+// versions matches versions that image tags and Helm both accept: without build metadata, since a tag cannot contain its plus
+// sign.
 var versions = regexp.MustCompile(`^[0-9]+\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?$`)
 
 const (
 	imageFolder = "image"      // an OCI image layout
-	sums        = "SHA256SUMS" // of all files beside it
-	digests     = "digests"    // name=digest of the image and its parts, a line each
+	sums        = "SHA256SUMS" // checksums of all other files
+	digests     = "digests"    // name=digest of the image and its parts, one per line
 )
 
 // Build makes all files of the release.
@@ -75,7 +76,7 @@ func (r *Release) Build(ctx context.Context) error {
 	return r.writeSums()
 }
 
-// file names a file of the release for one architecture.
+// file returns the name of a file of the release for one architecture.
 func (r *Release) file(architecture, ending string) string {
 	return filepath.Join(r.Out, fmt.Sprintf("outbox-relay_%s_linux_%s.%s", r.Version, architecture, ending))
 }

@@ -31,8 +31,8 @@ const version = "0.0.1-rehearsal"
 // elsewhere are the steps of the release workflow that need GitHub.
 var elsewhere = []string{"log in", "publish the files"}
 
-// The steps of the release workflow, run in two copies of the repository in different folders, make equal files, and what they push
-// can be pulled and run.
+// The steps of the release workflow make equal files in two copies of the repository in different folders. The pushed image and
+// chart can be pulled and run.
 func TestRelease(t *testing.T) {
 	served := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
 	defer served.Close()
@@ -80,7 +80,7 @@ func TestRelease(t *testing.T) {
 	}
 }
 
-// steps runs the steps of the workflow's job, each with what those before have added to the environment.
+// steps runs the steps of the workflow's job, each with the environment that the previous ones have set.
 func steps(t *testing.T, folder string, environment map[string]string) {
 	t.Helper()
 	text, err := os.ReadFile(workflows + "release.yml")
@@ -118,7 +118,7 @@ func steps(t *testing.T, folder string, environment map[string]string) {
 	}
 }
 
-// copyOf copies the repository, as it is, to a folder where it is committed at a fixed time.
+// copyOf copies the repository in its present state to a folder, and commits it there at a fixed time.
 func copyOf(t *testing.T) string {
 	t.Helper()
 	folder := filepath.Join(t.TempDir(), "checkout")
@@ -174,7 +174,7 @@ func checkImage(t *testing.T, tag, architecture, digests, program string) {
 	}
 }
 
-// shell runs commands as a workflow does and returns what they print.
+// shell runs commands like a workflow and returns their output.
 func shell(t *testing.T, folder string, environment map[string]string, commands string) string {
 	t.Helper()
 	began := time.Now()

@@ -16,7 +16,7 @@ import (
 
 const workflows = "../../.github/workflows/"
 
-// The workflows are what GitHub takes, use nothing that can be changed under their feet, and call only targets that exist.
+// The workflows are valid, use only pinned actions, and call only targets that exist.
 func TestWorkflows(t *testing.T) {
 	t.Parallel()
 	var said bytes.Buffer
@@ -61,7 +61,7 @@ func TestWorkflows(t *testing.T) {
 	}
 }
 
-// Dependabot looks into every folder that has a go.mod.
+// Dependabot checks every folder that has a go.mod.
 func TestUpdates(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../.github/dependabot.yml")

@@ -11,7 +11,8 @@ rabbitmq_management_url() { echo "http://guest:guest@127.0.0.1:$AMQP_HTTP_PORT";
 # rabbitmq_release RELEASE makes a root directory of that Debian release with its RabbitMQ, and prints it. Paths below it are the same
 # from inside, so that a set of services in it works from both sides.
 rabbitmq_release() {
-  local root=$SERVICES_DIST/debian-$1
+  local root
+  root=$(cd "$SERVICES_DIST" && pwd -P)/debian-$1
   if [ ! -f "$root/complete" ]; then
     [ "$(id -u)" = 0 ] || die "another release of Debian needs root"
     command -v debootstrap >/dev/null || apt_install debootstrap
