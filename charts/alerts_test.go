@@ -14,7 +14,8 @@ import (
 
 const alertsFile = "outbox-relay/files/alerts.yaml"
 
-// alertTests are for promtool; the second looks at the rules every half an hour of simulated time only, which saves a minute.
+// alertTests are tests for promtool. The second one evaluates the rules only every half an hour of simulated time, which saves
+// a minute.
 var alertTests = []string{"testdata/alerts_test.yaml", "testdata/alertdays_test.yaml"}
 
 // ruleFile is a file of rules for Prometheus.
@@ -66,14 +67,14 @@ func alerts(t *testing.T) ruleFile {
 	return file
 }
 
-// The alerts fire and end at the right time over series that are made up.
+// The alerts fire and end at the right time for synthetic series.
 func TestAlerts(t *testing.T) {
 	t.Parallel()
 	promtool(t, "check", "rules", alertsFile)
 	promtool(t, append([]string{"test", "rules"}, alertTests...)...)
 }
 
-// Every alert is tested both ways, is explained, says what it means, and watches only the relays that it is meant to.
+// Every alert is tested both ways, is explained, states its meaning, and watches only the intended relays.
 func TestAlertsAreComplete(t *testing.T) {
 	t.Parallel()
 	fires, ends := seen(t)
@@ -104,7 +105,7 @@ func TestAlertsAreComplete(t *testing.T) {
 	}
 }
 
-// seen returns the alerts that a test expects, and those that it expects to end after that.
+// seen returns the alerts that a test expects to fire, and those that it expects to end afterwards.
 func seen(t *testing.T) (fires, ends map[string]bool) {
 	t.Helper()
 	fires, ends = map[string]bool{}, map[string]bool{}
@@ -137,7 +138,7 @@ func seen(t *testing.T) (fires, ends map[string]bool) {
 	return fires, ends
 }
 
-// The chart's rules are those of the file, for the relays of the release.
+// The chart's rules equal those of the file, restricted to the relays of the release.
 func TestPrometheusRule(t *testing.T) {
 	t.Parallel()
 	for set, matchers := range map[string]string{
@@ -149,8 +150,10 @@ func TestPrometheusRule(t *testing.T) {
 	} {
 		t.Run(set, func(t *testing.T) {
 			t.Parallel()
-			rendered, err := helm(t, append([]string{"template", "shop", "outbox-relay", "--namespace", "orders",
-				"--set", "prometheusRule.enabled=true,prometheusRule.disabled={OutboxRelayAbsent}"}, append(minimal, set)...)...)
+			rendered, err := helm(t, append([]string{
+				"template", "shop", "outbox-relay", "--namespace", "orders",
+				"--set", "prometheusRule.enabled=true,prometheusRule.disabled={OutboxRelayAbsent}",
+			}, append(minimal, set)...)...)
 			if err != nil {
 				t.Fatal(err)
 			}

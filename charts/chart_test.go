@@ -64,7 +64,7 @@ func TestScenarios(t *testing.T) {
 	}
 }
 
-// helm test runs doctor with all that the relay itself has, in a pod that nothing selects.
+// helm test runs doctor with all the settings of the relay, in a pod that nothing selects.
 func TestDoctorPod(t *testing.T) {
 	t.Parallel()
 	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/full-values.yaml")
@@ -94,7 +94,7 @@ func TestDoctorPod(t *testing.T) {
 	}
 }
 
-// The example application is a chart of its own that has the relay's as a dependency.
+// The example application is a chart of its own that depends on the relay's chart.
 func TestSidecarInApplicationChart(t *testing.T) {
 	t.Parallel()
 	app := exampleApp(t)
@@ -128,7 +128,7 @@ func TestSidecarInApplicationChart(t *testing.T) {
 	}
 }
 
-// A sidecar without files has no volume, and one under an alias is rendered from its own values.
+// A sidecar without files has no volume, and a sidecar under an alias is rendered from its own values.
 func TestSidecarVariants(t *testing.T) {
 	t.Parallel()
 	app := exampleApp(t)
@@ -159,7 +159,7 @@ func TestSidecarVariants(t *testing.T) {
 	checkContainer(t, pod.InitContainers[0], pod.Volumes)
 }
 
-// A variable that is named twice is there once, where it was first and with what was said last.
+// A variable that is named twice appears once, at its first place and with its last value.
 func TestEnvIsMergedByName(t *testing.T) {
 	t.Parallel()
 	rendered, err := helm(t, "template", "shop", "outbox-relay", "--values", "outbox-relay/ci/full-values.yaml")
@@ -180,7 +180,7 @@ func TestEnvIsMergedByName(t *testing.T) {
 	}
 }
 
-// Where an autoscaler sets the replicas, the chart does not, and the disruption budget is there for as many as it sets.
+// If an autoscaler sets the replicas, the chart does not, and the disruption budget fits the autoscaler's number.
 func TestAutoscaled(t *testing.T) {
 	t.Parallel()
 	rendered, err := helm(t, append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "replicas=null")...)
@@ -196,7 +196,7 @@ func TestAutoscaled(t *testing.T) {
 	}
 }
 
-// What is printed after an installation counts the replicas, which share the rows.
+// The notes after an installation state the number of replicas, which share the rows.
 func TestNotes(t *testing.T) {
 	t.Parallel()
 	for replicas, want := range map[string]string{
@@ -204,8 +204,8 @@ func TestNotes(t *testing.T) {
 		"2":    "2 relays are being deployed, which share the rows.",
 		"null": "Relays are being deployed, as many as the autoscaler asks for, which share the rows.",
 	} {
-		printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml", "--set",
-			"replicas="+replicas)
+		printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values",
+			"outbox-relay/ci/minimal-values.yaml", "--set", "replicas="+replicas)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -213,5 +213,12 @@ func TestNotes(t *testing.T) {
 		if !strings.HasPrefix(notes, want) {
 			t.Errorf("%s: %q, want it to begin with %q", replicas, notes, want)
 		}
+	}
+	// The certificate does not cover the loopback interface.
+	const want = "port-forward deployment/shop-outbox-relay 9630 &\n  curl --insecure 'https://127.0.0.1:9630/readyz?verbose'\n"
+	printed, err := helm(t, "install", "shop", "outbox-relay", "--dry-run=client", "--values", "outbox-relay/ci/minimal-values.yaml",
+		"--set", "http.scheme=HTTPS")
+	if err != nil || !strings.Contains(printed, want) {
+		t.Errorf("with TLS: %q (%v)", printed, err)
 	}
 }

@@ -9,8 +9,8 @@ import (
 
 const dashboardFile = "outbox-relay/files/dashboard.json"
 
-// Every query of the dashboard asks the chosen data source for the chosen relays. That each has something to show, a test with a real
-// Prometheus sees (TestAlerts in e2e).
+// Every query of the dashboard asks the chosen data source for the chosen relays. A test with a real Prometheus checks that
+// each query has data (TestAlerts in e2e).
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(dashboardFile)

@@ -12,7 +12,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files instead of comparing with them")
 
-// helm runs the pinned helm and returns its standard output. A failure's error holds what it said.
+// helm runs the pinned helm and returns its standard output. The error of a failure contains its message.
 func helm(t *testing.T, args ...string) (string, error) {
 	t.Helper()
 	return helmOf(t, "helm", args...)
@@ -26,7 +26,7 @@ func helmOf(t *testing.T, name string, args ...string) (string, error) {
 		t.Fatal(err)
 	}
 	command := exec.Command(binary, args...)
-	home := t.TempDir() // nothing of the user's repositories and plugins
+	home := t.TempDir() // without the user's repositories and plugins
 	command.Env = append(os.Environ(), "HELM_CACHE_HOME="+home, "HELM_CONFIG_HOME="+home, "HELM_DATA_HOME="+home)
 	var stdout, stderr bytes.Buffer
 	command.Stdout, command.Stderr = &stdout, &stderr
@@ -61,6 +61,6 @@ func compare(t *testing.T, name, rendered string) {
 	if err := os.WriteFile(got, []byte(rendered), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	diff, _ := exec.Command("diff", "-u", golden, got).CombinedOutput() // exits 1 when they differ
+	diff, _ := exec.Command("diff", "-u", golden, got).CombinedOutput() // exits with 1 if they differ
 	t.Errorf("the chart renders something else than %s (go test -update writes it anew):\n%s", golden, diff)
 }

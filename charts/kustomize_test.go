@@ -9,7 +9,7 @@ import (
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 )
 
-// The component adds to an application what the chart would: the same sidecar.
+// The component adds the same sidecar to an application as the chart.
 func TestKustomize(t *testing.T) {
 	t.Parallel()
 	resources, err := krusty.MakeKustomizer(krusty.MakeDefaultOptions()).Run(filesys.MakeFsOnDisk(), "example-kustomize")
@@ -39,7 +39,7 @@ func TestKustomize(t *testing.T) {
 			t.Errorf("%s is %q, the chart's %q", name, value, charts)
 		}
 	}
-	// The table's name comes from the ConfigMap here.
+	// Here the table's name comes from the ConfigMap.
 	want.Env, relay.Env, want.EnvFrom, relay.EnvFrom = nil, nil, nil, nil
 	want.ImagePullPolicy = corev1.PullPolicy("") // the chart names the default
 	if !reflect.DeepEqual(relay, want) {

@@ -8,13 +8,15 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 )
 
-// The policy selects every pod of the release, and lets it reach what its settings need.
+// The policy selects every pod of the release, and allows the connections that its settings need.
 func TestNetworkPolicy(t *testing.T) {
 	t.Parallel()
 	for set, want := range map[string][]string{
 		"http.port=9630": {"in TCP relay-metrics", "TCP 53", "UDP 53", "TCP 5432", "TCP 4222", "TCP 5671", "TCP 5672", "TCP 9092", "TCP 9093"},
-		"settings.OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318,networkPolicy.broker.ports={4222}": {"in TCP relay-metrics", "TCP 53", "UDP 53",
-			"TCP 5432", "TCP 4222", "TCP 4318"},
+		"settings.OTEL_EXPORTER_OTLP_ENDPOINT=http://c:4318,networkPolicy.broker.ports={4222}": {
+			"in TCP relay-metrics", "TCP 53", "UDP 53",
+			"TCP 5432", "TCP 4222", "TCP 4318",
+		},
 	} {
 		args := append([]string{"template", "shop", "outbox-relay", "--set", "networkPolicy.enabled=true,prune.enabled=true"}, minimal...)
 		rendered, err := helm(t, append(args, set)...)

@@ -18,18 +18,18 @@ import (
 
 var documents = regexp.MustCompile(`(?m)^---$`)
 
-// objects are those that a chart renders, by kind.
+// objects are the objects that a chart renders, by kind.
 type objects struct {
 	deployments []appsv1.Deployment
 	budgets     []policyv1.PodDisruptionBudget
-	pods        []corev1.Pod // which are tests
+	pods        []corev1.Pod // test pods
 	cronJobs    []batchv1.CronJob
 	policies    []networkingv1.NetworkPolicy
 	configMaps  []corev1.ConfigMap
 	rules       []prometheusRule
 }
 
-// prometheusRule is what a PrometheusRule of the Prometheus Operator holds, as far as the chart fills it.
+// prometheusRule is the part of a PrometheusRule of the Prometheus Operator that the chart fills in.
 type prometheusRule struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -37,8 +37,7 @@ type prometheusRule struct {
 	Spec       ruleFile          `json:"spec"`
 }
 
-// decode decodes every object strictly, so that a field that Kubernetes does not know or that is
-// there twice fails.
+// decode decodes every object strictly: unknown and duplicate fields fail.
 func decode(t *testing.T, rendered string) (all objects) {
 	t.Helper()
 	for _, text := range documents.Split(rendered, -1) {
@@ -84,7 +83,7 @@ func add[T any](t *testing.T, text string, to []T) []T {
 	return append(to, object)
 }
 
-// checkContainer checks what holds for the relay's container in both modes.
+// checkContainer checks the properties that the relay's container has in both modes.
 func checkContainer(t *testing.T, c corev1.Container, volumes []corev1.Volume) {
 	t.Helper()
 	names := map[string]bool{}
@@ -106,7 +105,7 @@ func checkContainer(t *testing.T, c corev1.Container, volumes []corev1.Volume) {
 	checkMounts(t, c, volumes)
 }
 
-// checkMounts checks that what is mounted is there.
+// checkMounts checks that every mounted volume exists.
 func checkMounts(t *testing.T, c corev1.Container, volumes []corev1.Volume) {
 	t.Helper()
 	present := map[string]bool{}
@@ -120,7 +119,7 @@ func checkMounts(t *testing.T, c corev1.Container, volumes []corev1.Volume) {
 	}
 }
 
-// checkRestricted checks the restricted Pod Security Standard, and the read-only root besides.
+// checkRestricted checks the restricted Pod Security Standard, and the read-only root file system.
 func checkRestricted(t *testing.T, s *corev1.SecurityContext) {
 	t.Helper()
 	switch {

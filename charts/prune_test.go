@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// The job that deletes old rows has the relay's settings, but for those of prune.files: its role may delete.
+// The job that deletes old rows has the relay's settings, except for those of prune.files: its role may delete.
 func TestPruneJob(t *testing.T) {
 	t.Parallel()
 	rendered, err := helm(t, "template", "shop", "outbox-relay", "--set", "image.repository=relay,settings.OUTBOX_PUBLISH_URL=nats://nats",
@@ -34,6 +34,9 @@ func TestPruneJob(t *testing.T) {
 	checkMounts(t, pod.Containers[0], pod.Volumes)
 	if name := pod.Volumes[0].Projected.Sources[0].Secret.Name; name != "orders-prune" {
 		t.Errorf("the first file is of the secret %s", name)
+	}
+	if jobs := all.cronJobs[0].Spec.JobTemplate.Labels; jobs["app.kubernetes.io/instance"] != "shop" {
+		t.Errorf("the jobs have the labels %v, by which docs/alerts.md does not find them", jobs)
 	}
 	for label, value := range all.deployments[0].Spec.Selector.MatchLabels {
 		if all.cronJobs[0].Spec.JobTemplate.Spec.Template.Labels[label] == value {

@@ -41,7 +41,7 @@ func TestReadmeNamesEveryValue(t *testing.T) {
 	}
 }
 
-// What the README gives as values for alerts, dashboard, network and old rows can be rendered.
+// The README's example values for alerts, dashboard, network and old rows can be rendered.
 func TestReadmeValues(t *testing.T) {
 	t.Parallel()
 	readme, err := os.ReadFile("outbox-relay/README.md")

@@ -5,14 +5,14 @@ import (
 	"testing"
 )
 
-// minimal are the values of a scenario that the cases below add to.
+// minimal are the values to which the cases below add.
 var minimal = []string{"--values", "outbox-relay/ci/minimal-values.yaml", "--set"}
 
-// What cannot work is refused before anything is deployed.
+// Invalid values are refused before anything is deployed.
 func TestRefusedValues(t *testing.T) {
 	t.Parallel()
 	const destinations = "settings.OUTBOX_DESTINATIONS=orders\\,old-audit,"
-	for name, test := range map[string]struct{ set, want string }{ // set comes on top of minimal-values.yaml
+	for name, test := range map[string]struct{ set, want string }{ // set is added to minimal-values.yaml
 		"no image":               {"image.repository=", "image.repository is missing"},
 		"in settings and files":  {"settings.OUTBOX_DATABASE_URL=x", "is both in files and in settings"},
 		"address as setting":     {"settings.OUTBOX_HTTP_ADDR=:1", "http.port"},
@@ -38,8 +38,10 @@ func TestRefusedValues(t *testing.T) {
 		"two monitors":           {"podMonitor.enabled=true,serviceMonitor.enabled=true", "enable one of them"},
 		"monitor of no pods":     {"mode=sidecar,podMonitor.enabled=true", "podMonitor.selector is missing"},
 		"rules of nobody":        {"prometheusRule.enabled=true", "prometheusRule.matchers is missing"},
-		"unknown alert": {"prometheusRule.enabled=true,prometheusRule.matchers=x,prometheusRule.disabled[0]=None",
-			"there is no such alert"},
+		"unknown alert": {
+			"prometheusRule.enabled=true,prometheusRule.matchers=x,prometheusRule.disabled[0]=None",
+			"there is no such alert",
+		},
 		"policy for the app":      {"mode=sidecar,networkPolicy.enabled=true", "would cut the application off"},
 		"short grace period":      {"terminationGracePeriodSeconds=25", "OUTBOX_SHUTDOWN_TIMEOUT 25s"},
 		"long shutdown":           {"settings.OUTBOX_SHUTDOWN_TIMEOUT=1m30s,terminationGracePeriodSeconds=90", "OUTBOX_SHUTDOWN_TIMEOUT 1m30s"},
@@ -55,13 +57,14 @@ func TestRefusedValues(t *testing.T) {
 	}
 }
 
-// What looks like the above and can work is not refused.
+// Similar values that are valid are not refused.
 func TestAcceptedValues(t *testing.T) {
 	t.Parallel()
 	const destinations = "settings.OUTBOX_DESTINATIONS=orders\\,old-audit,"
 	for name, set := range map[string]string{
-		"setting of a destination":     destinations + "settings.OUTBOX_DESTINATION_OLD_AUDIT_TOPICS=x",
-		"file of a destination":        destinations + "files.OUTBOX_DESTINATION_ORDERS_TLS_CA.key=x,files.OUTBOX_DESTINATION_ORDERS_TLS_CA.secret=y",
+		"setting of a destination": destinations + "settings.OUTBOX_DESTINATION_OLD_AUDIT_TOPICS=x",
+		"file of a destination": destinations + "files.OUTBOX_DESTINATION_ORDERS_TLS_CA.key=x," +
+			"files.OUTBOX_DESTINATION_ORDERS_TLS_CA.secret=y",
 		"path of a file":               "settings.OUTBOX_TLS_CA_FILE=/etc/ca.crt",
 		"destinations not known here":  "settings.OUTBOX_DESTINATIONS_FILE=/x,settings.OUTBOX_DESTINATION_X_TOPICS=x",
 		"destinations in a ConfigMap":  "envFrom[0].configMapRef.name=y,settings.OUTBOX_DESTINATION_X_TOPICS=x",
@@ -89,7 +92,7 @@ func TestRefusedWithoutAddresses(t *testing.T) {
 	wantRefused(t, "OUTBOX_PUBLISH_URL is missing", append(image, "--set", "settings.OUTBOX_DATABASE_URL=x")...)
 }
 
-// A sidecar's image is asked for as well, and a cluster that knows no native sidecars is told what to do.
+// A sidecar's image is required as well, and a cluster without native sidecars is refused with the remedy.
 func TestRefusedSidecars(t *testing.T) {
 	t.Parallel()
 	app := exampleApp(t)

@@ -6,7 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// By a switch the relay is a classic container, of the same making, beside the application's.
+// A switch makes the relay a classic container beside the application's, with the same contents.
 func TestClassicSidecar(t *testing.T) {
 	t.Parallel()
 	rendered, err := helm(t, "template", "orders", exampleApp(t), "--set", "outbox-relay.sidecar.native=false")
@@ -27,7 +27,7 @@ func TestClassicSidecar(t *testing.T) {
 	}
 }
 
-// Metrics on a port of their own keep the port's name, which monitors scrape by; the probes ask the other port.
+// A separate metrics port keeps the port's name, by which monitors scrape; the probes use the other port.
 func TestMetricsPort(t *testing.T) {
 	t.Parallel()
 	rendered, err := helm(t, append(append([]string{"template", "shop", "outbox-relay"}, minimal...), "http.metricsPort=9631")...)
