@@ -9,6 +9,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/operate"
+	"github.com/outbox-relay/outbox-relay/internal/panics"
 )
 
 // liveReport makes the report of /status: the state of the table, and what this process knows. However many callers ask and
@@ -18,19 +19,22 @@ type liveReport struct {
 	config   *config.Config
 	started  time.Time
 
-	asking sync.Mutex // one query at a time
+	queries sync.WaitGroup // the query in progress, which outlives the request that began it
 
 	mu      sync.Mutex
 	table   operate.Report
 	trouble error
-	due     time.Time // earliest time of the next query
+	due     time.Time     // earliest time of the next query
+	asking  chan struct{} // closed at the end of the query in progress; nil without one
+	ended   bool          // no query begins any more
 }
 
 const (
 	reportTimeout = time.Second // bounds one query
 	reportEvery   = time.Second
-	reportRest    = 20               // multiple of a query's duration
-	reportOld     = 10 * time.Second // age after which the last answer is no longer given while the next query runs
+	reportRest    = 20                    // multiple of a query's duration
+	reportOld     = 10 * time.Second      // age after which the last answer is no longer given while the next query runs
+	reportBrief   = 10 * time.Millisecond // a younger answer is given after so long; a large backlog takes a hundred to count
 )
 
 // withheld replaces what only authenticated callers may know.
@@ -51,40 +55,57 @@ func (l *liveReport) report(ctx context.Context, details bool) operate.Report {
 }
 
 // look returns the table's present state, or its state a moment ago, in a report whose slices of destinations and problems may
-// be changed.
+// be changed. If ctx ends first, look returns what is known.
 func (l *liveReport) look(ctx context.Context) (operate.Report, error) {
-	if wanted, old := l.wanted(); wanted {
-		l.refresh(ctx, old)
+	if asking, old := l.refresh(ctx); old {
+		await(ctx, asking)
+	} else if asking != nil {
+		brief, cancel := context.WithTimeout(ctx, reportBrief)
+		await(brief, asking)
+		cancel()
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	r := l.table
+	if r.At.IsZero() {
+		r = l.unknown()
+	}
 	r.Destinations = append([]operate.Destination(nil), r.Destinations...)
 	r.Problems = append([]string{}, r.Problems...)
 	return r, l.trouble
 }
 
-// wanted reports whether it is time for another query, and whether the last answer is old.
-func (l *liveReport) wanted() (wanted, old bool) {
+func await(ctx context.Context, event <-chan struct{}) {
+	select {
+	case <-event:
+	case <-ctx.Done():
+	}
+}
+
+// refresh queries the database if it is time for that and no query is in progress. It returns what is closed at the end of the
+// query in progress, nil without one, and whether the last answer is too old to be given meanwhile.
+func (l *liveReport) refresh(ctx context.Context) (asking <-chan struct{}, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	return !now.Before(l.due), now.Sub(l.table.At) > reportOld
+	if l.asking == nil && !l.ended && !now.Before(l.due) {
+		l.asking = make(chan struct{})
+		l.queries.Go(func() { l.query(context.WithoutCancel(ctx)) }) // the answer serves other callers too
+	}
+	return l.asking, l.asking != nil && now.Sub(l.table.At) > reportOld
 }
 
-// refresh queries the database, unless a query is in progress. In that case the last answer is used, or if that is old, refresh
-// waits for the next one.
-func (l *liveReport) refresh(ctx context.Context, old bool) {
-	if old {
-		l.asking.Lock()
-	} else if !l.asking.TryLock() {
-		return
-	}
-	defer l.asking.Unlock()
-	if wanted, _ := l.wanted(); !wanted { // another caller refreshed it during the wait
-		return
-	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), reportTimeout) // the answer serves other callers too
+// end waits for the query in progress and lets no other one begin.
+func (l *liveReport) end() {
+	l.mu.Lock()
+	l.ended = true
+	l.mu.Unlock()
+	l.queries.Wait()
+}
+
+// query replaces the last answer, and ends the query in progress.
+func (l *liveReport) query(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, reportTimeout)
 	defer cancel()
 	started := time.Now()
 	table, trouble := l.ask(ctx)
@@ -92,9 +113,16 @@ func (l *liveReport) refresh(ctx context.Context, old bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.table, l.trouble, l.due = table, trouble, ended.Add(max(reportEvery, reportRest*ended.Sub(started)))
+	close(l.asking)
+	l.asking = nil
 }
 
-func (l *liveReport) ask(ctx context.Context) (operate.Report, error) {
+func (l *liveReport) ask(ctx context.Context) (report operate.Report, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			report, err = l.unknown(), panics.Caught(value)
+		}
+	}()
 	r, o := l.unknown(), operate.Outbox{Pool: l.assembly.pool, Shards: l.config.Shards}
 	for i, table := range l.assembly.Tables() {
 		if name := l.config.Destinations[i].Name; table != nil {

@@ -18,30 +18,35 @@ import (
 type port struct {
 	setting string
 	server  *health.Server
+	end     func() // ends what requests began and did not wait for, and waits for it; may be nil
 }
 
 // ports returns the servers that run needs.
 func ports(c *config.Config, a *assembly, logger *slog.Logger) []port {
-	main := &health.Server{
+	main := port{setting: "OUTBOX_HTTP_ADDR=" + c.HTTPAddr, server: &health.Server{
 		Addr: c.HTTPAddr, Config: c.HTTPConfig, Live: a.Live,
 		Ready:    func(context.Context) []relay.Check { return checks(a) },
 		Doorbell: a.Ring, Logger: logger,
-	}
+	}}
 	if c.StatusPage != config.StatusPageOff {
 		status := &liveReport{assembly: a, config: c, started: time.Now()}
-		main.Status = func(ctx context.Context, details bool) any { return status.report(ctx, details) }
+		main.server.Status = func(ctx context.Context, details bool) any { return status.report(ctx, details) }
+		main.end = status.end
 	}
-	all := []port{{"OUTBOX_HTTP_ADDR=" + c.HTTPAddr, main}}
+	all := []port{main}
 	if metrics := a.telemetry.Handler(); c.MetricsAddr == "" || c.MetricsAddr == c.HTTPAddr {
-		main.Metrics = metrics
+		main.server.Metrics = metrics
 	} else {
 		all = append(all, port{
-			"OUTBOX_METRICS_ADDR=" + c.MetricsAddr,
-			&health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger},
+			setting: "OUTBOX_METRICS_ADDR=" + c.MetricsAddr,
+			server:  &health.Server{Addr: c.MetricsAddr, Config: c.HTTPConfig, Metrics: metrics, Logger: logger},
 		})
 	}
 	if c.PprofAddr != "" {
-		all = append(all, port{"OUTBOX_PPROF_ADDR=" + c.PprofAddr, &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger}})
+		all = append(all, port{
+			setting: "OUTBOX_PPROF_ADDR=" + c.PprofAddr,
+			server:  &health.Server{Addr: c.PprofAddr, Pprof: true, Logger: logger},
+		})
 	}
 	return all
 }
@@ -55,6 +60,9 @@ func serve(ctx context.Context, all []port, stop func()) error {
 			if err := p.server.Run(ctx); err != nil {
 				failures[i] = fmt.Errorf("serve HTTP on %s: %w", p.setting, err)
 				stop()
+			}
+			if p.end != nil {
+				p.end()
 			}
 		})
 	}
