@@ -5,12 +5,12 @@ import (
 	"errors"
 	"slices"
 	"time"
-	"unsafe"
 
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/internal/setting"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // A batch is the state of one call of Publish. Of each key, only the first unanswered message may be sent. It is in
@@ -21,8 +21,8 @@ type batch struct {
 	messages []publisher.Message
 	names    setting.Names
 	answers  []error
-	open     int   // number of messages without an answer
-	next     []int // the following message of the same key; 0 if there is none
+	open     int // number of messages without an answer
+	keys     keyorder.Order
 
 	ready    []int    // messages that may be sent now, in order
 	flights  []flight // messages sent on the channel and unanswered
@@ -69,31 +69,17 @@ func newBatch(exchange string, messages []publisher.Message, caution *caution) *
 		messages: messages,
 		answers:  make([]error, len(messages)),
 		open:     len(messages),
-		next:     make([]int, len(messages)),
 		ready:    make([]int, 0, len(messages)),
 		flights:  make([]flight, 0, min(window, len(messages))),
 	}
-	last := make(map[string]int, len(messages))
+	b.keys.Link(messages, nil)
 	for i := range messages {
 		b.name(messages[i].Exchange)
-		if key := messages[i].Key; key != nil {
-			text := asString(key)
-			before, found := last[text]
-			last[text] = i
-			if found {
-				b.next[before] = i
-				continue
-			}
+		if !b.keys.Waits(i) {
+			b.ready = append(b.ready, i)
 		}
-		b.ready = append(b.ready, i)
 	}
 	return b
-}
-
-// asString returns a key of the caller as a string without copying it. The string is valid for as long as the call
-// lasts.
-func asString(key []byte) string {
-	return unsafe.String(unsafe.SliceData(key), len(key)) //nolint:gosec // saves two copies of each key; nobody changes it meanwhile
 }
 
 // name notes an exchange that a message names, so that the exchange is checked before it is used.
@@ -353,15 +339,13 @@ func (b *batch) condemn(i int, err error) {
 func (b *batch) answer(i int, err error) {
 	b.answers[i] = err
 	b.open--
-	if b.next[i] == 0 {
+	next := b.keys.Next[i]
+	if next != keyorder.None && err == nil {
+		b.ready = append(b.ready, int(next))
 		return
 	}
-	if err == nil {
-		b.ready = append(b.ready, b.next[i])
-		return
-	}
-	for i = b.next[i]; i != 0; i = b.next[i] {
-		b.answers[i] = publisher.ErrNotAttempted
+	for ; next != keyorder.None; next = b.keys.Next[next] {
+		b.answers[next] = publisher.ErrNotAttempted
 		b.open--
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // caution limits the number of unanswered messages on routes where unanswered messages have led to copies. On such a
@@ -160,8 +161,8 @@ func (b *batch) took() map[route]bool {
 func (b *batch) undecided() []bool {
 	open := make([]bool, len(b.messages))
 	mark := func(i int) {
-		for open[i] = true; b.next[i] != 0; open[i] = true {
-			i = b.next[i]
+		for open[i] = true; b.keys.Next[i] != keyorder.None; open[i] = true {
+			i = int(b.keys.Next[i])
 		}
 	}
 	for _, f := range b.flights {

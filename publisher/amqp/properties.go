@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strconv"
 	"strings"
+	"unsafe"
 
 	"github.com/rabbitmq/amqp091-go"
 
@@ -214,4 +215,10 @@ func (p *Publisher) CheckHeader(h *publisher.Header) error {
 	w := writer{typed: p.config.TypedHeaders, table: amqp091.Table{}}
 	_, err := w.publishing(&publisher.Message{Headers: []publisher.Header{*h}})
 	return err
+}
+
+// asString returns a key of the caller as a string without copying it. The string is valid for as long as the call
+// lasts.
+func asString(key []byte) string {
+	return unsafe.String(unsafe.SliceData(key), len(key)) //nolint:gosec // saves a copy of each key; nobody changes it meanwhile
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // A message is free if neither a key nor a header of the row chooses its partition. It neither waits for a partition in
@@ -22,7 +23,7 @@ const (
 
 // free reports whether the message may go to a different partition when it is sent again.
 func (c *call) free(i int32) bool {
-	if c.keys.of[i] != keyless {
+	if c.keys.First[i] != keyorder.None {
 		return false
 	}
 	_, given, _ := chosen(&c.messages[i], c.publisher.config.PartitionHeader)

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // A call is one Publish under way and holds what to do with each message. Calls are pooled.
@@ -17,7 +18,7 @@ type call struct {
 	deadline  time.Time      // zero if there is none
 	stop      publisher.Stop // nothing more is sent after it is closed
 	producer  int64
-	keys      keyGroups
+	keys      keyorder.Order
 
 	late     []late // what routing found wrong, in the order of the messages
 	stopped  []bool // by key group: the key is in late, so its later messages are not sent
@@ -82,7 +83,7 @@ func (p *Publisher) Publish(ctx context.Context, messages []publisher.Message) [
 
 // run answers all messages that can be answered before ctx ends. The rest stays not attempted.
 func (c *call) run(ctx context.Context) {
-	c.keys.build(c.messages, c.publisher.config.Partitioner)
+	c.keys.Link(c.messages, c.publisher.config.Partitioner)
 	if !c.findTopics(ctx) {
 		return
 	}
@@ -103,14 +104,14 @@ func (c *call) run(ctx context.Context) {
 
 // blocked reports whether an earlier message of the key was not accepted.
 func (c *call) blocked(i int32) bool {
-	group := c.keys.of[i]
-	return group != keyless && c.failed[group]
+	group := c.keys.First[i]
+	return group != keyorder.None && c.failed[group]
 }
 
 // fail answers one message and blocks its key.
 func (c *call) fail(i int32, err error) {
 	c.errs[i] = err
-	if group := c.keys.of[i]; group != keyless {
+	if group := c.keys.First[i]; group != keyorder.None {
 		c.failed[group] = true
 	}
 	c.troubled = true
@@ -134,19 +135,19 @@ func (c *call) failAll(ctx context.Context, err error) {
 func (c *call) settle() {
 	clear(c.failed)
 	for i := range c.messages {
-		group := c.keys.of[i]
+		group := c.keys.First[i]
 		if len(c.late) > 0 && c.late[0].message == int32(i) {
-			if group == keyless || !c.failed[group] {
+			if group == keyorder.None || !c.failed[group] {
 				c.errs[i] = c.late[0].err
 			}
 			c.late = c.late[1:]
 		}
 		switch {
-		case c.errs[i] == nil && group != keyless && c.failed[group]:
+		case c.errs[i] == nil && group != keyorder.None && c.failed[group]:
 			c.errs[i] = publisher.ErrNotAttempted
 		case c.errs[i] == nil:
 			c.publisher.recall.reported(c.messages[i].ID)
-		case group != keyless:
+		case group != keyorder.None:
 			c.failed[group] = true
 		}
 	}

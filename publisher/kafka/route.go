@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // A use is one topic in a call.
@@ -68,14 +69,14 @@ func (c *call) findTopics(ctx context.Context) bool {
 func (c *call) routeAll() {
 	for i := range c.messages {
 		i := int32(i)
-		group := c.keys.of[i]
-		if group != keyless && c.stopped[group] {
+		group := c.keys.First[i]
+		if group != keyorder.None && c.stopped[group] {
 			continue
 		}
 		to, err := c.target(i)
 		if err != nil {
 			c.late = append(c.late, late{i, err})
-			if group != keyless {
+			if group != keyorder.None {
 				c.stopped[group] = true
 			}
 			continue
@@ -84,7 +85,7 @@ func (c *call) routeAll() {
 			c.errs[i] = nil // accepted in an earlier call, which could not know that
 			continue
 		}
-		if group != keyless {
+		if group != keyorder.None {
 			before := c.last[group]
 			to.wave = before.wave
 			if before.use >= 0 && (before.use != to.use || before.partition != to.partition) {
@@ -132,7 +133,7 @@ func (c *call) target(i int32) (target, error) {
 	case given:
 		to.partition = partition
 	case m.Key != nil:
-		to.partition = partitionOf(c.keys.hashes[i], count)
+		to.partition = partitionOf(c.keys.Numbers[i], count)
 	default:
 		to.partition = u.forFree(c.now)
 	}

@@ -3,9 +3,9 @@ package nats
 import (
 	"context"
 	"errors"
-	"hash/maphash"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 // A batch is the state of one call of Publish. It is owned by the goroutine that called.
@@ -13,7 +13,7 @@ type batch struct {
 	messages []publisher.Message
 	errs     []error
 	state    []state
-	next     []int32        // the following message of the same key, or -1
+	keys     keyorder.Order
 	rest     []int32        // number of messages of its key from this one on; 0 if it must go alone
 	due      []int32        // messages that follow a message just accepted, which go first
 	cursor   int            // index from which messages have not had their turn
@@ -24,9 +24,6 @@ type batch struct {
 	// abandoned is set if answers may still come to messages that were given up.
 	abandoned bool
 	resent    map[int32]struct{} // messages that this call has sent before, in a run whose outcome is open
-
-	seed maphash.Seed
-	tail map[uint64]int32 // last message of each key so far, by the key's hash
 }
 
 // A state says what is known of a message.
@@ -40,31 +37,24 @@ const (
 	done                // has its answer
 )
 
-// begin links the messages of each key. Two keys with the same hash are treated as one, which keeps the order of both.
+// begin prepares the batch for these messages.
 func (b *batch) begin(messages []publisher.Message, errs []error) {
 	b.messages, b.errs = messages, errs
-	b.state, b.next, b.rest, b.due = b.state[:0], b.next[:0], b.rest[:0], b.due[:0]
+	b.state, b.rest, b.due = b.state[:0], b.rest[:0], b.due[:0]
 	b.cursor, b.waiting, b.stranger, b.abandoned = 0, 0, false, false
 	b.late.begin()
 	clear(b.resent)
+	b.keys.Link(messages, nil)
 	for i := range messages {
-		b.next, b.rest = append(b.next, -1), append(b.rest, 1)
-		if messages[i].Key == nil {
-			b.state = append(b.state, head)
-			continue
-		}
-		key := maphash.Bytes(b.seed, messages[i].Key)
-		if last, ok := b.tail[key]; ok {
-			b.next[last] = int32(i)
+		b.rest = append(b.rest, 1)
+		if b.keys.Waits(i) {
 			b.state = append(b.state, behind)
 		} else {
 			b.state = append(b.state, head)
 		}
-		b.tail[key] = int32(i)
 	}
-	clear(b.tail)
-	for i := len(b.next) - 1; i >= 0; i-- {
-		if n := b.next[i]; n >= 0 {
+	for i := len(messages) - 1; i >= 0; i-- {
+		if n := b.keys.Next[i]; n != keyorder.None {
 			b.rest[i] += b.rest[n]
 		}
 	}
@@ -103,7 +93,7 @@ func (b *batch) answer(i int32, err error) {
 		b.waiting--
 	}
 	b.state[i], b.errs[i] = done, err
-	if n := b.next[i]; n >= 0 && accepted(err) && b.state[n] == behind {
+	if n := b.keys.Next[i]; n != keyorder.None && accepted(err) && b.state[n] == behind {
 		b.state[n] = head
 		b.due = append(b.due, n)
 	}
@@ -112,7 +102,7 @@ func (b *batch) answer(i int32, err error) {
 // reheat lets the messages after the given one go in atomic batches again.
 func (b *batch) reheat(i int32) {
 	var behind []int32
-	for n := b.next[i]; n >= 0; n = b.next[n] {
+	for n := b.keys.Next[i]; n != keyorder.None; n = b.keys.Next[n] {
 		behind = append(behind, n)
 	}
 	for n, at := range behind {

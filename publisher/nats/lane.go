@@ -2,7 +2,6 @@ package nats
 
 import (
 	"errors"
-	"hash/maphash"
 	"strconv"
 	"strings"
 	"time"
@@ -53,7 +52,6 @@ func newLane(l *link, prefix string) *lane {
 		warned:   make(chan struct{}, 1),
 		met:      map[string]struct{}{},
 		denied:   map[string]struct{}{},
-		batch:    batch{seed: maphash.MakeSeed(), tail: map[uint64]int32{}},
 		wire:     wire{header: nats.Header{}, stream: l.expect},
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/internal/keyorder"
 )
 
 const (
@@ -128,7 +129,7 @@ func (l *lane) collect(b *batch) {
 	left := r.hot[:0]
 	for _, first := range r.hot {
 		i := first
-		for i >= 0 && len(r.messages) < limit && size < runBytes {
+		for i != keyorder.None && len(r.messages) < limit && size < runBytes {
 			m := &b.messages[i]
 			if m.Topic != topic {
 				if s := l.streamOf(m.Topic); s == nil || s.name != r.stream.name {
@@ -141,7 +142,7 @@ func (l *lane) collect(b *batch) {
 			}
 			r.messages = append(r.messages, i)
 			size += m.Size()
-			i = b.next[i]
+			i = b.keys.Next[i]
 		}
 		switch {
 		case i != first:
@@ -234,7 +235,7 @@ func (l *lane) refused(b *batch, a ack) {
 // the stream has the first messages of some keys, whose answers were lost. Those messages come back as duplicates one
 // by one. After the first new message, the key goes on in runs.
 func (l *lane) single(b *batch, i int32, a ack) {
-	if n := b.next[i]; n >= 0 && b.rest[n] == 0 && !a.duplicate && l.run.doubles > 0 && l.run.doubles < patientRuns {
+	if n := b.keys.Next[i]; n != keyorder.None && b.rest[n] == 0 && !a.duplicate && l.run.doubles > 0 && l.run.doubles < patientRuns {
 		b.reheat(i)
 	}
 }

@@ -21,7 +21,7 @@ var table = []mutant{
 	},
 	{
 		name: "prefix rule ignored by NATS", breaks: "of each key a prefix is accepted",
-		file: "publisher/nats/batch.go", old: "	if n := b.next[i]; n >= 0 && accepted(err) &&", new: "	if n := b.next[i]; n >= 0 &&",
+		file: "publisher/nats/batch.go", old: "n != keyorder.None && accepted(err) &&", new: "n != keyorder.None &&",
 		pkg: "./publisher/nats", tests: "^TestRefusedMessageStopsItsKey$|^TestSuite$",
 	},
 	{
@@ -88,8 +88,8 @@ var table = []mutant{
 	},
 	{
 		name: "prefix rule ignored by RabbitMQ", breaks: "of each key a prefix is accepted",
-		file: "publisher/amqp/batch.go", old: "	if err == nil {\n		b.ready = append(b.ready, b.next[i])\n",
-		new: "	if true {\n		b.ready = append(b.ready, b.next[i])\n",
+		file: "publisher/amqp/batch.go", old: "	if next != keyorder.None && err == nil {\n",
+		new: "	if next != keyorder.None {\n",
 		pkg: "./publisher/amqp", tests: "^TestSuite$",
 	},
 	{

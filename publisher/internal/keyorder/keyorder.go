@@ -1,0 +1,86 @@
+// Package keyorder finds the messages of one call of Publish that share an ordering key, so that a publisher can keep
+// their order.
+//
+// How they keep it is their own: the records of a key stay in order within a partition's batch in Kafka, whereas NATS and
+// RabbitMQ get the next message of a key when the previous one is accepted, or a whole run of them in an atomic batch.
+package keyorder
+
+import (
+	"bytes"
+	"hash/maphash"
+	"slices"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// None stands for no message. It is the First of a message without a key, which waits for no other message.
+const None = -1
+
+// An Order links the messages of one call that share a key. It is an open hash table of indexes: it copies no key, and
+// allocates nothing once it has grown. The zero Order is ready for use, by one goroutine at a time.
+type Order struct {
+	First   []int32  // by message: the first message with its key, or None if it has no key
+	Next    []int32  // by message: the following message with its key, or None
+	Numbers []uint32 // by message: the hash of its key
+
+	slots []int32 // the last message of a key + 1; 0 is free
+	seed  maphash.Seed
+}
+
+// Link links the messages. The number of a key is its hash; a publisher that needs one of its own passes the function,
+// so that each key is hashed once. Nil stands for a hash that nobody can foresee.
+func (o *Order) Link(messages []publisher.Message, number func(key []byte) uint32) {
+	if number == nil {
+		number = o.hash
+	}
+	n := len(messages)
+	o.reset(n)
+	mask := uint32(len(o.slots) - 1)
+	for i := range messages {
+		o.First[i], o.Next[i], o.Numbers[i] = None, None, 0
+		key := messages[i].Key
+		if key == nil {
+			continue
+		}
+		hash := number(key)
+		slot := hash & mask
+		for o.slots[slot] != 0 {
+			last := o.slots[slot] - 1
+			if o.Numbers[last] == hash && bytes.Equal(messages[last].Key, key) {
+				break
+			}
+			slot = (slot + 1) & mask
+		}
+		o.First[i], o.Numbers[i] = int32(i), hash
+		if last := o.slots[slot] - 1; last != None {
+			o.First[i], o.Next[last] = o.First[last], int32(i)
+		}
+		o.slots[slot] = int32(i) + 1
+	}
+}
+
+// Waits reports whether an earlier message has the same key.
+func (o *Order) Waits(i int) bool { return o.First[i] != None && o.First[i] != int32(i) }
+
+// reset makes room for n messages. At most half of the slots are taken.
+func (o *Order) reset(n int) {
+	size := 16
+	for size < 2*n {
+		size *= 2
+	}
+	if len(o.slots) != size {
+		o.slots = make([]int32, size)
+	} else {
+		clear(o.slots)
+	}
+	o.First = slices.Grow(o.First[:0], n)[:n]
+	o.Next = slices.Grow(o.Next[:0], n)[:n]
+	o.Numbers = slices.Grow(o.Numbers[:0], n)[:n]
+}
+
+func (o *Order) hash(key []byte) uint32 {
+	if o.seed == (maphash.Seed{}) {
+		o.seed = maphash.MakeSeed()
+	}
+	return uint32(maphash.Bytes(o.seed, key))
+}
