@@ -24,6 +24,7 @@ type connection struct {
 	socket  *socket
 	address string
 	url     string        // URL with which the connection was made
+	silence time.Duration // how long the broker may take for the first sign of an answer
 	made    time.Time     // time at which the connection was made
 	ended   chan struct{} // closed when the connection has ended
 
@@ -189,17 +190,21 @@ func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection)
 		return err
 	case <-ctx.Done():
 		// The broker does not read from a blocked connection, and sends nothing on it for as long as the alarm lasts.
-		if c.socket.received.Load() == heard && time.Since(begun) >= silence && c.blocked.Load() == nil {
+		if c.socket.received.Load() == heard && time.Since(begun) >= c.silence && c.blocked.Load() == nil {
 			c.socket.fail(errSilence)
 		}
 		return publisher.ErrNotAttempted
 	}
 }
 
-// silence is how long a broker may take for the first sign of an answer, when it is asked in a ping or after a message
-// was not confirmed in time. A connection that is silent for longer is dead, for example because a firewall on the way
-// has forgotten it. Heartbeats would take half a minute to find that out.
-const silence = time.Second
+// How long a broker may take for the first sign of an answer, when it is asked in a ping or after a message was not
+// confirmed in time. A connection that is silent for longer counts as dead, for example because a firewall on the way has
+// forgotten it. Heartbeats would take half a minute to find that out. Whatever is in flight is then published again, so a
+// node that has no substitute is given more time: it may just be busy.
+const (
+	silence      = time.Second             // with several hosts
+	silenceAlone = 2500 * time.Millisecond // below the timeouts of pings and of half-open connections
+)
 
 var errSilence = errors.New("it has fallen silent")
 
@@ -216,7 +221,7 @@ func (c *connection) check() {
 	}
 	c.running.Go(func() {
 		defer c.checking.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), silence)
+		ctx, cancel := context.WithTimeout(context.Background(), c.silence)
 		defer cancel()
 		_ = c.ask(ctx, greet)
 	})

@@ -170,7 +170,10 @@ func (p *Publisher) dial(ctx context.Context) (*connection, error) {
 	}
 	conn, _, won := race.Run(ctx)
 	if won {
-		conn.url = url
+		conn.url, conn.silence = url, silence
+		if len(urls) == 1 {
+			conn.silence = silenceAlone
+		}
 		return conn, nil
 	}
 	if ctx.Err() != nil {

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"context"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -59,6 +60,39 @@ func TestHalfOpenConnection(t *testing.T) {
 				}
 				if took := time.Since(begun); took > timeout+2*time.Second {
 					t.Errorf("back after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// A broker that stalls for two seconds, in a collection of garbage for example, keeps its only address's connection, so that
+// nothing is sent twice. If there is another node, the silent one is left after a second.
+func TestStallOfTwoSeconds(t *testing.T) {
+	t.Parallel()
+	for hosts, want := range map[string]int{"broker": 1, "one,two": 2} {
+		t.Run(hosts, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				var stall sync.Once
+				network := newPipes()
+				f := newFake(t, network, func(m *sent) {
+					stall.Do(func() { time.Sleep(2 * time.Second) })
+					m.ack()
+				})
+				p := amqp.New(amqp.Config{
+					Dial: network.Dial,
+					URL:  func() (string, error) { return "amqp://relay:secret@" + hosts, nil },
+				})
+				t.Cleanup(func() { _ = p.Close() })
+				for attempt := 0; p.Publish(within(t, 30*time.Second), numbered(1, 1, "q"))[0] != nil; attempt++ {
+					if attempt > 100 {
+						t.Fatal("never accepted")
+					}
+					<-time.After(250 * time.Millisecond) // as the relay does
+				}
+				if got := len(f.connections()); got != want {
+					t.Errorf("%d connections, want %d", got, want)
 				}
 			})
 		})
