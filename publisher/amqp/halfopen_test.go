@@ -77,7 +77,7 @@ func TestStallOfTwoSeconds(t *testing.T) {
 				var stall sync.Once
 				network := newPipes()
 				f := newFake(t, network, func(m *sent) {
-					stall.Do(func() { time.Sleep(2 * time.Second) })
+					stall.Do(func() { <-time.After(2 * time.Second) })
 					m.ack()
 				})
 				p := amqp.New(amqp.Config{
