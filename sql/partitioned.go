@@ -6,20 +6,16 @@ import "strings"
 // partitions, as a script for the user to apply. undone is the condition for rows that keep a partition; $1 in it is the
 // cutoff, and $2 says whether failed rows count as done.
 func Partitioned(table Table, undone string) string {
-	note := ""
-	if table.Schema == "" {
-		table.Schema = "public"
-		note = "-- OUTBOX_TABLE names no schema, so this says public; set it to schema.table if that is wrong.\n"
-	}
 	literal := func(text string) string { return strings.TrimSpace(Literal(text)) }
-	return note + script("partitioned.sql", map[string]string{
+	return script("partitioned.sql", map[string]string{
 		"table":          table.Quoted(),
 		"table_literal":  literal(table.Quoted()),
 		"default":        part(table, "_default").Quoted(),
 		"make":           part(table, "_make_partitions").Quoted(),
+		"make_of":        part(table, "_make_partitions_of").Quoted(),
 		"drop":           DropPartition(table),
+		"drop_of":        part(table, "_drop_partition_of").Quoted(),
 		"name_literal":   literal(part(table, "_p20000101").Name[:len(part(table, "_p20000101").Name)-len("20000101")]),
-		"schema_literal": literal(table.Schema),
 		"pending_index":  Quote(indexName(table, "_pending_idx")),
 		"failed_index":   Quote(indexName(table, "_failed_idx")),
 		"inserted_index": Quote(indexName(table, "_inserted_idx")),

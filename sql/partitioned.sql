@@ -40,37 +40,45 @@ create index {inserted_index} on {table} (inserted_at);
 
 -- Makes the partitions of today and the days to come. Run it once a day at least, by cron or pg_cron, as the owner of the table:
 --   select {make}();
-create function {make}(days integer default 14) returns void
+-- The function is bound to the table itself, so that it works with any search_path; so is the second one below. To drop the table, drop
+-- both with it: drop table ... cascade.
+create function {make_of}(outbox regclass, days integer) returns void
   language plpgsql
   set search_path = pg_catalog, pg_temp
   set timezone = 'UTC'
   set lock_timeout = '1s'
 as $$
 declare
+  schema name;
   day date;
   name text;
+  occupied boolean;
 begin
+  select n.nspname into schema from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = outbox;
   for day in select current_date + n from generate_series(0, days) n loop
     name := {name_literal} || to_char(day, 'YYYYMMDD');
-    if to_regclass(format('%I.%I', {schema_literal}, name)) is not null
-       or exists (select from {table} where inserted_at >= day and inserted_at < day + 1) then
+    execute format('select exists (select from %s where inserted_at >= $1 and inserted_at < $1 + 1)', outbox) into occupied using day;
+    if occupied or to_regclass(format('%I.%I', schema, name)) is not null then
       continue;
     end if;
-    execute format('create table %I.%I partition of {table} for values from (%L) to (%L)
+    execute format('create table %I.%I partition of %s for values from (%L) to (%L)
       with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000, vacuum_truncate = off)',
-      {schema_literal}, name, day, day + 1);
+      schema, name, outbox, day, day + 1);
   end loop;
 end
 $$;
+create function {make}(days integer default 14) returns void
+  language sql
+  return {make_of}({table_literal}::regclass, days);
 select {make}();
 
 -- Drops a partition that ended before a time if every row of it has been done since before that time, and tells whether it did. It first
 -- keeps others from changing rows of the partition, not from reading; only to drop it at last it needs the whole table for an instant, and
--- gives up rather than wait for that. It runs with the rights of its owner, so that the role that prunes need not own the table:
+-- gives up rather than wait for that. The second function runs with the rights of its owner, so that the role that prunes need not own
+-- the table:
 --   grant execute on function {drop} to outbox_relay;
-create function {drop}(partition regclass, cutoff timestamptz, failed boolean default false) returns boolean
+create function {drop_of}(outbox regclass, partition regclass, cutoff timestamptz, failed boolean) returns boolean
   language plpgsql
-  security definer
   set search_path = pg_catalog, pg_temp
   set timezone = 'UTC'
   set lock_timeout = '200ms'
@@ -80,9 +88,9 @@ declare
 begin
   if not exists (
     select from pg_class c join pg_inherits i on i.inhrelid = c.oid
-    where c.oid = partition and i.inhparent = {table_literal}::regclass
+    where c.oid = partition and i.inhparent = outbox
       and substring(pg_get_expr(c.relpartbound, c.oid) from $re$TO \('([^']*)'\)$re$)::timestamptz <= cutoff) then
-    raise exception '% is not a partition of % that ends before %', partition, {table_literal}, cutoff;
+    raise exception '% is not a partition of % that ends before %', partition, outbox, cutoff;
   end if;
   execute format('lock table %s in share mode', partition);
   execute format('select exists (select from %s where {undone})', partition) into undone using cutoff, failed;
@@ -95,4 +103,9 @@ exception when lock_not_available then
   return false;
 end
 $$;
+create function {drop}(partition regclass, cutoff timestamptz, failed boolean default false) returns boolean
+  language sql
+  security definer
+  set search_path = pg_catalog, pg_temp
+  return {drop_of}({table_literal}::regclass, partition, cutoff, failed);
 revoke all on function {drop}(regclass, timestamptz, boolean) from public;
