@@ -160,7 +160,7 @@ upgrade-run:
 	@cd test/e2e && $(GOTEST) -count=1 -v -tags upgrade -run '^TestUpgrade' .
 
 .PHONY: versions
-versions: build ## the publishers' suites and some end-to-end tests with older and newer servers; needs root
+versions: build ## the publishers' suites, the table's tests and some end-to-end tests with older and newer servers; needs root
 	@$(SERVICES) run postgres kafka nats rabbitmq -- dev/versions.sh
 
 .PHONY: bench

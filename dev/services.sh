@@ -28,7 +28,7 @@
 #   SERVICES_DIR          data, logs and pids; default .services in the checkout
 #   SERVICES_PORT_OFFSET  added to every port; default the first of 0, 100, ... whose ports are free
 #   SERVICES_TIMEOUT      seconds that a service may take to become ready; default 90
-#   SERVICES_KAFKA_VERSION, SERVICES_NATS_VERSION  another version of a native server than the tests' own
+#   SERVICES_POSTGRES_VERSION, SERVICES_KAFKA_VERSION, SERVICES_NATS_VERSION  another version of postgres18 or of a native server
 #   SERVICES_RABBITMQ_ROOT  root of a Debian with another RabbitMQ, from rabbitmq_release; SERVICES_DIR is below it, and it needs root
 #   KAFKA_SESSION_MS      how long a crashed Kafka is kept out; default 2000
 #   SERVICES_KAFKA_PROPERTIES  further lines for the server.properties of a native Kafka; the last of a name counts
@@ -58,6 +58,7 @@ fi
 SERVICES_DIST=$home/dist # what was downloaded, for every set of this checkout
 # Other versions than the tests' own have a place of their own.
 versions=${SERVICES_KAFKA_VERSION:+kafka-$SERVICES_KAFKA_VERSION}${SERVICES_NATS_VERSION:+nats-$SERVICES_NATS_VERSION}
+versions+=${SERVICES_POSTGRES_VERSION:+postgres-$SERVICES_POSTGRES_VERSION}
 if [ -n "$versions" ]; then SERVICES_DIST=$SERVICES_DIST/$versions; fi
 mkdir -p "${SERVICES_DIR:=$home}" "$SERVICES_DIST"
 [[ -O $SERVICES_DIR && -O $SERVICES_DIST ]] || die "$SERVICES_DIR belongs to another user"

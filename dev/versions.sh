@@ -1,9 +1,11 @@
 #!/usr/bin/env bash
-# versions.sh - the publishers' conformance suites, and a small part of the end-to-end tests, with other versions of the
-# servers than the tests' own: Kafka 2.8 and 3.9, NATS 2.10 and the newest, RabbitMQ 3.10 and 4.0. It runs within
-# `dev/services.sh run` (make versions), takes each version as a native process, and wipes it in the end.
+# versions.sh [SERVICE...] - the publishers' conformance suites or the table's tests, and a small part of the end-to-end tests, with
+# other versions of the servers than the tests' own: PostgreSQL 14, 16 and 17, Kafka 2.8 and 3.9, NATS 2.10 and the newest,
+# RabbitMQ 3.10 and 4.0. It runs within `dev/services.sh run` (make versions), takes each version as a native process, and wipes it
+# in the end. SERVICE is postgres, kafka, nats or rabbitmq; none means all.
 set -euo pipefail
 
+POSTGRES=(14.20.0 16.11.0 17.7.0) # 15 or what the distribution has, and 18, are the tests' own
 KAFKA=(2.8.2 3.9.1)
 NATS=(2.10.27 "$(go list -m -f '{{.Version}}' github.com/nats-io/nats-server/v2@latest | tr -d v)")
 RABBITMQ=(bookworm trixie) # Debian releases
@@ -35,15 +37,37 @@ with() {
   return $code
 }
 
+# database DIR VERSION runs what depends on PostgreSQL.
+database() {
+  local own=(env -u TEST_DATABASE_URL_OTHER SERVICES_DIR="$1" SERVICES_POSTGRES_VERSION="$2" dev/services.sh) url
+  echo "== postgres $2"
+  "${own[@]}" up postgres18 || { failed+=("postgres $2: start"); return; }
+  url=$("${own[@]}" env | sed -n "s/^export TEST_DATABASE_URL_OTHER='\(.*\)'/\1/p")
+  TEST_DATABASE_URL=$url go test -count=1 ./internal/outbox ./internal/owner ./internal/operate ||
+    failed+=("postgres $2: table")
+  (cd test/e2e && TEST_DATABASE_URL=$url go test -count=1 -run '^(TestStop|TestShapes)$' .) ||
+    failed+=("postgres $2: end to end")
+  "${own[@]}" wipe postgres18
+}
+
+# among SERVICE reports whether it was asked for.
+among() { [[ -z $wanted || " $wanted " == *" $1 "* ]]; }
+
+wanted=$*
 data=$(mktemp -d)
+chmod 755 "$data" # PostgreSQL runs as a user of its own
 trap 'rm -rf "$data"' EXIT
+for version in "${POSTGRES[@]}"; do
+  ! among postgres || database "$data/postgres-$version" "$version"
+done
 for version in "${KAFKA[@]}"; do
-  with kafka TEST_KAFKA_URL "$data/kafka-$version" "$version" SERVICES_KAFKA_VERSION="$version"
+  ! among kafka || with kafka TEST_KAFKA_URL "$data/kafka-$version" "$version" SERVICES_KAFKA_VERSION="$version"
 done
 for version in "${NATS[@]}"; do
-  with nats TEST_NATS_URL "$data/nats-$version" "$version" SERVICES_NATS_VERSION="$version"
+  ! among nats || with nats TEST_NATS_URL "$data/nats-$version" "$version" SERVICES_NATS_VERSION="$version"
 done
 for release in "${RABBITMQ[@]}"; do
+  among rabbitmq || break
   root=$(dev/services.sh rabbitmq_release "$release")
   with rabbitmq TEST_AMQP_URL "$root/var/lib/outbox" "of Debian $release" SERVICES_RABBITMQ_ROOT="$root"
 done

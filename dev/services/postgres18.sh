@@ -1,7 +1,7 @@
 # A second major version of PostgreSQL, for the tests that depend on it: the binaries that Maven Central has for
 # embedding, in a data directory of their own. Beside containers, too: tests start further servers with its programs.
 
-POSTGRES18_VERSION=18.1.0
+POSTGRES18_VERSION=${SERVICES_POSTGRES_VERSION:-18.1.0}
 POSTGRES18_HOME=$SERVICES_DIST/postgres-$POSTGRES18_VERSION
 
 postgres18_port() { echo "$POSTGRES18_PORT"; }
