@@ -88,7 +88,7 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
  6. Late commits keep their place. A younger row of a key is taken only from a read that could also see every older row that was committed
     before the younger one was inserted, or with it (package late). Order values older than their transaction's first write are not
     covered; the sweep finds such rows.
- 7. Memory is bounded. Rows and bytes in flight stop the reads, a row larger than OUTBOX_MAX_ROW_BYTES is never read, and what is
+ 7. Memory is bounded. Rows and bytes in flight stop the reads, a row larger than MaxRowBytes is never read, and what is
     remembered of keys and holds is bounded in number and bytes.
 
 # What happens at each failure

@@ -25,8 +25,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		return g
 	}
 	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
-	blocked := gauge("blocked_keys", "Keys that wait behind a row that was refused, is held, or has failed (OUTBOX_ON_FAILED=block).")
-	held := gauge("rows_held", "Rows that are known to wait, by reason. Rows of the same key behind them are not counted. "+
+	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed rows block their keys).")
+	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted. "+
 		"Of a paused destination all due rows are, up to 10001.")
 	pending := gauge("pending_rows",
 		"Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")

@@ -199,8 +199,7 @@ func (e *engine) observe(now time.Time) {
 	if s.Full != e.full {
 		e.full = s.Full
 		if e.full {
-			e.logger.Error("no more rows are read: as many as OUTBOX_MAX_IN_FLIGHT or OUTBOX_MAX_IN_FLIGHT_BYTES allows are published "+
-				"and cannot be written", "rows", s.Stuck, "error", s.Why)
+			e.logger.Error("no more rows are read: as many as may be in flight are published and cannot be written", "rows", s.Stuck, "error", s.Why)
 		} else {
 			e.logger.Info("rows are read again")
 		}

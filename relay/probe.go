@@ -134,7 +134,7 @@ func (unrouted) Publish(_ context.Context, messages []publisher.Message) []error
 	errs := make([]error, len(messages))
 	for i := range messages {
 		errs[i] = publisher.TopologyError("no destination",
-			"no destination takes the topic %q: add it to OUTBOX_DESTINATION_…_TOPICS", messages[i].Topic)
+			"no destination takes the topic %q: add it to the topics of a destination", messages[i].Topic)
 	}
 	return errs
 }

@@ -84,12 +84,11 @@ type Rights struct {
 	Txid    string   // the table's name of the column txid, if the role writes it where it exists
 }
 
-// Grants returns the minimal rights of a role for its purpose, as a script for the owner of the table.
+// Grants returns the minimal rights of a role for its purpose, as a script for the owner of the table. A table without a schema
+// is taken to be in public.
 func Grants(r Rights) string {
-	note := ""
 	if r.Table.Schema == "" {
 		r.Table.Schema = "public"
-		note = "-- OUTBOX_TABLE names no schema, so this says public; set it to schema.table if that is wrong.\n"
 	}
 	columns := make([]string, len(r.Updates))
 	for i, column := range r.Updates {
@@ -101,7 +100,7 @@ func Grants(r Rights) string {
 		"table":   r.Table.Quoted(),
 		"role":    Quote(r.Role),
 	}
-	text := note + script("grants.sql", names)
+	text := script("grants.sql", names)
 	if len(columns) > 0 {
 		text += "grant update (" + strings.Join(columns, ", ") + ") on " + names["table"] + " to " + names["role"] + ";\n"
 	}

@@ -14,9 +14,9 @@ import (
 	"golang.org/x/crypto/bcrypt"
 )
 
-// A guard decides which callers may request what, by the file of OUTBOX_HTTP_CONFIG. The file is read again while the server
-// runs, so that renewed certificates and changed passwords need no restart. While the file cannot be used, the last usable
-// version stays in force.
+// A guard decides which callers may request what, by a configuration file in exporter-toolkit's format. The file is read again
+// while the server runs, so that renewed certificates and changed passwords need no restart. While the file cannot be used, the
+// last usable version stays in force.
 type guard struct {
 	path   string // if empty, every caller is allowed
 	logger *slog.Logger
@@ -65,7 +65,7 @@ func (g *guard) config() *webConfig {
 	}
 	if g.problem != err.Error() {
 		g.problem = err.Error()
-		g.logger.Warn("OUTBOX_HTTP_CONFIG cannot be used, and the last configuration that could be used stays in force", "error", err)
+		g.logger.Warn("the HTTP configuration file cannot be used, and the last configuration that could be used stays in force", "error", err)
 	}
 	return g.current
 }

@@ -21,7 +21,7 @@ type Endpoint struct {
 	Scope string // may be empty
 	// Client is called for each request, so that a rotated secret and a renewed assertion are used.
 	Client func() (Client, error)
-	// Settings is the prefix of the settings' names, such as OUTBOX_KAFKA_OAUTH_, for errors.
+	// Settings is the prefix of the settings' names in errors.
 	Settings string
 	HTTP     *http.Client // nil is http.DefaultClient
 	Logger   *slog.Logger // nil discards

@@ -14,8 +14,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A Cleaner deletes old rows while replicas relay (OUTBOX_PRUNE_AFTER), in one replica at a time. Its fields are its
-// configuration.
+// A Cleaner deletes old rows while replicas relay, in one replica at a time. Its fields are its configuration.
 //
 // It is gentle: it works at most a tenth of the time, and a fiftieth while rows wait to be relayed. It continues during
 // outages, however long, since a table that grows without bound would cause the next one.

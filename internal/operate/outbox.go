@@ -21,8 +21,8 @@ import (
 // An Outbox is the table with the destinations that take its rows.
 type Outbox struct {
 	Pool   *pgxpool.Pool
-	Views  []View // in the order of OUTBOX_DESTINATIONS; at least one
-	Shards int    // OUTBOX_SHARDS, reported as long as no replica owns any
+	Views  []View // in the order of the configuration; at least one
+	Shards int    // number by the configuration, reported as long as no replica owns any
 }
 
 // A View is the table as one destination sees it.
@@ -30,7 +30,7 @@ type View struct {
 	Destination string
 	Table       *outbox.Table
 	Shared      bool // the destination keeps its state in the columns of the table, not in columns of its own
-	Blocks      bool // a failed row blocks its key (OUTBOX_ON_FAILED=block)
+	Blocks      bool // a failed row blocks its key
 }
 
 // limits bound the statements of one transaction.

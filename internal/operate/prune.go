@@ -51,8 +51,8 @@ type StrangersError struct {
 }
 
 func (e *StrangersError) Error() string {
-	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure them in "+
-		"OUTBOX_DESTINATIONS, or drop the columns if they are gone for good",
+	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure "+
+		"these destinations, or drop their columns if they are gone for good",
 		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
 }
 

@@ -59,7 +59,7 @@ type Topic struct {
 
 // An Ownership says which replicas relay, according to the advisory locks.
 type Ownership struct {
-	Shards   int       `json:"shards"`   // number of shards, as divided by the replicas that own any, otherwise OUTBOX_SHARDS
+	Shards   int       `json:"shards"`   // number of shards, as divided by the replicas that own any, otherwise as configured
 	Owned    int       `json:"owned"`    // shards that some replica holds
 	Unowned  int       `json:"unowned"`  // shards that no replica holds
 	Replicas []Replica `json:"replicas"` // the one with the most shards first
@@ -69,7 +69,7 @@ type Ownership struct {
 type Replica struct {
 	Backend    int32 `json:"backend"`     // process id of its control connection at the server (pg_stat_activity.pid)
 	Shards     int   `json:"shards"`      // number of shards that it holds
-	Of         int   `json:"of"`          // its OUTBOX_SHARDS
+	Of         int   `json:"of"`          // number of shards by its configuration
 	CanPublish bool  `json:"can_publish"` // whether the replica itself says that it can publish
 }
 
@@ -94,7 +94,7 @@ type Check struct {
 // A DestinationProcess is what the answering process knows about one destination. Other replicas may see it differently.
 type DestinationProcess struct {
 	Up          bool         `json:"up"`     // its broker can be reached and takes messages
-	Paused      bool         `json:"paused"` // paused by OUTBOX_PAUSE or the destination's own setting
+	Paused      bool         `json:"paused"` // paused, like all destinations or alone
 	Reason      string       `json:"reason"` // why the destination is not up; otherwise empty
 	InFlight    int64        `json:"in_flight"`
 	BlockedKeys int64        `json:"blocked_keys"`

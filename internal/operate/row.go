@@ -136,7 +136,7 @@ func waitsFor(row Row, failed, behind string) string {
 	case row.Owner == nil:
 		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
 	case failed != "":
-		return "a row of its key has failed, and the key waits until that row is retried or discarded (OUTBOX_ON_FAILED=block): " + failed
+		return "a row of its key has failed, and the key waits until that row is retried or discarded: " + failed
 	case behind != "":
 		return "an older row of its key is not done, and goes first: " + behind
 	default:

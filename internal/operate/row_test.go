@@ -78,7 +78,7 @@ func TestRowBehindAFailedOne(t *testing.T) {
 		for _, row := range rows {
 			why := row.Fates[0].Why
 			want := blocks && (row.Topic == "first" || row.Topic == "last")
-			if strings.HasSuffix(why, "OUTBOX_ON_FAILED=block): "+failed) != want {
+			if strings.HasSuffix(why, "retried or discarded: "+failed) != want {
 				t.Errorf("with %v, %s: %s", blocks, row.Topic, why)
 			}
 		}

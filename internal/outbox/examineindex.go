@@ -101,10 +101,11 @@ func (e *examination) failedIndex() {
 		return v.BlockFailed && maps.Equal(v.Columns, e.view.Columns)
 	}):
 		e.warn(checkIndex, create,
-			"the index of failed rows lacks the id: where many rows fail at the same time, OUTBOX_ON_FAILED=block sorts all of them for each page "+
-				"of failed rows that it reads. Drop it when the other one is there")
+			"the index of failed rows lacks the id: where many rows fail at the same time, %s sorts all of them for each page "+
+				"of failed rows that it reads. Drop it when the other one is there", e.view.Names.Of("BlockFailed"))
 	default:
-		e.ok(checkIndex, "the index of failed rows lacks the id, which only matters with OUTBOX_ON_FAILED=block: %s", create)
+		e.ok(checkIndex, "the index of failed rows lacks the id, which only matters with %s: %s",
+			e.view.Names.Of("BlockFailed"), create)
 	}
 }
 

@@ -7,8 +7,8 @@ import (
 )
 
 // debezium writes what Debezium's outbox event router writes with its defaults: the key, the header id, the payload unchanged,
-// and no content type. The row's headers follow, which a table in Debezium's layout does not have; OUTBOX_COLUMNS can place
-// columns there, like table.fields.additional.placement.
+// and no content type. The row's headers follow, which a table in Debezium's layout does not have; the mapping of columns can
+// place columns there, like table.fields.additional.placement.
 //
 // It differs where Debezium loses data: a NULL payload is an empty body on every broker, whereas Debezium Server drops the
 // message on NATS and sends the text "default" to RabbitMQ. The header id is the bare id, as under Kafka Connect; by default

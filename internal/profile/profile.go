@@ -1,4 +1,4 @@
-// Package profile gives messages the wire format that consumers expect: OUTBOX_PROFILE.
+// Package profile gives messages the wire format that consumers expect.
 //
 // The publishers write the format plain by themselves, without this package. The other formats write all headers of a message,
 // which is then bare (see [publisher.Message]).

@@ -11,8 +11,8 @@
 // argument of Of is a literal. cli/settingname.go has the variable for each field, and a test there finds missing ones.
 package setting
 
-// Names returns the user's name of a field of a library's configuration, such as OUTBOX_DESTINATION_ORDERS_TLS_CA_FILE for
-// TLS.RootCAs. The field is a path of Go names. If Names is nil or returns an empty text, the field's own name is used.
+// Names returns the user's name of a field of a library's configuration, such as the variable that holds TLS.RootCAs. The field
+// is a path of Go names. If Names is nil or returns an empty text, the field's own name is used.
 type Names func(field string) string
 
 // Of returns the name of a field for an error's text.

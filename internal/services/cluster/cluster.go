@@ -15,7 +15,7 @@ import (
 // A Cluster is three servers of one broker. The word topic also stands for a stream or a queue. Nodes are numbered from 0.
 type Cluster interface {
 	Nodes() []*Node
-	// URL returns a value for OUTBOX_PUBLISH_URL that names the proxies.
+	// URL returns a URL to publish to that names the proxies.
 	URL() string
 	// Create creates a topic with this number of replicas, led by a node.
 	Create(ctx context.Context, topic string, leader, replicas int) error

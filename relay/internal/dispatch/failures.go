@@ -11,9 +11,9 @@ import (
 )
 
 // failures knows which keys have a failed row, where a failed row blocks its key until the row is retried or discarded
-// (OUTBOX_ON_FAILED=block). It learns of failed rows from the refusals that are written here, and from the table. The
-// failed rows of new shards are read before any of their other rows is taken. Now and then the failed rows of all
-// shards are read again, to find those that were retried or discarded. A nil failures knows of none.
+// (BlockFailed). It learns of failed rows from the refusals that are written here, and from the table. The failed rows
+// of new shards are read before any of their other rows is taken. Now and then the failed rows of all shards are read
+// again, to find those that were retried or discarded. A nil failures knows of none.
 //
 // Only the dispatch touches it.
 type failures struct {
