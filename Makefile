@@ -25,7 +25,8 @@ export GOFLAGS += -buildvcs=false
 # servers and peers in them.
 MODULES := $(filter-out test/controlplane,$(patsubst %/,%,$(dir $(wildcard go.mod */go.mod test/*/go.mod test/examples/*/go.mod dev/release/go.mod))))
 # Packages that wait for brokers cost little processor time, the race detector much.
-GOTEST  := go test -race -p 4 -timeout 15m
+# The linters include vet.
+GOTEST  := go test -race -vet=off -p 4 -timeout 15m
 # Vet also reads the tests that have targets of their own.
 GOVET   := go vet -tags page,release,upgrade
 
@@ -68,20 +69,22 @@ test: lint ## everything: linters, chart, all tests against real services
 	@echo "all tests passed"
 
 # The end-to-end tests mostly wait for other processes, so that small modules have room beside them. The root module has not: its tests
-# under the race detector keep two processors busy, and both together took longer than one after the other.
+# under the race detector keep two processors busy, and both together took longer than one after the other. The packages that take
+# longest come first.
 BESIDE  := $(filter-out . test/e2e,$(MODULES))
+LONGEST := ./relay ./publisher/amqp
 
 .PHONY: test-go
-test-go: build bin/helm bin/helm3 bin/promtool ## go vet and go test -race of all modules; needs the TEST_ variables
+test-go: build bin/helm bin/helm3 bin/promtool ## go test -race of all modules; needs the TEST_ variables
 	@failed=0; make test-module-. || failed=1; \
-	make --keep-going --jobs=2 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
+	make --keep-going --jobs=3 --output-sync=line test-module-test/e2e $(BESIDE:%=test-module-%) test-schedules test-other || failed=1; \
 	exit $$failed
 
 .PHONY: $(MODULES:%=test-module-%)
 test-module-test/e2e: GOTEST += -parallel 4
 $(MODULES:%=test-module-%): test-module-%:
 	@echo "== go test: $*"
-	@cd $* && $(GOVET) ./... && $(GOTEST) ./...
+	@cd $* && $(GOTEST) $(if $(filter .,$*),$(LONGEST)) ./...
 
 .PHONY: test-schedules
 test-schedules: ## random schedules, without the race detector ten times as many; needs the TEST_ variables
