@@ -1,7 +1,12 @@
--- Returns what the statistics say of a table's dead rows, and whether autovacuum is switched off for it.
--- $1 oid of the table. Reads statistics only; a partitioned table has none.
-select coalesce(s.n_live_tup, 0)::text, coalesce(s.n_dead_tup, 0)::text,
-       coalesce(c.reloptions && array['autovacuum_enabled=false', 'autovacuum_enabled=off'], false)::text
-from pg_catalog.pg_class c
-left join pg_catalog.pg_stat_all_tables s on s.relid = c.oid
-where c.oid = $1::oid
+-- Returns what the statistics say of a table's dead rows, all its partitions together, and the first of these tables for which autovacuum
+-- is switched off, if there is one.
+-- $1 oid of the table. Reads catalogue and statistics only.
+with recursive parts (part) as (
+  select $1::oid
+  union
+  select i.inhrelid from parts join pg_catalog.pg_inherits i on i.inhparent = parts.part)
+select coalesce(sum(pg_catalog.pg_stat_get_live_tuples(part)), 0)::text,
+       coalesce(sum(pg_catalog.pg_stat_get_dead_tuples(part)), 0)::text,
+       coalesce(min(part::regclass::text) filter (where reloptions && array['autovacuum_enabled=false', 'autovacuum_enabled=off']), '')
+from parts
+join pg_catalog.pg_class c on c.oid = part

@@ -345,14 +345,17 @@ func (e *examination) vacuum(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read table statistics: %w", err)
 	}
 	const many = 200_000
+	settings := "alter table " + e.table.Quoted() + " set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"
+	if e.partitioned() { // which takes no such settings
+		settings = "for each of its partitions alter table … set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);"
+	}
 	switch {
-	case off == "true":
-		e.warn("vacuum", "alter table "+e.table.Quoted()+" reset (autovacuum_enabled);",
-			"autovacuum is switched off for the table: each relayed row leaves a dead one behind, and reads become slower and slower")
+	case off != "":
+		e.warn("vacuum", "alter table "+off+" reset (autovacuum_enabled);",
+			"autovacuum is switched off for %s: each relayed row leaves a dead one behind, and reads become slower and slower", off)
 	case dead > many && dead > live/2:
-		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: alter "+
-			"table "+e.table.Quoted()+
-			" set (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 5000);", "%d dead rows beside %d live ones", dead, live)
+		e.warn("vacuum", "end transactions that have been open for long, then vacuum "+e.table.Quoted()+"; let autovacuum begin sooner: "+
+			settings, "%d dead rows beside %d live ones", dead, live)
 	default:
 		e.ok("vacuum", "%d dead rows beside %d live ones", dead, live)
 	}

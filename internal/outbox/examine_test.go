@@ -225,6 +225,20 @@ func TestExamineTable(t *testing.T) {
 	}
 }
 
+// Autovacuum works on the partitions, not on the table that they are of.
+func TestExamineVacuumOfPartitions(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Partitioned(messages, "false")+"alter table outbox_messages_default set (autovacuum_enabled = off)")
+	_, found := examine(t, s, Config{}, "")
+	for _, f := range worse(found) {
+		if f.Check == "vacuum" && strings.Contains(f.Remedy, "alter table outbox_messages_default reset (autovacuum_enabled)") {
+			return
+		}
+	}
+	t.Errorf("autovacuum is off for a partition, and the findings are %+v", found)
+}
+
 // All problems are reported at once, and missing rights as one finding.
 func TestExamineTellsAllProblems(t *testing.T) {
 	t.Parallel()
