@@ -9,7 +9,7 @@ import (
 
 // guides are the documents for users besides the README.
 var guides = []string{
-	"docs/alerts.md", "docs/comparison.md", "docs/consumers.md", "docs/deploying.md", "docs/design.md",
+	"docs/alerts.md", "docs/comparison.md", "docs/consumers.md", "docs/deploying.md", "docs/design.md", "docs/doctor.md",
 	"docs/embedding.md", "docs/glossary.md", "docs/guarantees.md", "docs/managed-services.md", "docs/metrics.md", "docs/migrating.md",
 	"docs/operating.md", "docs/runbook.md", "docs/settings.md", "docs/wire-formats.md", "docs/writing.md",
 }
@@ -24,7 +24,7 @@ type block struct {
 // and those of docs/alerts.md have a separate test.
 var sampled = []string{
 	"docs/writing.md", "README.md", "docs/deploying.md", "docs/wire-formats.md", "docs/settings.md", "docs/metrics.md",
-	"docs/operating.md",
+	"docs/operating.md", "docs/doctor.md",
 	"docs/guarantees.md", "docs/comparison.md", "docs/managed-services.md",
 }
 
