@@ -12,21 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
-// nodeFault is a fault of one node of three.
-type nodeFault struct {
-	name    string
-	happens func(n *cluster.Node) error // nil for the control
-	ends    func(n *cluster.Node) error
-}
-
-var nodeFaults = []nodeFault{
-	{name: "kill", happens: func(n *cluster.Node) error { n.Kill(); return nil }, ends: (*cluster.Node).Start},
-	{name: "freeze", happens: (*cluster.Node).Freeze, ends: (*cluster.Node).Thaw},
-	{
-		name: "blackhole", happens: func(n *cluster.Node) error { return n.Proxy.Blackhole() },
-		ends: func(n *cluster.Node) error { return n.Proxy.Restore() },
-	},
-}
+// nodeFaults are the faults of one node of three that are measured.
+var nodeFaults = []cluster.Fault{cluster.Kill, cluster.Freeze, cluster.Blackhole}
 
 const (
 	victim      = 1 // number of the node that leads the topic of that number and to which the relay is connected
@@ -63,25 +50,25 @@ func clusterStudy(ctx context.Context, l *lab, r *report) error {
 		with, without := map[string][]survived{}, map[string][]survived{}
 		for range l.rounds {
 			for _, f := range nodeFaults {
-				if !strings.Contains(f.name, l.only) {
+				if !strings.Contains(f.Name, l.only) {
 					continue
 				}
-				control, err := l.surviveFault(ctx, k.name, c, nodeFault{})
+				control, err := l.surviveFault(ctx, k.name, c, cluster.Fault{})
 				if err != nil {
-					return fmt.Errorf("control of %s: %w", f.name, err)
+					return fmt.Errorf("control of %s: %w", f.Name, err)
 				}
 				found, err := l.surviveFault(ctx, k.name, c, f)
 				if err != nil {
-					return fmt.Errorf("%s: %w", f.name, err)
+					return fmt.Errorf("%s: %w", f.Name, err)
 				}
-				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f beside %.0f\n", k.name, f.name,
+				fmt.Printf("%s, %s: %.0f rows/s of healthy leaders beside %.0f, leaders moved after %v, then all %.0f beside %.0f\n", k.name, f.Name,
 					found.healthy, control.healthy, found.moved.Round(time.Millisecond), found.all, control.all)
-				with[f.name], without[f.name] = append(with[f.name], found), append(without[f.name], control)
+				with[f.Name], without[f.Name] = append(with[f.Name], found), append(without[f.Name], control)
 			}
 		}
 		for _, f := range nodeFaults {
-			if len(with[f.name]) > 0 {
-				reportSurvival(r, k.name, f.name, with[f.name], without[f.name])
+			if len(with[f.Name]) > 0 {
+				reportSurvival(r, k.name, f.Name, with[f.Name], without[f.Name])
 			}
 		}
 		return nil
@@ -103,7 +90,7 @@ func reportSurvival(r *report, on, fault string, with, without []survived) {
 }
 
 // surviveFault runs a relay while a fault happens and ends.
-func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, f nodeFault) (s survived, err error) {
+func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, f cluster.Fault) (s survived, err error) {
 	var topics []string
 	for node := range cluster.Size {
 		topics = append(topics, fmt.Sprintf("bench-%d-%d", time.Now().UnixNano(), node))
@@ -142,7 +129,7 @@ func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, 
 		return s, relay.fail(err)
 	}
 	s.moved = moved.Sub(began)
-	if f.ends != nil {
+	if f.Ends != nil {
 		if err := mend(ctx, c, f, topics); err != nil {
 			return s, err
 		}
@@ -177,10 +164,10 @@ func create(ctx context.Context, c cluster.Cluster, topic string, leader int) er
 // strike makes the fault happen, and returns when the cluster accepts messages for the victim's topic again. In Kafka, a node
 // that only clients cannot reach continues to lead the topic, and clients need that very node. In this case strike moves the
 // leader.
-func (l *lab) strike(ctx context.Context, c cluster.Cluster, f nodeFault, topic string) (moved time.Time, err error) {
+func (l *lab) strike(ctx context.Context, c cluster.Cluster, f cluster.Fault, topic string) (moved time.Time, err error) {
 	measured := time.Now().Add(soonAfter + window)
-	if f.happens != nil {
-		if err := f.happens(c.Nodes()[victim]); err != nil {
+	if f.Happens != nil {
+		if err := f.Happens(c.Nodes()[victim]); err != nil {
 			return moved, err
 		}
 	}
@@ -190,7 +177,7 @@ func (l *lab) strike(ctx context.Context, c cluster.Cluster, f nodeFault, topic 
 		return moved, fmt.Errorf("nobody leads %s: %w", topic, err)
 	}
 	moved = time.Now()
-	if _, ok := c.(*cluster.Kafka); !ok || f.name != "blackhole" {
+	if _, ok := c.(*cluster.Kafka); !ok || f.Name != "blackhole" {
 		return moved, pause(ctx, time.Until(measured))
 	}
 	if err := pause(ctx, time.Until(measured)); err != nil {
@@ -201,17 +188,17 @@ func (l *lab) strike(ctx context.Context, c cluster.Cluster, f nodeFault, topic 
 }
 
 // mend ends a fault and waits until the cluster has fully recovered.
-func mend(ctx context.Context, c cluster.Cluster, f nodeFault, topics []string) error {
+func mend(ctx context.Context, c cluster.Cluster, f cluster.Fault, topics []string) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Minute)
 	defer cancel()
 	n := c.Nodes()[victim]
-	if err := f.ends(n); err != nil {
+	if err := f.Ends(n); err != nil {
 		return err
 	}
 	if err := n.Ready(ctx); err != nil {
 		return err
 	}
-	return testkit.Until(ctx, 100*time.Millisecond, func() (bool, error) { return c.InSync(ctx, topics...), nil })
+	return cluster.AwaitSync(ctx, c, topics...)
 }
 
 // flows waits until rows are relayed at the rate at which they are written: the first rows of a process include the cost of

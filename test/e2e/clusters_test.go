@@ -33,12 +33,12 @@ var anyCluster = []clusterCase{
 	{name: "stop", faults: 1, happens: func(r *clusterRun) { r.must(r.nodes[1].Stop()); r.flow(0, 2); r.flow(0, 1, 2); r.start(1) }},
 	{name: "freeze", quick: true, faults: 1, happens: freezeNode},
 	{name: "freeze another", faults: 1, aside: true, happens: freezeNode},
-	{name: "blackhole", faults: 1, happens: func(r *clusterRun) { // unreachable for clients only: the other nodes notice nothing
-		r.must(r.nodes[1].Proxy.Blackhole())
+	{name: "blackhole", faults: 1, happens: func(r *clusterRun) {
+		r.must(cluster.Blackhole.Happens(r.nodes[1]))
 		r.flow(0, 2)
 		r.move(1, 0)
 		r.flow(0, 1, 2)
-		r.must(r.nodes[1].Proxy.Restore())
+		r.must(cluster.Blackhole.Ends(r.nodes[1]))
 	}},
 	{name: "leaders move", happens: func(r *clusterRun) {
 		for i := range cluster.Size {
@@ -61,12 +61,9 @@ var anyCluster = []clusterCase{
 		r.ready(1)
 	}},
 	{name: "rolled", faults: 3, happens: func(r *clusterRun) {
-		for i := range cluster.Size {
-			r.must(r.nodes[i].Stop())
-			r.flow(0, 1, 2)
-			r.start(i)
-			r.inSync()
-		}
+		ctx, cancel := context.WithTimeout(r.t.Context(), 2*cluster.Size*startPatience)
+		defer cancel()
+		r.must(cluster.Roll(ctx, r.Cluster, r.topics, func() { r.flow(0, 1, 2) }))
 	}},
 }
 
@@ -179,8 +176,7 @@ func (r *clusterRun) within(do func(ctx context.Context) error) {
 // start starts a node and waits until it serves clients.
 func (r *clusterRun) start(node int) {
 	r.t.Helper()
-	r.must(r.nodes[node].Start())
-	r.ready(node)
+	r.within(r.nodes[node].Restart)
 }
 
 func (r *clusterRun) ready(node int) {

@@ -1,18 +1,17 @@
 package e2e
 
 import (
-	"syscall"
+	"context"
 	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/services/cluster"
 )
 
 var natsClusters = append([]clusterCase{
 	{name: "lame duck", happens: func(r *clusterRun) {
-		r.must(r.nodes[1].Signal(syscall.SIGUSR2)) // asks its clients to leave, and closes their connections one by one
-		await(r.t, "the server has ended", func() bool {
-			r.flow(0, 1, 2)
-			return !r.nodes[1].Up()
-		})
-		r.nodes[1].Kill() // for its proxy
+		ctx, cancel := context.WithTimeout(r.t.Context(), 2*startPatience)
+		defer cancel()
+		r.must(r.Cluster.(*cluster.NATS).LameDuck(ctx, 1, func() { r.flow(0, 1, 2) }))
 		r.start(1)
 	}},
 }, anyCluster...)

@@ -8,20 +8,17 @@ import (
 )
 
 var rabbitClusters = append([]clusterCase{
-	{name: "minority pauses", faults: 2, happens: func(r *clusterRun) { minority(r, "pause_minority") }},
-	{name: "minority goes on", faults: 2, happens: func(r *clusterRun) { minority(r, "ignore") }},
+	{name: "minority pauses", faults: 2, happens: func(r *clusterRun) { minority(r, cluster.PauseMinority) }},
+	{name: "minority goes on", faults: 2, happens: func(r *clusterRun) { minority(r, cluster.IgnoreMinority) }},
 }, anyCluster...)
 
 // minority cuts off the node to which the relay is connected.
 func minority(r *clusterRun, handling string) {
 	c := r.Cluster.(*cluster.RabbitMQ)
-	r.within(func(ctx context.Context) error { return c.Minority(ctx, handling) })
-	r.within(func(ctx context.Context) error { return c.Partition(ctx, 1) })
+	r.within(func(ctx context.Context) error { return c.CutOff(ctx, 1, handling) })
 	r.flow(0, 2)
 	r.flow(0, 1, 2)
-	r.nodes[1].Kill() // a node that was cut off must be restarted
-	r.start(1)
-	r.within(func(ctx context.Context) error { return c.Minority(ctx, "autoheal") })
+	r.within(func(ctx context.Context) error { return c.Rejoin(ctx, 1) })
 }
 
 // TestRabbitClusters takes nodes of three with quorum queues away.

@@ -26,6 +26,8 @@ type Cluster interface {
 	Try(ctx context.Context, topic string) error
 	// InSync reports whether all replicas of the topics are in sync.
 	InSync(ctx context.Context, topics ...string) bool
+	// Dial connects to the server at a proxy's address, bypassing the proxy.
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
 	// Close stops all servers.
 	Close()
 }
@@ -119,8 +121,8 @@ func (c *nodes) up() []*Node {
 	return up
 }
 
-// dial connects directly, bypassing the proxies.
-func (c *nodes) dial(ctx context.Context, network, address string) (net.Conn, error) {
+// Dial implements [Cluster].
+func (c *nodes) Dial(ctx context.Context, network, address string) (net.Conn, error) {
 	for _, n := range c.all {
 		if n.Proxy.Address == address {
 			address = n.Address

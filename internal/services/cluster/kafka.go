@@ -25,7 +25,7 @@ var _ Cluster = (*Kafka)(nil)
 
 func startKafka(ctx context.Context, o Options) (*Kafka, error) {
 	k := &Kafka{}
-	k.transport = &kafka.Transport{Dial: k.dial, MetadataTTL: 500 * time.Millisecond}
+	k.transport = &kafka.Transport{Dial: k.Dial, MetadataTTL: 500 * time.Millisecond}
 	programs, err := o.installed(ctx, "kafka", "kafka-storage", "kafka-server")
 	if err != nil {
 		return k, err
@@ -106,7 +106,7 @@ func from(node, n int) (ids []int) {
 // leads reports whether a node leads all partitions.
 func (k *Kafka) leads(ctx context.Context, topic string, node int) bool {
 	partitions := k.partitions(ctx, topic)
-	return len(partitions) == KafkaPartitions && !slices.ContainsFunc(partitions,
+	return len(partitions) > 0 && !slices.ContainsFunc(partitions,
 		func(p kafka.Partition) bool { return p.Leader.ID != node+1 })
 }
 
@@ -129,14 +129,14 @@ func (k *Kafka) partitions(ctx context.Context, topic string) []kafka.Partition 
 
 // Move implements [Cluster].
 func (k *Kafka) Move(ctx context.Context, topic string, to int) error {
-	request := &kafka.AlterPartitionReassignmentsRequest{Topic: topic, Timeout: 10 * time.Second}
-	elect := &kafka.ElectLeadersRequest{Topic: topic, Timeout: 10 * time.Second}
-	for partition := range KafkaPartitions {
-		request.Assignments = append(request.Assignments,
-			kafka.AlterPartitionReassignmentsRequestAssignment{PartitionID: partition, BrokerIDs: from(to, Size)})
-		elect.Partitions = append(elect.Partitions, partition)
-	}
 	return until(ctx, fmt.Sprintf("node %d leads %s", to, topic), func() (bool, error) {
+		request := &kafka.AlterPartitionReassignmentsRequest{Topic: topic, Timeout: 10 * time.Second}
+		elect := &kafka.ElectLeadersRequest{Topic: topic, Timeout: 10 * time.Second}
+		for _, p := range k.partitions(ctx, topic) {
+			request.Assignments = append(request.Assignments,
+				kafka.AlterPartitionReassignmentsRequestAssignment{PartitionID: p.ID, BrokerIDs: from(to, Size)})
+			elect.Partitions = append(elect.Partitions, p.ID)
+		}
 		// A controller that has just moved closes connections, and an existing assignment is an error.
 		_, _ = k.client.AlterPartitionReassignments(ctx, request)
 		_, _ = k.client.ElectLeaders(ctx, elect)
@@ -148,7 +148,7 @@ func (k *Kafka) Move(ctx context.Context, topic string, to int) error {
 func (k *Kafka) Try(ctx context.Context, topic string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()
-	transport := &kafka.Transport{Dial: k.dial}
+	transport := &kafka.Transport{Dial: k.Dial}
 	defer transport.CloseIdleConnections()
 	client := &kafka.Client{Transport: transport}
 	for _, n := range k.up() {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -145,6 +146,22 @@ func (s *NATS) InSync(ctx context.Context, topics ...string) bool {
 		}
 	}
 	return true
+}
+
+// LameDuck makes a server ask its clients to leave, close their connections one by one, and end.
+func (s *NATS) LameDuck(ctx context.Context, node int, meanwhile func()) error {
+	n := s.all[node]
+	if err := n.Signal(syscall.SIGUSR2); err != nil {
+		return err
+	}
+	err := until(ctx, n.Name+" has ended", func() (bool, error) {
+		meanwhile()
+		return !n.Up(), nil
+	})
+	if err == nil {
+		n.ended()
+	}
+	return err
 }
 
 // Close implements [Cluster].

@@ -126,6 +126,14 @@ func (n *Node) Ready(ctx context.Context) error {
 	return nil
 }
 
+// Restart starts a server that has ended, and waits until it serves clients.
+func (n *Node) Restart(ctx context.Context) error {
+	if err := n.Start(); err != nil {
+		return err
+	}
+	return n.Ready(ctx)
+}
+
 func (n *Node) running() bool {
 	if n.cmd == nil {
 		return false

@@ -70,7 +70,7 @@ func (n *Node) configureRabbit(o Options, distribution, mapper string) error {
 		"cluster_formation.peer_discovery_backend = classic_config",
 		"cluster_formation.classic_config.nodes.1 = n0@localhost",
 		// A node that was frozen for a long time rejoins the others by itself.
-		"disk_free_limit.absolute = 100MB", "net_ticktime = 10", "cluster_partition_handling = autoheal", "",
+		"disk_free_limit.absolute = 100MB", "net_ticktime = 10", "cluster_partition_handling = " + autoheal, "",
 	}, o.More...)...)
 	n.env = []string{
 		"HOME=" + n.dir, "RABBITMQ_NODENAME=" + n.Name, "RABBITMQ_NODE_IP_ADDRESS=127.0.0.1", "RABBITMQ_NODE_PORT=" + port(n.Address),
@@ -205,14 +205,37 @@ func (r *RabbitMQ) InSync(ctx context.Context, topics ...string) bool {
 	return err == nil && out == "true"
 }
 
-// Minority sets what nodes do that see less than half of the others: ignore, or pause_minority.
-func (r *RabbitMQ) Minority(ctx context.Context, handling string) error {
+// What a node does that sees less than half of the others.
+const (
+	PauseMinority  = "pause_minority"
+	IgnoreMinority = "ignore"
+	autoheal       = "autoheal"
+)
+
+// CutOff cuts a node off from the others until Rejoin, and sets what it does then. Clients can reach all nodes.
+func (r *RabbitMQ) CutOff(ctx context.Context, node int, handling string) error {
+	if err := r.minority(ctx, handling); err != nil {
+		return err
+	}
+	return r.partition(ctx, node)
+}
+
+// Rejoin restarts a node that was cut off, without which it would not join the others.
+func (r *RabbitMQ) Rejoin(ctx context.Context, node int) error {
+	n := r.all[node]
+	n.Kill()
+	if err := n.Restart(ctx); err != nil {
+		return err
+	}
+	return r.minority(ctx, autoheal)
+}
+
+func (r *RabbitMQ) minority(ctx context.Context, handling string) error {
 	_, err := r.eval(ctx, "rpc:multicall(application, set_env, [rabbit, cluster_partition_handling, %s]).", handling)
 	return err
 }
 
-// Partition cuts a node off from the others until the node is started again. Clients can reach all nodes.
-func (r *RabbitMQ) Partition(ctx context.Context, node int) error {
+func (r *RabbitMQ) partition(ctx context.Context, node int) error {
 	if err := r.each(ctx, node, "erlang:set_cookie('%s', cut), erlang:disconnect_node('%s')."); err != nil {
 		return err
 	}
