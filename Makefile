@@ -175,12 +175,12 @@ bench-run:
 	@cd test/bench && go run . $(or $(CASE),drain)
 
 .PHONY: chaos
-chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEEDS=3 DURATION=1m
+chaos: build ## faults from printed seeds, and a verdict on every guarantee: SEEDS=3 DURATION=1m; CLUSTER=1 for three nodes, BROKER=kafka for one broker
 	@cd test/chaos && go build -o ../../bin/chaos .
-	@failed=0; cd test/chaos; for broker in kafka nats rabbitmq; do \
-	  ../../bin/chaos --broker $$broker --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
-	  ../../bin/chaos --broker $$broker --clean --duration $(DURATION) || failed=1; \
-	  ../../bin/chaos --broker $$broker --scene destinations --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
+	@failed=0; cd test/chaos; for broker in $(if $(filter file,$(origin BROKER)),kafka nats rabbitmq,$(BROKER)); do \
+	  ../../bin/chaos $(if $(CLUSTER),--cluster) --broker $$broker --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
+	  ../../bin/chaos $(if $(CLUSTER),--cluster) --broker $$broker --clean --duration $(DURATION) || failed=1; \
+	  ../../bin/chaos $(if $(CLUSTER),--cluster) --broker $$broker --scene destinations --seeds $(SEEDS) --duration $(DURATION) || failed=1; \
 	done; exit $$failed
 
 .PHONY: mutants

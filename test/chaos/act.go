@@ -87,6 +87,9 @@ func (g *game) heal(ctx context.Context) error {
 	g.site.restore()
 	if g.site.servers.Ours() {
 		for _, database := range []bool{true, false} {
+			if !database && g.site.servers.Cluster != nil {
+				continue // a fault of its nodes ends when all of them are back
+			}
 			if err := g.site.servers.Recover(ctx, database); err != nil {
 				return err
 			}
@@ -95,6 +98,9 @@ func (g *game) heal(ctx context.Context) error {
 	// Topics that are missing at destinations other than the first are created only here, and RabbitMQ may have forgotten the
 	// queues that were declared last.
 	if err := g.create(ctx, g.scene.Destinations, slices.Concat(g.scene.Topics, g.scene.Absent)); err != nil {
+		return err
+	}
+	if err := g.healCluster(ctx); err != nil {
 		return err
 	}
 	for to := range g.pauses {

@@ -117,6 +117,7 @@ func TestUsage(t *testing.T) {
 		"too many replicas": {"--replicas", "5"},
 		"no seeds":          {"--seeds", "0"},
 		"unknown flag":      {"--colour"},
+		"given cluster":     {"--cluster", "--external"},
 		"surplus":           {"nats"},
 	} {
 		t.Run(name, func(t *testing.T) {

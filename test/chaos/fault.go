@@ -53,6 +53,8 @@ func (g *game) fault(ctx, writing context.Context, number uint64, f plan.Fault) 
 		g.retry(ctx, f)
 	case plan.CrashData, plan.CrashBroker:
 		return g.crash(ctx, f)
+	default:
+		return g.node(ctx, f)
 	}
 	return nil
 }

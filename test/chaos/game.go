@@ -87,10 +87,14 @@ func (g *game) play(ctx context.Context) (_ result, err error) {
 		return result{}, fmt.Errorf("make a directory for logs: %w", err)
 	}
 	g.scene = scene.New(g.options.scene, "chaos-"+id)
-	g.plan = plan.New(g.seed, plan.Options{
+	options := plan.Options{
 		Duration: g.duration, Replicas: g.options.replicas, Clean: g.clean, Crashes: g.site.servers.Ours(),
 		Links: g.site.servers.Ours() || g.options.broker != "kafka", Settle: g.settle(), Destinations: len(g.scene.Destinations),
-	}, g.ttl())
+	}
+	if g.cluster {
+		options.Cluster = g.options.broker
+	}
+	g.plan = plan.New(g.seed, options, g.ttl())
 	g.brokers = make([][plan.MaxReplicas]sync.Mutex, len(g.scene.Destinations))
 	if g.scene.Several() {
 		g.pauses = make([]sync.Mutex, len(g.scene.Destinations))
@@ -129,7 +133,7 @@ func (g *game) open(ctx context.Context, schema, name string) error {
 		return err
 	}
 	var err error
-	if g.broker, err = broker.Open(g.options.broker, g.site.brokerAddress(g.options), name); err != nil {
+	if g.broker, err = broker.Open(g.options.broker, g.site.target(g.options), name); err != nil {
 		return err
 	}
 	if err := g.create(ctx, g.scene.Destinations, g.scene.Topics); err != nil {

@@ -40,6 +40,7 @@ type options struct {
 	patience time.Duration
 	replicas int
 	clean    bool
+	cluster  bool
 	external bool
 	keep     bool
 }
@@ -65,6 +66,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		"counts as stuck")
 	flags.IntVar(&o.replicas, "replicas", 0, "replicas at the beginning, 1 to 4; 0 leaves it to the seed")
 	flags.BoolVar(&o.clean, "clean", false, "only faults after which nothing may be delivered twice")
+	flags.BoolVar(&o.cluster, "cluster", false, "three nodes of the broker, which are lost in every known way one after the other")
 	flags.BoolVar(&o.external, "external", false, "use the servers of the TEST_ variables, which are not killed, instead of our own")
 	flags.BoolVar(&o.keep, "keep", false, "keep the relays' logs, also of a run without violations")
 	switch err := flags.Parse(args); {
@@ -74,9 +76,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return exitUsage
 	}
 	if flags.NArg() > 0 || !slices.Contains(broker.Kinds, o.broker) || !slices.Contains(scene.Names, o.scene) || o.duration < 5*time.Second ||
-		o.seeds < 1 || o.replicas < 0 || o.replicas > plan.MaxReplicas {
+		o.seeds < 1 || o.cluster && o.external || o.replicas < 0 || o.replicas > plan.MaxReplicas {
 		fmt.Fprintf(stderr, "chaos: --broker is one of %s; --scene is one of %s; --duration is 5s or more; --seeds is positive; "+
-			"--replicas is 1 to %d\n", strings.Join(broker.Kinds, ", "), strings.Join(scene.Names, ", "), plan.MaxReplicas)
+			"--replicas is 1 to %d; --cluster excludes --external\n", strings.Join(broker.Kinds, ", "),
+			strings.Join(scene.Names, ", "), plan.MaxReplicas)
 		return exitUsage
 	}
 	if o.seed == 0 {

@@ -88,6 +88,9 @@ func (g *game) command(seed uint64) string {
 	if g.scene.Several() {
 		args = append(args, "--scene", g.options.scene)
 	}
+	if g.cluster {
+		args = append(args, "--cluster")
+	}
 	if g.clean {
 		args = append(args, "--clean")
 	}

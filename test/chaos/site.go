@@ -6,7 +6,10 @@ import (
 	"net"
 	"net/url"
 	"strconv"
+	"strings"
 
+	"github.com/outbox-relay/outbox-relay/internal/services/cluster"
+	"github.com/outbox-relay/outbox-relay/test/chaos/broker"
 	"github.com/outbox-relay/outbox-relay/test/chaos/link"
 	"github.com/outbox-relay/outbox-relay/test/chaos/plan"
 	"github.com/outbox-relay/outbox-relay/test/chaos/scene"
@@ -38,6 +41,9 @@ func openSite(ctx context.Context, o options) (_ *site, err error) {
 	s.broker = make([][plan.MaxReplicas]*link.Link, len(scene.New(o.scene, "").Destinations))
 	var brokers []*link.Link
 	for to := range s.broker {
+		if o.cluster {
+			break // its proxies are at the addresses that the nodes announce
+		}
 		for i := range plan.MaxReplicas {
 			if o.broker != "kafka" || len(brokers) == 0 {
 				l, err := s.listen(ctx)
@@ -49,9 +55,12 @@ func openSite(ctx context.Context, o options) (_ *site, err error) {
 			s.broker[to][i] = brokers[len(brokers)-1]
 		}
 	}
-	if o.external {
+	switch {
+	case o.external:
 		s.servers, err = server.Given(o.broker, getenv)
-	} else {
+	case o.cluster:
+		s.servers, err = server.StartCluster(ctx, o.checkout, o.broker)
+	default:
 		s.servers, err = server.Start(ctx, o.checkout, o.broker, port(brokers[0]))
 	}
 	if err != nil {
@@ -78,7 +87,19 @@ func (s *site) listen(ctx context.Context) (*link.Link, error) {
 	return l, err
 }
 
-// brokerAddress is the address at which this program reaches the broker.
+// target is the broker as this program reaches it.
+func (s *site) target(o options) broker.Target {
+	if c := s.servers.Cluster; c != nil {
+		t := broker.Target{Replicas: cluster.Size, Dial: c.Dial}
+		for _, n := range c.Nodes() {
+			t.Addresses = append(t.Addresses, n.Address)
+		}
+		return t
+	}
+	return broker.Target{Addresses: []string{s.brokerAddress(o)}, Replicas: 1}
+}
+
+// brokerAddress is the address of a single server for this program.
 func (s *site) brokerAddress(o options) string {
 	if o.broker == "kafka" && s.servers.Ours() {
 		return s.broker[0][0].Address() // the address that it would announce anyway
@@ -87,8 +108,15 @@ func (s *site) brokerAddress(o options) string {
 }
 
 // relayBroker is the address at which a replica reaches the broker for a destination. A given Kafka server would announce its
-// own address to its clients.
+// own address to its clients. Of three nodes, each replica has another one first.
 func (s *site) relayBroker(o options, replica, destination int) string {
+	if c := s.servers.Cluster; c != nil {
+		var all []string
+		for i := range cluster.Size {
+			all = append(all, c.Nodes()[(replica+i)%cluster.Size].Proxy.Address)
+		}
+		return strings.Join(all, ",")
+	}
 	if o.broker == "kafka" && !s.servers.Ours() {
 		return s.servers.Broker
 	}

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/test/chaos/history"
@@ -21,6 +22,8 @@ type Broker interface {
 	URL(address string) string
 	// Environment returns further settings of a relay.
 	Environment() []string
+	// Replicated returns the names of the topics, streams or queues that exist.
+	Replicated() []string
 	// Create makes a topic ready to be written to. An existing topic is left as it is.
 	Create(ctx context.Context, topic string) error
 	// Accompany runs beside the relays until ctx ends.
@@ -31,16 +34,23 @@ type Broker interface {
 	Close(ctx context.Context)
 }
 
-// Open returns the broker of a kind at an address, host:port. The name is unique to the run and is part of the names of
-// everything that is made.
-func Open(kind, address, name string) (Broker, error) {
+// A Target is a broker of one or several nodes.
+type Target struct {
+	Addresses []string // host:port of each node
+	Replicas  int      // of each topic, stream or queue
+	// Dial connects to a node at the address that it announces. Without it, that address is used.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// Open returns the broker of a kind. The name is unique to the run and is part of the names of everything that is made.
+func Open(kind string, target Target, name string) (Broker, error) {
 	switch kind {
 	case "kafka":
-		return openKafka(address)
+		return openKafka(target)
 	case "nats":
-		return openNATS(address, name)
+		return openNATS(target, name)
 	case "rabbitmq":
-		return &rabbit{address: address, name: name}, nil
+		return &rabbit{target: target, name: name}, nil
 	default:
 		return nil, fmt.Errorf("there is no broker %q", kind)
 	}

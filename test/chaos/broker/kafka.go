@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kgo"
@@ -17,17 +18,30 @@ const partitions = 3
 
 // kafka uses another client library than the relay: an error that both made in the same way would not be noticed.
 type kafka struct {
-	address string
-	client  *kgo.Client
-	topics  []string
+	target Target
+	client *kgo.Client
+
+	mu     sync.Mutex
+	topics []string
 }
 
-func openKafka(address string) (*kafka, error) {
-	client, err := kgo.NewClient(kgo.SeedBrokers(address))
+func openKafka(target Target) (*kafka, error) {
+	k := &kafka{target: target}
+	client, err := k.newClient()
+	k.client = client
+	return k, err
+}
+
+func (k *kafka) newClient(options ...kgo.Opt) (*kgo.Client, error) {
+	options = append(options, kgo.SeedBrokers(k.target.Addresses...))
+	if k.target.Dial != nil {
+		options = append(options, kgo.Dialer(k.target.Dial))
+	}
+	client, err := kgo.NewClient(options...)
 	if err != nil {
 		return nil, fmt.Errorf("make Kafka client: %w", err)
 	}
-	return &kafka{address: address, client: client}, nil
+	return client, nil
 }
 
 func (*kafka) URL(address string) string { return "kafka://" + address }
@@ -39,7 +53,7 @@ func (k *kafka) Create(ctx context.Context, topic string) error {
 	err := again(ctx, func() error {
 		request := kmsg.NewPtrCreateTopicsRequest()
 		wanted := kmsg.NewCreateTopicsRequestTopic()
-		wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = topic, partitions, 1
+		wanted.Topic, wanted.NumPartitions, wanted.ReplicationFactor = topic, partitions, int16(k.target.Replicas)
 		config := kmsg.NewCreateTopicsRequestTopicConfig()
 		config.Name, config.Value = "message.timestamp.type", &arrival
 		wanted.Configs = append(wanted.Configs, config)
@@ -56,10 +70,19 @@ func (k *kafka) Create(ctx context.Context, topic string) error {
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", topic, err)
 	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	if !slices.Contains(k.topics, topic) {
 		k.topics = append(k.topics, topic)
 	}
 	return nil
+}
+
+// Replicated returns all topics.
+func (k *kafka) Replicated() []string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return slices.Clone(k.topics)
 }
 
 func (*kafka) Accompany(context.Context) {}
@@ -76,9 +99,9 @@ func (k *kafka) Read(ctx context.Context) ([]history.Delivery, error) {
 			from[topic][partition] = kgo.NewOffset().At(0)
 		}
 	}
-	reader, err := kgo.NewClient(kgo.SeedBrokers(k.address), kgo.ConsumePartitions(from))
+	reader, err := k.newClient(kgo.ConsumePartitions(from))
 	if err != nil {
-		return nil, fmt.Errorf("make Kafka client: %w", err)
+		return nil, err
 	}
 	defer reader.Close()
 	var all []history.Delivery
@@ -112,7 +135,7 @@ func (k *kafka) ends(ctx context.Context) (ends map[string]map[int32]int64, reco
 	err = again(ctx, func() error {
 		ends, records = map[string]map[int32]int64{}, 0
 		request := kmsg.NewPtrListOffsetsRequest()
-		for _, topic := range k.topics {
+		for _, topic := range k.Replicated() {
 			asked := kmsg.NewListOffsetsRequestTopic()
 			asked.Topic = topic
 			for partition := range int32(partitions) {
@@ -143,8 +166,8 @@ func (k *kafka) ends(ctx context.Context) (ends map[string]map[int32]int64, reco
 
 func (k *kafka) Close(ctx context.Context) {
 	request := kmsg.NewPtrDeleteTopicsRequest()
-	request.TopicNames = k.topics
-	for _, topic := range k.topics {
+	request.TopicNames = k.Replicated()
+	for _, topic := range request.TopicNames {
 		named := kmsg.NewDeleteTopicsRequestTopic()
 		named.Topic = &topic
 		request.Topics = append(request.Topics, named)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/nats-io/nats.go"
@@ -17,11 +18,13 @@ type natsStream struct {
 	conn     *nats.Conn
 	js       jetstream.JetStream
 	name     string
+	replicas int
 	subjects []string
 }
 
-func openNATS(address, name string) (*natsStream, error) {
-	conn, err := nats.Connect("nats://"+address, nats.MaxReconnects(-1), nats.ReconnectWait(pause))
+func openNATS(target Target, name string) (*natsStream, error) {
+	conn, err := nats.Connect("nats://"+strings.Join(target.Addresses, ",nats://"), nats.MaxReconnects(-1), nats.ReconnectWait(pause),
+		nats.IgnoreDiscoveredServers(), nats.PingInterval(time.Second))
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -30,7 +33,7 @@ func openNATS(address, name string) (*natsStream, error) {
 		conn.Close()
 		return nil, fmt.Errorf("use JetStream: %w", err)
 	}
-	return &natsStream{conn: conn, js: js, name: name}, nil
+	return &natsStream{conn: conn, js: js, name: name, replicas: target.Replicas}, nil
 }
 
 func (*natsStream) URL(address string) string { return "nats://" + address }
@@ -41,7 +44,9 @@ func (s *natsStream) Create(ctx context.Context, topic string) error {
 	if !slices.Contains(s.subjects, topic) {
 		s.subjects = append(s.subjects, topic)
 	}
-	config := jetstream.StreamConfig{Name: s.name, Subjects: s.subjects, Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond}
+	config := jetstream.StreamConfig{
+		Name: s.name, Subjects: s.subjects, Storage: jetstream.FileStorage, Duplicates: 100 * time.Millisecond, Replicas: s.replicas,
+	}
 	err := again(ctx, func() error {
 		_, err := s.js.CreateOrUpdateStream(ctx, config)
 		return err
@@ -51,6 +56,9 @@ func (s *natsStream) Create(ctx context.Context, topic string) error {
 	}
 	return nil
 }
+
+// Replicated returns the stream.
+func (s *natsStream) Replicated() []string { return []string{s.name} }
 
 func (*natsStream) Accompany(context.Context) {}
 

@@ -15,7 +15,8 @@ import (
 // rabbit is an exchange with one quorum queue for all topics, so that the order of the queue is the order of all arrivals.
 // RabbitMQ does not record times of arrival; a clock of this package writes the time into the queue.
 type rabbit struct {
-	address, name string
+	target Target
+	name   string
 
 	mu   sync.Mutex
 	conn *amqp091.Connection
@@ -36,7 +37,7 @@ func (r *rabbit) channel() (*amqp091.Channel, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.conn == nil || r.conn.IsClosed() {
-		conn, err := amqp091.Dial(r.URL(r.address))
+		conn, err := r.dial()
 		if err != nil {
 			return nil, fmt.Errorf("connect to RabbitMQ: %w", err)
 		}
@@ -48,6 +49,23 @@ func (r *rabbit) channel() (*amqp091.Channel, error) {
 	}
 	return channel, nil
 }
+
+// dialTime is the time in which a node must answer before another one is tried.
+const dialTime = 3 * time.Second
+
+// dial connects to the first node that answers.
+func (r *rabbit) dial() (conn *amqp091.Connection, err error) {
+	for _, address := range r.target.Addresses {
+		conn, err = amqp091.DialConfig(r.URL(address), amqp091.Config{Dial: amqp091.DefaultDial(dialTime), Heartbeat: dialTime})
+		if err == nil {
+			break
+		}
+	}
+	return conn, err
+}
+
+// Replicated returns the queue.
+func (r *rabbit) Replicated() []string { return []string{r.name} }
 
 func (r *rabbit) Create(ctx context.Context, topic string) error {
 	return again(ctx, func() error {

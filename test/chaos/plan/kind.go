@@ -31,10 +31,25 @@ const (
 	CrashBroker Kind = "crash-broker" // the broker is killed, and recovers after a while
 )
 
+// The kinds for a broker of three nodes. All but MoveLeaders are unclean.
+const (
+	MoveLeaders   Kind = "move-leaders"   // other nodes become leaders
+	KillNode      Kind = "kill-node"      // a node is killed, and started after a while
+	StopNode      Kind = "stop-node"      // a node stops as it is told, and is started after a while
+	FreezeNode    Kind = "freeze-node"    // SIGSTOP, then SIGCONT
+	BlackholeNode Kind = "blackhole-node" // clients do not reach a node, and its leaders stay there
+	OneLeft       Kind = "one-left"       // two nodes are killed: no majority, in Kafka one replica in sync
+	Roll          Kind = "roll"           // the nodes are restarted one after the other
+	LameDuck      Kind = "lame-duck"      // NATS: a node asks its clients to leave and ends
+	Minority      Kind = "minority"       // RabbitMQ: a node does not see the others and clients still reach it
+)
+
 var (
 	clean     = []Kind{Stop, Stop, Scale, Scale, SlowBroker, SlowData, LongOpen, Burst, CutWriters}
 	unclean   = []Kind{Kill, Kill, Freeze, CutData, HalfData, MuteData, Terminate, CutBroker, HalfBroker, MuteBroker}
 	several   = []Kind{Pause, Pause, Retry}
 	crashes   = []Kind{CrashData, CrashBroker}
+	nodes     = []Kind{KillNode, StopNode, FreezeNode, BlackholeNode, OneLeft, Roll}
+	nodesOf   = map[string][]Kind{"nats": {LameDuck}, "rabbitmq": {Minority}} // further kinds of single brokers
 	brokerCut = []Kind{CutBroker, HalfBroker, MuteBroker, SlowBroker}
 )

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/services/cluster"
 )
 
 // MaxReplicas is the largest number of replicas that run at the same time.
@@ -21,6 +23,9 @@ type Options struct {
 	Crashes  bool          // the database and the broker may be killed
 	Links    bool          // the links to the broker can be disturbed
 	Settle   time.Duration // time that a broker needs until it has durably stored that a new queue exists
+
+	// Cluster is the name of a broker of which three nodes run. They fail instead of the only server and the links to it.
+	Cluster string
 
 	Destinations int // number of the relays' destinations; 0 and 1 are the same
 }
@@ -75,7 +80,12 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 	if o.Destinations > 1 {
 		kinds = append(kinds, several...)
 	}
-	if !o.Links {
+	killed := crashes
+	if o.Cluster != "" {
+		kinds = append(kinds, MoveLeaders, MoveLeaders)
+		killed = slices.Concat([]Kind{CrashData}, nodes, nodesOf[o.Cluster])
+	}
+	if !o.Links || o.Cluster != "" {
 		kinds = slices.DeleteFunc(kinds, func(k Kind) bool { return slices.Contains(brokerCut, k) })
 	}
 	for at := time.Second; ; at += time.Duration(300+r.IntN(2200)) * time.Millisecond {
@@ -84,7 +94,7 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 		}
 		allowed := kinds
 		if o.Crashes && !o.Clean && at >= o.Settle && (at < p.Topic || at >= p.Topic+o.Settle) {
-			allowed = slices.Concat(kinds, crashes, crashes)
+			allowed = slices.Concat(kinds, killed, killed)
 		}
 		f := Fault{At: at, Kind: allowed[r.IntN(len(allowed))], Pick: r.IntN(MaxReplicas), Count: 1 + r.IntN(MaxReplicas)}
 		f.Lasts = time.Duration(200+r.IntN(3000)) * time.Millisecond
@@ -100,6 +110,10 @@ func New(seed uint64, o Options, ttl time.Duration) Plan {
 		case Scale, Terminate, CutWriters, Retry:
 			f.Lasts = 0
 		default: // as long as drawn
+		}
+		if f.OfNode() {
+			f.Pick = r.IntN(cluster.Size)
+			f.Lasts += time.Duration(r.IntN(5000)) * time.Millisecond // until the others notice
 		}
 		if o.Destinations > 1 {
 			f.To = r.IntN(o.Destinations)
@@ -144,6 +158,25 @@ func (f Fault) OfDestination() bool { return f.Kind == Pause || f.Kind == Retry 
 // OfLink reports whether a fault concerns a link to the broker.
 func (f Fault) OfLink() bool { return slices.Contains(brokerCut, f.Kind) }
 
+// OfNode reports whether a fault concerns a node of the broker.
+func (f Fault) OfNode() bool {
+	return f.Kind == MoveLeaders || slices.Contains(nodes, f.Kind) || f.Kind == LameDuck || f.Kind == Minority
+}
+
+// Unclean returns the number of times that the rows in flight at a replica may be delivered again because of a fault of a node.
+func (f Fault) Unclean() int {
+	switch f.Kind {
+	case MoveLeaders:
+		return 0
+	case OneLeft, Minority:
+		return 2 // a node that is lost, and a leader that comes back
+	case Roll:
+		return cluster.Size
+	default:
+		return 1
+	}
+}
+
 // String describes the fault in one line.
 func (f Fault) String() string {
 	switch f.Kind {
@@ -157,7 +190,9 @@ func (f Fault) String() string {
 		return fmt.Sprintf("%s for %v", f.Kind, f.Lasts)
 	case Terminate:
 		return fmt.Sprintf("%s, pick %d", f.Kind, f.Pick)
-	case CrashData, CrashBroker, LongOpen:
+	case MoveLeaders:
+		return fmt.Sprintf("%s, pick %d", f.Kind, f.Pick)
+	case CrashData, CrashBroker, LongOpen, Roll:
 		return fmt.Sprintf("%s for %v", f.Kind, f.Lasts)
 	default:
 		return fmt.Sprintf("%s for %v, pick %d", f.Kind, f.Lasts, f.Pick)

@@ -8,14 +8,20 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"path/filepath"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/services"
+	"github.com/outbox-relay/outbox-relay/internal/services/cluster"
 )
 
 // A Set is a database and a broker.
 type Set struct {
 	Database string // URL of the database
 	Broker   string // host:port of the broker
+
+	// Cluster is the broker if it has three nodes; otherwise nil. It is used by one goroutine at a time.
+	Cluster cluster.Cluster
 
 	broker string        // the name of the service
 	own    *services.Set // nil for given servers, which must not be killed
@@ -47,11 +53,34 @@ const (
 	lowestOffset  = 2000
 	highestOffset = 3600
 	attempts      = 5
+	clusterTime   = 3 * time.Minute // three RabbitMQ nodes join one after the other
 )
 
 // Start starts separate servers with dev/services.sh of the checkout. kafkaPort is the port that Kafka announces to its
 // clients, or 0 for its own. The caller closes the servers.
 func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, error) {
+	return start(ctx, checkout, broker, kafkaPort, false)
+}
+
+// StartCluster starts a separate database, and three nodes of a broker. The caller closes the servers.
+func StartCluster(ctx context.Context, checkout, broker string) (*Set, error) {
+	s, err := start(ctx, checkout, broker, 0, true)
+	if err != nil {
+		return nil, err
+	}
+	dir := filepath.Join(s.own.Dir, "cluster")
+	if err = os.Mkdir(dir, 0o700); err == nil {
+		limited, cancel := context.WithTimeout(ctx, clusterTime)
+		defer cancel()
+		s.Cluster, err = cluster.Start(limited, broker, cluster.Options{Checkout: checkout, Dir: dir})
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close(context.WithoutCancel(ctx)))
+	}
+	return s, nil
+}
+
+func start(ctx context.Context, checkout, broker string, kafkaPort int, databaseOnly bool) (*Set, error) {
 	dir, err := os.MkdirTemp("", "outbox-relay-chaos-")
 	if err != nil {
 		return nil, fmt.Errorf("make a directory for the servers: %w", err)
@@ -60,9 +89,13 @@ func Start(ctx context.Context, checkout, broker string, kafkaPort int) (*Set, e
 	if kafkaPort > 0 {
 		s.own.Settings = append(s.own.Settings, fmt.Sprint("KAFKA_ADVERTISED_PORT=", kafkaPort))
 	}
+	names := []string{Postgres, broker}
+	if databaseOnly {
+		names = names[:1]
+	}
 	for range attempts { // another process may have taken a port
 		s.own.Offset = lowestOffset + rand.IntN(highestOffset-lowestOffset)
-		if err = s.up(ctx, Postgres, broker); err == nil || ctx.Err() != nil {
+		if err = s.up(ctx, names...); err == nil || ctx.Err() != nil {
 			break
 		}
 		err = errors.Join(err, s.wipe(context.WithoutCancel(ctx)))
@@ -102,6 +135,9 @@ func (s *Set) wipe(ctx context.Context) error { return s.run(ctx, "wipe") }
 func (s *Set) Close(ctx context.Context) error {
 	if !s.Ours() {
 		return nil
+	}
+	if s.Cluster != nil {
+		s.Cluster.Close()
 	}
 	return errors.Join(s.wipe(ctx), os.RemoveAll(s.own.Dir))
 }
