@@ -62,5 +62,5 @@ func compare(t *testing.T, name, rendered string) {
 		t.Fatal(err)
 	}
 	diff, _ := exec.Command("diff", "-u", golden, got).CombinedOutput() // exits with 1 if they differ
-	t.Errorf("the chart renders something else than %s (go test -update writes it anew):\n%s", golden, diff)
+	t.Errorf("the chart renders something else than %s (go test -update writes it again):\n%s", golden, diff)
 }

@@ -19,7 +19,7 @@ func (p *program) failedCommand() *cobra.Command {
 		Use:   "failed list|show|retry|discard",
 		Short: "List, show, retry or discard rows that have failed",
 		Long: `A failed row has failed_at, set after the last attempt, or at once when the broker's answer said that another
-attempt would not help. It stays until somebody retries or discards it. With OUTBOX_ON_FAILED=block its key waits too.`,
+attempt would not help. It stays until it is retried or discarded. With OUTBOX_ON_FAILED=block its key waits too.`,
 		Example: `  outbox-relay failed list --since 2h
   outbox-relay failed show 0194c6fc-2a8e-7d3b-9c1f-5b7e2f0a4d61
   outbox-relay failed retry --topic 'order.*' --error 'message too large'

@@ -12,7 +12,7 @@ type pauseFile struct {
 	config.Switch
 	logger *slog.Logger
 	on     bool
-	told   string // the problem with the file that was logged last, empty if there is none
+	logged string // the problem with the file that was logged last, empty if there is none
 }
 
 func newPauseFile(s config.Switch, logger *slog.Logger) *pauseFile {
@@ -24,9 +24,9 @@ func (p *pauseFile) paused() bool {
 	on, err := p.Read()
 	switch {
 	case err == nil:
-		p.on, p.told = on, ""
-	case p.told != err.Error():
-		p.told = err.Error()
+		p.on, p.logged = on, ""
+	case p.logged != err.Error():
+		p.logged = err.Error()
 		p.logger.Warn("the pause file cannot be understood, and the last state stays", "file", p.File(), "paused", p.on, "error", err)
 	}
 	return p.on

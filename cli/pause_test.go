@@ -17,9 +17,9 @@ func TestPauseFile(t *testing.T) {
 	var log strings.Builder
 	p := newPauseFile(config.NewSwitch(path), slog.New(slog.NewTextHandler(&log, nil)))
 	for _, step := range []struct {
-		text string // "-": the file is removed
-		on   bool
-		told int
+		text   string // "-": the file is removed
+		on     bool
+		logged int
 	}{
 		{"-", false, 0},
 		{"yes", false, 1},
@@ -36,8 +36,8 @@ func TestPauseFile(t *testing.T) {
 		} else if err := os.WriteFile(path, []byte(step.text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if on, told := p.paused(), strings.Count(log.String(), "\n"); on != step.on || told != step.told {
-			t.Errorf("%q: paused %v, told %d times", step.text, on, told)
+		if on, logged := p.paused(), strings.Count(log.String(), "\n"); on != step.on || logged != step.logged {
+			t.Errorf("%q: paused %v, logged %d times", step.text, on, logged)
 		}
 	}
 }

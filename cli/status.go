@@ -69,7 +69,7 @@ leaves this part out if there is none. The other flags restrict which of the exa
 	}
 	flags.add(p, cmd, "inserted")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON, for machines")
-	cmd.Flags().BoolVar(&watching, "watch", false, "show it anew each second, until stopped")
+	cmd.Flags().BoolVar(&watching, "watch", false, "show it again each second, until stopped")
 	return cmd
 }
 

@@ -49,10 +49,10 @@ func readable(d config.Destination) bool {
 
 // warnOfPlainPasswords logs a warning once about passwords and tokens that are sent to another host in readable form.
 func warnOfPlainPasswords(c *config.Config, logger *slog.Logger) {
-	told := map[string]bool{}
+	logged := map[string]bool{}
 	warn := func(to, remedy string) {
-		if !told[to] {
-			told[to] = true
+		if !logged[to] {
+			logged[to] = true
 			logger.Warn("a password or token can be read on its way to another host, since the connection is not encrypted", "host", to, "remedy",
 				remedy)
 		}

@@ -200,9 +200,9 @@ func cannotRead(d config.Destination) string {
 
 // discrepancies prints the discrepancies.
 type discrepancies struct {
-	out   io.Writer
-	table *tabwriter.Writer // nil for JSON
-	told  bool
+	out    io.Writer
+	table  *tabwriter.Writer // nil for JSON
+	logged bool
 }
 
 func newDiscrepancies(out io.Writer, asJSON bool) *discrepancies {
@@ -217,8 +217,8 @@ func (d *discrepancies) row(found operate.Discrepancy) error {
 	if d.table == nil {
 		return json.NewEncoder(d.out).Encode(found)
 	}
-	if !d.told {
-		d.told = true
+	if !d.logged {
+		d.logged = true
 		fmt.Fprintln(d.table, "ID\tDESTINATION\tTOPIC\tRELAYED AT\tPROBLEM\tDETAILS")
 	}
 	details := found.Why
@@ -237,7 +237,7 @@ func (d *discrepancies) sum(found operate.Comparison) error {
 	if d.table == nil {
 		return json.NewEncoder(d.out).Encode(found)
 	}
-	d.told = false
+	d.logged = false
 	if err := d.table.Flush(); err != nil {
 		return err
 	}

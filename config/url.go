@@ -37,12 +37,12 @@ func splitURL(text string) (urlParts, error) {
 	if !ok || !schemePattern.MatchString(scheme) {
 		return urlParts{}, errNoURL
 	}
-	authority, behind := rest, ""
+	authority, after := rest, ""
 	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
-		authority, behind = rest[:end], rest[end:]
+		authority, after = rest[:end], rest[end:]
 	}
 	// In that case a password contains one of / ? # unescaped, and the apparent host is part of the password.
-	if strings.ContainsAny(behind, "@#") {
+	if strings.ContainsAny(after, "@#") {
 		return urlParts{}, errURLReserved
 	}
 	u := urlParts{scheme: strings.ToLower(scheme), hosts: authority}
@@ -56,7 +56,7 @@ func splitURL(text string) (urlParts, error) {
 			return urlParts{}, errURLEscape
 		}
 	}
-	u.path, u.query, _ = strings.Cut(behind, "?")
+	u.path, u.query, _ = strings.Cut(after, "?")
 	return u, nil
 }
 

@@ -50,8 +50,8 @@ func TestManyRowsThatCannotBeMarked(t *testing.T) {
 		}
 		cancel()
 		<-done
-		if told := bytes.Count(log.Bytes(), []byte("cannot be marked")); told > 8 {
-			t.Errorf("told %d times", told)
+		if logged := bytes.Count(log.Bytes(), []byte("cannot be marked")); logged > 8 {
+			t.Errorf("logged %d times", logged)
 		}
 		if got := len(s.All()); got != bad+200 {
 			t.Errorf("%d deliveries of %d rows", got, bad+200)

@@ -39,7 +39,7 @@ func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Netwo
 // A replica that owns nothing also reports whether the database can be reached, because its control connection has ended. New
 // connections are refused, or get no answer, with or without rows to relay. The first answer makes the check succeed again,
 // even for a replica that is a standby from then on.
-func TestDatabaseOutageIsTold(t *testing.T) {
+func TestDatabaseOutageIsLogged(t *testing.T) {
 	t.Parallel()
 	for name, weather := range map[string]func(*publishertest.Network){
 		"stopped": (*publishertest.Network).Cut, "frozen": (*publishertest.Network).Freeze,

@@ -54,7 +54,7 @@ func (c *counted) expect(duplicates int64, streams int) {
 		c.t.Errorf("counted %d unexpected duplicates, want %d", got, duplicates)
 	}
 	if got := strings.Count(c.log.String(), "dropped by their broker as duplicates"); got != streams {
-		c.t.Errorf("told %d times, want %d:\n%s", got, streams, c.log.String())
+		c.t.Errorf("logged %d times, want %d:\n%s", got, streams, c.log.String())
 	}
 }
 

@@ -130,7 +130,7 @@ func (es *engines) follow(ctx context.Context) {
 			es.metrics.TookOver(won.Len())
 		}
 		es.owned = state.Owned
-		es.tell()
+		es.notify()
 		es.mu.Unlock()
 		select {
 		case <-ctx.Done():
@@ -157,8 +157,8 @@ func (es *engines) ring(ctx context.Context) {
 	}
 }
 
-// tell makes the engines look at their shards. The caller holds mu.
-func (es *engines) tell() {
+// notify makes the engines look at their shards. The caller holds mu.
+func (es *engines) notify() {
 	close(es.changed)
 	es.changed = make(chan struct{})
 }
@@ -195,7 +195,7 @@ func (e *engine) leave(set owner.Set) {
 		all = all.And(other.left)
 	}
 	if e.left != before {
-		e.tell()
+		e.notify()
 	}
 	e.mu.Unlock()
 	if all != (owner.Set{}) {
@@ -209,7 +209,7 @@ func (e *engine) wait(slow bool) {
 	defer e.mu.Unlock()
 	if e.slow != slow {
 		e.slow = slow
-		e.tell()
+		e.notify()
 	}
 }
 

@@ -39,7 +39,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		"The same from every replica: aggregate with max.")
 	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
 	owned := gauge("shards_owned", "Shards that this replica holds.")
-	unowned := gauge("shards_unowned", "Shards that nobody holds, as last seen by this replica: aggregate with max.")
+	unowned := gauge("shards_unowned", "Shards that no replica holds, as last seen by this replica: aggregate with max.")
 	replicas := gauge("replicas", "Replicas that share the outbox.")
 	databaseUp := gauge("database_up", "Whether the last contact with the database succeeded, whoever made it.")
 	destinationUp := gauge("destination_up", "Whether the broker can be reached and takes messages.")

@@ -144,7 +144,7 @@ func TestShardsLeaveLockedRowsAfterAWhile(t *testing.T) {
 
 // A shard that comes back and is released again waits for the full time again: the time does not run while this replica owns
 // the shard.
-func TestPatienceBeginsAnew(t *testing.T) {
+func TestPatienceBeginsAgain(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.table.insert(0, "k-0", "k", "t")
 		s.table.lock(func(string) bool { return true })

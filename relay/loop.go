@@ -84,7 +84,7 @@ func (e *engine) waitsForLocked(ctx context.Context) bool {
 	if cause := context.Cause(ctx); e.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
-	e.logger.Warn("the ownership has ended, or the table has changed; rows that somebody else keeps locked are published again", "rows", n)
+	e.logger.Warn("the ownership has ended, or the table has changed; rows that another session keeps locked are published again", "rows", n)
 	return false
 }
 

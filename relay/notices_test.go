@@ -12,7 +12,7 @@ import (
 )
 
 // The log has a bounded number of lines, however many topics are held and come back, and reports how many there were.
-func TestManyTopicsAreToldInFewLines(t *testing.T) {
+func TestManyTopicsAreLoggedInFewLines(t *testing.T) {
 	topics := 10_000
 	if raceDetector {
 		topics /= 10

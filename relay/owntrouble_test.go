@@ -110,7 +110,7 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 
 // Where rows are distinguished only by their places, another destination's marks would make a destination publish them again.
 // A destination with columns of its own reports this, and the others work.
-func TestOwnColumnsNeedRowsThatAreToldApart(t *testing.T) {
+func TestOwnColumnsNeedDistinctRows(t *testing.T) {
 	t.Parallel()
 	s, first, second := pgtest.New(t), publishertest.NewBroker(), publishertest.NewBroker()
 	s.Exec(t, ownTable("not null"), pgx.QueryExecModeSimpleProtocol)

@@ -53,8 +53,8 @@ func TestProfilePanics(t *testing.T) {
 				if r := s.table.row(bad[0]); r.attempt != 2 || s.Tries(bad[0]) > 0 || !strings.Contains(r.lastError, "relay/panic_test.go:") {
 					t.Errorf("%+v after %d tries", r, s.Tries(bad[0]))
 				}
-				if told := log.String(); strings.Count(told, "level=ERROR") != 1 || !strings.Contains(told, ".TestProfilePanics") {
-					t.Errorf("the log says\n%.3000s", told)
+				if logged := log.String(); strings.Count(logged, "level=ERROR") != 1 || !strings.Contains(logged, ".TestProfilePanics") {
+					t.Errorf("the log says\n%.3000s", logged)
 				}
 			})
 		})
@@ -160,8 +160,8 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 		if p.opened < 3 || p.open != 1 {
 			t.Errorf("%d publishers were opened, %d are open", p.opened, p.open)
 		}
-		if told := log.String(); strings.Count(told, "the publisher is opened again") != 1 || !strings.Contains(told, "panickingPublisher") {
-			t.Errorf("the log says\n%.3000s", told)
+		if logged := log.String(); strings.Count(logged, "the publisher is opened again") != 1 || !strings.Contains(logged, "panickingPublisher") {
+			t.Errorf("the log says\n%.3000s", logged)
 		}
 		if err := s.destinations[0].Close(); p.open != 0 || err != nil {
 			t.Errorf("%d publishers are open after all are closed: %v", p.open, err)
@@ -200,8 +200,8 @@ func TestPublisherAlwaysPanics(t *testing.T) {
 			t.Errorf("%d deliveries of %d rows", got, n)
 		}
 		checkOrder(t, s.All())
-		if told := log.String(); strings.Count(told, "level=ERROR") != 1 || strings.Count(told, "\n") > 10 {
-			t.Errorf("the log says\n%.3000s", told)
+		if logged := log.String(); strings.Count(logged, "level=ERROR") != 1 || strings.Count(logged, "\n") > 10 {
+			t.Errorf("the log says\n%.3000s", logged)
 		}
 	})
 }
@@ -244,8 +244,8 @@ func TestPingPanics(t *testing.T) {
 		}
 		cancel()
 		synctest.Wait()
-		if told := log.String(); strings.Count(told, "level=ERROR") != 1 || strings.Count(told, "\n") != 3 {
-			t.Errorf("the log says\n%s", told)
+		if logged := log.String(); strings.Count(logged, "level=ERROR") != 1 || strings.Count(logged, "\n") != 3 {
+			t.Errorf("the log says\n%s", logged)
 		}
 	})
 }

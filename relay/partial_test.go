@@ -13,7 +13,7 @@ import (
 )
 
 // Rows of one partition that wait for a leader are reported once, not key by key, and not while a leader is only moving.
-func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
+func TestPartOfATopicThatIsHeldIsLogged(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		leaderless := publisher.WithFate(
 			publisher.UnavailableError(publisher.ScopeMessage, "no leader", "topic %q partition 3 has no leader", "t"),
@@ -58,7 +58,7 @@ func TestPartOfATopicThatIsHeldIsTold(t *testing.T) {
 }
 
 // A topic that is held for another reason than at first is reported again.
-func TestAnotherReasonIsTold(t *testing.T) {
+func TestAnotherReasonIsLogged(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.Answer("a", publisher.TopologyError("no stream", "no stream"),
 			publisher.UnavailableError(publisher.ScopeTopic, "no leader", "no leader"),

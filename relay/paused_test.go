@@ -67,7 +67,7 @@ func TestPausedDestination(t *testing.T) {
 
 // A pause and its end are logged once. Readiness mentions the pause and stays positive, and an unreachable broker no longer
 // affects it.
-func TestPauseIsToldOnce(t *testing.T) {
+func TestPauseIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log strings.Builder
 	s := newSim(t)

@@ -61,7 +61,7 @@ func (p *probe) ping(ctx context.Context) (err error) {
 			caught := panics.Caught(value)
 			p.destination.panicked(p.logger, "the destination seems to be out of reach", caught)
 			err = publisher.UnavailableError(publisher.ScopeDestination, "panic",
-				"the publisher cannot tell whether the broker can be reached: %w", caught)
+				"the publisher does not know whether the broker can be reached: %w", caught)
 		}
 	}()
 	return broker.Ping(ctx)
@@ -80,7 +80,7 @@ func (p *probe) set(err error) {
 		p.destination.complaint.Over()
 		p.logger.Info("destination can be reached", "destination", p.destination.Name)
 	case err != nil && (before == nil || errors.Is(before, errNotProbed) || !dispatch.Same(before, err)):
-		if !p.destination.complaint.Told(err) {
+		if !p.destination.complaint.Logged(err) {
 			p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
 		}
 	}

@@ -31,7 +31,7 @@ func (h *hosts) Ping(context.Context) error {
 
 // However many hosts are away, each for a reason of its own, an outage is logged with one line for each reason and one at its
 // end.
-func TestOutageOfSeveralHostsIsToldOnce(t *testing.T) {
+func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	for lines, causes := range map[int][]string{
 		1: {"no connection", "no connection", "no connection"}, 2: {"no connection", "login refused", "no connection"},
@@ -63,8 +63,8 @@ func TestOutageOfSeveralHostsIsToldOnce(t *testing.T) {
 				}
 				cancel()
 				text := log.String()
-				if told, ended := strings.Count(text, "cannot be reached"), strings.Count(text, "can be reached"); told != 2*lines || ended != 2 {
-					t.Errorf("two outages are told %d times, their ends %d times:\n%.2000s", told, ended, text)
+				if logged, ended := strings.Count(text, "cannot be reached"), strings.Count(text, "can be reached"); logged != 2*lines || ended != 2 {
+					t.Errorf("two outages are logged %d times, their ends %d times:\n%.2000s", logged, ended, text)
 				}
 			})
 		})

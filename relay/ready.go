@@ -78,7 +78,7 @@ func (r *Relay) Ready() []Check {
 			c.Note += "; " + now.Why.Error()
 		}
 		if now.Full {
-			c.Note, c.Err = "", fmt.Errorf("no more rows are read, since there is no room beside these: %s", c.Note)
+			c.Note, c.Err = "", fmt.Errorf("no more rows are read, since these leave no room for others: %s", c.Note)
 		}
 		checks = append(checks, c)
 	}

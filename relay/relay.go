@@ -205,15 +205,15 @@ func (r *Relay) found(table *outbox.Table, err error) {
 	switch {
 	case err == nil:
 		r.config.Logger.Info("found the outbox", append([]any{"table", table.Name()}, table.Describe()...)...)
-		r.tellLacks(table.Lacks())
+		r.logLacks(table.Lacks())
 		r.database.read(nil)
 	case before == nil || errtext.Line(before) != errtext.Line(err):
 		r.config.Logger.Warn("the outbox cannot be used yet", "error", err)
 	}
 }
 
-// tellLacks logs once what the table lacks.
-func (r *Relay) tellLacks(lacks []finding.Finding) {
+// logLacks logs once what the table lacks.
+func (r *Relay) logLacks(lacks []finding.Finding) {
 	if slices.Equal(lacks, r.lacks) {
 		return
 	}

@@ -292,7 +292,7 @@ func TestMarksGoOnBesideALockedRow(t *testing.T) {
 }
 
 // What the table lacks is reported with its remedy when it is found, and not again as long as nothing else is missing.
-func TestLacksAreToldOnce(t *testing.T) {
+func TestLacksAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
@@ -308,7 +308,7 @@ func TestLacksAreToldOnce(t *testing.T) {
 	said := log.String()
 	for _, lack := range []string{"no index of pending rows in their order", "there is no failed_at", "there is no attempt"} {
 		if n := strings.Count(said, lack); n != 1 {
-			t.Errorf("%q was told %d times", lack, n)
+			t.Errorf("%q was logged %d times", lack, n)
 		}
 	}
 	if !strings.Contains(said, "create index concurrently on") || strings.Contains(said, "null::text") || strings.Contains(said, "ignored") {

@@ -9,8 +9,8 @@ import (
 // A reminder makes the log say every five minutes what still cannot be used, so that a log that begins in the middle of
 // an outage shows it.
 type reminder struct {
-	since time.Time // when the trouble was first seen; zero while there is none
-	told  time.Time // when it was last logged
+	since  time.Time // when the trouble was first seen; zero while there is none
+	logged time.Time // when it was last logged
 }
 
 const (
@@ -25,9 +25,9 @@ func (m *reminder) due(trouble bool, now time.Time) (since time.Time, due bool) 
 	case !trouble:
 		*m = reminder{}
 	case m.since.IsZero():
-		m.since, m.told = now, now // whoever meets the trouble logs its beginning
-	case now.Sub(m.told) >= remindEvery:
-		m.told = now
+		m.since, m.logged = now, now // whoever meets the trouble logs its beginning
+	case now.Sub(m.logged) >= remindEvery:
+		m.logged = now
 		return m.since, true
 	}
 	return m.since, false

@@ -15,10 +15,10 @@ func TestReminder(t *testing.T) {
 	t.Parallel()
 	var m reminder
 	start := time.Now()
-	told := 0
+	logged := 0
 	at := func(d time.Duration, trouble bool) {
 		if since, due := m.due(trouble, start.Add(d)); due {
-			told++
+			logged++
 			if want := start.Add(time.Duration(0)); d < time.Hour && !since.Equal(want) || d >= time.Hour && !since.Equal(start.Add(time.Hour)) {
 				t.Errorf("after %v: since %v", d, since)
 			}
@@ -27,19 +27,19 @@ func TestReminder(t *testing.T) {
 	for d := time.Duration(0); d < 16*time.Minute; d += remindLook {
 		at(d, true)
 	}
-	if told != 3 {
-		t.Errorf("told %d times in 16 minutes", told)
+	if logged != 3 {
+		t.Errorf("logged %d times in 16 minutes", logged)
 	}
 	at(16*time.Minute, false)
 	for d := time.Hour; d < time.Hour+4*time.Minute; d += remindLook {
 		at(d, true)
 	}
-	if told != 3 {
+	if logged != 3 {
 		t.Error("the next outage was told of too early")
 	}
 	at(time.Hour+5*time.Minute, true)
-	if told != 4 {
-		t.Errorf("told %d times", told)
+	if logged != 4 {
+		t.Errorf("logged %d times", logged)
 	}
 }
 
@@ -58,30 +58,30 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	m := reminders{brokers: make([]reminder, 1), held: make([]reminder, 1)}
 	start := time.Now()
 	until, now := time.Duration(0), time.Duration(0)
-	told := func(next time.Duration) int {
+	logged := func(next time.Duration) int {
 		log.Reset()
 		for until += next; now < until; now += remindLook {
 			r.remindOf(t.Context(), &m, start.Add(now))
 		}
 		return strings.Count(log.String(), "topics are still held")
 	}
-	if n := told(5 * time.Minute); n != 0 {
-		t.Errorf("told %d times before five minutes", n)
+	if n := logged(5 * time.Minute); n != 0 {
+		t.Errorf("logged %d times before five minutes", n)
 	}
-	if n := told(6 * time.Minute); n != 2 || !strings.Contains(log.String(), "orders") || !strings.Contains(log.String(), "for=5m0s") {
-		t.Errorf("told %d times: %s", n, &log)
+	if n := logged(6 * time.Minute); n != 2 || !strings.Contains(log.String(), "orders") || !strings.Contains(log.String(), "for=5m0s") {
+		t.Errorf("logged %d times: %s", n, &log)
 	}
 	d.paused.Store(true)
-	if n := told(6 * time.Minute); n != 0 {
-		t.Errorf("told %d times while paused", n)
+	if n := logged(6 * time.Minute); n != 0 {
+		t.Errorf("logged %d times while paused", n)
 	}
 	d.paused.Store(false)
 	d.state.Store(&dispatch.Snapshot{Note: held.Note, Down: errNotProbed})
-	if n := told(6 * time.Minute); n != 0 {
-		t.Errorf("told %d times while the destination cannot be used", n)
+	if n := logged(6 * time.Minute); n != 0 {
+		t.Errorf("logged %d times while the destination cannot be used", n)
 	}
 	d.state.Store(&dispatch.Snapshot{})
-	if n := told(6 * time.Minute); n != 0 {
-		t.Errorf("told %d times when nothing is held", n)
+	if n := logged(6 * time.Minute); n != 0 {
+		t.Errorf("logged %d times when nothing is held", n)
 	}
 }

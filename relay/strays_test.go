@@ -10,7 +10,7 @@ const sweepEvery = 5 * time.Second // as in package feed
 
 // When the values of the order column start again from the beginning, rows are soon read at once again, and not only by the
 // sweep.
-func TestOrderBeginsAnew(t *testing.T) {
+func TestOrderBeginsAgain(t *testing.T) {
 	for name, ordinals := range map[string]struct{ before, after int64 }{
 		"sequence reset":    {1_000_000, 1},
 		"one far too large": {1 << 60, 2000},

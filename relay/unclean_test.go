@@ -62,7 +62,7 @@ func TestUncleanStopIsCounted(t *testing.T) {
 			}
 			if said := strings.Count(log.String(), "stopped before everything was settled"); (left == 0) != (test.left == 0) || left > test.left ||
 				said != min(1, test.left) {
-				t.Errorf("%d rows were left, want %d; told %d times: %v", left, test.left, said, err)
+				t.Errorf("%d rows were left, want %d; logged %d times: %v", left, test.left, said, err)
 			}
 		})
 	}

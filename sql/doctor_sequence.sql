@@ -1,4 +1,4 @@
--- Returns how many values each session draws ahead from the sequence behind a column, no row without one.
+-- Returns how many values each session draws ahead from the sequence of a column, no row without one.
 -- $1 oid of the table, $2 the column. Reads the catalogue only.
 select s.seqcache::text
 from pg_catalog.pg_attribute a

@@ -37,11 +37,11 @@ type Chain struct {
 	Client, Local *http.Client
 	Logger        *slog.Logger // nil discards
 
-	mu    sync.Mutex
-	kept  Credentials
-	given time.Time // when the credentials were obtained
-	next  time.Time // no renewal is tried before this time
-	told  bool      // the log has a line about the failed renewal
+	mu     sync.Mutex
+	kept   Credentials
+	given  time.Time // when the credentials were obtained
+	next   time.Time // no renewal is tried before this time
+	logged bool      // the log has a line about the failed renewal
 }
 
 const (
@@ -73,15 +73,15 @@ func (c *Chain) Credentials(ctx context.Context, region string) (Credentials, er
 	found, err := c.find(ctx, region)
 	switch {
 	case err != nil && valid:
-		if !c.told && c.Logger != nil {
+		if !c.logged && c.Logger != nil {
 			c.Logger.Warn("the AWS credentials cannot be renewed, and are used to their end", "until", c.kept.Expires, "error", err)
 		}
-		c.told, c.next = true, now.Add(renewPause)
+		c.logged, c.next = true, now.Add(renewPause)
 		return c.kept, nil
 	case err != nil:
 		return Credentials{}, err
 	}
-	c.kept, c.given, c.next, c.told = found, now, time.Time{}, false
+	c.kept, c.given, c.next, c.logged = found, now, time.Time{}, false
 	return found, nil
 }
 

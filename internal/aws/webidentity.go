@@ -44,7 +44,7 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 	at := cmp.Or(c.Getenv("AWS_ENDPOINT_URL_STS"), c.Getenv("AWS_ENDPOINT_URL"), "https://sts."+region+"."+domain(region)+"/")
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, at, strings.NewReader(form.Encode()))
 	if err != nil {
-		return found, false, errors.New("AWS_ENDPOINT_URL_STS is no URL: correct it, or remove it")
+		return found, false, errors.New("AWS_ENDPOINT_URL_STS is not a URL: correct it, or remove it")
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	status, body, err := ask(c.Client, request)
@@ -67,7 +67,7 @@ func (c *Chain) assume(ctx context.Context, region, file, role, session string) 
 			"role and the token's audience: %d %.60q",
 			request.URL.Host, role, status, answer.Code)
 	case wrong != nil || answer.KeyID == "" || answer.Secret == "" || answer.Expires.IsZero():
-		return found, false, fmt.Errorf("what answers at %s is no AWS security token service: check AWS_ENDPOINT_URL_STS", request.URL.Host)
+		return found, false, fmt.Errorf("what answers at %s is not an AWS security token service: check AWS_ENDPOINT_URL_STS", request.URL.Host)
 	}
 	return Credentials{KeyID: answer.KeyID, Secret: answer.Secret, Token: answer.Token, Expires: answer.Expires}, true, nil
 }

@@ -13,7 +13,7 @@ import (
 func messageIDs(form outbox.IDForm, prefix string, names setting.Names) []finding.Finding {
 	const check = "message_id"
 	if form.UUID {
-		return []finding.Finding{ok(check, "Nats-Msg-Id", "it is the row's id, a uuid: rows are told apart as long as no other table whose "+
+		return []finding.Finding{ok(check, "Nats-Msg-Id", "it is the row's id, a uuid: rows are distinguished as long as no other table whose "+
 			"rows go to the same stream has the same ids")}
 	}
 	example := form.Example
@@ -30,7 +30,7 @@ func messageIDs(form outbox.IDForm, prefix string, names setting.Names) []findin
 	}
 	if !form.Timed {
 		found = append(found, warning(check, "Nats-Msg-Id", "add a column inserted_at (timestamptz not null default now()), or change "+
-			names.Of("DedupPrefix")+" whenever ids begin anew",
+			names.Of("DedupPrefix")+" whenever ids begin again",
 			"it is of the form %s, without the time of insert, since the table has no inserted_at: after truncate … restart identity or the "+
 				"restore of a backup, new rows have the ids of old ones, and streams drop them as duplicates within their window", example))
 	}

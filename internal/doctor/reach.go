@@ -28,7 +28,7 @@ func unreachable(variable string, err error) finding.Finding {
 	case errors.As(err, &name):
 		remedy = "correct the host in " + variable + ", or the name service"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &network) && network.Timeout():
-		remedy = "nothing answers in time, or what answers is no PostgreSQL server: check host and port in " + variable +
+		remedy = "nothing answers in time, or what answers is not a PostgreSQL server: check host and port in " + variable +
 			", firewalls and network policies"
 	case errors.As(err, &network):
 		remedy = "start the server, or correct host and port in " + variable + "; check firewalls and network policies"

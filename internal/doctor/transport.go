@@ -84,8 +84,8 @@ func (s Security) findings(variable string, encrypted bool) []finding.Finding {
 	case s.Plain != "" && s.Encrypted == "", s.Plain != "" && !encrypted:
 		return []finding.Finding{warning(check, variable, verify, "the connection is not encrypted")}
 	case s.Plain != "":
-		return []finding.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: somebody in "+
-			"between may have it in plain text, or be the server")}
+		return []finding.Finding{warning(check, variable, verify, "the connection is encrypted only if the server offers it: anyone in "+
+			"between may read it in plain text, or pose as the server")}
 	case s.Unverified != "":
 		return []finding.Finding{warning(check, variable, verify, "the server's certificate is not verified: whoever answers at %s is taken "+
 			"for the database", s.Unverified)}

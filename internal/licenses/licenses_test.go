@@ -18,7 +18,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write the licences anew, from the module cache")
+var update = flag.Bool("update", false, "write the licences again, from the module cache")
 
 // linked is a package of the program, as go list shows it.
 type linked struct {

@@ -26,12 +26,12 @@ type Endpoint struct {
 	HTTP     *http.Client // nil is http.DefaultClient
 	Logger   *slog.Logger // nil discards
 
-	mu    sync.Mutex
-	token string
-	asked time.Time // when the token was obtained
-	until time.Time // when the token is renewed
-	ends  time.Time // when the token expires
-	told  bool      // the log has a line about the failed renewal
+	mu     sync.Mutex
+	token  string
+	asked  time.Time // when the token was obtained
+	until  time.Time // when the token is renewed
+	ends   time.Time // when the token expires
+	logged bool      // the log has a line about the failed renewal
 }
 
 // A Client identifies itself to the token endpoint, by a secret or by an assertion.
@@ -83,15 +83,15 @@ func (e *Endpoint) Token(ctx context.Context) (string, error) {
 	token, life, err := e.request(ctx)
 	switch {
 	case err != nil && time.Now().Before(e.ends):
-		if !e.told && e.Logger != nil {
+		if !e.logged && e.Logger != nil {
 			e.Logger.Warn("the OAuth token cannot be renewed, and is used to its end", "until", e.ends.UTC(), "error", err)
 		}
-		e.told, e.until = true, time.Now().Add(renewPause)
+		e.logged, e.until = true, time.Now().Add(renewPause)
 		return e.token, nil
 	case err != nil:
 		return "", err
 	}
-	e.token, e.asked, e.told = token, time.Now(), false
+	e.token, e.asked, e.logged = token, time.Now(), false
 	e.until, e.ends = e.asked.Add(life*4/5), e.asked.Add(life)
 	return token, nil
 }
@@ -117,7 +117,7 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, e.URL, strings.NewReader(form.Encode()))
 	if err != nil {
-		return "", 0, fmt.Errorf("%sTOKEN_URL is no URL: correct it", e.Settings)
+		return "", 0, fmt.Errorf("%sTOKEN_URL is not a URL: correct it", e.Settings)
 	}
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Accept", "application/json")
@@ -148,7 +148,7 @@ func (e *Endpoint) request(ctx context.Context) (token string, life time.Duratio
 		return "", 0, fmt.Errorf("the token endpoint %s refuses: check %sCLIENT_ID, _SCOPE and %s: %s %.60q",
 			request.URL.Host, e.Settings, proof, response.Status, answer.Error)
 	case err != nil || answer.Token == "":
-		return "", 0, fmt.Errorf("what answers at %s is no token endpoint: check %sTOKEN_URL", request.URL.Host, e.Settings)
+		return "", 0, fmt.Errorf("what answers at %s is not a token endpoint: check %sTOKEN_URL", request.URL.Host, e.Settings)
 	}
 	if answer.Life <= 0 {
 		return answer.Token, unknownLife, nil

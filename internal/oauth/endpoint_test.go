@@ -128,7 +128,7 @@ func TestRenewal(t *testing.T) {
 				token(t, e, "t2")
 			}
 			if n := strings.Count(log.String(), "cannot be renewed"); n != 1 || strings.Contains(log.String(), "hush") {
-				t.Errorf("told %d times:\n%s", n, log.String())
+				t.Errorf("logged %d times:\n%s", n, log.String())
 			}
 			<-time.After(life / 5)
 			if _, err := e.Token(context.Background()); err == nil || !strings.Contains(err.Error(), "cannot be reached") {
@@ -167,13 +167,13 @@ func TestMistakes(t *testing.T) {
 		"_CLIENT_ASSERTION": func(s *server, e *Endpoint) {
 			s.status, e.Client = http.StatusBadRequest, func() (Client, error) { return Client{Assertion: "hush"}, nil }
 		},
-		"no token endpoint: check OUTBOX_X_OAUTH_TOKEN_URL":     func(s *server, _ *Endpoint) { s.answer = `<html>hush` },
-		"is no token endpoint: check":                           func(s *server, _ *Endpoint) { s.answer = `{}` },
+		"not a token endpoint: check OUTBOX_X_OAUTH_TOKEN_URL":  func(s *server, _ *Endpoint) { s.answer = `<html>hush` },
+		"is not a token endpoint: check":                        func(s *server, _ *Endpoint) { s.answer = `{}` },
 		"cannot be reached: check OUTBOX_X_OAUTH_TOKEN_URL and": func(s *server, _ *Endpoint) { s.err = errors.New("away") },
 		"no such file": func(_ *server, e *Endpoint) {
 			e.Client = func() (Client, error) { return Client{}, errors.New("no such file") }
 		},
-		"OUTBOX_X_OAUTH_TOKEN_URL is no URL": func(_ *server, e *Endpoint) { e.URL = "http://a b" },
+		"OUTBOX_X_OAUTH_TOKEN_URL is not a URL": func(_ *server, e *Endpoint) { e.URL = "http://a b" },
 	} {
 		s := &server{status: http.StatusOK, answer: `{"access_token":"t"}`}
 		e := s.endpoint(Client{ID: "relay", Secret: "hush"})

@@ -31,13 +31,13 @@ const (
 	cleanSoonest             = time.Second
 	// busyAge is how long a row must have been due to count as waiting.
 	busyAge = 2 * time.Second
-	// tellEvery is how often a long run reports its progress.
-	tellEvery = 5 * time.Minute
+	// reportEvery is how often a long run reports its progress.
+	reportEvery = 5 * time.Minute
 )
 
 // Run deletes old rows again and again until ctx ends.
 func (c *Cleaner) Run(ctx context.Context) {
-	pause, told := max(min(c.After/10, cleanEvery), cleanSoonest), ""
+	pause, reported := max(min(c.After/10, cleanEvery), cleanSoonest), ""
 	for {
 		err := c.clean(ctx)
 		if ctx.Err() != nil {
@@ -47,10 +47,10 @@ func (c *Cleaner) Run(ctx context.Context) {
 		if err != nil {
 			text = errtext.Line(err)
 		}
-		if text != told && text != "" {
+		if text != reported && text != "" {
 			c.Logger.Warn("old rows are not deleted", "error", err)
 		}
-		told = text
+		reported = text
 		select {
 		case <-ctx.Done():
 			return
@@ -91,7 +91,7 @@ var errLockLost = errors.New("the connection that kept other replicas from delet
 func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	busy, looked, begun, told := false, time.Time{}, time.Now(), time.Now()
+	busy, looked, begun, reported := false, time.Time{}, time.Now(), time.Now()
 	p := &Prune{Outbox: o, OlderThan: c.After}
 	p.Rest = func() float64 {
 		if time.Since(looked) > time.Second {
@@ -106,8 +106,8 @@ func (c *Cleaner) prune(ctx context.Context, o *Outbox, conn *pgx.Conn) error {
 		return cleanRest
 	}
 	p.Done = func(deleted int64) {
-		if time.Since(told) > tellEvery {
-			told = time.Now()
+		if time.Since(reported) > reportEvery {
+			reported = time.Now()
 			c.Logger.Info("deleting old rows", "rows", deleted, "seconds", int(time.Since(begun).Seconds()))
 		}
 	}

@@ -229,8 +229,8 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 		"column": w.column.Name, "ready": p.done() + selected,
 	}}
 	at := func(parameter string) string { return parameter + "::text::" + w.column.Type }
-	s.behind = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))
-	s.whole = s.behind + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
+	s.beyond = fmt.Sprintf("$2::timestamptz is not null and %s and ($3::text is null or %s > %s)", within, w.column.Name, at("$3"))
+	s.whole = s.beyond + fmt.Sprintf(" and ($4::text is null or %s <= %s)", w.column.Name, at("$4"))
 	for ctx.Err() == nil {
 		end, err := s.window(context.WithoutCancel(ctx))
 		if err != nil {
@@ -249,7 +249,7 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 				return deleted, err
 			}
 			deleted += int64(len(ids))
-			if err := p.tell(ids, before+deleted); err != nil {
+			if err := p.report(ids, before+deleted); err != nil {
 				return deleted, err
 			}
 			full := len(ids) == s.rows
@@ -272,8 +272,8 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 	return deleted, nil
 }
 
-// tell reports deleted rows.
-func (p *Prune) tell(ids []string, deleted int64) error {
+// report reports deleted rows.
+func (p *Prune) report(ids []string, deleted int64) error {
 	if p.Row != nil {
 		for _, id := range ids {
 			if err := p.Row(id); err != nil {
@@ -291,7 +291,7 @@ func (p *Prune) tell(ids []string, deleted int64) error {
 type pruning struct {
 	*Prune
 	names         map[string]string
-	behind, whole string     // conditions for rows after the position, and for those in the window
+	beyond, whole string     // conditions for rows after the position, and for those in the window
 	values        parameters // parameters of a window
 	rows          int        // number of rows that one transaction deletes
 }
@@ -308,7 +308,7 @@ func (s *pruning) adapt(took time.Duration) {
 
 // window returns the end of the next window, nil if it has none.
 func (s *pruning) window(ctx context.Context) (end any, err error) {
-	found, err := s.ask(ctx, "prune_window.sql", s.behind, parameters{2 * s.rows, s.values[1], s.values[2]})
+	found, err := s.ask(ctx, "prune_window.sql", s.beyond, parameters{2 * s.rows, s.values[1], s.values[2]})
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}

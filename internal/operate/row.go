@@ -47,7 +47,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 				found = append(found, row)
 			}
 			if s.fate.Why == "" {
-				s.fate.Why = waitsFor(found[i], s.failed, s.behind)
+				s.fate.Why = waitsFor(found[i], s.failed, s.older)
 			}
 			found[i].Fates = append(found[i].Fates, s.fate)
 		}
@@ -59,7 +59,7 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 type rowState struct {
 	row    Row
 	fate   Fate
-	behind string // the id of an earlier pending row of its key
+	older  string // the id of an earlier pending row of its key
 	failed string // the id of a failed row that blocks its key
 }
 
@@ -100,7 +100,7 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	}
 	for i := range states {
 		if keys[i] != nil && slices.Contains([]string{StateDue, StateRetrying}, states[i].fate.State) {
-			states[i].behind = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i], states[i].row.ID)
+			states[i].older = o.first(ctx, "operate_before.sql", n, n.Pending+" and "+n.Taken, patience, *keys[i], states[i].row.ID)
 			if v.Blocks && n.Failed.Has() {
 				states[i].failed = o.first(ctx, "operate_blocker.sql", n, n.IsFailed()+" and "+n.Taken, patience, *keys[i])
 			}
@@ -131,14 +131,14 @@ func (f *Fate) judge(taken, scheduled bool) {
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.
-func waitsFor(row Row, failed, behind string) string {
+func waitsFor(row Row, failed, older string) string {
 	switch {
 	case row.Owner == nil:
 		return fmt.Sprintf("no replica owns its shard, which is number %d", row.Shard)
 	case failed != "":
 		return "a row of its key has failed, and the key waits until that row is retried or discarded: " + failed
-	case behind != "":
-		return "an older row of its key is not done, and goes first: " + behind
+	case older != "":
+		return "an older row of its key is not done, and goes first: " + older
 	default:
 		return "it waits for its turn, or for what the replica that owns its shard says that it is held for"
 	}

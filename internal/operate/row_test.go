@@ -56,8 +56,8 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestRowBehindAFailedOne reports what a row waits for if a failed row blocks its key, whichever of the two is older.
-func TestRowBehindAFailedOne(t *testing.T) {
+// TestRowAfterAFailedOne reports what a row waits for if a failed row blocks its key, whichever of the two is older.
+func TestRowAfterAFailedOne(t *testing.T) {
 	t.Parallel()
 	s := recommended(t)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload, failed_at) values

@@ -229,7 +229,7 @@ func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[st
 		r := &rows[i]
 		c.Rows++
 		if r.topic == nil {
-			if err := c.tell(r, ProblemMissing, "the template of topics has nothing to make its topic of", ""); err != nil {
+			if err := c.note(r, ProblemMissing, "the template of topics has nothing to make its topic of", ""); err != nil {
 				return err
 			}
 			continue
@@ -245,7 +245,7 @@ func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[st
 			problem = ProblemDuplicated
 		}
 		if problem != "" {
-			if err := c.tell(r, problem, why, ""); err != nil {
+			if err := c.note(r, problem, why, ""); err != nil {
 				return err
 			}
 		}
@@ -258,7 +258,7 @@ func (c *comparison) judge(rows []relayedRow, first map[message]int, held map[st
 			last[lane] = i
 			continue
 		}
-		if err := c.tell(r, ProblemDisordered, "", rows[older].id); err != nil {
+		if err := c.note(r, ProblemDisordered, "", rows[older].id); err != nil {
 			return err
 		}
 	}
@@ -279,8 +279,8 @@ func absence(r *relayedRow, held publisher.Held) (problem, why string) {
 	}
 }
 
-// tell counts and reports a problem.
-func (c *comparison) tell(r *relayedRow, problem, why, before string) error {
+// note counts and reports a problem.
+func (c *comparison) note(r *relayedRow, problem, why, before string) error {
 	d := Discrepancy{
 		ID: r.id, Destination: c.Destination, Problem: problem, Why: why, RelayedAt: r.relayed.UTC(),
 		Messages: r.messages, Before: before,

@@ -10,7 +10,7 @@ import (
 )
 
 // Examining the table shows whether each insert rings.
-func TestTableTellsOfTheDoorbell(t *testing.T) {
+func TestTableReportsTheDoorbell(t *testing.T) {
 	t.Parallel()
 	messages := sql.Table{Name: "outbox_messages"}
 	bell := sql.Doorbell(messages, "bell")

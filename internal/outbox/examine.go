@@ -269,9 +269,9 @@ func (e *examination) absent() (all []absence) {
 		absence
 	}{
 		{m.failed, absence{"failed_at", "a row that the broker refuses for good holds its key for ever"}},
-		{m.attempt, absence{"attempt", "tries are counted in memory only, and begin anew after a restart"}},
-		{m.lastError, absence{"last_error", "why a row was refused is only in the log, and waits begin anew after a restart"}},
-		{m.updated, absence{"updated_at", "waits between tries begin anew after a restart"}},
+		{m.attempt, absence{"attempt", "tries are counted in memory only, and begin again after a restart"}},
+		{m.lastError, absence{"last_error", "why a row was refused is only in the log, and waits begin again after a restart"}},
+		{m.updated, absence{"updated_at", "waits between tries begin again after a restart"}},
 	} {
 		if part.column == nil {
 			all = append(all, part.absence)
@@ -310,7 +310,7 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	case !slices.Contains(intTypes, c.oid):
 		e.warn(check, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another order than they "+
-			"were written, and rows behind those read last wait for a sweep of the table",
+			"were written, and rows after those read last wait for a sweep of the table",
 			c.name, c.typ)
 		return nil
 	}
@@ -320,8 +320,8 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 		return fmt.Errorf("read sequence: %w", err)
 	}
 	if err == nil && cache != "1" {
-		e.warn(check, "alter sequence … cache 1 for the sequence behind "+e.table.Quoted()+"."+sql.Quote(c.name),
-			"the sequence behind %s hands out %s values to each session ahead, so a later row may get a smaller one: such rows leave in another "+
+		e.warn(check, "alter sequence … cache 1 for the sequence of "+e.table.Quoted()+"."+sql.Quote(c.name),
+			"the sequence of %s hands out %s values to each session ahead, so a later row may get a smaller one: such rows leave in another "+
 				"order than they were written", c.name, cache)
 		return nil
 	}

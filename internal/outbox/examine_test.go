@@ -240,7 +240,7 @@ func TestExamineVacuumOfPartitions(t *testing.T) {
 }
 
 // All problems are reported at once, and missing rights as one finding.
-func TestExamineTellsAllProblems(t *testing.T) {
+func TestExamineReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	s.Exec(t, "create table outbox_messages (id numeric, topic text, key text, relayed_at boolean)")

@@ -34,7 +34,7 @@ func (e *examination) indexes() {
 	case m.keyIndex:
 		e.ok(checkIndex, "pending rows of a key are found by an index")
 	default:
-		e.ok(checkIndex, "no index of pending rows by key, which only matters while a key with a long backlog waits behind a refused row; it "+
+		e.ok(checkIndex, "no index of pending rows by key, which only matters while a key with a long backlog waits for a refused row; it "+
 			"costs each insert: %s",
 			e.createIndex("("+sql.Quote(m.keyColumn)+", "+e.orderColumns()+")"+where))
 	}
@@ -67,7 +67,7 @@ func (e *examination) pendingIndex() {
 				"wait for as long")
 	case m.rank == nil && !inOrder && !relayedFirst:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
-			"no index of pending rows in their order: each poll reads the table, so polls are made more seldom, and pending_rows and "+
+			"no index of pending rows in their order: each poll reads the table, so polls are made less often, and pending_rows and "+
 				"oldest_pending_age_seconds are left out")
 	case e.view.Columns != nil && !m.filtered:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
@@ -128,7 +128,7 @@ func (e *examination) unique() {
 	default:
 		remedy = "create unique index concurrently on " + e.table.Quoted() + " (" + sql.Quote(id.name) + ");"
 	}
-	meaning := "rows are told apart by their places, a row that is changed while it is relayed is published again, and consumers or " +
+	meaning := "rows are distinguished by their places, a row that is changed while it is relayed is published again, and consumers or " +
 		"JetStream may drop one of two messages with one id"
 	if !e.mapping.apart {
 		meaning = "of two rows with one id one may be marked without being published, since role " + e.relation.role +

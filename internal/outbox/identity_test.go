@@ -19,7 +19,7 @@ default 1, last_error text, primary key (id, part)) partition by list (part);
 	generate_series(1, 100) i`
 
 // Writing a row writes no other row with its id, whether or not the other one has been read.
-func TestRowsWithOneIDAreToldApart(t *testing.T) {
+func TestRowsWithOneIDAreDistinguished(t *testing.T) {
 	t.Parallel()
 	for name, config := range map[string]Config{"mark": {}, "delete": {Delete: true}} {
 		t.Run(name, func(t *testing.T) {

@@ -67,7 +67,7 @@ func noticesThatItIsDeaf(t *testing.T, check, pulse time.Duration) {
 }
 
 // Each end of notifications is logged, even if the reason is the same as the last time.
-func TestListenerTellsEachEnd(t *testing.T) {
+func TestListenerReportsEachEnd(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	config, err := pgx.ParseConfig(s.URL)

@@ -21,7 +21,7 @@ type mapping struct {
 	extra                               []string        // SQL expressions of type text
 	placed                              []placed        // columns that are sent as headers
 	texts                               map[string]bool // the expressions above that are a column of type text or varchar
-	untold                              map[string]bool // expressions in extra that samples neither distinguish nor report
+	indistinct                          map[string]bool // expressions in extra that samples neither distinguish nor report
 	ignored                             []string        // columns with a name of the relay's whose type does not fit
 	filter                              string          // the SQL condition for the rows that the view takes, in any state
 	pendingIndex, keyIndex, failedIndex bool
@@ -76,7 +76,7 @@ func inserter(txid *column, otherwise string) string {
 func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError) {
 	m := &mapping{
 		delete: config.Delete, writer: rowWriter, written: r.writers, place: "ctid", texts: map[string]bool{},
-		untold: map[string]bool{}, shards: max(config.Shards, 1),
+		indistinct: map[string]bool{}, shards: max(config.Shards, 1),
 	}
 	if !r.writers { // with rights on single columns only: each row counts as written long ago
 		m.writer, m.place = longAgo, noPlace
@@ -132,7 +132,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		return nil, []*SetupError{problem(checkTable,
 			"let a unique index hold "+m.id.name+", alone or with others, and all of its columns be not null; or keep the destination's state in "+
 				"the columns of the table",
-			"destination %s has columns of its own, and no unique index of table %s tells its rows apart: each mark of another destination would "+
+			"destination %s has columns of its own, and no unique index of table %s distinguishes its rows: each mark of another destination would "+
 				"move a row, which would then be published again here",
 			view.Name, p.table())}
 	}
@@ -160,7 +160,7 @@ func (m *mapping) sampled() (columns, selected, groups string) {
 	columns = sql.Quote(m.topic.name) + "::text as topic, " + inserted + " as inserted"
 	selected, groups = "topic, min(inserted), max(inserted)", "topic"
 	for i, expression := range m.extra {
-		if m.untold[expression] {
+		if m.indistinct[expression] {
 			expression = "null::text"
 		}
 		columns += fmt.Sprintf(", %s as extra%d", expression, i)

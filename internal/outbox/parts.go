@@ -231,7 +231,7 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 				"a template names {header.%s}, which needs a headers column of type jsonb or json, and table %s has none", e.Name, p.table())
 		case e.Kind == ExtraTime:
 			expression = p.time(e.Name)
-			p.untold[expression] = true
+			p.indistinct[expression] = true
 		case p.columns[e.Name] != nil:
 			expression = p.text(p.readable(p.columns[e.Name]))
 		default:

@@ -17,12 +17,12 @@ import (
 // session is one control connection. One goroutine uses it.
 type session struct {
 	*Owner
-	conn  *pgx.Conn
-	class int32
-	kind  kind
-	able  bool      // the membership says that this replica can publish
-	told  string    // the note that was last logged
-	apart time.Time // since when this replica cannot publish while another one can; zero if that is not so
+	conn   *pgx.Conn
+	class  int32
+	kind   kind
+	able   bool      // the membership says that this replica can publish
+	logged string    // the note that was last logged
+	apart  time.Time // since when this replica cannot publish while another one can; zero if that is not so
 }
 
 // session runs one control connection to its end.
@@ -140,8 +140,8 @@ func (s *session) turn(ctx context.Context) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	if note != s.told {
-		if s.told = note; note != "" {
+	if note != s.logged {
+		if s.logged = note; note != "" {
 			s.Logger.Warn("this replica stands by", "reason", note)
 		}
 	}

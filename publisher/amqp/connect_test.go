@@ -60,7 +60,7 @@ func (m mistake) check(t *testing.T) {
 		t.Errorf("ping says %q, want something with %q", err, m.says)
 	}
 	if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), password) {
-		t.Errorf("ping says more than one line, or tells the password: %q", err)
+		t.Errorf("ping says more than one line, or contains the password: %q", err)
 	}
 	first := dials.Load()
 	await(t, func() bool {

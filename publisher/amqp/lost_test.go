@@ -118,7 +118,7 @@ func TestCredentialsAreReadAgain(t *testing.T) {
 	})
 	want(t, "a message with the old password", publish(), publisher.Unavailable)
 	if strings.Contains(err.Error(), "first") {
-		t.Errorf("the error tells the password: %v", err)
+		t.Errorf("the error contains the password: %v", err)
 	}
 
 	password = "second"

@@ -32,7 +32,7 @@ func examined(t *testing.T, config amqp.Config, addresses ...publisher.Address) 
 	text := ""
 	await(t, func() bool {
 		text = shown(examine(within(t, 20*time.Second), p, addresses))
-		return !strings.Contains(text, "policies are not told")
+		return !strings.Contains(text, "policies are not reported")
 	})
 	if strings.Contains(text, "wrong remedy") || strings.Contains(text, password) || strings.Contains(text, "guest:guest") {
 		t.Errorf("a finding without its remedy, or with a secret:\n%s", text)

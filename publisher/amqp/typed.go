@@ -18,7 +18,7 @@ func typed(text string) (value any, size int, err error) {
 	decoder := json.NewDecoder(strings.NewReader(text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&value); err != nil {
-		return nil, 0, publisher.PermanentError("illegal header", "a header value is no JSON: %w", err)
+		return nil, 0, publisher.PermanentError("illegal header", "a header value is not JSON: %w", err)
 	}
 	return field(value)
 }

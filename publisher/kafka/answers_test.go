@@ -57,7 +57,7 @@ func expect[T any](t *testing.T, what string, got []T, want ...T) {
 // Short names for the classes of the answers.
 const (
 	ok      = publisher.Accepted
-	behind  = publisher.NotAttempted
+	after   = publisher.NotAttempted
 	never   = publisher.Permanent
 	missing = publisher.Topology
 	down    = publisher.Unavailable

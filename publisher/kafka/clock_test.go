@@ -64,8 +64,8 @@ func TestOldRowsGetTheTimeOfNow(t *testing.T) {
 		other := rows("t", 1, 2, "other")
 		other[0].Inserted = begun.Add(-3 * time.Hour)
 		expect(t, "the other partition", publish(t, p, other), ok)
-		if told := strings.Count(logged.String(), "refuses records as old"); told != 1 {
-			t.Errorf("told %d times:\n%s", told, &logged)
+		if report := strings.Count(logged.String(), "refuses records as old"); report != 1 {
+			t.Errorf("logged %d times:\n%s", report, &logged)
 		}
 		if epoch := f.topics["t"][0].producers[1].epoch; epoch != 0 {
 			t.Errorf("a refusal cost %d epochs", epoch)

@@ -35,7 +35,7 @@ func TestPoisonFailsAlone(t *testing.T) {
 		messages := rows("t", 0, 1, ids...)
 		want[37], want[90] = publisher.Refused, publisher.Refused
 		for _, i := range []int{38, 150} {
-			messages[i].Key, want[i] = messages[37].Key, behind
+			messages[i].Key, want[i] = messages[37].Key, after
 		}
 		expect(t, code.Title(), publish(t, p, messages), want...)
 		var logged []string

@@ -80,7 +80,7 @@ func (p *Publisher) explain(address string, at step, err error) error {
 		return failed("unknown host", "the cluster names this address, but it cannot be resolved here",
 			"set advertised.listeners of the broker to a name that is known here")
 	case errors.Is(err, errRegion):
-		return a.FailedLogin("credentials unusable", "its name tells no AWS region",
+		return a.FailedLogin("credentials unusable", "its name contains no AWS region",
 			"give the region as "+p.names.Of("IAM.Region")+" or AWS_REGION", nil)
 	case at == stepCredentials:
 		return a.FailedLogin("credentials unusable", "the SASL credentials cannot be used",

@@ -47,11 +47,11 @@ type fakeBatch struct {
 
 // A fault changes the answer for one batch.
 type fault struct {
-	code   kafkago.Error
-	append bool          // append the batch although code says otherwise
-	drop   bool          // drop the connection instead of answering; the batch is appended if append is set
-	until  chan struct{} // the answer waits for it
-	behind bool          // a replica does not follow, and the leader waits for it as long as the request says
+	code    kafkago.Error
+	append  bool          // append the batch although code says otherwise
+	drop    bool          // drop the connection instead of answering; the batch is appended if append is set
+	until   chan struct{} // the answer waits for it
+	lagging bool          // a replica does not follow, and the leader waits for it as long as the request says
 }
 
 // produce answers one request, or returns nil to drop the connection.
@@ -77,7 +77,7 @@ func (f *fakeCluster) produce(b *fakeBroker, r *produce.Request) protocol.Messag
 				<-bent.until
 				f.mu.Lock()
 			}
-			if bent.behind {
+			if bent.lagging {
 				bent.code, bent.append = kafkago.RequestTimedOut, true
 				f.mu.Unlock()
 				select {

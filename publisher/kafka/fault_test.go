@@ -51,7 +51,7 @@ func TestLeaderlessPartitionDelaysNobody(t *testing.T) {
 	if publisher.ClassOf(answers[0]) != down || publisher.ScopeOf(answers[0]) != publisher.ScopeMessage {
 		t.Errorf("a leaderless partition: %v", answers[0])
 	}
-	if publisher.ClassOf(answers[1]) != behind || answers[2] != nil || answers[3] != nil || answers[4] != nil {
+	if publisher.ClassOf(answers[1]) != after || answers[2] != nil || answers[3] != nil || answers[4] != nil {
 		t.Errorf("the others: %v", answers[1:])
 	}
 	f.set(func() { f.topics["t"][1].leader = 0 })
@@ -90,7 +90,7 @@ func TestRefusals(t *testing.T) {
 		if publisher.ClassOf(answers[0]) != want.Class || publisher.ScopeOf(answers[0]) != want.Scope || !errors.Is(answers[0], code) {
 			t.Errorf("%v: %v", code, answers[0])
 		}
-		expect(t, "behind", []publisher.Class{publisher.ClassOf(answers[1]), publisher.ClassOf(answers[2])}, want.Class, behind)
+		expect(t, "after it", []publisher.Class{publisher.ClassOf(answers[1]), publisher.ClassOf(answers[2])}, want.Class, after)
 		expect(t, "next call", publish(t, p, messages), ok, ok, ok)
 		expect(t, "log", f.log("t", 0), "a", "b", "c")
 	}
@@ -118,7 +118,7 @@ func TestKeyOverTopicsGoesInWaves(t *testing.T) {
 		{ID: "a3", Topic: "two", Key: []byte("a")},
 		{ID: "b1", Topic: "two", Key: []byte("b")},
 	}
-	expect(t, "one refuses", publish(t, p, messages), ok, down, behind, ok)
+	expect(t, "one refuses", publish(t, p, messages), ok, down, after, ok)
 	expect(t, "log of two", f.log("two", 0), "a1", "b1")
 	f.set(func() { f.bend = nil })
 	expect(t, "one takes", publish(t, p, messages[1:3]), ok, ok)

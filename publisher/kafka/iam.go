@@ -42,7 +42,7 @@ func (*iam) Name() string { return mechanismIAM }
 // signatureLife is how long a signature may be used. A broker checks it against its own clock.
 const signatureLife = 15 * time.Minute
 
-var errRegion = errors.New("the name of the broker tells no AWS region")
+var errRegion = errors.New("the name of the broker contains no AWS region")
 
 // Start returns the client's only message.
 func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
@@ -56,7 +56,7 @@ func (m *iam) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 		return nil, nil, err
 	}
 	message, err := json.Marshal(m.message(host, region, credentials, time.Now()))
-	return &iamSession{told: func() { m.keys.Refused(credentials) }}, message, err
+	return &iamSession{report: func() { m.keys.Refused(credentials) }}, message, err
 }
 
 // message returns the parameters that prove the client's identity. Their names are in lower case.
@@ -88,9 +88,9 @@ func regionOf(host string) string {
 }
 
 // An iamSession follows one login. A broker answers with the number of the request, or refuses the login.
-type iamSession struct{ told func() }
+type iamSession struct{ report func() }
 
-func (s *iamSession) tell() { s.told() }
+func (s *iamSession) reportRefusal() { s.report() }
 
 func (*iamSession) Next(context.Context, []byte) (done bool, response []byte, err error) {
 	return true, nil, nil

@@ -45,7 +45,7 @@ func (j *job) prepare() bool {
 	if p.batch != nil && p.batch.kept && j.call.publisher.recall.expired(p.batch, j.call.now) {
 		j.drop()
 	}
-	if p.batch != nil && p.batch.kept && time.Now().Before(p.behind) {
+	if p.batch != nil && p.batch.kept && time.Now().Before(p.laggingUntil) {
 		j.fail(p.unavailable("not replicated yet", "a replica has stopped following the leader: look at its broker"))
 		return false
 	}
@@ -166,7 +166,7 @@ func (j *job) answered(code kafkago.Error, detail string) {
 		if !p.batch.kept {
 			j.unanswered = err
 		} else {
-			p.behind = time.Now().Add(againPause)
+			p.laggingUntil = time.Now().Add(againPause)
 		}
 		v.class = publisher.Unavailable // for messages that were not sent
 		j.fail(j.answer(v, err))

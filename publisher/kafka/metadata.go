@@ -172,7 +172,7 @@ func (c *cluster) newTopic(t *metadata.ResponseTopic) *topic {
 	known.learned = time.Now()
 	before, now := c.counts[t.Name].partitions, len(t.Partitions)
 	if before != now && before != 0 {
-		c.publisher.log.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins anew",
+		c.publisher.log.Warn("kafka topic has another number of partitions: keys move, and the order of each key begins again",
 			"topic", t.Name, "before", before, "partitions", now)
 	}
 	c.counts[t.Name] = count{now, known.learned}

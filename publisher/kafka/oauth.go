@@ -46,17 +46,17 @@ func (b *bearer) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	for _, extension := range b.extensions {
 		first += extension + "\x01"
 	}
-	return &bearerSession{told: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
+	return &bearerSession{report: func() { b.tokens.Refused(token) }}, []byte(first + "\x01"), nil
 }
 
 // A bearerSession follows one login. A broker that refuses the token says why in a challenge, and ends the exchange
 // once the challenge has been answered by a single byte.
 type bearerSession struct {
 	refused string
-	told    func() // reports the refused login to the source of the token
+	report  func() // reports the refused login to the source of the token
 }
 
-func (s *bearerSession) tell() { s.told() }
+func (s *bearerSession) reportRefusal() { s.report() }
 
 // Next answers the broker's challenge. There is at most one.
 func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, response []byte, err error) {
@@ -76,10 +76,10 @@ func (s *bearerSession) Next(_ context.Context, challenge []byte) (done bool, re
 	return false, []byte{1}, nil
 }
 
-// tellRefused reports a refused login to the source of the credentials.
-func tellRefused(session sasl.StateMachine, err error) {
-	if s, ok := session.(interface{ tell() }); ok && errors.Is(err, kafkago.SASLAuthenticationFailed) {
-		s.tell()
+// reportRefused reports a refused login to the source of the credentials.
+func reportRefused(session sasl.StateMachine, err error) {
+	if s, ok := session.(interface{ reportRefusal() }); ok && errors.Is(err, kafkago.SASLAuthenticationFailed) {
+		s.reportRefusal()
 	}
 }
 

@@ -91,7 +91,7 @@ func (n *numbered) Refused(token string) {
 }
 
 // The source of a token learns that a broker refuses the token. It learns of no other failure.
-func TestRefusedTokenIsTold(t *testing.T) {
+func TestRefusedTokenIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFakeCluster(t, 1)
 	f.password = "token-2"

@@ -36,15 +36,15 @@ type partition struct {
 
 	// The following fields belong to the holder of the turn.
 
-	producer producer
-	sequence int32  // number of the next new batch
-	batch    *batch // batch that is sent or about to be sent, and is not resolved
-	limit    int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
-	limited  time.Time
-	maxAge   time.Duration // maximum age of records, learned from refusals of older ones
-	aged     time.Time     // time at which maxAge was learned; zero if never
-	behind   time.Time     // time before which the batch, which its replicas do not have yet, is not sent again
-	dead     bool          // the topic was deleted; if it is created again, another partition replaces this one
+	producer     producer
+	sequence     int32  // number of the next new batch
+	batch        *batch // batch that is sent or about to be sent, and is not resolved
+	limit        int    // maximum uncompressed bytes of a batch, learned from refusals of larger ones; 0 if none
+	limited      time.Time
+	maxAge       time.Duration // maximum age of records, learned from refusals of older ones
+	aged         time.Time     // time at which maxAge was learned; zero if never
+	laggingUntil time.Time     // time before which the batch, which its replicas do not have yet, is not sent again
+	dead         bool          // the topic was deleted; if it is created again, another partition replaces this one
 }
 
 // A batch holds encoded messages of one partition.

@@ -18,14 +18,14 @@ func (b *broker) throttle(c *conn, pause time.Duration, now time.Time) {
 		b.state.paused = now.Add(pause)
 		c.muted = b.state.paused
 	}
-	switch told := !b.overQuota.IsZero(); {
+	switch logged := !b.overQuota.IsZero(); {
 	case pause > maxThrottle:
 		b.overQuota = now
-		if !told {
+		if !logged {
 			b.publisher.log.Warn("kafka broker throttles this client: its quota is used up", "broker", b.address, "pause",
 				pause.Round(time.Millisecond))
 		}
-	case told && now.Sub(b.overQuota) > quotaQuiet:
+	case logged && now.Sub(b.overQuota) > quotaQuiet:
 		b.overQuota = time.Time{}
 		b.publisher.log.Info("kafka broker does not throttle this client any more", "broker", b.address)
 	}

@@ -41,7 +41,7 @@ func TestQuotaOnBroker(t *testing.T) {
 				continue
 			case publisher.ClassOf(err) == down && publisher.ShortOf(err) == "throttled":
 				throttled = true
-			case publisher.ClassOf(err) != behind:
+			case publisher.ClassOf(err) != after:
 				t.Fatalf("message %s: %v", left[i].ID, err)
 			}
 			again = append(again, left[i])

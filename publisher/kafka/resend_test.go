@@ -61,7 +61,7 @@ func TestUnresolvedBatchOutlastsCalls(t *testing.T) {
 		lost[2].Key = lost[0].Key
 		expect(t, "lost", publish(t, p, lost), unsure, unsure, unsure)
 		f.setDown(0, true)
-		expect(t, "while the broker is away", publish(t, p, lost), down, down, behind)
+		expect(t, "while the broker is away", publish(t, p, lost), down, down, after)
 		f.setDown(0, false)
 		eventually(t, func() bool { return answersOf(t, p, rows("t", 0, 2, "other"))[0] == nil })
 		expect(t, "log", f.log("t", 0), "zero", "a", "b", "c", "other")
@@ -98,10 +98,10 @@ func TestPrefixHoldsForRecalledMessages(t *testing.T) {
 	expect(t, "lost", publish(t, p, messages), unsure)
 	older := publisher.Message{ID: "a", Topic: "t", Key: messages[0].Key, Headers: []publisher.Header{{Name: "CC", Value: "x"}}}
 	expect(t, "resolved", publish(t, p, rows("t", 0, 1, "other")), ok)
-	expect(t, "behind an older one", publish(t, p, append([]publisher.Message{older}, messages...)), never, behind)
+	expect(t, "after an older one", publish(t, p, append([]publisher.Message{older}, messages...)), never, after)
 	older.Headers = nil
 	f.set(func() { f.bend = once(fault{code: kafkago.NotEnoughReplicas}) })
-	expect(t, "behind one that the broker refuses", publish(t, p, append([]publisher.Message{older}, messages...)), down, behind)
+	expect(t, "after one that the broker refuses", publish(t, p, append([]publisher.Message{older}, messages...)), down, after)
 	expect(t, "alone", publish(t, p, messages), ok)
 	expect(t, "log", f.log("t", 0), "b", "other")
 }

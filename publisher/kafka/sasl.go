@@ -68,7 +68,7 @@ func authenticate(ctx context.Context, pc *protocol.Conn, address string, mechan
 		return stepCredentials, 0, err
 	}
 	defer func() {
-		tellRefused(session, err)
+		reportRefused(session, err)
 		if mechanism.Name() == mechanismIAM && errors.Is(err, kafkago.SASLAuthenticationFailed) {
 			err = &errIAM{err}
 		}

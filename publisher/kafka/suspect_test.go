@@ -111,7 +111,7 @@ func TestLaggingReplicaHoldsItsPartitionAlone(t *testing.T) {
 	f := newFakeCluster(t, 2)
 	f.topic("t", 0, 1, 1)
 	f.set(func() {
-		f.bend = func(b *fakeBatch) fault { return fault{behind: b.partition == 1} }
+		f.bend = func(b *fakeBatch) fault { return fault{lagging: b.partition == 1} }
 	})
 	p := f.open()
 	lagging := rows("t", 1, 3, "lagging")

@@ -92,7 +92,7 @@ func TestQuotaIsOneState(t *testing.T) {
 	}
 	b.throttle(&conn{}, 0, now.Add(1))
 	if n := strings.Count(log.String(), "\n"); n != 2 || !strings.Contains(log.String(), "does not throttle this client any more") {
-		t.Errorf("the end is not told:\n%s", log.String())
+		t.Errorf("the end is not logged:\n%s", log.String())
 	}
 	b.state.paused = time.Now().Add(maxThrottle / 2)
 	if err := b.refusal(&b.state, time.Time{}); err != nil {

@@ -81,7 +81,7 @@ func TestAuth(t *testing.T) {
 				t.Fatal("it is taken")
 			}
 			if strings.Contains(err.Error(), "secret") {
-				t.Errorf("the error tells the secret: %v", err)
+				t.Errorf("the error contains the secret: %v", err)
 			}
 		})
 	}

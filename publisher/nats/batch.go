@@ -31,7 +31,7 @@ type state uint8
 
 const (
 	head   state = iota // may be sent: all earlier messages of its key are accepted
-	behind              // an earlier message of its key is not accepted, or not yet
+	waits               // an earlier message of its key is not accepted, or not yet
 	sent                // sent and not answered
 	staged              // in an atomic batch that is not answered
 	done                // has its answer
@@ -48,7 +48,7 @@ func (b *batch) begin(messages []publisher.Message, errs []error) {
 	for i := range messages {
 		b.rest = append(b.rest, 1)
 		if b.keys.Waits(i) {
-			b.state = append(b.state, behind)
+			b.state = append(b.state, waits)
 		} else {
 			b.state = append(b.state, head)
 		}
@@ -93,7 +93,7 @@ func (b *batch) answer(i int32, err error) {
 		b.waiting--
 	}
 	b.state[i], b.errs[i] = done, err
-	if n := b.keys.Next[i]; n != keyorder.None && accepted(err) && b.state[n] == behind {
+	if n := b.keys.Next[i]; n != keyorder.None && accepted(err) && b.state[n] == waits {
 		b.state[n] = head
 		b.due = append(b.due, n)
 	}
@@ -101,12 +101,12 @@ func (b *batch) answer(i int32, err error) {
 
 // reheat lets the messages after the given one go in atomic batches again.
 func (b *batch) reheat(i int32) {
-	var behind []int32
+	var later []int32
 	for n := b.keys.Next[i]; n != keyorder.None; n = b.keys.Next[n] {
-		behind = append(behind, n)
+		later = append(later, n)
 	}
-	for n, at := range behind {
-		b.rest[at] = int32(len(behind) - n)
+	for n, at := range later {
+		b.rest[at] = int32(len(later) - n)
 	}
 }
 
@@ -131,7 +131,7 @@ func (b *batch) finish(unsent error, unanswered func(subject string) error) {
 			b.errs[i] = unsent
 		case sent, staged:
 			b.errs[i] = unanswered(b.messages[i].Topic)
-		case behind:
+		case waits:
 			b.errs[i] = publisher.ErrNotAttempted
 		default: // it has its answer
 		}

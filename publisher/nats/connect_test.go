@@ -89,7 +89,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 		expect(t, answers, publisher.Unavailable)
 		for _, text := range []string{err.Error(), answers[0].Error(), log.String()} {
 			if strings.Contains(text, "secret") {
-				t.Errorf("%q tells a secret", text)
+				t.Errorf("%q contains a secret", text)
 			}
 		}
 	}

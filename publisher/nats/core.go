@@ -33,7 +33,7 @@ func (l *lane) publishCore(ctx context.Context, messages []publisher.Message, er
 		if subject, ok := p.subjects[key]; m.Key != nil && ok && subject != m.Topic || len(p.sent) == window {
 			l.confirm(ctx, messages, &p, answer)
 		}
-		if _, behind := stopped[key]; m.Key != nil && behind {
+		if _, waits := stopped[key]; m.Key != nil && waits {
 			errs[i] = publisher.ErrNotAttempted
 			continue
 		}

@@ -63,7 +63,7 @@ func TestInboxDenied(t *testing.T) {
 	answers := p.Publish(timely(t), rows("a", 2))
 	expect(t, answers, publisher.Unavailable, publisher.Unavailable)
 	if !strings.Contains(answers[0].Error(), "_INBOX") || !strings.Contains(answers[0].Error(), f.address) {
-		t.Errorf("%q does not tell what to do", answers[0])
+		t.Errorf("%q does not say what to do", answers[0])
 	}
 	if n := published.Load(); n > 0 {
 		t.Errorf("%d messages were published that nobody can acknowledge", n)

@@ -28,7 +28,7 @@ func duplicates(t *testing.T, answers []error, stream string) (n int) {
 
 // The answers distinguish what a stream drops from what it stores, one by one and in atomic batches. The key goes on
 // after a dropped message.
-func TestDroppedMessagesAreTold(t *testing.T) {
+func TestDroppedMessagesAreReported(t *testing.T) {
 	t.Parallel()
 	js := broker(t)
 	for _, atomic := range []bool{false, true} {

@@ -234,6 +234,6 @@ func TestLateAnswersBelongToTheirCall(t *testing.T) {
 	got := <-answers
 	expect(t, got, publisher.Ambiguous)
 	if !errors.Is(got[0], ended) {
-		t.Errorf("%v does not tell why", got[0])
+		t.Errorf("%v does not say why", got[0])
 	}
 }

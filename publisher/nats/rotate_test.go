@@ -90,7 +90,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	write(t, dir, "password", []byte("second-secret"))
 	accepts(t, p, "a.b")
 	if strings.Contains(log.String(), "secret") {
-		t.Errorf("the log tells a secret:\n%s", log.String())
+		t.Errorf("the log contains a secret:\n%s", log.String())
 	}
 }
 

@@ -31,18 +31,18 @@ const (
 // without waiting for each other. The server answers the last message, which commits the others. If it refuses, nothing
 // was stored, and the messages go one by one so that each gets an answer.
 type run struct {
-	hot      []int32 // heads of keys that wait for the next run
-	heads    []int32 // first message of each key in this run
-	messages []int32 // messages of this run, in the order in which they are sent
-	stream   *stream
-	id       string
-	reply    string // subject on which the answer arrives; empty while no run is in flight
-	number   uint64 // number of runs in this lane so far
-	doubles  int    // number of runs of this call that were refused because the stream had some of their messages
+	hot        []int32 // heads of keys that wait for the next run
+	heads      []int32 // first message of each key in this run
+	messages   []int32 // messages of this run, in the order in which they are sent
+	stream     *stream
+	id         string
+	reply      string // subject on which the answer arrives; empty while no run is in flight
+	number     uint64 // number of runs in this lane so far
+	duplicates int    // number of runs of this call that were refused because the stream had some of their messages
 }
 
 func (r *run) clear() {
-	r.hot, r.reply, r.doubles = r.hot[:0], "", 0
+	r.hot, r.reply, r.duplicates = r.hot[:0], "", 0
 }
 
 // due reports whether the next run may go.
@@ -226,7 +226,7 @@ func (l *lane) refused(b *batch, a ack) {
 	case errBatchesOff:
 		l.link.streams.shrink(r.stream, 0)
 	case errBatchDuplicate:
-		r.doubles++
+		r.duplicates++
 	}
 	l.undo(b)
 }
@@ -235,7 +235,7 @@ func (l *lane) refused(b *batch, a ack) {
 // the stream has the first messages of some keys, whose answers were lost. Those messages come back as duplicates one
 // by one. After the first new message, the key goes on in runs.
 func (l *lane) single(b *batch, i int32, a ack) {
-	if n := b.keys.Next[i]; n != keyorder.None && b.rest[n] == 0 && !a.duplicate && l.run.doubles > 0 && l.run.doubles < patientRuns {
+	if n := b.keys.Next[i]; n != keyorder.None && b.rest[n] == 0 && !a.duplicate && l.run.duplicates > 0 && l.run.duplicates < patientRuns {
 		b.reheat(i)
 	}
 }
@@ -267,7 +267,7 @@ func (l *lane) alone(b *batch) {
 // restore gives a run's messages the states that they had before.
 func (l *lane) restore(b *batch) {
 	for _, i := range l.run.messages {
-		b.state[i] = behind
+		b.state[i] = waits
 	}
 	for _, i := range l.run.heads {
 		b.state[i] = head

@@ -61,7 +61,7 @@ func TestParseServersRefuses(t *testing.T) {
 		if err == nil {
 			t.Errorf("%q is taken", urls)
 		} else if strings.Contains(err.Error(), "secret") {
-			t.Errorf("the error tells the password: %v", err)
+			t.Errorf("the error contains the password: %v", err)
 		}
 	}
 }

@@ -203,7 +203,7 @@ func TestTroubles(t *testing.T) {
 					}
 				}
 				if strings.ContainsAny(err.Error(), "\n\r") || strings.Contains(err.Error(), "hush") || len(err.Error()) > 400 {
-					t.Errorf("%q is more than a line, or tells a secret", err)
+					t.Errorf("%q is more than a line, or contains a secret", err)
 				}
 			}
 			if err := p.Close(); err != nil {

@@ -16,7 +16,7 @@ func keyed(id, topic, key string) publisher.Message {
 
 func TestScriptedAnswers(t *testing.T) {
 	t.Parallel()
-	const ok, behind = publisher.Accepted, publisher.NotAttempted
+	const ok, after = publisher.Accepted, publisher.NotAttempted
 	for name, test := range map[string]struct {
 		script func(*Broker)
 		want   [][4]publisher.Class // classes for each call with the same four messages
@@ -25,12 +25,12 @@ func TestScriptedAnswers(t *testing.T) {
 		"none": {func(*Broker) {}, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"refused": {
 			func(b *Broker) { b.Refuse("1", 2) },
-			[][4]publisher.Class{{publisher.Refused, ok, behind, ok}, {publisher.Refused, ok, behind, ok}, {ok, ok, ok, ok}},
+			[][4]publisher.Class{{publisher.Refused, ok, after, ok}, {publisher.Refused, ok, after, ok}, {ok, ok, ok, ok}},
 			8,
 		},
 		"poison": {func(b *Broker) { b.Poison("1") }, [][4]publisher.Class{
-			{publisher.Permanent, ok, behind, ok},
-			{publisher.Permanent, ok, behind, ok},
+			{publisher.Permanent, ok, after, ok},
+			{publisher.Permanent, ok, after, ok},
 		}, 4},
 		"healed": {func(b *Broker) {
 			b.Poison("1")
@@ -42,17 +42,17 @@ func TestScriptedAnswers(t *testing.T) {
 		}, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"answer": {
 			func(b *Broker) { b.Answer("1", publisher.ErrClosed, nil) },
-			[][4]publisher.Class{{publisher.Unavailable, ok, behind, ok}, {ok, ok, ok, ok}},
+			[][4]publisher.Class{{publisher.Unavailable, ok, after, ok}, {ok, ok, ok, ok}},
 			6,
 		},
 		"no answer": {
 			func(b *Broker) { b.LoseAnswer("1", 1) },
-			[][4]publisher.Class{{publisher.Ambiguous, ok, behind, ok}, {ok, ok, ok, ok}},
+			[][4]publisher.Class{{publisher.Ambiguous, ok, after, ok}, {ok, ok, ok, ok}},
 			7,
 		},
 		"no message": {
 			func(b *Broker) { b.LoseMessage("1", 1) },
-			[][4]publisher.Class{{publisher.Ambiguous, ok, behind, ok}, {ok, ok, ok, ok}},
+			[][4]publisher.Class{{publisher.Ambiguous, ok, after, ok}, {ok, ok, ok, ok}},
 			6,
 		},
 		"crash": {
@@ -60,9 +60,9 @@ func TestScriptedAnswers(t *testing.T) {
 			[][4]publisher.Class{{publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous, publisher.Ambiguous}},
 			0,
 		},
-		"no topic":   {func(b *Broker) { b.Remove("t") }, [][4]publisher.Class{{publisher.Topology, publisher.Topology, behind, ok}}, 1},
+		"no topic":   {func(b *Broker) { b.Remove("t") }, [][4]publisher.Class{{publisher.Topology, publisher.Topology, after, ok}}, 1},
 		"created":    {func(b *Broker) { b.Remove("t"); b.Create("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
-		"topic down": {func(b *Broker) { b.DownTopic("t") }, [][4]publisher.Class{{publisher.Unavailable, publisher.Unavailable, behind, ok}}, 1},
+		"topic down": {func(b *Broker) { b.DownTopic("t") }, [][4]publisher.Class{{publisher.Unavailable, publisher.Unavailable, after, ok}}, 1},
 		"topic up":   {func(b *Broker) { b.DownTopic("t"); b.UpTopic("t") }, [][4]publisher.Class{{ok, ok, ok, ok}}, 4},
 		"down": {func(b *Broker) { b.Down() }, [][4]publisher.Class{{
 			publisher.Unavailable, publisher.Unavailable, publisher.Unavailable,

@@ -11,17 +11,17 @@ import (
 // keys, are answered last. b.mu is held, but released while a topic is silent.
 func (b *Broker) answer(ctx context.Context, messages []publisher.Message, answers []error) {
 	// Both maps are by key: blocked after a failed message, behind after an unanswered one.
-	blocked, behind := map[string]bool{}, map[string]bool{}
+	blocked, after := map[string]bool{}, map[string]bool{}
 	var unanswered []int
 	for i := range messages {
 		m := &messages[i]
 		keyed := m.Key != nil
 		switch {
-		case keyed && blocked[string(m.Key)], !b.silent[m.Topic] && !(keyed && behind[string(m.Key)]):
+		case keyed && blocked[string(m.Key)], !b.silent[m.Topic] && !(keyed && after[string(m.Key)]):
 			answers[i] = b.try(m, blocked)
 			continue
 		case keyed:
-			behind[string(m.Key)] = true
+			after[string(m.Key)] = true
 		}
 		unanswered = append(unanswered, i)
 	}

@@ -90,13 +90,13 @@ func TestSilentTopic(t *testing.T) {
 		if took := time.Since(began); took != time.Minute {
 			t.Errorf("the call took %v, not its minute", took)
 		}
-		const ok, behind, never, unknown = publisher.Accepted, publisher.NotAttempted, publisher.Permanent, publisher.Ambiguous
-		expectEach(t, answers, unknown, ok, behind, never, behind, unknown, ok)
+		const ok, after, never, unknown = publisher.Accepted, publisher.NotAttempted, publisher.Permanent, publisher.Ambiguous
+		expectEach(t, answers, unknown, ok, after, never, after, unknown, ok)
 		expectFates(t, call, answers, "topic silent", "", "", "", "", "topic silent", "")
 		silent = publish()
 		b.AwaitHeld(t, 1)
 		b.Speak("silent")
-		expectEach(t, <-silent, ok, ok, ok, never, behind, ok, ok)
+		expectEach(t, <-silent, ok, ok, ok, never, after, ok, ok)
 		if n := len(b.Received("silent")); n != 2 {
 			t.Errorf("%d messages of the topic have arrived, not 2", n)
 		}

@@ -197,7 +197,7 @@ func (j *journal) checkPrefix(messages []publisher.Message, answers []error) {
 	for i := range messages {
 		class := publisher.ClassOf(answers[i])
 		if e, ok := errors.AsType[*publisher.Error](answers[i]); class != publisher.Accepted && (!ok || e.Short == "" || e.Err == nil) {
-			j.t.Errorf("answer %d is no complete *publisher.Error: %v", i, answers[i])
+			j.t.Errorf("answer %d is not a complete *publisher.Error: %v", i, answers[i])
 		}
 		if messages[i].Key == nil {
 			continue
@@ -208,7 +208,7 @@ func (j *journal) checkPrefix(messages []publisher.Message, answers []error) {
 				stopped[key] = class
 			}
 		} else if !mayFollow(before, class) {
-			j.t.Errorf("key %q: answer %d is %v behind one that is %v", key, i, class, before)
+			j.t.Errorf("key %q: answer %d is %v after one that is %v", key, i, class, before)
 		}
 	}
 }

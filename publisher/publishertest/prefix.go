@@ -20,7 +20,7 @@ var prefixTrials = []trial{
 	}},
 	{"a failed message stops its key in other topics too", prefixOverTopics},
 	{"a failed message without a key stops nothing", poisonWithoutKey},
-	{"a message that no retry can help waits for those before it", poisonBehind},
+	{"a message that no retry can help waits for those before it", poisonAfter},
 }
 
 var illegalTrials = []trial{
@@ -58,8 +58,8 @@ func poison(t *testing.T, h Harness, spoil func(*publisher.Message)) {
 	spoil(&all[2])
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	const ok, behind = publisher.Accepted, publisher.NotAttempted
-	expectEach(t, j.publish(ctx, all), ok, ok, publisher.Permanent, ok, ok, behind, ok, ok, behind)
+	const ok, after = publisher.Accepted, publisher.NotAttempted
+	expectEach(t, j.publish(ctx, all), ok, ok, publisher.Permanent, ok, ok, after, ok, ok, after)
 	j.accept([]publisher.Message{all[5], all[8]})
 	j.compare(topic)
 }
@@ -140,7 +140,7 @@ func poisonWithoutKey(t *testing.T, h Harness) {
 
 // A publisher's own finding about a message must not be reported before the message's turn. Otherwise the relay would
 // fail the row while an older one of the key still waits.
-func poisonBehind(t *testing.T, h Harness) {
+func poisonAfter(t *testing.T, h Harness) {
 	j := newJournal(t, h, NewNetwork())
 	topic := h.Topic(t)
 	all := []publisher.Message{

@@ -103,7 +103,7 @@ func parse(t *testing.T, text []byte) publisher.Message {
 		PayloadBase64          []byte
 	}
 	if err := json.Unmarshal(text, &l); err != nil {
-		t.Fatalf("a line is no JSON: %v: %.200q", err, text)
+		t.Fatalf("a line is not JSON: %v: %.200q", err, text)
 	}
 	m := publisher.Message{
 		ID: l.ID, Topic: l.Topic, Key: l.KeyBase64, Type: l.ContentType, Payload: l.PayloadBase64, Inserted: l.Inserted,

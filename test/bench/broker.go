@@ -84,7 +84,7 @@ func (b broker) topic(ctx context.Context) (topic string, remove func() error, e
 func portOf(address string) (int, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return 0, fmt.Errorf("an address is no URL")
+		return 0, fmt.Errorf("an address is not a URL")
 	}
 	_, port, err := net.SplitHostPort(u.Host)
 	if err != nil {

@@ -57,7 +57,7 @@ var badBrokers = []struct {
 func moved(address, to string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", errors.New("an address is no URL")
+		return "", errors.New("an address is not a URL")
 	}
 	u.Host = to
 	return u.String(), nil

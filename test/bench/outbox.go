@@ -179,7 +179,7 @@ func (o *outbox) log(ctx context.Context) (position int64, err error) {
 func withSearchPath(address, schema string) (string, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return "", fmt.Errorf("TEST_DATABASE_URL is no URL")
+		return "", fmt.Errorf("TEST_DATABASE_URL is not a URL")
 	}
 	query := u.Query()
 	query.Set("search_path", schema)

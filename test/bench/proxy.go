@@ -39,7 +39,7 @@ type proxy struct {
 func startProxy(ctx context.Context, address string, delay time.Duration) (*proxy, error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, errors.New("an address is no URL")
+		return nil, errors.New("an address is not a URL")
 	}
 	p := &proxy{server: u.Host, delay: delay}
 	if p.listener, err = new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0"); err != nil {

@@ -122,7 +122,7 @@ func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 	if err != nil {
 		return err
 	}
-	d.view.tell("%s is ready; the application begins to take orders", first.name)
+	d.view.event("%s is ready; the application begins to take orders", first.name)
 
 	taking, cancel := context.WithTimeout(ctx, d.duration)
 	defer cancel()
@@ -142,7 +142,7 @@ func (d *demo) story(ctx context.Context, group *errgroup.Group) error {
 		return errors.Join(err, ctx.Err())
 	}
 
-	d.view.tell("the application has stopped; waiting for its last messages")
+	d.view.event("the application has stopped; waiting for its last messages")
 	if err := settle(ctx, d.ledger, d.patience); err != nil {
 		return err
 	}
@@ -183,17 +183,17 @@ func (d *demo) start(ctx context.Context, group *errgroup.Group, settings map[st
 
 // replace performs a rolling update: a second relay starts, and when it is ready the first is asked to stop.
 func (d *demo) replace(ctx context.Context, group *errgroup.Group, first *relay) (*relay, error) {
-	d.view.tell("a rolling restart: relay 2 starts beside %s", first.name)
+	d.view.event("a rolling restart: relay 2 starts beside %s", first.name)
 	second, err := d.start(ctx, group, d.settings())
 	if err != nil {
 		return nil, err
 	}
-	d.view.tell("%s is ready and stands by; %s gets SIGTERM", second.name, first.name)
-	told := time.Now()
+	d.view.event("%s is ready and stands by; %s gets SIGTERM", second.name, first.name)
+	asked := time.Now()
 	if err := first.stop(ctx); err != nil {
 		return nil, err
 	}
-	d.view.tell("%s finished what was on the wire and exited after %s; %s takes over", first.name, short(time.Since(told)), second.name)
+	d.view.event("%s finished what was on the wire and exited after %s; %s takes over", first.name, short(time.Since(asked)), second.name)
 	return second, nil
 }
 

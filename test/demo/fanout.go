@@ -200,7 +200,7 @@ func (f *fanout) story(ctx context.Context, group *errgroup.Group, settings map[
 	if err != nil {
 		return err
 	}
-	f.view.tell("%s is ready; the application begins to take orders, one row in %d too large for the orders' broker", r.name, f.large)
+	f.view.event("%s is ready; the application begins to take orders, one row in %d too large for the orders' broker", r.name, f.large)
 	taking, cancel := context.WithTimeout(ctx, f.duration)
 	defer cancel()
 	acts, actsCtx := errgroup.WithContext(taking)
@@ -209,7 +209,7 @@ func (f *fanout) story(ctx context.Context, group *errgroup.Group, settings map[
 	if err := acts.Wait(); err != nil || ctx.Err() != nil {
 		return errors.Join(err, ctx.Err())
 	}
-	f.view.tell("the application has stopped; waiting for its last messages")
+	f.view.event("the application has stopped; waiting for its last messages")
 	for _, c := range f.copies {
 		if err := settle(ctx, c.ledger, f.patience); err != nil {
 			return err
@@ -241,9 +241,9 @@ func (f *fanout) outage(ctx context.Context) error {
 		}
 		f.gate.set(shut)
 		if shut {
-			f.view.tell("the broker of the audit copy goes away; nothing else waits for it")
+			f.view.event("the broker of the audit copy goes away; nothing else waits for it")
 		} else {
-			f.view.tell("the broker of the audit copy is back")
+			f.view.event("the broker of the audit copy is back")
 		}
 	}
 	return nil

@@ -54,8 +54,8 @@ func (v *view) interval() time.Duration {
 	return time.Second
 }
 
-// tell prints an event.
-func (v *view) tell(format string, args ...any) {
+// event prints an event.
+func (v *view) event(format string, args ...any) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	fmt.Fprintf(v.out, "%s%5.1f s  %s\n", v.erase(), time.Since(v.began).Seconds(), fmt.Sprintf(format, args...))

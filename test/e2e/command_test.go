@@ -44,7 +44,7 @@ func TestConfig(t *testing.T) {
 		t.Errorf("something is missing:\n%s", out)
 	}
 	if strings.Contains(out+problems, "hunter2") {
-		t.Errorf("a secret is told:\n%s", out)
+		t.Errorf("a secret is shown:\n%s", out)
 	}
 }
 

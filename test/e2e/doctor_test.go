@@ -31,7 +31,7 @@ func doctor(t testing.TB, env settings) diagnosis {
 		t.Fatalf("status %d: %v: %s%s", status, err, out, problems)
 	}
 	if strings.Contains(out+problems, "hunter2") {
-		t.Errorf("a secret is told:\n%s%s", out, problems)
+		t.Errorf("a secret is shown:\n%s%s", out, problems)
 	}
 	if d.status != min(d.Errors, 1) {
 		t.Errorf("status %d with %d errors", d.status, d.Errors)

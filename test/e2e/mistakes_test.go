@@ -39,7 +39,7 @@ func checkMistake(t *testing.T, publishURL string, env settings, says []string) 
 	_, body := r.get("/readyz?verbose")
 	t.Log(body)
 	if strings.Contains(body+r.Log(), "hunter2") {
-		t.Error("a secret is told")
+		t.Error("a secret is shown")
 	}
 	r.stop()
 	if touched := outbox.count("attempt <> 1 or last_error is not null or relayed_at is not null"); touched > 0 {

@@ -81,7 +81,7 @@ func TestSharedStreamKeepsEverybodysRows(t *testing.T) {
 
 // Two tables give their rows the same uuid. Messages that the stream drops are reported and counted by the relay that loses
 // them.
-func TestDroppedRowsAreTold(t *testing.T) {
+func TestDroppedRowsAreReported(t *testing.T) {
 	t.Parallel()
 	nats := newNATS(t, endpoint(t, "TEST_NATS_URL"))
 	stream, subject := nats.shared(t)
@@ -111,7 +111,7 @@ func TestDroppedRowsAreTold(t *testing.T) {
 		}
 	}
 	if told != 1 {
-		t.Errorf("told %d times", told)
+		t.Errorf("logged %d times", told)
 	}
 	r.stop()
 	// Messages that this replica has not published may have been sent by the previous one.

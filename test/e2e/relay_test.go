@@ -115,7 +115,7 @@ func (r *relay) records(level string) []record {
 			continue
 		}
 		if err := json.Unmarshal([]byte(line), &one); err != nil {
-			r.t.Errorf("a line of the log is no JSON: %q", line)
+			r.t.Errorf("a line of the log is not JSON: %q", line)
 			continue
 		}
 		if slices.Index(levels, one.Level) >= slices.Index(levels, level) {

@@ -52,7 +52,7 @@ func TestRefusedSettings(t *testing.T) {
 					t.Errorf("%s: %s does not name %v", command, problems, c.says)
 				}
 				if strings.Contains(out+problems, "hunter2") {
-					t.Errorf("%s: a secret is told:\n%s%s", command, out, problems)
+					t.Errorf("%s: a secret is shown:\n%s%s", command, out, problems)
 				}
 			}
 		})
@@ -95,7 +95,7 @@ func TestUnusableDatabase(t *testing.T) {
 			}
 			_, body := r.get("/readyz?verbose")
 			if strings.Contains(r.Log()+body, "hunter2") {
-				t.Errorf("a secret is told:\n%s\n%s", body, r.Log())
+				t.Errorf("a secret is shown:\n%s\n%s", body, r.Log())
 			}
 			t.Log(body)
 			r.stop()
@@ -135,7 +135,7 @@ func TestUnusableBroker(t *testing.T) {
 			}
 			_, body := r.get("/readyz?verbose")
 			if strings.Contains(r.Log()+body, "hunter2") {
-				t.Errorf("a secret is told:\n%s\n%s", body, r.Log())
+				t.Errorf("a secret is shown:\n%s\n%s", body, r.Log())
 			}
 			t.Log(body)
 			r.stop()

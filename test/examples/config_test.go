@@ -82,7 +82,7 @@ func TestJSON(t *testing.T) {
 	t.Parallel()
 	for _, text := range blocks(t, "json") {
 		if !json.Valid([]byte(text)) {
-			t.Errorf("this is no JSON:\n%s", text)
+			t.Errorf("this is not JSON:\n%s", text)
 		}
 	}
 }

@@ -175,6 +175,6 @@ func (e *examination) unseen(check, subject string, err error) {
 		e.Warn(check, subject, "the management interface does not show it: "+errtext.Line(err),
 			"give its user access to the vhost: rabbitmqctl set_permissions")
 	default:
-		e.Warn(check, subject, "the management interface does not tell of it: "+errtext.Line(err), "ask again; look at the broker's log")
+		e.Warn(check, subject, "the management interface does not report it: "+errtext.Line(err), "ask again; look at the broker's log")
 	}
 }

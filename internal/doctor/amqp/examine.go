@@ -74,7 +74,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 	case managed:
 		e.bindings(ctx, there)
 	case conn.Management == nil && (len(addresses) > 0 || e.conn.Exchange != ""):
-		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not tell",
+		e.Warn(checkManagement, "", "whether queues are bound, durable and replicated was not looked at: AMQP does not report it",
 			"set "+names.Of("Management")+", or see with rabbitmqctl list_bindings and list_queues name type durable")
 	}
 	return e.List

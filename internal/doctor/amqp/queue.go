@@ -136,7 +136,7 @@ func (e *examination) replication(q *queueInfo, subject string) {
 func (e *examination) limits(q *queueInfo, subject string) {
 	warn := func(found, remedy string) { e.Warn(checkLimits, subject, found, remedy) }
 	if q.Policy == nil {
-		warn("its policies are not told: it is some seconds old, or the management interface collects no statistics",
+		warn("its policies are not reported: it is some seconds old, or the management interface collects no statistics",
 			"ask again, or see with rabbitmqctl list_queues name effective_policy_definition")
 	}
 	_, deadLetters := q.option("dead-letter-exchange")

@@ -78,7 +78,7 @@ func (e *examination) topic(ctx context.Context, subject string, seen map[string
 		e.Fail(checkTopic, subject, "what answers for JetStream is not JetStream: "+err.Error(),
 			"look for a service that is subscribed to "+e.link.API+">")
 	case answer.Error != nil:
-		e.Fail(checkTopic, subject, fmt.Sprintf("JetStream does not tell its stream: %s (error %d)", answer.Error.Description,
+		e.Fail(checkTopic, subject, fmt.Sprintf("JetStream does not report its stream: %s (error %d)", answer.Error.Description,
 			answer.Error.ErrCode), "look at the server's log")
 	case len(answer.Streams) == 0:
 		e.Fail(checkTopic, subject, "no stream takes the subject: its rows are held", "create a stream, or add the subject to one")
@@ -108,7 +108,7 @@ func (e *examination) stream(ctx context.Context, name string) {
 	}
 	var info streamInfo
 	if err := json.Unmarshal(m.Data, &info); err != nil {
-		e.Fail(checkStream, name, "JetStream tells nothing of the stream: "+err.Error(), "look at the server's log")
+		e.Fail(checkStream, name, "JetStream reports nothing about the stream: "+err.Error(), "look at the server's log")
 		return
 	}
 	if info.Error != nil {

@@ -209,7 +209,7 @@ func (a *answers) settleOutage() {
 		}
 	case a.down != nil:
 		reason := classCause(publisher.ClassOf(a.down))
-		if o.fail(reason, a.down, a.now) && !a.To.Complaint.Told(a.down) {
+		if o.fail(reason, a.down, a.now) && !a.To.Complaint.Logged(a.down) {
 			a.Logger.Warn("destination is held", "destination", a.To.Name, "reason", reason, "error", a.down)
 		}
 	default: // nothing was attempted

@@ -32,8 +32,8 @@ func troubleOf(err error) trouble { return trouble{publisher.ClassOf(err), publi
 // Same reports whether two errors have the same content, whatever their texts.
 func Same(a, b error) bool { return troubleOf(a) == troubleOf(b) }
 
-// Told notes the error, and reports whether its cause has already been logged.
-func (c *Complaint) Told(err error) bool {
+// Logged notes the error, and reports whether its cause has already been logged.
+func (c *Complaint) Logged(err error) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	cause, text := troubleOf(err), err.Error()

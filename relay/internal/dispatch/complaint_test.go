@@ -8,14 +8,14 @@ import (
 
 // An outage that a ping and a publish classify differently is logged once if both give the same text. Each cause is
 // logged once, even if its text changes.
-func TestOneOutageIsToldOnce(t *testing.T) {
+func TestOneOutageIsLoggedOnce(t *testing.T) {
 	var c Complaint
 	unavailable := func(short, text string) error {
 		return publisher.UnavailableError(publisher.ScopeDestination, short, "%s", text)
 	}
 	for i, test := range []struct {
-		err  error
-		told bool
+		err    error
+		logged bool
 	}{
 		{unavailable("no answer", "what answers at h:1 is no broker"), false},
 		{unavailable("no broker", "what answers at h:1 is no broker"), true},
@@ -23,12 +23,12 @@ func TestOneOutageIsToldOnce(t *testing.T) {
 		{unavailable("no answer", "h:3 does not answer"), true},
 		{unavailable("login refused", "h:3 refuses the login"), false},
 	} {
-		if told := c.Told(test.err); told != test.told {
-			t.Errorf("%d: %v told already: %v", i, test.err, told)
+		if logged := c.Logged(test.err); logged != test.logged {
+			t.Errorf("%d: %v told already: %v", i, test.err, logged)
 		}
 	}
 	c.Over()
-	if c.Told(unavailable("no broker", "what answers at h:1 is no broker")) {
+	if c.Logged(unavailable("no broker", "what answers at h:1 is no broker")) {
 		t.Error("the next outage counts as told")
 	}
 }

@@ -25,7 +25,7 @@ func (ws *waits) inCrowd(hash uint64) *Wait {
 
 // crowd makes a key wait with many others, since no more are remembered one by one.
 func (d *Dispatch) crowd(hash uint64, from int64, now time.Time) {
-	d.tellCrowded(now)
+	d.logCrowded(now)
 	c := d.waits.crowd
 	if c == nil {
 		c = &crowd{Wait: Wait{shard: noShard, index: -1, head: everything, low: nothing, next: nothing}}
@@ -56,8 +56,8 @@ func (d *Dispatch) scatter(now time.Time) {
 	d.catchUp(&c.Wait)
 }
 
-// tellCrowded logs that no more keys are remembered one by one.
-func (d *Dispatch) tellCrowded(now time.Time) {
+// logCrowded logs that no more keys are remembered one by one.
+func (d *Dispatch) logCrowded(now time.Time) {
 	if now.After(d.crowded) {
 		d.Logger.Warn("more keys wait than are remembered one by one: the others are tried again every few seconds",
 			"keys", len(d.waits.byKey))

@@ -11,7 +11,7 @@ import (
 type failedLog struct {
 	logger *slog.Logger
 	window time.Time // when the current window began
-	told   int       // rows logged in it
+	logged int       // rows logged in it
 	more   int       // rows of it that were not logged
 }
 
@@ -54,20 +54,20 @@ func describe(r *Row, err error) []any {
 // room reports whether one more row may be logged by itself.
 func (l *failedLog) room(now time.Time) bool {
 	l.flush(now)
-	if l.told == failedLines {
+	if l.logged == failedLines {
 		l.more++
 		return false
 	}
-	if l.told == 0 {
+	if l.logged == 0 {
 		l.window = now
 	}
-	l.told++
+	l.logged++
 	return true
 }
 
 // flush ends a window whose time is over.
 func (l *failedLog) flush(now time.Time) {
-	if l.told > 0 && now.Sub(l.window) >= failedWindow {
+	if l.logged > 0 && now.Sub(l.window) >= failedWindow {
 		l.end()
 	}
 }
@@ -75,9 +75,9 @@ func (l *failedLog) flush(now time.Time) {
 // end ends the window.
 func (l *failedLog) end() {
 	if l.more > 0 {
-		l.logger.Warn("more rows failed than are told one by one; the table has their errors in last_error", "rows", l.more)
+		l.logger.Warn("more rows failed than are logged one by one; the table has their errors in last_error", "rows", l.more)
 	}
-	l.told, l.more = 0, 0
+	l.logged, l.more = 0, 0
 }
 
 // cut returns a text, shortened if it is too long for the log.

@@ -37,7 +37,7 @@ type hold struct {
 	failures int       // failed tries in a row
 	until    time.Time // time of the next try
 	since    time.Time
-	told     []string // reasons of the hold that have been logged, in short
+	logged   []string // reasons of the hold that have been logged, in short
 	index    int      // index among the holds that wait for their next try; -1 if it is not there
 	repeats  bool     // each try may leave a copy
 
@@ -152,11 +152,11 @@ func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
 	short := publisher.ShortOf(err)
 	switch {
 	case len(h.topics) > 0 && (h.failures == 1 || before != c): // the answer says more than the first one
-		h.told = append(h.told, short)
-		d.tell(topicHeld, h, now)
-	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.told, short):
-		h.told = append(h.told, short)
-		d.tell(partHeld, h, now)
+		h.logged = append(h.logged, short)
+		d.announce(topicHeld, h, now)
+	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short):
+		h.logged = append(h.logged, short)
+		d.announce(partHeld, h, now)
 	}
 }
 
@@ -229,8 +229,8 @@ func (d *Dispatch) release(h *hold, now time.Time) {
 		d.waits.rest(&c.Wait, causeOrder, now)
 	}
 	d.catch.wantOthers(h.low)
-	if len(h.told) > 0 {
-		d.tell(h.back(), h, now)
+	if len(h.logged) > 0 {
+		d.announce(h.back(), h, now)
 	}
 	d.tryOthers(h.fate.Kind, now)
 }

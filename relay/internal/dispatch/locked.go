@@ -10,7 +10,7 @@ type locked struct {
 	trying   int       // rows that are being tried again
 	due      time.Time // when the rows are tried again
 	seen     time.Time // when rows were last found locked
-	told     bool      // the log has said that rows are locked
+	logged   bool      // the log has said that rows are locked
 }
 
 // lockedPause is how long a row waits that another session keeps locked.
@@ -54,9 +54,9 @@ func (d *Dispatch) keepLocked(o *Outcome, now time.Time) {
 	if n == 0 {
 		return
 	}
-	if !d.locked.told {
-		d.locked.told = true
-		d.Logger.Warn("rows cannot be written because somebody else keeps them locked, or rows that a trigger or a foreign key has to do with; "+
+	if !d.locked.logged {
+		d.locked.logged = true
+		d.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a foreign key has to do with; "+
 			"they are tried again until they are free",
 			"rows", n)
 	}
@@ -79,8 +79,8 @@ func (l *locked) retry(now time.Time) (o Outcome, ok bool) {
 // retriedLocked notes that a retry of locked rows is over.
 func (d *Dispatch) retriedLocked() {
 	d.locked.trying = 0
-	if d.locked.told && !d.locked.any() {
-		d.locked.told = false
+	if d.locked.logged && !d.locked.any() {
+		d.locked.logged = false
 		d.Logger.Info("rows that were locked are written now")
 	}
 }

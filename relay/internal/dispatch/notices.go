@@ -7,7 +7,7 @@ import (
 
 // notices keep the log short where very many topics are held, or go on, at the same time. The first few are logged one
 // by one. For the others, the log gives their number now and then. A topic for each entity is not unusual.
-type notices map[notice]*told
+type notices map[notice]*noticed
 
 // notice is a message about a topic without the topic's name. There are few different ones.
 type notice struct {
@@ -26,7 +26,7 @@ const (
 	partBack
 )
 
-type told struct {
+type noticed struct {
 	since  time.Time
 	alone  int // number of topics logged one by one since then
 	others int // number of topics not logged yet
@@ -35,18 +35,18 @@ type told struct {
 }
 
 const (
-	toldAlone  = 5
-	toldOthers = 10 * time.Second
+	loggedAlone  = 5
+	loggedOthers = 10 * time.Second
 )
 
-// tell logs a change of a topic, or counts the topic among those that are logged later.
-func (n notices) tell(logger *slog.Logger, what notice, topic string, err error, now time.Time) {
+// announce logs a change of a topic, or counts the topic among those that are logged later.
+func (n notices) announce(logger *slog.Logger, what notice, topic string, err error, now time.Time) {
 	t := n[what]
 	if t == nil {
-		t = &told{since: now}
+		t = &noticed{since: now}
 		n[what] = t
 	}
-	if t.alone == toldAlone {
+	if t.alone == loggedAlone {
 		t.others++
 		t.topic, t.err = topic, err
 		return
@@ -59,7 +59,7 @@ func (n notices) tell(logger *slog.Logger, what notice, topic string, err error,
 func (n notices) others(logger *slog.Logger, now time.Time) {
 	for what, t := range n {
 		switch {
-		case now.Sub(t.since) < toldOthers:
+		case now.Sub(t.since) < loggedOthers:
 		case t.others == 0:
 			delete(n, what)
 		default:
@@ -77,8 +77,8 @@ func (h *hold) back() news {
 	return partBack
 }
 
-// tell logs a change of a hold.
-func (d *Dispatch) tell(what news, h *hold, now time.Time) {
+// announce logs a change of a hold.
+func (d *Dispatch) announce(what news, h *hold, now time.Time) {
 	name := h.fate.String()
 	if len(h.topics) > 0 {
 		name = h.topics[0].name
@@ -87,7 +87,7 @@ func (d *Dispatch) tell(what news, h *hold, now time.Time) {
 	if what == topicHeld || what == partHeld {
 		n.reason = h.cause
 	}
-	d.notices.tell(d.Logger, n, name, h.err, now)
+	d.notices.announce(d.Logger, n, name, h.err, now)
 }
 
 func (n notice) log(logger *slog.Logger, topic string, err error, more ...any) {

@@ -9,7 +9,7 @@ type rejected struct {
 	trying int    // number of rows that are being tried again
 	due    time.Time
 	batch  int   // number of rows that are tried next
-	told   int   // number of rows that the log has reported; 0 once it has reported that all are marked
+	logged int   // number of rows that the log has reported; 0 once it has reported that all are marked
 	why    error // the database's last error
 }
 
@@ -44,14 +44,14 @@ func (d *Dispatch) keepRejected(o *Outcome, now time.Time) {
 		return
 	}
 	if idle {
-		k.told = 0
+		k.logged = 0
 	}
 	if idle || o.Again == againRejected {
 		k.due, k.batch = now.Add(rejectedPause), rejectedBatch
 	}
 	k.why = o.Why
-	if n := len(k.rows); n >= max(1, 2*k.told) {
-		k.told = n
+	if n := len(k.rows); n >= max(1, 2*k.logged) {
+		k.logged = n
 		d.Logger.Error("rows are published and cannot be marked, since the table does not take the change; "+
 			"they are kept in memory and tried again, and a restart publishes them again",
 			"rows", n, "error", o.Why)
@@ -73,8 +73,8 @@ func (k *rejected) retry(now time.Time) (o Outcome, ok bool) {
 func (d *Dispatch) retriedRejected() {
 	k := &d.rejected
 	k.trying = 0
-	if k.told > 0 && len(k.rows) == 0 {
-		k.told = 0
+	if k.logged > 0 && len(k.rows) == 0 {
+		k.logged = 0
 		d.Logger.Info("rows that could not be marked are marked now")
 	}
 }

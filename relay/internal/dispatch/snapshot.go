@@ -114,7 +114,7 @@ func (d *Dispatch) heldTopics() string {
 	var name string
 	n := 0
 	for _, h := range d.holds.byFate {
-		if len(h.told) == 0 {
+		if len(h.logged) == 0 {
 			continue
 		}
 		this := h.fate.String()

@@ -144,7 +144,7 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 }
 
 // Sweeps that find nothing become rare, sooner if they cost more. A sweep that finds a row makes them frequent again.
-func TestSweepsInVainBecomeSeldom(t *testing.T) {
+func TestSweepsInVainBecomeRare(t *testing.T) {
 	t.Parallel()
 	const took = 60 * time.Millisecond
 	sweep := func(f *Feed, now time.Time, fresh int) time.Duration {

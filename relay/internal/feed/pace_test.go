@@ -111,7 +111,7 @@ func TestRestsAsReadsCost(t *testing.T) {
 
 // If there are not many rows per second, a large number of rows has only gathered while the relay rested. The relay
 // does not rest as long again, or more rows would gather each time.
-func TestRestsBrieflyBehindRowsThatHaveGathered(t *testing.T) {
+func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
 	for _, test := range []struct {

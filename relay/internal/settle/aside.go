@@ -43,7 +43,7 @@ func (s *settler) each(ctx context.Context, job []*order, first int) bool {
 		w.Took += time.Since(started)
 		timer.Stop()
 		aside := s.over(w)
-		w.tell()
+		w.deliver()
 		if aside {
 			return false
 		}

@@ -359,8 +359,8 @@ func (s *Settlement) Close() {
 	s.group.Wait()
 }
 
-// tell sends each engine its piece of what was written.
-func (w *order) tell() {
+// deliver sends each engine its piece of what was written.
+func (w *order) deliver() {
 	for _, p := range w.pieces {
 		o := w.Outcome
 		o.Accepted, o.Refused = p.accepted, p.refused

@@ -65,7 +65,7 @@ func TestEnginesLearnOfTheirOwnRows(t *testing.T) {
 	}
 	w := job[0]
 	w.Effects = map[string]dispatch.Effect{"b": dispatch.Unfree, "c": dispatch.Unfree, "e": dispatch.Unwritable, "d": dispatch.Written}
-	w.tell()
+	w.deliver()
 	for i, want := range []map[string]dispatch.Effect{
 		{"b": dispatch.Unfree, "e": dispatch.Unwritable},
 		{"c": dispatch.Unfree, "d": dispatch.Written},

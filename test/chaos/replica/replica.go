@@ -24,7 +24,7 @@ type Replica struct {
 
 	mu      sync.Mutex
 	process *testkit.Relay // the latest one; nil before the first
-	told    bool           // the process was asked to end
+	asked   bool           // the process was asked to end
 }
 
 // Start starts a process, unless one runs.
@@ -37,12 +37,12 @@ func (r *Replica) Start(ctx context.Context) error {
 		return err
 	}
 	r.mu.Lock()
-	r.process, r.told = p, false
+	r.process, r.asked = p, false
 	r.mu.Unlock()
 	go func() { // Stop and Kill wait for the end of the process
 		err := p.Err()
 		r.mu.Lock()
-		byItself := r.process == p && !r.told
+		byItself := r.process == p && !r.asked
 		r.mu.Unlock()
 		if byItself {
 			r.Ended(fmt.Sprintf("ended by itself: %v", err))
@@ -64,20 +64,20 @@ func (r *Replica) Running() bool {
 	return p != nil && p.Running()
 }
 
-// tell returns the running process after recording that it was asked to end, or nil if none runs.
-func (r *Replica) tell() *testkit.Relay {
+// askToEnd returns the running process after recording that it was asked to end, or nil if none runs.
+func (r *Replica) askToEnd() *testkit.Relay {
 	if !r.Running() {
 		return nil
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.told = true
+	r.asked = true
 	return r.process
 }
 
 // Kill ends the process as kill -9 does.
 func (r *Replica) Kill() {
-	if p := r.tell(); p != nil {
+	if p := r.askToEnd(); p != nil {
 		p.Kill()
 	}
 }
@@ -88,7 +88,7 @@ const unsettled = 3
 // Stop asks the process to end and waits for it. A process that does not end in time, or ends with an error, is reported to
 // Ended.
 func (r *Replica) Stop(ctx context.Context) {
-	p := r.tell()
+	p := r.askToEnd()
 	if p == nil {
 		return
 	}

@@ -27,7 +27,7 @@ func TestRowsAreDivided(t *testing.T) {
 }
 
 // Each published topic identifies the destination that has published it.
-func TestTopicsTellTheDestination(t *testing.T) {
+func TestTopicsDetermineTheDestination(t *testing.T) {
 	t.Parallel()
 	s := New(Destinations, "run")
 	of := map[string]string{}

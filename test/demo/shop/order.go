@@ -42,7 +42,7 @@ func (s *Shop) order(ctx context.Context) error {
 	}
 	var messages []ledger.Row
 	for _, event := range []string{"placed", "paid", "shipped"}[:1+rand.IntN(3)] {
-		message, err := s.tell(ctx, tx, who, map[string]any{"order": id, "event": event, "cents": cents})
+		message, err := s.write(ctx, tx, who, map[string]any{"order": id, "event": event, "cents": cents})
 		if err != nil {
 			return fmt.Errorf("insert message: %w", err)
 		}
@@ -61,8 +61,8 @@ func (s *Shop) order(ctx context.Context) error {
 	return nil
 }
 
-// tell writes a message. The customer is its key: a consumer sees the messages of one customer in order.
-func (s *Shop) tell(ctx context.Context, tx pgx.Tx, who string, payload map[string]any) (ledger.Row, error) {
+// write inserts a message. The customer is its key: a consumer sees the messages of one customer in order.
+func (s *Shop) write(ctx context.Context, tx pgx.Tx, who string, payload map[string]any) (ledger.Row, error) {
 	row := ledger.Row{Key: who}
 	if n := s.written.Add(1); s.Large > 0 && n%int64(s.Large) == 0 {
 		row.Large, payload["note"] = true, strings.Repeat("x", LargePayload)

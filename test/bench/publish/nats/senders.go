@@ -119,7 +119,7 @@ func (o *oneKey) send(ctx context.Context, messages []publisher.Message) error {
 func throughProxies(ctx context.Context, address string) (secure, plain *relays, err error) {
 	target, err := url.Parse(address)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the address is no URL")
+		return nil, nil, fmt.Errorf("the address is not a URL")
 	}
 	server, client, err := tlsproxy.Configs()
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 
 // told lets a replica try for some minutes to connect, and returns the number of attempts and of log lines that say that it
 // owns nothing.
-func told(t *testing.T, connect func(ctx context.Context, attempt int) error) (attempts, lines int) {
+func logged(t *testing.T, connect func(ctx context.Context, attempt int) error) (attempts, lines int) {
 	t.Helper()
 	var log bytes.Buffer
 	o := &Owner{
@@ -33,32 +33,32 @@ func told(t *testing.T, connect func(ctx context.Context, attempt int) error) (a
 }
 
 // An outage is logged once, even if a proxy accepts and closes each connection, so that each error names another port.
-func TestOutageIsToldOnce(t *testing.T) {
+func TestOutageIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		attempts, lines := told(t, func(_ context.Context, attempt int) error {
+		attempts, lines := logged(t, func(_ context.Context, attempt int) error {
 			return &net.OpError{
 				Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + attempt}, Addr: &net.TCPAddr{Port: 5432},
 				Err: errors.New("reset"),
 			}
 		})
 		if lines != 1 || attempts < 20 {
-			t.Errorf("told %d times after %d attempts", lines, attempts)
+			t.Errorf("logged %d times after %d attempts", lines, attempts)
 		}
 	})
 }
 
 // An outage in which each attempt takes its whole time is logged once too: the server is frozen.
-func TestFrozenServerIsToldOnce(t *testing.T) {
+func TestFrozenServerIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		attempts, lines := told(t, func(ctx context.Context, _ int) error {
+		attempts, lines := logged(t, func(ctx context.Context, _ int) error {
 			<-ctx.Done()
 			<-time.After(30 * time.Millisecond) // the delay until that is noticed
 			return ctx.Err()
 		})
 		if lines != 1 || attempts < 20 {
-			t.Errorf("told %d times after %d attempts", lines, attempts)
+			t.Errorf("logged %d times after %d attempts", lines, attempts)
 		}
 	})
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // While the table cannot be looked up, each reason is logged once. A different connection is not a different reason.
-func TestTableThatIsAwayIsToldOnce(t *testing.T) {
+func TestMissingTableIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
 	r := &Relay{config: settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
@@ -25,12 +25,12 @@ func TestTableThatIsAwayIsToldOnce(t *testing.T) {
 		r.found(nil,
 			&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
 	}
-	if told := strings.Count(log.String(), "the outbox cannot be used yet"); told != 1 {
-		t.Errorf("told %d times:\n%s", told, log.String())
+	if logged := strings.Count(log.String(), "the outbox cannot be used yet"); logged != 1 {
+		t.Errorf("logged %d times:\n%s", logged, log.String())
 	}
 	r.found(nil, errors.New("another reason"))
 	if !strings.Contains(log.String(), "another reason") {
-		t.Error("another reason is not told")
+		t.Error("another reason is not logged")
 	}
 }
 
