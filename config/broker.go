@@ -23,8 +23,8 @@ type Broker struct {
 	HasPass  bool // the user part contains a password
 }
 
-// SchemeStdout is the scheme of the URL stdout: which writes JSON lines.
-const SchemeStdout = "stdout"
+// schemeStdout is the scheme of the URL stdout: which writes JSON lines.
+const schemeStdout = "stdout"
 
 // schemeWebSocket is the scheme of NATS through WebSocket without TLS.
 const schemeWebSocket = "ws"
@@ -50,8 +50,8 @@ const brokerForms = "write kafka://host:9092, nats://host:4222 or amqp://user:pa
 // parseBroker parses a publish URL. If it has one of the further schemes, only the scheme is read. Errors continue the sentence
 // that begins with the variable's name, and contain no secret.
 func parseBroker(publishURL string, further []string) (Broker, error) {
-	if publishURL == SchemeStdout+":" {
-		return Broker{Scheme: SchemeStdout}, nil
+	if publishURL == schemeStdout+":" {
+		return Broker{Scheme: schemeStdout}, nil
 	}
 	if scheme, _, found := strings.Cut(publishURL, ":"); found && slices.Contains(further, strings.ToLower(scheme)) {
 		return Broker{Scheme: strings.ToLower(scheme)}, nil

@@ -96,8 +96,8 @@ func (c *Config) leadsBack(d *Destination) bool {
 }
 
 // state maps the relay's names of the columns that all destinations without their own share to the table's names.
-func (t Table) state() StateColumns {
-	state := StateColumns{}
+func (t Table) state() stateColumns {
+	state := stateColumns{}
 	for _, ours := range writtenColumns {
 		state[ours] = t.Column(ours)
 	}
@@ -106,7 +106,7 @@ func (t Table) state() StateColumns {
 
 // shares returns one of a destination's columns that is already a column of the table, and its part there. Both are empty if
 // there is none.
-func (t Table) shares(own StateColumns) (ours, theirs string) {
+func (t Table) shares(own stateColumns) (ours, theirs string) {
 	parts := map[string]string{}
 	for _, ours := range ourColumns {
 		parts[t.Column(ours)] = ours
@@ -126,7 +126,7 @@ func (t Table) shares(own StateColumns) (ours, theirs string) {
 }
 
 // common returns the columns of the table that two destinations share, sorted.
-func common(a, b StateColumns) []string {
+func common(a, b stateColumns) []string {
 	theirs := slices.Collect(maps.Values(b))
 	return slices.DeleteFunc(slices.Sorted(maps.Values(a)), func(column string) bool { return !slices.Contains(theirs, column) })
 }

@@ -57,7 +57,7 @@ func (s *scope) sortUse(d *Destination, unused map[string]Problem, used map[stri
 		switch {
 		case setting.scheme == string(b.Protocol), setting.scheme == "tls" && (b.TLS || d.managementTLS()):
 			used[o.variable] = true
-		case setting.scheme == "tls" && b.Scheme != SchemeStdout:
+		case setting.scheme == "tls" && b.Scheme != schemeStdout:
 			unused[o.variable] = Problem{
 				Variable: o.variable,
 				Text:     fmt.Sprintf("has no effect without TLS; write %s with %s:// or remove the setting", url, secureSchemes[b.Scheme]),
@@ -90,7 +90,7 @@ func checkPublishing(d *Destination, s *scope) {
 		s.bad("AMQP_SASL_MECHANISM", "requires a client certificate; set %s and %s, usually as files, with an amqps:// URL",
 			s.origins["TLS_CERT"].variable, s.origins["TLS_KEY"].variable)
 	}
-	if t := d.Kafka.Timestamp; t != TimestampInsert && t != TimestampNow && d.Kafka.TimestampColumn() == "" {
+	if t := d.Kafka.Timestamp; t != timestampInsert && t != TimestampNow && d.Kafka.TimestampColumn() == "" {
 		s.bad("KAFKA_TIMESTAMP", "is not a timestamp of a record; write insert, now or column:NAME")
 	}
 	if err := checkManagement(d.AMQPManagement.value); err != nil {

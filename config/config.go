@@ -60,7 +60,7 @@ const defaultMaxRowBytes = 64 << 20
 
 // Values of [Config.Settle].
 const (
-	SettleMark   = "mark"
+	settleMark   = "mark"
 	SettleDelete = "delete"
 )
 
@@ -104,7 +104,7 @@ type Destination struct {
 	// topic.
 	Topics []string `envconfig:"TOPICS" only:"destination" unset:"every topic"`
 	// Columns is nil for a destination that keeps its state in the columns of the table.
-	Columns StateColumns `envconfig:"COLUMNS" only:"destination" unset:"those of the table"`
+	Columns stateColumns `envconfig:"COLUMNS" only:"destination" unset:"those of the table"`
 	// FailedOf and RelayedOf name another destination; at most one of them is set, and then Columns is set too.
 	FailedOf   string `envconfig:"FAILED_OF" only:"destination" unset:"none"`
 	RelayedOf  string `envconfig:"RELAYED_OF" only:"destination" unset:"none"`
@@ -227,7 +227,7 @@ func (k Kafka) TimestampColumn() string {
 
 // Values of [Kafka.Timestamp]; timestampColumn is the prefix of one.
 const (
-	TimestampInsert = "insert"
+	timestampInsert = "insert"
 	TimestampNow    = "now"
 	timestampColumn = "column:"
 )

@@ -165,7 +165,7 @@ func TestEmptyCountsAsUnset(t *testing.T) {
 	t.Parallel()
 	cfg := load(t, "OUTBOX_BATCH_SIZE=", "OUTBOX_SETTLE=", "OUTBOX_COLUMNS=", "OUTBOX_DESTINATIONS=", "OUTBOX_LOG_LEVEL=",
 		"OUTBOX_BATCH_SIZE_FILE=", "OUTBOX_NO_SETTING=", "OUTBOX_AMQP_EXCHANGE=")
-	if cfg.BatchSize != 1000 || cfg.Settle != SettleMark || len(cfg.Destinations) != 1 {
+	if cfg.BatchSize != 1000 || cfg.Settle != settleMark || len(cfg.Destinations) != 1 {
 		t.Errorf("got %+v", cfg)
 	}
 }

@@ -54,7 +54,7 @@ func textForm(t reflect.Type) reflect.Type {
 		return reflect.TypeFor[Duration]()
 	case reflect.TypeFor[[]string]():
 		return reflect.TypeFor[list]()
-	case reflect.TypeFor[StateColumns]():
+	case reflect.TypeFor[stateColumns]():
 		return t
 	case reflect.TypeFor[map[string]string]():
 		return reflect.TypeFor[columns]()

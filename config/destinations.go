@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// DefaultDestination is the name of the only destination if OUTBOX_DESTINATIONS is not given.
-const DefaultDestination = "default"
+// defaultDestination is the name of the only destination if OUTBOX_DESTINATIONS is not given.
+const defaultDestination = "default"
 
 var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
@@ -39,7 +39,7 @@ func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
 		named = append(named, s)
 	}
 	if len(named) == 0 {
-		d := Destination{Name: DefaultDestination}
+		d := Destination{Name: defaultDestination}
 		global.loadAll(reflect.ValueOf(&d).Elem())
 		cfg.Destinations = []Destination{d}
 	}

@@ -48,7 +48,7 @@ func TestColumnsOfADestination(t *testing.T) {
 	const all = "relayed_at:sent,attempt:attempt,failed_at:failed_at,last_error:last_error,updated_at:updated_at"
 	cfg := load(t, "OUTBOX_COLUMNS=relayed_at:sent", "OUTBOX_DESTINATIONS=a,b,c,d", "OUTBOX_DESTINATION_B_COLUMNS=relayed_at:x, failed_at:y",
 		"OUTBOX_DESTINATION_C_COLUMNS=failed_at:y,relayed_at:x", "OUTBOX_DESTINATION_D_COLUMNS="+all)
-	want := StateColumns{"relayed_at": "x", "failed_at": "y"}
+	want := stateColumns{"relayed_at": "x", "failed_at": "y"}
 	for i, d := range cfg.Destinations {
 		if own := i == 1 || i == 2; own && !maps.Equal(d.Columns, want) || !own && d.Columns != nil {
 			t.Errorf("%s: %v", d.Name, d.Columns)

@@ -13,8 +13,8 @@ type Secret struct {
 	shown string // redacted form
 }
 
-// NewSecret returns a Secret that holds a value and shows none of it, for tests and tools.
-func NewSecret(value string) Secret { return Secret{value: value, shown: redacted} }
+// newSecret returns a Secret that holds a value and shows none of it, for tests and tools.
+func newSecret(value string) Secret { return Secret{value: value, shown: redacted} }
 
 // IsSet reports whether the secret was given.
 func (s Secret) IsSet() bool { return s.value != "" }

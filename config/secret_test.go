@@ -117,7 +117,7 @@ func TestSecretIsReadAgain(t *testing.T) {
 	if got, err := password.Read(); got != "" || !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("after its removal: %q, %v", got, err)
 	}
-	if got, err := NewSecret("kept").Read(); got != "kept" || err != nil {
+	if got, err := newSecret("kept").Read(); got != "kept" || err != nil {
 		t.Errorf("without a file: %q, %v", got, err)
 	}
 }
@@ -143,7 +143,7 @@ func TestBracesInTemplates(t *testing.T) {
 func TestParseBroker(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]Broker{
-		"stdout:":                  {Scheme: SchemeStdout},
+		"stdout:":                  {Scheme: schemeStdout},
 		"kafka://a:1,b":            {Protocol: publisher.ProtocolKafka, Scheme: "kafka", Hosts: []string{"a:1", "b"}},
 		"KAFKA+TLS://[::1]:9092,a": {Protocol: publisher.ProtocolKafka, TLS: true, Scheme: "kafka+tls", Hosts: []string{"[::1]:9092", "a"}},
 		"nats://tok%40en@h/":       {Protocol: publisher.ProtocolNATS, Scheme: "nats", Hosts: []string{"h"}, User: "tok@en", HasUser: true},

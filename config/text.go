@@ -111,11 +111,11 @@ func (l *list) UnmarshalText(text []byte) error {
 	return nil
 }
 
-// StateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's names.
-type StateColumns map[string]string
+// stateColumns map the relay's names of the columns that keep what became of a row at a destination to the table's names.
+type stateColumns map[string]string
 
 // UnmarshalText reads the form of OUTBOX_DESTINATION_…_COLUMNS.
-func (c *StateColumns) UnmarshalText(text []byte) error {
+func (c *stateColumns) UnmarshalText(text []byte) error {
 	var all columns
 	if err := all.UnmarshalText(text); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (c *StateColumns) UnmarshalText(text []byte) error {
 		return errors.New("lacks relayed_at, which records the rows that are done; write relayed_at:NAME, and the other columns if there " +
 			"are such columns")
 	}
-	*c = StateColumns(all)
+	*c = stateColumns(all)
 	return nil
 }
 

@@ -10,6 +10,7 @@ import (
 	"go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -18,7 +19,7 @@ import (
 // counted is a sim whose log and metrics are read.
 type counted struct {
 	*sim
-	log    publishertest.Log
+	log    logtest.Log
 	reader *metric.ManualReader
 }
 

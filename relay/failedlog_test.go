@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // Each row that fails is logged with its id and error. Ten thousand of them produce twenty lines a minute and their number.
@@ -17,7 +17,7 @@ func TestFailedRowsAreLogged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				var log publishertest.Log
+				var log logtest.Log
 				s.log = &log
 				for i := range test.rows {
 					id := fmt.Sprintf("row-%d", i)
@@ -51,7 +51,7 @@ func TestRefusalsAreLoggedWhereTheTableCannotKeepThem(t *testing.T) {
 	for name, forgets := range map[string]bool{"kept": false, "forgotten": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				var log publishertest.Log
+				var log logtest.Log
 				s.log, s.table.forgetsErrors = &log, forgets
 				for i := range 3 {
 					id := fmt.Sprintf("row-%d", i)

@@ -13,7 +13,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"go.opentelemetry.io/otel/metric/noop"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 )
 
 // While the table cannot be looked up, each reason is logged once. A different connection is not a different reason.
@@ -52,7 +52,7 @@ func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer pool.Close()
-	var log publishertest.Log
+	var log logtest.Log
 	r, err := settings{
 		Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 	}.build()

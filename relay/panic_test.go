@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -26,7 +27,7 @@ func TestProfilePanics(t *testing.T) {
 	for _, test := range []struct{ rows, every int }{{200, 200}, {10_000, 100}, {300, 1}} {
 		t.Run(fmt.Sprintf("each %dth of %d", test.every, test.rows), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				var log publishertest.Log
+				var log logtest.Log
 				s.log, s.limits = &log, dispatch.Limits{Batch: 1000, Rows: 4000, Bytes: 8 << 20}
 				s.fill(test.rows/10, 10, "t")
 				var bad []string
@@ -128,7 +129,7 @@ func (p *panickingPublisher) Close() error {
 // fails, and all other rows are delivered in order.
 func TestPublisherPanicsOnOneMessage(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		var log publishertest.Log
+		var log logtest.Log
 		s.log = &log
 		n := s.fill(20, 20, "t")
 		p := panicking{broker: s.Broker, on: func(m *publisher.Message) bool { return m.ID == "k3-3" }}
@@ -173,7 +174,7 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 // publisher can be opened.
 func TestPublisherAlwaysPanics(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		var log publishertest.Log
+		var log logtest.Log
 		s.log = &log
 		n := s.fill(20, 20, "t")
 		p := panicking{broker: s.Broker, refuses: 5, on: func(*publisher.Message) bool { return true }}
@@ -222,7 +223,7 @@ func (s *speechless) Ping(context.Context) error {
 // A panic in a ping is an outage, which ends.
 func TestPingPanics(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var log publishertest.Log
+		var log logtest.Log
 		broker := &speechless{}
 		broker.panics.Store(true)
 		p := &probe{

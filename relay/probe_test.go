@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // hosts is a broker of several hosts. Each ping reaches another host.
@@ -39,7 +39,7 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 		t.Run(fmt.Sprint(lines, " causes"), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				var log publishertest.Log
+				var log logtest.Log
 				broker := &hosts{}
 				p := &probe{
 					destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {},

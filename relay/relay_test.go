@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/metric/noop"
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -296,7 +297,7 @@ func TestLacksAreLoggedOnce(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
-	var log publishertest.Log
+	var log logtest.Log
 	r := replica(t, s, b, func(c *settings) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	stop := start(t, r)
 	eventually(t, "ready", func() bool { return notReady(r) == "" })

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -42,7 +43,7 @@ func TestUncleanStopIsCounted(t *testing.T) {
 				`insert into outbox_messages (topic, payload, inserted_at, updated_at) select 't', '{}', now(), now() from generate_series(1, $1)`,
 				rows)
 			test.hinder(t, s, b)
-			var log publishertest.Log
+			var log logtest.Log
 			r := replica(t, s, b, func(c *settings) {
 				c.Limits.Batch, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
 			})

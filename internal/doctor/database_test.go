@@ -45,7 +45,7 @@ func TestUnreachable(t *testing.T) {
 		"time":        {context.DeadlineExceeded, "reach", "nothing answers in time"},
 		"authority":   {x509.UnknownAuthorityError{}, "reach", "sslrootcert"},
 		"certificate": {x509.CertificateInvalidError{Reason: x509.Expired}, "reach", "server's certificate"},
-		"protocol":    {errors.New("unexpected message"), "reach", "no PostgreSQL server"},
+		"protocol":    {errors.New("unexpected message"), "reach", "a PostgreSQL server"},
 	} {
 		f := unreachable(variableURL, fmt.Errorf("connect: %w", c.err))
 		if f.Severity != finding.Error || f.Check != c.check || !strings.Contains(f.Remedy, c.remedy) || f.Found == "" ||

@@ -15,7 +15,7 @@ import (
 
 // unreachable is the finding for a connection to the database that could not be made. variable is the setting with its URL.
 func unreachable(variable string, err error) finding.Finding {
-	remedy := "check host and port in " + variable + ": what answers there may be no PostgreSQL server"
+	remedy := "check host and port in " + variable + ": what answers there may not be a PostgreSQL server"
 	check := "reach"
 	var server *pgconn.PgError
 	var name *net.DNSError

@@ -10,6 +10,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/sql"
@@ -74,7 +75,7 @@ func TestListenerReportsEachEnd(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var log publishertest.Log
+	var log logtest.Log
 	var pid atomic.Uint32
 	l := &Listener{
 		Channel: s.Name, Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}.Quoted(),

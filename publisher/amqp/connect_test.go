@@ -16,9 +16,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
+	"github.com/outbox-relay/outbox-relay/internal/services"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 const password = "pa$$w0rd"
@@ -36,7 +38,7 @@ type mistake struct {
 func (m mistake) check(t *testing.T) {
 	t.Helper()
 	var dials atomic.Int64
-	log := &publishertest.Log{}
+	log := &logtest.Log{}
 	config := amqp.Config{
 		URL: func() (string, error) { return m.url, nil }, Mechanism: m.mechanism,
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
@@ -78,7 +80,7 @@ func (m mistake) check(t *testing.T) {
 // hostOf returns host:port of a service.
 func hostOf(t *testing.T, variable string) string {
 	t.Helper()
-	u, err := url.Parse(publishertest.Endpoint(t, variable))
+	u, err := url.Parse(services.Endpoint(t, variable))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -151,8 +153,8 @@ func trusting(pool *x509.CertPool, name string) func() (*tls.Config, error) {
 
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	authority := publishertest.NewAuthority(t)
-	certificate := authority.Issue(t, publishertest.Leaf{Name: "rabbit.test"}).Pair
+	authority := tlstest.NewAuthority(t)
+	certificate := authority.Issue(t, tlstest.Leaf{Name: "rabbit.test"}).Pair
 	f := newFake(t, tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{certificate}}), func(m *sent) { m.ack() })
 	p := amqp.New(amqp.Config{
 		URL: func() (string, error) { return "amqps://guest:guest@" + f.listener.Addr().String(), nil },

@@ -10,6 +10,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -31,7 +32,7 @@ type harness struct {
 
 func newHarness(t testing.TB, exchangeKind, queueKind string) *harness {
 	t.Helper()
-	return harnessAt(t, publishertest.Endpoint(t, "TEST_AMQP_URL"), exchangeKind, queueKind)
+	return harnessAt(t, services.Endpoint(t, "TEST_AMQP_URL"), exchangeKind, queueKind)
 }
 
 func harnessAt(t testing.TB, url, exchangeKind, queueKind string) *harness {

@@ -8,15 +8,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // mistakes are those that need a broker with TLS and client certificates.
 func (o *ownBroker) mistakes(t *testing.T) {
 	user := "nobody:" + password + "@"
-	other := publishertest.NewAuthority(t)
+	other := tlstest.NewAuthority(t)
 	trusted := func(certificates ...tls.Certificate) *tls.Config {
 		return &tls.Config{RootCAs: o.authority.Pool, Certificates: certificates, MinVersion: tls.VersionTLS12}
 	}
@@ -24,7 +24,7 @@ func (o *ownBroker) mistakes(t *testing.T) {
 	nameless.ServerName = "rabbit.test"
 	expired := newFake(t,
 		tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{o.authority.Issue(t,
-			publishertest.Leaf{Name: "localhost", Expired: true}).Pair}}), nil)
+			tlstest.Leaf{Name: "localhost", Expired: true}).Pair}}), nil)
 	_, port, _ := strings.Cut(expired.listener.Addr().String(), ":")
 	plain := strings.TrimSuffix(strings.TrimPrefix(o.harness.url, "amqp://guest:guest@"), "/")
 	for name, m := range map[string]mistake{
@@ -41,15 +41,15 @@ func (o *ownBroker) mistakes(t *testing.T) {
 		"EXTERNAL without certificate": {url: "amqps://" + user + o.secure, tls: trusted(), mechanism: "EXTERNAL", says: "TLS.Certificates"},
 		"EXTERNAL, no such user": {
 			url: "amqps://" + o.secure,
-			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user",
+			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "stranger"}).Pair), mechanism: "EXTERNAL", says: "create the user",
 		},
 		"client of unknown authority": {
-			url: "amqps://" + o.secure, tls: trusted(other.Issue(t, publishertest.Leaf{Name: "guest"}).Pair),
+			url: "amqps://" + o.secure, tls: trusted(other.Issue(t, tlstest.Leaf{Name: "guest"}).Pair),
 			mechanism: "EXTERNAL", says: "TLS.Certificates",
 		},
 		"expired client certificate": {
 			url: "amqps://" + o.secure,
-			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest", Expired: true}).Pair), mechanism: "EXTERNAL",
+			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "guest", Expired: true}).Pair), mechanism: "EXTERNAL",
 			says: "TLS.Certificates",
 		},
 		"mechanism AMQPLAIN not there": {
@@ -58,7 +58,7 @@ func (o *ownBroker) mistakes(t *testing.T) {
 		},
 		"vhost of the certificate user": {
 			url: "amqps://" + o.secure + "/none",
-			tls: trusted(o.authority.Issue(t, publishertest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`,
+			tls: trusted(o.authority.Issue(t, tlstest.Leaf{Name: "guest"}).Pair), mechanism: "EXTERNAL", says: `virtual host "none"`,
 		},
 	} {
 		// These are not parallel: they are quick, and parallel ones would wait for the other tests and delay what
@@ -99,7 +99,7 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 	o.ctl(t, "clear_password", "certified")
 	o.ctl(t, "set_permissions", "certified", ".*", ".*", ".*")
 	var current atomic.Pointer[tls.Certificate]
-	first := o.authority.Issue(t, publishertest.Leaf{Name: "certified"})
+	first := o.authority.Issue(t, tlstest.Leaf{Name: "certified"})
 	current.Store(&first.Pair)
 	p := amqp.New(amqp.Config{
 		URL: func() (string, error) { return "amqps://" + o.secure, nil }, Mechanism: "EXTERNAL",
@@ -125,14 +125,14 @@ func (o *ownBroker) rotatedCertificate(t *testing.T) {
 		}
 	}
 
-	stranger := o.authority.Issue(t, publishertest.Leaf{Name: "stranger"})
+	stranger := o.authority.Issue(t, tlstest.Leaf{Name: "stranger"})
 	current.Store(&stranger.Pair)
 	o.ctl(t, "close_all_user_connections", "certified", "rotation")
 	await(t, func() bool {
 		err := publish()
 		return err != nil && publisher.ShortOf(err) == "login refused"
 	})
-	second := o.authority.Issue(t, publishertest.Leaf{Name: "certified"})
+	second := o.authority.Issue(t, tlstest.Leaf{Name: "certified"})
 	current.Store(&second.Pair)
 	await(t, func() bool { return publish() == nil })
 }

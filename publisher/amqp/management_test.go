@@ -18,6 +18,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -47,7 +48,7 @@ func (h *harness) config() amqp.Config {
 // managed returns a configuration that names the management interface.
 func (h *harness) managed(t *testing.T) amqp.Config {
 	t.Helper()
-	config, url := h.config(), publishertest.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL")
+	config, url := h.config(), services.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL")
 	config.Management = func() (string, error) { return url, nil }
 	return config
 }
@@ -232,7 +233,7 @@ func TestExamineRepetitions(t *testing.T) {
 	config := h.managed(t)
 	says(t, examined(t, config, publishertest.Addresses("x")...), warning+strconv.Quote(full)+" rejects when it is full")
 
-	real, err := url.Parse(publishertest.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL"))
+	real, err := url.Parse(services.Endpoint(t, "TEST_AMQP_MANAGEMENT_URL"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,14 @@ import (
 	"github.com/rabbitmq/amqp091-go"
 
 	"github.com/outbox-relay/outbox-relay/internal/services"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // An ownBroker is a RabbitMQ for one test alone, which may change its settings and kill it. It accepts TLS and client
 // certificates of its authority, tokens signed with its key, and messages of up to 1 MiB.
 type ownBroker struct {
 	set       *services.Set
-	authority *publishertest.Authority
+	authority *tlstest.Authority
 	harness   *harness
 	tokens    *rsa.PrivateKey
 	secure    string // host:port of the TLS listener, whose certificate is for localhost
@@ -36,10 +36,10 @@ const ownLimit = 1 << 20
 func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
 	dir := t.TempDir()
-	o := &ownBroker{authority: publishertest.NewAuthority(t)}
+	o := &ownBroker{authority: tlstest.NewAuthority(t)}
 	port, managementPort := freePort(t), freePort(t)
 	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
-	server := o.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	server := o.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	ca, cert, key := write(t, dir, "ca.pem", o.authority.PEM), write(t, dir, "server.pem", server.Cert),
 		write(t, dir, "server.key", server.Key)
 	tokens, public := newTokenKey(t)

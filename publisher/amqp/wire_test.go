@@ -10,6 +10,7 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/amqp"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -302,7 +303,7 @@ func TestMissingExchange(t *testing.T) {
 func TestUnrouted(t *testing.T) {
 	t.Parallel()
 	h := newHarness(t, "", amqp091.QueueTypeClassic)
-	var log publishertest.Log
+	var log logtest.Log
 	p := amqp.New(amqp.Config{
 		URL: func() (string, error) { return h.url, nil }, Unrouted: true,
 		Logger: slog.New(slog.NewTextHandler(&log, nil)),

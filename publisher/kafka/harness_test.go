@@ -15,6 +15,7 @@ import (
 	kafkago "github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -32,7 +33,7 @@ type harness struct {
 
 func newHarness(t testing.TB) *harness {
 	t.Helper()
-	u, err := url.Parse(publishertest.Endpoint(t, "TEST_KAFKA_URL"))
+	u, err := url.Parse(services.Endpoint(t, "TEST_KAFKA_URL"))
 	if err != nil || u.Host == "" {
 		t.Fatalf("TEST_KAFKA_URL is not kafka://host:port: %v", err)
 	}

@@ -11,9 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 const info = "$JS.API.INFO"
@@ -68,7 +68,7 @@ func TestLoginIsReadAgain(t *testing.T) {
 	password.Store("old-secret")
 	var unreadable atomic.Bool
 	unreadable.Store(true)
-	var log publishertest.Log
+	var log logtest.Log
 	p := open(t, nats.Config{
 		Servers: []string{"nats://url:url-secret@" + f.address},
 		Logger:  slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug})),
@@ -194,7 +194,7 @@ func TestServerEndsTheConnection(t *testing.T) {
 		}
 		stores(c, subject, reply, body)
 	}}).start(t)
-	var log publishertest.Log
+	var log logtest.Log
 	p := open(t, nats.Config{Servers: []string{f.address}, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
 		persist(t, p)

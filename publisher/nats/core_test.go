@@ -9,9 +9,9 @@ import (
 	"testing"
 
 	client "github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 func TestCore(t *testing.T) {
@@ -20,7 +20,7 @@ func TestCore(t *testing.T) {
 	if !strings.Contains(log.String(), "stores nothing") {
 		t.Errorf("there is no warning: %s", log.String())
 	}
-	nc, err := client.Connect(publishertest.Endpoint(t, "TEST_NATS_URL"))
+	nc, err := client.Connect(services.Endpoint(t, "TEST_NATS_URL"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // A firewall forgets connections: it drops what is sent over them. New connections work.
@@ -113,7 +113,7 @@ func TestForgottenConnection(t *testing.T) {
 func TestSilentStreamKeepsTheConnection(t *testing.T) {
 	t.Parallel()
 	im := newImpostor(t)
-	var log publishertest.Log
+	var log logtest.Log
 	p := open(t, nats.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)

@@ -10,6 +10,7 @@ import (
 
 	client "github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -36,7 +37,7 @@ type harness struct {
 
 func broker(t testing.TB) jetstream.JetStream {
 	t.Helper()
-	nc, err := client.Connect(publishertest.Endpoint(t, "TEST_NATS_URL"))
+	nc, err := client.Connect(services.Endpoint(t, "TEST_NATS_URL"))
 	if err != nil {
 		t.Fatalf("connect to the NATS server of TEST_NATS_URL: %v", err)
 	}
@@ -60,7 +61,7 @@ func (h harness) Open(t *testing.T, network *publishertest.Network) publisher.Pu
 func open(t testing.TB, config nats.Config) *nats.Publisher {
 	t.Helper()
 	if config.Servers == nil {
-		config.Servers = []string{publishertest.Endpoint(t, "TEST_NATS_URL")}
+		config.Servers = []string{services.Endpoint(t, "TEST_NATS_URL")}
 	}
 	config.Name = t.Name()
 	p, err := nats.New(config)

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	client "github.com/nats-io/nats.go"
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // An impostor answers publishes in place of a stream, when and as a test wants.
@@ -23,7 +23,7 @@ type impostor struct {
 
 func newImpostor(t *testing.T) *impostor {
 	t.Helper()
-	nc, err := client.Connect(publishertest.Endpoint(t, "TEST_NATS_URL"))
+	nc, err := client.Connect(services.Endpoint(t, "TEST_NATS_URL"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
 )
 
 // A process is a nats-server for a single test. It can be stopped, started again, and made to reload its configuration.
@@ -68,7 +68,7 @@ func (p *process) start(t *testing.T) {
 	}
 	p.cmd = exec.Command(binary, "-c", "nats.conf")
 	p.cmd.Dir = p.dir
-	var log publishertest.Log
+	var log logtest.Log
 	p.cmd.Stderr = &log
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)

@@ -14,8 +14,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/nats-io/nkeys"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // awaitDown waits until the publisher has no connection.
@@ -66,7 +67,7 @@ func TestPasswordIsRotated(t *testing.T) {
 	server := startServer(t, dir, users("first-secret"))
 	createStream(t, "nats://relay:first-secret@"+server.address)
 	write(t, dir, "password", []byte("first-secret"))
-	var log publishertest.Log
+	var log logtest.Log
 	p := open(t, nats.Config{
 		Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Auth: func() (nats.Auth, error) {
@@ -132,10 +133,10 @@ func TestCertificatesAreRotated(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			renew := func() {
-				a := publishertest.NewAuthority(t)
+				a := tlstest.NewAuthority(t)
 				write(t, dir, "ca.pem", a.PEM)
 				for _, name := range []string{"127.0.0.1", "relay"} {
-					l := a.Issue(t, publishertest.Leaf{Name: name})
+					l := a.Issue(t, tlstest.Leaf{Name: name})
 					write(t, dir, name+".pem", l.Cert)
 					write(t, dir, name+".key", l.Key)
 				}
@@ -188,7 +189,7 @@ func TestCredentialsAreRenewed(t *testing.T) {
 	createStream(t, "nats://relay0:secret@"+server.address)
 	user := func(name string) { write(t, dir, "user", []byte(name)) }
 	user("relay0")
-	var log publishertest.Log
+	var log logtest.Log
 	p := open(t, nats.Config{
 		Servers: []string{server.address}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Auth: func() (nats.Auth, error) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/outbox-relay/outbox-relay/internal/services"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -19,7 +20,7 @@ func TestOneAddressOfSeveral(t *testing.T) {
 type several struct{ harness }
 
 func (h several) Open(t *testing.T, network *publishertest.Network) (p publisher.Publisher, topics map[string]string) {
-	real := strings.TrimPrefix(publishertest.Endpoint(t, "TEST_NATS_URL"), "nats://")
+	real := strings.TrimPrefix(services.Endpoint(t, "TEST_NATS_URL"), "nats://")
 	topics = map[string]string{}
 	var servers []string
 	for _, address := range []string{"one.test:4222", "two.test:4222", "three.test:4222"} {

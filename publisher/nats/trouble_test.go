@@ -16,9 +16,11 @@ import (
 
 	"github.com/nats-io/nkeys"
 
+	"github.com/outbox-relay/outbox-relay/internal/logtest"
+	"github.com/outbox-relay/outbox-relay/internal/services"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // Whatever is wrong with the connection, the answers contain one line that says what to change. /readyz shows the line,
@@ -26,8 +28,8 @@ import (
 func TestTroubles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	a := publishertest.NewAuthority(t)
-	for name, l := range map[string]publishertest.Leaf{
+	a := tlstest.NewAuthority(t)
+	for name, l := range map[string]tlstest.Leaf{
 		"127.0.0.1": {Name: "127.0.0.1"}, "expired": {Name: "127.0.0.1", Expired: true},
 		"other.example": {Name: "other.example"},
 	} {
@@ -62,7 +64,7 @@ func TestTroubles(t *testing.T) {
 	webTLS := httptest.NewTLSServer(nil)
 	t.Cleanup(webTLS.Close)
 	at := func(variable string) string {
-		u, err := url.Parse(publishertest.Endpoint(t, variable))
+		u, err := url.Parse(services.Endpoint(t, variable))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -84,7 +86,7 @@ func TestTroubles(t *testing.T) {
 		return func() (*tls.Config, error) { return &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: pool}, nil }
 	}
 	trust := trusting(a.Pool)
-	strange := trusting(publishertest.NewAuthority(t).Pool)
+	strange := trusting(tlstest.NewAuthority(t).Pool)
 	const greeting, port = "sends no greeting of a NATS server", "correct the port"
 
 	for name, test := range map[string]struct {
@@ -179,7 +181,7 @@ func TestTroubles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var log publishertest.Log
+			var log logtest.Log
 			test.config.Logger = slog.New(slog.NewTextHandler(&log, nil))
 			p := open(t, test.config)
 			p.GiveUpAfter(3 * time.Second)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/nats-io/nats.go/jetstream"
 
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/publisher/nats"
@@ -18,8 +19,8 @@ import (
 // and the doctor.
 func TestWebSocket(t *testing.T) {
 	t.Parallel()
-	a := publishertest.NewAuthority(t)
-	leaf := a.Issue(t, publishertest.Leaf{Name: "127.0.0.1"})
+	a := tlstest.NewAuthority(t)
+	leaf := a.Issue(t, tlstest.Leaf{Name: "127.0.0.1"})
 	for name, settings := range map[string]string{"ws": `no_tls: true`, "wss": `tls { cert_file: "server.pem", key_file: "server.key" }`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -1,7 +1,6 @@
 package publishertest
 
 import (
-	"os"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -38,15 +37,4 @@ type Harness interface {
 	// them. An absent key is nil, an empty key is not. If the broker distinguishes a null payload from an empty one,
 	// only the null payload is nil. Otherwise no payload is nil.
 	Received(t *testing.T, topic string, n int) []publisher.Message
-}
-
-// Endpoint returns the address of a real service from the environment variable with the given name (TEST_KAFKA_URL and
-// so on). If the variable is not set, it fails the test and says what to do.
-func Endpoint(t testing.TB, name string) string {
-	t.Helper()
-	value := os.Getenv(name)
-	if value == "" {
-		t.Fatalf("%s is not set: run `make test`, or start the services and `eval \"$(dev/services.sh env)\"`", name)
-	}
-	return value
 }

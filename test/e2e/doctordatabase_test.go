@@ -31,7 +31,7 @@ func TestDoctorDatabase(t *testing.T) {
 			databaseURL(t, func(u *url.URL) { u.User = url.UserPassword("stranger", "hunter2") }), "authentication",
 			[]string{"stranger", "create the role"},
 		},
-		"a broker there": {databaseURL(t, func(u *url.URL) { u.Host = hostOf(t, "TEST_NATS_URL") }), "reach", []string{"no PostgreSQL server"}},
+		"a broker there": {databaseURL(t, func(u *url.URL) { u.Host = hostOf(t, "TEST_NATS_URL") }), "reach", []string{"a PostgreSQL server"}},
 		"silence":        {databaseURL(t, func(u *url.URL) { u.Host = silent(t) }), "reach", []string{"nothing answers in time"}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -12,7 +12,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // nobody is an address on which nothing listens.
@@ -72,7 +72,7 @@ func hostOf(t *testing.T, variable string) string {
 }
 
 // serveNATS returns the address of a server that greets as a NATS server does and presents the given certificate.
-func serveNATS(t *testing.T, l publishertest.Leaf) string {
+func serveNATS(t *testing.T, l tlstest.Leaf) string {
 	t.Helper()
 	listener := listen(t)
 	go serve(listener, func(c net.Conn) {
@@ -84,7 +84,7 @@ func serveNATS(t *testing.T, l publishertest.Leaf) string {
 }
 
 // serveTLS returns the address of a server that presents the given certificate and speaks another protocol.
-func serveTLS(t *testing.T, l publishertest.Leaf) string {
+func serveTLS(t *testing.T, l tlstest.Leaf) string {
 	t.Helper()
 	listener := tls.NewListener(listen(t), &tls.Config{Certificates: []tls.Certificate{l.Pair}, MinVersion: tls.VersionTLS12})
 	go serve(listener, func(c net.Conn) { _, _ = c.Write([]byte("hello, this is another protocol\r\n")) })

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // TestSecureKafka logs in to a Kafka server with TLS and SASL: with secrets that are rotated while the relay runs, and with
@@ -77,15 +77,15 @@ func (k *secureKafka) rotations(t *testing.T) {
 	})
 	t.Run("certificates", func(t *testing.T) {
 		topic, outbox := k.topic(t), newTable(t)
-		old := k.authority.Issue(t, publishertest.Leaf{Name: "relay", Expired: true})
-		other := publishertest.NewAuthority(t)
+		old := k.authority.Issue(t, tlstest.Leaf{Name: "relay", Expired: true})
+		other := tlstest.NewAuthority(t)
 		r := startRelay(t, outbox.env("kafka+tls://"+k.mutual, "OUTBOX_TLS_CA_FILE="+k.write("broker-ca.pem", other.PEM),
 			"OUTBOX_TLS_CERT_FILE="+k.write("client.pem", old.Cert), "OUTBOX_TLS_KEY_FILE="+k.write("client.key", old.Key)))
 		outbox.insert(topic, 0, 100, 5)
 		r.awaitNotReady("unknown authority", "OUTBOX_TLS_CA_FILE")
 		k.write("broker-ca.pem", k.authority.PEM)
 		r.awaitNotReady("client certificate", "OUTBOX_TLS_CERT")
-		renewed := k.authority.Issue(t, publishertest.Leaf{Name: "relay"})
+		renewed := k.authority.Issue(t, tlstest.Leaf{Name: "relay"})
 		k.write("client.pem", renewed.Cert)
 		k.write("client.key", renewed.Key)
 		r.awaitReady()
@@ -173,11 +173,11 @@ func (k *secureKafka) expect(t *testing.T, r *relay, outbox *table, topic string
 func (k *secureKafka) mistakes(t *testing.T) {
 	path := func(name string, content []byte) string { return k.write("mistakes-"+name, content) }
 	ca := "OUTBOX_TLS_CA_FILE=" + path("ca.pem", k.authority.PEM)
-	stranger := publishertest.NewAuthority(t)
-	expired := k.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
-	foreign := stranger.Issue(t, publishertest.Leaf{Name: "relay"})
-	good := k.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
-	pair := func(name string, l publishertest.Leaf) settings {
+	stranger := tlstest.NewAuthority(t)
+	expired := k.authority.Issue(t, tlstest.Leaf{Name: "localhost", Expired: true})
+	foreign := stranger.Issue(t, tlstest.Leaf{Name: "relay"})
+	good := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
+	pair := func(name string, l tlstest.Leaf) settings {
 		return settings{ca, "OUTBOX_TLS_CERT_FILE=" + path(name+".pem", l.Cert), "OUTBOX_TLS_KEY_FILE=" + path(name+".key", l.Key)}
 	}
 	login := func(mechanism, user, password string) settings {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // checkMistake starts a relay with a mistake in the settings of its broker. One line says what to change, with all of the
@@ -76,14 +76,14 @@ func checkMistakes(t *testing.T, mistakes map[string]mistake) {
 // secured is a directory with a certificate authority, for a broker with TLS.
 type secured struct {
 	dir       string
-	authority *publishertest.Authority
-	server    publishertest.Leaf // certificate for localhost
+	authority *tlstest.Authority
+	server    tlstest.Leaf // certificate for localhost
 }
 
 func newSecured(t *testing.T) *secured {
 	t.Helper()
-	s := &secured{dir: t.TempDir(), authority: publishertest.NewAuthority(t)}
-	s.server = s.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	s := &secured{dir: t.TempDir(), authority: tlstest.NewAuthority(t)}
+	s.server = s.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	return s
 }
 
@@ -107,8 +107,8 @@ func TestNATSMistakes(t *testing.T) {
 	set.run("up", "nats")
 	secure := strings.Replace(strings.TrimPrefix(set.address("TEST_NATS_URL"), "nats://"), "127.0.0.1", "localhost", 1)
 	ca := "OUTBOX_TLS_CA_FILE=" + s.write(t, "ca.pem", s.authority.PEM)
-	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", publishertest.NewAuthority(t).PEM)
-	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
+	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", tlstest.NewAuthority(t).PEM)
+	expired := s.authority.Issue(t, tlstest.Leaf{Name: "localhost", Expired: true})
 	const right = "relay:old-hunter2@"
 	checkMistakes(t, map[string]mistake{
 		"wrong password": {"nats+tls://relay:wrong-hunter2@" + secure, settings{ca}, []string{"refuses the login", "OUTBOX_PUBLISH_URL"}},

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // TestRabbitMistakes tests all the ways in which a login to RabbitMQ can fail.
@@ -34,9 +34,9 @@ func TestRabbitMistakes(t *testing.T) {
 	password, _ := u.User.Password()
 	right := u.User.Username() + ":" + password + "@"
 	ca := "OUTBOX_TLS_CA_FILE=" + s.write(t, "ca.pem", s.authority.PEM)
-	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", publishertest.NewAuthority(t).PEM)
-	expired := s.authority.Issue(t, publishertest.Leaf{Name: "localhost", Expired: true})
-	client := s.authority.Issue(t, publishertest.Leaf{Name: "relay"})
+	stranger := "OUTBOX_TLS_CA_FILE=" + s.write(t, "other.pem", tlstest.NewAuthority(t).PEM)
+	expired := s.authority.Issue(t, tlstest.Leaf{Name: "localhost", Expired: true})
+	client := s.authority.Issue(t, tlstest.Leaf{Name: "relay"})
 	external := settings{
 		ca, "OUTBOX_AMQP_SASL_MECHANISM=EXTERNAL", "OUTBOX_TLS_CERT_FILE=" + s.write(t, "client.pem", client.Cert),
 		"OUTBOX_TLS_KEY_FILE=" + s.write(t, "client.key", client.Key),

@@ -13,7 +13,7 @@ import (
 
 	"github.com/segmentio/kafka-go"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // secureKafka is a Kafka server for one test alone, with a listener for each way to log in. Its certificate is for localhost,
@@ -22,7 +22,7 @@ type secureKafka struct {
 	*kafkaBroker // on the plain listener
 	t            testing.TB
 	dir          string
-	authority    *publishertest.Authority
+	authority    *tlstest.Authority
 
 	secure string // TLS and SASL with PLAIN, SCRAM-SHA-256 or OAUTHBEARER; sessions end
 	mutual string // TLS with a client certificate
@@ -34,9 +34,9 @@ const secureSession = 2 * time.Second
 
 func newSecureKafka(t testing.TB) *secureKafka {
 	t.Helper()
-	k := &secureKafka{t: t, dir: t.TempDir(), authority: publishertest.NewAuthority(t)}
+	k := &secureKafka{t: t, dir: t.TempDir(), authority: tlstest.NewAuthority(t)}
 	k.secure, k.mutual, k.clear = freeLocal(t), freeLocal(t), freeLocal(t)
-	server := k.authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	server := k.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	const offset = 1650
 	const plain = `org.apache.kafka.common.security.plain.PlainLoginModule required user_relay="old-hunter2" user_other="other-hunter2";`
 	listeners := fmt.Sprintf("PLAINTEXT://127.0.0.1:%d,SECURE://%s,MUTUAL://%s,CLEAR://%s", 29092+offset, k.secure, k.mutual, k.clear)

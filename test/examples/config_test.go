@@ -19,7 +19,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/config"
 	"github.com/outbox-relay/outbox-relay/internal/health"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 )
 
 // load loads a configuration as printed, with the settings added that it omits for brevity. Files are created elsewhere, with
@@ -35,8 +35,8 @@ func load(t *testing.T, settings map[string]string) {
 	values := map[string]string{"OUTBOX_DATABASE_URL": "postgres://postgres/shop", "OUTBOX_PUBLISH_URL": "stdout:"}
 	files := maps.Clone(values)
 	if settings["OUTBOX_TLS_CA_FILE"] != "" {
-		authority := publishertest.NewAuthority(t)
-		client := authority.Issue(t, publishertest.Leaf{Name: "relay"})
+		authority := tlstest.NewAuthority(t)
+		client := authority.Issue(t, tlstest.Leaf{Name: "relay"})
 		files["OUTBOX_TLS_CA"], files["OUTBOX_TLS_CERT"], files["OUTBOX_TLS_KEY"] = string(authority.PEM), string(client.Cert), string(client.Key)
 	}
 	for name, value := range settings {

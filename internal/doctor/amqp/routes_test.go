@@ -6,13 +6,13 @@ import (
 
 	"github.com/rabbitmq/amqp091-go"
 
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/internal/services"
 )
 
 // Patterns of topic exchanges match like the broker's own.
 func TestMatchTopic(t *testing.T) {
 	t.Parallel()
-	conn, err := amqp091.Dial(publishertest.Endpoint(t, "TEST_AMQP_URL"))
+	conn, err := amqp091.Dial(services.Endpoint(t, "TEST_AMQP_URL"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/tlstest"
 	"github.com/outbox-relay/outbox-relay/publisher/internal/network"
-	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // verdicts are the package's classifications of an error.
@@ -17,8 +17,8 @@ type verdicts struct{ timedOut, ended, refusedTLS bool }
 // The errors are those of real connections, as Go's library wraps them.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	authority := publishertest.NewAuthority(t)
-	server := authority.Issue(t, publishertest.Leaf{Name: "localhost"})
+	authority := tlstest.NewAuthority(t)
+	server := authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	secure := &tls.Config{Certificates: []tls.Certificate{server.Pair}, ClientAuth: tls.RequireAnyClientCert, MinVersion: tls.VersionTLS12}
 	for name, c := range map[string]struct {
 		serve    func(net.Conn)

@@ -56,8 +56,8 @@ func (d *Dispatch) keepLocked(o *Outcome, now time.Time) {
 	}
 	if !d.locked.logged {
 		d.locked.logged = true
-		d.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a foreign key has to do with; "+
-			"they are tried again until they are free",
+		d.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a foreign key has to do "+
+			"with; they are tried again until they are free",
 			"rows", n)
 	}
 	if d.locked.seen = now; !waiting {

@@ -1,4 +1,5 @@
-package publishertest
+// Package tlstest issues certificates for tests.
+package tlstest
 
 import (
 	"crypto/ecdsa"
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// An Authority issues certificates for tests of brokers with TLS.
+// An Authority issues certificates that only its Pool trusts.
 type Authority struct {
 	PEM  []byte
 	Pool *x509.CertPool // pool that trusts the authority

@@ -1,4 +1,5 @@
-package publishertest
+// Package logtest keeps the log of a test.
+package logtest
 
 import (
 	"bytes"
