@@ -84,7 +84,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 	}
 	if d.Failures.meets(r) {
 		if r.Beyond && from == FromWalk { // a scan may end before it, and open the key
-			d.Late.LeaveOut(r.Hash, r.Position.Ordinal)
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false)
 		}
 		return passedOver
 	}
@@ -97,9 +97,9 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 		case from == fromTrial:
 			return known
 		case r.Beyond:
-			d.Late.LeaveOut(r.Hash, r.Position.Ordinal)
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, from == fromScan)
 			return known
-		case d.overtakes(r, now):
+		case d.overtakes(r, from, now):
 			return passedOver
 		}
 	}
@@ -128,7 +128,7 @@ func (d *Dispatch) mayPass(r *Row, w *Wait, from source) bool {
 		return w.state == asked && w.headID == r.ID()
 	case r.Beyond:
 		if w.stopped = w.stopped || from == fromScan; from == FromWalk {
-			d.Late.LeaveOut(r.Hash, r.Position.Ordinal) // a scan may end before this row, and open the key
+			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
 		d.passOver(w, at)
 		return false
@@ -169,8 +169,8 @@ func (d *Dispatch) onWire(r *Row) bool {
 }
 
 // overtakes reports whether an older row of the key was left to the next walk. If so, a scan brings both rows.
-func (d *Dispatch) overtakes(r *Row, now time.Time) bool {
-	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal)
+func (d *Dispatch) overtakes(r *Row, from source, now time.Time) bool {
+	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == fromScan)
 	if !overtakes || r.key.keyless {
 		return false
 	}

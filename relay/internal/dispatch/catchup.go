@@ -92,6 +92,7 @@ func (d *Dispatch) Scanning() (low int64, keys []string) {
 	}
 	c.number++
 	c.under, c.low, c.others, c.at = true, nothing, false, outbox.Position{}
+	d.Late.Scanning()
 	return low, keys
 }
 

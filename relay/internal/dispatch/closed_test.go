@@ -92,6 +92,28 @@ func TestHeadIsTriedAlone(t *testing.T) {
 	}
 }
 
+// A scan leaves a row to the next walk, since another session has changed the row. That walk begins before the scan ends,
+// and meets the row later than the scan meets a younger row of the key. The younger row waits.
+func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.passKey(key{text: "other"}, 1, noShard, 1, now)
+	d.Scanning()
+	d.Begin()
+	d.Take(beyond(rowsOf("k", "t", 4)), fromScan, now)
+	d.Late.TakeLeftOut()
+	d.Begin()
+	d.Take(rowsOf("k", "t", 9), fromScan, now)
+	published(t, d, nil, "")
+	d.Scanned(now)
+	if low, _ := d.Scanning(); low > 4 {
+		t.Errorf("the next scan begins at %d", low)
+	}
+	d.Begin()
+	d.Take(rowsOf("k", "t", 4, 9), fromScan, now)
+	published(t, d, nil, "k-4")
+	published(t, d, nil, "k-9")
+}
+
 // A page that is not taken contains a row. Queued rows do not overtake it. Nor do rows that a scan brings together with
 // it, when the walk leaves out a row between them. The next walk takes the row that was left out first, even if a scan
 // reached its end before that.

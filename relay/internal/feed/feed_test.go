@@ -107,7 +107,7 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 	take(outbox.Page{})
 	left := rowsAt(2)
-	f.Late.LeaveOut(7, left[0].Position.Ordinal) // as a sweep does
+	f.Late.LeaveOut(7, left[0].Position.Ordinal, false) // as a sweep does
 	f.Nudge()
 	if q := next("after a row was left out"); q.Recent == nil || *q.Recent != 2 || !q.Horizon {
 		t.Errorf("it reads %+v", q)
@@ -133,10 +133,10 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 			f := New(table, 2, 100, time.Second, 0, now)
 			left := rowsAt(2)
 			const key = 7
-			f.Late.LeaveOut(key, left[0].Position.Ordinal)
+			f.Late.LeaveOut(key, left[0].Position.Ordinal, false)
 			f.Next(now, 100, 1<<20)
 			f.Read(Walk, outbox.Page{}, now, now)
-			if _, overtakes := f.Late.Overtakes(key, 3); overtakes {
+			if _, overtakes := f.Late.Overtakes(key, 3, false); overtakes {
 				t.Error("the key is still remembered")
 			}
 		})

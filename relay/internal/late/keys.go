@@ -2,33 +2,65 @@ package late
 
 import "math"
 
-// LeaveOut leaves a row to the next walk, which begins before all such rows. The row was written after the present walk
-// began. Most such rows are new. But a row that another session has changed meanwhile looks new as well, for instance
-// after a late refusal of the last owner. Younger rows of its key must not go before it.
-func (c *Commits) LeaveOut(key uint64, ordinal int64) {
-	c.lowest = min(c.lowest, ordinal)
-	if head, has := c.leftOut[key]; has || len(c.leftOut) < mostLeftOut {
-		if !has || ordinal < head {
-			c.leftOut[key] = ordinal
+// leftOut are rows that were left to the next walk, by key.
+type leftOut struct {
+	first  map[uint64]int64 // ordinal of the first such row, by the key's hash
+	lowest int64            // lowest of first
+}
+
+func nothingLeftOut() leftOut { return leftOut{first: map[uint64]int64{}, lowest: math.MaxInt64} }
+
+func (l *leftOut) add(key uint64, ordinal int64) {
+	l.lowest = min(l.lowest, ordinal)
+	if first, has := l.first[key]; has || len(l.first) < mostLeftOut {
+		if !has || ordinal < first {
+			l.first[key] = ordinal
 		}
 	}
 }
 
-// Overtakes reports whether a row would overtake a row of its key that was left to the next walk, and the ordinal of
-// the first such row.
-func (c *Commits) Overtakes(key uint64, ordinal int64) (first int64, overtakes bool) {
-	first, left := c.leftOut[key]
-	if len(c.leftOut) == mostLeftOut {
-		first, left = c.lowest, true
+// overtakenBy reports whether a row is not before the first such row of its key, and the ordinal of that one.
+func (l *leftOut) overtakenBy(key uint64, ordinal int64) (first int64, overtaken bool) {
+	first, left := l.first[key]
+	if len(l.first) == mostLeftOut {
+		first, left = l.lowest, true
 	}
 	return first, left && ordinal >= first
 }
 
-// TakeLeftOut notes that a walk begins, which meets the rows that the last walk has left out.
-func (c *Commits) TakeLeftOut() {
-	clear(c.leftOut)
-	c.lowest = math.MaxInt64
+func (l *leftOut) forget() {
+	clear(l.first)
+	l.lowest = math.MaxInt64
 }
+
+// LeaveOut leaves a row to the next walk, which begins before all such rows. The row was written after the present walk
+// or scan began. Most such rows are new. But a row that another session has changed meanwhile looks new as well, for
+// instance after a late refusal of the last owner. Younger rows of its key must not go before it.
+//
+// The next walk may begin before a scan has ended, and meet the row later than the scan meets younger ones. What a scan
+// has left out is therefore remembered until the next scan, too.
+func (c *Commits) LeaveOut(key uint64, ordinal int64, scan bool) {
+	c.walkLeft.add(key, ordinal)
+	if scan {
+		c.scanLeft.add(key, ordinal)
+	}
+}
+
+// Overtakes reports whether a row of a walk or a scan would overtake a row of its key that was left to the next walk,
+// and the ordinal of the first such row.
+func (c *Commits) Overtakes(key uint64, ordinal int64, scan bool) (first int64, overtakes bool) {
+	first, overtakes = c.walkLeft.overtakenBy(key, ordinal)
+	if !overtakes && scan {
+		return c.scanLeft.overtakenBy(key, ordinal)
+	}
+	return first, overtakes
+}
+
+// TakeLeftOut notes that a walk begins, which meets the rows that were left to it.
+func (c *Commits) TakeLeftOut() { c.walkLeft.forget() }
+
+// Scanning notes that a scan begins.
+func (c *Commits) Scanning() { c.scanLeft.forget() }
 
 // Accepted remembers a row that was accepted, by its key. When there are too many keys, the older half is forgotten.
 func (c *Commits) Accepted(key uint64, ordinal int64) {

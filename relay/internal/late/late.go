@@ -32,8 +32,8 @@ type Commits struct {
 	ended   uint32
 	since   uint32 // rows of transactions before this one have been read, from the bound on; 0 if nothing is known
 
-	leftOut       map[uint64]int64 // lowest ordinal that the present walk has left to the next one, by the key's hash
-	lowest        int64            // lowest of leftOut
+	walkLeft      leftOut          // rows that were left to the next walk
+	scanLeft      leftOut          // rows that the present scan has left out, even if a walk has begun since
 	accepted, old map[uint64]int64 // largest ordinal that was accepted, by the key's hash: of recent keys, and of earlier ones
 }
 
@@ -53,7 +53,7 @@ const (
 )
 
 // New makes Commits that do not know anything yet.
-func New() *Commits { return &Commits{leftOut: map[uint64]int64{}, lowest: math.MaxInt64} }
+func New() *Commits { return &Commits{walkLeft: nothingLeftOut(), scanLeft: nothingLeftOut()} }
 
 // Tail completes the query for the first page of a walk. It reports false if nothing is known: then the walk begins at
 // the very beginning. long says that the walk is expected to take more than one page.
@@ -70,7 +70,7 @@ func (c *Commits) Tail(q *outbox.Query, long bool) bool {
 	default:
 		return false
 	}
-	from := min(low.highest, c.lowest)
+	from := min(low.highest, c.walkLeft.lowest)
 	q.Recent, q.Horizon, q.Ended = &from, long || c.lowered || from < low.highest, c.open()
 	if since := c.since; since != 0 && !c.lowered && from == low.highest {
 		q.Since = &since
@@ -87,7 +87,7 @@ func (c *Commits) From(ordinal int64) int64 {
 	if !known {
 		return math.MinInt64
 	}
-	return min(ordinal, low.highest, c.lowest)
+	return min(ordinal, low.highest, c.walkLeft.lowest)
 }
 
 // Bound returns the ordinal from which tail reads begin if no long transaction has ended and nothing was left out.

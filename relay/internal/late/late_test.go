@@ -15,14 +15,14 @@ func TestNextWalkBeginsBeforeWhatWasLeftOut(t *testing.T) {
 	c.Mark(now, 100)
 	c.Date(&outbox.Snapshot{Unassigned: 7})
 	c.Ended(now.Add(outbox.Late))
-	c.LeaveOut(1, 50)
-	c.LeaveOut(1, 60)
+	c.LeaveOut(1, 50, false)
+	c.LeaveOut(1, 60, false)
 	for ordinal, want := range map[int64]bool{49: false, 50: true, 70: true} {
-		if first, overtakes := c.Overtakes(1, ordinal); overtakes != want || overtakes && first != 50 {
+		if first, overtakes := c.Overtakes(1, ordinal, false); overtakes != want || overtakes && first != 50 {
 			t.Errorf("%d overtakes %d: %v", ordinal, first, overtakes)
 		}
 	}
-	if _, overtakes := c.Overtakes(2, 70); overtakes {
+	if _, overtakes := c.Overtakes(2, 70, false); overtakes {
 		t.Error("another key waits, too")
 	}
 	var q outbox.Query
@@ -30,7 +30,7 @@ func TestNextWalkBeginsBeforeWhatWasLeftOut(t *testing.T) {
 		t.Errorf("the next walk reads %+v", q)
 	}
 	c.TakeLeftOut()
-	if _, overtakes := c.Overtakes(1, 70); overtakes || c.From(200) != 100 {
+	if _, overtakes := c.Overtakes(1, 70, false); overtakes || c.From(200) != 100 {
 		t.Errorf("after it: overtakes %v, and scans begin at %d", overtakes, c.From(200))
 	}
 }
@@ -39,13 +39,13 @@ func TestNextWalkBeginsBeforeWhatWasLeftOut(t *testing.T) {
 func TestTooManyKeysLeftOut(t *testing.T) {
 	c := New()
 	for key := range uint64(mostLeftOut) {
-		c.LeaveOut(key, int64(key)+10)
+		c.LeaveOut(key, int64(key)+10, false)
 	}
-	c.LeaveOut(1<<40, 5)
-	if first, overtakes := c.Overtakes(1<<50, 10); !overtakes || first != 5 {
+	c.LeaveOut(1<<40, 5, false)
+	if first, overtakes := c.Overtakes(1<<50, 10, false); !overtakes || first != 5 {
 		t.Errorf("a key that is not remembered overtakes %d: %v", first, overtakes)
 	}
-	if _, overtakes := c.Overtakes(1<<50, 4); overtakes {
+	if _, overtakes := c.Overtakes(1<<50, 4, false); overtakes {
 		t.Error("a row before all of them waits")
 	}
 }
