@@ -30,6 +30,11 @@ var waiting = []mutant{
 		pkg: "./relay", tests: "^TestRowsChangedDuringAWalk$",
 	},
 	{
+		name: "what a scan left out forgotten when a walk begins", breaks: "a scan takes nothing younger than what it left to a walk",
+		file: "relay/internal/late/keys.go", old: "	c.walkLeft.add(key, ordinal)\n	if scan {\n", new: "	c.walkLeft.add(key, ordinal)\n	if false && scan {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestScanDoesNotOvertakeWhatItLeftOut$",
+	},
+	{
 		name:   "rows from a read that began before the shard came",
 		breaks: "rows are taken only for shards held since before their read began",
 		file:   "relay/internal/dispatch/admit.go", old: "	if !d.shards.reading.Has(r.Shard) {\n",
@@ -133,7 +138,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "row left out not noted for a key that waits", breaks: "what is younger does not go before a row that the walk left out",
-		file: "relay/internal/dispatch/admit.go", old: "			d.Late.LeaveOut(r.Hash, r.Position.Ordinal) // a scan may",
+		file: "relay/internal/dispatch/admit.go", old: "			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may",
 		new: "			_ = r // a scan may",
 		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
