@@ -55,6 +55,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		if err != nil {
 			return selectionError(err)
 		}
+		noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
 		if c.dryRun {
 			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, change.Verb()) }); err != nil {
 				return err
@@ -91,6 +92,9 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 			},
 		})
 		bar.clear()
+		if refused := rightsError(err, "operate"); refused != nil {
+			return refused
+		}
 		if err != nil {
 			return fmt.Errorf("%w; %d rows were changed before; run the command again for the others", err, result.Changed)
 		}

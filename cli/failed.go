@@ -74,6 +74,7 @@ func (l *looking) each(cmd *cobra.Command, do func(operate.FailedRow) error, con
 	if err != nil {
 		return selectionError(err)
 	}
+	noteAbsent(cmd.ErrOrStderr(), chosen.IDs, int64(n))
 	if l.limit > 0 && n > l.limit {
 		fmt.Fprintf(cmd.ErrOrStderr(), "there are more rows than %d: choose fewer, or give --limit 0 for all\n", l.limit)
 	}
@@ -117,12 +118,18 @@ func (p *program) failedShowCommand() *cobra.Command {
 		Long:  "Show failed rows in full, with their keys, headers and payloads. Ids may also be given as arguments.\n" + selectionHelp,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.ids = append(flags.ids, args...)
-			return flags.each(cmd, func(row operate.FailedRow) error {
+			shown := false
+			err := flags.each(cmd, func(row operate.FailedRow) error {
+				shown = true
 				if flags.json {
 					return json.NewEncoder(cmd.OutOrStdout()).Encode(row)
 				}
 				return showFailed(cmd.OutOrStdout(), row)
 			}, true)
+			if err == nil && !shown && len(flags.ids) > 0 {
+				return errors.New("no failed row has such an id; outbox-relay status --id tells where a row is")
+			}
+			return err
 		},
 	}
 	flags.add(p, cmd)

@@ -29,7 +29,10 @@ live, 1 when it does not within 3 seconds. For health checks of images without a
 			}
 			ctx, cancel := context.WithTimeout(cmd.Context(), probeTimeout)
 			defer cancel()
-			return health.Here{Addr: addr, Config: path}.Probe(ctx)
+			if err := (health.Here{Addr: addr, Config: path}).Probe(ctx); err != nil {
+				return &exitError{Status: exitFailed, Err: err} // also when it is stopped: containers know no other status
+			}
+			return nil
 		},
 	}
 }

@@ -76,6 +76,9 @@ not configured.
 			p.Dropped = func(partition string) { bar.clear(); fmt.Fprintf(errs, "%s partition %s\n", verb, partition) }
 			deleted, err := p.Run(cmd.Context())
 			bar.clear()
+			if refused := rightsError(err, "prune"); refused != nil {
+				return refused
+			}
 			if err != nil {
 				return selectionError(err)
 			}

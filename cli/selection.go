@@ -3,10 +3,12 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/spf13/cobra"
 
 	"github.com/outbox-relay/outbox-relay/config"
@@ -131,6 +133,25 @@ func (m *moment) Set(text string) error {
 	}
 	m.Time = time.Now().Add(-time.Duration(ago))
 	return nil
+}
+
+// noteAbsent reports that rows were chosen by their ids, and that there are fewer of them in the state that the command is about:
+// an id may be mistyped, or its row was changed before.
+func noteAbsent(problems io.Writer, ids []string, found int64) {
+	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
+	if absent := int64(len(ids)) - found; absent > 0 {
+		fmt.Fprintf(problems, "ids without a row that fits: %d of %d\n", absent, len(ids))
+	}
+}
+
+// rightsError returns the error for a role that lacks a right, with the remedy, and nil for any other error. purpose is that of
+// the command grants.
+func rightsError(err error, purpose string) error {
+	if e, ok := errors.AsType[*pgconn.PgError](err); !ok || e.Code != "42501" { // insufficient_privilege
+		return nil
+	}
+	return fmt.Errorf("%w: let the table's owner run what `outbox-relay grants --role ROLE --for %s` prints, with the role of "+
+		"OUTBOX_DATABASE_URL", err, purpose)
 }
 
 // selectionError turns mistakes in a selection into usage errors.

@@ -204,6 +204,19 @@ func TestManyRows(t *testing.T) {
 	}
 }
 
+// TestReplayStopped stops a replay of rows that have an order when a part of them was changed: it says how many are left.
+func TestReplayStopped(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, "insert into outbox_messages (topic, key, payload, relayed_at) select 'x', 'k', '{}', now() from generate_series(1, 5000)")
+	choice := choose(t, s, open(t, s), Replay(), Selection{})
+	ctx, stop := context.WithCancel(t.Context())
+	result, err := choice.Apply(ctx, "", Progress{Row: func(Chosen, string) error { return nil }, Done: func(int64) { stop() }})
+	if err != nil || result.Changed == 0 || result.Changed+result.Left != 5000 {
+		t.Errorf("%+v (%v)", result, err)
+	}
+}
+
 // TestPartitioned changes rows whose ids are not known to be unique.
 func TestPartitioned(t *testing.T) {
 	t.Parallel()

@@ -215,7 +215,11 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 	for _, p := range c.parts {
 		var end *string
 		if c.change.gently {
-			if end, err = c.end(ctx, p); err != nil {
+			switch end, err = c.end(ctx, p); {
+			case err != nil && ctx.Err() != nil:
+				result.Left = c.rows - seen
+				return result, nil
+			case err != nil:
 				return result, err
 			}
 		}
@@ -228,7 +232,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 			if at >= 0 {
 				rows, last.rows = rows[:at], append(last.rows, rows[at:]...)
 			}
-			if err := c.ripen(ctx, p, rows, progress); err != nil {
+			if err := c.ripen(ctx, p, rows, progress); err != nil && ctx.Err() == nil { // else apply stops
 				return err
 			}
 			return apply(p.set, rows)
@@ -245,7 +249,7 @@ func (c *Choice) Apply(ctx context.Context, channel string, progress Progress) (
 		}
 	}
 	for _, l := range held {
-		if err := c.settle(ctx, l, progress); err != nil {
+		if err := c.settle(ctx, l, progress); err != nil && ctx.Err() == nil { // else apply stops
 			return result, err
 		}
 		for rows := range slices.Chunk(l.rows, chunkRows) {

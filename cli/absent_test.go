@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+)
+
+// TestAbsentRows tells of ids that have no row in the state that the command is about. They are no reason to fail, except for
+// `failed show`, so that a command can be run again.
+func TestAbsentRows(t *testing.T) {
+	s, env := failedRows(t)
+	one := pgtest.Value[string](t, s, "select id::text from outbox_messages where failed_at is not null limit 1")
+	const none = "00000000-0000-0000-0000-000000000000"
+	for _, c := range []struct {
+		args   string
+		status int
+		errs   string
+	}{
+		{"failed show " + none, 1, "ids without a row that fits: 1 of 1\noutbox-relay: no failed row has such an id"},
+		{"failed show " + one + " " + none, 0, "ids without a row that fits: 1 of 2\n"},
+		{"failed list --id " + one + "," + one, 0, ""},
+		{"failed retry " + one + " " + none, 0, "ids without a row that fits: 1 of 2\nretried: 1 row\n"},
+		{"failed retry " + one, 0, "ids without a row that fits: 1 of 1\nretried: 0 rows\n"},
+		{"replay --id " + none, 0, "ids without a row that fits: 1 of 1\nreplayed: 0 rows\n"},
+	} {
+		status, _, errs := execute(t, env, strings.Fields(c.args)...)
+		if status != c.status || !strings.Contains(errs, c.errs) || c.errs == "" && errs != "" {
+			t.Errorf("%s: status %d: %s", c.args, status, errs)
+		}
+	}
+}
+
+// TestMissingRights names the command that prints the rights which a role lacks.
+func TestMissingRights(t *testing.T) {
+	s, env := failedRows(t)
+	role := s.NewRole(t)
+	s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
+	s.Exec(t, "grant select on outbox_messages to "+role)
+	env = append(env, "OUTBOX_DATABASE_URL="+s.URLAs(t, role))
+	for command, purpose := range map[string]string{
+		"failed retry --yes": "operate", "failed discard --yes": "operate", "replay --yes": "operate", "prune --older-than 0 --yes": "prune",
+	} {
+		status, _, errs := execute(t, env, strings.Fields(command)...)
+		if status != 1 || !strings.Contains(errs, "`outbox-relay grants --role ROLE --for "+purpose+"`") {
+			t.Errorf("%s: status %d: %s", command, status, errs)
+		}
+	}
+}
+
+// TestInterrupted ends a command with status 3 when it is interrupted, also before it has begun to work.
+func TestInterrupted(t *testing.T) {
+	_, env := failedRows(t)
+	for _, entry := range env {
+		name, value, _ := strings.Cut(entry, "=")
+		t.Setenv(name, value)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	for _, command := range []string{"failed list", "failed retry --yes", "replay --yes", "prune --older-than 0 --yes", "status"} {
+		var out, errs strings.Builder
+		status := (&program{}).execute(ctx, strings.Fields(command), strings.NewReader(""), &out, &errs)
+		if status != 3 || !strings.HasSuffix(errs.String(), "outbox-relay: stopped before all was done\n") {
+			t.Errorf("%s: status %d: %s%s", command, status, out.String(), errs.String())
+		}
+	}
+}
