@@ -249,9 +249,16 @@ func TestDrain(t *testing.T) {
 	}
 	b.Remove("gone")
 	s.Exec(t, pgtest.Insert, "gone", `{}`)
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
-	defer cancel()
-	err := replica(t, s, b, nil).Drain(ctx)
+	r := replica(t, s, b, nil)
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- r.Drain(ctx) }()
+	eventually(t, "the row is held", func() bool {
+		held := r.States()[0].Held
+		return len(held) > 0 && held[0].Rows == 1
+	})
+	cancel()
+	err := <-ended
 	if left, ok := errors.AsType[*LeftError](err); !ok || left.Rows != 1 || !strings.Contains(left.Reasons, "topology 1") {
 		t.Errorf("got %v", err)
 	}

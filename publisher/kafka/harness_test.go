@@ -175,7 +175,7 @@ func (h *harness) partitions(t testing.TB, topic string) int {
 // ends returns the log end offset of each partition. A call of kafka-go that is made at a bad moment may wait for ever,
 // so each call has its own time limit.
 func (h *harness) ends(ctx context.Context, topic string, partitions int) ([]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	var requests []kafkago.OffsetRequest
 	for i := range partitions {

@@ -147,7 +147,8 @@ func TestExamineUnreachable(t *testing.T) {
 	nobody := (&fake{}).start(t)
 	nobody.stop()
 	refuses := (&fake{login: func(string, string) error { return errors.New("Authorization Violation") }}).start(t)
-	hung := (&fake{publish: func(*fakeConn, string, string, string) {}}).start(t)
+	asked := make(chan struct{}, 100)
+	hung := (&fake{publish: func(*fakeConn, string, string, string) { asked <- struct{}{} }}).start(t)
 	for name, test := range map[string]struct {
 		address string
 		want    string
@@ -157,8 +158,11 @@ func TestExamineUnreachable(t *testing.T) {
 		"hung":    {hung.address, "error jetstream"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 			defer cancel()
+			if name == "hung" {
+				go func() { <-asked; cancel() }()
+			}
 			p := open(t, nats.Config{Servers: []string{test.address}})
 			findings := examine(ctx, p, publishertest.Addresses("a"))
 			subject := test.address

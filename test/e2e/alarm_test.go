@@ -38,7 +38,7 @@ func TestAlarm(t *testing.T) {
 		d := doctor(t, env)
 		return d.says("error", "alarms", reason) && d.says("error", "alarms", "outbox@localhost", "alarm of memory")
 	})
-	awaitRetries(t, r)
+	awaitRetries(t, r, 3)
 	if up := r.metric(`destination_up{destination="default"}`); up != "0" {
 		t.Errorf("destination_up is %q during the alarm", up)
 	}

@@ -190,6 +190,19 @@ func (r *relay) metric(series string) string {
 	return ""
 }
 
+// refusals returns the number of messages that were handed to a publisher and not accepted.
+func (r *relay) refusals() int {
+	_, body := r.get("/metrics")
+	sum := 0
+	for line := range strings.Lines(body) {
+		if series, value, _ := strings.Cut(strings.TrimSpace(line), " "); strings.HasPrefix(series, "outbox_relay_publish_errors_total{") {
+			n, _ := strconv.Atoi(value)
+			sum += n
+		}
+	}
+	return sum
+}
+
 func containsAll(text string, words []string) bool {
 	for _, word := range words {
 		if !strings.Contains(text, word) {
