@@ -70,7 +70,7 @@ func TestALiarIsFoundOut(t *testing.T) {
 	}
 	for _, want := range []string{
 		"BROKEN: a row that is marked", "is marked and was never delivered",
-		"again: cd chaos && go run . --broker nats --seed 7",
+		"again: cd test/chaos && go run . --broker nats --seed 7",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)
@@ -95,7 +95,7 @@ func TestALiarAtOneDestinationIsFoundOut(t *testing.T) {
 	}
 	for _, want := range []string{
 		"BROKEN at audit: a row that is marked", "is marked and was never delivered",
-		"again: cd chaos && go run . --broker nats --seed 7 --duration 5s --scene destinations",
+		"again: cd test/chaos && go run . --broker nats --seed 7 --duration 5s --scene destinations",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("no %q in\n%s", want, &out)

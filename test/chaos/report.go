@@ -45,7 +45,7 @@ func (g *game) report(r result) {
 		}
 	}
 	if len(r.violations) > 0 {
-		fmt.Fprintf(g.out, "\nthe relays' logs: %s\nagain: cd chaos && go run . %s\n", g.dir, g.command(r.seed))
+		fmt.Fprintf(g.out, "\nthe relays' logs: %s\nagain: cd test/chaos && go run . %s\n", g.dir, g.command(r.seed))
 	}
 	fmt.Fprintln(g.out)
 }
