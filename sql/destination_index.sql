@@ -8,7 +8,7 @@ begin
   order by n limit 1;
   if exists (select from pg_catalog.pg_attribute where attrelid = {oid} and attname = {priority} and not attisdropped
              and atttypid in ('smallint'::regtype, 'integer'::regtype, 'bigint'::regtype)) then
-    execute {create_ranked} || '(-coalesce(' || quote_ident({priority}) || ', 0)::bigint), ' || place || {where};
+    execute {create_ranked} || '(~coalesce(' || quote_ident({priority}) || ', 0)::bigint), ' || place || {where};
   end if;
   execute {create} || place || {where};
 end $outbox$;

@@ -36,7 +36,7 @@ func Delays(d Delaying) string {
 	}
 	order := Quote(d.Order)
 	if d.Priority != "" {
-		order = "(-coalesce(" + Quote(d.Priority) + ", 0)::bigint), " + order
+		order = "(~coalesce(" + Quote(d.Priority) + ", 0)::bigint), " + order
 	}
 	ranked := ""
 	if d.Priority != "" {

@@ -127,7 +127,7 @@ func TestMappingIsThatOfOtherVersions(t *testing.T) {
 		"header": {
 			pgtest.ShapeB + "alter table outbox_messages add column priority integer",
 			Config{Key: rowkey.Source{Kind: rowkey.Header, Name: "tenant"}},
-			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (-coalesce("priority", 0)::bigint)`,
+			shard(`("headers" ->> 'tenant')`) + `, order "inserted_at", "id", priority (~coalesce("priority", 0)::bigint)`,
 		},
 		"payload": {
 			pgtest.ShapeB,

@@ -23,7 +23,7 @@ func TestOwnSchema(t *testing.T) {
 		"recommended": {schema: sql.Schema(messages)},
 		"A":           {schema: pgtest.ShapeA}, "B": {schema: pgtest.ShapeB}, "C": {schema: pgtest.ShapeC},
 		"priority": {schema: sql.Schema(messages) + "alter table outbox_messages add priority integer; create index on outbox_messages " +
-			"((-coalesce(priority, 0)::bigint), seq) where relayed_at is null and failed_at is null"},
+			"((~coalesce(priority, 0)::bigint), seq) where relayed_at is null and failed_at is null"},
 		"mapped": {
 			schema: `create table "Odd ""name"" ö" (nr bigint primary key, "Type" text, body text, sent timestamp, "failed at" timestamp,
 				"Place" bigint generated always as identity)`,

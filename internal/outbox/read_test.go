@@ -109,6 +109,16 @@ func TestOrder(t *testing.T) {
 			}
 		}
 	})
+	t.Run("extreme priorities", func(t *testing.T) {
+		t.Parallel()
+		s := pgtest.New(t)
+		s.Exec(t, `create table outbox_messages (id int primary key, topic text, payload text, relayed_at timestamptz, priority bigint)`)
+		s.Exec(t, `insert into outbox_messages values (1, 't', '', null, -9223372036854775808), (2, 't', '', null, 0), (3, 't', '', null,
+			9223372036854775807), (4, 't', '', null, -9223372036854775807), (5, 't', '', null, null)`)
+		if got := ids(t, open(t, s, Config{}), 2); got != "3 2 5 4 1" {
+			t.Errorf("got %s", got)
+		}
+	})
 	t.Run("not before", func(t *testing.T) {
 		t.Parallel()
 		s := pgtest.New(t)

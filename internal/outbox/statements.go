@@ -205,8 +205,9 @@ func dueAt(m *mapping) string {
 	return "greatest(" + inserted + ", " + available + ")"
 }
 
-// rank is the expression that sorts larger priorities first.
-func rank(m *mapping) string { return "(-coalesce(" + sql.Quote(m.rank.name) + ", 0)::bigint)" }
+// rank is the expression that sorts larger priorities first. It is ~n, which is -n-1, because -n overflows for the smallest bigint: one
+// such row would make every read fail.
+func rank(m *mapping) string { return "(~coalesce(" + sql.Quote(m.rank.name) + ", 0)::bigint)" }
 
 // lateInterval is how long before the database's present time a read of recent rows begins at the latest: rows that commit
 // within this time after they were written are found at the next read.
