@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -25,11 +26,11 @@ func (o *Outbox) RowsOf(ctx context.Context, ids []string, destination string, p
 	}
 	var found []Row
 	at := map[string]int{}
-	for _, v := range o.Views {
+	for i, v := range o.Views {
 		if destination != "" && v.Destination != destination {
 			continue
 		}
-		states, err := o.states(ctx, v, ids, patience)
+		states, err := o.states(ctx, i, ids, patience)
 		if err != nil {
 			return nil, fmt.Errorf("look for rows: %w", err)
 		}
@@ -63,7 +64,8 @@ type rowState struct {
 	failed string // the id of a failed row that blocks its key
 }
 
-func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time.Duration) ([]rowState, error) {
+func (o *Outbox) states(ctx context.Context, view int, ids []string, patience time.Duration) ([]rowState, error) {
+	v := o.Views[view]
 	n := v.Table.Names()
 	taken := n.Taken
 	if n.Came != "" {
@@ -72,7 +74,8 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	statement := sql.Text("operate_row.sql", map[string]string{
 		"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name,
 		"shard":       n.Shard,
-		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "key": n.Key, "order": n.Order.Name,
+		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "elsewhere": o.takenElsewhere(view),
+		"key": n.Key, "order": n.Order.Name,
 		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
 		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time(),
 	})
@@ -84,15 +87,15 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	states, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (rowState, error) {
 		s := rowState{fate: Fate{Destination: v.Destination}}
 		var topic, key, order *string
-		var taken, scheduled bool
+		var taken, elsewhere, scheduled bool
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &s.row.Shard, &s.row.At, &taken, &key, &order, &scheduled, &f.Attempt, &f.LastError, &f.DueAt,
-			&f.RelayedAt, &f.FailedAt)
+		err := row.Scan(&s.row.ID, &topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled, &f.Attempt, &f.LastError,
+			&f.DueAt, &f.RelayedAt, &f.FailedAt)
 		if topic != nil {
 			s.row.Topic = *topic
 		}
 		keys = append(keys, key)
-		f.judge(taken, scheduled)
+		f.judge(taken, elsewhere, scheduled)
 		return s, err
 	})
 	if err != nil {
@@ -109,9 +112,30 @@ func (o *Outbox) states(ctx context.Context, v View, ids []string, patience time
 	return states, nil
 }
 
-// judge determines a row's state and, as far as the row itself shows, the reason.
-func (f *Fate) judge(taken, scheduled bool) {
+// takenElsewhere is the condition that another destination takes a row into the same columns, which then hold nothing about the view.
+func (o *Outbox) takenElsewhere(view int) string {
+	n := o.Views[view].Table.Names()
+	var others []string
+	for _, s := range o.sets() {
+		for _, i := range s.views {
+			if i != view && slices.Contains(s.views, view) {
+				others = append(others, o.Views[i].Table.Names().Taken)
+			}
+		}
+	}
+	if len(others) == 0 {
+		return "false"
+	}
+	return fmt.Sprintf("coalesce(not (%s) and ((%s)), false)", n.Taken, strings.Join(others, ") or ("))
+}
+
+// judge determines a row's state and, as far as the row itself shows, the reason. elsewhere says that another destination has taken the row
+// into the same columns.
+func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 	switch {
+	case elsewhere:
+		f.Attempt, f.LastError, f.RelayedAt, f.FailedAt = nil, nil, nil, nil // those of the other destination
+		f.notTaken()
 	case f.RelayedAt != nil && f.FailedAt != nil:
 		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
 	case f.RelayedAt != nil:
@@ -119,8 +143,7 @@ func (f *Fate) judge(taken, scheduled bool) {
 	case f.FailedAt != nil:
 		f.State, f.Why = StateFailed, "it was given up; `outbox-relay failed retry` or `discard` decides what becomes of it"
 	case !taken:
-		f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have "+
-			"failed or been relayed elsewhere"
+		f.notTaken()
 	case scheduled:
 		f.State, f.Why = StateScheduled, "its available_at is to come"
 	case f.LastError != nil:
@@ -128,6 +151,11 @@ func (f *Fate) judge(taken, scheduled bool) {
 	default:
 		f.State = StateDue
 	}
+}
+
+func (f *Fate) notTaken() {
+	f.State, f.Why = StateNotTaken, "the destination does not take its topic, or an earlier one does, or it takes only rows that have "+
+		"failed or been relayed elsewhere"
 }
 
 // waitsFor says what a due row waits for, as far as the table and the locks show it.

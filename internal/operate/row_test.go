@@ -56,6 +56,30 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestRowsOfSharedColumns reports rows of destinations that divide the rows of the same columns: each row is only at the one that takes
+// it, and a row that none of them takes any more is where its columns say.
+func TestRowsOfSharedColumns(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at) values ('order', '{}', now(), null),
+		('invoice', '{}', null, now()), ('invoice', '{}', now(), now()), ('other', '{}', now(), null), ('other', '{}', null, null)`)
+	o := open(t, s, "orders order", "invoices invoice")
+	ids := strings.Split(pgtest.Value[string](t, s, "select string_agg(id::text, ',') from outbox_messages"), ",")
+	rows, err := o.RowsOf(t.Context(), ids, "", patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, row := range rows {
+		got = append(got, row.Topic+": "+row.Fates[0].State+", "+row.Fates[1].State)
+	}
+	const want = "order: relayed, not taken; invoice: not taken, failed; invoice: not taken, discarded; other: relayed, relayed; " +
+		"other: not taken, not taken"
+	if text := strings.Join(got, "; "); text != want {
+		t.Errorf("got %s\nwant %s", text, want)
+	}
+}
+
 // TestRowAfterAFailedOne reports what a row waits for if a failed row blocks its key, whichever of the two is older.
 func TestRowAfterAFailedOne(t *testing.T) {
 	t.Parallel()
