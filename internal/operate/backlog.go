@@ -47,9 +47,11 @@ func (o *Outbox) ReportOf(ctx context.Context, selection Selection, patience tim
 			return r, err
 		}
 	}
-	if selection.Destination != "" {
-		r.Destinations = slices.DeleteFunc(r.Destinations, func(d Destination) bool { return d.Name != selection.Destination })
-	}
+	r.Destinations = slices.DeleteFunc(r.Destinations, func(d Destination) bool {
+		return !slices.ContainsFunc(chosen, func(s set) bool {
+			return slices.ContainsFunc(s.views, func(i int) bool { return o.Views[i].Destination == d.Name })
+		})
+	})
 	for i := range r.Destinations {
 		r.Destinations[i].finish()
 	}

@@ -79,6 +79,17 @@ func TestOwnColumns(t *testing.T) {
 		left() != "a failed, relayed, not dead; a relayed, pending" {
 		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
 	}
+	// Destinations without last_error have no rows with an error, which is no mistake in the selection.
+	s.Exec(t, "update outbox_messages set last_error = 'NO' where topic = 'a relayed, pending'")
+	for want, count := range map[string]int64{"no": 1, "yes": 0} {
+		if n := choose(t, s, o, Replay(), Selection{Error: want}).Rows(); n != count {
+			t.Errorf("%d relayed rows have the error %q, not %d", n, want, count)
+		}
+	}
+	r, err = o.ReportOf(t.Context(), Selection{Error: "no"}, patience)
+	if err != nil || len(r.Destinations) != 2 || r.Destinations[0].Failed == nil {
+		t.Errorf("a report of rows with an error: %+v (%v)", r.Destinations, err)
+	}
 	// A retried row has no dead letter until it fails again.
 	const sent = `select (dead_at is not null)::text from outbox_messages where topic like '%not dead'`
 	s.Exec(t, "update outbox_messages set dead_at = now() where topic like '%not dead'")
