@@ -275,8 +275,8 @@ func missingFailed(n outbox.Names) string {
 	if n.FailedIndexed || !n.Failed.Has() {
 		return ""
 	}
-	return fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently on %s (%s) where "+
-		"%[2]s is not null", n.Table, n.Failed.Name)
+	return fmt.Sprintf("failed rows were not counted, since no index makes it cheap: create index concurrently on %s (%s, %s) where "+
+		"%[2]s is not null", n.Table, n.Failed.Name, n.ID.Name)
 }
 
 // look runs backlog.sql.

@@ -212,6 +212,7 @@ func (e *examination) columns() {
 			m.available,
 		},
 		{"priority", m.rank},
+		{"txid", m.txid},
 	} {
 		switch {
 		case part.column == nil:

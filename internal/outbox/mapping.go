@@ -317,7 +317,7 @@ func (m *mapping) describe() []any {
 	found := []any{
 		"id", name(m.id), "order", name(m.order), "payload", name(m.payload), "key", key,
 		"headers", name(m.headers), "attempt", name(m.attempt), "failed_at", name(m.failed),
-		"available_at", name(m.available), "priority", name(m.rank),
+		"available_at", name(m.available), "priority", name(m.rank), "txid", name(m.txid),
 		"pending_index", m.pendingIndex,
 	}
 	if len(m.ignored) > 0 {

@@ -2,10 +2,24 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
+
+// The log and doctor say whether the column was found.
+func TestTxidIsDescribed(t *testing.T) {
+	t.Parallel()
+	for ddl, want := range map[string]string{recommended(): "txid xid8", pgtest.ShapeA: "none"} {
+		s := pgtest.New(t)
+		s.Exec(t, ddl)
+		described := open(t, s, Config{}).Describe()
+		if at := slices.Index(described, any("txid")); at < 0 || described[at+1] != want {
+			t.Errorf("described as %v, not with txid %s", described, want)
+		}
+	}
+}
 
 // If a column holds the inserting transaction, a row that another destination has marked first does not count as a late commit,
 // and a real late commit does, marked or not. Without the column the mark makes a row look like one.
