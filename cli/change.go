@@ -101,7 +101,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		fmt.Fprintf(cmd.ErrOrStderr(), "%s: %s\n", change.Done(), rows(result.Changed))
 		switch {
 		case result.Left > 0:
-			return unfinishedError(fmt.Errorf("stopped before %s; run the command again for them", rows(result.Left)))
+			return unfinishedError(fmt.Errorf("stopped with %s left; run the command again for them", rows(result.Left)))
 		case result.Locked > 0:
 			return unfinishedError(fmt.Errorf("another session keeps %s locked; run the command again for them", rows(result.Locked)))
 		}
