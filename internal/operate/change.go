@@ -60,13 +60,21 @@ func Retry() Change {
 }
 
 // Discard returns the change that gives up failed rows for good. A row that every other destination has done is deleted, unless
-// keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the reason.
+// keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the reason. A table without
+// relayed_at keeps no such rows.
 func Discard(keep bool, reason string) Change {
 	return Change{
-		verb: "discard", done: "discarded", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+		verb: "discard", done: "discarded", state: failed, still: stillFailed, at: failedAt,
+		refuse: func(n outbox.Names) error {
+			if keep && n.Failed.Has() && !n.Relayed.Has() {
+				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out --keep to delete the row",
+					n.Table)
+			}
+			return keepsFailures(n)
+		},
 		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) (changed []Changed, err error) {
 			n := c.set.names
-			if !keep || !n.Relayed.Has() {
+			if !keep {
 				if changed, err = c.delete(ctx, tx); err != nil || len(changed) == len(c.identities) || !n.Relayed.Has() {
 					return changed, err
 				}

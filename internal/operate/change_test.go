@@ -10,7 +10,9 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // choose chooses rows over a connection that is closed when the test ends.
@@ -128,6 +130,31 @@ func TestDiscard(t *testing.T) {
 	r, err := o.Report(t.Context(), patience)
 	if err != nil || *r.Destinations[0].Failed != 10 {
 		t.Errorf("the report counts %d failed rows, not 10 (%v)", *r.Destinations[0].Failed, err)
+	}
+}
+
+// TestKeepWithoutRelayed refuses to keep a failed row where nothing could show that it was discarded, rather than delete it.
+func TestKeepWithoutRelayed(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, "alter table outbox_messages drop relayed_at")
+	s.Exec(t, "insert into outbox_messages (topic, payload, failed_at) values ('t', '{}', now())")
+	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Delete: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{Destination: "default", Table: table}}}
+	conn, err := pgx.Connect(t.Context(), s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = conn.Close(context.Background()) })
+	if _, err := o.Choose(t.Context(), conn, Discard(true, "known"), Selection{}); err == nil ||
+		!strings.Contains(err.Error(), "leave out --keep") {
+		t.Errorf("a row that cannot be kept: %v", err)
+	}
+	if result, how := apply(t, choose(t, s, o, Discard(false, ""), Selection{})); result.Changed != 1 || how[0] != "default t deleted" {
+		t.Errorf("%+v: %v", result, how)
 	}
 }
 
