@@ -189,7 +189,8 @@ func TestCleaner(t *testing.T) {
 	s.Exec(t, "create index on outbox_messages (relayed_at)")
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', case when n > 100 then now() - interval '1 hour' "+
 		"end from generate_series(1, 5000) n")
-	table := open(t, s).Views[0].Table.Name()
+	opened := open(t, s)
+	table := opened.Views[0].Table.Name()
 	other, err := pgx.Connect(t.Context(), s.URL)
 	if err != nil {
 		t.Fatal(err)
@@ -202,7 +203,7 @@ func TestCleaner(t *testing.T) {
 	c := &Cleaner{
 		After: time.Minute, Logger: slog.New(slog.NewTextHandler(&log, nil)),
 		Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.Connect(ctx, s.URL) },
-		Open:    func(context.Context) (*Outbox, error) { return open(t, s), nil },
+		Open:    func(context.Context) (*Outbox, error) { return opened, nil },
 	}
 	left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
 	if err := c.clean(t.Context()); err != nil || left() != 5000 {

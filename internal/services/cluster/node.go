@@ -219,13 +219,13 @@ func (n *Node) close() {
 
 // freePorts returns ports of the loopback interface on which nothing listens, and which no outgoing connection takes while
 // their server is down: Linux assigns ports from 32768 on to outgoing connections.
-func freePorts(n int) (addresses []string, err error) {
+func freePorts(ctx context.Context, n int) (addresses []string, err error) {
 	for tries := 0; len(addresses) < n; tries++ {
 		if tries > 1000 {
 			return nil, errors.New("no free ports")
 		}
 		address := fmt.Sprint("127.0.0.1:", 10000+rand.N(10000))
-		listener, err := new(net.ListenConfig).Listen(context.Background(), "tcp", address)
+		listener, err := new(net.ListenConfig).Listen(ctx, "tcp", address)
 		if err != nil {
 			continue
 		}

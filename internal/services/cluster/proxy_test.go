@@ -29,7 +29,7 @@ func echo(t *testing.T) *Proxy {
 			}()
 		}
 	}()
-	ports, err := freePorts(1)
+	ports, err := freePorts(t.Context(), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,7 +49,7 @@ func Open(ctx context.Context, kind string, topic Topic, dir string, getenv func
 	case "nats":
 		return openNATS(ctx, topic, dir)
 	case Core:
-		return openCore(topic.Name)
+		return openCore(ctx, topic.Name)
 	case "kafka":
 		url := getenv("TEST_KAFKA_URL")
 		address, found := strings.CutPrefix(url, "kafka://")

@@ -55,7 +55,7 @@ type core struct {
 	topic    string
 }
 
-func openCore(topic string) (Broker, error) {
+func openCore(ctx context.Context, topic string) (Broker, error) {
 	url, stop, err := startNATS(server.Options{})
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func openCore(topic string) (Broker, error) {
 		err = b.conn.Flush()
 	}
 	if err != nil {
-		_ = b.Close(context.Background()) // returns no error
+		_ = b.Close(ctx) // returns no error
 		return nil, fmt.Errorf("subscribe: %w", err)
 	}
 	return b, nil
