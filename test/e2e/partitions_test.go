@@ -17,7 +17,7 @@ func TestPartitionsOfAnySchema(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			outbox := &table{Schema: pgtest.New(t), t: t}
+			outbox := pgtest.New(t)
 			role := outbox.NewRole(t)
 			command := func(env settings, args ...string) string {
 				t.Helper()
@@ -42,7 +42,7 @@ func TestPartitionsOfAnySchema(t *testing.T) {
 			}
 			const partitions = "select count(*) from pg_inherits i join pg_class c on c.oid = i.inhrelid where inhparent = " +
 				"'outbox_messages'::regclass and relnamespace = $1::regnamespace"
-			if n := pgtest.Value[int](t, outbox.Schema, partitions, outbox.Name); n != 21+1 {
+			if n := pgtest.Value[int](t, outbox, partitions, outbox.Name); n != 21+1 {
 				t.Errorf("%d partitions in the schema, not the default one and those of 21 days", n)
 			}
 			outbox.Exec(t, `create table outbox_messages_p20240501 partition of outbox_messages for values from ('2024-05-01') to ('2024-05-02');
@@ -51,7 +51,7 @@ func TestPartitionsOfAnySchema(t *testing.T) {
 			env := append(qualified, "OUTBOX_DATABASE_URL="+strings.ReplaceAll(outbox.URLAs(t, role), "search_path="+outbox.Name,
 				"search_path=public"))
 			command(env, "prune", "--older-than", "1h", "--yes")
-			if n := pgtest.Value[int](t, outbox.Schema, partitions, outbox.Name); n != 21+1 {
+			if n := pgtest.Value[int](t, outbox, partitions, outbox.Name); n != 21+1 {
 				t.Errorf("%d partitions, so that of May 2024 was not dropped", n)
 			}
 		})
