@@ -30,7 +30,7 @@ func startKafka(ctx context.Context, o Options) (*Kafka, error) {
 	if err != nil {
 		return k, err
 	}
-	ports, err := freePorts(ctx, 4 * Size)
+	ports, err := freePorts(ctx, 4*Size)
 	if err != nil {
 		return k, err
 	}

@@ -28,7 +28,7 @@ func startNATS(ctx context.Context, o Options) (*NATS, error) {
 	if err != nil {
 		return s, err
 	}
-	ports, err := freePorts(ctx, 3 * Size)
+	ports, err := freePorts(ctx, 3*Size)
 	if err != nil {
 		return s, err
 	}

@@ -27,7 +27,7 @@ func startRabbit(ctx context.Context, o Options) (*RabbitMQ, error) {
 	if err != nil {
 		return r, err
 	}
-	ports, err := freePorts(ctx, 3*Size + 1)
+	ports, err := freePorts(ctx, 3*Size+1)
 	if err != nil {
 		return r, err
 	}
