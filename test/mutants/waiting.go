@@ -31,7 +31,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "what a scan left out forgotten when a walk begins", breaks: "a scan takes nothing younger than what it left to a walk",
-		file: "relay/internal/late/keys.go", old: "	c.walkLeft.add(key, ordinal)\n	if scan {\n", new: "	c.walkLeft.add(key, ordinal)\n	if false && scan {\n",
+		file: "relay/internal/late/keys.go", old: "	c.walkLeft.add(key, ordinal)\n	if scan {\n",
+		new: "	c.walkLeft.add(key, ordinal)\n	if false && scan {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanDoesNotOvertakeWhatItLeftOut$",
 	},
 	{
