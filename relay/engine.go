@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -112,10 +114,12 @@ func (e *engine) run(ctx context.Context) (left int, err error) {
 	e.publish(dispatch.Snapshot{})
 	if left = e.dispatch.Unsettled(); left > 0 {
 		e.logger.Error("stopped before everything was settled: rows will be published again",
-			"destination", e.to.Name, "rows", left, "error", err)
+			"destination", e.to.Name, "rows", left, "error", cmp.Or(err, errStopTime))
 	}
 	return left, err
 }
+
+var errStopTime = errors.New("the time for a clean stop was over")
 
 // publish makes the state visible to other goroutines.
 func (e *engine) publish(s dispatch.Snapshot) { e.to.state.Store(&s) }

@@ -65,6 +65,9 @@ func TestUncleanStopIsCounted(t *testing.T) {
 				said != min(1, test.left) {
 				t.Errorf("%d rows were left, want %d; logged %d times: %v", left, test.left, said, err)
 			}
+			if strings.Contains(log.String(), "error=<nil>") {
+				t.Errorf("logged without a reason:\n%s", log.String())
+			}
 		})
 	}
 }
