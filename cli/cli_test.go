@@ -85,6 +85,16 @@ func TestGolden(t *testing.T) {
 			[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_COLUMNS=available_at:run_at,order:position,priority:rank"},
 			"schema --delays",
 		},
+		"schema-mapped": {
+			[]string{"OUTBOX_COLUMNS=id:message id,order:pos,relayed_at:sent,priority:rank,header.tenant:tenant,topic:type"}, "schema --delays",
+		},
+		"schema-partitioned-mapped": {
+			[]string{
+				"OUTBOX_COLUMNS=inserted_at:it's,relayed_at:sent,topic:type", "OUTBOX_DESTINATIONS=a,b", "OUTBOX_DESTINATION_B_TOPICS=b.*",
+				"OUTBOX_DESTINATION_B_COLUMNS=relayed_at:b_at",
+			},
+			"schema --partitioned",
+		},
 		"schema-doorbell": {[]string{"OUTBOX_TABLE=shop.Outbox", "OUTBOX_LISTEN_CHANNEL=it's mine"}, "schema --doorbell"},
 		"grants":          {nil, "grants --role relay"},
 		"grants-mapped":   {[]string{"OUTBOX_TABLE=shop.outbox", "OUTBOX_COLUMNS=last_error:problem,relayed_at:sent at"}, "grants --role Relay"},

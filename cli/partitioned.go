@@ -12,11 +12,11 @@ import (
 
 // undone is the condition for rows that keep a partition: $1 is the cutoff, and $2 whether failed rows count as done. A row
 // that is not done in the columns of the table keeps the partition, whichever destination takes it. So does a row that a
-// destination with columns of its own has not done.
-func undone(seen []outbox.View) string {
+// destination with columns of its own has not done. column gives the table's name of a column by the relay's.
+func undone(seen []outbox.View, column func(string) string) string {
 	state := func(v *outbox.View, ours string) string {
 		if v.Columns == nil {
-			return sql.Quote(ours)
+			return sql.Quote(column(ours))
 		}
 		if theirs := v.Columns[ours]; theirs != "" {
 			return sql.Quote(theirs)
@@ -40,7 +40,7 @@ func undone(seen []outbox.View) string {
 			conditions = append(conditions, fmt.Sprintf("%s is null and %s is not null and %s is null", state(v, "relayed_at"),
 				state(v.RelayedOf, "relayed_at"), state(v.RelayedOf, "failed_at")))
 		case v.Columns != nil:
-			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote("topic")), v.Topics), open(v)))
+			conditions = append(conditions, fmt.Sprintf("(%s) and %s", pattern.SQL(pattern.Text(sql.Quote(column("topic"))), v.Topics), open(v)))
 		}
 	}
 	return strings.Join(conditions, " or ")

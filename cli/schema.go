@@ -19,9 +19,9 @@ func (p *program) schemaCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "schema",
 		Short: "Print the DDL of the recommended table",
-		Long: `Print the DDL of the recommended table and its two indexes, under the name in OUTBOX_TABLE, for applications that do
-not have an outbox yet. schema only prints: pipe its output to psql, or put it into a migration. It needs no
-connection.
+		Long: `Print the DDL of the recommended table and its two indexes, under the names in OUTBOX_TABLE and OUTBOX_COLUMNS, for
+applications that do not have an outbox yet. schema only prints: pipe its output to psql, or put it into a migration.
+It needs no connection.
 
 The doorbell is a trigger that wakes a sleeping relay, so that a row does not wait for the next poll
 (OUTBOX_POLL_INTERVAL). It notifies OUTBOX_LISTEN_CHANNEL, and only while a relay sleeps.
@@ -47,13 +47,13 @@ columns of its own.`,
 			if err != nil {
 				return err
 			}
-			text, due := sql.Schema(table), delaying(c, table)
+			text, due := sql.SchemaNamed(table, c.Table.Columns), delaying(c, table)
 			if partitioned {
 				settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
 				if err != nil {
 					return err
 				}
-				text = sql.Partitioned(table, undone(settings.Views))
+				text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column))
 			}
 			if destination != "" {
 				if text, err = ownSchema(c, destination, &due); err != nil {

@@ -1,13 +1,19 @@
 package sql
 
-import "strings"
+import (
+	"maps"
+	"strings"
+)
 
 // Partitioned returns the DDL of the recommended table with a partition for each day, and of the functions that create and drop
-// partitions, as a script for the user to apply. undone is the condition for rows that keep a partition; $1 in it is the
-// cutoff, and $2 says whether failed rows count as done.
-func Partitioned(table Table, undone string) string {
+// partitions, as a script for the user to apply. columns are other names for some columns, by the relay's names of them. undone
+// is the condition for rows that keep a partition; $1 in it is the cutoff, and $2 says whether failed rows count as done.
+func Partitioned(table Table, columns map[string]string, undone string) string {
 	literal := func(text string) string { return strings.TrimSpace(Literal(text)) }
-	return script("partitioned.sql", map[string]string{
+	names := columnNames(columns)
+	inFormat := strings.NewReplacer("'", "''", "%", "%%").Replace // in a format within a string
+	names["inserted_at_format"] = inFormat(names["inserted_at"])
+	maps.Copy(names, map[string]string{
 		"table":          table.Quoted(),
 		"table_literal":  literal(table.Quoted()),
 		"default":        part(table, "_default").Quoted(),
@@ -19,8 +25,9 @@ func Partitioned(table Table, undone string) string {
 		"pending_index":  Quote(indexName(table, "_pending_idx")),
 		"failed_index":   Quote(indexName(table, "_failed_idx")),
 		"inserted_index": Quote(indexName(table, "_inserted_idx")),
-		"undone":         strings.NewReplacer("'", "''", "%", "%%").Replace(undone), // in a format within a string
+		"undone":         inFormat(undone),
 	})
+	return script("partitioned.sql", names)
 }
 
 // DropPartition returns the quoted name of the function that drops a partition of a table.

@@ -1,25 +1,25 @@
 -- The outbox table as outbox-relay recommends it, in a partition for each day (UTC). Insert into it in the transaction of your own change:
---   insert into {table} (topic, key, payload) values ('order.placed', 'order-17', '{"total": 42}');
--- Everything else has a default. seq gives the order; rows with the same key are relayed one after another.
+--   insert into {table} ({topic}, {key}, {payload}) values ('order.placed', 'order-17', '{"total": 42}');
+-- Everything else has a default. {order} gives the order; rows with the same key are relayed one after another.
 --
 -- A day of which every row is done is dropped at once, which costs next to nothing, where deleting its rows costs as much as inserting
 -- them did. `outbox-relay prune` and OUTBOX_PRUNE_AFTER do it with the second function below.
 create table {table} (
-  id          uuid not null default gen_random_uuid(),    -- the message id
-  seq         bigint generated always as identity,
-  topic       text not null,
-  key         text,                                       -- null: the row has no order
-  payload     jsonb not null,
-  headers     jsonb not null default '{}',
-  attempt     integer not null default 1,                 -- number of the coming try
-  relayed_at  timestamptz,                                -- the broker has it
-  failed_at   timestamptz,                                -- given up, after the last attempt
-  last_error  text,
-  inserted_at timestamptz not null default now(),
-  updated_at  timestamptz not null default now(),
-  txid        xid8 not null default pg_current_xact_id(), -- the inserting transaction, whatever is done to the row later
-  primary key (id, inserted_at)
-) partition by range (inserted_at);
+  {id}          uuid not null default gen_random_uuid(),    -- the message id
+  {seq}         bigint generated always as identity,
+  {topic}       text not null,
+  {key}         text,                                       -- null: the row has no order
+  {payload}     jsonb not null,
+  {headers}     jsonb not null default '{}',
+  {attempt}     integer not null default 1,                 -- number of the coming try
+  {relayed_at}  timestamptz,                                -- the broker has it
+  {failed_at}   timestamptz,                                -- given up, after the last attempt
+  {last_error}  text,
+  {inserted_at} timestamptz not null default now(),
+  {updated_at}  timestamptz not null default now(),
+{added}  {txid}        xid8 not null default pg_current_xact_id(), -- the inserting transaction, whatever is done to the row later
+  primary key ({id}, {inserted_at})
+) partition by range ({inserted_at});
 
 -- Rows whose day has no partition yet go here, so that an insert never fails for the want of one. Their day gets none
 -- any more; they are deleted one by one.
@@ -27,16 +27,16 @@ create table {default} partition of {table} default;
 
 -- The relay reads pending rows in order, and only these are in this index: it stays as small as the
 -- backlog, however many relayed rows the table keeps. Without it each poll reads the whole table.
-create index {pending_index} on {table} (seq)
-  where relayed_at is null and failed_at is null;
+create index {pending_index} on {table} ({order})
+  where {relayed_at} is null and {failed_at} is null;
 
 -- For counting and listing failed rows. It is empty while all is well, so it costs an insert nothing.
 -- Without it the relay does not report how many rows have failed. With id it also gives the order among rows that failed at once.
-create index {failed_index} on {table} (failed_at, id)
-  where failed_at is not null;
+create index {failed_index} on {table} ({failed_at}, {id})
+  where {failed_at} is not null;
 
 -- Rows are deleted along this one where a partition cannot be dropped whole.
-create index {inserted_index} on {table} (inserted_at);
+create index {inserted_index} on {table} ({inserted_at});
 
 -- Makes the partitions of today and the days to come. Run it once a day at least, by cron or pg_cron, as the owner of the table:
 --   select {make}();
@@ -57,7 +57,7 @@ begin
   select n.nspname into schema from pg_class c join pg_namespace n on n.oid = c.relnamespace where c.oid = outbox;
   for day in select current_date + n from generate_series(0, days) n loop
     name := {name_literal} || to_char(day, 'YYYYMMDD');
-    execute format('select exists (select from %s where inserted_at >= $1 and inserted_at < $1 + 1)', outbox) into occupied using day;
+    execute format('select exists (select from %s where {inserted_at_format} >= $1 and {inserted_at_format} < $1 + 1)', outbox) into occupied using day;
     if occupied or to_regclass(format('%I.%I', schema, name)) is not null then
       continue;
     end if;

@@ -1,18 +1,56 @@
 package sql
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
 
 // Schema returns the DDL of the recommended table and its indexes, as a script for the user to apply.
-func Schema(table Table) string {
-	return script("schema.sql", map[string]string{
-		"table":         table.Quoted(),
-		"pending_index": Quote(indexName(table, "_pending_idx")),
-		"failed_index":  Quote(indexName(table, "_failed_idx")),
-	})
+func Schema(table Table) string { return SchemaNamed(table, nil) }
+
+// SchemaNamed is Schema with other names for some columns, by the relay's names of them.
+func SchemaNamed(table Table, columns map[string]string) string {
+	names := columnNames(columns)
+	names["table"] = table.Quoted()
+	names["pending_index"] = Quote(indexName(table, "_pending_idx"))
+	names["failed_index"] = Quote(indexName(table, "_failed_idx"))
+	return script("schema.sql", names)
+}
+
+// columnNames returns the names of the recommended table's columns for its scripts. A name that two columns would have stays with the
+// first. Columns that the recommended table lacks are added if they have a name, since a relay that is configured with it requires them.
+func columnNames(columns map[string]string) map[string]string {
+	names := map[string]string{"order": "seq"}
+	used := map[string]bool{}
+	for _, ours := range []string{
+		"id", "seq", "topic", "key", "payload", "headers", "attempt", "relayed_at", "failed_at", "last_error", "inserted_at", "updated_at",
+		"txid",
+	} {
+		names[ours] = ours
+		used[ours] = columns[ours] == "" && (ours != "seq" || columns["order"] == "")
+	}
+	var added strings.Builder
+	for _, ours := range slices.Sorted(maps.Keys(columns)) {
+		theirs, column := columns[ours], ours
+		if ours == "order" {
+			names["order"], column = Quote(theirs), "seq"
+		}
+		switch {
+		case used[theirs]:
+		case names[column] != "":
+			names[column] = Quote(theirs)
+		default:
+			types := map[string]string{"available_at": "timestamptz", "priority": "integer"}
+			fmt.Fprintf(&added, "  %s %s,\n", Quote(theirs), cmp.Or(types[ours], "text")) // text for a header
+		}
+		used[theirs] = true
+	}
+	names["added"] = added.String()
+	return names
 }
 
 // Delaying says what rows that become due later need of a table. All names are the table's.

@@ -1,20 +1,20 @@
 -- The outbox table as outbox-relay recommends it. Insert into it in the transaction of your own change:
---   insert into {table} (topic, key, payload) values ('order.placed', 'order-17', '{"total": 42}');
--- Everything else has a default. seq gives the order; rows with the same key are relayed one after another.
+--   insert into {table} ({topic}, {key}, {payload}) values ('order.placed', 'order-17', '{"total": 42}');
+-- Everything else has a default. {order} gives the order; rows with the same key are relayed one after another.
 create table {table} (
-  id          uuid primary key default gen_random_uuid(), -- the message id
-  seq         bigint generated always as identity,
-  topic       text not null,
-  key         text,                                       -- null: the row has no order
-  payload     jsonb not null,
-  headers     jsonb not null default '{}',
-  attempt     integer not null default 1,                 -- number of the coming try
-  relayed_at  timestamptz,                                -- the broker has it
-  failed_at   timestamptz,                                -- given up, after the last attempt
-  last_error  text,
-  inserted_at timestamptz not null default now(),
-  updated_at  timestamptz not null default now(),
-  txid        xid8 not null default pg_current_xact_id()  -- the inserting transaction, whatever is done to the row later
+  {id}          uuid primary key default gen_random_uuid(), -- the message id
+  {seq}         bigint generated always as identity,
+  {topic}       text not null,
+  {key}         text,                                       -- null: the row has no order
+  {payload}     jsonb not null,
+  {headers}     jsonb not null default '{}',
+  {attempt}     integer not null default 1,                 -- number of the coming try
+  {relayed_at}  timestamptz,                                -- the broker has it
+  {failed_at}   timestamptz,                                -- given up, after the last attempt
+  {last_error}  text,
+  {inserted_at} timestamptz not null default now(),
+  {updated_at}  timestamptz not null default now(),
+{added}  {txid}        xid8 not null default pg_current_xact_id()  -- the inserting transaction, whatever is done to the row later
 ) with (
   -- Each relayed row leaves a dead version behind. The default of 20 % of the table would let them pile
   -- up at the head of the pending index, where every read of the relay has to step over them.
@@ -29,10 +29,10 @@ create table {table} (
 
 -- The relay reads pending rows in order, and only these are in this index: it stays as small as the
 -- backlog, however many relayed rows the table keeps. Without it each poll reads the whole table.
-create index {pending_index} on {table} (seq)
-  where relayed_at is null and failed_at is null;
+create index {pending_index} on {table} ({order})
+  where {relayed_at} is null and {failed_at} is null;
 
 -- For counting and listing failed rows. It is empty while all is well, so it costs an insert nothing.
 -- Without it the relay does not report how many rows have failed. With id it also gives the order among rows that failed at once.
-create index {failed_index} on {table} (failed_at, id)
-  where failed_at is not null;
+create index {failed_index} on {table} ({failed_at}, {id})
+  where {failed_at} is not null;

@@ -14,6 +14,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
+var messages = sql.Table{Name: "outbox_messages"}
+
 // written are the columns that the relay updates.
 var written = []string{"relayed_at", "attempt", "failed_at", "last_error", "updated_at"}
 
@@ -51,6 +53,33 @@ func TestSchemaApplies(t *testing.T) {
 		if got := pgtest.Value[int](t, s, "select count(*) from pg_indexes where schemaname = $1", s.Name); got != 3 {
 			t.Errorf("%s: %d indexes", name, got)
 		}
+	}
+}
+
+// The table has the names that are configured, whatever they are, and every column that the configuration requires.
+func TestSchemaNamedApplies(t *testing.T) {
+	t.Parallel()
+	for name, columns := range map[string]map[string]string{
+		"odd": {
+			"id": "Message Id", "order": "100%s", "relayed_at": "it's sent", "failed_at": "dead", "inserted_at": "it's 5%", "priority": "rank",
+			"available_at": "not before", "header.tenant": "tenant", "topic": "key", "key": "topic",
+		},
+		"one for two":        {"order": "inserted_at", "key": "topic"},
+		"mapped one for two": {"order": "created", "inserted_at": "created", "header.x": "topic"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, ddl := range []string{sql.SchemaNamed(messages, columns), sql.Partitioned(messages, columns, "false")} {
+				s := pgtest.New(t)
+				s.Exec(t, ddl)
+				for ours, theirs := range columns {
+					if got := pgtest.Value[int](t, s, "select count(*) from information_schema.columns where table_schema = $1 and table_name = "+
+						"'outbox_messages' and column_name = $2", s.Name, theirs); got != 1 {
+						t.Errorf("there is no column %s for %s", theirs, ours)
+					}
+				}
+			}
+		})
 	}
 }
 

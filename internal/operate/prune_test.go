@@ -147,7 +147,7 @@ func TestPrunePartitioned(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
 	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
-	s.Exec(t, sql.Partitioned(table, "coalesce(relayed_at, case when $2 then failed_at end, 'infinity') >= $1"))
+	s.Exec(t, sql.Partitioned(table, nil, "coalesce(relayed_at, case when $2 then failed_at end, 'infinity') >= $1"))
 	for _, day := range []string{"2024-05-01", "2024-05-02", "2024-05-03"} {
 		name := s.Name + ".outbox_messages_p" + strings.ReplaceAll(day, "-", "")
 		s.Exec(t, "create table "+name+" partition of outbox_messages for values from ('"+day+"') to (date '"+day+"' + 1)")

@@ -229,7 +229,7 @@ func TestExamineTable(t *testing.T) {
 func TestExamineVacuumOfPartitions(t *testing.T) {
 	t.Parallel()
 	s := pgtest.New(t)
-	s.Exec(t, sql.Partitioned(messages, "false")+"alter table outbox_messages_default set (autovacuum_enabled = off)")
+	s.Exec(t, sql.Partitioned(messages, nil, "false")+"alter table outbox_messages_default set (autovacuum_enabled = off)")
 	_, found := examine(t, s, Config{}, "")
 	for _, f := range worse(found) {
 		if f.Check == "vacuum" && strings.Contains(f.Remedy, "alter table outbox_messages_default reset (autovacuum_enabled)") {
