@@ -100,6 +100,9 @@ func Replay() Change {
 			if n.Failed.Has() { // otherwise the row was discarded
 				state += " and " + n.Failed.Name + " is null"
 			}
+			if n.Came != "" { // otherwise no relay would publish it
+				state += " and " + n.Came
+			}
 			return state
 		},
 		still: stillRelayed,

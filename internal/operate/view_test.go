@@ -116,3 +116,16 @@ func TestOwnColumns(t *testing.T) {
 		t.Errorf("where the row is: %+v (%v)", rows, err)
 	}
 }
+
+// TestReplayOfDeadLetters replays dead letters of rows that are still failed. A relay publishes none of a row that was discarded, so that
+// replaying it would change the row and publish nothing.
+func TestReplayOfDeadLetters(t *testing.T) {
+	t.Parallel()
+	s, o := several(t)
+	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, failed_at, dead_at) values ('failed', '{}', null, now(), now()),
+		('discarded', '{}', now(), now(), now())`)
+	result, how := apply(t, choose(t, s, o, Replay(), Selection{Destination: "dead"}))
+	if result.Changed != 1 || how[0] != "dead failed replayed" {
+		t.Errorf("%+v: %v", result, how)
+	}
+}
