@@ -138,3 +138,14 @@ func TestCertificatePair(t *testing.T) {
 		t.Errorf("a sound pair: %q", got)
 	}
 }
+
+// A setting that is the same for all destinations cannot be given for one of them, and the advice is not a similar name.
+func TestCommonSettingForOneDestination(t *testing.T) {
+	t.Parallel()
+	problems := problemsOf(t, "OUTBOX_DESTINATIONS=orders", "OUTBOX_DESTINATION_ORDERS_BATCH_SIZE=3")
+	const want = "OUTBOX_DESTINATION_ORDERS_BATCH_SIZE is an unknown variable; " +
+		"this setting is the same for all destinations, set OUTBOX_BATCH_SIZE"
+	if len(problems) != 1 || problems[0] != want {
+		t.Errorf("got %q", problems)
+	}
+}

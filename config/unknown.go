@@ -35,6 +35,12 @@ func (l *loader) advice(name string, known map[string]bool, named []*scope) stri
 		!slices.ContainsFunc(named, func(s *scope) bool { return strings.HasPrefix(name, s.prefixes[0]) }) {
 		return "it names a destination that OUTBOX_DESTINATIONS does not list"
 	}
+	for _, s := range named {
+		common := Prefix + strings.TrimPrefix(name, s.prefixes[0])
+		if strings.HasPrefix(name, s.prefixes[0]) && (known[common] || known[strings.TrimSuffix(common, fileSuffix)]) {
+			return "this setting is the same for all destinations, set " + common
+		}
+	}
 	if near := nearest(name, known); len(near) > 0 {
 		return "did you mean " + strings.Join(near, " or ") + "?"
 	}
