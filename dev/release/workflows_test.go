@@ -52,7 +52,8 @@ func TestWorkflows(t *testing.T) {
 			}
 			for _, match := range targets.FindAllStringSubmatch(line, -1) {
 				for target := range strings.SplitSeq(match[1]+match[2], ",") {
-					if !strings.Contains(string(makefile), "\n"+strings.TrimSpace(target)+":") {
+					target, _, _ = strings.Cut(strings.TrimSpace(target), " ") // the rest are variables
+					if !strings.Contains(string(makefile), "\n"+target+":") {
 						t.Errorf("%s calls make %s, which does not exist", file, target)
 					}
 				}
