@@ -126,8 +126,8 @@ func (d *Destination) snapshot() dispatch.Snapshot {
 // target returns the destination in the form that package dispatch uses.
 func (d *Destination) target(logger *slog.Logger) dispatch.Destination {
 	return dispatch.Destination{
-		Name: d.Name, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax, MaxAge: d.MaxAge,
-		BlockFailed: d.BlockFailed, Rate: d.Rate, Complaint: &d.complaint,
+		Name: d.Name, Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
+		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Complaint: &d.complaint,
 		Prepare: func(r *dispatch.Row, now time.Time) {
 			r.Ended = d.span(r, now)
 			d.render(r.Row, r.Try)

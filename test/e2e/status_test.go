@@ -145,3 +145,15 @@ func TestStatusWithoutDatabase(t *testing.T) {
 		t.Errorf("%+v", report)
 	}
 }
+
+// TestUntakenRowsWereHandedToNobody: rows that no destination takes are held, and count as nothing else.
+func TestUntakenRowsWereHandedToNobody(t *testing.T) {
+	t.Parallel()
+	outbox := newTable(t)
+	outbox.insert("orders", 0, 3, 3)
+	r := startRelay(t, outbox.env("stdout:", "OUTBOX_DESTINATIONS=a", "OUTBOX_DESTINATION_A_TOPICS=others"))
+	await(t, "the rows are held", func() bool { return r.metric(`rows_held{destination="none",reason="topology"}`) == "3" })
+	if tries := r.metric(`publish_errors_total{class="topology",destination="none"}`); tries != "0" {
+		t.Errorf("%s errors of a broker that there is not", tries)
+	}
+}

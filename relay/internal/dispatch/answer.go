@@ -17,7 +17,7 @@ func (d *Dispatch) Answer(index int, rows []*Row, errs []error, now time.Time) {
 		a.one(r, errs[i], len(rows) == 1)
 	}
 	a.settleOutage()
-	if rows[0].Invalid == nil { // an invalid row comes alone and was handed to no publisher
+	if rows[0].Invalid == nil && !d.To.Nowhere { // an invalid row comes alone and was handed to no publisher
 		a.Measure.Published(len(rows), a.counts)
 		d.limiter.Spend(-(a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]))
 	}

@@ -30,6 +30,7 @@ type Destination struct {
 	MaxAge                 time.Duration
 	BlockFailed            bool
 	Rate                   float64 // rows per second
+	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
 
 	Prepare   func(*Row, time.Time) // gives the message of a row its form
 	Complaint *Complaint            // what has been logged of the broker
