@@ -1,5 +1,5 @@
--- Tells for which sessions the server works at present. One that waits for its client, to read from it or to write to it, is not
--- among them, and one of another role is, since it does not show what it does.
+-- Returns the sessions for which the server is working at present. A session that waits for its client, to read from it or to
+-- write to it, is not included. A session of another role is included, since its state cannot be seen.
 -- $1 the process ids of the sessions.
 select pid::bigint
 from pg_catalog.pg_stat_activity

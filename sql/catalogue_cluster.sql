@@ -1,2 +1,2 @@
--- Reads the number that the server was given by initdb. Locks nothing.
+-- Reads the system identifier that initdb gave the server. No locks.
 select system_identifier::text from pg_catalog.pg_control_system()

@@ -1,5 +1,5 @@
--- Finds the doorbell trigger: its arguments, the channel that it notifies with a zero byte behind it, whether it is enabled,
--- and whether it rings for each insert: its function notifies, and no column or row condition limits it.
+-- Finds the doorbell trigger: its arguments, the channel that it notifies followed by a zero byte, whether it is enabled, and
+-- whether it rings for each insert. It does if its function notifies and no column or row condition limits it.
 -- $1 oid of the table. Reads the catalogue only.
 select t.tgargs, (t.tgenabled in ('O', 'A'))::text, (t.tgtype & 5 = 4 and p.prosrc like '%pg_notify(tg_argv[0]%')::text
 from pg_catalog.pg_trigger t

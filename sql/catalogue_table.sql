@@ -1,4 +1,4 @@
--- Finds the configured table, by its name and, when $1 is null, along the search path.
+-- Finds the configured table by its name, along the search path if $1 is null.
 -- $1 schema or null, $2 table. Reads the catalogue only; takes no lock on the table.
 select c.oid::text, n.nspname, c.relkind::text, c.relhassubclass::text,
        has_schema_privilege(n.oid, 'usage')::text,

@@ -1,5 +1,5 @@
--- Deletes those of the acknowledged rows that nobody else keeps locked (OUTBOX_SETTLE=delete).
--- $1 the identities. Locks the rows, and waits for none. Leans on the primary key, or on the places in the identities.
+-- Deletes the acknowledged rows that no other session keeps locked (OUTBOX_SETTLE=delete).
+-- $1 the identities. Locks the rows, and waits for none. Uses the primary key, or the places in the identities.
 delete from {table}
 where {here}{identity} = any (array(
   select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[])

@@ -1,4 +1,4 @@
--- Deletes acknowledged rows where they were read (OUTBOX_SETTLE=delete). Those that were moved since are left out.
--- $1 the ids, $2 the places; a place alone may hold another row by now. Locks the rows. Leans on no index.
+-- Deletes acknowledged rows in the places where they were read (OUTBOX_SETTLE=delete). Rows that have moved since are left out.
+-- $1 the ids, $2 the places; a place alone may hold another row by now. Locks the rows. Uses no index.
 delete from {table}
 where ctid = any ($2::tid[]) and {id} = any ($1::{id_type}[])

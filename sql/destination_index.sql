@@ -1,6 +1,6 @@
 do $outbox$
 declare
-  place text; -- the column that gives the table its order: the first of these that there is
+  place text; -- the column that gives the table its order: the first of these that exists
 begin
   select quote_ident(a.attname) || case when a.attname in ({id}, 'seq') then '' else ', ' || quote_ident({id}) end into strict place
   from unnest(array[{order}]) with ordinality wanted (name, n)

@@ -1,4 +1,4 @@
--- Returns how many values each session draws ahead from the sequence of a column, no row without one.
+-- Returns how many values each session reserves at a time from the sequence of a column; no row if the column has no sequence.
 -- $1 oid of the table, $2 the column. Reads the catalogue only.
 select s.seqcache::text
 from pg_catalog.pg_attribute a

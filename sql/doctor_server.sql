@@ -1,4 +1,4 @@
--- Returns what matters of the server and of this session's settings.
+-- Returns the settings of the server and of this session that matter to the relay.
 -- Reads settings and the list of sessions.
 select current_setting('server_version'), current_setting('server_version_num')::integer,
        pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',

@@ -1,6 +1,6 @@
--- Returns what keeps vacuum from removing dead rows: the oldest open transaction that this role may see, how
--- many transactions the oldest snapshot of all sessions is behind, the oldest prepared transaction, and how
--- far the replication slots without a reader are behind.
+-- Returns what keeps vacuum from removing dead rows: the age of the oldest open transaction that this role may see, the age in
+-- transactions of the oldest snapshot of all sessions, the age of the oldest prepared transaction, and the age in transactions
+-- of the oldest replication slot without a reader.
 -- Reads the lists of sessions, prepared transactions and slots.
 select coalesce((select extract(epoch from max(now() - xact_start)) from pg_catalog.pg_stat_activity
                  where pid <> pg_backend_pid() and backend_type = 'client backend'), 0)::bigint,

@@ -1,5 +1,5 @@
--- Returns what the statistics say of a table's dead rows, all its partitions together, and the first of these tables for which autovacuum
--- is switched off, if there is one.
+-- Returns the statistics of a table's dead rows, summed over its partitions, and the first of the table and its partitions for
+-- which autovacuum is switched off, if there is one.
 -- $1 oid of the table. Reads catalogue and statistics only.
 with recursive parts (part) as (
   select $1::oid

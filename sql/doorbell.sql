@@ -2,9 +2,9 @@
 --
 -- A relay that sleeps, or relays few rows a second, holds an advisory lock shared: {class} with the table's oid. The
 -- trigger's condition tries to take it exclusively: if it can, no relay holds it and nothing is sent, since a NOTIFY in each
--- transaction would make commits in the whole cluster wait for one another. The lock is the session's and given back at once; held
--- to the end of the transaction, writers would take each other for a sleeping relay. The function is called only
--- if the lock is taken, and tries again, since another writer gives it back within some microseconds.
+-- transaction would make commits in the whole cluster wait for one another. The lock belongs to the session and is released at
+-- once; if it were held to the end of the transaction, writers would take each other for a sleeping relay. The function is called
+-- only if the lock is taken, and tries again, since another writer releases it within some microseconds.
 --
 -- A notification is sent when the transaction commits. A row that commits just after the relay went
 -- to sleep, in a transaction that inserted it before that, waits for the next poll.

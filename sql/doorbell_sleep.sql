@@ -1,4 +1,4 @@
--- Tells the doorbell trigger that this relay wants to be notified by each writer. A writer that was cancelled
--- can have left the lock taken, so it is only tried.
+-- Makes the doorbell trigger notify this relay of each insert. The lock is only tried, because a writer that was cancelled may
+-- still hold it.
 -- $1 the table's quoted name. Takes an advisory lock, shared.
 select coalesce(pg_try_advisory_lock_shared({class}, to_regclass($1)::integer), false)

@@ -1,5 +1,5 @@
--- Returns the last order value of the pending rows that are due, no row when there is none.
--- No locks. Leans on the index of pending rows in table order, read backwards.
+-- Returns the last order value of the pending rows that are due; no row if none is due.
+-- No locks. Uses the index of pending rows in table order, read backwards.
 select {order}
 from {table}
 where {due}

@@ -1,4 +1,4 @@
--- A row that is to be published again takes the transaction that says so for its writer, in a table with that column.
+-- When a row is to be published again, txid is set to the transaction that requests it, in a table with that column.
 do $outbox_relay$
 begin
   if exists (select from pg_attribute where attrelid = {relation}::regclass and attname = {name} and atttypid = 'xid8'::regtype and not attisdropped) then

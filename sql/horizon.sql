@@ -1,3 +1,3 @@
--- Tells how far a walk over several pages can see: the last order value of the pending rows that are due, null when there is none.
--- No locks. Leans on the index of pending rows in table order, read backwards.
+-- Returns the end of a scan over several pages: the last order value of the pending rows that are due, null if none is due.
+-- No locks. Uses the index of pending rows in table order, read backwards.
 select {order} from {table} where {due}{not_null} order by {ordering_back} limit 1

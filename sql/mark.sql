@@ -1,5 +1,5 @@
 -- Marks acknowledged rows. Writes relayed_at and nothing else, and no row twice.
--- $1 the identities. Locks the rows. Leans on the primary key, or on the places in the identities.
+-- $1 the identities. Locks the rows. Uses the primary key, or the places in the identities.
 update {table}
 set {marks}
 where {here}{identity} = any ($1::{identity_type}[]) and {unmarked}

@@ -1,5 +1,5 @@
--- Marks those of the acknowledged rows that nobody else keeps locked. Dearer than mark.sql, since it locks first.
--- $1 the identities. Locks the rows, and waits for none. Leans on the primary key, or on the places in the identities.
+-- Marks the acknowledged rows that no other session keeps locked. It costs more than mark.sql, since it locks first.
+-- $1 the identities. Locks the rows, and waits for none. Uses the primary key, or the places in the identities.
 update {table}
 set {marks}
 where {unmarked} and {here}{identity} = any (array(

@@ -1,6 +1,6 @@
--- Chooses rows for a person, in table order. The server keeps them beyond the transaction, so that the table is gone through once however
--- many transactions change them, and neither memory nor an open transaction has to hold them.
--- The parameters are those of the selection. No locks. Leans on an index of the rows in that state, if there is one.
+-- Chooses rows for an operator's command, in table order. The server keeps them beyond the transaction. Therefore the table is
+-- read once however many transactions change the rows, and neither memory nor an open transaction has to hold them.
+-- The parameters are those of the selection. No locks. Uses an index of the rows in that state, if there is one.
 declare {cursor} scroll cursor with hold for
 select ({identity})::text as identity_text, coalesce({id}::text, '') as id_text, {topic}::text as topic_text, {taker}, ({order})::text as order_text, {key}
 from {table}

@@ -1,6 +1,6 @@
--- Deletes failed rows that no other destination needs any more, of those that no other session keeps locked.
--- $1 the identities, $2 the time until which they had failed. Locks the rows, and waits for none. Leans on the primary key, or on the places
--- in the identities.
+-- Deletes failed rows that no other destination needs any more and that no other session keeps locked.
+-- $1 the identities, $2 the time until which they had failed. Locks the rows, and waits for none. Uses the primary key, or the
+-- places in the identities.
 delete from {table}
 where {here}{identity} = any (array(
   select {identity} from {table}

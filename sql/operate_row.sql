@@ -1,5 +1,5 @@
--- Tells where rows are at one destination.
--- $1 the ids. No locks. Leans on the primary key.
+-- Returns the state of rows at one destination.
+-- $1 the ids. No locks. Uses the primary key.
 select {id}::text as id_text, {topic}::text as topic_text, {shard}, {inserted_at}, {taken}, {elsewhere}, {key}, ({order})::text as order_text,
   coalesce({scheduled}, false), {attempt}::bigint, {last_error}::text, {due_at}, {relayed_at}, {failed_at}
 from {table}

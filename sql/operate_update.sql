@@ -1,6 +1,6 @@
--- Changes the state of chosen rows, of those that still are as they were chosen and that no other session keeps locked.
--- $1 the identities, $2 the time of the choice, $3 and following what is assigned. Locks the rows, and waits for none. Leans on the primary
--- key, or on the places in the identities.
+-- Changes the state of chosen rows that have not changed since they were chosen and that no other session keeps locked.
+-- $1 the identities, $2 the time of the choice, $3 and following what is assigned. Locks the rows, and waits for none. Uses the
+-- primary key, or the places in the identities.
 update {table}
 set {assignments}
 where {here}{identity} = any (array(

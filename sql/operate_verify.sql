@@ -1,6 +1,7 @@
--- Chooses relayed rows of one destination to be compared with what its broker holds, in table order. The server keeps them beyond the
--- transaction, so that the table is gone through once and no open transaction has to hold them while the broker is read.
--- The parameters are those of the selection. No locks. Leans on an index of relayed rows by time, if there is one.
+-- Chooses relayed rows of one destination, in table order, to be compared with what its broker holds. The server keeps them
+-- beyond the transaction. Therefore the table is read once, and no open transaction has to hold the rows while the broker is
+-- read.
+-- The parameters are those of the selection. No locks. Uses an index of relayed rows by time, if there is one.
 declare outbox_relay_relayed no scroll cursor with hold for
 select {id}::text as id_text, ({message_topic})::text as topic_text, case when {ordered} then {key} end as key_text,
   case when isfinite({inserted_at}) then {inserted_at} end as inserted_time, {relayed_time} as relayed_time

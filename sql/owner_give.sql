@@ -1,4 +1,4 @@
--- Gives shards back and tells the other replicas, if they listen.
+-- Releases shards and notifies the other replicas, if they listen.
 -- $1 the table's lock class, $2 the shards, $3 the channel or '', $4 the payload. Releases advisory locks.
 select count(*) filter (where pg_advisory_unlock($1, shard)),
        case when $3 <> '' then pg_notify($3, $4)::text end

@@ -1,4 +1,4 @@
--- Gives everything back, the membership first, so that others count this replica no longer when they are told.
+-- Releases everything, the membership first, so that the other replicas no longer count this one when they are notified.
 -- $1 the table's lock class, $2 the shards, $3 the channel or '', $4 the payload, $5 the membership.
 -- Releases advisory locks.
 select pg_advisory_unlock_shared($1, -$5::integer),

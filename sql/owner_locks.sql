@@ -1,5 +1,5 @@
--- Lists the locks of all replicas: shards (0 and more) and memberships (minus their number). That it is
--- answered tells that the session and its locks live on.
+-- Lists the locks of all replicas: shards (0 and more) and memberships (minus their number). An answer shows that the session
+-- and its locks still exist.
 -- $1 the table's lock class.
 select l.objid::bigint, l.pid, l.pid = pg_backend_pid()
 from pg_catalog.pg_locks l

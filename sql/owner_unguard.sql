@@ -1,3 +1,3 @@
--- Ends what owner_guard.sql began.
+-- Releases the lock that owner_guard.sql takes.
 -- $1 the table's lock class. Releases an advisory lock.
 select pg_advisory_unlock($1, 2147483647)

@@ -11,7 +11,7 @@ create table {table} (
   {key}         text,                                       -- null: the row has no order
   {payload}     jsonb not null,
   {headers}     jsonb not null default '{}',
-  {attempt}     integer not null default 1,                 -- number of the coming try
+  {attempt}     integer not null default 1,                 -- number of the next attempt
   {relayed_at}  timestamptz,                                -- the broker has it
   {failed_at}   timestamptz,                                -- given up, after the last attempt
   {last_error}  text,
@@ -21,8 +21,8 @@ create table {table} (
   primary key ({id}, {inserted_at})
 ) partition by range ({inserted_at});
 
--- Rows whose day has no partition yet go here, so that an insert never fails for the want of one. Their day gets none
--- any more; they are deleted one by one.
+-- Rows whose day has no partition yet go here, so that an insert never fails for lack of a partition. Such a day gets no
+-- partition later; its rows are deleted one by one.
 create table {default} partition of {table} default;
 
 -- The relay reads pending rows in order, and only these are in this index: it stays as small as the
@@ -35,10 +35,10 @@ create index {pending_index} on {table} ({order})
 create index {failed_index} on {table} ({failed_at}, {id})
   where {failed_at} is not null;
 
--- Rows are deleted along this one where a partition cannot be dropped whole.
+-- Rows are deleted along this index where a partition cannot be dropped whole.
 create index {inserted_index} on {table} ({inserted_at});
 
--- Makes the partitions of today and the days to come. Run it once a day at least, by cron or pg_cron, as the owner of the table:
+-- Makes the partitions of today and the days to come. Run it at least once a day, by cron or pg_cron, as the owner of the table:
 --   select {make}();
 -- The function is bound to the table itself, so that it works with any search_path; so is the second one below. To drop the table, drop
 -- both with it: drop table ... cascade.
@@ -72,10 +72,9 @@ create function {make}(days integer default 14) returns void
   return {make_of}({table_literal}::regclass, days);
 select {make}();
 
--- Drops a partition that ended before a time if every row of it has been done since before that time, and tells whether it did. It first
--- keeps others from changing rows of the partition, not from reading; only to drop it at last it needs the whole table for an instant, and
--- gives up rather than wait for that. The second function runs with the rights of its owner, so that the role that prunes need not own
--- the table:
+-- Drops a partition that ended before a time if every row of it has been done since before that time, and returns whether it did. While it
+-- checks the rows, other sessions can read the partition and not change it. The drop itself locks the whole table for an instant, and
+-- gives up rather than wait for this lock. The function runs with the rights of its owner, so that the role that prunes need not own the table:
 --   grant execute on function {drop} to outbox_relay;
 create function {drop_of}(outbox regclass, partition regclass, cutoff timestamptz, failed boolean) returns boolean
   language plpgsql

@@ -1,5 +1,5 @@
--- Lists the partitions of a table that is partitioned by ranges of its time of insert and that end before the cutoff, oldest first, with what
--- they hold.
+-- Lists the partitions that end before the cutoff, oldest first, with the times that they hold, of a table that is partitioned
+-- by ranges of its time of insert.
 -- $1 the table, $2 the cutoff. Reads the catalogue only.
 select part::regclass::text, low, high
 from (

@@ -1,5 +1,6 @@
--- Finds how far some rows reach along an index, from a position on; no row when there are fewer to the end.
--- $1 how many, $2 the cutoff, $3 the position or null. No locks. Leans on an index that begins with the column; not sent without one.
+-- Finds the position that a number of rows reaches along an index, from a position on; no row if fewer rows are left.
+-- $1 the number of rows, $2 the cutoff, $3 the position or null. No locks. Uses an index that begins with the column; not sent
+-- without one.
 select {column}::text as column_text
 from {table}
 where {within}

@@ -1,5 +1,6 @@
--- Reads the pending rows behind a position, which is not itself included.
--- $1 how many, $2 and following the position, at last the shards unless all are owned. No locks. Leans on the index of pending rows in table order.
+-- Reads the pending rows after a position.
+-- $1 the number of rows, $2 and following the position, last the shards unless all are owned. No locks. Uses the index of
+-- pending rows in table order.
 select {columns}
 from {table}
 where {due}{owned} and ({position}) > ({position_parameters})

@@ -1,6 +1,6 @@
 -- Reads the pending rows whose available_at has come, in the order of that time.
--- $1 how many, $2 leaves out what became due so many microseconds ago, or more, unless null, $3 and following the position behind which it goes
--- on or nulls, at last the shards unless all are owned. No locks. Leans on the index of due times.
+-- $1 the number of rows, $2 leaves out rows that became due so many microseconds ago or earlier, unless null, $3 and following
+-- the position after which to go on, or nulls, last the shards unless all are owned. No locks. Uses the index of due times.
 select {columns}
 from {table}
 where {arrived}{owned} and ($2::bigint is null or {available} >= {available_now} - $2 * interval '1 microsecond')

@@ -1,6 +1,6 @@
--- Reads the keys of failed rows in the order in which they failed, behind a position.
--- $1 how many, $2 and $3 the time and id of that position or null, at last the shards unless all are owned.
--- No locks. Leans on the index of failed rows; not sent where there is none.
+-- Reads the keys of failed rows after a position, in the order in which the rows failed.
+-- $1 the number of rows, $2 and $3 the time and id of that position or null, last the shards unless all are owned.
+-- No locks. Uses the index of failed rows; not sent where there is none.
 select {failed_at}, {id}, {order}, {topic}::text, {key}
 from {table}
 where {failed} and {key} is not null{owned}

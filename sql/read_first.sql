@@ -1,5 +1,5 @@
 -- Reads the first pending rows of the table.
--- $1 how many, at last the shards unless all are owned. No locks. Leans on the index of pending rows in table order.
+-- $1 the number of rows, last the shards unless all are owned. No locks. Uses the index of pending rows in table order.
 select {columns}
 from {table}
 where {due}{owned}{not_null}

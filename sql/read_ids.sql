@@ -1,5 +1,5 @@
 -- Reads single rows again, if they are still pending.
--- $1 how many, $2 the ids. No locks. Leans on the primary key.
+-- $1 the number of rows, $2 the ids. No locks. Uses the primary key.
 select {columns}
 from {table}
 where {due} and {id} = any ($2::{id_type}[])

@@ -1,7 +1,7 @@
--- Writes refused tries, many rows at once, where a row still is as it was read.
+-- Writes refused attempts, many rows at once, where a row has not changed since it was read.
 -- $1 the identities, $2 their attempts as read, $3 the next attempts, $4 the errors, $5 whether the row has failed for good.
--- Locks the rows, and waits for none. Leans on the primary key, or on the places in the identities. Returns the identities
--- that were written with true, and with false those that another session keeps locked.
+-- Locks the rows, and waits for none. Uses the primary key, or the places in the identities. Returns the identities of the rows
+-- that were written with true, and of the rows that another session keeps locked with false.
 with free (row) as materialized (
   select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[]) for no key update skip locked
 ), written as (

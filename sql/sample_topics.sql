@@ -1,6 +1,6 @@
--- Returns the different topics, with the times of the oldest and the newest row of each and the columns that templates
--- name, of the first and the last pending rows.
--- $1 rows from each end. No locks. Sent only where an index of pending rows exists, of which it reads the ends.
+-- Returns the distinct topics of the first and the last pending rows, with the times of the oldest and the newest row of each
+-- topic and the columns that templates name.
+-- $1 the number of rows from each end. No locks. Sent only where an index of pending rows exists, of which it reads the ends.
 select {grouped} from (
   (select {sampled} from {table} where {pending} order by {ordering} limit $1)
   union all

@@ -8,7 +8,7 @@ create table {table} (
   {key}         text,                                       -- null: the row has no order
   {payload}     jsonb not null,
   {headers}     jsonb not null default '{}',
-  {attempt}     integer not null default 1,                 -- number of the coming try
+  {attempt}     integer not null default 1,                 -- number of the next attempt
   {relayed_at}  timestamptz,                                -- the broker has it
   {failed_at}   timestamptz,                                -- given up, after the last attempt
   {last_error}  text,

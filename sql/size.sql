@@ -1,5 +1,5 @@
--- Tells how many bytes the table takes with its indexes and what is stored out of line, and how many dead rows the server's statistics
--- know of, all its partitions together.
+-- Returns how many bytes the table takes with its indexes and values that are stored out of line, and the number of dead rows
+-- in the server's statistics, summed over all partitions.
 -- $1 the table's oid. Takes the weakest lock on each relation while it looks at the sizes of its files.
 with recursive parts (part) as (
   select $1::bigint::oid

@@ -1,2 +1,2 @@
--- Tells which transactions have ended. Sent behind a read, when some were running that matter to it.
+-- Returns which transactions have ended. Sent after a read, if transactions that matter to the read were running.
 select pg_current_snapshot()::text

@@ -1,3 +1,3 @@
--- Lists those of the acknowledged rows that are not settled yet.
--- $1 the identities. Leans on the primary key, or on the places in the identities.
+-- Lists the acknowledged rows that are not settled yet.
+-- $1 the identities. Uses the primary key, or the places in the identities.
 select {identity} from {table} where {here}{identity} = any ($1::{identity_type}[]) and {unmarked}
