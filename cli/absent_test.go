@@ -8,8 +8,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// TestAbsentRows tells of ids that have no row in the state that the command is about. They are no reason to fail, except for
-// `failed show`, so that a command can be run again.
+// TestAbsentRows: ids that have no row in the state that the command is about are reported. Only `failed show` fails because of
+// them, so that the other commands can be run again.
 func TestAbsentRows(t *testing.T) {
 	s, env := failedRows(t)
 	one := pgtest.Value[string](t, s, "select id::text from outbox_messages where failed_at is not null limit 1")

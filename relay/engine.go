@@ -27,7 +27,7 @@ type engine struct {
 	hints  chan string
 
 	// Requests from other goroutines, guarded by the engines' mu.
-	left  owner.Set // shards to be given back with nothing in flight here
+	left  owner.Set // shards to be released with nothing in flight here
 	slow  bool      // the destination keeps the engine waiting
 	armed bool      // each writer is to ring
 

@@ -163,7 +163,7 @@ func (es *engines) notify() {
 	es.changed = make(chan struct{})
 }
 
-// ours returns the shards that the engine relays, and those that it is to leave. If a shard is to be given back, the
+// ours returns the shards that the engine relays, and those that it is to leave. If a shard is to be released, the
 // engines that are kept waiting let go of it first. The others keep relaying it until the waiting engines have nothing
 // of it in flight.
 func (e *engine) ours() (owner.State, <-chan struct{}) {
@@ -184,7 +184,7 @@ func (e *engine) ours() (owner.State, <-chan struct{}) {
 	return state, e.changed
 }
 
-// leave notes that the engine has nothing of these shards in flight any more. A shard is given back when all engines
+// leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines
 // have left it.
 func (e *engine) leave(set owner.Set) {
 	e.mu.Lock()

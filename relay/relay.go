@@ -144,7 +144,7 @@ func (r *Relay) wake(source string) {
 }
 
 // Run relays until ctx ends, then stops cleanly: it starts nothing new, waits until what is on the wire is answered and
-// settled, and gives the outbox back. Trouble with the database or a broker never ends it. The error is an
+// settled, and releases the outbox. Trouble with the database or a broker never ends it. The error is an
 // [*UnsettledError] if the stop was not clean.
 func (r *Relay) Run(ctx context.Context) error {
 	left := 0
@@ -234,7 +234,7 @@ func (r *Relay) state() (*outbox.Table, error) {
 // rows that were left unsettled when ctx ended.
 func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
 	r.owner.Table, r.owner.Mapping, r.listener.Table = table.Name(), table.Mapping(), table.Quoted()
-	// The outbox is given back only after the engine has stopped.
+	// The outbox is released only after the engine has stopped.
 	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
 	done := make(chan struct{})
 	go func() { defer close(done); r.owner.Run(owning) }()

@@ -102,7 +102,7 @@ func (l locks) wanted(shards int) []int {
 	return free[:min(len(free), max(0, l.share(shards)-l.mine.Len()))]
 }
 
-// surplus returns the shards to give back.
+// surplus returns the shards to release.
 func (l locks) surplus(shards int) Set {
 	var s Set
 	held := l.mine.Shards()

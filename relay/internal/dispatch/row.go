@@ -23,7 +23,7 @@ type Row struct {
 
 	late    bool  // committed after younger rows had been read
 	unknown int   // number of publishes of this row whose outcome is unknown
-	Try     int64 // number of the coming try
+	Try     int64 // number of the next attempt
 }
 
 // finish ends the row's span.

@@ -63,7 +63,7 @@ type Limits struct {
 	Bytes int64 // bytes in flight; a larger row goes alone
 
 	Keys     int           // number of waiting keys that are remembered one by one; 0 for the default
-	Patience time.Duration // how long a shard that is to be given back waits for rows that another session keeps locked
+	Patience time.Duration // how long a shard that is to be released waits for rows that another session keeps locked
 }
 
 // remembered is the number of waiting keys that are remembered one by one.

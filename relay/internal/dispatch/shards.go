@@ -13,7 +13,7 @@ type shards struct {
 	active   owner.Set // shards whose rows are taken
 	reading  owner.Set // shards whose rows are taken from the current read: they have been active since it began
 	inFlight []int
-	leaving  map[int]time.Time // since when each of these shards is to be given back
+	leaving  map[int]time.Time // since when each of these shards is to be released
 	since    []time.Time       // when this replica acquired each shard
 }
 
@@ -21,8 +21,8 @@ func newShards(total int) shards {
 	return shards{inFlight: make([]int, total), leaving: map[int]time.Time{}, since: make([]time.Time, total)}
 }
 
-// Follow records the shards to relay from now on, and the shards that are to be given back. It returns the shards to be
-// given back that have nothing in flight any more.
+// Follow records the shards to relay from now on, and the shards that are to be released. It returns the shards to be
+// released that have nothing in flight any more.
 func (d *Dispatch) Follow(owned, leaving owner.Set, now time.Time) (left owner.Set) {
 	d.own(owned)
 	d.limiter.Own(d.shards.active.Len(), now)

@@ -35,7 +35,7 @@ const (
 const (
 	MoveLeaders   Kind = "move-leaders"   // other nodes become leaders
 	KillNode      Kind = "kill-node"      // a node is killed, and started after a while
-	StopNode      Kind = "stop-node"      // a node stops as it is told, and is started after a while
+	StopNode      Kind = "stop-node"      // a node is stopped gracefully, and is started after a while
 	FreezeNode    Kind = "freeze-node"    // SIGSTOP, then SIGCONT
 	BlackholeNode Kind = "blackhole-node" // clients do not reach a node, and its leaders stay there
 	OneLeft       Kind = "one-left"       // two nodes are killed: no majority, in Kafka one replica in sync
