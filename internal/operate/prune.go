@@ -62,8 +62,10 @@ const (
 	// pruneSlow is the duration above which the next transaction deletes fewer rows, and pruneQuick the one below which it
 	// deletes more.
 	pruneSlow, pruneQuick = 80 * time.Millisecond, 20 * time.Millisecond
-	// pruneTime bounds each statement. A statement that is cut off is tried again with fewer rows.
-	pruneTime = 5 * time.Second
+	// pruneTime bounds each statement, and pruneBrief one that deletes more than the least number of rows: while the disk or
+	// others are busy, many rows at once would keep the application's statements waiting. A statement that is cut off is tried
+	// again with the least number.
+	pruneTime, pruneBrief = 5 * time.Second, 150 * time.Millisecond
 	// smallTable is the largest size at which a table is scanned by id.
 	smallTable = 16 << 20
 )
@@ -308,7 +310,7 @@ func (s *pruning) adapt(took time.Duration) {
 
 // window returns the end of the next window, nil if it has none.
 func (s *pruning) window(ctx context.Context) (end any, err error) {
-	found, err := s.ask(ctx, "prune_window.sql", s.beyond, parameters{2 * s.rows, s.values[1], s.values[2]})
+	found, err := s.ask(ctx, pruneTime, "prune_window.sql", s.beyond, parameters{2 * s.rows, s.values[1], s.values[2]})
 	if err != nil || len(found) == 0 {
 		return nil, err
 	}
@@ -319,18 +321,22 @@ func (s *pruning) window(ctx context.Context) (end any, err error) {
 func (s *pruning) step(ctx context.Context) ([]string, error) {
 	if s.DryRun {
 		s.values[0] = nil
-		return s.ask(ctx, "prune_list.sql", s.whole, s.values)
+		return s.ask(ctx, pruneTime, "prune_list.sql", s.whole, s.values)
 	}
 	s.values[0] = s.rows
-	return s.ask(ctx, "prune_delete.sql", s.whole, s.values)
+	limit := pruneTime
+	if s.rows > leastPrune {
+		limit = pruneBrief
+	}
+	return s.ask(ctx, limit, "prune_delete.sql", s.whole, s.values)
 }
 
-// ask runs a statement in a transaction of its own.
-func (s *pruning) ask(ctx context.Context, file, condition string, values parameters) (texts []string, err error) {
+// ask runs a statement in a transaction of its own. The server ends a statement that takes longer than the limit.
+func (s *pruning) ask(ctx context.Context, limit time.Duration, file, condition string, values parameters) (texts []string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*pruneTime)
 	defer cancel()
 	s.names["within"] = condition
-	err = within(ctx, s.Outbox.Pool, limits{statement: pruneTime, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
+	err = within(ctx, s.Outbox.Pool, limits{statement: limit, lock: pruneTime, inOrder: true}, func(tx pgx.Tx) error {
 		rows, err := tx.Query(ctx, sql.Text(file, s.names), values...)
 		if err != nil {
 			return err

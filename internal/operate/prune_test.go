@@ -69,6 +69,28 @@ func TestPrune(t *testing.T) {
 	}
 }
 
+// TestPruneOfSlowRows: rows whose deletion suddenly takes long are deleted a few at a time, so that no statement lasts.
+func TestPruneOfSlowRows(t *testing.T) {
+	t.Parallel()
+	s := recommended(t)
+	s.Exec(t, `create index on outbox_messages (relayed_at) where relayed_at is not null;
+		insert into outbox_messages (topic, payload, relayed_at)
+			select case when n <= 2000 then 'quick' else 'slow' end, '{}', now() - interval '2 hours' + n * interval '1 ms'
+			from generate_series(1, 2500) n;
+		create table deleted (slow bigint);
+		create function wait() returns trigger language plpgsql as $$begin perform pg_sleep(0.005); return old; end$$;
+		create trigger wait before delete on outbox_messages for each row when (old.topic = 'slow') execute function wait();
+		create function note() returns trigger language plpgsql as $$begin
+			insert into deleted select count(*) from gone where topic = 'slow'; return null; end$$;
+		create trigger note after delete on outbox_messages referencing old table as gone for each statement execute function note()`)
+	if n := prune(t, &Prune{Outbox: open(t, s), OlderThan: time.Hour}); n != 2500 {
+		t.Errorf("%d rows deleted, not 2500", n)
+	}
+	if n := pgtest.Value[int64](t, s, "select max(slow) from deleted"); n > leastPrune {
+		t.Errorf("a statement deleted %d rows of 5 ms each", n)
+	}
+}
+
 // TestPruneDivided keeps rows that no destination takes, and rows that one of two destinations with columns of their own has
 // not done.
 func TestPruneDivided(t *testing.T) {
