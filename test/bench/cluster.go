@@ -5,7 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
+	"sync"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/services/cluster"
@@ -121,7 +123,7 @@ func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, 
 		return s, errors.Join(err, steady.stop())
 	}
 	began := time.Now()
-	moved, err := l.strike(ctx, c, f, topics[victim])
+	shrunk, moved, err := l.strike(ctx, c, f, topics)
 	if err == nil {
 		err = pause(ctx, time.Until(moved.Add(thenAfter+window+time.Second)))
 	}
@@ -139,7 +141,7 @@ func (l *lab) surviveFault(ctx context.Context, name string, c cluster.Cluster, 
 	if err := testkit.Until(limited, 50*time.Millisecond, func() (bool, error) { return table.empty(ctx) }); err != nil {
 		return s, relay.fail(fmt.Errorf("rows are left: %w", err))
 	}
-	if s.healthy, err = table.relayedWithin(ctx, began.Add(soonAfter), topics[0], topics[2]); err != nil {
+	if s.healthy, err = table.relayedWithin(ctx, shrunk.Add(soonAfter), topics[0], topics[2]); err != nil {
 		return s, err
 	}
 	if s.all, err = table.relayedWithin(ctx, moved.Add(thenAfter), topics...); err != nil {
@@ -161,30 +163,49 @@ func create(ctx context.Context, c cluster.Cluster, topic string, leader int) er
 	return c.Create(ctx, topic, leader, cluster.Size)
 }
 
-// strike makes the fault happen, and returns when the cluster accepts messages for the victim's topic again. In Kafka, a node
-// that only clients cannot reach continues to lead the topic, and clients need that very node. In this case strike moves the
-// leader.
-func (l *lab) strike(ctx context.Context, c cluster.Cluster, f cluster.Fault, topic string) (moved time.Time, err error) {
-	measured := time.Now().Add(soonAfter + window)
+// strike makes the fault happen. It returns when the cluster accepts messages for the healthy topics, and when it accepts
+// messages for the victim's topic again. A healthy topic in Kafka accepts nothing until the lost replica has left the set
+// of those in sync. In Kafka, a node that only clients cannot reach continues to lead the topic, and clients need that very
+// node. In this case strike moves the leader.
+func (l *lab) strike(ctx context.Context, c cluster.Cluster, f cluster.Fault, topics []string) (shrunk, moved time.Time, err error) {
+	shrunk = time.Now()
 	if f.Happens != nil {
 		if err := f.Happens(c.Nodes()[victim]); err != nil {
-			return moved, err
+			return shrunk, moved, err
 		}
 	}
 	limited, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()
-	if err := testkit.Until(limited, 20*time.Millisecond, func() (bool, error) { return c.Try(limited, topic) == nil, nil }); err != nil {
-		return moved, fmt.Errorf("nobody leads %s: %w", topic, err)
+	accepted := func(topic string) (time.Time, error) {
+		err := testkit.Until(limited, 20*time.Millisecond, func() (bool, error) { return c.Try(limited, topic) == nil, nil })
+		if err != nil {
+			return time.Time{}, fmt.Errorf("nobody leads %s: %w", topic, err)
+		}
+		return time.Now(), nil
 	}
-	moved = time.Now()
-	if _, ok := c.(*cluster.Kafka); !ok || f.Name != "blackhole" {
-		return moved, pause(ctx, time.Until(measured))
+	_, kafka := c.(*cluster.Kafka)
+	var group sync.WaitGroup
+	at, errs := make([]time.Time, len(topics)), make([]error, len(topics))
+	for i, topic := range topics {
+		group.Go(func() { at[i], errs[i] = accepted(topic) })
+	}
+	group.Wait()
+	if err := errors.Join(errs...); err != nil {
+		return shrunk, moved, err
+	}
+	moved = at[victim]
+	if kafka {
+		shrunk = slices.MaxFunc(slices.Delete(at, victim, victim+1), time.Time.Compare)
+	}
+	measured := shrunk.Add(soonAfter + window)
+	if !kafka || f.Name != "blackhole" {
+		return shrunk, moved, pause(ctx, time.Until(measured))
 	}
 	if err := pause(ctx, time.Until(measured)); err != nil {
-		return moved, err
+		return shrunk, moved, err
 	}
-	err = c.Move(limited, topic, 0)
-	return time.Now(), err
+	err = c.Move(limited, topics[victim], 0)
+	return shrunk, time.Now(), err
 }
 
 // mend ends a fault and waits until the cluster has fully recovered.
