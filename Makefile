@@ -1,4 +1,4 @@
-# Two commands are enough for a start: `make demo` and `make test`. They obtain what they need.
+# Two commands are enough to start with: `make demo` and `make test`. They obtain what they need.
 
 SHELL       := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
@@ -13,8 +13,8 @@ DIST    ?= dist
 OUT     ?= outbox-relay
 DURATION ?= 1m
 CLI     := github.com/outbox-relay/outbox-relay/cli
-# The OTLP exporter compiles parts of gRPC, and those a tracing page whose templates keep the linker from
-# leaving out unused methods: 5 MB.
+# The OTLP exporter compiles parts of gRPC. They contain a tracing page whose templates keep the linker from leaving out unused
+# methods, which would add 5 MB.
 TAGS    := grpcnotrace
 LDFLAGS := -s -w -X $(CLI).version=$(VERSION) -X $(CLI).commit=$(COMMIT)
 
@@ -68,9 +68,9 @@ test: lint ## everything: linters, chart, all tests against real services
 	@$(SERVICES) run -- make test-go
 	@echo "all tests passed"
 
-# The end-to-end tests mostly wait for other processes, so that small modules have room beside them. The root module has not: its tests
-# under the race detector keep two processors busy, and both together took longer than one after the other. The packages that take
-# longest come first.
+# The end-to-end tests mostly wait for other processes, so that small modules can run beside them. The root module cannot: its tests
+# under the race detector keep two processors busy, and both together took longer than one after the other. The slowest packages
+# come first.
 BESIDE  := $(filter-out . test/e2e,$(MODULES))
 LONGEST := ./relay ./publisher/amqp
 
@@ -106,7 +106,7 @@ control-plane: bin/golangci-lint bin/helm bin/helm3 bin/control-plane ## install
 	@cd test/controlplane && ../../bin/golangci-lint run ./... && go test -trimpath -count=1 -v -timeout 30m .
 
 .PHONY: alerts
-alerts: bin/promtool ## provoke every alert before a real Prometheus, and draw the plot of docs/alerts.md anew
+alerts: bin/promtool ## provoke every alert before a real Prometheus, and draw the plot of docs/alerts.md again
 	@$(SERVICES) run postgres nats -- make alerts-run
 
 .PHONY: alerts-run
@@ -234,7 +234,7 @@ bin/helm3: dev/tools/helm3/go.mod
 	@cd dev/tools/helm3 && go build -trimpath -ldflags='-s -w' -o ../../../bin/helm3 helm.sh/helm/v3/cmd/helm
 	@touch $@
 
-# About a quarter of an hour on two cores. Kubernetes is told its version, which is that of the module.
+# About a quarter of an hour on two cores. The version passed to Kubernetes is that of the module.
 bin/control-plane: dev/tools/control-plane/go.mod
 	@echo "building kube-apiserver, kube-controller-manager, kube-scheduler, etcd and kwok, which takes a while the first time"
 	@mkdir -p $@

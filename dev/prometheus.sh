@@ -25,7 +25,7 @@ cd "$folder"
 say "fetching prometheus (apt, 30 MiB)"
 if ! apt-get download -qq prometheus >/dev/null 2>&1; then
   [ "$(id -u)" = 0 ] || die "apt does not know the package prometheus: run sudo apt-get update, or put prometheus and promtool on the PATH"
-  apt-get update -qq >/dev/null || true # an index from before may do
+  apt-get update -qq >/dev/null || true # an earlier index may suffice
   apt-get download -qq prometheus >/dev/null || die "apt-get download prometheus failed: put prometheus and promtool on the PATH"
 fi
 dpkg-deb --extract prometheus_*.deb .

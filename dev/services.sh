@@ -35,7 +35,7 @@
 #   SERVICES_NATS_CONF         further lines for the nats.conf of a native NATS
 #   SERVICES_RABBITMQ_CONF     further lines for the rabbitmq.conf of a native RabbitMQ
 #   SERVICES_RABBITMQ_PLUGINS  its plugins beside management, separated by commas
-#   KAFKA_ADVERTISED_PORT the port that Kafka tells its clients, that of a proxy; default its own
+#   KAFKA_ADVERTISED_PORT the port that Kafka advertises to clients, such as a proxy's; default its own
 #
 # Everything listens on 127.0.0.1 only. A second set beside the first needs a SERVICES_DIR of its own
 # and the TEST_ variables unset.
@@ -56,7 +56,7 @@ if [ "$(id -u)" = 0 ] && ! setpriv --reuid=65534 --regid=65534 --clear-groups te
   home=/var/tmp/outbox-relay-$(printf %s "$CHECKOUT" | cksum | cut -d' ' -f1)
 fi
 SERVICES_DIST=$home/dist # what was downloaded, for every set of this checkout
-# Other versions than the tests' own have a place of their own.
+# Versions other than those of the tests have a directory of their own.
 versions=${SERVICES_KAFKA_VERSION:+kafka-$SERVICES_KAFKA_VERSION}${SERVICES_NATS_VERSION:+nats-$SERVICES_NATS_VERSION}
 versions+=${SERVICES_POSTGRES_VERSION:+postgres-$SERVICES_POSTGRES_VERSION}
 if [ -n "$versions" ]; then SERVICES_DIST=$SERVICES_DIST/$versions; fi
@@ -84,14 +84,14 @@ variable() {
   esac
 }
 
-# given SERVICE reports whether the environment names a service that is not ours.
+# given SERVICE reports whether the environment names a service that this script has not started.
 given() {
   local name
   name=$(variable "$1")
   [ -n "${!name:-}" ]
 }
 
-# mode decides where services come from. Native ones that run already are not doubled by containers.
+# mode decides where services come from. Native services that run already are not duplicated by containers.
 mode() {
   local service
   for service in "${ALL[@]}"; do
@@ -203,7 +203,7 @@ environment() {
     value=${!name:-$("${service}_url")}
     printf "export %s='%s'\n" "$name" "${value//\'/\'\\\'\'}"
   done
-  # RabbitMQ's management interface, unless the broker is not ours.
+  # RabbitMQ's management interface, unless the broker comes from the environment.
   value=${TEST_AMQP_MANAGEMENT_URL:-$(given rabbitmq || rabbitmq_management_url)}
   [ -z "$value" ] || printf "export TEST_AMQP_MANAGEMENT_URL='%s'\n" "${value//\'/\'\\\'\'}"
   # For tests that start and kill servers of their own.
@@ -224,7 +224,7 @@ run() {
 
 locked() {
   exec 9>"$SERVICES_DIR/.lock"
-  flock 9 # one change at a time; what we start closes descriptor 9
+  flock 9 # one change at a time; the processes that are started close descriptor 9
   "$@"
   exec 9>&-
 }

@@ -2,7 +2,7 @@
 # versions.sh [SERVICE...] - the publishers' conformance suites or the table's tests, and a small part of the end-to-end tests, with
 # other versions of the servers than the tests' own: PostgreSQL 14, 16 and 17, Kafka 2.8 and 3.9, NATS 2.10 and the newest,
 # RabbitMQ 3.10 and 4.0. It runs within `dev/services.sh run` (make versions), takes each version as a native process, and wipes it
-# in the end. SERVICE is postgres, kafka, nats or rabbitmq; none means all.
+# at the end. SERVICE is postgres, kafka, nats or rabbitmq; none means all.
 set -euo pipefail
 
 POSTGRES=(14.20.0 16.11.0 17.7.0) # 15 or what the distribution has, and 18, are the tests' own
@@ -22,10 +22,10 @@ with() {
   shift 4
   [ "$service" != rabbitmq ] || package=amqp tests+='|TestStreams'
   echo "== $service $name"
-  # The environment of the test's own server would be taken for this one's.
+  # Otherwise the environment of the tests' own server would be used.
   local own=(env -u "$variable" -u TEST_AMQP_MANAGEMENT_URL SERVICES_DIR="$dir" "$@" dev/services.sh)
   "${own[@]}" up "$service" || { failed+=("$service $name: start"); return; }
-  # The store that version 4 brings, in the place of Mnesia.
+  # The store of version 4, in place of Mnesia.
   [ "$name" != "of Debian trixie" ] || "$dir/bin/rabbitmqctl" enable_feature_flag --opt-in khepri_db || failed+=("$service $name: Khepri")
   here=$("${own[@]}" env)
   url=$(sed -n "s/^export $variable='\(.*\)'/\1/p" <<<"$here")

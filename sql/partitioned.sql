@@ -74,7 +74,8 @@ select {make}();
 
 -- Drops a partition that ended before a time if every row of it has been done since before that time, and returns whether it did. While it
 -- checks the rows, other sessions can read the partition and not change it. The drop itself locks the whole table for an instant, and
--- gives up rather than wait for this lock. The function runs with the rights of its owner, so that the role that prunes need not own the table:
+-- gives up rather than wait for this lock. The function runs with the rights of its owner, so that the role that prunes need not own
+-- the table:
 --   grant execute on function {drop} to outbox_relay;
 create function {drop_of}(outbox regclass, partition regclass, cutoff timestamptz, failed boolean) returns boolean
   language plpgsql

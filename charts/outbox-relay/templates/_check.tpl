@@ -1,5 +1,5 @@
 {{/*
-What the relay would refuse at start is refused before anything is deployed. The dictionaries hold a variable's
+Settings that the relay would refuse at start are refused before anything is deployed. The dictionaries hold a variable's
 text by its name; the text is "" where it comes from elsewhere (a file, valueFrom).
 */}}
 {{- define "outbox-relay.check" -}}
@@ -46,7 +46,7 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- $destinations = regexReplaceAll "[ ,]+" (trim . | upper | replace "-" "_") "|" -}}
 {{- end -}}
 {{- if and (not $destinations) (or .envFrom (hasKey .given "OUTBOX_DESTINATIONS_FILE") (hasKey .given "OUTBOX_DESTINATIONS")) -}}
-{{- $destinations = "[A-Z][A-Z0-9_]*" -}}{{/* nobody knows here what they are called */}}
+{{- $destinations = "[A-Z][A-Z0-9_]*" -}}{{/* their names are not known here */}}
 {{- end -}}
 {{- $ofDestination := printf "^OUTBOX_DESTINATION_(%s)_(%s)$" $destinations (join "|" $endings) -}}
 {{- range $name, $_ := .given -}}
@@ -60,7 +60,7 @@ text by its name; the text is "" where it comes from elsewhere (a file, valueFro
 {{- end -}}
 {{- end -}}
 
-{{/* The pod's grace period is longer than a clean stop may take. Of a sidecar's pod it is the application's to know. */}}
+{{/* The pod's grace period is longer than a clean stop may take. For the pod of a sidecar, the application has to ensure this. */}}
 {{- define "outbox-relay.checkGracePeriod" -}}
 {{- $timeout := get .Values.settings "OUTBOX_SHUTDOWN_TIMEOUT" | toString -}}
 {{- range .Values.extraEnv -}}

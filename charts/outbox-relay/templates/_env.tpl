@@ -1,6 +1,6 @@
 {{/*
-The container's env: the chart's own variables, then settings, files and extraEnv. A name is there once, the
-last one wins and keeps the first one's place: a server-side apply refuses an env with a name twice.
+The container's env: the chart's own variables, then settings, files and extraEnv. Each name occurs once: the
+last value wins and keeps the place of the first, because a server-side apply refuses an env with a name twice.
 */}}
 {{- define "outbox-relay.env" -}}
 {{- include "outbox-relay.check" . -}}
