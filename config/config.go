@@ -45,7 +45,7 @@ type Config struct {
 	LogFormat        string        `envconfig:"LOG_FORMAT" default:"json" oneof:"json,text"`
 	Pause            Switch        `envconfig:"PAUSE" default:"false"`
 
-	// IdlePause is the longest sleep of an owner whose doorbell works and who has found nothing for ten seconds.
+	// IdlePause is the longest sleep of an owner whose doorbell works and that has found nothing for ten seconds.
 	IdlePause time.Duration
 
 	values    []Value

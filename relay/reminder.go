@@ -25,7 +25,7 @@ func (m *reminder) due(trouble bool, now time.Time) (since time.Time, due bool) 
 	case !trouble:
 		*m = reminder{}
 	case m.since.IsZero():
-		m.since, m.logged = now, now // whoever meets the trouble logs its beginning
+		m.since, m.logged = now, now // the part that notices the trouble logs its beginning
 	case now.Sub(m.logged) >= remindEvery:
 		m.logged = now
 		return m.since, true
