@@ -159,14 +159,23 @@ func (o *ownBroker) clientCredentials(t *testing.T) {
 		Management: func() (string, error) { return "http://" + o.management, nil },
 	})
 	defer p.Close()
-	connections := map[string]bool{}
+	connections, accepted := map[string]bool{}, 0
 	for began := time.Now(); asked.Load() < 3 || time.Since(began) < life+time.Second; { // until the first token has expired
 		if err := p.Ping(within(t, 10*time.Second)); err != nil {
 			t.Fatal(err)
 		}
-		for _, err := range p.Publish(within(t, time.Minute), numbered(10, 2, topic)) { // a busy disk confirms late
-			want(t, "a message", err, publisher.Accepted)
+		for _, err := range p.Publish(within(t, 10*time.Second), numbered(10, 2, topic)) {
+			switch class := publisher.ClassOf(err); class {
+			case publisher.Accepted:
+				accepted++
+			case publisher.Ambiguous, publisher.NotAttempted: // the queue of a busy broker confirms late
+			default:
+				t.Errorf("a message is %v: %v", class, err)
+			}
 		}
+	}
+	if accepted == 0 {
+		t.Error("no message was accepted")
 	}
 	for line := range strings.Lines(o.ctl(t, "list_connections", "name", "client_properties")) {
 		if strings.Contains(line, "client credentials") {
