@@ -2,8 +2,9 @@ package examples
 
 import (
 	"bytes"
+	"flag"
+	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -15,49 +16,59 @@ import (
 	"time"
 )
 
+var update = flag.Bool("update", false, "write the table of docs/metrics.md")
+
 var (
-	documented = regexp.MustCompile("`([a-z_]+)(?:\\{([a-z_,]+)\\})?`")
-	sample     = regexp.MustCompile(`(?m)^outbox_relay_(\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? \S+$`)
-	label      = regexp.MustCompile(`(\w+)="`)
+	help   = regexp.MustCompile(`(?m)^# HELP outbox_relay_(\w+) (.*)$`)
+	kind   = regexp.MustCompile(`(?m)^# TYPE outbox_relay_(\w+) (\w+)$`)
+	sample = regexp.MustCompile(`(?m)^outbox_relay_(\w+?)(?:_bucket|_sum|_count)?(?:\{(.*)\})? \S+$`)
+	label  = regexp.MustCompile(`(\w+)="`)
 )
 
-// A running relay has the metrics and labels of the documented table, and no others.
+// The documented table is what a running relay says of its metrics.
 func TestMetrics(t *testing.T) {
+	const begin, end = "<!-- metrics:begin -->\n", "<!-- metrics:end -->"
 	text := read(t, "docs/metrics.md")
-	_, section, _ := strings.Cut(text, "| metric | meaning |\n|---|---|\n")
-	table, _, _ := strings.Cut(section, "\n\n")
-	want := map[string]string{}
-	for row := range strings.Lines(table) {
-		for _, match := range documented.FindAllStringSubmatch(strings.Split(row, "|")[1], -1) {
-			want[match[1]] = sorted(strings.Split(match[2], ","))
-		}
+	head, rest, found := strings.Cut(text, begin)
+	table, tail, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("docs/metrics.md has no %q and %q", begin, end)
 	}
-	got := map[string]string{}
-	for _, match := range sample.FindAllStringSubmatch(scrape(t), -1) {
-		labels := map[string]bool{}
-		for _, name := range label.FindAllStringSubmatch(match[2], -1) {
-			labels[name[1]] = true
+	want := describe(scrape(t))
+	if *update {
+		if err := os.WriteFile("../../docs/metrics.md", []byte(head+begin+want+end+tail), 0o644); err != nil {
+			t.Fatal(err)
 		}
-		delete(labels, "le") // of histograms
-		got[match[1]] = sorted(slices.Collect(maps.Keys(labels)))
-	}
-	for name, labels := range got {
-		if in, ok := want[name]; !ok {
-			t.Errorf("docs/metrics.md lacks %s", name)
-		} else if in != labels {
-			t.Errorf("%s has the labels %q, docs/metrics.md says %q", name, labels, in)
-		}
-	}
-	for name := range want {
-		if _, ok := got[name]; !ok {
-			t.Errorf("docs/metrics.md has %s, the relay has not", name)
-		}
+	} else if table != want {
+		t.Errorf("the table of docs/metrics.md is not up to date: run this test with -update. The relay has\n%s", want)
 	}
 }
 
-func sorted(names []string) string {
-	slices.Sort(names)
-	return strings.Join(names, ",")
+// describe returns the table of the metrics of a scrape.
+func describe(scrape string) string {
+	labels, kinds := map[string][]string{}, map[string]string{}
+	for _, match := range sample.FindAllStringSubmatch(scrape, -1) {
+		for _, name := range label.FindAllStringSubmatch(match[2], -1) {
+			if name := name[1]; name != "le" && !slices.Contains(labels[match[1]], name) { // le is of histograms
+				labels[match[1]] = append(labels[match[1]], name)
+			}
+		}
+	}
+	for _, match := range kind.FindAllStringSubmatch(scrape, -1) {
+		kinds[match[1]] = match[2]
+	}
+	var rows []string
+	for _, match := range help.FindAllStringSubmatch(scrape, -1) {
+		name := match[1]
+		series := name
+		if of := labels[name]; len(of) > 0 {
+			slices.Sort(of)
+			series += "{" + strings.Join(of, ",") + "}"
+		}
+		rows = append(rows, fmt.Sprintf("| `%s` | %s | %s |\n", series, kinds[name], strings.ReplaceAll(match[2], "|", "\\|")))
+	}
+	slices.Sort(rows)
+	return "| metric | type | meaning |\n|---|---|---|\n" + strings.Join(rows, "")
 }
 
 // scrape runs a relay until it has relayed a row and returns its metrics.
