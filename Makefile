@@ -57,7 +57,7 @@ check: ## go vet, and every test that needs no service: a minute, for while you 
 	@unformatted=$$(gofmt -l $$(git ls-files '*.go')); [ -z "$$unformatted" ] || { echo "run gofmt -w on:"; echo "$$unformatted"; exit 1; }
 	@for module in $(MODULES); do (cd $$module && $(GOVET) ./...) || exit 1; done
 	@go test $$(go list -f '{{if .TestGoFiles}}{{.Dir}} {{.ImportPath}} {{.TestImports}}{{.XTestImports}}{{end}}' ./... | \
-	  while read -r dir path imports; do [[ $$imports == */internal/pgtest* ]] || grep -q publishertest.Endpoint $$dir/*_test.go || echo $$path; done)
+	  while read -r dir path imports; do [[ $$imports == */internal/pgtest* ]] || grep -q services.Endpoint $$dir/*_test.go || echo $$path; done)
 	@SIMULATION_RUNS=300 go test -run 'TestRandomSchedules|TestConfigNames|TestConfigHas' ./relay
 	@go test -run 'TestGolden|TestSecondSignal|TestSignal' ./cli
 	@cd test/examples && go test -run 'TestLinks|TestTargets|TestGuides|TestLanguages|TestSamples|TestGlossary|TestRunbook|TestCommands' .
