@@ -161,7 +161,8 @@ func TestPublisherPanicsOnOneMessage(t *testing.T) {
 		if p.opened < 3 || p.open != 1 {
 			t.Errorf("%d publishers were opened, %d are open", p.opened, p.open)
 		}
-		if logged := log.String(); strings.Count(logged, "the publisher is opened again") != 1 || !strings.Contains(logged, "panickingPublisher") {
+		if logged := log.String(); strings.Count(logged, "the publisher is opened again") != 1 ||
+			!strings.Contains(logged, "panickingPublisher") {
 			t.Errorf("the log says\n%.3000s", logged)
 		}
 		if err := s.destinations[0].Close(); p.open != 0 || err != nil {
