@@ -158,11 +158,11 @@ func (b *batch) run(ctx context.Context, ch *channel) error {
 			b.settle(ch)
 		case <-looking.C:
 			b.settle(ch)
-			b.look(ch)
+			b.look(ctx, ch)
 		case <-ctx.Done():
 			b.settle(ch)
 			if len(b.flights) > 0 {
-				ch.conn.check()
+				ch.conn.check(context.WithoutCancel(ctx)) // the call is over, and the broker gets its time
 			}
 			return publisher.ErrNotAttempted
 		}
@@ -187,7 +187,7 @@ func (b *batch) send(ctx context.Context, ch *channel) (stop error) {
 			if stop = ch.conn.usable(); stop != nil || ch.amqp.IsClosed() {
 				return
 			}
-			stop = b.sendNext(ch)
+			stop = b.sendNext(ctx, ch)
 		}
 	})
 	return stop
@@ -205,7 +205,7 @@ func (b *batch) sendable() bool {
 }
 
 // sendNext sends the next message, or answers it if it cannot be sent.
-func (b *batch) sendNext(ch *channel) error {
+func (b *batch) sendNext(ctx context.Context, ch *channel) error {
 	from, alone := &b.ready, b.alone()
 	if alone {
 		from = &b.suspects.waiting
@@ -244,7 +244,7 @@ func (b *batch) sendNext(ch *channel) error {
 		b.launched(b.way(i))
 		b.suspects.trial = alone
 		if !alone && ch.untried(b.way(i)) {
-			b.launchPilot(ch, b.way(i))
+			b.launchPilot(ctx, ch, b.way(i))
 		}
 	case final:
 		b.answer(i, err)

@@ -177,9 +177,9 @@ func (c *connection) lost() error {
 
 // ask waits for a question to the broker and its answer. The library cannot interrupt a question. If ctx ends first,
 // ask returns ErrNotAttempted, and the question ends later with its answer or with the connection. If nothing at all
-// has been received for too long, ask ends the connection.
+// has been received for too long, or for all of the time that ctx allowed, ask ends the connection.
 func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection) error) error {
-	heard, begun := c.socket.received.Load(), time.Now()
+	heard, begun, patience := c.socket.received.Load(), time.Now(), c.patienceOf(ctx)
 	done := make(chan error, 1)
 	c.running.Go(func() { done <- question(c.amqp) })
 	select {
@@ -190,7 +190,7 @@ func (c *connection) ask(ctx context.Context, question func(*amqp091.Connection)
 		return err
 	case <-ctx.Done():
 		// The broker does not read from a blocked connection, and sends nothing on it for as long as the alarm lasts.
-		if c.socket.received.Load() == heard && time.Since(begun) >= c.silence && c.blocked.Load() == nil {
+		if c.socket.received.Load() == heard && time.Since(begun) >= patience && c.blocked.Load() == nil {
 			c.socket.fail(errSilence)
 		}
 		return publisher.ErrNotAttempted
@@ -214,14 +214,25 @@ func (c *connection) silent() bool {
 	return broken != nil && errors.Is(*broken, errSilence)
 }
 
-// check finds out, in the background, whether the broker still answers on the connection.
-func (c *connection) check() {
+// patienceOf returns how long the broker may be silent within a call: no longer than the call may take, so that a
+// connection that a firewall has forgotten is found at the first short timeout.
+func (c *connection) patienceOf(ctx context.Context) time.Duration {
+	if deadline, ok := ctx.Deadline(); ok {
+		return max(min(c.silence, time.Until(deadline)), silence*9/10) // a part of a second's time has passed
+	}
+	return c.silence
+}
+
+// check finds out, in the background, whether the broker still answers on the connection. The call that wants to know
+// has ctx, and need not wait.
+func (c *connection) check(ctx context.Context) {
 	if !c.checking.CompareAndSwap(false, true) {
 		return
 	}
+	patience := c.patienceOf(ctx)
 	c.running.Go(func() {
 		defer c.checking.Store(false)
-		ctx, cancel := context.WithTimeout(context.Background(), c.silence)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), patience)
 		defer cancel()
 		_ = c.ask(ctx, greet)
 	})

@@ -2,6 +2,7 @@ package amqp_test
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -15,7 +16,6 @@ import (
 // flow again within two seconds after the publish timeout, whatever operation finds the connection silent.
 func TestHalfOpenConnection(t *testing.T) {
 	t.Parallel()
-	const timeout = 3 * time.Second
 	for name, test := range map[string]struct {
 		exchange string
 		other    string                                       // exchange that a message names
@@ -31,38 +31,40 @@ func TestHalfOpenConnection(t *testing.T) {
 			before: func(ctx context.Context, p *amqp.Publisher) { _ = p.Publish(ctx, numbered(9, 3, "q")) },
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			synctest.Test(t, func(t *testing.T) {
-				network := newPipes()
-				f := newFake(t, network, func(m *sent) { m.ack() })
-				p := amqp.New(amqp.Config{
-					Dial: network.Dial, Exchange: test.exchange,
-					URL: func() (string, error) { return "amqp://relay:secret@broker", nil },
-				})
-				t.Cleanup(func() { _ = p.Close() })
-				test.before(t.Context(), p)
-				for _, c := range f.connections() {
-					c.deaf.Store(true)
-				}
-				messages := numbered(1, 1, "q")
-				messages[0].Exchange = test.other
-				begun := time.Now()
-				for {
-					if test.ping {
-						if p.Ping(within(t, timeout)) == nil {
+		for _, timeout := range []time.Duration{time.Second, 3 * time.Second} {
+			t.Run(fmt.Sprint(name, ", ", timeout), func(t *testing.T) {
+				t.Parallel()
+				synctest.Test(t, func(t *testing.T) {
+					network := newPipes()
+					f := newFake(t, network, func(m *sent) { m.ack() })
+					p := amqp.New(amqp.Config{
+						Dial: network.Dial, Exchange: test.exchange,
+						URL: func() (string, error) { return "amqp://relay:secret@broker", nil },
+					})
+					t.Cleanup(func() { _ = p.Close() })
+					test.before(t.Context(), p)
+					for _, c := range f.connections() {
+						c.deaf.Store(true)
+					}
+					messages := numbered(1, 1, "q")
+					messages[0].Exchange = test.other
+					begun := time.Now()
+					for {
+						if test.ping {
+							if p.Ping(within(t, timeout)) == nil {
+								break
+							}
+						} else if p.Publish(within(t, timeout), messages)[0] == nil {
 							break
 						}
-					} else if p.Publish(within(t, timeout), messages)[0] == nil {
-						break
+						<-time.After(250 * time.Millisecond) // as the relay does
 					}
-					<-time.After(250 * time.Millisecond) // as the relay does
-				}
-				if took := time.Since(begun); took > timeout+2*time.Second {
-					t.Errorf("back after %v", took)
-				}
+					if took := time.Since(begun); took > timeout+2*time.Second {
+						t.Errorf("back after %v", took)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 

@@ -1,6 +1,7 @@
 package amqp
 
 import (
+	"context"
 	"errors"
 	"hash/maphash"
 	"slices"
@@ -157,13 +158,13 @@ func (b *batch) settleKept() {
 
 // look is called repeatedly while a call waits. If nothing has come from the broker, it starts a check of the
 // connection. Otherwise it gives up the routes that confirm nothing.
-func (b *batch) look(ch *channel) {
+func (b *batch) look(ctx context.Context, ch *channel) {
 	received := ch.conn.socket.received.Load()
 	silent := received == b.received
 	b.received = received
 	b.tick++
 	if silent {
-		ch.conn.check()
+		ch.conn.check(ctx)
 		return
 	}
 	b.lookForPilot(ch)

@@ -1,6 +1,9 @@
 package amqp
 
-import "time"
+import (
+	"context"
+	"time"
+)
 
 // The first message of a channel for a quorum queue makes RabbitMQ introduce the channel to the queue's leader. If the
 // leader's node does not answer, the channel does nothing else until RabbitMQ has given that node up, which takes a
@@ -39,9 +42,9 @@ type pilot struct {
 
 // launchPilot notes that a message is the first on its route. Nothing else is sent before it is answered. In the
 // meantime the broker is asked something else, so that its silence can be distinguished from that of the channel.
-func (b *batch) launchPilot(ch *channel, way route) {
+func (b *batch) launchPilot(ctx context.Context, ch *channel, way route) {
 	b.pilot = pilot{flies: true, way: way, since: time.Now(), received: ch.conn.socket.received.Load()}
-	ch.conn.check()
+	ch.conn.check(ctx)
 }
 
 // landPilot notes that the pilot's route works, or that it got an answer of another kind.
