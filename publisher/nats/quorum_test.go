@@ -57,7 +57,12 @@ func TestNoQuorum(t *testing.T) {
 		}
 	}
 	p := open(t, nats.Config{Servers: []string{servers[0].address}})
-	accepts(t, p, "a.b")
+	persist(t, p)
+	for ctx := timely(t); p.Publish(ctx, hotRows("a.b", 1, 1))[0] != nil; { // until the server knows of the stream's leader elsewhere
+		if ctx.Err() != nil {
+			t.Fatal("the stream takes nothing")
+		}
+	}
 
 	servers[1].stop()
 	servers[2].stop()
