@@ -94,7 +94,7 @@ func TestLooksWhenItHasRung(t *testing.T) {
 		pause = f.pace.due.Sub(now)
 		return pause
 	}
-	for range f.took.times {
+	for range f.looks.times {
 		poll(1)
 	}
 	if pause := poll(0); pause > awakePause {

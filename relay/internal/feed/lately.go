@@ -17,8 +17,6 @@ func (l *lately) add(took time.Duration) {
 	l.n++
 }
 
-func (l *lately) last() time.Duration { return l.times[(l.n-1)%len(l.times)] }
-
 // full reports whether there have been enough operations.
 func (l *lately) full() bool { return l.n >= len(l.times) }
 

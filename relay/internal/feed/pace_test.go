@@ -57,7 +57,7 @@ func TestHintsGiveWayToTheFlow(t *testing.T) {
 	if !hinted(0, time.Millisecond) {
 		t.Error("when the rows have stopped, a hint brings no read")
 	}
-	for range f.took.times {
+	for range f.looks.times {
 		hinted(flowRows+1, time.Second)
 	}
 	if !hinted(flowRows+1, time.Second) {
@@ -81,21 +81,21 @@ func TestRestsAsReadsCost(t *testing.T) {
 		f.plan(0, now, false)
 		return f.pace.due.Sub(now)
 	}
-	for range f.took.times {
+	for range f.looks.times {
 		read(time.Millisecond)
 	}
 	if rest := read(slow); rest > interval {
 		t.Errorf("after one slow read the relay rests for %v", rest)
 	}
 	var rest time.Duration
-	for range f.took.times {
+	for range f.looks.times {
 		rest = read(slow)
 	}
 	if rest < RestShare*slow {
 		t.Errorf("after many slow reads the relay rests for %v only", rest)
 	}
 	flow := func(took time.Duration) time.Duration {
-		for range f.took.times {
+		for range f.looks.times {
 			read(took)
 		}
 		f.plan(1, now, true)
@@ -118,7 +118,7 @@ func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 		rate  float64
 		share time.Duration
 	}{{1000, flowShare}, {10_000, RestShare}} {
-		for range f.took.times {
+		for range f.looks.times {
 			f.Nudge()
 			f.Next(now, 100, 1<<20)
 			f.Read(Walk, outbox.Page{}, now, now.Add(cheapRead))
@@ -128,6 +128,35 @@ func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 		}
 		if rest := f.pace.due.Sub(now); rest != test.share*cheapRead {
 			t.Errorf("at %v rows/s it rests for %v", test.rate, rest)
+		}
+	}
+}
+
+// Rows gather while the relay rests, and a read of more rows takes longer. The next rest must not be longer for that, or
+// rows that were late once would stay late for as long as they flow.
+func TestRestsAreNotLongerForTheRowsThatGathered(t *testing.T) {
+	const look, row = 600 * time.Microsecond, 40 * time.Microsecond
+	for perSecond, longest := range map[int]time.Duration{500: 5 * look, 1000: 5 * look, 10_000: 35 * look} {
+		now := time.Now()
+		f := New(&order{}, 1000, 4000, 50*time.Millisecond, 0, now)
+		f.sweep.due = now.Add(time.Hour)
+		rest := time.Millisecond
+		for read := range 200 {
+			n := min(int(rest.Seconds()*float64(perSecond)), 1000)
+			took := look + time.Duration(n)*row
+			if read < 20 { // the machine is busy for a moment
+				took += 2 * cheapRead
+			}
+			now = now.Add(rest)
+			f.Nudge()
+			f.Next(now, 4000, 1<<20)
+			f.Read(Walk, outbox.Page{Rows: make([]outbox.Row, n)}, now, now.Add(took))
+			now = now.Add(took)
+			f.Walked(n, n, 0, time.Time{}, true, now)
+			rest = f.pace.due.Sub(now)
+		}
+		if rest > longest {
+			t.Errorf("at %d rows/s it rests for %v, want %v at most", perSecond, rest, longest)
 		}
 	}
 }
