@@ -166,6 +166,33 @@ func TestDeadLetters(t *testing.T) {
 	}
 }
 
+// Destinations that divide the rows share the statement that writes failures. It empties the columns of the dead letters of each.
+func TestDeadLettersOfDividedRows(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(messages))
+	s.Exec(t, originTable)
+	orders := View{Name: "orders", Filter: Filter{Topics: []string{"a*"}}}
+	rest := View{Name: "rest", Filter: Filter{Before: [][]string{{"a*"}}}}
+	table := open(t, s, Config{Views: []View{orders, rest, {Name: "dead", Columns: deadColumns, FailedOf: &rest}}})
+	s.Exec(t, `insert into outbox_messages (topic, payload, dead_relayed_at, dead_attempt) values ('b', '{}', now(), 3)`)
+	var refusals []Refusal
+	for _, r := range rowsOf(read(t, viewOf(t, table, rest), Query{})) {
+		refusals = append(refusals, Refusal{ID: r.Identity(), Attempt: r.Attempt, Error: "no", Failed: true})
+	}
+	written, _, err := viewOf(t, table, orders).Refuse(t.Context(), refusals)
+	if err != nil || len(written) != 1 {
+		t.Fatal(written, err)
+	}
+	const empty = "select count(*) from outbox_messages where dead_relayed_at is null and dead_attempt = 1"
+	if pgtest.Value[int64](t, s, empty) != 1 {
+		t.Error("the dead letter of an earlier failure counts as that of this one")
+	}
+	if unsent := viewOf(t, table, orders).Names().Unsent; len(unsent) != 4 {
+		t.Errorf("a retry without a destination empties %v", unsent)
+	}
+}
+
 // Rows that one destination has relayed go to another in that order; rows that have failed or were discarded there do not.
 func TestRelayedElsewhere(t *testing.T) {
 	t.Parallel()

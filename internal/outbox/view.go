@@ -60,10 +60,11 @@ func (v View) written(config Config) bool {
 	})
 }
 
-// deadLetters returns the views that take the rows that have failed at another view.
+// deadLetters returns the views that take the rows that have failed at a view or at another one with the same columns: one
+// statement writes the failures of all destinations that divide the rows.
 func (c *Config) deadLetters(v View) (views []View) {
 	for _, other := range c.Views {
-		if other.FailedOf != nil && other.FailedOf.Name == v.Name {
+		if other.FailedOf != nil && other.FailedOf.SameColumns(v) {
 			views = append(views, other)
 		}
 	}
