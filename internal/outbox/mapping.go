@@ -139,7 +139,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if m.apart || m.origin != nil {
 		m.place = noPlace // the place is in the identity, or does not show that the row is unchanged
 	}
-	m.filter = view.condition(m.topic)
+	m.filter = config.takes(view, m.topic)
 	m.chooseIndexes(r)
 	if !config.Looks && (config.BlockFailed || view.BlockFailed) && m.failed != nil && m.key != noKey && !m.failedIndex {
 		return nil, []*SetupError{problem(checkTable,

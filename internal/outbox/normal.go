@@ -28,7 +28,7 @@ func (r *relation) normalise(ctx context.Context, conn *pgx.Conn, config Config)
 	}
 	r.normal = map[string][]string{}
 	for _, view := range config.views() {
-		filter := view.condition(topic)
+		filter := config.takes(view, topic)
 		if filter == pattern.Always || r.normal[filter] != nil {
 			continue
 		}

@@ -249,6 +249,27 @@ func TestRelayedElsewhere(t *testing.T) {
 	}
 }
 
+// Two destinations may share columns that are not the table's. What follows one of them takes none of the other one's rows.
+func TestOriginsThatShareColumns(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(messages))
+	s.Exec(t, originTable+`; alter table outbox_messages add own_relayed_at timestamptz, add own_failed_at timestamptz`)
+	own := map[string]string{"relayed_at": "own_relayed_at", "failed_at": "own_failed_at"}
+	one := View{Name: "one", Columns: own, Filter: Filter{Topics: []string{"a*"}}}
+	two := View{Name: "two", Columns: own, Filter: Filter{Before: [][]string{{"a*"}}}}
+	dead := View{Name: "dead", Columns: deadColumns, FailedOf: &two}
+	notice := View{Name: "notice", Columns: noticeColumns, RelayedOf: &one}
+	table := open(t, s, Config{Views: []View{{Name: "orders"}, one, two, dead, notice}})
+	s.Exec(t, `insert into outbox_messages (topic, payload, own_relayed_at, own_failed_at) values ('a failed', '{}', null, now()),
+		('b failed', '{}', null, now()), ('a relayed', '{}', now(), null), ('b relayed', '{}', now(), null)`)
+	for topic, v := range map[string]View{"b failed": dead, "a relayed": notice} {
+		if page := read(t, viewOf(t, table, v), Query{}); len(page.Rows) != 1 || page.Rows[0].Message.Topic != topic {
+			t.Errorf("%s takes %d rows, not only %q", v.Name, len(page.Rows), topic)
+		}
+	}
+}
+
 // A row of a partitioned table keeps its identity after another destination has marked it, if a unique index identifies the
 // row.
 func TestRowsOfPartitionsThatOthersMark(t *testing.T) {

@@ -42,14 +42,19 @@ func (v View) origin() *View {
 	return v.RelayedOf
 }
 
-// condition is the SQL condition for the rows that the view takes, as far as topics decide it. If the view takes rows that have
-// failed or been relayed in columns that several destinations share, it takes the origin's rows.
-func (v View) condition(topic *column) string {
+// takes is the SQL condition for the rows that a view takes, as far as topics decide it. If the view takes rows that have failed
+// or been relayed in columns that several destinations may share, it takes the origin's rows.
+func (c *Config) takes(v View, topic *column) string {
 	condition := v.Filter.condition(topic)
-	if origin := v.origin(); origin != nil && origin.Columns == nil {
+	if origin := v.origin(); origin != nil && (origin.Columns == nil || c.divided(*origin)) {
 		condition = pattern.And(condition, origin.condition(topic))
 	}
 	return condition
+}
+
+// divided reports whether a view shares its columns with another one, so that they divide the rows.
+func (c *Config) divided(v View) bool {
+	return slices.ContainsFunc(c.Views, func(other View) bool { return other.Name != v.Name && other.SameColumns(v) })
 }
 
 // written reports whether other views write into the rows of this view, while this view still has them: it has columns of its
