@@ -30,13 +30,14 @@ engines of a process share the ownership of shards, hints, the connection pool a
     a time. A row is never with both settlers at once.
   - Package dispatch owns the state of a destination: rows in flight, keys that wait, what is in trouble at the broker, and what the
     catch-up scans have to bring. Where failed rows block their keys, it knows which keys have a failed row.
-  - Package feed decides what to read next and when. The walk goes on from a cursor and then reads recent rows again for late commits
-    (package late). A sweep from the beginning finds whatever else was missed. Rows whose available_at has come have a read of their own.
+  - Package feed decides what to read next and when. The tail scan goes on from a cursor and then reads recent rows again for late
+    commits (package late). A reconciliation scan from the beginning finds whatever else was missed. Rows whose available_at has come have
+    a read of their own.
   - Packages measure, rate, retry and keys count what happens, limit the rows per second, time retries, and remember large numbers of keys.
 
-The loop is the only goroutine that touches feed and dispatch. It takes turns among four kinds of reads (reads): the walk, a page of a
+The loop is the only goroutine that touches feed and dispatch. It takes turns among four kinds of reads (reads): the tail scan, a page of a
 catch-up scan (scan), the heads of keys whose time has come (try), and due rows (due). Each kind rests in proportion to the time it took,
-so that none starves another. Where rows have priorities, every eighth read of the walk is in table order.
+so that none starves another. Where rows have priorities, every eighth read of the tail scan is in table order.
 
 A worker publishes one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own. Rows that are
 too old fail when it is their turn. While a destination is paused, its engine relays no shard.
@@ -63,8 +64,8 @@ Why it waits, and until when:
     it now and then, with growing pauses, and all other keys that meet it wait. The hold closes when the try is accepted. If the head is
     gone, the head of another key tries. If only rows without a key wait, the hold is half-open, and the next row that meets it tries.
   - When the head is done, or its hold has closed, a catch-up scan brings what was passed over. It goes in table order, from the first such
-    row to the place that the walk has reached. There is one scan at a time for all keys. Until a scan has passed, the key is closed to all
-    other reads.
+    row to the place that the tail scan has reached. There is one such scan at a time for all keys. Until a scan has passed,
+    the key is closed to all other reads.
   - When nothing at all can be published to the destination, there is an outage: rows stay in their lanes, and a few of them try.
 
 Up to 131,072 keys and 10,000 holds are remembered one by one. Further keys wait together as a crowd, for ten seconds at a time. Keys that
@@ -83,11 +84,11 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
     are still as they were read, and before the key goes on. Where failed rows block their keys, a shard's failed rows are read before any
     other row of the shard is taken.
  5. Only owned rows go. A row is taken from a read only if this replica owned its shard during the whole read (reading). A shard is given
-    back when no engine has any of its rows in flight, except rows that cannot be written (letGo). The shard's next owner walks from the
+    back when no engine has any of its rows in flight, except rows that cannot be written (letGo). The shard's next owner reads from the
     very beginning.
  6. Late commits keep their place. A younger row of a key is taken only from a read that could also see every older row that was committed
     before the younger one was inserted, or with it (package late). Order values older than their transaction's first write are not
-    covered; the sweep finds such rows.
+    covered; the reconciliation scan finds such rows.
  7. Memory is bounded. Rows and bytes in flight stop the reads, a row larger than MaxRowBytes is never read, and what is
     remembered of keys and holds is bounded in number and bytes.
 
@@ -112,7 +113,7 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
     never own shards at the same time (package owner). Each replica looks at the catalogue now and then and reopens a table that has
     changed (follow).
   - A read needs more time than it has: it rests in proportion, the other reads go first, and it is repeated with twice
-    the time (patience). A sweep, a scan or a read of heads has little time at first.
+    the time (patience). A reconciliation scan, a catch-up scan or a read of heads has little time at first.
   - The database does not mark rows, with an error or by doing nothing: they stay in flight, and some of them are tried again every
     ten seconds (rejected). What a statement cannot write in its time is written in smaller statements (divide).
   - The table changes so that marks and refusals can never be written as they are phrased: the table is reopened, and the rows are published
@@ -129,7 +130,7 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
   - A broker takes a row for a message that it already holds, by its id: after a publish without an answer, and for rows that the previous
     owner may have sent, this is an acceptance. For any other row it means that two rows have the same id, and one of them is lost: the row
     is marked, counted and reported (duplicate).
-  - A row commits late, with a place before rows that were already relayed: the next read of recent rows or the sweep
+  - A row commits late, with a place before rows that were already relayed: the next read of recent rows or the reconciliation scan
     finds it. If a younger row of its key has been relayed, the order cannot be restored; the row is delivered
     at once and counted.
   - SIGTERM: nothing new is read or published. What is on the wire is answered and settled, and then the shards are

@@ -24,7 +24,7 @@ func (e *engine) readDue(now time.Time) bool {
 
 // takeDue takes a page of due rows. While due rows come or wait, the owner is not idle.
 func (e *engine) takeDue(r read) {
-	fresh, waiting := e.dispatch.Take(r.page.Rows, dispatch.FromWalk, r.ended)
+	fresh, waiting := e.dispatch.Take(r.page.Rows, dispatch.FromFeed, r.ended)
 	e.due.Read(r.page, fresh, r.started, r.ended)
 	if fresh+waiting > 0 {
 		e.feed.Stir(r.ended)

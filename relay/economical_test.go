@@ -138,7 +138,7 @@ func TestIdleOwnerLosesItsDoorbell(t *testing.T) {
 	})
 }
 
-// Each glance sees the rows that can only wait. Glances therefore stop for some time, while reads and sweeps continue.
+// Each glance sees the rows that can only wait. Glances therefore stop for some time, while reads and reconciliation scans continue.
 func TestIdleOwnerDoesNotGlanceAtRowsThatWait(t *testing.T) {
 	economical(t, func(t *testing.T, s *sim, _ *simBell) {
 		s.Remove("gone")

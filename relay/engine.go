@@ -43,8 +43,8 @@ type engine struct {
 	room        room
 	reading     bool
 	turnOf      int  // kind of read that has the next turn, if it has anything to read
-	looked      bool // the walk has looked for late rows since the last read of heads
-	whole       bool // the walk began at the very beginning
+	looked      bool // the tail scan has looked for late rows since the last read of heads
+	whole       bool // the tail scan began at the very beginning
 	scans       scan
 	patience    map[feed.Kind]*patience
 	settling    int   // number of rows whose outcome is being written

@@ -193,9 +193,9 @@ func TestRetryWhileAPageWaits(t *testing.T) {
 	})
 }
 
-// A failed row is retried while the walk is on its way to younger rows of its key and has met none of them. The walk starts
+// A failed row is retried while the tail scan is on its way to younger rows of its key and has met none of them. The tail scan starts
 // again and meets the retried row first.
-func TestRetryDuringAWalk(t *testing.T) {
+func TestRetryDuringATailScan(t *testing.T) {
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.limits = dispatch.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}

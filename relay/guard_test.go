@@ -164,9 +164,9 @@ func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
 	})
 }
 
-// A row that is committed during a long walk, at a place that the walk has passed, precedes a younger row of its key with the
+// A row that is committed during a long tail scan, at a place that the tail scan has passed, precedes a younger row of its key with the
 // same priority that was inserted after this commit. The same holds when held rows fill the first pages.
-func TestLateCommitDuringAWalkByPriority(t *testing.T) {
+func TestLateCommitDuringATailScanByPriority(t *testing.T) {
 	const rows = 1000
 	for _, held := range []int64{0, 300} {
 		for _, indexed := range []bool{true, false} {

@@ -41,7 +41,7 @@ func metered(t *testing.T, s *pgtest.Schema) (*pgxpool.Pool, *atomic.Int64) {
 }
 
 // Of rows that are larger than expected, only those are sent for which there is room, whatever type they are stored as. A
-// walk that has to leave nearly all of them to the next walk, because an older transaction ends in the meantime, reads none
+// tail scan that has to leave nearly all of them to the next tail scan, because an older transaction ends in the meantime, reads none
 // of these rows.
 func TestLargeRowsAreSentOnce(t *testing.T) {
 	t.Parallel()
@@ -71,7 +71,7 @@ func TestLargeRowsAreSentOnce(t *testing.T) {
 			drained := make(chan error, 1)
 			go func() { drained <- r.Drain(t.Context()) }()
 			b.AwaitHeld(t, 1)
-			// From here on, the relay cannot know whether the rows were committed when the walk began.
+			// From here on, the relay cannot know whether the rows were committed when the tail scan began.
 			older.do("commit")
 			b.Release()
 			if err := <-drained; err != nil {

@@ -10,7 +10,7 @@ import (
 )
 
 // A row that commits a little late is relayed at the next read although younger rows have already been relayed. A row that
-// commits very late is found by the sweep.
+// commits very late is found by the reconciliation scan.
 func TestLateCommits(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.fill(5, 10, "t")
@@ -71,9 +71,9 @@ func TestLongTransactions(t *testing.T) {
 	}
 }
 
-// A row that is changed during a walk looks as if it were new. The younger rows of its key do not precede it, whether the
-// walk meets them later or they are relayed together with rows that are really new.
-func TestRowsChangedDuringAWalk(t *testing.T) {
+// A row that is changed during a tail scan looks as if it were new. The younger rows of its key do not precede it, whether the
+// tail scan meets them later or they are relayed together with rows that are really new.
+func TestRowsChangedDuringATailScan(t *testing.T) {
 	for name, changed := range map[string][]int64{"one": {250}, "the last ones": {399, 400}, "many": {120, 121, 122, 250, 251, 399}} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -121,7 +121,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 			s.table.insert(n+1, "m"+strconv.FormatInt(n+1, 10), "key"+strconv.FormatInt(n%500, 10), "missing")
 			time.Sleep(5 * time.Millisecond)
 		}
-		if returned := s.table.returned; returned < rows-early || returned > 5*(rows-early) { // with the sweeps and the probes
+		if returned := s.table.returned; returned < rows-early || returned > 5*(rows-early) { // with the reconciliation scans and the probes
 			t.Errorf("%d rows were returned by reads, of %d", returned, rows-early)
 		}
 	})
@@ -162,7 +162,7 @@ func TestTransactionsBehindTheSnapshot(t *testing.T) {
 					}
 					time.Sleep(500 * time.Millisecond) // the row is read
 					s.Release()
-					s.table.drained(t, time.Second) // not by a sweep
+					s.table.drained(t, time.Second) // not by a reconciliation scan
 					checkOrder(t, s.All())
 				})
 			})

@@ -174,7 +174,7 @@ func (e *engine) nextReads(now time.Time, next func(kind feed.Kind, due time.Tim
 	if due, ok := e.due.Wait(e.feed.Glancing(now)); ok {
 		next(readDue, due)
 	}
-	next(feed.Walk, e.feed.Wait(now))
+	next(feed.Tail, e.feed.Wait(now))
 }
 
 // later returns the later of two times.

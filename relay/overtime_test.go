@@ -36,14 +36,14 @@ func (s *slowTable) Read(ctx context.Context, q outbox.Query) (outbox.Page, erro
 	return page, err
 }
 
-func sweeping(q outbox.Query) bool { return q.Upto != nil }
+func reconciling(q outbox.Query) bool { return q.Upto != nil }
 
 // A read that exceeds its time lets other reads go first. It takes a small share of the time, however long it would need, and
 // rows continue to flow.
 func TestReadsThatNeverEndExcludeNobody(t *testing.T) {
 	for name, slow := range map[string]func(outbox.Query) bool{
-		"sweeps":   sweeping,
-		"re-reads": func(q outbox.Query) bool { return q.IDs != nil },
+		"reconciliation scans": reconciling,
+		"re-reads":             func(q outbox.Query) bool { return q.IDs != nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
@@ -90,10 +90,12 @@ func TestLongReadsEnd(t *testing.T) {
 		slow   func(outbox.Query) bool
 		within time.Duration
 	}{
-		"sweeps":   {20 * time.Second, sweeping, 20 * time.Minute},
-		"re-reads": {10 * time.Second, func(q outbox.Query) bool { return q.IDs != nil }, 20 * time.Minute},
-		"first walk": {
-			2 * time.Minute, func(q outbox.Query) bool { return q.After.IsZero() && q.Recent == nil && !sweeping(q) && q.IDs == nil },
+		"reconciliation scans": {20 * time.Second, reconciling, 20 * time.Minute},
+		"re-reads":             {10 * time.Second, func(q outbox.Query) bool { return q.IDs != nil }, 20 * time.Minute},
+		"first tail scan": {
+			2 * time.Minute, func(q outbox.Query) bool {
+				return q.After.IsZero() && q.Recent == nil && !reconciling(q) && q.IDs == nil
+			},
 			20 * time.Minute,
 		},
 	} {
@@ -112,7 +114,7 @@ func TestLongReadsEnd(t *testing.T) {
 				stop, done := s.startOn(table)
 				defer func() { stop(); <-done }()
 				time.Sleep(test.within / 4)
-				s.table.insert(1, "late", "", "t") // only the sweep finds it
+				s.table.insert(1, "late", "", "t") // only the reconciliation scan finds it
 				s.table.drained(t, test.within)
 				checkOrder(t, s.All())
 			})

@@ -23,7 +23,7 @@ const (
 	patienceMost  = 16              // times the statement timeout, for reads that it needs
 )
 
-// newPatiences returns the patience of each kind of read. All reads of the walk share one.
+// newPatiences returns the patience of each kind of read. All reads of the tail scan share one.
 func newPatiences() map[feed.Kind]*patience {
 	short := func() *patience {
 		return &patience{least: patienceShort, most: dispatch.StatementTimeout, limit: patienceShort}
@@ -31,10 +31,10 @@ func newPatiences() map[feed.Kind]*patience {
 	long := func() *patience {
 		return &patience{least: dispatch.StatementTimeout, most: patienceMost * dispatch.StatementTimeout, limit: dispatch.StatementTimeout}
 	}
-	walk := long()
+	tail := long()
 	return map[feed.Kind]*patience{
-		feed.Walk: walk, feed.Head: walk, feed.Guard: walk, feed.Glance: walk,
-		feed.Sweep: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long(),
+		feed.Tail: tail, feed.Head: tail, feed.Guard: tail, feed.Glance: tail,
+		feed.Reconcile: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long(),
 	}
 }
 

@@ -33,7 +33,7 @@ const (
 	readDue                         // rows whose available_at has come
 )
 
-// readMore begins the next read, if there is something to read and room for it. The walk, the scans, the reads of heads
+// readMore begins the next read, if there is something to read and room for it. The tail scan, the catch-up scans, the reads of heads
 // and the reads of due rows take turns. So other rows flow however many keys wait, and waiting keys are tried however
 // many rows flow.
 func (e *engine) readMore(now time.Time) {
@@ -55,7 +55,7 @@ func (e *engine) readMore(now time.Time) {
 		e.feed.Again()
 		e.due.Again()
 	}
-	turns := [...]func(time.Time) bool{e.walk, e.scan, e.try, e.readDue}
+	turns := [...]func(time.Time) bool{e.tail, e.scan, e.try, e.readDue}
 	for i := range turns {
 		if next := (e.turnOf + i) % len(turns); turns[next](now) {
 			e.turnOf = next + 1
@@ -64,9 +64,9 @@ func (e *engine) readMore(now time.Time) {
 	}
 }
 
-// walk begins the feed's next read, if one is to be made.
-func (e *engine) walk(now time.Time) bool {
-	if e.patience[feed.Walk].resting(now) || e.dispatch.ScanUnder() && e.scans.alone {
+// tail begins the feed's next read, if one is to be made.
+func (e *engine) tail(now time.Time) bool {
+	if e.patience[feed.Tail].resting(now) || e.dispatch.ScanUnder() && e.scans.alone {
 		return false
 	}
 	rows, bytes := e.room.left(e.dispatch)
@@ -75,20 +75,20 @@ func (e *engine) walk(now time.Time) bool {
 	if !ok {
 		return false
 	}
-	if e.feed.Whole(kind, query) { // this read brings what the scans were to bring
+	if e.feed.Whole(kind, query) { // this read brings what the catch-up scans were to bring
 		e.abandonScan()
-		e.dispatch.Walking()
+		e.dispatch.Whole()
 		e.whole = true
 	}
 	e.room.bound(&query, bytes)
 	query.Shards = e.dispatch.Queried()
-	e.looked = e.looked || kind == feed.Walk
+	e.looked = e.looked || kind == feed.Tail
 	e.begin(read{query: query, kind: kind})
 	return true
 }
 
 // try begins a read of the heads of keys whose time has come. An older row of such a key may have been committed
-// meanwhile. The walk finds it: once it has caught up, it looks for late rows before the heads are read.
+// meanwhile. The tail scan finds it: once it has caught up, it looks for late rows before the heads are read.
 func (e *engine) try(now time.Time) bool {
 	rows, bytes := e.room.left(e.dispatch)
 	if rows <= 0 || bytes <= 0 || e.feed.Late.Lowered() || e.patience[readTrial].resting(now) || now.Before(e.dispatch.Triable()) {
@@ -99,9 +99,9 @@ func (e *engine) try(now time.Time) bool {
 	if len(waits) == 0 {
 		return false
 	}
-	if e.feed.CaughtUp() && !e.looked && !e.patience[feed.Walk].resting(now) && !e.scans.alone && e.feed.Worth(rows) {
+	if e.feed.CaughtUp() && !e.looked && !e.patience[feed.Tail].resting(now) && !e.scans.alone && e.feed.Worth(rows) {
 		e.feed.Nudge()
-		return e.walk(now)
+		return e.tail(now)
 	}
 	e.looked = false
 	q := outbox.Query{Limit: 2 * len(waits)}
@@ -181,7 +181,7 @@ func (e *engine) taken(r read) {
 // need not wait for the pause.
 func (e *engine) failedRead(r read, took time.Duration) {
 	share := time.Duration(1)
-	if r.kind == feed.Sweep || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.Failures.Awaited() {
+	if r.kind == feed.Reconcile || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.Failures.Awaited() {
 		share = feed.RestShare
 	}
 	over := e.patience[r.kind].over(r.err, share, took, r.ended)
@@ -203,7 +203,7 @@ func (e *engine) failedRead(r read, took time.Duration) {
 }
 
 // takenFailed takes failed rows, and then the page that waits for them. If keys have become free that cannot be named,
-// the page may lack the row for which they waited. Then the page is not taken, and the walk begins again.
+// the page may lack the row for which they waited. Then the page is not taken, and the tail scan begins again.
 func (e *engine) takenFailed(r read) {
 	freed := e.dispatch.TakeFailed(r.failed, e.feed.CaughtUp(), r.started, r.ended)
 	waited := e.unchecked
@@ -241,19 +241,19 @@ func (e *engine) take(r read) {
 		e.dispatch.Decline(r.page.Rows, r.ended)
 		return
 	}
-	fresh, waiting := e.dispatch.Take(r.page.Rows, dispatch.FromWalk, r.ended)
+	fresh, waiting := e.dispatch.Take(r.page.Rows, dispatch.FromFeed, r.ended)
 	switch r.kind {
-	case feed.Walk:
+	case feed.Tail:
 		if e.whole && e.feed.CaughtUp() {
 			e.whole = false
 			e.dispatch.CloseUnmet(r.ended)
 		}
-		e.arm(e.feed.Walked(len(r.page.Rows), fresh, waiting, e.doorbell.Armed(), e.doorbell.Up(), r.ended))
-	case feed.Sweep:
-		if low, ok := e.feed.Late.Bound(); ok && !e.table.Delays() && e.dispatch.TookBefore(r.page.Rows, low) {
+		e.arm(e.feed.TailTaken(len(r.page.Rows), fresh, waiting, e.doorbell.Armed(), e.doorbell.Up(), r.ended))
+	case feed.Reconcile:
+		if low, ok := e.feed.Late.LowWatermark(); ok && !e.table.Delays() && e.dispatch.TookBefore(r.page.Rows, low) {
 			e.feed.Stray()
 		}
-		if e.feed.Swept(fresh, r.page.More, r.ended) {
+		if e.feed.ReconciliationTaken(fresh, r.page.More, r.ended) {
 			e.feed.Late.ForgetAccepted()
 		}
 	default: // their rows have no further consequence

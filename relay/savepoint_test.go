@@ -58,7 +58,7 @@ func payloads(b *publishertest.Broker, key string) (arrived []string) {
 	return arrived
 }
 
-// Rows of a transaction that commits between two pages of a walk keep their order. The same holds if they were written under
+// Rows of a transaction that commits between two pages of a tail scan keep their order. The same holds if they were written under
 // savepoints, whose numbers the server does not list.
 func TestSavepointsKeepTheOrder(t *testing.T) {
 	t.Parallel()

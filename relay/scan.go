@@ -8,9 +8,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// scan is the progress of a catch-up scan. A scan goes in table order, in pages, alongside the walk. It begins at the
-// first row that was passed over, or further back if late commits demand it, and ends at the place that the walk has
-// reached. Like a walk of several pages, it leaves out what was committed after it began. Only the loop touches it.
+// scan is the progress of a catch-up scan. It goes in table order, in pages, alongside the tail scan. It begins at the
+// first row that was passed over, or further back if late commits demand it, and ends at the place that the tail scan has
+// reached. Like a tail scan of several pages, it leaves out what was committed after it began. Only the loop touches it.
 type scan struct {
 	opening bool // the first page is to be read
 	from    int64
@@ -19,14 +19,14 @@ type scan struct {
 	cursor  outbox.Position
 	within  *outbox.Horizon
 	spent   time.Duration
-	alone   bool      // the walk waits for the scan: the last scan was short, and the walk meanwhile passed over rows of some of its keys
+	alone   bool      // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
 	rest    time.Time // no page is read before this time
 }
 
 const (
 	// scanRest is the pause of the scans, as a multiple of the time that rows of no use took in a page.
 	scanRest = 3
-	// shortScan is how long the walk may wait for a scan.
+	// shortScan is how long the tail scan may wait for a catch-up scan.
 	shortScan = 50 * time.Millisecond
 )
 

@@ -34,7 +34,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	if q.Horizon {
 		page.Horizon = &outbox.Horizon{Snapshot: page.Snapshot}
 		for _, r := range slices.Backward(t.open) {
-			if highest := r.ordinal; taken(ctx, r.message.Topic) && t.walks(r) {
+			if highest := r.ordinal; taken(ctx, r.message.Topic) && t.inOrder(r) {
 				page.Horizon.Highest = &highest
 				break
 			}
@@ -58,7 +58,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 			q.Recent != nil && r.ordinal < *q.Recent,
 			q.Since != nil && began(t.writerOf(r), *q.Since),
 			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
-			q.IDs == nil && !q.Due && !t.walks(r), r.available.After(time.Now()):
+			q.IDs == nil && !q.Due && !t.inOrder(r), r.available.After(time.Now()):
 			continue
 		}
 		if q.Upto != nil && !position.Unordered() && r.ordinal >= *q.Upto ||

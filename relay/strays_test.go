@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-const sweepEvery = 5 * time.Second // as in package feed
+const reconcileEvery = 5 * time.Second // as in package feed
 
 // When the values of the order column start again from the beginning, rows are soon read at once again, and not only by the
-// sweep.
+// reconciliation scan.
 func TestOrderBeginsAgain(t *testing.T) {
 	for name, ordinals := range map[string]struct{ before, after int64 }{
 		"sequence reset":    {1_000_000, 1},
@@ -23,7 +23,7 @@ func TestOrderBeginsAgain(t *testing.T) {
 				s.table.drained(t, 10*time.Second)
 				s.table.insert(ordinals.before, "far", "", "t")
 				s.table.drained(t, time.Minute)
-				time.Sleep(2 * sweepEvery)
+				time.Sleep(2 * reconcileEvery)
 				insert := func(i int) string {
 					id := fmt.Sprintf("anew-%d", i)
 					s.table.insert(ordinals.after+int64(i), id, "anew", "t")
@@ -31,9 +31,9 @@ func TestOrderBeginsAgain(t *testing.T) {
 					return id
 				}
 				insert(0)
-				s.table.drained(t, 2*sweepEvery)
+				s.table.drained(t, 2*reconcileEvery)
 				for i := range 20 {
-					time.Sleep(time.Duration(i) * time.Second) // with sweeps in between, which find nothing
+					time.Sleep(time.Duration(i) * time.Second) // with reconciliation scans in between, which find nothing
 					id := insert(1 + i)
 					time.Sleep(300 * time.Millisecond)
 					if !s.table.row(id).relayed {

@@ -112,7 +112,7 @@ func TestStuckKeyCostsOthersNothing(t *testing.T) {
 		s.Refuse(stuckKey+"-0", 10_000)
 		w := &workTable{simTable: s.table}
 		cancel, done := s.startOn(w)
-		time.Sleep(10 * time.Second) // the walk passes the stuck rows once
+		time.Sleep(10 * time.Second) // the tail scan passes the stuck rows once
 		stuck := insertOthers(t, w, rows, ticks)
 		s.Heal(stuckKey + "-0")
 		freed := insertOthers(t, w, rows+10*ticks, ticks)

@@ -11,7 +11,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// While a long backlog keeps the walk reading continuously, a refused row is tried again when its backoff is over, and a scan
+// While a long backlog keeps the tail scan reading continuously, a refused row is tried again when its backoff is over, and a scan
 // brings the rows after it that were passed over.
 func TestBacklogLeavesTimeToKeysThatWait(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
@@ -51,7 +51,7 @@ func TestScanThatBringsLittleRests(t *testing.T) {
 			}
 			return rows
 		}
-		d.Take(rows("closed", 1, 2, 3), dispatch.FromWalk, now)
+		d.Take(rows("closed", 1, 2, 3), dispatch.FromFeed, now)
 		d.Hand(now, func(lane int, rows []*dispatch.Row) {
 			errs := []error{publisher.RefusedError("no", "no"), publisher.ErrNotAttempted, publisher.ErrNotAttempted}
 			d.Answer(lane, rows, errs, now)

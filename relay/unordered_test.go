@@ -7,8 +7,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
-// Rows without an order value precede the bound from which recent rows are read. The sweep finds them, also where no row has
-// an order value.
+// Rows without an order value precede the low watermark from which recent rows are read. The reconciliation scan finds
+// them, also where no row has an order value.
 func TestRowsWithoutAnOrderValue(t *testing.T) {
 	t.Parallel()
 	for name, seq := range map[string]string{"all": "null", "one of them": "7"} {

@@ -3,7 +3,7 @@
 -- No locks. Sent only where both indexes exist, of which it reads the beginnings.
 select max(age) from (
   (select case when isfinite(due_at) then (extract(epoch from {inserted_now} - due_at) * 1000000)::bigint end as age
-   from (select {due_at} as due_at, {taken} as taken from {table} where {due} order by {ordering} limit {looked}) walked
+   from (select {due_at} as due_at, {taken} as taken from {table} where {due} order by {ordering} limit {looked}) undelayed
    where taken limit 1)
   union all
   (select case when isfinite(due_at) then (extract(epoch from {inserted_now} - due_at) * 1000000)::bigint end

@@ -96,7 +96,7 @@ func (t *Table) failedGauge(d description, state, taken string) string {
 const lookedAt = 10 * CountCap
 
 // gaugesTaken renders the statements that measure the rows of one destination. The condition for the destination's rows is
-// removed from the condition for their state, because it does not bound a walk through an index.
+// removed from the condition for their state, because it does not bound a read of an index.
 func (t *Table) gaugesTaken(d description, filtered string) {
 	m, own := t.mapping, d.with("taken", strings.TrimPrefix(filtered, " and "), "looked", strconv.Itoa(lookedAt))
 	count := func(state string) string {

@@ -44,9 +44,9 @@ func isNullPrinted(c *column) []string {
 	return []string{sql.Quote(c.name) + " IS NULL", c.name + " IS NULL"}
 }
 
-// walkedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints in an
+// orderedPrinted is the condition for the view's rows that are read in table order, in the parts that PostgreSQL prints in an
 // index's predicate.
-func (m *mapping) walkedPrinted(r *relation) []string {
+func (m *mapping) orderedPrinted(r *relation) []string {
 	_, printed := m.pending()
 	printed = append(printed, r.normal[m.filter]...)
 	if m.dueIndex {
@@ -102,7 +102,7 @@ func (t *Table) prepareDue(d description, filtered string) {
 		return
 	}
 	own := d.with("taken", "true", "looked", strconv.Itoa(CountCap))
-	if !bounded { // the filter does not bound a walk through an index
+	if !bounded { // the filter does not bound a read of an index
 		own = d.with("taken", strings.TrimPrefix(filtered, " and "), "looked", strconv.Itoa(lookedAt))
 		for _, state := range []string{"due", "arrived", "scheduled"} {
 			own = own.with(state, strings.TrimSuffix(d[state], filtered))
@@ -114,8 +114,8 @@ func (t *Table) prepareDue(d description, filtered string) {
 	}
 }
 
-// walk returns the statements for a query.
-func (t *Table) walk(q Query) *walks {
+// ordered returns the statements for a query.
+func (t *Table) ordered(q Query) *orderedReads {
 	switch {
 	case q.Unranked && q.Shards != nil:
 		return &t.unrankedSome

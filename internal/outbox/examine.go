@@ -311,7 +311,7 @@ func (e *examination) order(ctx context.Context, conn *pgx.Conn) error {
 		return nil
 	case !slices.Contains(intTypes, c.oid):
 		e.warn(check, add, "rows are taken in the order of %s %s, which does not grow with time: a key's rows leave in another order than they "+
-			"were written, and rows after those read last wait for a sweep of the table",
+			"were written, and rows after those read last wait for the reconciliation scan",
 			c.name, c.typ)
 		return nil
 	}

@@ -30,7 +30,7 @@ func (e *examination) dueTimes() {
 			"%s is never null: every row is read by that time, and rows of one key keep no order", name)
 	}
 	undelayed := isNullPrinted(m.available)
-	printed := slices.Concat(m.walkedPrinted(e.relation), undelayed)
+	printed := slices.Concat(m.orderedPrinted(e.relation), undelayed)
 	if !m.available.notNull && !e.any(func(i index) bool {
 		return i.usableFor(printed...) && slices.ContainsFunc(i.conjuncts, func(c string) bool { return slices.Contains(undelayed, c) })
 	}) {

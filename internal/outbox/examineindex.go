@@ -52,7 +52,7 @@ func (e *examination) where() string {
 // pendingIndex reports the cost if there is no index of the pending rows, or none that fits.
 func (e *examination) pendingIndex() {
 	m := e.mapping
-	printed := m.walkedPrinted(e.relation)
+	printed := m.orderedPrinted(e.relation)
 	where, head := e.where(), e.orderColumns()
 	if m.dueIndex {
 		where = e.whereAvailable("is null")
@@ -71,7 +71,7 @@ func (e *examination) pendingIndex() {
 				"oldest_pending_age_seconds are left out")
 	case e.view.Columns != nil && !m.filtered:
 		e.warn(checkIndex, e.createIndex("("+head+")"+where),
-			"the index of pending rows also holds those that the destination never takes, for ever: each walk steps over all of them, and "+
+			"the index of pending rows also holds those that the destination never takes, for ever: each read steps over all of them, and "+
 				"pending_rows and oldest_pending_age_seconds are left out")
 	case m.rank == nil && !inOrder && m.failed != nil && !e.any(func(i index) bool {
 		return i.usableFor(printed...) && i.starts(m.relayed.name, m.order.name) && len(i.conjuncts) > 0

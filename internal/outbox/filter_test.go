@@ -30,7 +30,7 @@ func statements(t *Table) map[string]string {
 		for i := range v.NumField() {
 			name := prefix + v.Type().Field(i).Name
 			switch field := v.Field(i); {
-			case field.Type() == reflect.TypeFor[walks]():
+			case field.Type() == reflect.TypeFor[orderedReads]():
 				gather(name+".", field)
 			case field.Kind() == reflect.String:
 				found[name] = field.String()
@@ -113,7 +113,7 @@ func TestFilterDividesRows(t *testing.T) {
 	for i := range filters {
 		filters[i] = Filter{Topics: patterns[i], Before: patterns[:i]}
 	}
-	walk := func(t *testing.T, table *Table, q Query) (found []int) {
+	pages := func(t *testing.T, table *Table, q Query) (found []int) {
 		t.Helper()
 		for {
 			page := read(t, table, q)
@@ -142,13 +142,13 @@ func TestFilterDividesRows(t *testing.T) {
 		"recent": {Recent: &recent}, "recent in shards": {Recent: &recent, Shards: []int{1, 3}},
 		"ids": {IDs: every(30, 300)}, "keys": {Keys: []string{"k1", "k2", "k9"}}, "keys from": {Keys: []string{"k1", "k2", "k9"}, From: &from},
 	} {
-		all := walk(t, table, q)
+		all := pages(t, table, q)
 		if len(all) < 20 {
 			t.Errorf("%s: the table has only %v", name, all)
 		}
 		var shared []int
 		for _, f := range filters {
-			found := walk(t, filtered(t, table, f), q)
+			found := pages(t, filtered(t, table, f), q)
 			if len(found) == 0 || len(found) == len(all) {
 				t.Errorf("%s: %v finds %d rows of %d", name, f, len(found), len(all))
 			}
@@ -217,7 +217,7 @@ func TestFilterDividesRows(t *testing.T) {
 		if counts.Oldest == nil || *counts.Oldest < 50 {
 			t.Errorf("%v: oldest %v", f, counts.Oldest)
 		}
-		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", walk(t, view, Query{}))
+		s.Exec(t, "update outbox_messages set relayed_at = now() where id = any ($1)", pages(t, view, Query{}))
 		if counts, err = view.Count(t.Context()); err != nil || *counts.Pending != 0 || *counts.Oldest != 0 {
 			t.Errorf("%v: after its rows were relayed: %+v, %v", f, counts, err)
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// Reads for one destination still walk an index in its order, whether the destination has nearly all of the pending rows, few
+// Reads for one destination go through an index in its order, whether the destination has nearly all of the pending rows, few
 // or none, and whether or not the statistics are current.
 func TestPlansOfAFilter(t *testing.T) {
 	t.Parallel()

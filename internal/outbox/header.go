@@ -58,7 +58,7 @@ func parseHeaders(headers []publisher.Header, text []byte, a *arena) ([]publishe
 	}
 }
 
-// scanner walks over well-formed JSON.
+// scanner goes over well-formed JSON.
 type scanner struct {
 	text []byte
 	at   int

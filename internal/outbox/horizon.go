@@ -30,7 +30,7 @@ type Snapshot struct {
 }
 
 const (
-	// far is more transactions than begin while a table is walked. A number so far ahead belongs to a transaction before the
+	// far is more transactions than begin while a table is scanned. A number so far ahead belongs to a transaction before the
 	// counter wrapped around.
 	far = 1 << 28
 

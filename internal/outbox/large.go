@@ -30,7 +30,7 @@ func (r *Row) refuse(err error) {
 }
 
 // complete reads the contents of the page's large rows: together, or one by one if reading them together fails because of one
-// row. It leaves out rows that are no longer pending. Rows that are [Row.Beyond] need only their keys, since the next walk
+// row. It leaves out rows that are no longer pending. Rows that are [Row.Beyond] need only their keys, since the next tail scan
 // reads them again.
 func (t *Table) complete(ctx context.Context, q *Query, page *Page) error {
 	missing, left := map[string]*Row{}, int64(0)
@@ -84,7 +84,7 @@ func (t *Table) readOneByOne(ctx context.Context, q *Query, missing map[string]*
 	return nil
 }
 
-// readLarge reads rows whole. A row that was changed after its page was read is left to the next walk, with all rows after it.
+// readLarge reads rows whole. A row that was changed after its page was read is left to the next tail scan, with all rows after it.
 func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing map[string]*Row) error {
 	conn, err := t.pool.Acquire(ctx)
 	if err != nil {

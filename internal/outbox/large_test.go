@@ -7,7 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
-// For large rows that were written too late for a walk, only the keys are read, however long they are: the next walk reads the
+// For large rows that were written too late for a tail scan, only the keys are read, however long they are: the next tail scan reads the
 // rows again.
 func TestLargeRowsBeyondTheHorizonAreNotRead(t *testing.T) {
 	t.Parallel()
@@ -54,7 +54,7 @@ func TestLargeRowsBeyondTheHorizonAreNotRead(t *testing.T) {
 	again := read(t, table, Query{After: first.End, Limit: 1000, Bytes: 64 << 20})
 	for i := range again.Rows {
 		if r := &again.Rows[i]; r.Beyond || len(r.Message.Payload) < 200000 || r.Invalid != nil {
-			t.Errorf("the next walk reads %d bytes of row %d, %v", len(r.Message.Payload), r.Position.Ordinal, r.Invalid)
+			t.Errorf("the next tail scan reads %d bytes of row %d, %v", len(r.Message.Payload), r.Position.Ordinal, r.Invalid)
 		}
 	}
 }

@@ -27,7 +27,7 @@ type mapping struct {
 	pendingIndex, keyIndex, failedIndex bool
 	filtered                            bool // the index of pending rows, in table order, holds no rows that the view does not take
 	// dueIndex says that there is an index of pending rows with available_at, by that time. These rows then have a read of
-	// their own ([mapping.walkedPrinted]).
+	// their own ([mapping.orderedPrinted]).
 	dueIndex     bool
 	dueFiltered  bool // the index of due times holds no rows that the view does not take
 	orderIndex   bool // there is an index of pending rows in table order, whatever their priority
@@ -262,7 +262,7 @@ func (m *mapping) pendingByID() string {
 // chooseIndexes finds the reads that an index makes cheap.
 func (m *mapping) chooseIndexes(r *relation) {
 	m.indexDue(r)
-	pending, taken := m.walkedPrinted(r), r.normal[m.filter]
+	pending, taken := m.orderedPrinted(r), r.normal[m.filter]
 	orderFirst := false
 	m.filtered = m.filter == pattern.Always
 	for _, i := range r.indexes {

@@ -15,7 +15,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// The plans that the shapes' own indexes allow: an ordered walk, never a sort of the backlog.
+// The plans that the shapes' own indexes allow: a read in its order, never a sort of the backlog.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	for name, shape := range shapes {
@@ -133,7 +133,7 @@ func TestMarksFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	}
 }
 
-// Nor must they affect a read by id: a row that is tried again and again must not cost a walk through the backlog each time.
+// Nor must they affect a read by id: a row that is tried again and again must not cost a read of the backlog each time.
 func TestReadsByIDFindTheirRowsWithStatisticsOfAnEmptyBacklog(t *testing.T) {
 	t.Parallel()
 	for name, schema := range map[string]string{"recommended": sql.Schema(messages), "A": pgtest.ShapeA, "B": pgtest.ShapeB} {

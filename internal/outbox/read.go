@@ -68,7 +68,7 @@ type Page struct {
 	Rows  []Row
 	End   Position // the position after which the next page begins; set if More
 	More  bool     // there may be further rows
-	Bytes int64    // size of the messages, whether they are read or left to the next walk
+	Bytes int64    // size of the messages, whether they are read or left to the next tail scan
 
 	Now      time.Time // by the database's clock, a little before the rows were read
 	Snapshot Snapshot  // just before the rows were read
@@ -235,7 +235,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		return Page{Wants: page.Wants}, nil
 	}
 	page.More = !over && (full || taken == q.Limit)
-	if !page.More && !q.Due && statement == t.walk(q).nulls && statement != "" {
+	if !page.More && !q.Due && statement == t.ordered(q).nulls && statement != "" {
 		page.More, page.End = true, Position{order: afterNulls}
 	}
 	return page, nil
@@ -281,10 +281,10 @@ const afterNulls = "\x00after nulls"
 // statement returns the statement for a query with its parameters in binary form.
 func (t *Table) statement(q Query) (statement string, parameters [][]byte, formats []int16) {
 	parameters = append(parameters, number(int64(q.Limit)))
-	walk := t.walk(q)
+	ordered := t.ordered(q)
 	switch {
 	case q.Due:
-		statement = walk.due
+		statement = ordered.due
 		parameters = append(parameters, t.dueParameters(q)...)
 	case q.IDs != nil:
 		statement = t.readIDs
@@ -304,19 +304,19 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 			parameters = append(parameters, from)
 		}
 	case q.Recent != nil:
-		statement = walk.recent
+		statement = ordered.recent
 		parameters = append(parameters, t.ordinalValue(*q.Recent), t.since(q))
-	case walk.nulls != "" && (q.After.IsZero() || q.After.nulls):
-		statement = walk.nulls
+	case ordered.nulls != "" && (q.After.IsZero() || q.After.nulls):
+		statement = ordered.nulls
 		var id []byte
 		if q.After.nulls {
 			id = []byte(q.After.id)
 		}
 		parameters = append(parameters, id)
 	case q.After.IsZero() || q.After.order == afterNulls:
-		statement = walk.first
+		statement = ordered.first
 	default:
-		statement = walk.after
+		statement = ordered.after
 		if t.mapping.order != t.mapping.id {
 			parameters = append(parameters, []byte(q.After.order))
 		}

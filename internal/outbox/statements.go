@@ -15,10 +15,10 @@ func (t *Table) prepare(table sql.Table) {
 	m := t.mapping
 	d, c := t.describe(table)
 	all := func(int) string { return "" }
-	t.all, t.some = t.walks(d, all), t.walks(d, t.owned)
+	t.all, t.some = t.orderedReads(d, all), t.orderedReads(d, t.owned)
 	if m.rank != nil && m.orderIndex {
 		unranked := d.with("position", c.place, "position_parameters", c.places, "ordering", t.unrankedOrdering())
-		t.unranked, t.unrankedSome = t.walks(unranked, all), t.walks(unranked, t.owned)
+		t.unranked, t.unrankedSome = t.orderedReads(unranked, all), t.orderedReads(unranked, t.owned)
 	}
 	byID := d.with("due", m.pendingByID()+c.arrived)
 	t.readIDs = byID.with("columns", t.columns(t.limited(3))).text("read_ids.sql")
@@ -111,20 +111,20 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	if m.filter != pattern.Always {
 		filtered = " and " + m.filter
 	}
-	arrived, walked, scheduled := filtered, filtered, ""
+	arrived, ordered, scheduled := filtered, filtered, ""
 	if m.available != nil {
 		available := sql.Quote(m.available.name)
 		arrived = " and (" + available + " is null or " + available + " <= " + now(m.available) + ")" + filtered
 		scheduled = pending + " and " + available + " > " + now(m.available) + filtered
-		if walked = arrived; m.dueIndex {
-			walked = " and " + available + " is null" + filtered
+		if ordered = arrived; m.dueIndex {
+			ordered = " and " + available + " is null" + filtered
 		}
 	}
-	pending, walked, due := pending+filtered, pending+walked, pending+arrived
+	pending, ordered, due := pending+filtered, pending+ordered, pending+arrived
 	idType := map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
 	names := description{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
-		"pending": pending, "due": walked, "scheduled": scheduled, "not_null": "", "failed": "false",
+		"pending": pending, "due": ordered, "scheduled": scheduled, "not_null": "", "failed": "false",
 		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.since()), "writer": m.writer,
@@ -222,16 +222,16 @@ func (t *Table) owned(parameter int) string {
 	return fmt.Sprintf(" and %s = any ($%d::integer[])", t.mapping.shard(), parameter)
 }
 
-// walks are the reads in table order.
-type walks struct{ first, after, recent, nulls, glance, due string }
+// orderedReads are the statements of the reads in table order.
+type orderedReads struct{ first, after, recent, nulls, glance, due string }
 
-// walks renders the reads in table order. The parameters are those of each read, then the limits of a row's size, then the
+// orderedReads renders the reads in table order. The parameters are those of each read, then the limits of a row's size, then the
 // shards, for which owned gives the condition.
-func (t *Table) walks(d description, owned func(parameter int) string) walks {
+func (t *Table) orderedReads(d description, owned func(parameter int) string) orderedReads {
 	text := func(file string, parameters int) string {
 		return d.with("columns", t.columns(t.limited(parameters+1)), "owned", owned(parameters+2)).text(file)
 	}
-	w := walks{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
+	w := orderedReads{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
 	if t.Ordinal() {
 		w.recent = text("read_recent.sql", 3)
 	}

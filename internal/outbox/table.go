@@ -42,8 +42,8 @@ type Table struct {
 
 // queries are the statements of one view.
 type queries struct {
-	all, some                                 walks // reads of all shards, and of some
-	unranked, unrankedSome                    walks // reads without priorities; only for tables with priorities and an index
+	all, some                                 orderedReads // reads of all shards, and of some
+	unranked, unrankedSome                    orderedReads // reads without priorities; only for tables with priorities and an index
 	failedAll, failedSome                     string
 	readKeys, readIDs, readWhole              string
 	settle, settleHere, settleFree, unsettled string

@@ -7,8 +7,8 @@ const (
 	unknownTopic = "unknown topic"
 	// idleTopic is how long a topic to which nothing is sent is remembered.
 	idleTopic = time.Hour
-	// sweepPause is the pause between searches for such topics.
-	sweepPause = time.Minute
+	// searchPause is the pause between searches for such topics.
+	searchPause = time.Minute
 )
 
 // forget removes a deleted topic and what was kept to be sent to it. A topic of the same name that is created later is
@@ -38,12 +38,12 @@ func (c *cluster) forget(name string) {
 	delete(c.retimed, name)
 }
 
-// forgetIdle removes topics to which nothing has been sent for a long time, at most once per sweepPause. c.mu is held.
+// forgetIdle removes topics to which nothing has been sent for a long time, at most once per searchPause. c.mu is held.
 func (c *cluster) forgetIdle(now time.Time) {
-	if now.Sub(c.swept) < sweepPause {
+	if now.Sub(c.searched) < searchPause {
 		return
 	}
-	c.swept = now
+	c.searched = now
 	for name := range c.states {
 		if now.Sub(c.counts[name].learned) > idleTopic { // the metadata may have refused the topic since, and no call asks for it again
 			c.forget(name)

@@ -167,7 +167,7 @@ func TestTopicsAreForgotten(t *testing.T) {
 		known.learned = time.Now().Add(-2 * idleTopic)
 		c.counts[name] = known
 	}
-	c.swept = time.Time{}
+	c.searched = time.Time{}
 	if _, err := p.cluster.refresh(t.Context(), []string{"stays"}); err != nil { // as a call does each minute
 		t.Fatal(err)
 	}

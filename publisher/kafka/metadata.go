@@ -31,14 +31,14 @@ const (
 type cluster struct {
 	publisher *Publisher
 
-	mu      sync.Mutex
-	brokers map[string]*broker // by address; the configured ones stay
-	nodes   map[int32]*broker  // by node id, from the last metadata
-	topics  map[string]*topic
-	states  map[string][]*partition // by topic and index; outlives metadata
-	counts  map[string]count        // by topic, kept as long as its states
-	retimed map[string]bool         // topics that are already logged as refusing old times
-	swept   time.Time               // time of the last search for topics out of use
+	mu       sync.Mutex
+	brokers  map[string]*broker // by address; the configured ones stay
+	nodes    map[int32]*broker  // by node id, from the last metadata
+	topics   map[string]*topic
+	states   map[string][]*partition // by topic and index; outlives metadata
+	counts   map[string]count        // by topic, kept as long as its states
+	retimed  map[string]bool         // topics that are already logged as refusing old times
+	searched time.Time               // time of the last search for topics out of use
 }
 
 // A count is the number of partitions that a topic had when it was last in the metadata.

@@ -89,7 +89,7 @@ func (l *lab) due(ctx context.Context, b broker, indexed bool, rate float64) (la
 	t := traffic{rows: int(rate * lasts.Seconds()), perSecond: rate, writers: writers, keys: l.keys / writers * writers}
 	arrived, end := consume(ctx, b, topic, func(row int) int { return row }) // rows with available_at keep no order
 	defer func() { err = errors.Join(err, end()) }()
-	if err := pause(ctx, 10*time.Second); err != nil { // the first walk over the table is not measured
+	if err := pause(ctx, 10*time.Second); err != nil { // the first tail scan is not measured
 		return nil, nil, err
 	}
 	soon, step := int(perSecond*lasts.Seconds()), int64(time.Second/time.Microsecond/perSecond)

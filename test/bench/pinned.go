@@ -47,7 +47,8 @@ func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 			}
 			at := fmt.Sprintf(" while %d rows/s flow", flow)
 			r.compare(b.name, "buffers of a read, median,"+at, "%.0f", each(pinned, figure(middle)), each(vacuumed, figure(middle)), atMost(2))
-			r.contrast(b.name, "buffers of a read, mean with the sweeps,"+at, "%.0f", each(pinned, figure(mean)), each(vacuumed, figure(mean)))
+			r.contrast(b.name, "buffers of a read, mean with the reconciliation scans,"+at, "%.0f",
+				each(pinned, figure(mean)), each(vacuumed, figure(mean)))
 		}
 		rate := func(f behind) float64 { return f.rate }
 		r.compare(b.name, "rows/s of a drain behind them", "%.0f", each(pinned, rate), each(vacuumed, rate), atLeast(0.7))

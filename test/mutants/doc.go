@@ -7,6 +7,6 @@ nothing after the code has changed; a test of this package checks this each time
 go command gets the changed file with -overlay. The same tests run first on the tree as it is, and must pass.
 
 	make mutants                    all of them
-	go run ./mutants sweep trust    those whose names contain one of these words; some need the TEST_ variables
+	go run ./mutants reconciliation trust    those whose names contain one of these words; some need the TEST_ variables
 */
 package main

@@ -42,18 +42,19 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestRefusalOfTheLastOwnerIsWrittenLate$",
 	},
 	{
-		name: "walk goes on after a retry", breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones",
+		name: "tail scan goes on after a retry", breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones",
 		file: "relay/internal/dispatch/failures.go", old: "		d.rewind = true\n", new: "",
 		pkg: "./relay/internal/dispatch", tests: "^TestKeysWithoutNamesComeFree$",
 	},
 	{
-		name: "feed without sweep", breaks: "nothing is missed for ever",
-		file: "relay/internal/feed/sweep.go", old: "	return s.under && (f.caughtUp && s.walks > 0 || s.walks >= walksPerSweep)\n",
-		new: "	return false\n",
-		pkg: "./relay", tests: "^TestLateCommits$",
+		name: "feed without reconciliation scans", breaks: "nothing is missed for ever",
+		file: "relay/internal/feed/reconciliation.go",
+		old:  "	return s.under && (f.caughtUp && s.tailReads > 0 || s.tailReads >= tailReadsPerPage)\n",
+		new:  "	return false\n",
+		pkg:  "./relay", tests: "^TestLateCommits$",
 	},
 	{
-		name: "no low-water bound", breaks: "rows that commit seconds late are seen at the next poll, in order",
+		name: "no low watermark", breaks: "rows that commit seconds late are seen at the next poll, in order",
 		file: "relay/internal/late/late.go", old: "			return m, true\n",
 		new: "			m.highest = c.marks[len(c.marks)-1].highest + 1\n			return m, true\n",
 		pkg: "./relay", tests: "^TestLongTransactions$",
@@ -64,15 +65,15 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestLongTransactions$",
 	},
 	{
-		name:   "reads in table order go on when the walk begins again",
+		name:   "reads in table order go on when the tail scan begins again",
 		breaks: "rows of the same priority keep their order when shards leave and come back",
 		file:   "relay/internal/feed/feed.go", old: "f.guard = math.MinInt64, false, guard{}", new: "f.long = math.MinInt64, false, false",
-		pkg: "./relay/internal/feed", tests: "^TestGuardBeginsAgainWithTheWalk$",
+		pkg: "./relay/internal/feed", tests: "^TestGuardBeginsAgainWithTheTailScan$",
 	},
 	{
-		name: "walk by priority that never looks at its beginning", breaks: "rows that commit late keep their order among equal priorities",
+		name: "tail scan by priority that never looks at its beginning", breaks: "rows that commit late keep their order among equal priorities",
 		file: "relay/internal/feed/feed.go", old: "	restart := f.order.Ranked() && now", new: "	restart := false && now",
-		pkg: "./relay", tests: "^TestLateCommitDuringAWalkByPriority$",
+		pkg: "./relay", tests: "^TestLateCommitDuringATailScanByPriority$",
 	},
 	{
 		name: "row of a running transaction taken for read", breaks: "a read leaves out only what earlier ones have returned",
@@ -135,12 +136,12 @@ var engine = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowWaitsForTheOldestHead$",
 	},
 	{
-		name: "walk always first", breaks: "walk, scans and reads of heads take turns",
+		name: "tail scan always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
 		file: "relay/reads.go", old: "			e.turnOf = next + 1\n", new: "			e.turnOf = 0\n",
 		pkg: "./relay", tests: "^TestBacklogLeavesTimeToKeysThatWait$",
 	},
 	{
-		name: "scans always first", breaks: "walk, scans and reads of heads take turns",
+		name: "catch-up scans always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
 		file: "relay/reads.go", old: "			e.turnOf = next + 1\n", new: "			e.turnOf = 1\n",
 		pkg: "./relay", tests: "^TestStuckKeyCostsOthersNothing$",
 	},
@@ -168,7 +169,7 @@ var engine = []mutant{
 	},
 	{
 		name: "marks that do not meet", breaks: "destinations that are equally fast mark their rows with one statement",
-		file: "relay/internal/settle/meeting.go", old: " || m.walked[i] < r.Position.Ordinal)", new: ")",
+		file: "relay/internal/settle/meeting.go", old: " || m.reached[i] < r.Position.Ordinal)", new: ")",
 		pkg: "./relay", tests: "^TestMarksMeet$",
 	},
 	{
@@ -244,10 +245,10 @@ var engine = []mutant{
 	},
 	{
 		name:   "retried row overtaken",
-		breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones, wherever the walk is",
+		breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones, wherever the tail scan is",
 		file:   "relay/internal/dispatch/failures.go", old: "			d.passKey(k, k.Hash(), noShard, h.low, now)\n",
 		new: "			_, _ = k, h\n",
-		pkg: "./relay", tests: "^TestRetryDuringAWalk$",
+		pkg: "./relay", tests: "^TestRetryDuringATailScan$",
 	},
 	{
 		name: "paused destination goes on", breaks: "nothing is published while a destination is paused",

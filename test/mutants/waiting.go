@@ -25,14 +25,15 @@ var waiting = []mutant{
 		pkg: "./relay", tests: "^TestBackoffOutlivesARestart$",
 	},
 	{
-		name: "changed row overtaken", breaks: "a row that is changed during a walk keeps its place in its key",
+		name: "changed row overtaken", breaks: "a row that is changed during a tail scan keeps its place in its key",
 		file: "relay/internal/dispatch/admit.go", old: "	if !overtakes || r.key.keyless {\n", new: "	if overtakes || !overtakes {\n",
-		pkg: "./relay", tests: "^TestRowsChangedDuringAWalk$",
+		pkg: "./relay", tests: "^TestRowsChangedDuringATailScan$",
 	},
 	{
-		name: "what a scan left out forgotten when a walk begins", breaks: "a scan takes nothing younger than what it left to a walk",
-		file: "relay/internal/late/keys.go", old: "	c.walkLeft.add(key, ordinal)\n	if scan {\n",
-		new: "	c.walkLeft.add(key, ordinal)\n	if false && scan {\n",
+		name:   "what a catch-up scan left out forgotten when a tail scan begins",
+		breaks: "a catch-up scan takes nothing younger than what it left to a tail scan",
+		file:   "relay/internal/late/keys.go", old: "	c.tailLeft.add(key, ordinal)\n	if scan {\n",
+		new: "	c.tailLeft.add(key, ordinal)\n	if false && scan {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanDoesNotOvertakeWhatItLeftOut$",
 	},
 	{
@@ -133,18 +134,18 @@ var waiting = []mutant{
 	},
 	{
 		name: "scan goes on behind what it leaves out", breaks: "a scan brings nothing of a key behind a row that it leaves out",
-		file: "relay/internal/dispatch/admit.go", old: "		if w.stopped = w.stopped || from == fromScan; from == FromWalk {\n",
-		new: "		if from == FromWalk {\n",
+		file: "relay/internal/dispatch/admit.go", old: "		if w.stopped = w.stopped || from == fromScan; from == FromFeed {\n",
+		new: "		if from == FromFeed {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
 	},
 	{
-		name: "row left out not noted for a key that waits", breaks: "what is younger does not go before a row that the walk left out",
+		name: "row left out not noted for a key that waits", breaks: "what is younger does not go before a row that the tail scan left out",
 		file: "relay/internal/dispatch/admit.go", old: "			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may",
 		new: "			_ = r // a scan may",
 		pkg: "./relay/internal/dispatch", tests: "^TestNothingGoesBeforeARowThatWasSeen$",
 	},
 	{
-		name: "walk takes what a scan has to bring", breaks: "a key is closed to the walk until the scan has come by",
+		name: "tail scan takes what a catch-up scan has to bring", breaks: "a key is closed to the tail scan until the catch-up scan has come by",
 		file: "relay/internal/dispatch/admit.go", old: "(from == fromScan || d.ordered() && d.Table.Before(r.Position, d.catch.at))",
 		new: "true",
 		pkg: "./relay", tests: schedules,

@@ -11,7 +11,7 @@ import (
 type source uint8
 
 const (
-	FromWalk  source = iota // and sweeps: only keys that do not wait
+	FromFeed  source = iota // the reads of feed and of due rows: only keys that do not wait
 	fromScan                // a catch-up scan: also keys that wait for it
 	fromTrial               // the heads of keys that wait
 )
@@ -35,8 +35,8 @@ func (d *Dispatch) Take(rows []outbox.Row, from source, now time.Time) (taken, w
 		case known:
 		}
 	}
-	if n := len(rows); from == FromWalk && n > 0 && !rows[n-1].Delayed {
-		d.Flights.Walk(rows[n-1].Position.Ordinal)
+	if n := len(rows); from == FromFeed && n > 0 && !rows[n-1].Delayed {
+		d.Flights.Reached(rows[n-1].Position.Ordinal)
 	}
 	d.Ended()
 	d.dropVoid()
@@ -66,7 +66,7 @@ func (d *Dispatch) Decline(rows []outbox.Row, now time.Time) {
 type admission uint8
 
 const (
-	known      admission = iota // under way or settled, of a shard that is not relayed, or left to the next walk
+	known      admission = iota // under way or settled, of a shard that is not relayed, or left to the next tail scan
 	passedOver                  // forgotten until its key may go on
 	admitted                    // queued
 )
@@ -83,7 +83,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 		return known // this replica gained or lost the shard during the read
 	}
 	if d.Failures.meets(r) {
-		if r.Beyond && from == FromWalk { // a scan may end before it, and open the key
+		if r.Beyond && from == FromFeed { // a scan may end before it, and open the key
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false)
 		}
 		return passedOver
@@ -127,7 +127,7 @@ func (d *Dispatch) mayPass(r *Row, w *Wait, from source) bool {
 	case from == fromTrial:
 		return w.state == asked && w.headID == r.ID()
 	case r.Beyond:
-		if w.stopped = w.stopped || from == fromScan; from == FromWalk {
+		if w.stopped = w.stopped || from == fromScan; from == FromFeed {
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
 		d.passOver(w, at)
@@ -168,7 +168,7 @@ func (d *Dispatch) onWire(r *Row) bool {
 	return false
 }
 
-// overtakes reports whether an older row of the key was left to the next walk. If so, a scan brings both rows.
+// overtakes reports whether an older row of the key was left to the next tail scan. If so, a catch-up scan brings both rows.
 func (d *Dispatch) overtakes(r *Row, from source, now time.Time) bool {
 	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == fromScan)
 	if !overtakes || r.key.keyless {
@@ -249,7 +249,7 @@ func (d *Dispatch) enqueue(r *Row) {
 	d.bytes += r.Size
 	d.Flights.Begin(r)
 	l := &d.lanes[r.worker]
-	if r.late = d.ordered() && d.Table.Before(r.Position, d.walked) && !tries && !r.key.keyless; r.late {
+	if r.late = d.ordered() && d.Table.Before(r.Position, d.reached) && !tries && !r.key.keyless; r.late {
 		if d.Late.OutOfOrder(r.Hash, r.Position.Ordinal) {
 			d.Measure.OrderViolation()
 		}
@@ -257,8 +257,8 @@ func (d *Dispatch) enqueue(r *Row) {
 	} else {
 		l.push(r)
 	}
-	if !r.Delayed && d.Table.Before(d.walked, r.Position) {
-		d.walked = r.Position
+	if !r.Delayed && d.Table.Before(d.reached, r.Position) {
+		d.reached = r.Position
 	}
 }
 

@@ -150,8 +150,8 @@ func (d *Dispatch) AbandonScan(from int64) {
 	}
 }
 
-// Walking notes that the walk begins at the very beginning of the table. It brings what the scans were to bring.
-func (d *Dispatch) Walking() {
+// Whole notes that the tail scan begins at the very beginning of the table. It brings what the catch-up scans were to bring.
+func (d *Dispatch) Whole() {
 	d.waits.free()
 	d.catch.number++
 	d.catch.under, d.catch.low, d.catch.others = false, nothing, false

@@ -54,9 +54,9 @@ var errRefused = publisher.RefusedError("no", "no")
 // goes on, beginning with the oldest row.
 func TestQueuedRowWaitsForTheOldestHead(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 10), FromWalk, now)
+	d.Take(rowsOf("k", "t", 10), FromFeed, now)
 	published(t, d, errRefused, "k-10")
-	d.Take(rowsOf("k", "t", 3, 5), FromWalk, now)
+	d.Take(rowsOf("k", "t", 3, 5), FromFeed, now)
 	published(t, d, errRefused, "k-3")
 	published(t, d, nil, "")
 	for i, x := range d.refuse {
@@ -73,11 +73,11 @@ func TestQueuedRowWaitsForTheOldestHead(t *testing.T) {
 // A head is not tried while an older row of its key, which was committed late, is on the wire.
 func TestHeadIsTriedAlone(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 10), FromWalk, now)
+	d.Take(rowsOf("k", "t", 10), FromFeed, now)
 	published(t, d, errRefused, "k-10")
 	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
 	d.Begin()
-	d.Take(rowsOf("k", "t", 5), FromWalk, now)
+	d.Take(rowsOf("k", "t", 5), FromFeed, now)
 	older := d.batch(0, now)
 	now = now.Add(time.Hour)
 	if rows := try(t, d, now, rowsOf("k", "t", 10)); len(older) != 1 || len(rows) != 0 {
@@ -92,8 +92,9 @@ func TestHeadIsTriedAlone(t *testing.T) {
 	}
 }
 
-// A scan leaves a row to the next walk, since another session has changed the row. That walk begins before the scan ends,
-// and meets the row later than the scan meets a younger row of the key. The younger row waits.
+// A catch-up scan leaves a row to the next tail scan, since another session has changed the row. That tail scan begins
+// before the catch-up scan ends, and meets the row later than the catch-up scan meets a younger row of the key. The
+// younger row waits.
 func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.passKey(key{text: "other"}, 1, noShard, 1, now)
@@ -115,11 +116,11 @@ func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
 }
 
 // A page that is not taken contains a row. Queued rows do not overtake it. Nor do rows that a scan brings together with
-// it, when the walk leaves out a row between them. The next walk takes the row that was left out first, even if a scan
+// it, when the tail scan leaves out a row between them. The next tail scan takes the row that was left out first, even if a catch-up scan
 // reached its end before that.
 func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 4, 9), FromWalk, now)
+	d.Take(rowsOf("k", "t", 4, 9), FromFeed, now)
 	d.Decline(rowsOf("k", "t", 6), now)
 	published(t, d, nil, "k-4")
 	published(t, d, nil, "")
@@ -129,7 +130,7 @@ func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 	d.Begin()
 	d.Take(rowsOf("k", "t", 6, 9), fromScan, now)
 	d.Begin()
-	d.Take(beyond(rowsOf("k", "t", 7)), FromWalk, now)
+	d.Take(beyond(rowsOf("k", "t", 7)), FromFeed, now)
 	published(t, d, nil, "k-6")
 	published(t, d, nil, "")
 	d.Scanned(now)
@@ -138,7 +139,7 @@ func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 	}
 	d.Scanned(now)
 	d.Begin()
-	d.Take(rowsOf("k", "t", 9), FromWalk, now)
+	d.Take(rowsOf("k", "t", 9), FromFeed, now)
 	published(t, d, nil, "")
 }
 
@@ -146,7 +147,7 @@ func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 // the same order value.
 func TestScanEndsForAKeyAtWhatItLeavesOut(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 1, 9), FromWalk, now)
+	d.Take(rowsOf("k", "t", 1, 9), FromFeed, now)
 	d.Decline(rowsOf("k", "t", 6), now)
 	published(t, d, nil, "k-1")
 	d.Scanning()
@@ -162,7 +163,7 @@ func TestScanEndsForAKeyAtWhatItLeavesOut(t *testing.T) {
 // The scan after one that was given up brings what that one was to bring, including rows without a key.
 func TestScanThatIsGivenUpIsMadeAgain(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 5, 9), FromWalk, now)
+	d.Take(rowsOf("k", "t", 5, 9), FromFeed, now)
 	d.Decline(rowsOf("k", "t", 7), now)
 	d.Scanning()
 	d.AbandonScan(7)
@@ -187,7 +188,7 @@ func TestScanOfFewKeys(t *testing.T) {
 	for others, want := range map[bool]int{false: 1, true: 0} {
 		d, now := testDispatch(t), time.Now()
 		d.Table.(*stubTable).byKey = true
-		d.Take(rowsOf("k", "t", 5, 9), FromWalk, now)
+		d.Take(rowsOf("k", "t", 5, 9), FromFeed, now)
 		d.Decline(rowsOf("k", "t", 7), now)
 		if others {
 			d.catch.wantOthers(3)
@@ -202,27 +203,28 @@ func TestScanOfFewKeys(t *testing.T) {
 // taken.
 func TestQueuedRowsOfAFailedKey(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 5), FromWalk, now)
+	d.Take(rowsOf("k", "t", 5), FromFeed, now)
 	d.Failures = &failures{}
 	d.Failures.known.add("k", 1)
 	published(t, d, nil, "")
-	if taken, _ := d.Take(rowsOf("k", "t", 6), FromWalk, now); taken != 0 || len(d.inFlight) != 0 {
+	if taken, _ := d.Take(rowsOf("k", "t", 6), FromFeed, now); taken != 0 || len(d.inFlight) != 0 {
 		t.Errorf("%d rows are taken, %d in flight", taken, len(d.inFlight))
 	}
 }
 
-// A walk passes over a row of a key with a failed row, and the row was committed after the walk had begun. When the key is free again, a
-// scan may end before the row. Younger rows that the walk comes to later must not go before it.
+// A tail scan passes over a row of a key with a failed row, and the row was committed after the tail scan had begun. When
+// the key is free again, a catch-up scan may end before the row. Younger rows that the tail scan comes to later must not
+// go before it.
 func TestRowsBeyondOfAFailedKeyAreNotOvertaken(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.Failures = &failures{}
 	d.Failures.known.add("k", 1)
-	d.Take(beyond(rowsOf("k", "t", 5)), FromWalk, now)
+	d.Take(beyond(rowsOf("k", "t", 5)), FromFeed, now)
 	d.TakeFailed(outbox.FailedPage{}, true, now, now)
 	d.Scanning()
-	d.Scanned(now) // the scan went as far as the walk had seen rows that are not beyond
+	d.Scanned(now) // the catch-up scan went as far as the tail scan had seen rows that are not beyond
 	d.Begin()
-	if taken, _ := d.Take(rowsOf("k", "t", 9), FromWalk, now); taken != 0 {
+	if taken, _ := d.Take(rowsOf("k", "t", 9), FromFeed, now); taken != 0 {
 		t.Errorf("%d younger rows are taken", taken)
 	}
 }
@@ -231,7 +233,7 @@ func TestRowsBeyondOfAFailedKeyAreNotOvertaken(t *testing.T) {
 // brings it when the key is free again.
 func TestQueuedTrialOfAFailedKey(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("k", "t", 10), FromWalk, now)
+	d.Take(rowsOf("k", "t", 10), FromFeed, now)
 	published(t, d, errRefused, "k-10")
 	d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
 	waits := d.Trials(10, now.Add(time.Hour))
@@ -250,7 +252,7 @@ func TestQueuedTrialOfAFailedKey(t *testing.T) {
 	}
 }
 
-// When keys become free that are not known one by one, the walk begins again: it must not meet their younger rows
+// When keys become free that are not known one by one, the tail scan begins again: it must not meet their younger rows
 // first.
 func TestKeysWithoutNamesComeFree(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
@@ -258,7 +260,7 @@ func TestKeysWithoutNamesComeFree(t *testing.T) {
 	d.Failures = &failures{}
 	d.Failures.known.more.Add(key{text: "k"}.Hash())
 	if freed := d.TakeFailed(outbox.FailedPage{}, true, now, now); !freed || !d.Rewound() {
-		t.Error("the walk goes on")
+		t.Error("the tail scan goes on")
 	}
 }
 
@@ -268,7 +270,7 @@ func TestKeysWithoutNamesComeFree(t *testing.T) {
 func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 	resting := func() *Dispatch {
 		d, now := testDispatch(t), time.Now()
-		d.Take(rowsOf("k", "t", 10), FromWalk, now)
+		d.Take(rowsOf("k", "t", 10), FromFeed, now)
 		published(t, d, errRefused, "k-10")
 		d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
 		d.Begin()
@@ -276,7 +278,7 @@ func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 	}
 	for name, pass := range map[string]func(*testing.T, *Dispatch, time.Time){
 		"declined": func(_ *testing.T, d *Dispatch, now time.Time) {
-			d.Take(rowsOf("k", "t", 5), FromWalk, now)
+			d.Take(rowsOf("k", "t", 5), FromFeed, now)
 			d.Begin()
 			d.Decline(rowsOf("k", "t", 3), now)
 		},
@@ -288,7 +290,7 @@ func TestHeadWaitsForWhatLiesBeforeIt(t *testing.T) {
 		"on the wire": func(t *testing.T, d *Dispatch, now time.Time) {
 			rows := try(t, d, now.Add(time.Minute), rowsOf("k", "t", 10))
 			d.Begin()
-			d.Take(rowsOf("k", "t", 3), FromWalk, now)
+			d.Take(rowsOf("k", "t", 3), FromFeed, now)
 			d.Answer(d.workers(), rows, []error{publisher.ErrNotAttempted}, now)
 		},
 	} {

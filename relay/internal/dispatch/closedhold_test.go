@@ -26,24 +26,24 @@ func keyless(rows []outbox.Row) []outbox.Row {
 // not taken.
 func TestHoldTakesNothingMore(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(append(rowsOf("a", "t", 1), append(rowsOf("b", "t", 2), keyless(rowsOf("row", "t", 3, 4))...)...), FromWalk, now)
+	d.Take(append(rowsOf("a", "t", 1), append(rowsOf("b", "t", 2), keyless(rowsOf("row", "t", 3, 4))...)...), FromFeed, now)
 	published(t, d, errNoTopic, "a-1")
 	published(t, d, nil, "")
 	d.Begin()
-	taken, waiting := d.Take(append(rowsOf("c", "t", 5), keyless(rowsOf("row", "t", 6))...), FromWalk, now)
+	taken, waiting := d.Take(append(rowsOf("c", "t", 5), keyless(rowsOf("row", "t", 6))...), FromFeed, now)
 	if taken != 0 || waiting != 2 || len(d.inFlight) != 0 {
 		t.Errorf("%d rows are taken, %d wait, %d are in flight", taken, waiting, len(d.inFlight))
 	}
 }
 
-// A key that waits for a partition is not taken from the walk, although its rows do not show the partition that they
+// A key that waits for a partition is not taken from the tail scan, although its rows do not show the partition that they
 // are published to.
 func TestHeadOfAHeldKeyIsNotTaken(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(rowsOf("a", "t", 1), FromWalk, now)
+	d.Take(rowsOf("a", "t", 1), FromFeed, now)
 	published(t, d, errNoLeader, "a-1")
 	d.Begin()
-	if taken, _ := d.Take(rowsOf("a", "t", 1, 2), FromWalk, now); taken != 0 {
+	if taken, _ := d.Take(rowsOf("a", "t", 1, 2), FromFeed, now); taken != 0 {
 		t.Errorf("%d rows are taken", taken)
 	}
 }
@@ -63,7 +63,7 @@ func try(t *testing.T, d *Dispatch, now time.Time, rows []outbox.Row) (onWire []
 // While the head of one key tries what is in trouble, no other key does, even if keys join meanwhile.
 func TestOneKeyTriesAHold(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(append(rowsOf("a", "t", 1), rowsOf("b", "t", 2)...), FromWalk, now)
+	d.Take(append(rowsOf("a", "t", 1), rowsOf("b", "t", 2)...), FromFeed, now)
 	published(t, d, errNoTopic, "a-1")
 	published(t, d, nil, "")
 	now = now.Add(time.Minute)
@@ -71,7 +71,7 @@ func TestOneKeyTriesAHold(t *testing.T) {
 		t.Fatalf("%d rows try", len(rows))
 	}
 	d.Begin()
-	d.Take(rowsOf("c", "t", 3), FromWalk, now)
+	d.Take(rowsOf("c", "t", 3), FromFeed, now)
 	if waits := d.Trials(10, now.Add(time.Hour)); len(waits) != 0 {
 		t.Errorf("%d more keys are tried", len(waits))
 	}
@@ -80,7 +80,7 @@ func TestOneKeyTriesAHold(t *testing.T) {
 // When a hold ends, a scan also brings the rows without a key that met it.
 func TestEndOfAHoldBringsRowsWithoutAKey(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(keyless(rowsOf("row", "t", 1, 2, 3)), FromWalk, now)
+	d.Take(keyless(rowsOf("row", "t", 1, 2, 3)), FromFeed, now)
 	published(t, d, errNoTopic, "row-1")
 	published(t, d, nil, "")
 	now = now.Add(time.Minute)
@@ -94,7 +94,7 @@ func TestEndOfAHoldBringsRowsWithoutAKey(t *testing.T) {
 // A row without a key neither waits for a partition nor tries it, since its next try may be given to another partition.
 func TestRowWithoutAKeyWaitsForNoPartition(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(keyless(rowsOf("row", "t", 1)), FromWalk, now)
+	d.Take(keyless(rowsOf("row", "t", 1)), FromFeed, now)
 	published(t, d, errNoLeader, "row-1")
 	if len(d.holds.byFate) != 0 {
 		t.Errorf("%d holds", len(d.holds.byFate))
@@ -107,7 +107,7 @@ func TestHalfOpenHold(t *testing.T) {
 	for name, rest := range map[string][]int64{"met": {2, 3}, "not met": nil} {
 		t.Run(name, func(t *testing.T) {
 			d, now := testDispatch(t), time.Now()
-			d.Take(keyless(rowsOf("row", "t", 1, 2, 3)), FromWalk, now)
+			d.Take(keyless(rowsOf("row", "t", 1, 2, 3)), FromFeed, now)
 			published(t, d, errNoTopic, "row-1")
 			published(t, d, nil, "")
 			now = now.Add(time.Minute)
@@ -134,7 +134,7 @@ func TestHeadsAreNotReadInVainInAnOutage(t *testing.T) {
 	if !d.Triable().IsZero() {
 		t.Error("heads wait without an outage")
 	}
-	d.Take(rowsOf("a", "t", 1), FromWalk, now)
+	d.Take(rowsOf("a", "t", 1), FromFeed, now)
 	published(t, d, publisher.UnavailableError(publisher.ScopeDestination, "down", "down"), "a-1")
 	if !d.Triable().After(d.outage.until) {
 		t.Error("heads are read although a queued row can try")
@@ -151,10 +151,10 @@ func TestHoldOfOneBatch(t *testing.T) {
 	for _, ordinal := range []bool{true, false} {
 		d, now := testDispatch(t), time.Now()
 		d.Table.(*stubTable).unordered, d.Limits.Batch = !ordinal, 10
-		d.Take(append(rowsOf("k", "t", 1), rowsOf("other", "t", 2)...), FromWalk, now)
+		d.Take(append(rowsOf("k", "t", 1), rowsOf("other", "t", 2)...), FromFeed, now)
 		rows := d.batch(0, now)
 		d.Begin()
-		d.Take(rowsOf("k", "u", 3), FromWalk, now)
+		d.Take(rowsOf("k", "u", 3), FromFeed, now)
 		d.Answer(0, rows, []error{errNoTopic, nil}, now)
 		if len(d.holds.byFate) > 0 {
 			t.Fatal("the hold goes on")

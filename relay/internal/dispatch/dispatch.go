@@ -35,8 +35,8 @@ type Dispatch struct {
 	accepted uint64    // number of accepted messages
 
 	sent    sent
-	walked  outbox.Position // the last row of the walk that was taken
-	rewind  bool            // the walk must begin again: the replica has gained shards
+	reached outbox.Position // the last row of the tail scan that was taken
+	rewind  bool            // the tail scan must begin again: the replica has gained shards
 	unknown int             // number of rows dropped by the stop that may have been published
 
 	stopping  bool
@@ -283,7 +283,7 @@ func (d *Dispatch) forget(r *Row) {
 	d.Flights.End(r)
 }
 
-// Rewound reports whether the walk must begin again before the next read, and resets that.
+// Rewound reports whether the tail scan must begin again before the next read, and resets that.
 func (d *Dispatch) Rewound() bool {
 	if !d.rewind {
 		return false

@@ -41,7 +41,7 @@ type noOthers struct{}
 func (noOthers) Others(string) uint64 { return 0 }
 func (noOthers) Begin(*Row)           {}
 func (noOthers) End(*Row)             {}
-func (noOthers) Walk(int64)           {}
+func (noOthers) Reached(int64)        {}
 
 // of returns rows of the key k in a topic, with these ordinals.
 func of(topic string, ordinals ...int64) []outbox.Row {
@@ -60,7 +60,7 @@ func of(topic string, ordinals ...int64) []outbox.Row {
 // be published out of order.
 func TestVoidRowsAreDropped(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
-	d.Take(of("a", 1, 2), FromWalk, now)
+	d.Take(of("a", 1, 2), FromFeed, now)
 	rows := d.batch(0, now)
 	if len(rows) != 1 {
 		t.Fatalf("%d rows in a batch", len(rows))
@@ -79,8 +79,8 @@ func TestLateRowWithAnEqualOrderValue(t *testing.T) {
 	row := func(ordinal int64, id string) outbox.Row {
 		return outbox.Row{Message: publisher.Message{ID: id, Topic: "t", Key: []byte("k")}, Position: outbox.At(ordinal, id), Attempt: 1}
 	}
-	d.Take([]outbox.Row{row(7, "b"), row(7, "d")}, FromWalk, now)
-	d.Take([]outbox.Row{row(7, "c"), row(7, "a"), row(7, "e")}, FromWalk, now)
+	d.Take([]outbox.Row{row(7, "b"), row(7, "d")}, FromFeed, now)
+	d.Take([]outbox.Row{row(7, "c"), row(7, "a"), row(7, "e")}, FromFeed, now)
 	var order string
 	for q := &d.lanes[0]; q.len() > 0; {
 		order += q.pop().ID()
@@ -114,7 +114,7 @@ func TestBatchIsBoundInBytes(t *testing.T) {
 	for i, size := range []int{4000, 4000, 20_000, 10} {
 		rows[i].Message.Payload = make([]byte, size)
 	}
-	d.Take(rows, FromWalk, now)
+	d.Take(rows, FromFeed, now)
 	for _, want := range []int{2, 1, 1} {
 		if got := len(d.batch(0, now)); got != want {
 			t.Errorf("%d rows in a batch, want %d", got, want)
@@ -129,11 +129,11 @@ func TestReadsFromBeforeTheShardCameBringNothing(t *testing.T) {
 	d, now := testDispatch(t), time.Now()
 	d.own(owner.Set{})
 	d.own(owner.All(1))
-	if taken, _ := d.Take(of("a", 1), FromWalk, now); taken > 0 {
+	if taken, _ := d.Take(of("a", 1), FromFeed, now); taken > 0 {
 		t.Error("rows are taken from a read that began before the shard was lost")
 	}
 	d.Begin()
-	if taken, _ := d.Take(of("a", 1), FromWalk, now); taken != 1 {
+	if taken, _ := d.Take(of("a", 1), FromFeed, now); taken != 1 {
 		t.Errorf("%d rows are taken from the next read", taken)
 	}
 }

@@ -46,7 +46,7 @@ const (
 	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at
 	unsureFor    = 2 * StatementTimeout
 	failedSoon   = 50 * time.Millisecond // after a hint
-	freedRest    = 10 * time.Second      // shortest time between two restarts, by freed keys, of a walk that has not caught up
+	freedRest    = 10 * time.Second      // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
 )
 
 // NextFailed returns the read of failed rows to make now, if any.
@@ -163,9 +163,9 @@ func (f *failures) lower(k key, at int64) {
 
 // TakeFailed takes a page of failed rows. After the last page, keys that wait and no longer have a failed row are read
 // again. It reports whether keys have become free that cannot be named. A row of theirs that was retried may be pending
-// anywhere in the table, so the walk begins again: it must not meet the key's younger rows first. If rows are retried
-// continuously, beginning again each time would keep a long walk from ever finishing. That is why such keys become free
-// only now and then, or when the walk has caught up.
+// anywhere in the table, so the tail scan begins again: it must not meet the key's younger rows first. If rows are retried
+// continuously, beginning again each time would keep a long tail scan from ever finishing. That is why such keys become free
+// only now and then, or when the tail scan has caught up.
 func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, ended time.Time) (freed bool) {
 	f := d.Failures
 	took := ended.Sub(started)

@@ -32,7 +32,7 @@ func TestProbeIsSmall(t *testing.T) {
 					Position: outbox.At(int64(i), id), Attempt: 1,
 				})
 			}
-			d.Take(rows, FromWalk, now)
+			d.Take(rows, FromFeed, now)
 			d.outage.fail(CauseUnavailable, publisher.ErrClosed, now)
 			now = now.Add(time.Minute)
 			probe := d.batch(0, now)

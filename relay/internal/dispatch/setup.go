@@ -53,7 +53,7 @@ type Flights interface {
 	Others(topic string) uint64 // the other sets of columns that take rows of a topic
 	Begin(*Row)
 	End(*Row)
-	Walk(upto int64) // rows up to this ordinal have been read
+	Reached(upto int64) // rows up to this ordinal have been read
 }
 
 // Limits limit what a destination holds in memory.

@@ -32,7 +32,7 @@ func (d *Dispatch) Follow(owned, leaving owner.Set, now time.Time) (left owner.S
 // Relays reports whether this replica relays any shard.
 func (d *Dispatch) Relays() bool { return d.shards.active != (owner.Set{}) }
 
-// own records the shards to relay from now on. New shards are walked from the beginning. Of a shard that is no longer
+// own records the shards to relay from now on. New shards are read from the beginning. Of a shard that is no longer
 // relayed, only rows on the wire or accepted go on.
 func (d *Dispatch) own(set owner.Set) {
 	set = d.Failures.own(set)

@@ -197,7 +197,7 @@ func (ws *waits) remove(w *Wait) {
 	}
 }
 
-// free forgets the waits for scans: the walk has begun again and meets all of their rows.
+// free forgets the waits for catch-up scans: the tail scan has begun again and meets all of their rows.
 func (ws *waits) free() {
 	for w := range ws.catching {
 		ws.remove(w)

@@ -14,7 +14,7 @@ import (
 //
 // An owner that found nothing for a while although each writer would have rung economizes: its pauses are longer, and
 // it only glances at the table. A glance is one statement that reports whether any row is due, at any place in the
-// order, so that a sweep would find nothing either. An idle owner then takes 0.13 % of a core; an owner that polls
+// order, so that a reconciliation scan would find nothing either. An idle owner then takes 0.13 % of a core; an owner that polls
 // every 50 ms takes 1.2 to 1.4 % (test/bench, idle).
 type doorbell struct {
 	armed      time.Time     // since when writers have been ringing; zero if they do not
@@ -25,7 +25,7 @@ type doorbell struct {
 	rate       float64   // rows per second
 	rated      time.Time // time of that rate
 	wrote      lately    // durations of small statements that marked rows, with their commits
-	looked     time.Time // end of the last walk
+	looked     time.Time // end of the last tail scan
 	unglanced  time.Time // no glances before this time
 	dear       int       // glances in a row that took long
 }
@@ -46,7 +46,7 @@ const (
 // to ring commits a moment later.
 func (f *Feed) rung(now time.Time) bool { return !f.armed.IsZero() && now.Sub(f.armed) > drowsyFor }
 
-// economize decides, after a walk, whether pauses may be longer.
+// economize decides, after a tail scan, whether pauses may be longer.
 func (f *Feed) economize(ended time.Time) {
 	f.economical = f.idlePause > f.interval && !f.armed.IsZero() && ended.Sub(f.armed) >= idleAfter &&
 		f.caughtUp && ended.Sub(f.active) >= idleAfter
@@ -81,10 +81,10 @@ func (f *Feed) Wrote(rows int, took time.Duration) {
 
 // Glancing reports whether the next read is a glance, unless there is a hint.
 func (f *Feed) Glancing(now time.Time) bool {
-	return f.economical && f.caughtUp && !f.sweep.under && !now.Before(f.unglanced) && now.Sub(f.looked) < lookEvery
+	return f.economical && f.caughtUp && !f.reconciliation.under && !now.Before(f.unglanced) && now.Sub(f.looked) < lookEvery
 }
 
-// glanced records a glance. If it has seen rows, they are looked for at once, by a sweep as well. If these rows only
+// glanced records a glance. If it has seen rows, they are looked for at once, by a reconciliation scan as well. If these rows only
 // wait, or stepping over the relayed rows costs too much, there is no glance for a while.
 func (f *Feed) glanced(page outbox.Page, took time.Duration, ended time.Time) {
 	f.pace.due = ended.Add(max(f.idlePause, RestShare*took))
@@ -95,6 +95,6 @@ func (f *Feed) glanced(page outbox.Page, took time.Duration, ended time.Time) {
 		f.unglanced, f.dear = ended.Add(lookEvery), 0
 	}
 	if page.More {
-		f.nudged, f.sweep.due = true, ended
+		f.nudged, f.reconciliation.due = true, ended
 	}
 }

@@ -89,7 +89,7 @@ func TestLooksWhenItHasRung(t *testing.T) {
 		f.Next(now, 1000, 1<<20)
 		started := now
 		now = now.Add(cheapRead / 2)
-		f.Read(Walk, outbox.Page{}, started, now)
+		f.Read(Tail, outbox.Page{}, started, now)
 		f.plan(fresh, now, true)
 		pause = f.pace.due.Sub(now)
 		return pause

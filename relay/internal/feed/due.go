@@ -101,7 +101,7 @@ func (d *Due) Read(page outbox.Page, fresh int, started, ended time.Time) {
 	d.rest = ended.Add(max(dueRest, min(flowShare*took+(RestShare-flowShare)*useless, longestDue)))
 	d.under, d.asked, d.reached = false, false, d.began
 	if d.whole {
-		d.wholeAt = ended.Add(min(dueWholeShare*d.spent, longestSweep))
+		d.wholeAt = ended.Add(min(dueWholeShare*d.spent, longestReconcileRest))
 	}
 	if d.pause = min(2*d.pause, dueEvery); fresh > 0 {
 		d.pause = dueRest

@@ -1,22 +1,22 @@
 // Package feed decides which rows of a destination to read next, and when. It makes no reads itself: the engine asks
-// for the next read ([Feed.Next]), makes it, and passes the results back ([Feed.Read], [Feed.Walked], [Feed.Swept]).
+// for the next read ([Feed.Next]), makes it, and passes the results back ([Feed.Read], [Feed.TailTaken], [Feed.ReconciliationTaken]).
 //
 // A feed makes three kinds of reads:
 //
-//   - next: on from the cursor, while there is more;
-//   - recent: once everything has been walked, from a low-water bound to the end, so that the next read sees rows that commit late,
-//     while the dead index entries before the bound cost nothing (package late decides where the bound is);
-//   - sweep: from the very beginning up to the place that the walk has reached, a page now and then, so that nothing is missed
-//     forever; less often if it finds nothing and costs much.
+//   - tail: on from the cursor, while there is more;
+//   - recent: once everything has been read, from the low watermark to the end, so that the relay sees rows that commit late,
+//     while the dead index entries before it cost nothing (package late decides where it is);
+//   - reconciliation: from the very beginning up to the place that the tail scan has reached, a page now and then, so that nothing
+//     is missed forever; less often if it finds nothing and costs much.
 //
 // While the feed economizes, it only glances at the table to find out whether there is anything to read (doorbell.go).
 //
-// A walk of several pages sees the table at several times. It must not take the younger row of a key from a later page
+// A tail scan of several pages sees the table at several times. It must not take the younger row of a key from a later page
 // if an older row was committed meanwhile on an earlier page. So it leaves out what was not committed, or not even
-// inserted, when it began ([late.Commits.LeaveOut]). The next walk begins at the bound again and meets both rows.
+// inserted, when it began ([late.Commits.LeaveOut]). The next tail scan begins at the low watermark again and meets both rows.
 //
-// Where a new row may come before older ones, such a walk begins at the very beginning, again at every poll. During a
-// long walk the first page is read now and then, and every eighth read goes in table order (guard.go).
+// Where a new row may come before older ones, such a tail scan begins at the very beginning, again at every poll. During a
+// long tail scan the first page is read now and then, and every eighth read goes in table order (guard.go).
 //
 // Rows with available_at that have an index of their own are read by [Due] instead.
 package feed
@@ -48,20 +48,20 @@ type Feed struct {
 	average   int64
 	cursor    outbox.Position
 	caughtUp  bool
-	restarted time.Time // when the walk last began at the very beginning
+	restarted time.Time // when the tail scan last began at the very beginning
 	highest   int64     // highest ordinal seen
 
-	began   time.Time       // when the walk began, with its first page
+	began   time.Time       // when the tail scan began, with its first page
 	opening bool            // the first page is being read
-	long    bool            // the walk is expected to take more than the first page
-	within  *outbox.Horizon // horizon of a walk that takes more
-	cut     bool            // there may be more rows after the end of the walk
-	found   int             // number of new rows in this walk
+	long    bool            // the tail scan is expected to take more than the first page
+	within  *outbox.Horizon // horizon of a tail scan that takes more
+	cut     bool            // there may be more rows after the end of the tail scan
+	found   int             // number of new rows in this tail scan
 
-	guard guard // for a walk by priority
+	guard guard // for a tail scan by priority
 	pace
 	doorbell
-	sweep
+	reconciliation
 }
 
 // Kind is the kind of a read.
@@ -69,11 +69,11 @@ type Kind uint8
 
 // The feed's kinds of reads. Kinds from Others on belong to the user of the feed.
 const (
-	Walk   Kind = iota // next and recent
-	Sweep              // from the very beginning
-	Head               // the first page, during a walk
-	Glance             // only finds out whether there is anything to read
-	Guard              // a read in table order of a walk by priority
+	Tail      Kind = iota // a tail read or a recent read, of the tail scan
+	Reconcile             // of the reconciliation scan
+	Head                  // the first page, during a tail scan
+	Glance                // only finds out whether there is anything to read
+	Guard                 // a read in table order of a tail scan by priority
 	Others
 )
 
@@ -82,14 +82,14 @@ const (
 // whose doorbell works, if it is longer than interval.
 func New(order Order, batch, rows int, interval, idlePause time.Duration, now time.Time) *Feed {
 	if order.Delays() { // no writer rings when a row becomes due
-		idlePause = min(idlePause, sweepOften)
+		idlePause = min(idlePause, reconcileOften)
 	}
 	f := &Feed{
 		Late: late.New(), order: order, batch: batch, average: 1024, restarted: now, highest: math.MinInt64,
 		pace: pace{interval: interval, pause: ShortestPause}, doorbell: doorbell{idlePause: max(interval, idlePause)},
 	}
 	f.Fit(rows)
-	f.sweep.due = now.Add(f.sweepPause())
+	f.reconciliation.due = now.Add(f.reconcilePause())
 	return f
 }
 
@@ -100,52 +100,52 @@ func (f *Feed) Fit(rows int) { f.least = max(1, min(f.batch, rows/2)) }
 // Worth reports whether a read is worthwhile if there is room for a number of rows.
 func (f *Feed) Worth(rows int) bool { return rows >= f.least }
 
-// CaughtUp reports whether the walk has reached the end of the table.
+// CaughtUp reports whether the tail scan has reached the end of the table.
 func (f *Feed) CaughtUp() bool { return f.caughtUp }
 
 // Next returns the read to make now, if any, given the room that there is.
 func (f *Feed) Next(now time.Time, rows int, bytes int64) (outbox.Query, Kind, bool) {
 	if bytes <= 0 || !f.Worth(rows) {
-		return outbox.Query{}, Walk, false
+		return outbox.Query{}, Tail, false
 	}
 	q := outbox.Query{Limit: min(rows, f.Rows(bytes)), Bytes: bytes}
 	switch {
-	case f.sweepTurn(now):
-		f.sweepPage(&q)
-		return q, Sweep, true
+	case f.reconcileTurn(now):
+		f.reconcilePage(&q)
+		return q, Reconcile, true
 	case f.nudged, !f.caughtUp:
 	case now.Before(f.pace.due):
-		return q, Walk, false
+		return q, Tail, false
 	}
 	if !f.nudged && f.Glancing(now) {
 		q.Glance = true
 		return q, Glance, true
 	}
 	f.nudged = false
-	return f.walk(q, now)
+	return f.tail(q, now)
 }
 
-// walk completes the query for the next page of the walk.
-func (f *Feed) walk(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
+// tail completes the query for the next page of the tail scan.
+func (f *Feed) tail(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 	f.opening = f.caughtUp || f.cursor.IsZero()
 	restart := f.order.Ranked() && now.Sub(f.restarted) >= f.interval
 	switch {
 	case f.guards():
 		return f.guard.query(q, f.within), Guard, true
-	case restart && !f.caughtUp: // the walk goes on, since rows that are held may fill its first pages
+	case restart && !f.caughtUp: // the tail scan goes on, since rows that are held may fill its first pages
 		return q, Head, true
 	case restart, f.caughtUp && !f.order.Ordinal():
 		f.cursor, f.restarted = outbox.Position{}, now
 	case f.caughtUp:
-		if f.cursor = (outbox.Position{}); f.Late.Tail(&q, f.long) {
-			return q, Walk, true
+		if f.cursor = (outbox.Position{}); f.Late.Recent(&q, f.long) {
+			return q, Tail, true
 		}
 	}
 	if q.After = f.cursor; q.After.IsZero() {
 		f.guard = guard{}
 	}
 	switch {
-	case !f.Sweeps():
+	case !f.Reconciles():
 		if !f.opening {
 			q.Within = f.within
 		}
@@ -155,7 +155,7 @@ func (f *Feed) walk(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 	default:
 		q.Within = f.within
 	}
-	return q, Walk, true
+	return q, Tail, true
 }
 
 // Rows returns how many rows to read at once into a number of bytes.
@@ -178,24 +178,24 @@ func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 		f.average = max(64, (3*f.average+mean)/4, mean/2)
 	}
 	switch k {
-	case Sweep:
-		f.sweep.read(page, took)
+	case Reconcile:
+		f.reconciliation.read(page, took)
 	case Head:
 		f.restarted = ended
 		f.guard.reads++
 	case Guard:
-		if f.guard.read(page) { // the walk begins again, too
+		if f.guard.read(page) { // the tail scan begins again, too
 			f.cursor, f.restarted = outbox.Position{}, ended
 		}
 	default:
-		return f.walked(page, started, ended)
+		return f.tailPage(page, started, ended)
 	}
 	return true
 }
 
-// walked records a page of the walk, and reports whether its rows may be taken.
-func (f *Feed) walked(page outbox.Page, started, ended time.Time) bool {
-	if f.opening && f.Sweeps() {
+// tailPage records a page of the tail scan, and reports whether its rows may be taken.
+func (f *Feed) tailPage(page outbox.Page, started, ended time.Time) bool {
+	if f.opening && f.Reconciles() {
 		if !f.Late.MayTake(&page.Ended) {
 			f.cursor, f.caughtUp, f.nudged = outbox.Position{}, true, true
 			return false
@@ -211,11 +211,11 @@ func (f *Feed) walked(page outbox.Page, started, ended time.Time) bool {
 	if f.opening && f.order.Ranked() {
 		f.within = everywhere(page.Snapshot)
 	}
-	f.sweep.walks++
+	f.reconciliation.tailReads++
 	f.guard.reads++
 	f.see(page.Rows, ended)
 	f.cursor, f.caughtUp = page.End, !page.More
-	if f.Sweeps() {
+	if f.Reconciles() {
 		if abandoned := f.abandons(page); f.turn(page, started) && !abandoned {
 			f.Late.Ended(f.began)
 		}
@@ -226,14 +226,14 @@ func (f *Feed) walked(page outbox.Page, started, ended time.Time) bool {
 	return true
 }
 
-// everywhere returns a horizon that does not end in table order, for a walk by priority: new rows may come anywhere in
-// the walk.
+// everywhere returns a horizon that does not end in table order, for a tail scan by priority: new rows may come anywhere in
+// the tail scan.
 func everywhere(s outbox.Snapshot) *outbox.Horizon {
 	highest := int64(math.MaxInt64)
 	return &outbox.Horizon{Snapshot: s, Highest: &highest}
 }
 
-// see notes the highest ordinal of the rows that are not left to the next walk. If it has grown there are new rows,
+// see notes the highest ordinal of the rows that are not left to the next tail scan. If it has grown there are new rows,
 // even if they wait.
 func (f *Feed) see(rows []outbox.Row, now time.Time) {
 	if !f.order.Ordinal() {
@@ -249,12 +249,12 @@ func (f *Feed) see(rows []outbox.Row, now time.Time) {
 	}
 }
 
-// abandons reports whether the walk ends after its first page because it was not expected to have more, so that the
-// place where it has to end was not read. The rows of the page are taken, but the walk is not complete, and the next
-// walk begins where this one began.
+// abandons reports whether the tail scan ends after its first page because it was not expected to have more, so that the
+// place where it has to end was not read. The rows of the page are taken, but the tail scan is not complete, and the next
+// tail scan begins where this one began.
 func (f *Feed) abandons(page outbox.Page) bool { return f.opening && page.More && page.Horizon == nil }
 
-// turn sets the end of the walk after its first page. It reports, and notes, whether the walk has ended.
+// turn sets the end of the tail scan after its first page. It reports, and notes, whether the tail scan has ended.
 func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 	if !f.opening {
 		f.cut = f.caughtUp
@@ -277,26 +277,26 @@ func (f *Feed) turn(page outbox.Page, started time.Time) bool {
 	return f.caughtUp
 }
 
-// Again makes the walk begin again. What is in flight is not taken twice. Sweeps and reads in table order begin again
-// too, since they must not overtake the walk.
+// Again makes the tail scan begin again. What is in flight is not taken twice. Reconciliation scans and reads in table order begin again
+// too, since they must not overtake the tail scan.
 func (f *Feed) Again() {
 	f.cursor, f.caughtUp = outbox.Position{}, false
-	f.highest, f.sweep.under, f.guard = math.MinInt64, false, guard{}
+	f.highest, f.reconciliation.under, f.guard = math.MinInt64, false, guard{}
 	f.Late.Forget()
 }
 
-// Whole reports whether a read is the first page of a walk from the very beginning, while nothing is known of what was
-// walked. Neither a sweep nor a scan can then be ahead of the walk.
+// Whole reports whether a read is the first page of a tail scan from the very beginning, while nothing is known of what was
+// read. Neither a reconciliation scan nor a catch-up scan can then be ahead of the tail scan.
 func (f *Feed) Whole(k Kind, q outbox.Query) bool {
-	return k == Walk && q.After.IsZero() && q.Recent == nil && (!f.Sweeps() || f.highest == math.MinInt64)
+	return k == Tail && q.After.IsZero() && q.Recent == nil && (!f.Reconciles() || f.highest == math.MinInt64)
 }
 
-// Scannable reports whether anything was walked that a scan can read again.
+// Scannable reports whether anything was read that a catch-up scan can read again.
 func (f *Feed) Scannable() bool {
-	return f.Sweeps() && !f.Late.Lowered() && f.highest != math.MinInt64
+	return f.Reconciles() && !f.Late.Lowered() && f.highest != math.MinInt64
 }
 
-// Upto returns the ordinal up to which reads go that must reach the last row of the walk, and not overtake it.
+// Upto returns the ordinal up to which reads go that must reach the last row of the tail scan, and not overtake it.
 func (f *Feed) Upto() *int64 {
 	upto := f.highest
 	if upto < math.MaxInt64 { // more rows than a page may have the same order value

@@ -13,25 +13,25 @@ func fullPage(ordinals ...int64) outbox.Page {
 	return outbox.Page{Rows: rows, End: rows[len(rows)-1].Position, More: true}
 }
 
-// A sweep takes no row that the walk has yet to reach, so that it neither does the walk's work nor overtakes it.
-func TestSweepEndsWhereTheWalkHasBeen(t *testing.T) {
+// A reconciliation scan takes no row that the tail scan has yet to reach, so that it neither does the tail scan's work nor overtakes it.
+func TestReconciliationScanEndsWhereTheTailScanHasBeen(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 10, 100, time.Second, 0, now)
-	f.Read(Walk, fullPage(3, 5), now, now)
-	f.sweep.under, f.sweep.walks = true, walksPerSweep
-	if q, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Sweep || q.Upto == nil || *q.Upto != 5 {
-		t.Errorf("the sweep's read is %+v, want one that ends before the walk's last row", q)
+	f.Read(Tail, fullPage(3, 5), now, now)
+	f.reconciliation.under, f.reconciliation.tailReads = true, tailReadsPerPage
+	if q, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Reconcile || q.Upto == nil || *q.Upto != 5 {
+		t.Errorf("the reconciliation scan reads %+v, want a read that ends before the tail scan's last row", q)
 	}
 }
 
-// With priorities, the walk makes progress even if each read takes longer than the time between polls, and the first
+// With priorities, the tail scan makes progress even if each read takes longer than the time between polls, and the first
 // page is read meanwhile. Otherwise held rows at the beginning would hide all others.
-func TestWalkWithPrioritiesGetsOn(t *testing.T) {
+func TestTailScanWithPrioritiesGetsOn(t *testing.T) {
 	now := time.Now()
 	table := &order{}
 	table.ranked = true
 	f := New(table, 2, 100, 50*time.Millisecond, 0, now)
-	var walked, heads int
+	var pages, heads int
 	for i := int64(1); i <= 20; i++ {
 		q, kind, ok := f.Next(now, 100, 1<<20)
 		if !ok {
@@ -45,38 +45,38 @@ func TestWalkWithPrioritiesGetsOn(t *testing.T) {
 				t.Error("not the first page")
 			}
 			f.Read(kind, fullPage(1, 2), now, now)
-		case Walk:
-			if walked++; walked > 1 && q.After.Ordinal != int64(2*(walked-1)) {
-				t.Fatalf("page %d is read after %d", walked, q.After.Ordinal)
+		case Tail:
+			if pages++; pages > 1 && q.After.Ordinal != int64(2*(pages-1)) {
+				t.Fatalf("page %d is read after %d", pages, q.After.Ordinal)
 			}
-			f.Read(kind, fullPage(int64(2*walked-1), int64(2*walked)), now, now)
+			f.Read(kind, fullPage(int64(2*pages-1), int64(2*pages)), now, now)
 			f.plan(0, now, false)
 		default:
 			t.Errorf("read of kind %d", kind)
 		}
 	}
-	if walked < 5 || heads < 5 {
-		t.Errorf("%d pages of the walk and %d looks at the head", walked, heads)
+	if pages < 5 || heads < 5 {
+		t.Errorf("%d pages of the tail scan and %d looks at the head", pages, heads)
 	}
 }
 
-// Rows that are inserted during a walk are left to the next walk. It begins far enough back to meet older rows of the
-// same keys that were committed before the place of the first walk.
-func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
+// Rows that are inserted during a tail scan are left to the next tail scan. It begins far enough back to meet older rows of the
+// same keys that were committed before the place of the first tail scan.
+func TestTailScanEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 2, 100, time.Second, 0, now)
-	f.sweep.due = now.Add(time.Hour)
+	f.reconciliation.due = now.Add(time.Hour)
 	next := func(what string) outbox.Query {
 		t.Helper()
 		now = now.Add(time.Millisecond)
 		q, kind, ok := f.Next(now, 100, 1<<20)
-		if !ok || kind != Walk {
+		if !ok || kind != Tail {
 			t.Fatalf("%s: %+v, kind %d, %t", what, q, kind, ok)
 		}
 		return q
 	}
 	take := func(page outbox.Page) {
-		f.Read(Walk, page, now, now)
+		f.Read(Tail, page, now, now)
 		f.plan(len(page.Rows), now, false)
 	}
 	if q := next("the first page"); !q.Horizon || q.Within != nil {
@@ -91,8 +91,8 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	last := fullPage(5, 6)
 	last.More = false
 	take(last)
-	if q := next("the next walk, at once"); !q.After.IsZero() || !q.Horizon {
-		t.Errorf("the next walk goes on with %+v", q)
+	if q := next("the next tail scan, at once"); !q.After.IsZero() || !q.Horizon {
+		t.Errorf("the next tail scan goes on with %+v", q)
 	}
 
 	// Once it is known which places no late commit can reach, a poll reads from there, in a single page.
@@ -107,7 +107,7 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 	take(outbox.Page{})
 	left := rowsAt(2)
-	f.Late.LeaveOut(7, left[0].Position.Ordinal, false) // as a sweep does
+	f.Late.LeaveOut(7, left[0].Position.Ordinal, false) // as a reconciliation scan does
 	f.Nudge()
 	if q := next("after a row was left out"); q.Recent == nil || *q.Recent != 2 || !q.Horizon {
 		t.Errorf("it reads %+v", q)
@@ -119,12 +119,12 @@ func TestWalkEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 	}
 	take(fullPage(8, 9))
 	if q := next("behind a page that was full"); q.Recent == nil || !q.Horizon {
-		t.Errorf("not a new walk: %+v", q)
+		t.Errorf("not a new tail scan: %+v", q)
 	}
 }
 
-// What one walk leaves out is taken by the next one, with priorities too: it must not accumulate.
-func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
+// What one tail scan leaves out is taken by the next one, with priorities too: it must not accumulate.
+func TestNextTailScanTakesWhatWasLeftOut(t *testing.T) {
 	for name, ranked := range map[string]bool{"in order": false, "with priorities": true} {
 		t.Run(name, func(t *testing.T) {
 			now := time.Now()
@@ -135,7 +135,7 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 			const key = 7
 			f.Late.LeaveOut(key, left[0].Position.Ordinal, false)
 			f.Next(now, 100, 1<<20)
-			f.Read(Walk, outbox.Page{}, now, now)
+			f.Read(Tail, outbox.Page{}, now, now)
 			if _, overtakes := f.Late.Overtakes(key, 3, false); overtakes {
 				t.Error("the key is still remembered")
 			}
@@ -143,18 +143,19 @@ func TestNextWalkTakesWhatWasLeftOut(t *testing.T) {
 	}
 }
 
-// Sweeps that find nothing become rare, sooner if they cost more. A sweep that finds a row makes them frequent again.
-func TestSweepsInVainBecomeRare(t *testing.T) {
+// Reconciliation scans that find nothing become rare, sooner if they cost more. A reconciliation scan that finds a row
+// makes them frequent again.
+func TestReconciliationScansInVainBecomeRare(t *testing.T) {
 	t.Parallel()
 	const took = 60 * time.Millisecond
-	sweep := func(f *Feed, now time.Time, fresh int) time.Duration {
-		f.sweep.due, f.caughtUp, f.sweep.walks = now, true, 1
-		if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Sweep {
-			t.Fatalf("reads %v, not the sweep", kind)
+	reconcile := func(f *Feed, now time.Time, fresh int) time.Duration {
+		f.reconciliation.due, f.caughtUp, f.reconciliation.tailReads = now, true, 1
+		if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Reconcile {
+			t.Fatalf("reads %v, not the reconciliation scan", kind)
 		}
-		f.Read(Sweep, outbox.Page{}, now, now.Add(took))
-		f.Swept(fresh, false, now.Add(took))
-		return f.sweep.due.Sub(now.Add(took))
+		f.Read(Reconcile, outbox.Page{}, now, now.Add(took))
+		f.ReconciliationTaken(fresh, false, now.Add(took))
+		return f.reconciliation.due.Sub(now.Add(took))
 	}
 	for name, delays := range map[string]bool{"rows can be found at once": false, "rows become due later": true} {
 		t.Run(name, func(t *testing.T) {
@@ -162,17 +163,17 @@ func TestSweepsInVainBecomeRare(t *testing.T) {
 			table := &order{}
 			table.delays = delays
 			f := New(table, 10, 100, time.Second, 0, now)
-			first := sweep(f, now, 0)
+			first := reconcile(f, now, 0)
 			var last time.Duration
 			for range 100 {
-				last = sweep(f, now, 0)
+				last = reconcile(f, now, 0)
 			}
-			found := sweep(f, now, 1)
-			seldom := longestSweep
+			found := reconcile(f, now, 1)
+			rarest := longestReconcileRest
 			if delays {
-				seldom = sweepRestShare * took
+				rarest = reconcileRestShare * took
 			}
-			if first > sweepEvery || last != seldom || found > first {
+			if first > reconcileEvery || last != rarest || found > first {
 				t.Errorf("rests %v, then %v, and %v after a find", first, last, found)
 			}
 		})

@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// When the walk begins again, the reads in table order begin again, too. If they went on from their place, they would
+// When the tail scan begins again, the reads in table order begin again, too. If they went on from their place, they would
 // take younger rows of keys that are no longer remembered.
-func TestGuardBeginsAgainWithTheWalk(t *testing.T) {
+func TestGuardBeginsAgainWithTheTailScan(t *testing.T) {
 	now := time.Now()
 	f := New(&order{ranked: true, indexed: true}, 2, 100, time.Second, 0, now)
 	// guarded makes reads until one is in table order, and returns whether it begins at the first row.
@@ -32,6 +32,6 @@ func TestGuardBeginsAgainWithTheWalk(t *testing.T) {
 	f.guard.reads = readsPerGuard - 1
 	f.Again()
 	if now = now.Add(2 * time.Second); !guarded() { // after a read of the first page
-		t.Error("the walk begins again, and reads in table order go on in the middle")
+		t.Error("the tail scan begins again, and reads in table order go on in the middle")
 	}
 }

@@ -34,7 +34,7 @@ func begin(t *testing.T, s *pgtest.Schema) (do func(statement string, args ...an
 }
 
 // A PostgreSQL transaction is open for longer than reads of recent rows reach back. It keeps the order even if its
-// number is higher than all those that had ended when the bound was set. The feed is given the time, so the test does
+// number is higher than all those that had ended when the low watermark was set. The feed is given the time, so the test does
 // not wait.
 func TestFeedKnowsTheNextNumber(t *testing.T) {
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestFeedKnowsTheNextNumber(t *testing.T) {
 			}
 			now := time.Now()
 			f := New(table, 100, 100, 50*time.Millisecond, 0, now)
-			f.sweep.due = now.Add(time.Hour)
+			f.reconciliation.due = now.Add(time.Hour)
 			taken := map[string]bool{}
 			var ofKey []string
 			poll := func(after time.Duration) {

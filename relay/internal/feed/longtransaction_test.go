@@ -21,14 +21,14 @@ func TestPageOfALongTransactionsEndIsNotTaken(t *testing.T) {
 			f.Late.Ended(now.Add(outbox.Late))
 			f.caughtUp = true
 			f.Nudge()
-			if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Walk {
+			if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Tail {
 				t.Fatalf("the next read is of kind %d: %v", kind, ok)
 			}
 			page := outbox.Page{Snapshot: running, Ended: running}
 			if ends {
 				page.Ended = outbox.Snapshot{Oldest: 7, Next: 7, Unassigned: 7}
 			}
-			if taken := f.Read(Walk, page, now, now); taken == ends {
+			if taken := f.Read(Tail, page, now, now); taken == ends {
 				t.Errorf("the page is taken: %v", taken)
 			}
 		})

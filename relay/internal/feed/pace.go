@@ -11,7 +11,7 @@ type pace struct {
 	pause    time.Duration
 	took     time.Duration // duration of the last read
 	looks    lately        // durations of the reads, without the time that their rows took
-	waited   time.Duration // time that this walk took to read rows that must wait
+	waited   time.Duration // time that this tail scan took to read rows that must wait
 	nudged   bool          // read at once
 	steady   bool          // many rows come at once, and the next read is not far away
 	active   time.Time     // when there were last new rows
@@ -44,10 +44,10 @@ func (p *pace) read(took time.Duration, rows int) {
 	p.looks.add(max(took-time.Duration(rows)*rowTime, took*lookRows/time.Duration(lookRows+rows)))
 }
 
-// Walked records the outcome of a page of the walk: the number of its rows, of those that were fresh, and of those that
+// TailTaken records the outcome of a page of the tail scan: the number of its rows, of those that were fresh, and of those that
 // must wait because of their topic or key. armed is since when each writer rings, or zero if writers do not ring. up
-// says whether writers can ring at all. Walked reports whether each writer is to ring from now on.
-func (f *Feed) Walked(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings bool) {
+// says whether writers can ring at all. TailTaken reports whether each writer is to ring from now on.
+func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings bool) {
 	if waiting > 0 {
 		f.waited += f.took * time.Duration(waiting) / time.Duration(rows)
 	}
@@ -56,7 +56,7 @@ func (f *Feed) Walked(rows, fresh, waiting int, armed time.Time, up bool, ended 
 	return f.rings(fresh+waiting, ended)
 }
 
-// plan sets when to read again, after a walk that found a number of new rows. The pauses of an idle relay grow. For a
+// plan sets when to read again, after a tail scan that found a number of new rows. The pauses of an idle relay grow. For a
 // short while after each row they stay short, if writers can wake the relay afterwards. While each writer rings, that
 // is not needed: a row is looked for when its writer has rung, and the pauses are as long as they may be.
 func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
@@ -130,13 +130,13 @@ func (f *Feed) Nudge() { f.nudged = true }
 // Retry makes a read that failed be made again after a pause.
 func (f *Feed) Retry(at time.Time) { f.pace.due, f.nudged = at, false }
 
-// OutOfTime notes that a read was not answered in its time and rests. A sweep goes on from its place later; the walk
+// OutOfTime notes that a read was not answered in its time and rests. A reconciliation scan goes on from its place later; the tail scan
 // does not wait for it.
 func (f *Feed) OutOfTime(k Kind, rest time.Time) {
 	switch k {
-	case Sweep:
-		f.sweep.rest, f.sweep.walks = rest, 0
-	case Walk, Head, Guard, Glance:
+	case Reconcile:
+		f.reconciliation.rest, f.reconciliation.tailReads = rest, 0
+	case Tail, Head, Guard, Glance:
 		f.Retry(rest)
 	default: // not a kind of the feed
 	}
@@ -147,9 +147,9 @@ func (f *Feed) Wait(now time.Time) time.Time {
 	if !f.caughtUp || f.nudged {
 		return now
 	}
-	s := &f.sweep
+	s := &f.reconciliation
 	switch {
-	case s.walks == 0 || !f.Sweeps() || f.Glancing(now):
+	case s.tailReads == 0 || !f.Reconciles() || f.Glancing(now):
 	case s.under && s.rest.Before(f.pace.due):
 		return s.rest
 	case !s.under && s.due.Before(f.pace.due):

@@ -16,7 +16,7 @@ func TestReadsOftenWhileFallingAsleep(t *testing.T) {
 	poll := func(fresh int, now time.Time) (pause time.Duration) {
 		f.Next(now, 1000, 1<<20)
 		ended := now.Add(cheapRead / 2)
-		f.Read(Walk, outbox.Page{}, now, ended)
+		f.Read(Tail, outbox.Page{}, now, ended)
 		f.plan(fresh, ended, true)
 		return f.pace.due.Sub(ended)
 	}
@@ -42,7 +42,7 @@ func TestHintsGiveWayToTheFlow(t *testing.T) {
 	hinted := func(fresh int, took time.Duration) bool {
 		started := now
 		now = now.Add(took)
-		f.Read(Walk, outbox.Page{}, started, now)
+		f.Read(Tail, outbox.Page{}, started, now)
 		f.plan(fresh, now, true)
 		f.Hint()
 		_, _, reads := f.Next(now, 1000, 1<<20)
@@ -71,13 +71,13 @@ func TestRestsAsReadsCost(t *testing.T) {
 	now := time.Now()
 	const interval, slow = 50 * time.Millisecond, time.Second
 	f := New(&order{}, 10, 100, interval, 0, now)
-	f.sweep.due = now.Add(time.Hour)
+	f.reconciliation.due = now.Add(time.Hour)
 	read := func(took time.Duration) time.Duration {
 		f.Nudge()
 		f.Next(now, 100, 1<<20)
 		started := now
 		now = now.Add(took)
-		f.Read(Walk, outbox.Page{}, started, now)
+		f.Read(Tail, outbox.Page{}, started, now)
 		f.plan(0, now, false)
 		return f.pace.due.Sub(now)
 	}
@@ -121,7 +121,7 @@ func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 		for range f.looks.times {
 			f.Nudge()
 			f.Next(now, 100, 1<<20)
-			f.Read(Walk, outbox.Page{}, now, now.Add(cheapRead))
+			f.Read(Tail, outbox.Page{}, now, now.Add(cheapRead))
 			now = now.Add(cheapRead)
 			f.rate = test.rate
 			f.plan(2*flowRows, now, true)
@@ -139,7 +139,7 @@ func TestRestsAreNotLongerForTheRowsThatGathered(t *testing.T) {
 	for perSecond, longest := range map[int]time.Duration{500: 5 * look, 1000: 5 * look, 10_000: 35 * look} {
 		now := time.Now()
 		f := New(&order{}, 1000, 4000, 50*time.Millisecond, 0, now)
-		f.sweep.due = now.Add(time.Hour)
+		f.reconciliation.due = now.Add(time.Hour)
 		rest := time.Millisecond
 		for read := range 200 {
 			n := min(int(rest.Seconds()*float64(perSecond)), 1000)
@@ -150,9 +150,9 @@ func TestRestsAreNotLongerForTheRowsThatGathered(t *testing.T) {
 			now = now.Add(rest)
 			f.Nudge()
 			f.Next(now, 4000, 1<<20)
-			f.Read(Walk, outbox.Page{Rows: make([]outbox.Row, n)}, now, now.Add(took))
+			f.Read(Tail, outbox.Page{Rows: make([]outbox.Row, n)}, now, now.Add(took))
 			now = now.Add(took)
-			f.Walked(n, n, 0, time.Time{}, true, now)
+			f.TailTaken(n, n, 0, time.Time{}, true, now)
 			rest = f.pace.due.Sub(now)
 		}
 		if rest > longest {
@@ -167,7 +167,7 @@ func TestRestsWhileRowsWait(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 2, 100, 50*time.Millisecond, 0, now)
 	last := int64(0)
-	walk := func(took time.Duration, waiting, fresh int) (rest time.Duration) {
+	tail := func(took time.Duration, waiting, fresh int) (rest time.Duration) {
 		f.Next(now, 100, 1<<20)
 		for pages := 2; pages > 0; pages-- {
 			started := now
@@ -176,8 +176,8 @@ func TestRestsWhileRowsWait(t *testing.T) {
 			page.More, page.Beyond = pages > 1, 1 // more rows come all the time
 			page.Horizon = &outbox.Horizon{Highest: &page.Rows[1].Position.Ordinal}
 			last += 2
-			f.Read(Walk, page, started, now)
-			f.Walked(2, fresh, waiting, time.Time{}, true, now)
+			f.Read(Tail, page, started, now)
+			f.TailTaken(2, fresh, waiting, time.Time{}, true, now)
 		}
 		if f.idle(now) {
 			t.Error("it sleeps while rows come")
@@ -188,19 +188,19 @@ func TestRestsWhileRowsWait(t *testing.T) {
 		return rest
 	}
 	const took = 5 * time.Millisecond
-	if rest := walk(took, 0, 2); rest > 0 {
+	if rest := tail(took, 0, 2); rest > 0 {
 		t.Errorf("while rows flow that need not wait it rests for %v", rest)
 	}
-	if rest := walk(took, 2, 0); rest != RestShare*2*took {
+	if rest := tail(took, 2, 0); rest != RestShare*2*took {
 		t.Errorf("after two pages of waiting rows it rests for %v", rest)
 	}
-	if rest := walk(took, 1, 1); rest != flowShare*took {
+	if rest := tail(took, 1, 1); rest != flowShare*took {
 		t.Errorf("when half of them wait and the others flow it rests for %v", rest)
 	}
-	if rest := walk(time.Second, 2, 0); rest != longestRest {
+	if rest := tail(time.Second, 2, 0); rest != longestRest {
 		t.Errorf("it rests for %v at most", rest)
 	}
-	if rest := walk(took/100, 1, 0); rest > 0 {
+	if rest := tail(took/100, 1, 0); rest > 0 {
 		t.Error("when few rows wait, a hint brings no read at once")
 	}
 }

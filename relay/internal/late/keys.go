@@ -2,7 +2,7 @@ package late
 
 import "math"
 
-// leftOut are rows that were left to the next walk, by key.
+// leftOut are rows that were left to the next tail scan, by key.
 type leftOut struct {
 	first  map[uint64]int64 // ordinal of the first such row, by the key's hash
 	lowest int64            // lowest of first
@@ -33,33 +33,33 @@ func (l *leftOut) forget() {
 	l.lowest = math.MaxInt64
 }
 
-// LeaveOut leaves a row to the next walk, which begins before all such rows. The row was written after the present walk
-// or scan began. Most such rows are new. But a row that another session has changed meanwhile looks new as well, for
+// LeaveOut leaves a row to the next tail scan, which begins before all such rows. The row was written after the present tail scan
+// or catch-up scan began. Most such rows are new. But a row that another session has changed meanwhile looks new as well, for
 // instance after a late refusal of the last owner. Younger rows of its key must not go before it.
 //
-// The next walk may begin before a scan has ended, and meet the row later than the scan meets younger ones. What a scan
-// has left out is therefore remembered until the next scan, too.
+// The next tail scan may begin before a catch-up scan has ended, and meet the row later than the catch-up scan meets
+// younger ones. What a catch-up scan has left out is therefore remembered until the next catch-up scan, too.
 func (c *Commits) LeaveOut(key uint64, ordinal int64, scan bool) {
-	c.walkLeft.add(key, ordinal)
+	c.tailLeft.add(key, ordinal)
 	if scan {
 		c.scanLeft.add(key, ordinal)
 	}
 }
 
-// Overtakes reports whether a row of a walk or a scan would overtake a row of its key that was left to the next walk,
+// Overtakes reports whether a row of a tail scan or a catch-up scan would overtake a row of its key that was left to the next tail scan,
 // and the ordinal of the first such row.
 func (c *Commits) Overtakes(key uint64, ordinal int64, scan bool) (first int64, overtakes bool) {
-	first, overtakes = c.walkLeft.overtakenBy(key, ordinal)
+	first, overtakes = c.tailLeft.overtakenBy(key, ordinal)
 	if !overtakes && scan {
 		return c.scanLeft.overtakenBy(key, ordinal)
 	}
 	return first, overtakes
 }
 
-// TakeLeftOut notes that a walk begins, which meets the rows that were left to it.
-func (c *Commits) TakeLeftOut() { c.walkLeft.forget() }
+// TakeLeftOut notes that a tail scan begins, which meets the rows that were left to it.
+func (c *Commits) TakeLeftOut() { c.tailLeft.forget() }
 
-// Scanning notes that a scan begins.
+// Scanning notes that a catch-up scan begins.
 func (c *Commits) Scanning() { c.scanLeft.forget() }
 
 // Accepted remembers a row that was accepted, by its key. When there are too many keys, the older half is forgotten.

@@ -4,9 +4,9 @@
 //
 // [Commits] answers three questions:
 //
-//   - From where must a read of the table's tail begin, to find them? ([Commits.Tail], and [Commits.From] for a scan)
+//   - From where must a recent read begin, to find them? ([Commits.Recent], and [Commits.From] for a catch-up scan)
 //   - May this page be taken, or has a transaction ended that was open for longer than the read reaches back? ([Commits.MayTake])
-//   - Which keys must not be overtaken, since a row of theirs was left to the next walk? ([Commits.Overtakes])
+//   - Which keys must not be overtaken, since a row of theirs was left to the next tail scan? ([Commits.Overtakes])
 package late
 
 import (
@@ -19,21 +19,21 @@ import (
 
 // Commits is what the reads of one destination know of late commits. One goroutine uses it.
 //
-// A tail read begins where the table ended some seconds before the last walk began ([outbox.Late]). A transaction may
-// have been open for longer. When such a transaction has ended, the page that finds this out is not taken, and the next
-// read begins at a place before which that transaction cannot have inserted anything.
+// A recent read begins at the low watermark: where the table ended some seconds before the last tail scan began
+// ([outbox.Late]). A transaction may have been open for longer. When such a transaction has ended, the page that finds
+// this out is not taken, and the next read begins at a place before which that transaction cannot have inserted anything.
 type Commits struct {
 	marks   []mark
 	undated bool            // the last mark has no transaction number yet
-	walked  time.Time       // when the last complete walk began
-	seen    outbox.Snapshot // seen by the first page of the walk
-	bound   mark            // where the walk began; the zero mark stands for the very beginning
-	lowered bool            // the next walk begins before whatever the transaction ended may have inserted
+	scanned time.Time       // when the last complete tail scan began
+	seen    outbox.Snapshot // seen by the first page of the tail scan
+	low     mark            // low watermark of the tail scan, where it began; the zero mark stands for the very beginning
+	lowered bool            // the next tail scan begins before whatever the transaction ended may have inserted
 	ended   uint32
-	since   uint32 // rows of transactions before this one have been read, from the bound on; 0 if nothing is known
+	since   uint32 // rows of transactions before this one have been read, from the low watermark on; 0 if nothing is known
 
-	walkLeft      leftOut          // rows that were left to the next walk
-	scanLeft      leftOut          // rows that the present scan has left out, even if a walk has begun since
+	tailLeft      leftOut          // rows that were left to the next tail scan
+	scanLeft      leftOut          // rows that the present catch-up scan has left out, even if a tail scan has begun since
 	accepted, old map[uint64]int64 // largest ordinal that was accepted, by the key's hash: of recent keys, and of earlier ones
 }
 
@@ -53,24 +53,24 @@ const (
 )
 
 // New makes Commits that do not know anything yet.
-func New() *Commits { return &Commits{walkLeft: nothingLeftOut(), scanLeft: nothingLeftOut()} }
+func New() *Commits { return &Commits{tailLeft: nothingLeftOut(), scanLeft: nothingLeftOut()} }
 
-// Tail completes the query for the first page of a walk. It reports false if nothing is known: then the walk begins at
-// the very beginning. long says that the walk is expected to take more than one page.
+// Recent completes the query for the first page of a tail scan. It reports false if nothing is known: then the tail scan begins at
+// the very beginning. long says that the tail scan is expected to take more than one page.
 //
-// A query that names transactions ([outbox.Query.Since]) leaves out what the last walk has returned: those rows are in
+// A query that names transactions ([outbox.Query.Since]) leaves out what the last tail scan has returned: those rows are in
 // flight, or their keys wait. Relaying a row then takes 17.0 µs of processor time instead of 18.6 (test/bench, drain).
-func (c *Commits) Tail(q *outbox.Query, long bool) bool {
-	low, known := c.low()
-	c.bound = low
+func (c *Commits) Recent(q *outbox.Query, long bool) bool {
+	low, known := c.watermark()
+	c.low = low
 	switch {
 	case known:
-	case c.since != 0 && !c.lowered: // rows that a walk of everything has returned need not come again
+	case c.since != 0 && !c.lowered: // rows that a tail scan of everything has returned need not come again
 		low.highest = math.MinInt64
 	default:
 		return false
 	}
-	from := min(low.highest, c.walkLeft.lowest)
+	from := min(low.highest, c.tailLeft.lowest)
 	q.Recent, q.Horizon, q.Ended = &from, long || c.lowered || from < low.highest, c.open()
 	if since := c.since; since != 0 && !c.lowered && from == low.highest {
 		q.Since = &since
@@ -78,50 +78,50 @@ func (c *Commits) Tail(q *outbox.Query, long bool) bool {
 	return true
 }
 
-// Whole notes that the walk begins at the very beginning.
-func (c *Commits) Whole() { c.bound = mark{} }
+// Whole notes that the tail scan begins at the very beginning.
+func (c *Commits) Whole() { c.low = mark{} }
 
-// From returns where a scan has to begin that is to bring an ordinal, or [math.MinInt64] for the very beginning.
+// From returns where a catch-up scan has to begin that is to bring an ordinal, or [math.MinInt64] for the very beginning.
 func (c *Commits) From(ordinal int64) int64 {
-	low, known := c.low()
+	low, known := c.watermark()
 	if !known {
 		return math.MinInt64
 	}
-	return min(ordinal, low.highest, c.walkLeft.lowest)
+	return min(ordinal, low.highest, c.tailLeft.lowest)
 }
 
-// Bound returns the ordinal from which tail reads begin if no long transaction has ended and nothing was left out.
-func (c *Commits) Bound() (ordinal int64, known bool) {
-	low, known := c.low()
+// LowWatermark returns the ordinal from which recent reads begin if no long transaction has ended and nothing was left out.
+func (c *Commits) LowWatermark() (ordinal int64, known bool) {
+	low, known := c.watermark()
 	return low.highest, known
 }
 
-// low returns the bound of a tail read: the highest ordinal that had been seen some seconds before the last complete
-// walk began. The statement also limits times by the database's clock. After the end of a transaction that had been
-// open for longer, the bound is what had been seen before that transaction began.
-func (c *Commits) low() (mark, bool) {
+// watermark returns the low watermark of a recent read: the highest ordinal that had been seen some seconds before the last complete
+// tail scan began. The statement also limits times by the database's clock. After the end of a transaction that had been
+// open for longer, the low watermark is what had been seen before that transaction began.
+func (c *Commits) watermark() (mark, bool) {
 	for _, m := range slices.Backward(c.marks) {
-		if c.walked.Sub(m.at) >= outbox.Late && (!c.lowered || !before(c.ended, m.next)) {
+		if c.scanned.Sub(m.at) >= outbox.Late && (!c.lowered || !before(c.ended, m.next)) {
 			return m, true
 		}
 	}
 	return mark{}, false
 }
 
-// MayTake reports whether the first page of a walk may be taken. now is the snapshot that the database returned of what
-// had ended. If a transaction has ended that may have inserted rows before the bound, the page may contain a younger
-// row of their keys. Then the next walk begins before them.
-func (c *Commits) MayTake(now *outbox.Snapshot) bool { return !c.missed(c.bound, now) }
+// MayTake reports whether the first page of a tail scan may be taken. now is the snapshot that the database returned of what
+// had ended. If a transaction has ended that may have inserted rows before the low watermark, the page may contain a younger
+// row of their keys. Then the next tail scan begins before them.
+func (c *Commits) MayTake(now *outbox.Snapshot) bool { return !c.missed(c.low, now) }
 
-// MayScan reports the same for the first page of a scan.
+// MayScan reports the same for the first page of a catch-up scan.
 func (c *Commits) MayScan(now *outbox.Snapshot) bool {
-	low, _ := c.low()
+	low, _ := c.watermark()
 	return !c.missed(low, now)
 }
 
-func (c *Commits) missed(bound mark, now *outbox.Snapshot) bool {
+func (c *Commits) missed(low mark, now *outbox.Snapshot) bool {
 	first, ok := c.seen.FirstEnded(now)
-	if !ok || bound.at.IsZero() || !before(first, bound.next) {
+	if !ok || low.at.IsZero() || !before(first, low.next) {
 		return false
 	}
 	if !c.lowered || before(first, c.ended) {
@@ -130,8 +130,8 @@ func (c *Commits) missed(bound mark, now *outbox.Snapshot) bool {
 	return true
 }
 
-// Lowered reports whether the next walk begins further back because a transaction has ended that was open for a long
-// time. Until that walk nothing else is read.
+// Lowered reports whether the next tail scan begins further back because a transaction has ended that was open for a long
+// time. Until that tail scan nothing else is read.
 func (c *Commits) Lowered() bool { return c.lowered }
 
 // open reports whether a transaction was running whose rows may turn out to have been missed when it ends.
@@ -140,13 +140,13 @@ func (c *Commits) open() bool { return len(c.seen.Running) > 0 || c.seen.Next !=
 // before reports whether one transaction began before another. Transaction numbers wrap around.
 func before(a, b uint32) bool { return int32(a-b) < 0 }
 
-// Opened notes what the first page of a walk saw. It is called before the rows of the page are taken.
+// Opened notes what the first page of a tail scan saw. It is called before the rows of the page are taken.
 func (c *Commits) Opened(s outbox.Snapshot) { c.seen = s }
 
-// Ended notes that a walk has reached the end of the table as it was when the walk began.
-func (c *Commits) Ended(began time.Time) { c.walked, c.lowered = began, false }
+// Ended notes that a tail scan has reached the end of the table as it was when the tail scan began.
+func (c *Commits) Ended(began time.Time) { c.scanned, c.lowered = began, false }
 
-// Returned notes that a walk has returned every row that its first page could see.
+// Returned notes that a tail scan has returned every row that its first page could see.
 func (c *Commits) Returned() { c.since = c.seen.Oldest }
 
 // Mark remembers the highest ordinal that has been seen. The next read provides the number from which transactions are
@@ -173,7 +173,7 @@ func (c *Commits) Date(now *outbox.Snapshot) {
 	}
 }
 
-// Forget forgets how far the table was read: the next walk begins at the very beginning.
+// Forget forgets how far the table was read: the next tail scan begins at the very beginning.
 func (c *Commits) Forget() {
-	c.marks, c.undated, c.bound, c.lowered, c.since = nil, false, mark{}, false, 0
+	c.marks, c.undated, c.low, c.lowered, c.since = nil, false, mark{}, false, 0
 }

@@ -7,9 +7,9 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 )
 
-// A walk left out two rows of one key. The next walk begins before both. The key's younger rows wait for that walk, and
+// A tail scan left out two rows of one key. The next tail scan begins before both. The key's younger rows wait for that tail scan, and
 // no longer.
-func TestNextWalkBeginsBeforeWhatWasLeftOut(t *testing.T) {
+func TestNextTailScanBeginsBeforeWhatWasLeftOut(t *testing.T) {
 	c := New()
 	now := time.Now()
 	c.Mark(now, 100)
@@ -26,12 +26,12 @@ func TestNextWalkBeginsBeforeWhatWasLeftOut(t *testing.T) {
 		t.Error("another key waits, too")
 	}
 	var q outbox.Query
-	if !c.Tail(&q, false) || *q.Recent != 50 || !q.Horizon {
-		t.Errorf("the next walk reads %+v", q)
+	if !c.Recent(&q, false) || *q.Recent != 50 || !q.Horizon {
+		t.Errorf("the next tail scan reads %+v", q)
 	}
 	c.TakeLeftOut()
 	if _, overtakes := c.Overtakes(1, 70, false); overtakes || c.From(200) != 100 {
-		t.Errorf("after it: overtakes %v, and scans begin at %d", overtakes, c.From(200))
+		t.Errorf("after it: overtakes %v, and catch-up scans begin at %d", overtakes, c.From(200))
 	}
 }
 

@@ -20,7 +20,7 @@ import (
 type meeting struct {
 	takes   []func(topic string) bool // by set of columns
 	flying  map[string]uint64         // by id: the sets of columns in which a row is in flight without an outcome, and inStep
-	walked  []int64                   // by set of columns: the last order value that a walk has reached
+	reached []int64                   // by set of columns: the last order value that a tail scan has reached
 	vain    []int                     // by set of columns: how often in a row other destinations have waited for it in vain
 	hurried bool                      // marks do not wait any more
 	apart   time.Time                 // end of a period without marks for several destinations
@@ -41,11 +41,11 @@ const (
 
 func newMeeting(takes []func(string) bool, ring func()) *meeting {
 	m := &meeting{
-		takes: takes, flying: map[string]uint64{}, walked: make([]int64, len(takes)), vain: make([]int, len(takes)),
+		takes: takes, flying: map[string]uint64{}, reached: make([]int64, len(takes)), vain: make([]int, len(takes)),
 		alarm: time.AfterFunc(meetFor, ring),
 	}
-	for i := range m.walked {
-		m.walked[i] = math.MinInt64
+	for i := range m.reached {
+		m.reached[i] = math.MinInt64
 	}
 	return m
 }
@@ -88,14 +88,14 @@ func (w *Writer) End(r *dispatch.Row) {
 	w.meeting.land(w.state, r)
 }
 
-// Walk notes how far the destination has read.
-func (w *Writer) Walk(upto int64) {
+// Reached notes how far the destination has read.
+func (w *Writer) Reached(upto int64) {
 	if w.meeting == nil {
 		return
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.meeting.walked[w.state] = max(w.meeting.walked[w.state], upto)
+	w.meeting.reached[w.state] = max(w.meeting.reached[w.state], upto)
 }
 
 // land notes that no mark waits for a destination's outcome of a row any more.
@@ -133,7 +133,7 @@ func (m *meeting) awaited(r *dispatch.Row) (set uint64) {
 	flying := m.flying[r.ID()]
 	for others := r.Others; others != 0; others &= others - 1 {
 		i := bits.TrailingZeros64(others)
-		if m.vain[i] < mostVain && (flying&(1<<i) != 0 || m.walked[i] < r.Position.Ordinal) {
+		if m.vain[i] < mostVain && (flying&(1<<i) != 0 || m.reached[i] < r.Position.Ordinal) {
 			set |= 1 << i
 		}
 	}

@@ -24,8 +24,8 @@ func TestWhatMarksWaitFor(t *testing.T) {
 			flights[i] = settlement.NewWriter(i, limits, nil, nil)
 		}
 		first, second := flights[0], flights[1]
-		first.Walk(2)
-		second.Walk(1)
+		first.Reached(2)
+		second.Reached(1)
 		begin := func(state int, id string) *dispatch.Row {
 			r := rowsNamed(id)[0]
 			r.Position.Ordinal = 1
