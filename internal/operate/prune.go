@@ -42,20 +42,6 @@ func (e *NoIndexError) Error() string {
 		"too much for a database: run %s", e.Table, e.Statement)
 }
 
-// A StrangersError says that the table has columns that keep the state of destinations that are not configured, so that a row
-// may not be done there.
-type StrangersError struct {
-	Table        string
-	Columns      []string
-	Destinations []string
-}
-
-func (e *StrangersError) Error() string {
-	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure "+
-		"these destinations, or drop their columns if they are gone for good",
-		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
-}
-
 const (
 	mostPrune  = 2000 // rows that one transaction deletes
 	leastPrune = 50
@@ -79,8 +65,8 @@ type way struct {
 // Run deletes what may be deleted, and returns the number of deleted rows. When ctx ends, it stops after the current
 // transaction.
 func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
-	if err := p.strangers(); err != nil {
-		return 0, err
+	if e := p.Outbox.strangers(); e != nil {
+		return 0, e
 	}
 	var cutoff time.Time
 	if err := p.Outbox.Pool.QueryRow(ctx, "select now() - $1::interval", p.OlderThan).Scan(&cutoff); err != nil {
@@ -101,21 +87,6 @@ func (p *Prune) Run(ctx context.Context) (deleted int64, err error) {
 		}
 	}
 	return deleted, nil
-}
-
-// strangers refuses a table that keeps the state of unconfigured destinations.
-func (p *Prune) strangers() error {
-	e := &StrangersError{Table: p.Outbox.base().Table}
-	for _, stray := range p.Outbox.Views[0].Table.StrayColumns() {
-		e.Columns = append(e.Columns, stray.Name)
-		if !slices.Contains(e.Destinations, stray.Destination) {
-			e.Destinations = append(e.Destinations, stray.Destination)
-		}
-	}
-	if len(e.Columns) > 0 {
-		return e
-	}
-	return nil
 }
 
 // ways returns the indexes to follow, one after the other.

@@ -1,6 +1,9 @@
 package operate
 
 import (
+	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -114,6 +117,29 @@ func TestOwnColumns(t *testing.T) {
 	if err != nil || len(rows) != 1 || len(rows[0].Fates) != 3 || rows[0].Fates[0].State != StateDue || rows[0].Fates[1].State != StateDue ||
 		rows[0].Fates[2].State != StateNotTaken {
 		t.Errorf("where the row is: %+v (%v)", rows, err)
+	}
+}
+
+// TestRemovedDestination: the columns of a destination that is no longer configured are named by the report, and keep prune from
+// deleting rows.
+func TestRemovedDestination(t *testing.T) {
+	t.Parallel()
+	s, _ := several(t)
+	s.Exec(t, `comment on column outbox_messages.audit_at is 'outbox-relay destination audit: relayed_at';
+		comment on column outbox_messages.dead_at is 'outbox-relay destination dead: relayed_at'`)
+	views := []outbox.View{{Name: "orders"}, {Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}}}
+	table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{Table: sql.Table{Name: "outbox_messages"}, Shards: 16, Views: views})
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := &Outbox{Pool: s.Pool, Shards: 16, Views: []View{{Destination: "orders", Table: table, Shared: true}}}
+	r, err := o.Report(t.Context(), patience)
+	if err != nil || len(r.Problems) != 1 || !strings.Contains(r.Problems[0], "(audit), in the columns audit_at:") {
+		t.Errorf("problems %q (%v)", r.Problems, err)
+	}
+	_, err = (&Prune{Outbox: o, Rest: func() float64 { return 0 }}).Run(t.Context())
+	if e, ok := errors.AsType[*StrangersError](err); !ok || !slices.Equal(e.Destinations, []string{"audit"}) {
+		t.Errorf("prune: %v", err)
 	}
 }
 

@@ -1,0 +1,36 @@
+package operate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// A StrangersError says that the table has columns that keep the state of destinations that are not configured, so that a row
+// may not be done there.
+type StrangersError struct {
+	Table        string
+	Columns      []string
+	Destinations []string
+}
+
+func (e *StrangersError) Error() string {
+	return fmt.Sprintf("table %s keeps the state of destinations that are not configured here (%s), in the columns %s: configure "+
+		"these destinations, or drop their columns if they are gone for good",
+		e.Table, strings.Join(e.Destinations, ", "), strings.Join(e.Columns, ", "))
+}
+
+// strangers returns the destinations that are not configured and whose state the table keeps, nil if there are none.
+func (o *Outbox) strangers() *StrangersError {
+	e := &StrangersError{Table: o.base().Table}
+	for _, stray := range o.Views[0].Table.StrayColumns() {
+		e.Columns = append(e.Columns, stray.Name)
+		if !slices.Contains(e.Destinations, stray.Destination) {
+			e.Destinations = append(e.Destinations, stray.Destination)
+		}
+	}
+	if len(e.Columns) == 0 {
+		return nil
+	}
+	return e
+}
