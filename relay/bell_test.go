@@ -53,8 +53,8 @@ func TestDoorbellDoesNotKeepTheRelayFromEnding(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.DialFunc = network.Dial
-	r := replica(t, s, publishertest.NewBroker(), func(c *settings) {
-		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+	r := replica(t, s, publishertest.NewBroker(), func(c *tested) {
+		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 		c.ListenChannel = s.Name
 	})
 	waiting := make(chan struct{}, 1)

@@ -2,8 +2,6 @@ package relay
 
 import (
 	"cmp"
-	"errors"
-	"fmt"
 	"log/slog"
 	"time"
 
@@ -14,11 +12,9 @@ import (
 	tracenoop "go.opentelemetry.io/otel/trace/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
-	"github.com/outbox-relay/outbox-relay/internal/route"
-	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // Config says what a [Relay] relays, and how. Every field except Destinations has a default.
@@ -80,108 +76,11 @@ type Config struct {
 	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
 	SettingName func(field string) string
 
-	guard *poolGuard // guards the pool's connections; nil for a pool that NewPool has not made
+	guard *poolGuard // guards the pool's connections; nil until New for a pool that NewPool has not made
 }
 
 // NoChannel is the [Config.ListenChannel] that turns LISTEN off.
 const NoChannel = "-"
-
-// New makes a Relay without reaching the database or a broker. The Relay reads and marks rows through the pool and
-// needs three of its connections for each destination, and one more. The error names every field that cannot be used,
-// each as a [*FieldError].
-func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
-	if pool == nil {
-		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
-	}
-	c.fillIn()
-	if err := errors.Join(c.check(), c.checkPublishers()); err != nil {
-		return nil, err
-	}
-	table, _, err := c.Plan()
-	if err != nil {
-		return nil, err
-	}
-	for _, d := range c.Destinations {
-		if d.profile, err = profile.New(d.WireFormat, publisher.ProtocolOf(d.Publisher),
-			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
-			return nil, err // unreachable: check has found this name
-		}
-		if c.TraceRows {
-			d.rowSpans = c.Tracer
-		}
-	}
-	s := settings{
-		Pool: pool, Outbox: table, Destinations: c.Destinations,
-		Limits:       dispatch.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes},
-		PollInterval: cmp.Or(c.PollInterval, defaultPoll), IdlePause: c.idlePause(), ListenChannel: c.channel(),
-		OwnerTTL: c.OwnerTTL, Shards: c.Shards, StopTimeout: c.StopTimeout,
-		Meter: c.Meter, Tracer: c.Tracer, Logger: c.Logger,
-	}
-	switch {
-	case c.guard != nil:
-		s.Links, s.Witness, s.Connect = c.guard.links, c.guard.witness, c.guard.connect
-	case c.Direct != nil:
-		s.Connect = connector(c.Direct, 2*c.patience())
-	default:
-		s.Connect = connector(pool.Config(), 2*c.patience())
-	}
-	return s.build()
-}
-
-// Close closes the publishers of all destinations. Call it after Run has returned.
-func (r *Relay) Close() error {
-	var errs []error
-	for _, d := range r.config.Destinations {
-		errs = append(errs, d.Close())
-	}
-	return errors.Join(errs...)
-}
-
-// Plan returns how a relay of this configuration understands its table and where the rows go. It is for the commands of
-// outbox-relay that look at the same rows; the types are not meant for other users.
-func (c Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
-	c.fillIn()
-	plan = outbox.Config{
-		Columns: c.Columns, Headers: outbox.HeaderColumns(c.Columns), Delete: c.Delete, MaxRow: c.MaxRowBytes,
-		Channel: c.channel(), Shards: c.Shards, Names: c.SettingName,
-	}
-	if plan.Table, err = sql.ParseTable(c.Table); err != nil {
-		return plan, nil, &FieldError{"Table", "is not the name of a table: write table or schema.table"}
-	}
-	if err := plan.Key.UnmarshalText([]byte(c.Key)); c.Key != "" && err != nil {
-		return plan, nil, &FieldError{"Key", err.Error()}
-	}
-	for i, d := range c.Destinations {
-		field := func(name string, err error) error {
-			return &FieldError{fmt.Sprintf("Destinations[%d].%s", i, name), err.Error()}
-		}
-		if d.route.Topic, plan.Extra, err = route.ParseTemplate(d.Topic, plan.Extra); err != nil {
-			return plan, nil, field("Topic", err)
-		}
-		if d.Exchange != "" {
-			exchange, extra, err := route.ParseTemplate(d.Exchange, plan.Extra)
-			if err != nil {
-				return plan, nil, field("Exchange", err)
-			}
-			d.route.Exchange, plan.Extra = &exchange, extra
-		}
-		if d.TimeColumn != "" {
-			d.route.Time, plan.Extra = route.TimeFrom(d.TimeColumn, plan.Extra)
-		}
-		if d.PayloadEncoding != "" {
-			d.route.Encoding, plan.Encoded = route.Encoding(d.PayloadEncoding), true
-		}
-		if plan.Preferred == nil {
-			plan.Preferred = profile.Columns(d.WireFormat)
-		}
-	}
-	routes = make([]*route.Route, len(c.Destinations))
-	for i, d := range c.Destinations {
-		routes[i] = d.whole()
-	}
-	plan.Views = route.Views(routes)
-	return plan, routes, nil
-}
 
 // Defaults of Config and Destination.
 const (
@@ -232,8 +131,16 @@ func (c *Config) fillIn() {
 	}
 }
 
-// idlePause returns how long an owner whose doorbell works sleeps once it has found nothing for a while.
+// interval returns the longest pause between two polls.
+func (c *Config) interval() time.Duration { return cmp.Or(c.PollInterval, defaultPoll) }
+
+// idlePause returns how long an owner whose doorbell works sleeps once it has found nothing for ten seconds.
 func (c *Config) idlePause() time.Duration { return cmp.Or(c.PollInterval, defaultIdle) }
+
+// limits returns the limits of all destinations together.
+func (c *Config) limits() dispatch.Limits {
+	return dispatch.Limits{Batch: c.BatchSize, Rows: c.MaxInFlight, Bytes: c.MaxInFlightBytes, Patience: owner.Patience * c.OwnerTTL}
+}
 
 // patience returns how long the database may take to answer before a connection is suspected of being lost.
 func (c *Config) patience() time.Duration { return min(c.OwnerTTL/2, mostPatience) }

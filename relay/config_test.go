@@ -143,12 +143,12 @@ func TestConfigHasDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := r.config
-	if s.Limits.Batch != 1000 || s.Limits.Rows != 4096 || s.Limits.Bytes != 64<<20 || s.Outbox.MaxRow != 64<<20 || s.Shards != 16 ||
-		s.PollInterval != 50*time.Millisecond || s.IdlePause != time.Second || s.ListenChannel != "outbox_messages" ||
-		s.OwnerTTL != 10*time.Second || s.StopTimeout != 25*time.Second || s.Outbox.Table != (sql.Table{Name: "outbox_messages"}) {
+	if s.BatchSize != 1000 || s.MaxInFlight != 4096 || s.MaxInFlightBytes != 64<<20 || r.plan.MaxRow != 64<<20 || s.Shards != 16 ||
+		s.interval() != 50*time.Millisecond || s.idlePause() != time.Second || r.plan.Channel != "outbox_messages" ||
+		s.OwnerTTL != 10*time.Second || s.StopTimeout != 25*time.Second || r.plan.Table != (sql.Table{Name: "outbox_messages"}) {
 		t.Errorf("%+v", s)
 	}
-	if s.Logger == nil || s.Meter == nil || s.Tracer == nil || s.Connect == nil {
+	if s.Logger == nil || s.Meter == nil || s.Tracer == nil || s.guard.connect == nil {
 		t.Errorf("missing parts: %+v", s)
 	}
 	if d.Name != "default" || d.Topic != "{topic}" || d.MaxAttempts != 5 || d.BackoffMin != 500*time.Millisecond ||
@@ -163,9 +163,9 @@ func TestConfigHasDefaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, d = r.config, r.config.Destinations[0]
-	if s.PollInterval != time.Hour || s.IdlePause != time.Hour || s.Outbox.MaxRow != 1<<30 || s.ListenChannel != "" ||
+	if s.interval() != time.Hour || s.idlePause() != time.Hour || r.plan.MaxRow != 1<<30 || r.plan.Channel != "" ||
 		d.BackoffMax != time.Hour || d.Topic != "outbox.event.{topic}" ||
-		!reflect.DeepEqual(s.Outbox.Preferred, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {
+		!reflect.DeepEqual(r.plan.Preferred, map[string]string{"topic": "aggregatetype", "key": "aggregateid"}) {
 		t.Errorf("%+v, %+v", s, d)
 	}
 }

@@ -26,12 +26,12 @@ func verdicts(r *Relay) map[string]string {
 }
 
 // throughNetwork makes a replica reach its database over a network that belongs to the test.
-func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Network) func(*settings) {
-	return func(c *settings) {
+func throughNetwork(t *testing.T, s *pgtest.Schema, network *publishertest.Network) func(*tested) {
+	return func(c *tested) {
 		c.Pool = s.PoolWith(t, func(p *pgxpool.Config) { p.ConnConfig.DialFunc = network.Dial })
 		config := s.Pool.Config().ConnConfig
 		config.DialFunc = network.Dial
-		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 		c.OwnerTTL = time.Second
 	}
 }
@@ -74,7 +74,7 @@ func TestDatabaseOutageIsLogged(t *testing.T) {
 func TestMissingTableIsNoOutage(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
-	r := replica(t, s, b, func(c *settings) {
+	r := replica(t, s, b, func(c *tested) {
 		c.Destinations[0].Publisher = b.Publisher()
 		b.Down()
 	})

@@ -3,8 +3,6 @@ package relay
 import (
 	"errors"
 	"log/slog"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -15,7 +13,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
-	"github.com/outbox-relay/outbox-relay/internal/pattern"
 	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -100,6 +97,7 @@ type Destination struct {
 	complaint dispatch.Complaint
 	measured  *measure.Destination
 	state     atomic.Pointer[dispatch.Snapshot] // the last state that the engine published; nil before
+	beat      atomic.Int64                      // when the engine's loop last turned; 0 while none runs
 }
 
 // whole returns the route with everything that decides which rows the destination takes.
@@ -169,32 +167,6 @@ func allOf(destinations []*Destination) (s dispatch.Snapshot) {
 	return s
 }
 
-// viewsOf returns the destinations' views of the table.
-func viewsOf(destinations []*Destination) []outbox.View {
-	routes := make([]*route.Route, len(destinations))
-	for i, d := range destinations {
-		routes[i] = d.whole()
-	}
-	return route.Views(routes)
-}
-
-// withNowhere adds nowhere to the destinations if there may be rows that no destination takes.
-func withNowhere(destinations []*Destination) []*Destination {
-	everything := func(d *Destination) bool { return d.plain() && pattern.SQL("topic", d.Topics) == pattern.Always }
-	if len(destinations) == 0 || slices.ContainsFunc(destinations, everything) {
-		return destinations
-	}
-	rest := nowhere()
-	plain := slices.DeleteFunc(slices.Clone(destinations), func(d *Destination) bool { return !d.plain() })
-	if len(plain) == 0 {
-		return destinations
-	}
-	if !slices.ContainsFunc(plain, func(d *Destination) bool { return d.Columns == nil }) {
-		rest.Columns = plain[0].Columns // nothing keeps the table's own columns up to date
-	}
-	return append(slices.Clip(destinations), rest)
-}
-
 // render gives a row's message its form on the broker. A panic in a profile or a template concerns that row alone: it
 // makes the row invalid.
 func (d *Destination) render(row *outbox.Row, attempt int64) {
@@ -236,17 +208,4 @@ func (d *Destination) identify(row *outbox.Row) {
 	if d.FailedOf != "" { // a row that is retried and fails again is a new dead letter
 		m.DedupID += "@" + strconv.FormatInt(row.Due.UnixMicro(), 10)
 	}
-}
-
-// takers returns, for each set of columns, a function that reports whether a row of a topic is to have a mark there.
-// Marks that follow another destination's outcome are not included.
-func takers(destinations []*Destination, columns []map[string]string) (takes []func(topic string) bool) {
-	for _, own := range columns {
-		takes = append(takes, func(topic string) bool {
-			return slices.ContainsFunc(destinations, func(d *Destination) bool {
-				return d.plain() && d.Name != nowhereName && maps.Equal(d.Columns, own) && pattern.Takes(d.Topics, topic)
-			})
-		})
-	}
-	return takes
 }

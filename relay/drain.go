@@ -76,7 +76,7 @@ func (r *Relay) drained(ctx context.Context) error {
 // notes where they end.
 func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (left *LeftError, err error) {
 	left = &LeftError{}
-	for i, v := range r.config.Outbox.Views {
+	for i, v := range r.plan.Views {
 		view, failure := table.For(v)
 		if failure == nil && ends[i] == nil {
 			var end outbox.End

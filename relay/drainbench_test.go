@@ -7,7 +7,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // accepting is a publisher that accepts everything at once.
@@ -29,9 +28,9 @@ func BenchmarkDrain(b *testing.B) {
 	s.Exec(b, `insert into outbox_messages (topic, key, payload, headers) select 'order.placed', 'key' || i % 1000,
 		jsonb_build_object('filler', repeat('x', 480)), '{"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"}' from generate_series(1, $1) i`, b.N)
 	s.Exec(b, "analyze outbox_messages")
-	r := replica(b, s, publishertest.NewBroker(), func(c *settings) {
+	r := replica(b, s, publishertest.NewBroker(), func(c *tested) {
 		c.Destinations[0].Publisher = accepting{}
-		c.Limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+		c.BatchSize, c.MaxInFlight, c.MaxInFlightBytes = 1000, 4096, 64<<20
 	})
 	b.ReportAllocs()
 	b.ResetTimer()

@@ -66,7 +66,7 @@ func TestRowsAreRelayedWhenTheyBecomeDue(t *testing.T) {
 func TestIdleOwnerSleepsUntilARowBecomesDue(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		newDelayed(s)
-		s.doorbell, s.idlePause = newSimBell(), time.Second
+		s.doorbell, s.interval = newSimBell(), 0
 		s.table.insertLater(1, "far", "k", "t", 10*time.Minute+123*time.Millisecond)
 		at := time.Now().Add(10*time.Minute + 123*time.Millisecond)
 		defer s.start()()

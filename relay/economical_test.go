@@ -53,7 +53,7 @@ const (
 func economical(t *testing.T, f func(t *testing.T, s *sim, b *simBell)) {
 	simulate(t, func(t *testing.T, s *sim) {
 		b := newSimBell()
-		s.doorbell, s.idlePause = b, time.Second
+		s.doorbell, s.interval = b, 0
 		s.fill(3, 3, "t")
 		stop := s.start()
 		defer stop()
@@ -164,8 +164,8 @@ func TestIdleOwnerDoesNotGlanceWhereThatIsDear(t *testing.T) {
 // Without a doorbell, or with a poll interval that was set explicitly, nothing changes.
 func TestIdleOwnerPollsWithoutADoorbell(t *testing.T) {
 	for name, change := range map[string]func(*sim){
-		"without a doorbell":          func(s *sim) { s.doorbell, s.idlePause = deaf{}, time.Second },
-		"with an interval of its own": func(s *sim) { s.doorbell, s.idlePause = newSimBell(), s.interval },
+		"without a doorbell":          func(s *sim) { s.doorbell, s.interval = deaf{}, 0 },
+		"with an interval of its own": func(s *sim) { s.doorbell, s.interval = newSimBell(), defaultPoll },
 	} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {

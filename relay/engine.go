@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
@@ -23,7 +22,6 @@ type engine struct {
 	table  Table           // this destination's view
 	limits dispatch.Limits // its share of the limits
 	writer *settle.Writer
-	beat   *atomic.Int64
 	hints  chan string
 
 	// Requests from other goroutines, guarded by the engines' mu.
@@ -59,26 +57,23 @@ type engine struct {
 	paused      bool // nothing is published to the destination
 }
 
-// nowhereInterval is the shortest interval between polls for rows that no destination takes.
-const nowhereInterval = time.Second
-
 // newEngine makes an engine and does not start it.
-func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits, state int, beat *atomic.Int64) *engine {
-	interval := es.interval
+func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits, state int) *engine {
+	interval := es.config.interval()
 	if to.Name == nowhereName {
 		interval = max(interval, nowhereInterval)
 	}
 	e := &engine{
-		engines: es, to: to, table: table, limits: limits, beat: beat, hints: make(chan string, 1),
-		feed: feed.New(table, limits.Batch, limits.Rows, interval, es.idlePause, time.Now()), due: feed.NewDue(table.ReadsDue()),
+		engines: es, to: to, table: table, limits: limits, hints: make(chan string, 1),
+		feed: feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now()), due: feed.NewDue(table.ReadsDue()),
 		room:     room{limits: limits, most: limits.Bytes},
 		patience: newPatiences(), requests: make(chan read), responses: make(chan read),
 		settled: make(chan dispatch.Outcome, 2), answers: make(chan answered),
 	}
 	e.writer = es.settlement.NewWriter(state, limits, to.measured, e.settled)
 	e.dispatch = dispatch.New(dispatch.Setup{
-		To: to.target(es.logger), Limits: limits, Workers: es.workers, Shards: es.shards, Table: table, Late: e.feed.Late,
-		Flights: e.writer, Measure: to.measured, Logger: es.logger,
+		To: to.target(es.config.Logger), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: e.feed.Late,
+		Flights: e.writer, Measure: to.measured, Logger: es.config.Logger,
 	})
 	return e
 }
@@ -90,7 +85,7 @@ func (e *engine) run(ctx context.Context) (left int, err error) {
 	// Work that is under way when ctx ends goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	stopTime := e.stopTime
+	stopTime := e.config.StopTimeout
 	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopTime, abandon) })()
 	e.ending = func() { // also called when the table has changed
 		time.AfterFunc(stopTime, abandon)
@@ -113,7 +108,7 @@ func (e *engine) run(ctx context.Context) (left int, err error) {
 	group.Wait()
 	e.publish(dispatch.Snapshot{})
 	if left = e.dispatch.Unsettled(); left > 0 {
-		e.logger.Error("stopped before everything was settled: rows will be published again",
+		e.config.Logger.Error("stopped before everything was settled: rows will be published again",
 			"destination", e.to.Name, "rows", left, "error", cmp.Or(err, errStopTime))
 	}
 	return left, err

@@ -2,18 +2,13 @@ package relay
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
-
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
@@ -21,23 +16,13 @@ import (
 // memory, nor time to read, nor workers from another. The engines share the ownership, the hints, the pool and the
 // settlers of the process.
 type engines struct {
-	view         func(*Destination) Table          // a destination's view of the table
-	together     func([]settle.Table) settle.Joint // see [settle.Together]; nil where no two destinations have the same row
-	destinations []*Destination
-	limits       dispatch.Limits // limits of all destinations together
-	interval     time.Duration   // longest pause between two polls
-	idlePause    time.Duration   // interval while nothing has come for a while and each writer would ring
-	workers      int             // per destination
-	ownership    ownership
-	shards       int           // in total
-	wakes        <-chan string // sources of hints that there are new rows
-	logger       *slog.Logger
-	metrics      *measure.Metrics
-	tracer       trace.Tracer
-	database     *database
-	beats        []*atomic.Int64 // one per destination: when its loop last turned
-	doorbell     doorbell
-	stopTime     time.Duration
+	process
+	views     map[*Destination]Table            // destinations' views of the table; a destination without one has no engine
+	together  func([]settle.Table) settle.Joint // see [settle.Together]
+	limits    dispatch.Limits                   // limits of all destinations together
+	workers   int                               // per destination
+	ownership ownership
+	doorbell  doorbell
 
 	settlement *settle.Settlement
 	mu         sync.Mutex
@@ -69,19 +54,20 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 // make makes all engines and does not start them.
 func (es *engines) make() {
 	es.all, es.owned, es.changed = nil, owner.Set{}, make(chan struct{})
-	limits := shares(es.limits, es.destinations)
+	destinations := slices.DeleteFunc(slices.Clone(es.config.Destinations), func(d *Destination) bool { return es.views[d] == nil })
+	limits := shares(es.limits, destinations)
 	var columns []map[string]string // each set once
 	var tables []settle.Table       // one table for each set
-	states := make([]int, len(es.destinations))
-	for i, d := range es.destinations {
+	states := make([]int, len(destinations))
+	for i, d := range destinations {
 		same := func(other map[string]string) bool { return maps.Equal(other, d.Columns) }
 		if states[i] = slices.IndexFunc(columns, same); states[i] < 0 {
-			states[i], columns, tables = len(columns), append(columns, d.Columns), append(tables, es.view(d))
+			states[i], columns, tables = len(columns), append(columns, d.Columns), append(tables, es.views[d])
 		}
 	}
-	es.settlement = settle.New(es.limits.Batch, tables, takers(es.destinations, columns), es.together, es.database.wrote)
-	for i, d := range es.destinations {
-		es.all = append(es.all, newEngine(es, d, es.view(d), limits[d], states[i], es.beats[i]))
+	es.settlement = settle.New(es.limits.Batch, tables, takers(destinations, columns), es.together, es.database.wrote)
+	for i, d := range destinations {
+		es.all = append(es.all, newEngine(es, d, es.views[d], limits[d], states[i]))
 	}
 }
 
@@ -97,7 +83,7 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	defer abandon()
 	es.settlement.Ending = func() {
 		es.settlement.Hurry()
-		time.AfterFunc(es.stopTime, abandon)
+		time.AfterFunc(es.config.StopTimeout, abandon)
 	}
 	es.settlement.Start(work)
 	var mu sync.Mutex

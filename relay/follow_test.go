@@ -10,7 +10,6 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
@@ -107,7 +106,7 @@ func TestRollingUpdateOfTheKey(t *testing.T) {
 	old := replica(t, s, b, nil)
 	stop := start(t, old)
 	eventually(t, "the old one owns everything", func() bool { return owned(old) == 16 })
-	changed := func(c *settings) { c.Outbox.Key = rowkey.Source{Kind: rowkey.Topic} }
+	changed := func(c *tested) { c.Key = "topic" }
 	replicas := []*Relay{replica(t, s, b, changed), replica(t, s, b, changed)}
 	for _, r := range replicas {
 		start(t, r)
@@ -140,8 +139,8 @@ func TestNewColumnIsFollowedInTheNextTerm(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.RuntimeParams["application_name"] = s.Name
-	r := replica(t, s, b, func(c *settings) {
-		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+	r := replica(t, s, b, func(c *tested) {
+		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})
 	start(t, r)
 	eventually(t, "it owns everything", func() bool { return owned(r) == 16 })
@@ -167,7 +166,7 @@ func TestFollowsTheDoorbell(t *testing.T) {
 	s := pgtest.New(t)
 	table := sql.Table{Schema: s.Name, Name: "outbox_messages"}
 	s.Exec(t, sql.Schema(table))
-	r := replica(t, s, publishertest.NewBroker(), func(c *settings) { c.ListenChannel = s.Name })
+	r := replica(t, s, publishertest.NewBroker(), func(c *tested) { c.ListenChannel = s.Name })
 	r.looks = 20 * time.Millisecond
 	start(t, r)
 	eventually(t, "listening", r.listener.Up)

@@ -119,7 +119,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 // views returns the table as each destination sees it, or nil for a destination whose columns the table lacks.
 func (r *Relay) views(table *outbox.Table) []*outbox.Table {
 	var views []*outbox.Table
-	for _, v := range r.config.Outbox.Views {
+	for _, v := range r.plan.Views {
 		view, _ := table.For(v) // the readiness reports what is missing
 		views = append(views, view)
 	}

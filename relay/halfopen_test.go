@@ -31,8 +31,8 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 	work, workURL := pgtest.NewFirewall(t, s.URL)
 	control, controlURL := pgtest.NewFirewall(t, s.URL)
 	listen, listenURL := pgtest.NewFirewall(t, s.URL)
-	r = replica(t, s, b, func(c *settings) {
-		c.OwnerTTL, c.ListenChannel, c.Connect = 2*time.Second, s.Name, connect(controlURL)
+	r = replica(t, s, b, func(c *tested) {
+		c.OwnerTTL, c.ListenChannel, c.guard.connect = 2*time.Second, s.Name, connect(controlURL)
 		links := &outbox.Links{Connect: connect(workURL), Pooler: pooler, Patience: c.OwnerTTL / 2, Logger: slog.New(slog.DiscardHandler)}
 		config, err := pgxpool.ParseConfig(workURL)
 		if err != nil {
@@ -43,7 +43,7 @@ func behindFirewalls(t *testing.T, s *pgtest.Schema, b *publishertest.Broker, po
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { links.ClosePool(c.Pool) })
-		c.Links = links
+		c.guard.links = links
 	})
 	r.listener.Connect = connect(listenURL)
 	return r, work, control, listen
@@ -87,7 +87,7 @@ func TestHalfOpenConnectionsToTheDatabase(t *testing.T) {
 			s.Exec(t, insertKeyed, 100)
 			eventually(t, "all is relayed", func() bool { return allRelayed(t, s) })
 			t.Logf("after %v", time.Since(began).Round(time.Millisecond))
-			if got := len(b.All()); got > 3100+r.config.Limits.Rows {
+			if got := len(b.All()); got > 3100+r.config.MaxInFlight {
 				t.Errorf("%d deliveries of 3100 rows", got)
 			}
 		})

@@ -12,7 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
@@ -66,7 +65,10 @@ func TestLargeRowsAreSentOnce(t *testing.T) {
 				"insert into outbox_messages select i, 't', 'k' || i % 5, "+strings.ReplaceAll(column.value, "$1", fmt.Sprint(size))+
 					" from generate_series(1, "+fmt.Sprint(rows)+") i")
 			pool, bytes := metered(t, s)
-			r := replica(t, s, b, func(c *settings) { c.Pool, c.Limits = pool, dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 4 << 20} })
+			r := replica(t, s, b, func(c *tested) {
+				c.Pool = pool
+				c.BatchSize, c.MaxInFlight, c.MaxInFlightBytes = 1000, 4096, 4<<20
+			})
 			b.Hold()
 			drained := make(chan error, 1)
 			go func() { drained <- r.Drain(t.Context()) }()
@@ -102,12 +104,9 @@ func TestRowsThatAreTooLargeAreNotRead(t *testing.T) {
 	s.Exec(t, `update outbox_messages set tenant = repeat('x', $1) where id % 50 = 4`, huge)
 	s.Exec(t, `update outbox_messages set payload = ('[' || repeat('1e131000,', 200) || '1]')::jsonb where id % 50 = 5`) // 26 MB as text
 	pool, bytes := metered(t, s)
-	r := replica(t, s, b, func(c *settings) {
-		c.Pool, c.Outbox.MaxRow = pool, 2<<20
-		var err error
-		if c.Destinations[0].route.Topic, c.Outbox.Extra, err = route.ParseTemplate("{tenant}.{topic}", nil); err != nil {
-			t.Fatal(err)
-		}
+	r := replica(t, s, b, func(c *tested) {
+		c.Pool, c.MaxRowBytes = pool, 2<<20
+		c.Destinations[0].Topic = "{tenant}.{topic}"
 	})
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
@@ -131,7 +130,7 @@ func TestRowLargerThanTheLimitGoesAlone(t *testing.T) {
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text, relayed_at timestamptz)")
 	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 7, repeat('x', case when i % 10 = 0 then 2000000 else 20000 end) from generate_series(1, 200) i")
-	r := replica(t, s, b, func(c *settings) { c.Limits = dispatch.Limits{Batch: 50, Rows: 500, Bytes: 1 << 20} })
+	r := replica(t, s, b, func(c *tested) { c.BatchSize, c.MaxInFlight, c.MaxInFlightBytes = 50, 500, 1<<20 })
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

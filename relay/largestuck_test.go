@@ -7,7 +7,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // A large row does not wait for the room that unwritable rows take, however large that room is. The large row is published
@@ -41,7 +40,7 @@ func TestLargeRowBesideRowsThatCannotBeWritten(t *testing.T) {
 					t.Fatal(err)
 				}
 				t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // before the schema is dropped
-				r := replica(t, s, b, func(c *settings) { c.Limits = dispatch.Limits{Batch: 100, Rows: 500, Bytes: limit} })
+				r := replica(t, s, b, func(c *tested) { c.BatchSize, c.MaxInFlight, c.MaxInFlightBytes = 100, 500, limit })
 				start(t, r)
 				eventually(t, "rows cannot be written", func() bool { return allOf(r.config.Destinations).Stuck == stuck })
 				s.Exec(t, `insert into outbox_messages select 1000 + i, 't', 'k' || i % 50, case when i % $1 = 0 then repeat('x', $2::int) else 'x' end from generate_series(1, $3::int) i`,

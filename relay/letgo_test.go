@@ -181,9 +181,9 @@ func TestControlConnectionEndsBesideLockedRows(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.RuntimeParams["application_name"] = s.Name
-	r := replica(t, s, b, func(c *settings) {
+	r := replica(t, s, b, func(c *tested) {
 		c.StopTimeout = time.Hour
-		c.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+		c.guard.connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	})
 	const rows = 100
 	insert := `insert into outbox_messages (topic, key, payload) select 't', 'k' || i, to_jsonb(i) from generate_series(1, $1::int) i`

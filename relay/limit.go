@@ -25,11 +25,6 @@ func shares(l dispatch.Limits, destinations []*Destination) map[*Destination]dis
 	return all
 }
 
-const (
-	nowhereRows  = 100
-	nowhereBytes = 1 << 20
-)
-
 // parts divides one limit.
 type parts struct {
 	left    int64 // what is left of the limit

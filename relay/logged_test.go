@@ -11,16 +11,16 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.opentelemetry.io/otel/metric/noop"
 
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
+	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
 
 // While the table cannot be looked up, each reason is logged once. A different connection is not a different reason.
 func TestMissingTableIsLoggedOnce(t *testing.T) {
 	t.Parallel()
 	var log bytes.Buffer
-	r := &Relay{config: settings{Logger: slog.New(slog.NewTextHandler(&log, nil))}, setup: errStarting}
+	r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, setup: errStarting}
 	for port := range 100 {
 		r.found(nil,
 			&net.OpError{Op: "read", Net: "tcp", Source: &net.TCPAddr{Port: 40000 + port}, Addr: &net.TCPAddr{Port: 5432}, Err: errors.New("reset")})
@@ -53,9 +53,10 @@ func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
 	}
 	defer pool.Close()
 	var log logtest.Log
-	r, err := settings{
-		Pool: pool, Shards: 16, OwnerTTL: time.Second, Meter: noop.Meter{}, Logger: slog.New(slog.NewTextHandler(&log, nil)),
-	}.build()
+	r, err := New(pool, Config{
+		OwnerTTL: time.Second, Logger: slog.New(slog.NewTextHandler(&log, nil)),
+		Destinations: []*Destination{{Publisher: publishertest.NewBroker().Publisher()}},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

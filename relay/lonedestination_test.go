@@ -30,7 +30,7 @@ func TestDestinationAloneGoesByItsTopics(t *testing.T) {
 			for _, topics := range patterns {
 				b := publishertest.NewBroker()
 				brokers = append(brokers, b)
-				start(t, replica(t, s, b, func(c *settings) { c.Destinations[0].Topics = topics }))
+				start(t, replica(t, s, b, func(c *tested) { c.Destinations[0].Topics = topics }))
 			}
 			if len(patterns) == 1 {
 				eventually(t, "rows flow", func() bool { return len(brokers[0].All()) >= 100 })

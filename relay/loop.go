@@ -16,10 +16,11 @@ import (
 func (e *engine) turn(ctx context.Context) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
+	defer e.to.beat.Store(0)
 	done := ctx.Done()
 	for {
 		now := time.Now()
-		e.beat.Store(now.UnixNano())
+		e.to.beat.Store(now.UnixNano())
 		moved := e.own()
 		if done == nil || e.outdated != nil {
 			if !e.dispatch.Stopping() {
@@ -52,7 +53,7 @@ func (e *engine) turn(ctx context.Context) error {
 			e.settling -= o.Number()
 			if o.Err != nil {
 				if outbox.Outdated(o.Err) {
-					e.logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
+					e.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
 						"rows", o.Number(), "error", o.Err)
 				}
 				e.outdated, e.abandoned = o.Err, true
@@ -84,7 +85,8 @@ func (e *engine) waitsForLocked(ctx context.Context) bool {
 	if cause := context.Cause(ctx); e.outdated == nil && !errors.Is(cause, errTermOver) && !errors.Is(cause, errOutdated) {
 		return true
 	}
-	e.logger.Warn("the ownership has ended, or the table has changed; rows that another session keeps locked are published again", "rows", n)
+	e.config.Logger.Warn("the ownership has ended, or the table has changed; rows that another session keeps locked are published again",
+		"rows", n)
 	return false
 }
 
@@ -120,7 +122,7 @@ func (e *engine) settleMore(now time.Time) {
 func (e *engine) written(o dispatch.Outcome) {
 	e.feed.Wrote(o.Marked, o.Took)
 	if o.Slow > 0 {
-		e.logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
+		e.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
 	}
 	e.dispatch.Written(o, time.Now())
@@ -199,9 +201,10 @@ func (e *engine) observe(now time.Time) {
 	if s.Full != e.full {
 		e.full = s.Full
 		if e.full {
-			e.logger.Error("no more rows are read: as many as may be in flight are published and cannot be written", "rows", s.Stuck, "error", s.Why)
+			e.config.Logger.Error("no more rows are read: as many as may be in flight are published and cannot be written",
+				"rows", s.Stuck, "error", s.Why)
 		} else {
-			e.logger.Info("rows are read again")
+			e.config.Logger.Info("rows are read again")
 		}
 	}
 	e.publish(s)

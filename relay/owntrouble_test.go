@@ -33,8 +33,8 @@ func ownTable(id string) string {
 }
 
 // twoOwn makes a relay send each row to two brokers, with columns of its own for each.
-func twoOwn(second *publishertest.Broker) func(*settings) {
-	return func(c *settings) {
+func twoOwn(second *publishertest.Broker) func(*tested) {
+	return func(c *tested) {
 		first := c.Destinations[0]
 		first.Name, first.Columns = "first", ownColumns("first")
 		c.Destinations = append(c.Destinations, &Destination{
@@ -73,7 +73,7 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 			s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
 			s.Exec(t, "grant select, update on outbox_messages to "+role)
 			pool := s.PoolAs(t, role)
-			r := replica(t, s, first, func(c *settings) { twoOwn(second)(c); c.Pool = pool })
+			r := replica(t, s, first, func(c *tested) { twoOwn(second)(c); c.Pool = pool })
 			r.looks = 50 * time.Millisecond
 			start(t, r)
 			eventually(t, "ready", func() bool { return notReady(r) == "" })
@@ -116,10 +116,10 @@ func TestOwnColumnsNeedDistinctRows(t *testing.T) {
 	s.Exec(t, ownTable("not null"), pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, "alter table outbox_messages rename first_relayed_at to relayed_at")
 	s.Exec(t, `insert into outbox_messages (topic, payload) select 't', to_jsonb(i) from generate_series(1, 2000) i`)
-	r := replica(t, s, first, func(c *settings) {
+	r := replica(t, s, first, func(c *tested) {
 		twoOwn(second)(c)
 		c.Destinations[0].Columns = nil
-		c.Outbox.Columns = map[string]string{"failed_at": "first_failed_at"}
+		c.Columns = map[string]string{"failed_at": "first_failed_at"}
 	})
 	r.looks = 50 * time.Millisecond
 	start(t, r)

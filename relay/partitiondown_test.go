@@ -7,7 +7,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -32,8 +31,8 @@ func TestRowsFlowBesideADeadPartition(t *testing.T) {
 			p := &stuckPublisher{Publisher: b.Publisher(), answer: func(*publisher.Message) error {
 				return publisher.UnavailableError(publisher.ScopeMessage, "no leader", "no leader")
 			}}
-			start(t, replica(t, s, b, func(c *settings) {
-				c.Limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+			start(t, replica(t, s, b, func(c *tested) {
+				c.BatchSize, c.MaxInFlight, c.MaxInFlightBytes = 1000, 4096, 64<<20
 				c.Destinations[0].Publisher = p
 			}))
 			b.Await(t, rows-rows/partitions)

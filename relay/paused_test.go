@@ -75,9 +75,11 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	d := s.destinations[0]
 	d.Paused = func() bool { return on }
 	r := &Relay{
-		config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
-		database: &database{},
-		probes:   []*probe{{destination: d, err: errNotProbed}}, wakes: make(chan string, 1),
+		process: process{
+			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			database: &database{}, wakes: make(chan string, 1),
+		},
+		owner: &owner.Owner{}, probes: []*probe{{destination: d, err: errNotProbed}},
 	}
 	note := func() (string, error) {
 		for _, c := range r.Ready() {

@@ -116,28 +116,3 @@ func (r *Relay) unable() error {
 
 // lookAtOwnership makes the owner notice that this replica can publish again, or no longer can.
 func (r *Relay) lookAtOwnership() { r.owner.Look() }
-
-// nowhere returns the destination of rows that no configured destination takes: they are held.
-func nowhere() *Destination {
-	return &Destination{
-		Name: nowhereName, Publisher: unrouted{}, MaxAttempts: 1,
-		BackoffMin: time.Second, BackoffMax: time.Second, PublishTimeout: time.Second,
-	}
-}
-
-const nowhereName = "none"
-
-// unrouted is the publisher of nowhere.
-type unrouted struct{}
-
-func (unrouted) Publish(_ context.Context, messages []publisher.Message) []error {
-	errs := make([]error, len(messages))
-	for i := range messages {
-		errs[i] = publisher.TopologyError("no destination",
-			"no destination takes the topic %q: add it to the topics of a destination", messages[i].Topic)
-	}
-	return errs
-}
-
-func (unrouted) Ping(context.Context) error { return nil }
-func (unrouted) Close() error               { return nil }

@@ -24,8 +24,9 @@ var errStarting = errors.New("starting")
 // Live returns an error if the relay's own loop has stopped turning. The state of the database and the brokers does not
 // matter.
 func (r *Relay) Live() error {
-	for i, d := range r.config.Destinations {
-		if age := time.Since(time.Unix(0, r.beats[i].Load())); age > Stuck {
+	for _, d := range r.config.Destinations {
+		beat := d.beat.Load()
+		if age := time.Since(time.Unix(0, beat)); beat != 0 && age > Stuck {
 			return fmt.Errorf("the loop of destination %s has not turned for %v", d.Name, age.Round(time.Second))
 		}
 	}
@@ -82,7 +83,7 @@ func (r *Relay) Ready() []Check {
 		}
 		checks = append(checks, c)
 	}
-	if r.config.ListenChannel != "" && state.Holds() && !r.listener.Up() {
+	if r.plan.Channel != "" && state.Holds() && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks

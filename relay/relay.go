@@ -3,68 +3,40 @@ package relay
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
-	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/finding"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
-	"github.com/outbox-relay/outbox-relay/relay/internal/settle"
 )
 
-// settings hold everything that a Relay is built from.
-type settings struct {
-	Pool         *pgxpool.Pool                            // for reading and settling
-	Links        *outbox.Links                            // the pool's connections; may be nil
-	Connect      func(context.Context) (*pgx.Conn, error) // makes direct connections, for ownership and LISTEN
-	Witness      *owner.Witness                           // what the pool checks its connections with; nil for a single host
-	Outbox       outbox.Config                            // without its Shards and Views, which build fills in
-	Destinations []*Destination                           // among those with the same columns, the first that takes a topic has the row
-	Limits       dispatch.Limits
-	PollInterval time.Duration
-	// IdlePause is used instead of PollInterval, if it is longer, by an owner that found nothing for ten seconds and whose
-	// doorbell works.
-	IdlePause     time.Duration
-	ListenChannel string // empty: no LISTEN
-	OwnerTTL      time.Duration
-	Shards        int           // number of units of ownership, the same in every replica
-	StopTimeout   time.Duration // bound on a clean stop
-	Meter         metric.Meter
-	Tracer        trace.Tracer
-	Logger        *slog.Logger
+// process is what a relay and its engines share.
+type process struct {
+	config   *Config // with its defaults, and with nowhere among the destinations if rows may go there
+	metrics  *measure.Metrics
+	database *database
+	wakes    chan string // sources of hints that there are new rows
 }
-
-// workers is the number of batches on the wire to one destination at a time, each with keys of its own. Two hide the
-// time that an answer takes. With four, batches were half the size, which cost Kafka 1.7 times the processor time per
-// row and was no faster with any of the brokers (bench/).
-const workers = 2
 
 // Relay relays the rows of one outbox, or stands by while another replica does.
 type Relay struct {
-	config   settings
+	process
+	pool     *pgxpool.Pool // for reading and settling
+	plan     outbox.Config // how the table is understood
 	owner    *owner.Owner
 	listener *outbox.Listener
 	bell     *bell
-	metrics  *measure.Metrics
-	database *database
 	probes   []*probe
-	wakes    chan string
 	measured tableGauges
-	beats    []*atomic.Int64   // when each destination's engine last showed that it turns
-	active   atomic.Bool       // the engine runs and updates the beats itself
 	lacks    []finding.Finding // missing parts of the table, as last logged; only Run touches it
 	looks    time.Duration     // longest time between two looks at the catalogue
 
@@ -73,41 +45,54 @@ type Relay struct {
 	setup error         // why table is nil
 }
 
-// build makes a Relay without reaching the database or a broker.
-func (c settings) build() (*Relay, error) {
+// New makes a Relay without reaching the database or a broker. The Relay reads and marks rows through the pool and
+// needs three of its connections for each destination, and one more. The error names every field that cannot be used,
+// each as a [*FieldError].
+func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
+	if pool == nil {
+		return nil, errors.New("relay: the pool is nil; make one with pgxpool.New or Config.NewPool")
+	}
+	c.fillIn()
+	if err := errors.Join(c.check(), c.checkPublishers()); err != nil {
+		return nil, err
+	}
+	plan, _, err := c.Plan()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.formats(); err != nil {
+		return nil, err
+	}
+	if c.guard == nil {
+		c.guard = &poolGuard{connect: connector(cmp.Or(c.Direct, pool.Config()), 2*c.patience())}
+	}
 	c.Destinations = withNowhere(c.Destinations)
-	c.Outbox.Shards, c.Outbox.Channel = c.Shards, c.ListenChannel
-	c.Limits.Patience = owner.Patience * c.OwnerTTL
-	c.Outbox.Views = viewsOf(c.Destinations)
-	m, err := newMetrics(c.Meter, c.Destinations)
+	plan.Views = viewsOf(c.Destinations)
+	metrics, err := newMetrics(c.Meter, c.Destinations)
 	if err != nil {
 		return nil, err
 	}
 	r := &Relay{
-		config: c, metrics: m, database: &database{logger: c.Logger}, wakes: make(chan string, 1),
-		setup: errStarting, looks: time.Minute,
+		process: process{config: &c, metrics: metrics, database: &database{logger: c.Logger}, wakes: make(chan string, 1)},
+		pool:    pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
 	for _, d := range c.Destinations {
-		beat := new(atomic.Int64)
-		beat.Store(time.Now().UnixNano())
-		r.beats = append(r.beats, beat)
 		if d.Name != nowhereName {
 			r.probes = append(r.probes, &probe{destination: d, logger: c.Logger, changed: r.lookAtOwnership, err: errNotProbed})
 		}
 	}
 	r.owner = &owner.Owner{
-		Connect: c.Connect, Unable: r.unable, Witness: c.Witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: c.ListenChannel,
-		Logger: c.Logger,
-		Names:  c.Outbox.Names,
+		Connect: c.guard.connect, Unable: r.unable, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: plan.Channel,
+		Logger: c.Logger, Names: c.SettingName,
 	}
 	r.listener = &outbox.Listener{
-		Connect: c.Connect, Channel: c.ListenChannel, Logger: c.Logger, Names: c.Outbox.Names,
+		Connect: c.guard.connect, Channel: plan.Channel, Logger: c.Logger, Names: c.SettingName,
 		Wake: r.notified, Pulse: c.OwnerTTL / 2,
 	}
-	if c.Links != nil {
-		r.owner.Silent = c.Links.Reset
+	if c.guard.links != nil {
+		r.owner.Silent = c.guard.links.Reset
 	}
-	r.bell = newBell(c.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, c.Pool, c.ListenChannel) })
+	r.bell = newBell(c.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, pool, plan.Channel) })
 	if err := r.gauges(c.Meter); err != nil {
 		return nil, err
 	}
@@ -115,11 +100,20 @@ func (c settings) build() (*Relay, error) {
 	return r, nil
 }
 
+// Close closes the publishers of all destinations. Call it after Run has returned.
+func (r *Relay) Close() error {
+	var errs []error
+	for _, d := range r.config.Destinations {
+		errs = append(errs, d.Close())
+	}
+	return errors.Join(errs...)
+}
+
 // Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
 // blocks.
 func (r *Relay) Ring() {
 	r.wake(measure.SourceDoorbell)
-	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.config.ListenChannel != "" {
+	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.plan.Channel != "" {
 		r.bell.ring()
 	}
 }
@@ -152,15 +146,14 @@ func (r *Relay) Run(ctx context.Context) error {
 	for _, p := range r.probes {
 		group.Go(func() { p.run(ctx) })
 	}
-	group.Go(func() { r.tick(ctx) })
 	group.Go(func() { r.followPauses(ctx) })
 	group.Go(func() { r.bell.run(ctx) })
 	group.Go(func() { r.remind(ctx) })
-	if r.config.Links != nil {
-		group.Go(func() { r.config.Links.Run(ctx) })
+	if links := r.config.guard.links; links != nil {
+		group.Go(func() { links.Run(ctx) })
 	}
 	for failures := 0; ctx.Err() == nil; {
-		table, err := outbox.Open(ctx, r.config.Pool, r.config.Outbox)
+		table, err := outbox.Open(ctx, r.pool, r.plan)
 		if err != nil && ctx.Err() != nil {
 			break // the stop has interrupted it
 		}
@@ -228,126 +221,4 @@ func (r *Relay) state() (*outbox.Table, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.table, r.setup
-}
-
-// relay takes part in the ownership of the outbox until ctx ends or the table has changed. It returns the number of
-// rows that were left unsettled when ctx ended.
-func (r *Relay) relay(ctx context.Context, table *outbox.Table) int {
-	r.owner.Table, r.owner.Mapping, r.listener.Table = table.Name(), table.Mapping(), table.Quoted()
-	// The outbox is released only after the engine has stopped.
-	owning, leave := context.WithCancel(context.WithoutCancel(ctx))
-	done := make(chan struct{})
-	go func() { defer close(done); r.owner.Run(owning) }()
-	defer func() { leave(); <-done }()
-	ctx, outdated := context.WithCancelCause(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer outdated(nil)
-	group.Go(func() { r.follow(ctx, table, func() { outdated(errOutdated) }) })
-	for ctx.Err() == nil {
-		state, changed := r.owner.State()
-		if !state.Holds() {
-			select {
-			case <-ctx.Done():
-			case <-changed:
-			}
-			continue
-		}
-		left, err := r.term(ctx, table, state.Term)
-		switch {
-		case ctx.Err() != nil:
-			return left
-		case err != nil:
-			r.found(nil, err)
-			return 0
-		}
-	}
-	return 0
-}
-
-// term runs the engine for as long as this replica is the owner.
-func (r *Relay) term(ctx context.Context, table *outbox.Table, term uint64) (left int, err error) {
-	ctx, end := context.WithCancelCause(ctx)
-	var group sync.WaitGroup
-	defer group.Wait()
-	defer end(nil)
-	group.Go(func() {
-		for {
-			state, changed := r.owner.State()
-			if !state.Holds() || state.Term != term {
-				end(errTermOver)
-				return
-			}
-			select {
-			case <-ctx.Done():
-				return
-			case <-changed:
-			}
-		}
-	})
-	if r.config.ListenChannel != "" {
-		group.Go(func() { r.listener.Run(ctx) })
-	}
-	r.active.Store(true)
-	defer r.active.Store(false)
-	views := map[*Destination]Table{}
-	e := engines{
-		view: func(d *Destination) Table { return views[d] }, together: settle.Together,
-		limits: r.config.Limits, interval: r.config.PollInterval, idlePause: r.config.IdlePause, workers: workers,
-		ownership: r.owner, shards: r.config.Shards, wakes: r.wakes,
-		logger: r.config.Logger, metrics: r.metrics, tracer: r.config.Tracer, database: r.database, doorbell: r.listener,
-		stopTime: r.config.StopTimeout,
-	}
-	var idle []int
-	for i, d := range r.config.Destinations {
-		view, failure := table.For(r.config.Outbox.Views[i])
-		if failure != nil { // the other destinations need not wait for this one's columns
-			d.state.Store(&dispatch.Snapshot{Down: failure})
-			err = cmp.Or(err, failure)
-			idle = append(idle, i)
-			continue
-		}
-		views[d], e.destinations, e.beats = view, append(e.destinations, d), append(e.beats, r.beats[i])
-	}
-	if len(e.destinations) == 0 {
-		return 0, err
-	}
-	group.Go(func() { r.idle(ctx, idle) })
-	return e.run(ctx)
-}
-
-// idle keeps the beats of destinations without an engine up to date.
-func (r *Relay) idle(ctx context.Context, destinations []int) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for len(destinations) > 0 {
-		for _, i := range destinations {
-			r.beat(i)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
-}
-
-func (r *Relay) beat(destination int) { r.beats[destination].Store(time.Now().UnixNano()) }
-
-// tick keeps all beats up to date while no engine runs.
-func (r *Relay) tick(ctx context.Context) {
-	ticker := time.NewTicker(time.Second)
-	defer ticker.Stop()
-	for {
-		if !r.active.Load() {
-			for i := range r.beats {
-				r.beat(i)
-			}
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-	}
 }

@@ -11,39 +11,41 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"go.opentelemetry.io/otel/metric/noop"
-	tracenoop "go.opentelemetry.io/otel/trace/noop"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
-	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
+// tested is the configuration of a relay, with its pool.
+type tested struct {
+	Config
+	Pool *pgxpool.Pool
+}
+
 // replica makes a relay of the schema's outbox_messages to a broker in memory.
-func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change func(*settings)) *Relay {
+func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change func(*tested)) *Relay {
 	t.Helper()
 	config, err := pgx.ParseConfig(s.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := settings{
-		Pool: s.Pool, Connect: func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) },
-		Outbox: outbox.Config{Table: sql.Table{Schema: s.Name, Name: "outbox_messages"}},
-		Limits: dispatch.Limits{Batch: 100, Rows: 500, Bytes: 1 << 20},
+	connect := func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+	c := tested{Pool: s.Pool, Config: Config{
+		Table: s.Name + ".outbox_messages", ListenChannel: NoChannel, PollInterval: 50 * time.Millisecond,
+		BatchSize: 100, MaxInFlight: 500, MaxInFlightBytes: 1 << 20, OwnerTTL: 5 * time.Second, StopTimeout: 10 * time.Second,
 		Destinations: []*Destination{{
 			Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
 			PublishTimeout: 5 * time.Second,
 		}},
-		PollInterval: 50 * time.Millisecond, OwnerTTL: 5 * time.Second, Shards: 16, StopTimeout: 10 * time.Second,
-		Meter: noop.Meter{}, Tracer: tracenoop.Tracer{}, Logger: slog.New(slog.DiscardHandler),
-	}
+		Logger: slog.New(slog.DiscardHandler), guard: &poolGuard{connect: connect},
+	}}
 	if change != nil {
 		change(&c)
 	}
-	r, err := c.build()
+	r, err := New(c.Pool, c.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -135,7 +137,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	t.Parallel()
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, pgtest.ShapeB)
-	one := func(c *settings) { c.Shards = 1 }
+	one := func(c *tested) { c.Shards = 1 }
 	first, second := replica(t, s, b, one), replica(t, s, b, one)
 	stop := start(t, first)
 	s.Exec(t, pgtest.Insert, "t", `1`)
@@ -216,7 +218,7 @@ func TestWakes(t *testing.T) {
 			} else {
 				s.Exec(t, pgtest.ShapeB)
 			}
-			r := replica(t, s, b, func(c *settings) { c.PollInterval, c.ListenChannel = time.Hour, s.Name })
+			r := replica(t, s, b, func(c *tested) { c.PollInterval, c.ListenChannel = time.Hour, s.Name })
 			start(t, r)
 			eventually(t, "listening", r.listener.Up)
 			for n := 1; n <= 3; n++ {
@@ -305,7 +307,7 @@ func TestLacksAreLoggedOnce(t *testing.T) {
 	s, b := pgtest.New(t), publishertest.NewBroker()
 	s.Exec(t, "create table outbox_messages (id bigint primary key, topic text not null, key text, payload text not null, relayed_at timestamptz, inserted_at timestamptz not null default now())")
 	var log logtest.Log
-	r := replica(t, s, b, func(c *settings) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
+	r := replica(t, s, b, func(c *tested) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) })
 	stop := start(t, r)
 	eventually(t, "ready", func() bool { return notReady(r) == "" })
 	s.Exec(t, "alter table outbox_messages rename to elsewhere")

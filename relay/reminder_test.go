@@ -52,8 +52,11 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	held := &dispatch.Snapshot{Note: `rows of topic "orders" are held (and 2 others): no such topic`}
 	d.state.Store(held)
 	r := &Relay{
-		config: settings{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))}, owner: &owner.Owner{},
-		database: &database{}, probes: []*probe{{destination: d}},
+		process: process{
+			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
+			database: &database{},
+		},
+		owner: &owner.Owner{}, probes: []*probe{{destination: d}},
 	}
 	m := reminders{brokers: make([]reminder, 1), held: make([]reminder, 1)}
 	start := time.Now()

@@ -44,11 +44,9 @@ func TestRowSpans(t *testing.T) {
 	b.Answer("3", publisher.PermanentError("too large", "too large"))
 	exporter := tracetest.NewInMemoryExporter()
 	tracer := sdktrace.NewTracerProvider(sdktrace.WithSyncer(exporter)).Tracer("test")
-	r := replica(t, s, b, func(c *settings) {
-		c.Tracer, c.Destinations[0].rowSpans = tracer, tracer
-		// Some formats have no headers.
-		c.Destinations[0].profile = func(m *publisher.Message, _ int64) error { m.Headers = nil; return nil }
-	})
+	r := replica(t, s, b, func(c *tested) { c.Tracer, c.TraceRows = tracer, true })
+	// Some formats have no headers.
+	r.config.Destinations[0].profile = func(m *publisher.Message, _ int64) error { m.Headers = nil; return nil }
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

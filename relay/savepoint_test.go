@@ -104,7 +104,7 @@ func TestSavepointsKeepTheOrder(t *testing.T) {
 			write(x, 3)
 			s.Exec(t, insertMany, 10) // a number after those of the savepoints has ended
 			b.Hold()
-			start(t, replica(t, s, b, func(c *settings) { c.Limits.Rows = 150 }))
+			start(t, replica(t, s, b, func(c *tested) { c.MaxInFlight = 150 }))
 			b.AwaitHeld(t, 2) // the first page is on the wire, and there is no room for the next one
 			x.do("commit")
 			b.Release()

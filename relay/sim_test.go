@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"slices"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -28,7 +27,6 @@ type sim struct {
 	destinations []*Destination
 	limits       dispatch.Limits
 	interval     time.Duration
-	idlePause    time.Duration
 	doorbell     doorbell
 	owner        *simOwner
 	turns        atomic.Int64              // turns of the loops that run
@@ -80,20 +78,25 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 	}
 	s.wakes = make(chan string)
 	e := &engines{
-		view: func(d *Destination) Table {
-			return &simView{columnsOf(table, d), viewsOf(s.destinations)[slices.Index(s.destinations, d)].Filter}
+		process: process{
+			config: &Config{
+				Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second, Logger: logger,
+				Tracer: tracenoop.Tracer{},
+			},
+			metrics: m, database: &database{logger: logger}, wakes: s.wakes,
 		},
-		together: simTogether, destinations: s.destinations,
-		limits: s.limits, interval: s.interval, idlePause: s.idlePause, workers: 4, ownership: countingOwner{s.owner, &s.turns},
-		shards: simShards, wakes: s.wakes, logger: logger, metrics: m, tracer: tracenoop.Tracer{}, database: &database{logger: logger},
-		doorbell: s.doorbell, stopTime: 25 * time.Second,
+		limits: s.limits, workers: 4, together: simTogether, ownership: countingOwner{s.owner, &s.turns}, doorbell: s.doorbell,
 	}
-	for range s.destinations {
-		e.beats = append(e.beats, &atomic.Int64{})
+	open := func() {
+		e.views = map[*Destination]Table{}
+		for i, d := range s.destinations {
+			e.views[d] = &simView{columnsOf(table, d), viewsOf(s.destinations)[i].Filter}
+		}
+		e.make()
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	e.make()
+	open()
 	s.loop = e.all[0]
 	all := e.all
 	first := &all
@@ -107,7 +110,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 				return
 			}
 			link.open()
-			e.make()
+			open()
 			all := e.all
 			again := &all
 			s.latest.CompareAndSwap(first, again)

@@ -76,7 +76,7 @@ func (r *Relay) Tables() []*outbox.Table {
 	}
 	all := make([]*outbox.Table, len(r.probes))
 	for i := range all { // nowhere comes after the configured destinations
-		if view, err := table.For(r.config.Outbox.Views[i]); err == nil {
+		if view, err := table.For(r.plan.Views[i]); err == nil {
 			all[i] = view
 		}
 	}

@@ -92,7 +92,7 @@ func TestTableIsMeasuredForEachDestination(t *testing.T) {
 	s.Exec(t, pgtest.Insert, "audit", `{}`)
 	s.Exec(t, pgtest.Insert, "else", `{}`)
 	destinations := []*Destination{{Name: "orders", Topics: []string{"orders"}}, {Name: "audit", Topics: []string{"audit"}}, nowhere()}
-	r := &Relay{config: settings{Destinations: destinations, Outbox: outbox.Config{Views: viewsOf(destinations)}}}
+	r := &Relay{plan: outbox.Config{Views: viewsOf(destinations)}}
 	g := &r.measured
 	began := time.Now()
 	m := g.measure(t.Context(), openTable(t, s), r.views)

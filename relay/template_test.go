@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
-	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 )
@@ -21,15 +20,9 @@ func TestTemplatesFindTextsOfRows(t *testing.T) {
 		updated_at timestamptz, relayed_at timestamptz, failed_at timestamptz)`)
 	s.Exec(t, `insert into outbox_messages (id, topic, payload, headers) values (1, 'order', '{"shop": {"id": 7}}', '{"region": "eu"}'),
 		(2, 'order', '{"shop": {"id": null}}', '{"region": "eu"}'), (3, 'order', '{"shop": {"id": 8}}', '{"Region": "eu"}'), (4, 'bill', '{"shop": {"id": true}}', '{"region": "é"}')`)
-	r := replica(t, s, b, func(c *settings) {
-		var err error
-		d := c.Destinations[0]
-		if d.route.Topic, c.Outbox.Extra, err = route.ParseTemplate("{header.region}.{payload.shop.id}.{topic}", nil); err != nil {
-			t.Fatal(err)
-		}
-		// A template sees the row as it is in the table, before a profile changes it.
-		d.profile = func(m *publisher.Message, _ int64) error { m.Headers, m.Payload = nil, []byte("x"); return nil }
-	})
+	r := replica(t, s, b, func(c *tested) { c.Destinations[0].Topic = "{header.region}.{payload.shop.id}.{topic}" })
+	// A template sees the row as it is in the table, before a profile changes it.
+	r.config.Destinations[0].profile = func(m *publisher.Message, _ int64) error { m.Headers, m.Payload = nil, []byte("x"); return nil }
 	if err := r.Drain(t.Context()); err != nil {
 		t.Fatal(err)
 	}

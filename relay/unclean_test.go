@@ -44,8 +44,8 @@ func TestUncleanStopIsCounted(t *testing.T) {
 				rows)
 			test.hinder(t, s, b)
 			var log logtest.Log
-			r := replica(t, s, b, func(c *settings) {
-				c.Limits.Batch, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
+			r := replica(t, s, b, func(c *tested) {
+				c.BatchSize, c.StopTimeout, c.Logger = rows, time.Second, slog.New(slog.NewTextHandler(&log, nil))
 			})
 			ctx, cancel := context.WithCancel(t.Context())
 			ended := make(chan error, 1)

@@ -27,14 +27,14 @@ var without = map[string]string{
 
 // restricted returns a change of the configuration to a role that may do everything with the table and is subject to row
 // security.
-func restricted(t *testing.T, s *pgtest.Schema, change func(*settings)) func(*settings) {
+func restricted(t *testing.T, s *pgtest.Schema, change func(*tested)) func(*tested) {
 	role := s.NewRole(t)
 	s.Exec(t,
 		strings.NewReplacer("SCHEMA", s.Name, "ROLE", role).
 			Replace("grant usage on schema SCHEMA to ROLE; grant select, update, delete on outbox_messages to ROLE"),
 		pgx.QueryExecModeSimpleProtocol)
 	pool := s.PoolAs(t, role)
-	return func(c *settings) {
+	return func(c *tested) {
 		c.Pool = pool
 		if change != nil {
 			change(c)
@@ -54,7 +54,7 @@ func TestMarksWithoutEffect(t *testing.T) {
 					s, b := pgtest.New(t), publishertest.NewBroker()
 					s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 					s.Exec(t, ddl, pgx.QueryExecModeSimpleProtocol)
-					r := replica(t, s, b, restricted(t, s, func(c *settings) { c.Outbox.Delete = settle == "delete" }))
+					r := replica(t, s, b, restricted(t, s, func(c *tested) { c.Delete = settle == "delete" }))
 					start(t, r)
 					s.Exec(t, `insert into outbox_messages (topic, key, payload) select case when i <= $2::int then 'bad' else 't' end, 'k' || i % 50, to_jsonb(i) from generate_series(1, $1::int) i`, rows, bad)
 					pending := func() int {
@@ -88,7 +88,7 @@ func TestRefusalsWithoutEffect(t *testing.T) {
 			s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
 			s.Exec(t, ddl, pgx.QueryExecModeSimpleProtocol)
 			s.Exec(t, `insert into outbox_messages (topic, key, payload, headers) select case when i % 3 = 0 then 'bad' else 't' end, 'k' || i, '1', case when i % 3 < 2 then '[1]' else '{}' end::jsonb from generate_series(1, 300) i`)
-			r := replica(t, s, b, restricted(t, s, func(c *settings) { c.Destinations[0].BackoffMax = time.Hour }))
+			r := replica(t, s, b, restricted(t, s, func(c *tested) { c.Destinations[0].BackoffMax = time.Hour }))
 			start(t, r)
 			failed := 100
 			// Through a rule, the server lets no refusal pass, whatever its condition.

@@ -26,7 +26,7 @@ func TestLostRight(t *testing.T) {
 			s.Exec(t, "grant usage on schema "+s.Name+" to "+role)
 			s.Exec(t, "grant select, update on outbox_messages to "+role)
 			pool := s.PoolAs(t, role)
-			r := replica(t, s, b, func(c *settings) { c.Pool = pool })
+			r := replica(t, s, b, func(c *tested) { c.Pool = pool })
 			start(t, r)
 			s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
 			b.Await(t, 1)
@@ -54,7 +54,7 @@ func TestTableThatCannotBeReadIsNotOpenedOverAndOver(t *testing.T) {
 		insert into outbox_messages values (1, 't', '', row (1))`)
 	var log opens
 	began := time.Now()
-	stop := start(t, replica(t, s, b, func(c *settings) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
+	stop := start(t, replica(t, s, b, func(c *tested) { c.Logger = slog.New(slog.NewTextHandler(&log, nil)) }))
 	eventually(t, "opened five times", func() bool { return log.count() >= 5 })
 	if took := time.Since(began); took < 500*time.Millisecond {
 		t.Errorf("opened %d times in %v", log.count(), took)
@@ -98,7 +98,7 @@ func TestReadOnlyDatabaseIsNoticedBeforePublishing(t *testing.T) {
 	})
 	s.Exec(t, pgtest.Insert, "t", `{"n": 1}`)
 	for range 3 { // restarts
-		r := replica(t, s, b, func(c *settings) { c.Pool = pool })
+		r := replica(t, s, b, func(c *tested) { c.Pool = pool })
 		stop := start(t, r)
 		eventually(t, "not ready, with the remedy", func() bool { return strings.Contains(notReady(r), "default_transaction_read_only") })
 		stop()

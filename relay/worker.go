@@ -78,7 +78,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 	defer func() {
 		if value := recover(); value != nil {
 			caught := panics.Caught(value)
-			w.engine.to.panicked(w.engine.logger, "the publisher is opened again, and what it was given is published again", caught)
+			w.engine.to.panicked(w.engine.config.Logger, "the publisher is opened again, and what it was given is published again", caught)
 			w.engine.to.giveUp(broker)
 			errs = every(publisher.AmbiguousError("panic", "the publisher has ended with a panic: %w", caught))
 			w.messages = nil // the publisher may still read them
@@ -99,7 +99,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 // span begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context is
 // sent unchanged.
 func (w *worker) span(ctx context.Context) (context.Context, trace.Span) {
-	ctx, span := w.engine.tracer.Start(ctx, "send "+w.engine.to.Name, trace.WithSpanKind(trace.SpanKindClient),
+	ctx, span := w.engine.config.Tracer.Start(ctx, "send "+w.engine.to.Name, trace.WithSpanKind(trace.SpanKindClient),
 		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
 			attribute.Int("messaging.batch.message_count", len(w.messages))))
 	if !span.IsRecording() {

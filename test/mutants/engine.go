@@ -223,8 +223,8 @@ var engine = []mutant{
 	},
 	{
 		name: "filter ignored", breaks: "a destination reads its own rows alone",
-		file: "relay/engines.go", old: "newEngine(es, d, es.view(d), ",
-		new: "newEngine(es, d, es.view(es.destinations[len(es.destinations)-1]), ",
+		file: "relay/engines.go", old: "newEngine(es, d, es.views[d], ",
+		new: "newEngine(es, d, es.views[destinations[len(destinations)-1]], ",
 		pkg: "./relay", tests: "^TestRandomSchedules$|^TestKeyOverTwoDestinations$",
 	},
 	{
