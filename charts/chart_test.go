@@ -79,7 +79,7 @@ func TestDoctorPod(t *testing.T) {
 	relay, doctor := deployments[0].Spec.Template.Spec, pods[0].Spec
 	if pods[0].Annotations["helm.sh/hook"] != "test" || doctor.RestartPolicy != corev1.RestartPolicyNever ||
 		!slices.Equal(doctor.Containers[0].Args, []string{"doctor"}) {
-		t.Errorf("the pod is no test that runs doctor: %+v", pods[0])
+		t.Errorf("the pod is not a test that runs doctor: %+v", pods[0])
 	}
 	if !reflect.DeepEqual(doctor.Containers[0].Env, relay.Containers[0].Env) ||
 		!reflect.DeepEqual(doctor.Containers[0].VolumeMounts, relay.Containers[0].VolumeMounts) ||
@@ -115,7 +115,7 @@ func TestSidecarInApplicationChart(t *testing.T) {
 	relay := pod.InitContainers[0]
 	checkContainer(t, relay, pod.Volumes)
 	if relay.RestartPolicy == nil || *relay.RestartPolicy != corev1.ContainerRestartPolicyAlways {
-		t.Error("without restartPolicy Always the init container is no sidecar and holds the pod up for ever")
+		t.Error("without restartPolicy Always the init container is not a sidecar and holds the pod up for ever")
 	}
 	if relay.ReadinessProbe != nil {
 		t.Error("a readiness probe takes the application out of its Service when a broker is down")

@@ -89,7 +89,7 @@ func TestFailedCommands(t *testing.T) {
 	}
 	if got := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where failed_at is not null and last_error = 'too large "+
 		"[discarded: known]'"); got != 20 {
-		t.Errorf("%d rows tell why they were discarded, not 20", got)
+		t.Errorf("%d rows say why they were discarded, not 20", got)
 	}
 }
 

@@ -54,7 +54,7 @@ func (p *program) execute(ctx context.Context, args []string, stdin io.Reader, s
 	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		text = errtext.Line(err)
 	}
-	if _, told := errors.AsType[*exitError](err); !told && ctx.Err() != nil && errors.Is(err, context.Canceled) {
+	if _, final := errors.AsType[*exitError](err); !final && ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		fmt.Fprintln(stderr, "outbox-relay: stopped before all was done")
 		return exitUnfinished
 	}

@@ -127,7 +127,7 @@ func (p *program) failedShowCommand() *cobra.Command {
 				return showFailed(cmd.OutOrStdout(), row)
 			}, true)
 			if err == nil && !shown && len(flags.ids) > 0 {
-				return errors.New("no failed row has such an id; outbox-relay status --id tells where a row is")
+				return errors.New("no failed row has such an id; outbox-relay status --id shows where a row is")
 			}
 			return err
 		},

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// A Rate is a number of rows per unit of time. The zero Rate is no bound.
+// A Rate is a number of rows per unit of time. The zero Rate means no limit.
 type Rate struct {
 	Rows int
 	Per  time.Duration

@@ -79,7 +79,7 @@ func TestMissingTableIsNoOutage(t *testing.T) {
 		b.Down()
 	})
 	start(t, r)
-	eventually(t, "each check is told", func() bool {
+	eventually(t, "each check is reported", func() bool {
 		now := verdicts(r)
 		return strings.Contains(now["table"], "outbox-relay schema") && now["database"] == "" && now["destination default"] != ""
 	})
@@ -95,7 +95,7 @@ func TestDatabaseAwayFromTheStart(t *testing.T) {
 	network.Cut()
 	r := replica(t, s, b, throughNetwork(t, s, network))
 	start(t, r)
-	eventually(t, "told", func() bool {
+	eventually(t, "the database is named", func() bool {
 		now := verdicts(r)
 		return strings.Contains(now["database"], "refused") && now["table"] == errNotFound.Error()
 	})

@@ -83,8 +83,8 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
  4. Marks follow answers. relayed_at is written for accepted rows only. A refusal is written only if attempt, relayed_at and failed_at
     are still as they were read, and before the key goes on. Where failed rows block their keys, a shard's failed rows are read before any
     other row of the shard is taken.
- 5. Only owned rows go. A row is taken from a read only if this replica owned its shard during the whole read (reading). A shard is given
-    back when no engine has any of its rows in flight, except rows that cannot be written (letGo). The shard's next owner reads from the
+ 5. Only owned rows go. A row is taken from a read only if this replica owned its shard during the whole read (reading). A shard is
+    released when no engine has any of its rows in flight, except rows that cannot be written (letGo). The shard's next owner reads from the
     very beginning.
  6. Late commits keep their place. A younger row of a key is taken only from a read that could also see every older row that was committed
     before the younger one was inserted, or with it (package late). Order values older than their transaction's first write are not
@@ -134,6 +134,6 @@ meet further troubles wait alone. A restart forgets all of this and finds it aga
     finds it. If a younger row of its key has been relayed, the order cannot be restored; the row is delivered
     at once and counted.
   - SIGTERM: nothing new is read or published. What is on the wire is answered and settled, and then the shards are
-    given back. After a clean stop no row is in flight.
+    released. After a clean stop no row is in flight.
 */
 package relay

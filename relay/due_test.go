@@ -103,7 +103,7 @@ func TestDelayedRowsWaitForThemselvesAlone(t *testing.T) {
 					s.table.insertLater(10+n, fmt.Sprint("held", n), "k", "missing", 2*time.Second)
 				}
 				for n := range rows {
-					s.table.insertLater(10_000+n, fmt.Sprint("behind", n), "k", "t", 3*time.Second)
+					s.table.insertLater(10_000+n, fmt.Sprint("later", n), "k", "t", 3*time.Second)
 				}
 				s.table.insert(20_000, "now", "k", "t")
 				stop := s.start()

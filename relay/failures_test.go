@@ -132,7 +132,7 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 			id := fmt.Sprintf("failed-%05d", i)
 			s.table.insert(int64(i), id, strconv.Itoa(i), "t")
 			s.table.fail(id)
-			s.table.insert(int64(i+keys), "behind-"+strconv.Itoa(i), strconv.Itoa(i), "t")
+			s.table.insert(int64(i+keys), "waiting-"+strconv.Itoa(i), strconv.Itoa(i), "t")
 		}
 		s.table.insert(3*keys, "free", "free", "t")
 		defer s.start()()

@@ -21,7 +21,7 @@ func (s *sim) twice(topics ...string) (broker *publishertest.Broker, table *simT
 // and in steady traffic, also where one destination answers a little later each time.
 func TestMarksMeet(t *testing.T) {
 	const rows = 4000
-	for name, pause := range map[string]time.Duration{"backlog": 0, "steady": time.Millisecond, "seldom": 300 * time.Millisecond} {
+	for name, pause := range map[string]time.Duration{"backlog": 0, "steady": time.Millisecond, "rare rows": 300 * time.Millisecond} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				second, copies := s.twice()

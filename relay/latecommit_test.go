@@ -130,7 +130,7 @@ func TestRowsAreReadOnce(t *testing.T) {
 // The number after the last one that has ended is not necessarily the next one assigned: a transaction with a higher number
 // may be running and may already have inserted a row. The mark that is made at the same time does not count as safe when it
 // ends.
-func TestTransactionsBehindTheSnapshot(t *testing.T) {
+func TestTransactionsAfterTheSnapshot(t *testing.T) {
 	for name, test := range map[string]struct{ held, open time.Duration }{
 		"a moment": {time.Second, time.Second}, "a while": {1500 * time.Millisecond, outbox.Late + 3*time.Second},
 		"a while, nothing else ends": {outbox.Late + 3*time.Second, 0},

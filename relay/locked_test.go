@@ -15,8 +15,8 @@ func TestLockedRowsHoldUpNobody(t *testing.T) {
 		s.table.lock(func(id string) bool { return id == "k0-3" || id == "k1-7" || id == "k2-0" })
 		stop := s.start()
 		started := time.Now()
-		behind := 500 - 7 // later rows of the key whose refusal cannot be written
-		for len(s.table.pending()) > 2+behind {
+		later := 500 - 7 // later rows of the key whose refusal cannot be written
+		for len(s.table.pending()) > 2+later {
 			if time.Since(started) > 5*time.Second {
 				t.Fatalf("%d rows pending beside 3 locked ones", len(s.table.pending()))
 			}

@@ -69,6 +69,6 @@ func TestStopBeforeTheTableIsFoundIsNoTrouble(t *testing.T) {
 		t.Error(err)
 	}
 	if text := log.String(); strings.Contains(text, "cannot be used") {
-		t.Errorf("told:\n%s", text)
+		t.Errorf("logged:\n%s", text)
 	}
 }

@@ -265,6 +265,6 @@ func TestFirstErrorOfARowStays(t *testing.T) {
 		route: route.Route{Topic: template}, profile: func(*publisher.Message, int64) error { return errors.New("not a document") },
 	}
 	if d.render(&row, 1); !errors.Is(row.Invalid, tooLarge) {
-		t.Errorf("the row is told to be %v", row.Invalid)
+		t.Errorf("the row is invalid because of %v", row.Invalid)
 	}
 }

@@ -35,7 +35,7 @@ func TestReminder(t *testing.T) {
 		at(d, true)
 	}
 	if logged != 3 {
-		t.Error("the next outage was told of too early")
+		t.Error("the next outage was logged too early")
 	}
 	at(time.Hour+5*time.Minute, true)
 	if logged != 4 {

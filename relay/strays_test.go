@@ -25,8 +25,8 @@ func TestOrderBeginsAgain(t *testing.T) {
 				s.table.drained(t, time.Minute)
 				time.Sleep(2 * reconcileEvery)
 				insert := func(i int) string {
-					id := fmt.Sprintf("anew-%d", i)
-					s.table.insert(ordinals.after+int64(i), id, "anew", "t")
+					id := fmt.Sprintf("restarted-%d", i)
+					s.table.insert(ordinals.after+int64(i), id, "restarted", "t")
 					n++
 					return id
 				}

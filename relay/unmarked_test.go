@@ -70,7 +70,7 @@ func TestMarksWithoutEffect(t *testing.T) {
 						t.Errorf("%d deliveries of %d rows", got, rows+60)
 					}
 					if why := allOf(r.config.Destinations).Why; why == nil || !strings.Contains(why.Error(), "no effect") {
-						t.Errorf("told: %v", why)
+						t.Errorf("the reason is %v", why)
 					}
 				})
 			}

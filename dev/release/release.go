@@ -41,7 +41,7 @@ const (
 // Build makes all files of the release.
 func (r *Release) Build(ctx context.Context) error {
 	if !versions.MatchString(r.Version) {
-		return fmt.Errorf("%q is no version such as 0.1.0 or 0.1.0-rc.1", r.Version)
+		return fmt.Errorf("%q is not a version such as 0.1.0 or 0.1.0-rc.1", r.Version)
 	}
 	if err := os.RemoveAll(r.Out); err != nil {
 		return fmt.Errorf("empty %s: %w", r.Out, err)

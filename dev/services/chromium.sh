@@ -1,4 +1,4 @@
-# Chromium for the tests of the status page. It is no service: nothing is started.
+# Chromium for the tests of the status page. It is not a service: nothing is started.
 
 # chromium_path prints the path of Chromium, and obtains it from Debian if there is none.
 chromium_path() {

@@ -50,7 +50,7 @@ func TestPrune(t *testing.T) {
 			o := open(t, s)
 			left := func() int64 { return pgtest.Value[int64](t, s, "select count(*) from outbox_messages") }
 			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, DryRun: true}); n != 2000 || left() != 5000 {
-				t.Errorf("a dry run tells of %d rows and leaves %d", n, left())
+				t.Errorf("a dry run reports %d rows and leaves %d", n, left())
 			}
 			if n := prune(t, &Prune{Outbox: o, OlderThan: 48 * time.Hour, Selection: Selection{Topics: []string{"t1"}}}); n != 1000 ||
 				left() != 4000 {
@@ -183,7 +183,7 @@ func TestPrunePartitioned(t *testing.T) {
 	var dropped []string
 	p := &Prune{Outbox: open(t, s), OlderThan: time.Hour, Dropped: func(name string) { dropped = append(dropped, name) }}
 	if n := prune(t, &Prune{Outbox: p.Outbox, OlderThan: time.Hour, DryRun: true, Dropped: p.Dropped}); n != 298 || len(dropped) != 1 {
-		t.Errorf("a dry run tells of %d rows and %v", n, dropped)
+		t.Errorf("a dry run reports %d rows and %v", n, dropped)
 	}
 	dropped = nil
 	if n := prune(t, p); n != 198 || len(dropped) != 1 || !strings.HasSuffix(dropped[0], "outbox_messages_p20240501") {

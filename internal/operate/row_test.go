@@ -13,7 +13,7 @@ func TestRows(t *testing.T) {
 	s := recommended(t)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload, attempt, last_error, available_at, relayed_at, failed_at) values
 		('order.due', 'a', '{}', 1, null, null, null, null),
-		('order.behind', 'a', '{}', 1, null, null, null, null),
+		('order.second', 'a', '{}', 1, null, null, null, null),
 		('order.retrying', null, '{}', 2, 'no', null, null, null),
 		('order.scheduled', 'a', '{}', 1, null, now() + interval '1 day', null, null),
 		('order.relayed', null, '{}', 1, null, null, now(), null),
@@ -28,11 +28,11 @@ func TestRows(t *testing.T) {
 	}
 	for _, row := range rows {
 		_, want, _ := strings.Cut(row.Topic, ".")
-		why := map[string]string{"due": "no replica owns", "behind": "no replica owns", "failed": "failed retry"}[want]
+		why := map[string]string{"due": "no replica owns", "second": "no replica owns", "failed": "failed retry"}[want]
 		switch {
 		case row.Topic == "audit":
 			want = StateNotTaken
-		case want == "behind":
+		case want == "second":
 			want = StateDue
 		}
 		if f := row.Fates[0]; len(row.Fates) != 1 || f.State != want || !strings.Contains(f.Why, why) || row.Owner != nil || f.DueAt == nil {
@@ -48,7 +48,7 @@ func TestRows(t *testing.T) {
 		if rows[1].Owner == nil {
 			continue
 		}
-		if why := rows[1].Fates[0].Why; rows[1].Topic != "order.behind" ||
+		if why := rows[1].Fates[0].Why; rows[1].Topic != "order.second" ||
 			why != "an older row of its key is not done, and goes first: "+rows[0].ID {
 			t.Errorf("%s waits since %s", rows[1].Topic, why)
 		}

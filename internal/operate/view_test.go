@@ -82,7 +82,7 @@ func TestOwnColumns(t *testing.T) {
 		left() != "a failed, relayed, not dead; a relayed, pending" {
 		t.Errorf("prune, also of failed rows, deletes %d rows and leaves %s", n, left())
 	}
-	// Destinations without last_error have no rows with an error, which is no mistake in the selection.
+	// Destinations without last_error have no rows with an error. The selection is not wrong because of that.
 	s.Exec(t, "update outbox_messages set last_error = 'NO' where topic = 'a relayed, pending'")
 	for want, count := range map[string]int64{"no": 1, "yes": 0} {
 		if n := choose(t, s, o, Replay(), Selection{Error: want}).Rows(); n != count {

@@ -59,7 +59,7 @@ func TestCurrent(t *testing.T) {
 			t.Errorf("%s: %q, then %q", test.change, before.Mapping(), after.Mapping())
 		}
 		if current, _, err := after.Current(t.Context()); err != nil || !current {
-			t.Errorf("%s: opened anew: %t, %v", test.change, current, err)
+			t.Errorf("%s: opened again: %t, %v", test.change, current, err)
 		}
 	}
 }

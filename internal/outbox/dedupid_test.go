@@ -109,7 +109,7 @@ func TestDedupIDsAreApart(t *testing.T) {
 	}
 	shop.Exec(t, "truncate outbox_messages restart identity")
 	fill(shop)
-	note("begun anew", dedupIDs(t, shop), rows)
+	note("numbered from 1 again", dedupIDs(t, shop), rows)
 
 	billing.Exec(t, "revoke execute on function pg_control_system() from public")
 	billing.Exec(t, "grant select, update on outbox_messages to "+role)

@@ -32,7 +32,7 @@ func TestGlance(t *testing.T) {
 		"of another one":     {columns + "attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{Topics: []string{"u"}}, false},
 		"without order": {"alter table outbox_messages alter seq drop identity, alter seq drop not null; " + columns +
 			"seq) values ('t', 'a', '{}', null)", Query{}, Filter{}, true},
-		"behind relayed ones": {columns + "relayed_at) select 't', 'a', '{}', now() from generate_series(1, 1000); " + columns +
+		"after relayed ones": {columns + "relayed_at) select 't', 'a', '{}', now() from generate_series(1, 1000); " + columns +
 			"attempt) values ('t', 'a', '{}', 1)", Query{}, Filter{}, true},
 		"with a priority": {
 			"alter table outbox_messages add priority integer; " + columns + "priority) values ('t', 'a', '{}', 1)",

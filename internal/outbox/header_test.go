@@ -30,7 +30,7 @@ func FuzzHeaders(f *testing.F) {
 		}
 		if wantErr != nil { // [] counts as {}
 			if len(headers) > 0 {
-				t.Fatalf("%s: read %+v from something that is no object", text, headers)
+				t.Fatalf("%s: read %+v from something that is not an object", text, headers)
 			}
 			return
 		}

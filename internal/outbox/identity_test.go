@@ -141,7 +141,7 @@ func TestIdentity(t *testing.T) {
 				t.Fatal(err)
 			}
 			if table.mapping.apart != c.apart {
-				t.Fatalf("told apart: %v", table.mapping.apart)
+				t.Fatalf("distinguished: %v", table.mapping.apart)
 			}
 			if !c.apart {
 				return

@@ -85,7 +85,7 @@ func TestOwnSchema(t *testing.T) {
 				s.Exec(t, config.OwnSchema(v))
 			}
 			if pgtest.Value[int64](t, s, files, s.Name) != before {
-				t.Error("the table was written anew")
+				t.Error("the table was rewritten")
 			}
 			check := func(when string, want map[string]string) {
 				t.Helper()

@@ -25,13 +25,13 @@ func TestKeys(t *testing.T) {
 		key  rowkey.Source
 		want []string // expected rows of a, b, c
 	}{
-		"default":         {rowkey.Source{}, []string{"42", "<nil>", "1"}},
-		"column":          {rowkey.Source{Kind: rowkey.Column, Name: "topic"}, []string{"orders", "orders", "orders"}},
-		"header":          {rowkey.Source{Kind: rowkey.Header, Name: "tenant"}, []string{"t1", "<nil>", "<nil>"}},
-		"payload":         {rowkey.Source{Kind: rowkey.Payload, Name: "customer.id"}, []string{"7", "<nil>", "<nil>"}},
-		"topic":           {rowkey.Source{Kind: rowkey.Topic, Name: ""}, []string{"orders", "orders", "orders"}},
-		"none":            {rowkey.Source{Kind: rowkey.None, Name: ""}, []string{"<nil>", "<nil>", "<nil>"}},
-		"injection is no": {rowkey.Source{Kind: rowkey.Header, Name: `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
+		"default":      {rowkey.Source{}, []string{"42", "<nil>", "1"}},
+		"column":       {rowkey.Source{Kind: rowkey.Column, Name: "topic"}, []string{"orders", "orders", "orders"}},
+		"header":       {rowkey.Source{Kind: rowkey.Header, Name: "tenant"}, []string{"t1", "<nil>", "<nil>"}},
+		"payload":      {rowkey.Source{Kind: rowkey.Payload, Name: "customer.id"}, []string{"7", "<nil>", "<nil>"}},
+		"topic":        {rowkey.Source{Kind: rowkey.Topic, Name: ""}, []string{"orders", "orders", "orders"}},
+		"none":         {rowkey.Source{Kind: rowkey.None, Name: ""}, []string{"<nil>", "<nil>", "<nil>"}},
+		"no injection": {rowkey.Source{Kind: rowkey.Header, Name: `x'y\`}, []string{"<nil>", "<nil>", "<nil>"}},
 	} {
 		page := read(t, open(t, s, Config{Key: test.key}), Query{})
 		for i, row := range page.Rows {
@@ -55,7 +55,7 @@ func TestKeys(t *testing.T) {
 		t.Errorf("headers %+v, want %+v", got, want)
 	}
 	if page.Rows[1].Invalid != nil || page.Rows[2].Invalid == nil {
-		t.Errorf("[] is no header, [\"x\"] is invalid: %v, %v", page.Rows[1].Invalid, page.Rows[2].Invalid)
+		t.Errorf("[] is not a header, [\"x\"] is invalid: %v, %v", page.Rows[1].Invalid, page.Rows[2].Invalid)
 	}
 	if m := page.Rows[2].Message; m.Payload != nil ||
 		!regexp.MustCompile(`^[0-9]+[.][0-9]+/`+s.Name+`[.]outbox_messages/c@[0-9]{16}$`).MatchString(m.DedupID) {

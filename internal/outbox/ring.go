@@ -69,7 +69,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	defer cancel()
 	if !arms {
 		if _, err := conn.Exec(ctx, sql.Text("doorbell_wake.sql", nil), pgx.QueryExecModeExec); err != nil {
-			return fmt.Errorf("give back the doorbell's lock: %w", err)
+			return fmt.Errorf("release the doorbell's lock: %w", err)
 		}
 		*held = false
 	} else if err := conn.QueryRow(ctx, sql.Text("doorbell_sleep.sql", map[string]string{"class": sql.DoorbellClass}), pgx.QueryExecModeExec,

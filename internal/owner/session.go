@@ -247,7 +247,7 @@ func (s *session) give(ctx context.Context) error {
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql.Text("owner_give.sql", nil), pgx.QueryExecModeExec, s.class, shards.Shards(), s.Channel,
 		Given); err != nil {
-		return fmt.Errorf("give shards back: %w", err)
+		return fmt.Errorf("release shards: %w", err)
 	}
 	s.update(func(state *State) { state.Leaving = state.Leaving.Without(shards) })
 	s.Logger.Info("gave shards back", "shards", shards.Len())
@@ -269,7 +269,7 @@ func (s *session) leave(ctx context.Context) error {
 	defer cancel()
 	if _, err := s.conn.Exec(ctx, sql.Text("owner_leave.sql", nil), pgx.QueryExecModeExec, s.class, held.Shards(), s.Channel, Given,
 		membership{s.kind, s.able}.number()); err != nil {
-		return fmt.Errorf("give shards back: %w", err)
+		return fmt.Errorf("release shards: %w", err)
 	}
 	s.Logger.Info("gave all shards back")
 	return nil

@@ -43,7 +43,7 @@ func returned(r *amqp091.Return, names setting.Names) error {
 		return &publisher.Error{
 			Class: publisher.Topology, Scope: publisher.ScopeTopic, Fate: fate, Repeats: true, Short: "no route",
 			Err: fmt.Errorf(
-				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which gives back each message with "+
+				"no queue is bound to exchange %q for routing key %q (%d %s), or it is of type x-delayed-message, which returns each message with "+
 					"the header x-delay and delivers it all the same: bind one, use an exchange of another type, or set %s",
 				r.Exchange, r.RoutingKey, r.ReplyCode, r.ReplyText, names.Of("Unrouted")),
 		}

@@ -25,7 +25,7 @@ func TestAnswers(t *testing.T) {
 	}{
 		{"ack", (*sent).ack, publisher.Accepted, 0, "every queue that takes it has it safe"},
 		{
-			"return, then ack", func(m *sent) { m.giveBack(); m.ack() }, publisher.Topology, publisher.ScopeTopic,
+			"return, then ack", func(m *sent) { m.sendBack(); m.ack() }, publisher.Topology, publisher.ScopeTopic,
 			"no queue takes it; the ack only says that the broker is done",
 		},
 		{"nack", (*sent).nack, publisher.Unavailable, publisher.ScopeTopic, "a queue is full and rejects, or has failed; never the content"},

@@ -32,7 +32,7 @@ func TestCopiesBesideAFullQueue(t *testing.T) {
 			})
 			p := f.open(t, "fanout")
 			messages := numbered(900, keys, "full")
-			told := int64(0) // number of answers that report a possible copy
+			warned := int64(0) // number of answers that report a possible copy
 			publish := func() (accepted int) {
 				var left []publisher.Message
 				for i, err := range p.Publish(within(t, 20*time.Second), messages) {
@@ -45,7 +45,7 @@ func TestCopiesBesideAFullQueue(t *testing.T) {
 							t.Fatalf("it reaches %v: %v", publisher.ScopeOf(err), err)
 						}
 						if publisher.Repeats(err) {
-							told++
+							warned++
 						}
 					case publisher.NotAttempted:
 					default:
@@ -73,8 +73,8 @@ func TestCopiesBesideAFullQueue(t *testing.T) {
 			if n := rejected.Load() - before; n > int64(accepted+calls) {
 				t.Errorf("%d copies while %d were accepted in %d calls", n, accepted, calls)
 			}
-			if n := rejected.Load(); told != n {
-				t.Errorf("%d answers say that there may be a copy, of %d", told, n)
+			if n := rejected.Load(); warned != n {
+				t.Errorf("%d answers say that there may be a copy, of %d", warned, n)
 			}
 		})
 	}
@@ -148,7 +148,7 @@ func TestSilentQueue(t *testing.T) {
 func TestReturnedFromDelay(t *testing.T) {
 	t.Parallel()
 	f := newFake(t, listen(t), func(m *sent) {
-		m.giveBack()
+		m.sendBack()
 		m.ack()
 	})
 	p := f.open(t, "delayed")
@@ -157,7 +157,7 @@ func TestReturnedFromDelay(t *testing.T) {
 	messages[1].Topic = "missing"
 	answers := p.Publish(within(t, 10*time.Second), messages)
 	for i, err := range answers {
-		want(t, "a message that was given back", err, publisher.Topology)
+		want(t, "a message that was returned", err, publisher.Topology)
 		if publisher.Repeats(err) != (i == 0) {
 			t.Errorf("message %d may have left a copy: %v", i, err)
 		}

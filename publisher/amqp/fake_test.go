@@ -231,8 +231,8 @@ func (m *sent) confirm(method uint16, multiple bool) {
 	m.conn.method(m.channel, 60, method, append(binary.BigEndian.AppendUint64(nil, m.tag), flags))
 }
 
-// giveBack returns the message as unroutable.
-func (m *sent) giveBack() {
+// sendBack returns the message as unroutable.
+func (m *sent) sendBack() {
 	m.conn.mu.Lock()
 	defer m.conn.mu.Unlock()
 	args := append([]byte{0x01, 0x38}, text("NO_ROUTE")...)

@@ -86,7 +86,7 @@ func TestReturnedIsNeverAccepted(t *testing.T) {
 			t.Errorf("message %s is not mandatory", m.id)
 		}
 		if strings.HasPrefix(m.topic, "nowhere") {
-			m.giveBack()
+			m.sendBack()
 		}
 		if last.Add(1) == n {
 			m.ackAll() // one confirm for returned and routed messages alike
@@ -142,7 +142,7 @@ func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
 		case i == 0:
 			want(t, "the unanswered message", err, publisher.Ambiguous)
 		case i%keys == 0:
-			want(t, "a message behind it", err, publisher.NotAttempted)
+			want(t, "a message after it", err, publisher.NotAttempted)
 		default:
 			want(t, fmt.Sprint("message ", i), err, publisher.Accepted)
 		}
@@ -252,7 +252,7 @@ func TestLateAnswersAreForgotten(t *testing.T) {
 		}
 		again := m.conn == late.conn && m.channel == late.channel && m.tag > 1
 		if _, open := m.conn.tags[late.channel]; again || m.conn == late.conn && m.channel != late.channel && open {
-			late.giveBack() // a broker sends nothing more on a channel that was closed
+			late.sendBack() // a broker sends nothing more on a channel that was closed
 			late.ackAll()
 		}
 		if !again {

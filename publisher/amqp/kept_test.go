@@ -96,9 +96,9 @@ func TestStalledQueue(t *testing.T) {
 		class  publisher.Class
 		copies int // number of copies of each message in the end
 	}{
-		"confirms":   {(*sent).ack, publisher.Accepted, 1},
-		"rejects":    {(*sent).nack, publisher.Unavailable, 1},
-		"gives back": {func(m *sent) { m.giveBack(); m.ack() }, publisher.Topology, 1},
+		"confirms":                 {(*sent).ack, publisher.Accepted, 1},
+		"rejects":                  {(*sent).nack, publisher.Unavailable, 1},
+		"returned, then confirmed": {func(m *sent) { m.sendBack(); m.ack() }, publisher.Topology, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

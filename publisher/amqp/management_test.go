@@ -227,7 +227,7 @@ func TestExamineRepetitions(t *testing.T) {
 	h.create(t, full, amqp091.Table{"x-max-length": 10, "x-overflow": "reject-publish"})
 	const warning = "warning limits \"x\": it goes to 2 queues, of which "
 	if text := examined(t, h.managed(t), publishertest.Addresses("x")...); strings.Contains(text, warning) {
-		t.Errorf("one queue is no reason for a warning:\n%s", text)
+		t.Errorf("one queue causes a warning:\n%s", text)
 	}
 	h.create(t, other, nil)
 	config := h.managed(t)

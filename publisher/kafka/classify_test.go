@@ -104,7 +104,7 @@ func TestLegalTopic(t *testing.T) {
 	t.Parallel()
 	for _, name := range (&harness{}).Illegal() {
 		if legalTopic(name) {
-			t.Errorf("%.20q is no legal topic", name)
+			t.Errorf("%.20q is not a legal topic", name)
 		}
 	}
 	for _, name := range []string{"a", "A-z_0.9", "...", "-"} {

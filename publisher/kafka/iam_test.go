@@ -129,7 +129,7 @@ func TestIAM(t *testing.T) {
 			t.Errorf("%s: a secret is shown: %v\n%s", name, answer, log.String())
 		}
 		if test.short == "login refused" && test.keys.refused == 0 {
-			t.Errorf("%s: nobody is told of the refusal", name)
+			t.Errorf("%s: the refusal is not reported", name)
 		}
 	}
 }

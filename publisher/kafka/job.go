@@ -19,7 +19,7 @@ type job struct {
 	next      int     // position in queue of the first message without an answer
 	sent      int     // number of messages after next that are in partition.batch; 0 if the batch is kept
 	ends      []int32 // messages before which a batch must end, the nearest last; from divided batches
-	done      bool    // the turn was given back
+	done      bool    // the turn was returned
 
 	again      bool  // the one automatic resend or relocation is used up
 	renewed    bool  // a new sequence was begun since a batch was last accepted
@@ -307,7 +307,7 @@ func (j *job) release() {
 	j.partition.batch, j.sent, j.unanswered = nil, 0, nil
 }
 
-// finish gives back the turn.
+// finish returns the turn.
 func (j *job) finish() {
 	if !j.done {
 		j.done = true

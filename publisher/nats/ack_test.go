@@ -43,7 +43,7 @@ func TestReadAck(t *testing.T) {
 		{"cut off", nil, `{"stream":"ORDERS","seq":1`, false, ack{}},
 		{"two answers", nil, `{"stream":"ORDERS","seq":1}{"error":{}}`, false, ack{}},
 		{
-			"error hidden behind", nil, `{"stream":"ORDERS","seq":1,"error":{"code":503,"err_code":10077}}`, true,
+			"error after a sequence number", nil, `{"stream":"ORDERS","seq":1,"error":{"code":503,"err_code":10077}}`, true,
 			ack{refusal: &apiError{ErrCode: 10077}},
 		},
 	} {

@@ -17,7 +17,7 @@ func TestConnGivesUpStalledWrites(t *testing.T) {
 		want      time.Duration
 	}{
 		{"by itself", false, stallTimeout},
-		{"when told to", true, time.Second + interruptGrace},
+		{"when interrupted", true, time.Second + interruptGrace},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -68,7 +68,7 @@ func TestConnIsPatientWithSlowWrites(t *testing.T) {
 			t.Errorf("wrote %d bytes: %v", n, err)
 		}
 		if took := time.Since(start); took <= stallTimeout {
-			t.Errorf("it took %v, too short for the test to tell anything", took)
+			t.Errorf("it took %v, too short for the test to show anything", took)
 		}
 		_ = c.Close()
 		if got := <-read; got != 5*chunk {

@@ -179,7 +179,7 @@ func TestRefusedMessageStopsItsKey(t *testing.T) {
 	expect(t, got, publisher.Refused, publisher.Accepted, publisher.NotAttempted, publisher.Accepted, publisher.NotAttempted,
 		publisher.Accepted)
 	if !im.quiet(t, p) {
-		t.Error("a message was sent behind a refused one of its key")
+		t.Error("a message was sent after a refused one of its key")
 	}
 }
 

@@ -77,10 +77,10 @@ func TestServersOfTheCluster(t *testing.T) {
 		t.Fatalf("servers %q, want %q", addresses, want)
 	}
 	if learned := all[1]; !learned.tls || learned.auth.Token != "t" {
-		t.Error("a server of the cluster is not connected to as the one that told of it")
+		t.Error("a server of the cluster is not connected to as the server that announced it")
 	}
 	if got := all[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
-		t.Errorf("an IP is to prove that it is %q, want the name of the server that told of it", got)
+		t.Errorf("an IP is to prove that it is %q, want the name of the server that announced it", got)
 	}
 	if got := all[2].tlsConfig(&tls.Config{}).ServerName; got != "" {
 		t.Errorf("a host is to prove that it is %q, want its own name", got)
@@ -91,6 +91,6 @@ func TestServersOfTheCluster(t *testing.T) {
 	// An address that was learned from an IP of the cluster keeps the same name.
 	again := all[1].with(all[:1], []string{"nats://10.0.0.2:4222"})
 	if got := again[1].tlsConfig(&tls.Config{}).ServerName; got != "nats.example" {
-		t.Errorf("an IP that an IP told of is to prove that it is %q", got)
+		t.Errorf("an IP that an IP announced is to prove that it is %q", got)
 	}
 }

@@ -10,7 +10,7 @@ import (
 // answer answers for the messages of a call that has arrived. Messages of silent topics, and later messages of their
 // keys, are answered last. b.mu is held, but released while a topic is silent.
 func (b *Broker) answer(ctx context.Context, messages []publisher.Message, answers []error) {
-	// Both maps are by key: blocked after a failed message, behind after an unanswered one.
+	// Both maps are by key: blocked holds keys with a failed message, after keys with an unanswered one.
 	blocked, after := map[string]bool{}, map[string]bool{}
 	var unanswered []int
 	for i := range messages {

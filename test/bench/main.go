@@ -41,7 +41,7 @@ var studies = []study{
 	{name: "tls", about: "a full table to a broker with TLS, beside the same without", rows: 200_000, rounds: 3, broker: all, run: tlsStudy},
 	{name: "inserts", about: "what a relay costs an application's inserts, with pgbench", rounds: 3, broker: "nats", run: insertsStudy},
 	{
-		name: "pinned", about: "reads and drain behind a transaction that stays open, beside a vacuumed table", rows: 300_000, rounds: 2,
+		name: "pinned", about: "reads and drain while a transaction stays open, beside a vacuumed table", rows: 300_000, rounds: 2,
 		broker: "nats", run: pinnedStudy,
 	},
 	{

@@ -25,7 +25,7 @@ type trouble struct {
 
 var troubles = []trouble{
 	{
-		name: "keys behind failed rows", numbers: []int{1, 100, 10_000, 100_000}, settings: []string{"OUTBOX_ON_FAILED=block"},
+		name: "keys of failed rows", numbers: []int{1, 100, 10_000, 100_000}, settings: []string{"OUTBOX_ON_FAILED=block"},
 		begins: failedKeys, ends: discardFailed, mostEnded: 100_000,
 	},
 	{
@@ -71,27 +71,27 @@ func (s *site) heads(ctx context.Context, topic, headers string, failed any, att
 	return err
 }
 
-// behind writes a further row after each head, for the healthy topic.
-func (s *site) behind(ctx context.Context) error {
+// followers writes a further row after each head, for the healthy topic.
+func (s *site) followers(ctx context.Context) error {
 	_, err := s.conn.Exec(ctx, `insert into outbox_messages (topic, key, payload)
 		select $2, 'bad-' || i, jsonb_build_object('n', (910000000 + i)::text) from generate_series(1, $1::int) i`, s.number, s.topic)
 	return err
 }
 
 func failedKeys(ctx context.Context, s *site) error {
-	return errors.Join(s.heads(ctx, s.topic, "{}", time.Now(), 6, "refused"), s.behind(ctx))
+	return errors.Join(s.heads(ctx, s.topic, "{}", time.Now(), 6, "refused"), s.followers(ctx))
 }
 
 func heldKeys(ctx context.Context, s *site) error {
-	return errors.Join(s.heads(ctx, s.topicNamed(missing), "{}", nil, 1, nil), s.behind(ctx))
+	return errors.Join(s.heads(ctx, s.topicNamed(missing), "{}", nil, 1, nil), s.followers(ctx))
 }
 
 func refusedKeys(ctx context.Context, s *site) error {
-	return errors.Join(s.heads(ctx, s.topic, `{"partition": "9999"}`, nil, 1, nil), s.behind(ctx))
+	return errors.Join(s.heads(ctx, s.topic, `{"partition": "9999"}`, nil, 1, nil), s.followers(ctx))
 }
 
 func missingTopics(ctx context.Context, s *site) error {
-	return errors.Join(s.heads(ctx, s.topicNamed(missing+"-%d"), "{}", nil, 1, nil), s.behind(ctx))
+	return errors.Join(s.heads(ctx, s.topicNamed(missing+"-%d"), "{}", nil, 1, nil), s.followers(ctx))
 }
 
 // topicNamed gives a missing topic a name that is unique to this run.

@@ -47,7 +47,7 @@ func TestAlarm(t *testing.T) {
 	}
 	outbox.checkUnspent(everyRow)
 	if said := strings.Count(r.Log(), "low on memory"); said > 5 {
-		t.Errorf("%d lines of log tell of the alarm", said)
+		t.Errorf("%d log lines report the alarm", said)
 	}
 
 	watermark("0.4")

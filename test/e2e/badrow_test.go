@@ -77,7 +77,7 @@ func TestMissingTopic(t *testing.T) {
 			from generate_series(1, $3) i`, topic, missing, rows)
 		r := startRelay(t, outbox.env(b.url()))
 		outbox.awaitRelayed(rows * 2 / 3)
-		await(t, "the metrics tell of the held rows", func() bool {
+		await(t, "the metrics show the held rows", func() bool {
 			held := r.metric(`rows_held{destination="default",reason="topology"}`)
 			return held != "" && held != "0"
 		})

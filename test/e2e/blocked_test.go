@@ -26,7 +26,7 @@ func TestBlockedByFailed(t *testing.T) {
 			}
 		}
 		await(t, "all but the blocked rows are relayed", relayed)
-		await(t, "the metrics tell of the blocked keys", blocked(first))
+		await(t, "the metrics show the blocked keys", blocked(first))
 		first.stop()
 
 		second := startRelay(t, env)

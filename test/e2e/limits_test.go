@@ -63,7 +63,7 @@ func TestLimits(t *testing.T) {
 		t.Errorf("the drain ends with %d: %s", code, problems)
 	}
 	write("maybe")
-	told := func() (n int) {
+	warnings := func() (n int) {
 		for _, line := range r.records("WARN") {
 			if strings.Contains(line.Msg, "pause file") {
 				n++
@@ -71,7 +71,7 @@ func TestLimits(t *testing.T) {
 		}
 		return n
 	}
-	await(t, "the log tells of the file", func() bool { return told() > 0 })
+	await(t, "the log reports the file", func() bool { return warnings() > 0 })
 	if n := outbox.count(isPending); n != rows {
 		t.Errorf("%d rows are pending", n)
 	}
@@ -79,8 +79,8 @@ func TestLimits(t *testing.T) {
 		t.Fatal(err)
 	}
 	outbox.awaitDrained()
-	if n := told(); n != 1 {
-		t.Errorf("the log tells %d times of the file", n)
+	if n := warnings(); n != 1 {
+		t.Errorf("the log reports the file %d times", n)
 	}
 	took := pgtest.Value[float64](t, outbox.Schema,
 		"select extract(epoch from max(relayed_at) - min(relayed_at))::float8 from outbox_messages where topic = $1", slow)

@@ -101,17 +101,17 @@ func TestDroppedRowsAreReported(t *testing.T) {
 	await(t, "each is counted", func() bool {
 		return r.metric(`unexpected_duplicates_total{destination="default"}`) == fmt.Sprint(rows)
 	})
-	told := 0
+	warnings := 0
 	for _, record := range r.records("WARN") {
 		if strings.Contains(record.Msg, "dropped by their broker as duplicates") {
-			told++
+			warnings++
 			if !strings.Contains(record.Error, stream.CachedInfo().Config.Name) || !strings.Contains(record.Error, "stream of its own") {
 				t.Errorf("stream and remedy are missing: %s", record.Error)
 			}
 		}
 	}
-	if told != 1 {
-		t.Errorf("logged %d times", told)
+	if warnings != 1 {
+		t.Errorf("logged %d times", warnings)
 	}
 	r.stop()
 	// Messages that this replica has not published may have been sent by the previous one.

@@ -87,6 +87,6 @@ func TestPruneAfter(t *testing.T) {
 	outbox.insert("x", 0, 3000, 10)
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_PRUNE_AFTER=1s"))
 	await(t, "relayed rows are deleted", func() bool { return outbox.count("true") == 1 })
-	await(t, "the log tells", func() bool { return strings.Contains(r.Log(), `"msg":"deleted old rows","rows":`) })
+	await(t, "the deletion is logged", func() bool { return strings.Contains(r.Log(), `"msg":"deleted old rows","rows":`) })
 	r.stop()
 }

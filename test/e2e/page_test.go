@@ -169,7 +169,7 @@ func (b *browser) screenReader() {
 		}
 	}
 	if roles["image"]+roles["img"] < 2 {
-		b.t.Errorf("the charts are not told: %v", roles)
+		b.t.Errorf("the charts have no description: %v", roles)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestPreparedTransactions(t *testing.T) {
 	outbox.Exec(t, "commit prepared 'overtaken'")
 	outbox.awaitDrained()
 	if counted := r.metric("order_violations_total"); counted != fmt.Sprint(2*keys) {
-		t.Errorf("%s rows have been counted that came behind younger ones, want %d", counted, 2*keys)
+		t.Errorf("%s rows have been counted that came after younger ones, want %d", counted, 2*keys)
 	}
 	outbox.Exec(t, "commit prepared 'apart'")
 	outbox.Exec(t, insert(keys, "a"))

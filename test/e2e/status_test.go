@@ -41,7 +41,7 @@ func TestStatus(t *testing.T) {
 	r, held := busy(t)
 	var report operate.Report
 	var body string
-	await(t, "the report tells of all rows", func() bool { // a part may be a second old
+	await(t, "the report shows all rows", func() bool { // a part may be a second old
 		var status int
 		status, body = r.get("/status")
 		report = operate.Report{}
@@ -91,7 +91,7 @@ func TestStatusWhilePaused(t *testing.T) {
 	outbox := newTable(t)
 	outbox.insert("orders", 0, 7, 2)
 	r := startRelay(t, outbox.env("stdout:", "OUTBOX_PAUSE=true"))
-	await(t, "the report tells of the pause", func() bool {
+	await(t, "the report shows the pause", func() bool {
 		_, body := r.get("/status")
 		var report operate.Report
 		if json.Unmarshal([]byte(body), &report) != nil || report.Destinations[0].Held == nil {

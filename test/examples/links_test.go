@@ -50,7 +50,7 @@ func TestTargets(t *testing.T) {
 	for _, text := range blocks(t, "sh") {
 		for _, match := range target.FindAllStringSubmatch(text, -1) {
 			if !strings.Contains(makefile, "\n"+match[1]+":") {
-				t.Errorf("a document tells to run make %s, which the Makefile lacks", match[1])
+				t.Errorf("a document says to run make %s, which the Makefile lacks", match[1])
 			}
 		}
 	}

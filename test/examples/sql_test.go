@@ -102,7 +102,7 @@ func TestPlaceOrder(t *testing.T) {
 	}
 	s.Exec(t, "alter table outbox_messages add check (key <> 'eve')")
 	if err := PlaceOrder(t.Context(), s.Pool, "eve", 1); err == nil {
-		t.Error("a message that could not be inserted is no error")
+		t.Error("a message that could not be inserted causes no error")
 	}
 	if got := pgtest.Value[int](t, s, "select count(*) from orders"); got != 1 {
 		t.Errorf("%d orders, want 1: without its message an order must be rolled back", got)

@@ -9,10 +9,10 @@ var table = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
-		name: "transaction behind the snapshot not noticed", breaks: "the end of each long transaction is noticed",
+		name: "transaction after the snapshot not noticed", breaks: "the end of each long transaction is noticed",
 		file: "internal/outbox/horizon.go", old: "	for n := s.Next; before(n, s.Unassigned) &&",
 		new: "	for n := s.Next; before(n, s.Next) &&",
-		pkg: "./relay", tests: "^TestTransactionsBehindTheSnapshot$",
+		pkg: "./relay", tests: "^TestTransactionsAfterTheSnapshot$",
 	},
 	{
 		name: "refusal written over another's", breaks: "a refusal is written only to a row that is as it was read",
@@ -20,7 +20,7 @@ var table = []mutant{
 		pkg: "./internal/outbox", tests: ".",
 	},
 	{
-		name: "prefix rule ignored by NATS", breaks: "of each key a prefix is accepted",
+		name: "prefix rule ignored by NATS", breaks: "the rows accepted of a key are a prefix",
 		file: "publisher/nats/batch.go", old: "n != keyorder.None && accepted(err) &&", new: "n != keyorder.None &&",
 		pkg: "./publisher/nats", tests: "^TestRefusedMessageStopsItsKey$|^TestSuite$",
 	},
@@ -30,7 +30,7 @@ var table = []mutant{
 		pkg: "./internal/outbox", tests: "^TestDedupIDsAreApart$",
 	},
 	{
-		name: "state of one destination written to another", breaks: "a destination with columns of its own keeps its state there alone",
+		name: "state of one destination written to another", breaks: "a destination with columns of its own keeps its state only in them",
 		file: "internal/outbox/parts.go", old: "	if p.own(part) {\n		return p.findOwn(part)\n",
 		new: "	if p.own(part) && p.view.Name == \"\" {\n		return p.findOwn(part)\n",
 		pkg: "./internal/outbox", tests: "^TestColumnsOfItsOwn$",
@@ -44,12 +44,12 @@ var table = []mutant{
 	},
 	{
 		name:   "mark of another destination taken for a late commit",
-		breaks: "a row is told from late ones by the transaction that inserted it",
+		breaks: "a marked row is distinguished from late commits by the transaction that inserted it",
 		file:   "internal/outbox/mapping.go", old: "m.writer, m.written = inserter(m.txid, m.writer), true", new: "m.written = true",
 		pkg: "./internal/outbox", tests: "^TestRowsThatAnotherDestinationMarksFirst$",
 	},
 	{
-		name: "late destination replays history", breaks: "rows that exist count as done at a new destination",
+		name: "destination added later replays history", breaks: "rows that exist count as done at a new destination",
 		file: "sql/destination.go", old: "names[\"default\"], names[\"rows\"] = done, drop",
 		new: "names[\"default\"], names[\"rows\"] = \"\", drop",
 		pkg: "./internal/outbox", tests: "^TestOwnSchema$",
@@ -82,18 +82,19 @@ var table = []mutant{
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
-		name: "notice of a row that was not relayed", breaks: "a notice is sent of what the origin has relayed, and not of what has failed there",
-		file: "internal/outbox/mapping.go", old: "		if c := m.origin.without; c != nil {\n", new: "		if c := m.origin.without; false {\n",
+		name:   "notice of a row that was not relayed",
+		breaks: "notices are sent of rows that the origin has relayed, not of rows that failed there",
+		file:   "internal/outbox/mapping.go", old: "		if c := m.origin.without; c != nil {\n", new: "		if c := m.origin.without; false {\n",
 		pkg: "./internal/outbox", tests: "^TestRelayedElsewhere$",
 	},
 	{
-		name: "prefix rule ignored by RabbitMQ", breaks: "of each key a prefix is accepted",
+		name: "prefix rule ignored by RabbitMQ", breaks: "the rows accepted of a key are a prefix",
 		file: "publisher/amqp/batch.go", old: "	if next != keyorder.None && err == nil {\n",
 		new: "	if next != keyorder.None {\n",
 		pkg: "./publisher/amqp", tests: "^TestSuite$",
 	},
 	{
-		name: "returned message taken for accepted", breaks: "an unroutable message is confirmed too, and not accepted",
+		name: "returned message taken for accepted", breaks: "an unroutable message is not accepted, although RabbitMQ confirms it",
 		file: "publisher/amqp/batch.go", old: "		case f.returned != nil:\n", new: "		case f.returned != nil && f.message < 0:\n",
 		pkg: "./publisher/amqp", tests: "^TestReturnedIsNeverAccepted$",
 	},

@@ -129,7 +129,7 @@ func (e *examination) describeExchange(ctx context.Context, r *routes, name stri
 	}
 	if found.Type == "x-delayed-message" && !e.conn.Unrouted {
 		e.Fail(checkExchange, name,
-			"it is of type x-delayed-message, which gives back each message that it delays, and delivers it all the same: such rows are never "+
+			"it is of type x-delayed-message, which returns each message that it delays, but delivers it later: such rows are never "+
 				"relayed, and each try is another copy",
 			"publish to an exchange of another type, without the header x-delay, since rows can wait themselves, with available_at; or set "+
 				e.names.Of("Unrouted"))

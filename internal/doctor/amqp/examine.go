@@ -1,4 +1,4 @@
-// Package amqp examines a RabbitMQ broker: the login, the exchanges, and the guarantees behind its queues' confirms.
+// Package amqp examines a RabbitMQ broker: the login, the exchanges, and what its queues' confirms guarantee.
 package amqp
 
 import (
@@ -60,7 +60,7 @@ func Examine(ctx context.Context, connect func(context.Context) (*inspectamqp.Co
 	e.server()
 	if e.conn.Unrouted {
 		e.Warn(checkDurability, "", names.Of("Unrouted")+": rows that no queue takes count as relayed, and are lost",
-			"let rows need a queue, unless the exchange gives back what it delivers later (x-delayed-message)")
+			"let rows need a queue, unless the exchange returns what it delivers later (x-delayed-message)")
 	}
 	managed := conn.Management != nil && e.askManagement(ctx)
 	if managed {

@@ -17,18 +17,18 @@ func TestOneOutageIsLoggedOnce(t *testing.T) {
 		err    error
 		logged bool
 	}{
-		{unavailable("no answer", "what answers at h:1 is no broker"), false},
-		{unavailable("no broker", "what answers at h:1 is no broker"), true},
-		{unavailable("no broker", "what answers at h:2 is no broker"), true},
+		{unavailable("no answer", "what answers at h:1 is not a broker"), false},
+		{unavailable("no broker", "what answers at h:1 is not a broker"), true},
+		{unavailable("no broker", "what answers at h:2 is not a broker"), true},
 		{unavailable("no answer", "h:3 does not answer"), true},
 		{unavailable("login refused", "h:3 refuses the login"), false},
 	} {
 		if logged := c.Logged(test.err); logged != test.logged {
-			t.Errorf("%d: %v told already: %v", i, test.err, logged)
+			t.Errorf("%d: %v logged already: %v", i, test.err, logged)
 		}
 	}
 	c.Over()
-	if c.Logged(unavailable("no broker", "what answers at h:1 is no broker")) {
-		t.Error("the next outage counts as told")
+	if c.Logged(unavailable("no broker", "what answers at h:1 is not a broker")) {
+		t.Error("the next outage counts as logged")
 	}
 }

@@ -125,7 +125,7 @@ func (d *Dispatch) letGo(leaving, late owner.Set) {
 	})
 	if n := before - len(d.inFlight); n > 0 {
 		d.Logger.Warn(
-			"shards are given back although the outcome of some of their rows could not be written; their next owner publishes these rows again",
+			"shards are released although the outcome of some of their rows could not be written; their next owner publishes these rows again",
 			"rows", n)
 	}
 }

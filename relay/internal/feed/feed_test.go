@@ -118,7 +118,7 @@ func TestTailScanEndsWhereTheTableEndedWhenItBegan(t *testing.T) {
 		t.Errorf("it reads %+v", q)
 	}
 	take(fullPage(8, 9))
-	if q := next("behind a page that was full"); q.Recent == nil || !q.Horizon {
+	if q := next("after a page that was full"); q.Recent == nil || !q.Horizon {
 		t.Errorf("not a new tail scan: %+v", q)
 	}
 }

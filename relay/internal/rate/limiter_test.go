@@ -23,7 +23,7 @@ func TestLimiter(t *testing.T) {
 	}
 	l.Spend(-40) // these rows did not reach the broker
 	if got := l.Rows(1000, now); got != 40 {
-		t.Errorf("%d rows are given back, not 40", got)
+		t.Errorf("%d rows are returned, not 40", got)
 	}
 	l.Own(8, now)
 	now = now.Add(time.Hour)

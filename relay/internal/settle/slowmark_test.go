@@ -73,7 +73,7 @@ func TestSlowWritesEnd(t *testing.T) {
 	}
 	late := table.late
 	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), dispatch.Unwritable) {
-		t.Errorf("%d statements took too long, told %d, effects %v", late, first.Slow, first.Effects)
+		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
 	}
 	if err := settler.write(t.Context(), &order{table: table, Outcome: dispatch.Outcome{Accepted: rows[600:]}}); err != nil {
 		t.Fatal(err)

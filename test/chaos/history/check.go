@@ -24,7 +24,7 @@ const (
 	Afterwards Check = "a notice came after the row that it is about"
 	Unstuck    Check = "nothing was stuck after everything had healed"
 	Brief      Check = "no relay kept a transaction open without a statement"
-	Obedient   Check = "replicas ended only when they were told to, and cleanly then"
+	Obedient   Check = "replicas ended only when they were asked to, and then cleanly"
 	Meaningful Check = "rows were committed and delivered at all"
 )
 

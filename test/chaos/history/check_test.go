@@ -96,8 +96,8 @@ func TestAKeptPromiseIsNoViolation(t *testing.T) {
 			h.Deletes = true
 			h.Table = slices.DeleteFunc(h.Table, func(f Final) bool { return f.Relayed })
 		},
-		"a duplicate of an older row behind a younger one": func(h *History) { again(h, "b1", 13) },
-		"a duplicate much later":                           func(h *History) { again(h, "b1", 60) },
+		"a duplicate of an older row after a younger one": func(h *History) { again(h, "b1", 13) },
+		"a duplicate much later":                          func(h *History) { again(h, "b1", 60) },
 		"a row without a key commits late": func(h *History) {
 			h.Rows = append(h.Rows, Row{ID: "n0", Topic: "x", Number: 7, Outcome: Committed})
 			h.Table = append(h.Table, Final{ID: "n0", Relayed: true, Attempt: 1})

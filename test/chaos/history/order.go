@@ -44,7 +44,7 @@ func (j *judge) orderInStreams(key string, deliveries []*Delivery) {
 	var before *Delivery
 	for _, d := range deliveries {
 		if before != nil && before.Stream == d.Stream && j.number(d) < j.number(before) {
-			j.found(Ordered, j.around(key, d), "key %s: number %d came behind number %d in %s", key, j.number(d), j.number(before), d.Stream)
+			j.found(Ordered, j.around(key, d), "key %s: number %d came after number %d in %s", key, j.number(d), j.number(before), d.Stream)
 			continue // after the same one, others may be late too
 		}
 		before = d

@@ -11,7 +11,7 @@ const (
 	Ghost       Fault = "rolled back, but arrived"
 	Stranger    Fault = "arrived, but the application never wrote it"
 	Duplicate   Fault = "arrived more than once"
-	Reordered   Fault = "arrived behind a younger row of its key"
+	Reordered   Fault = "arrived after a younger row of its key"
 	Elsewhere   Fault = "arrived where it does not belong"
 	Unexplained Fault = "arrived as a dead letter that does not say why"
 	Changed     Fault = "arrived with another key or payload"

@@ -32,13 +32,13 @@ func TestCheck(t *testing.T) {
 		"never written":            {[]Row{a1, b1, a2, a3, {ID: "x", Key: "a"}}, map[Fault][]string{Stranger: {"x"}}},
 		"never written, no id":     {[]Row{a1, b1, a2, a3, {Key: "a"}}, map[Fault][]string{Stranger: {""}}},
 		"twice at once":            {[]Row{a1, a1, b1, a2, a3}, map[Fault][]string{Duplicate: {"a1"}}},
-		"again behind younger":     {[]Row{a1, b1, a2, a3, a2}, map[Fault][]string{Duplicate: {"a2"}}},
+		"again after younger":      {[]Row{a1, b1, a2, a3, a2}, map[Fault][]string{Duplicate: {"a2"}}},
 		"three times":              {[]Row{a1, b1, a2, a3, b1, b1}, map[Fault][]string{Duplicate: {"b1", "b1"}}},
 		"neighbours swapped":       {[]Row{a1, b1, a3, a2}, map[Fault][]string{Reordered: {"a2"}}},
 		"the last first":           {[]Row{a3, a1, b1, a2}, map[Fault][]string{Reordered: {"a1", "a2"}}},
 		"another key":              {[]Row{a1, b1, otherKey, a3}, map[Fault][]string{Changed: {"a2"}}},
 		"another payload":          {[]Row{a1, b1, otherPayload, a3}, map[Fault][]string{Changed: {"a2"}}},
-		"lost and doubled, which a count would not tell": {[]Row{a1, a1, a2, a3}, map[Fault][]string{Missing: {"b1"}, Duplicate: {"a1"}}},
+		"lost and duplicated, which a count would not show": {[]Row{a1, a1, a2, a3}, map[Fault][]string{Missing: {"b1"}, Duplicate: {"a1"}}},
 		"nothing arrived": {nil, map[Fault][]string{Missing: {"a1", "a2", "a3", "b1"}}},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,7 +18,7 @@ import (
 func throughProxies(ctx context.Context, broker string) (secure, plain *ours, err error) {
 	uri, err := amqp091.ParseURI(broker)
 	if err != nil {
-		return nil, nil, fmt.Errorf("the address is no AMQP URL")
+		return nil, nil, fmt.Errorf("the address is not an AMQP URL")
 	}
 	target := net.JoinHostPort(uri.Host, fmt.Sprint(uri.Port))
 	server, client, err := tlsproxy.Configs()

@@ -5,7 +5,7 @@ import "testing"
 // A shard is released when no destination has any of its rows in flight. Destinations that are not kept waiting continue to
 // feed it until the slow one has let go. If the shard then stays after all, letting go of it before does not count the next
 // time.
-func TestShardIsGivenBackByAllDestinations(t *testing.T) {
+func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	o, heir := newSimOwner(simShards), newSimOwner(0)
 	es := &engines{ownership: o, changed: make(chan struct{})}
 	fast, slow := &engine{engines: es}, &engine{engines: es}
@@ -31,7 +31,7 @@ func TestShardIsGivenBackByAllDestinations(t *testing.T) {
 	}
 	slow.leave(state.Leaving)
 	if given() {
-		t.Error("the shard is given back while a destination has it")
+		t.Error("the shard is released while a destination has it")
 	}
 	if state, _ = fast.ours(); state.Owned.Has(shard) || !state.Leaving.Has(shard) {
 		t.Error("the other does not let go when the slow one has")
@@ -42,10 +42,10 @@ func TestShardIsGivenBackByAllDestinations(t *testing.T) {
 	leave()
 	fast.leave(state.Leaving)
 	if given() {
-		t.Error("the shard is given back although the slow destination has it again")
+		t.Error("the shard is released although the slow destination has it again")
 	}
 	slow.leave(state.Leaving)
 	if !given() {
-		t.Error("the shard is not given back")
+		t.Error("the shard is not released")
 	}
 }
