@@ -9,6 +9,9 @@ import (
 // defaultDestination is the name of the only destination if OUTBOX_DESTINATIONS is not given.
 const defaultDestination = "default"
 
+// reservedDestination is the name under which the relay counts and reports rows that no destination takes.
+const reservedDestination = "none"
+
 var destinationName = regexp.MustCompile(`^[a-z][a-z0-9]*([_-][a-z0-9]+)*$`)
 
 // loadDestinations fills cfg.Destinations and returns the scopes of the named destinations, in the same order. It returns none
@@ -26,6 +29,9 @@ func (l *loader) loadDestinations(cfg *Config, global *scope) []*scope {
 		case !destinationName.MatchString(name):
 			global.bad("DESTINATIONS",
 				"contains the invalid name %q; write lower-case letters, digits and single - or _, starting with a letter", name)
+			continue
+		case name == reservedDestination:
+			global.bad("DESTINATIONS", "contains the name %s, which stands for rows that no destination takes; write another name", name)
 			continue
 		case prefixes[prefix] != "":
 			global.bad("DESTINATIONS", "contains %s and %s, whose variables would have the same names", prefixes[prefix], name)
