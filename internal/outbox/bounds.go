@@ -149,22 +149,22 @@ func sizeOf(rest []byte) int64 {
 	return max(size, 1)
 }
 
-// missing returns the approximate size of a row that did not come whole, or 0 if it did.
-func (t *Table) missing(values [][]byte, most int64) int64 {
-	size := sizeOf(values[atPayloadRest]) + sizeOf(values[atHeadersRest])
-	long := cut(values[atTopic], most) || cut(values[atKey], most)
+// missing returns the approximate size of a row that did not come whole, or 0 if it did, and whether one of its texts was cut.
+func (t *Table) missing(values [][]byte, most int64) (size int64, long bool) {
+	size = sizeOf(values[atPayloadRest]) + sizeOf(values[atHeadersRest])
+	long = cut(values[atTopic], most) || cut(values[atKey], most)
 	for _, value := range values[atExtra:] {
 		long = long || cut(value, most)
 	}
 	switch {
 	case size == 0 && !long:
-		return 0
+		return 0, false
 	case long:
 		size += most + 1
 	case size <= most:
 		size = min(size*usualCompression, most) + 1
 	}
-	return size + int64(len(values[atPayload])+len(values[atHeaders]))
+	return size + int64(len(values[atPayload])+len(values[atHeaders])), long
 }
 
 func isJSON(c *column) bool { return c.oid == oidJSON || c.oid == oidJSONB }

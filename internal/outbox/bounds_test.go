@@ -97,6 +97,20 @@ func TestTextsThatComeWithTheirPage(t *testing.T) {
 	}
 }
 
+// A text that is too long to be read is named as the reason, and not the size of the row.
+func TestTextThatIsTooLong(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, fmt.Sprintf(boundsTable, "jsonb", "jsonb"))
+	s.Exec(t, `insert into outbox_messages (topic, payload) values ('t', jsonb_build_object('a', repeat('x', 2000000)))`)
+	table := open(t, s, Config{Table: messages, MaxRow: 64 << 20, Extra: []Extra{{Kind: ExtraPayload, Name: "a"}}})
+	rows := read(t, table, Query{}).Rows
+	if len(rows) != 1 || publisher.ClassOf(rows[0].Invalid) != publisher.Permanent ||
+		!strings.Contains(rows[0].Invalid.Error(), "a template names") {
+		t.Errorf("%d rows, %v", len(rows), rows[0].Invalid)
+	}
+}
+
 // A row that the server cannot write as text, since that would take more than a gigabyte, does not affect other rows, though
 // its stored form takes two kilobytes.
 func TestPageWithARowThatCannotBeWritten(t *testing.T) {

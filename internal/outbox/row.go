@@ -39,6 +39,7 @@ type Row struct {
 	cutKey  bool    // the key was too long to be read
 	apart   string  // the identity, if it is not the id
 	writer  uint32  // the number of the transaction that inserted it, or wrote it last
+	long    bool    // a text was too long to be read
 	size    int64   // size of what did not come with the page and must be read whole, 0 if everything came
 
 	// Invalid is the reason why the row cannot be made into a message, or nil.
@@ -165,7 +166,7 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 		row.Retried = true
 		row.Waited = time.Duration(max(-longest, min(longest, ordinal(v)))) * time.Microsecond
 	}
-	if row.size = t.missing(values, most); row.size > 0 {
+	if row.size, row.long = t.missing(values, most); row.size > 0 {
 		row.Extra = make([]string, len(m.extra))
 		if row.Invalid != nil {
 			row.size = 0 // the contents are of no use
