@@ -79,6 +79,9 @@ type Page struct {
 	// Next is the time until the next row of any shard or destination becomes due, for Query.Due or Glance; 0 if there is none.
 	Next time.Duration
 
+	// Distance is how long a request to the database and its answer are on the way, whatever the server does for it.
+	Distance time.Duration
+
 	// Wants is the size of the first row if it is larger than the bytes to be read, so that no row was read. Nothing else is
 	// set then.
 	Wants int64
@@ -144,6 +147,10 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		return Page{}, fmt.Errorf("connect to database: %w", err)
 	}
 	defer conn.Release()
+	distance, err := t.distance.measure(ctx, conn.Conn())
+	if err != nil {
+		return Page{}, err
+	}
 	p := t.begin(ctx, conn.Conn(), limits{inOrder: t.inOrder(q)})
 	if q.Horizon {
 		p.add(t.horizon, nil, nil, []int16{1})
@@ -157,7 +164,7 @@ func (t *Table) page(ctx context.Context, q Query) (Page, error) {
 		p.add(t.snapshot, nil, nil, nil)
 	}
 	p.send(ctx)
-	var page Page
+	page := Page{Distance: distance}
 	if texts := p.line(); texts != nil {
 		if err := page.Snapshot.parse(texts...); err != nil {
 			return Page{}, errors.Join(err, p.results.Close())

@@ -20,6 +20,7 @@ import (
 // the pool while it runs.
 type Table struct {
 	pool     *pgxpool.Pool
+	distance *distance
 	relation *relation // the table as [Open] found it
 	mapping  *mapping
 	name     sql.Table // the table's name with its schema
@@ -127,7 +128,7 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
-		pool: pool, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config,
+		pool: pool, distance: &distance{}, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config,
 		view: view, role: relation.role,
 		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow,
 	}

@@ -18,7 +18,7 @@ const all = "all"
 type options struct {
 	broker, relay, only     string
 	rows, rounds, keys, hot int
-	duration                time.Duration
+	distance, duration      time.Duration
 }
 
 // lab is the programs and the servers that studies work with.

@@ -129,7 +129,16 @@ func (l *lab) latency(ctx context.Context, b broker, w wake, t traffic) (returne
 	t.direct = func(ctx context.Context, body []byte) error { return b.publish(ctx, topic, body) }
 	if !w.direct {
 		t.direct = nil
-		if relay, err = l.startRelay(ctx, table.url, b.url, w.settings...); err != nil {
+		database := table.url
+		if l.distance > 0 {
+			far, err := startProxy(ctx, table.url, l.distance)
+			if err != nil {
+				return nil, nil, err
+			}
+			defer far.close()
+			database = far.url
+		}
+		if relay, err = l.startRelay(ctx, database, b.url, w.settings...); err != nil {
 			return nil, nil, err
 		}
 		defer relay.Kill()

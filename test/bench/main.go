@@ -110,6 +110,7 @@ func run(ctx context.Context, args []string) error {
 	flags.IntVar(&o.rounds, "rounds", 0, "runs of each variant; 0 means the study's own number")
 	flags.IntVar(&o.keys, "keys", 1000, "ordering keys")
 	flags.IntVar(&o.hot, "hot", 0, "drain: percentage of the rows on one hot key")
+	flags.DurationVar(&o.distance, "distance", 0, "latency: `time` that each round trip of the relay to the database takes longer")
 	flags.DurationVar(&o.duration, "duration", 20*time.Second, "destinations: steady traffic beside one in trouble")
 	flags.StringVar(&o.only, "only", "", "latency, trouble, destinations, cluster: only the cases of which the name contains this text")
 	flags.Usage = func() {

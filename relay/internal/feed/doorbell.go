@@ -75,7 +75,7 @@ func (f *Feed) MostRings() float64 {
 // Wrote records how long it took to mark a number of rows.
 func (f *Feed) Wrote(rows int, took time.Duration) {
 	if rows > 0 && rows <= flowRows {
-		f.wrote.add(max(took, time.Microsecond))
+		f.wrote.add(f.cost(took))
 	}
 }
 
@@ -87,8 +87,8 @@ func (f *Feed) Glancing(now time.Time) bool {
 // glanced records a glance. If it has seen rows, they are looked for at once, by a reconciliation scan as well. If these rows only
 // wait, or stepping over the relayed rows costs too much, there is no glance for a while.
 func (f *Feed) glanced(page outbox.Page, took time.Duration, ended time.Time) {
-	f.pace.due = ended.Add(max(f.idlePause, RestShare*took))
-	if f.dear++; took <= cheapGlance {
+	f.pace.due = ended.Add(max(f.idlePause, RestShare*f.cost(took)))
+	if f.dear++; f.cost(took) <= cheapGlance {
 		f.dear = 0
 	}
 	if page.More || f.dear == dearGlances {

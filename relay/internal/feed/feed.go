@@ -171,6 +171,7 @@ func (f *Feed) Read(k Kind, page outbox.Page, started, ended time.Time) bool {
 		f.glanced(page, took, ended)
 		return true
 	}
+	f.distance = page.Distance
 	f.pace.read(took, len(page.Rows))
 	f.Late.Date(&page.Snapshot)
 	if n := len(page.Rows); n > 0 {

@@ -9,8 +9,9 @@ type pace struct {
 	interval time.Duration // longest pause
 	due      time.Time     // time of the next read
 	pause    time.Duration
-	took     time.Duration // duration of the last read
-	looks    lately        // durations of the reads, without the time that their rows took
+	distance time.Duration // time that requests to the database and its answers are on the way
+	took     time.Duration // what the last read cost the database
+	looks    lately        // what the reads cost, without their rows
 	waited   time.Duration // time that this tail scan took to read rows that must wait
 	nudged   bool          // read at once
 	steady   bool          // many rows come at once, and the next read is not far away
@@ -29,20 +30,25 @@ const (
 	drowsyFor   = 20 * time.Millisecond
 	flowShare   = 4 // replaces RestShare while rows flow and reads are cheap
 	cheapRead   = time.Millisecond
-	rowTime     = 50 * time.Microsecond // longest time that a row takes in a read; 17 µs were measured
-	lookRows    = 24                    // number of rows that take about as long as a read without rows
-	flowRows    = 16                    // largest number of rows at once for that, since large batches cost the database less
-	flowRate    = 2000                  // rows per second up to which many rows at once have only gathered because the relay rested
-	longestRest = time.Second           // while rows wait
+	rowTime     = 50 * time.Microsecond  // longest time that a row takes in a read; 17 µs were measured
+	leastCost   = 100 * time.Microsecond // since the distance is not known exactly
+	lookRows    = 24                     // number of rows that take about as long as a read without rows
+	flowRows    = 16                     // largest number of rows at once for that, since large batches cost the database less
+	flowRate    = 2000                   // rows per second up to which many rows at once have only gathered because the relay rested
+	longestRest = time.Second            // while rows wait
 )
 
-// read records how long a read took. Rests are proportional to what a look at the table costs, without its rows. If the
-// rows counted, a long rest, in which many rows gather, would make the next rest long, too: at 1,000 rows/s, rows were
-// late by 20 ms or more for seconds after a moment in which the machine was busy (test/bench, latency).
+// read records how long a read took. Rests are proportional to what a look at the table costs the database, without the
+// rows, and without the way there. If the rows counted, a long rest, in which many rows gather, would make the next rest
+// long, too: at 1,000 rows/s, rows were late by 20 ms or more for seconds after a moment in which the machine was busy.
+// If the way counted, a database that is 5 ms away would be asked ten times a second (test/bench, latency).
 func (p *pace) read(took time.Duration, rows int) {
-	p.took = took
-	p.looks.add(max(took-time.Duration(rows)*rowTime, took*lookRows/time.Duration(lookRows+rows)))
+	p.took = p.cost(took)
+	p.looks.add(max(p.took-time.Duration(rows)*rowTime, p.took*lookRows/time.Duration(lookRows+rows)))
 }
+
+// cost returns what a request that took some time cost the database.
+func (p *pace) cost(took time.Duration) time.Duration { return max(took-p.distance, leastCost) }
 
 // TailTaken records the outcome of a page of the tail scan: the number of its rows, of those that were fresh, and of those that
 // must wait because of their topic or key. armed is since when each writer rings, or zero if writers do not ring. up

@@ -161,6 +161,35 @@ func TestRestsAreNotLongerForTheRowsThatGathered(t *testing.T) {
 	}
 }
 
+// What reads cost the database decides how often they are made and whether writers ring, not how far away the database is.
+func TestRestsDoNotDependOnTheDistance(t *testing.T) {
+	const distance = 20 * cheapRead
+	rest := func(distance time.Duration) (rest time.Duration, rings bool) {
+		now := time.Now()
+		f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
+		f.reconciliation.due = now.Add(time.Hour)
+		for range 2 * len(f.looks.times) {
+			f.Nudge()
+			f.Next(now, 1000, 1<<20)
+			started := now
+			now = now.Add(cheapRead/2 + distance)
+			f.Read(Tail, outbox.Page{Rows: make([]outbox.Row, 1), Distance: distance}, started, now)
+			f.Wrote(1, cheapRead+distance)
+			rings = f.TailTaken(1, 1, 0, time.Time{}, true, now)
+			rest = f.pace.due.Sub(now)
+			now = now.Add(50 * time.Millisecond)
+		}
+		if most := f.MostRings(); most != busyRate {
+			t.Errorf("%v away: %v a second may ring", distance, most)
+		}
+		return rest, rings
+	}
+	near, nearRings := rest(0)
+	if far, rings := rest(distance); far != near || !rings || !nearRings {
+		t.Errorf("%v away: it rests for %v and writers ring: %v; nearby %v and %v", distance, far, rings, near, nearRings)
+	}
+}
+
 // While rows come for a topic that is missing, they are read in vain. The relay rests in proportion, with or without
 // hints, so that the trouble costs the database little. It stays awake, so that writers need not ring.
 func TestRestsWhileRowsWait(t *testing.T) {
