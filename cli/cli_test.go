@@ -74,6 +74,9 @@ func TestGolden(t *testing.T) {
 			"OUTBOX_DESTINATION_AUDIT_TOPICS=order.*,!*.internal",
 			"OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at,attempt:audit_attempt,failed_at:audit_failed_at",
 		}, "schema --destination audit"},
+		"schema-destination-delays": {[]string{
+			"OUTBOX_TABLE=shop.Outbox", "OUTBOX_DESTINATIONS=orders,audit", "OUTBOX_DESTINATION_AUDIT_COLUMNS=relayed_at:audit_relayed_at",
+		}, "schema --destination audit --delays"},
 		"schema-dead-letters": {
 			[]string{
 				"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders",
@@ -156,6 +159,13 @@ func TestBadInput(t *testing.T) {
 
 		{nil, "grants", 2, "outbox-relay: grants requires --role NAME, the database role of the relay"},
 		{nil, "grants --role x --for all", 2, `outbox-relay: a role is for relay, operate or prune, not for "all"`},
+		{
+			[]string{
+				"OUTBOX_DESTINATIONS=orders,dead", "OUTBOX_DESTINATION_DEAD_FAILED_OF=orders", "OUTBOX_DESTINATION_DEAD_COLUMNS=relayed_at:dead_at",
+			},
+			"schema --destination dead --delays", 2, "outbox-relay: destination dead takes rows once they have failed or been relayed elsewhere, " +
+				"whatever their available_at; leave out --delays",
+		},
 		{nil, "schema --destination x", 2, "outbox-relay: no destination is called x; those of OUTBOX_DESTINATIONS are default"},
 		{nil, "schema --destination default", 2, "outbox-relay: destination default keeps its state in the columns of the table; set " +
 			"OUTBOX_DESTINATION_…_COLUMNS to give it columns of its own"},

@@ -56,7 +56,7 @@ columns of its own.`,
 				text = sql.Partitioned(table, c.Table.Columns, undone(settings.Views, c.Table.Column))
 			}
 			if destination != "" {
-				if text, err = ownSchema(c, destination, &due); err != nil {
+				if text, err = ownSchema(c, destination, delays, &due); err != nil {
 					return usageError(err)
 				}
 			}
@@ -84,7 +84,7 @@ columns of its own.`,
 }
 
 // ownSchema returns the DDL of a destination's own columns. due receives what the destination's delayed rows need.
-func ownSchema(c *config.Config, name string, due *sql.Delaying) (string, error) {
+func ownSchema(c *config.Config, name string, delays bool, due *sql.Delaying) (string, error) {
 	settings, err := rowsOnly(relayConfig(c, slog.New(slog.DiscardHandler)), false)
 	if err != nil {
 		return "", err
@@ -96,6 +96,9 @@ func ownSchema(c *config.Config, name string, due *sql.Delaying) (string, error)
 		case v.Name == name && v.Columns == nil:
 			return "", fmt.Errorf("destination %s keeps its state in the columns of the table; set OUTBOX_DESTINATION_…_COLUMNS to give it "+
 				"columns of its own", name)
+		case v.Name == name && delays && (v.FailedOf != nil || v.RelayedOf != nil):
+			return "", fmt.Errorf("destination %s takes rows once they have failed or been relayed elsewhere, whatever their available_at; "+
+				"leave out --delays", name)
 		case v.Name == name:
 			due.Pending, due.Suffix = settings.PendingColumns(v), "_"+name
 			due.Filter = settings.Condition(v)

@@ -92,7 +92,7 @@ func Delays(d Delaying) string {
 		"order_columns":   order,
 		"due_index":       Quote(indexName(d.Table, d.Suffix+"_due_idx")),
 		"undelayed_index": Quote(indexName(d.Table, d.Suffix+"_undelayed_idx")),
-		"pending_index":   Quote(indexName(d.Table, "_pending_idx")),
+		"pending_index":   Quote(indexName(d.Table, d.Suffix+"_pending_idx")),
 	})
 }
 

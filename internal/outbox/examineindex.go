@@ -145,7 +145,7 @@ func (e *examination) inOrder(pending []string) (plain, relayedFirst bool) {
 		if !i.usableFor(pending...) {
 			continue
 		}
-		plain = plain || i.starts(m.order.name) && (len(i.conjuncts) > 0 || m.relayed == nil)
+		plain = plain || i.starts(m.order.name) && (m.partial(i) || m.relayed == nil)
 		relayedFirst = relayedFirst || m.relayed != nil && i.starts(m.relayed.name, m.order.name)
 	}
 	return plain, relayedFirst

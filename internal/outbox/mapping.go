@@ -2,6 +2,7 @@ package outbox
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/outbox-relay/outbox-relay/internal/pattern"
@@ -273,7 +274,7 @@ func (m *mapping) chooseIndexes(r *relation) {
 			}
 			continue
 		}
-		partial := len(i.conjuncts) > 0
+		partial := m.partial(i)
 		switch {
 		case m.failed != nil && i.starts(m.failed.name) && !partial:
 			m.failedIndex = true
@@ -292,6 +293,15 @@ func (m *mapping) chooseIndexes(r *relation) {
 	m.orderIndex = orderFirst || m.relayedFirst
 	m.inOrder = m.orderIndex && m.rank == nil
 	m.relayedFirst = m.relayedFirst && !orderFirst
+}
+
+// partial reports whether an index leaves out rows that are done. An index of what has failed or been relayed at the origin keeps
+// the rows that are done here.
+func (m *mapping) partial(i index) bool {
+	if m.origin == nil {
+		return len(i.conjuncts) > 0
+	}
+	return slices.ContainsFunc(isNullPrinted(m.relayed), func(part string) bool { return slices.Contains(i.conjuncts, part) })
 }
 
 // isFailed is the condition that a row has failed, in each form in which a server prints it.

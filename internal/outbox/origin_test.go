@@ -3,11 +3,13 @@ package outbox
 import (
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/publisher/finding"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -268,6 +270,42 @@ func TestOriginsThatShareColumns(t *testing.T) {
 			t.Errorf("%s takes %d rows, not only %q", v.Name, len(page.Rows), topic)
 		}
 	}
+}
+
+// An index of what the origin has relayed or failed holds rows that are done at the destination, so it does not replace an index
+// of the destination's pending rows.
+func TestIndexOfTheOrigin(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(messages)) // with an index of failed rows
+	s.Exec(t, originTable+`; create index on outbox_messages (relayed_at) where relayed_at is not null`)
+	orders := View{Name: "orders"}
+	dead := View{Name: "dead", Columns: deadColumns, FailedOf: &orders}
+	notice := View{Name: "notice", Columns: noticeColumns, RelayedOf: &orders}
+	indexed := func(want bool) {
+		t.Helper()
+		table := open(t, s, Config{Views: []View{orders, dead, notice}})
+		for _, v := range []View{dead, notice} {
+			if viewOf(t, table, v).Names().PendingIndexed != want {
+				t.Errorf("%s: an index of pending rows: %v, want %v", v.Name, !want, want)
+			}
+		}
+		_, found, err := Examine(t.Context(), s.Pool, Config{Table: messages, Views: []View{orders, dead, notice}}, "")
+		warned := 0
+		for _, f := range found {
+			if f.Severity == finding.Warning && strings.Contains(f.Found, "no index of pending rows in their order") {
+				warned++
+			}
+		}
+		if err != nil || (warned == 2) == want {
+			t.Errorf("%d warnings, %v", warned, err)
+		}
+	}
+	indexed(true)
+	s.Exec(t, `do $$ declare i text; begin
+		for i in select indexrelid::regclass from pg_index where indrelid = 'outbox_messages'::regclass and pg_get_expr(indpred, indrelid) ~
+			'(dead|notice)_relayed_at IS NULL' loop execute 'drop index ' || i; end loop; end $$`)
+	indexed(false)
 }
 
 // A row of a partitioned table keeps its identity after another destination has marked it, if a unique index identifies the
