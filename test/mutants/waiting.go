@@ -45,8 +45,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "row of a waiting key published", breaks: "a key waits after a row of it was refused or held",
-		file: "relay/internal/dispatch/admit.go", old: "	if w != nil && !d.mayPass(r, w, from) {\n",
-		new: "	if w != nil && w.state == writing && !d.mayPass(r, w, from) {\n",
+		file: "relay/internal/dispatch/admit.go", old: "	if w != nil && !d.letPass(r, w, from) {\n",
+		new: "	if w != nil && w.state == writing && !d.letPass(r, w, from) {\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -238,7 +238,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "rows of a failed key taken", breaks: "rows that wait for a failed row of their key take no room",
-		file: "relay/internal/dispatch/admit.go", old: "	if d.Failures.meets(r) {\n", new: "	if false {\n",
+		file: "relay/internal/dispatch/admit.go", old: "	if d.Failures.passOver(r) {\n", new: "	if false {\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestQueuedRowsOfAFailedKey$",
 	},
 }

@@ -82,14 +82,14 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 	if !d.shards.reading.Has(r.Shard) {
 		return known // this replica gained or lost the shard during the read
 	}
-	if d.Failures.meets(r) {
+	if d.Failures.passOver(r) {
 		if r.Beyond && from == FromFeed { // a scan may end before it, and open the key
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false)
 		}
 		return passedOver
 	}
 	w := d.waits.meets(r)
-	if w != nil && !d.mayPass(r, w, from) {
+	if w != nil && !d.letPass(r, w, from) {
 		return passedOver
 	}
 	if w == nil {
@@ -99,7 +99,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 		case r.Beyond:
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, from == fromScan)
 			return known
-		case d.overtakes(r, from, now):
+		case d.awaitOlder(r, from, now):
 			return passedOver
 		}
 	}
@@ -111,17 +111,17 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 			r.Try += w.refusals
 		}
 	}
-	if d.mustWait(r, w, now) {
+	if d.makeWait(r, w, now) {
 		return passedOver
 	}
 	d.enqueue(r)
 	return admitted
 }
 
-// mayPass reports whether a row of a waiting key may go on. It may if it is the head that is tried, if a scan brought
-// it, or if it goes before everything that is known of the key because it was committed late: then it does not wait for
-// what the head waits for.
-func (d *Dispatch) mayPass(r *Row, w *Wait, from source) bool {
+// letPass lets a row of a waiting key go on, or passes it over, and reports which. The row goes on if it is the head that
+// is tried, if a scan brought it, or if it lies before everything that is known of the key because it was committed late:
+// then it does not wait for what the head waits for. A head that is queued then gives way to it.
+func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	at := low(r)
 	switch {
 	case from == fromTrial:
@@ -168,8 +168,9 @@ func (d *Dispatch) onWire(r *Row) bool {
 	return false
 }
 
-// overtakes reports whether an older row of the key was left to the next tail scan. If so, a catch-up scan brings both rows.
-func (d *Dispatch) overtakes(r *Row, from source, now time.Time) bool {
+// awaitOlder passes the row over if an older row of its key was left to the next tail scan, and reports whether it has. A
+// catch-up scan then brings both rows.
+func (d *Dispatch) awaitOlder(r *Row, from source, now time.Time) bool {
 	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == fromScan)
 	if !overtakes || r.key.keyless {
 		return false
@@ -195,8 +196,9 @@ func (d *Dispatch) passKey(k key, hash uint64, shard int, from int64, now time.T
 	d.void = true
 }
 
-// mustWait reports whether the row must wait. If so, it makes the row's key wait.
-func (d *Dispatch) mustWait(r *Row, w *Wait, now time.Time) bool {
+// makeWait makes the row's key wait if the row may not be published yet, and reports whether it has: the row's backoff is
+// not over, or what the row would be published to is in trouble.
+func (d *Dispatch) makeWait(r *Row, w *Wait, now time.Time) bool {
 	h := d.holds.of(r)
 	rest := d.restOf(r, w)
 	tries := w != nil && w.state == asked // the row is the head that is tried

@@ -264,7 +264,7 @@ func (d *Dispatch) isVoid(r *Row) bool {
 func (d *Dispatch) drop(r *Row) {
 	w := d.waits.meets(r)
 	switch {
-	case d.Failures.meets(r):
+	case d.Failures.passOver(r):
 		if w != nil && w.trial == r { // the key waits for its failed row instead
 			d.Failures.lower(r.ordering(), min(w.head, w.low))
 			d.waits.remove(w)

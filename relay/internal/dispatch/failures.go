@@ -130,9 +130,8 @@ func (f *failures) failedHere(r *Row, written bool) {
 	}
 }
 
-// meets reports whether a pending row waits because a row of its key has failed. If so, it notes that the row was
-// passed over.
-func (f *failures) meets(r *Row) bool {
+// passOver passes a pending row over if a row of its key has failed, and reports whether it has.
+func (f *failures) passOver(r *Row) bool {
 	if !f.has(r) {
 		return false
 	}
