@@ -22,6 +22,7 @@ type doorbell struct {
 	economical bool
 	cheap      bool      // the last reads were cheap
 	calm       bool      // rows are few
+	loud       time.Time // when rows were last many
 	rate       float64   // rows per second
 	rated      time.Time // time of that rate
 	wrote      lately    // durations of small statements that marked rows, with their commits
@@ -31,9 +32,10 @@ type doorbell struct {
 }
 
 const (
-	busyRate  = 400  // rows per second from which writers need not ring; less if rings would take too much time:
-	ringShare = 0.5  // largest share of the time for commits that notify, one after the other
-	calmShare = 0.75 // share of these rows per second up to which each writer rings again
+	busyRate  = 400         // rows per second from which writers need not ring; less if rings would take too much time:
+	ringShare = 0.5         // largest share of the time for commits that notify, one after the other
+	calmShare = 0.75        // share of these rows per second up to which each writer rings again
+	calmAfter = time.Second // time after which each writer may ring again
 	rateShare = 250 * time.Millisecond
 
 	idleAfter   = 10 * time.Second
@@ -58,7 +60,10 @@ func (f *Feed) rings(rows int, now time.Time) bool {
 	f.rate = f.rate*math.Exp(-now.Sub(f.rated).Seconds()/rateShare.Seconds()) + float64(rows)/rateShare.Seconds()
 	f.rated = now
 	most := f.MostRings()
-	f.calm = f.rate < calmShare*most || f.calm && f.rate < most
+	if f.rate >= most {
+		f.loud = now
+	}
+	f.calm = now.Sub(f.loud) >= calmAfter && (f.calm || f.rate < calmShare*most)
 	return f.idle(now) || f.cheap && f.calm
 }
 

@@ -79,6 +79,31 @@ func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
 	}
 }
 
+// Around the rate from which writers need not ring, and while it is not clear how long commits take, writers do not start
+// and stop to ring all the time: each change costs rows some milliseconds.
+func TestWritersRingOrDoNotForAWhile(t *testing.T) {
+	for _, perSecond := range []float64{200, 300, 350, 400, 450} {
+		random := rand.New(rand.NewPCG(1, 2))
+		now := time.Now()
+		f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
+		f.caughtUp, f.cheap = true, true
+		var ringing bool
+		changes := 0
+		for until := now.Add(time.Minute); now.Before(until); {
+			now = now.Add(time.Duration(random.ExpFloat64() * float64(time.Second) / perSecond))
+			f.Wrote(1, time.Millisecond+time.Duration(random.ExpFloat64()*float64(time.Millisecond)))
+			f.active = now
+			if rings := f.rings(1, now); rings != ringing {
+				ringing = rings
+				changes++
+			}
+		}
+		if changes > 30 {
+			t.Errorf("at %v rows/s: %d changes in a minute", perSecond, changes)
+		}
+	}
+}
+
 // While each writer rings, there is no need to poll in between, except for a moment after the ringing has begun.
 func TestLooksWhenItHasRung(t *testing.T) {
 	now := time.Now()

@@ -8,9 +8,11 @@ import (
 // lately holds the durations of the last few operations of a kind. The shortest shows what the operation costs; a
 // longer one may have met a busy machine.
 type lately struct {
-	times [8]time.Duration
+	times []time.Duration
 	n     int // total number
 }
+
+func newLately(number int) lately { return lately{times: make([]time.Duration, number)} }
 
 func (l *lately) add(took time.Duration) {
 	l.times[l.n%len(l.times)] = took
@@ -21,4 +23,4 @@ func (l *lately) add(took time.Duration) {
 func (l *lately) full() bool { return l.n >= len(l.times) }
 
 // shortest returns the shortest duration, or 0 until there have been enough operations.
-func (l *lately) shortest() time.Duration { return slices.Min(l.times[:]) }
+func (l *lately) shortest() time.Duration { return slices.Min(l.times) }
