@@ -39,8 +39,8 @@ func lose(t *testing.T, p *amqp.Publisher, topic string) {
 	stuck := numbered(1, 1, topic)
 	stuck[0].Payload = make([]byte, stuffing)
 	begun := time.Now()
-	want(t, "the message that got stuck", p.Publish(within(t, 500*time.Millisecond), stuck)[0], publisher.Ambiguous)
-	if took := time.Since(begun); took > 10*time.Second {
+	want(t, "the message that got stuck", p.Publish(within(t, 10*time.Second), stuck)[0], publisher.Ambiguous)
+	if took := time.Since(begun); took > 20*time.Second {
 		t.Errorf("the message that got stuck has its answer after %v", took)
 	}
 	await(t, func() bool {
@@ -85,7 +85,7 @@ func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 
 	messages := numbered(300, 7, topic)
 	unknown := 0
-	for i, err := range p.Publish(within(t, time.Second), messages) {
+	for i, err := range p.Publish(within(t, 10*time.Second), messages) {
 		switch publisher.ClassOf(err) {
 		case publisher.Ambiguous:
 			unknown++
@@ -97,7 +97,8 @@ func (o *ownBroker) alarm(t *testing.T, reason string, raise, end []string) {
 	blocked(t, p, topic, reason)
 	lose(t, loser, topic)
 	blocked(t, loser, topic, reason)
-	want(t, "a message of the one that leaves", leaver.Publish(within(t, time.Second), numbered(1, 0, h.Unknown(t)))[0], publisher.Ambiguous)
+	want(t, "a message of the one that leaves", leaver.Publish(within(t, 10*time.Second), numbered(1, 0, h.Unknown(t)))[0],
+		publisher.Ambiguous)
 	closes(t, leaver)
 
 	finish()

@@ -52,7 +52,7 @@ func (m mistake) check(t *testing.T) {
 	}
 	p := amqp.New(config)
 	defer p.Close()
-	err := p.Ping(within(t, 7*time.Second))
+	err := p.Ping(within(t, 20*time.Second))
 	want(t, "the ping", err, publisher.Unavailable)
 	if err == nil {
 		return
@@ -66,7 +66,7 @@ func (m mistake) check(t *testing.T) {
 	}
 	first := dials.Load()
 	await(t, func() bool {
-		again := p.Ping(within(t, 7*time.Second))
+		again := p.Ping(within(t, 20*time.Second))
 		if again == nil || again.Error() != err.Error() {
 			t.Fatalf("a later ping says %v", again)
 		}

@@ -136,7 +136,7 @@ func TestOneUnconfirmedMessageOfEachKey(t *testing.T) {
 		gathered = gathered[:0]
 	})
 	const keys = 5
-	answers := f.open(t, "").Publish(within(t, 2*time.Second), numbered(100, keys, "topic"))
+	answers := f.open(t, "").Publish(within(t, 10*time.Second), numbered(100, keys, "topic"))
 	for i, err := range answers {
 		switch {
 		case i == 0:
@@ -245,9 +245,12 @@ func TestExchangeGoesAway(t *testing.T) {
 func TestLateAnswersAreForgotten(t *testing.T) {
 	t.Parallel()
 	var late *sent
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
 	f := newFake(t, listen(t), func(m *sent) {
 		if late == nil {
 			late = m
+			cancel()
 			return
 		}
 		again := m.conn == late.conn && m.channel == late.channel && m.tag > 1
@@ -261,7 +264,7 @@ func TestLateAnswersAreForgotten(t *testing.T) {
 	})
 	p := f.open(t, "")
 	messages := numbered(1, 1, "topic")
-	want(t, "the message without an answer", p.Publish(within(t, 200*time.Millisecond), messages)[0], publisher.Ambiguous)
+	want(t, "the message without an answer", p.Publish(ctx, messages)[0], publisher.Ambiguous)
 	want(t, "the same message later", p.Publish(within(t, 10*time.Second), messages)[0], publisher.Unavailable)
 }
 

@@ -24,7 +24,7 @@ func TestBlockedConnection(t *testing.T) {
 		m.ack()
 	})
 	p := f.open(t, "")
-	answers := p.Publish(within(t, 500*time.Millisecond), numbered(2, 1, "topic"))
+	answers := p.Publish(within(t, 10*time.Second), numbered(2, 1, "topic"))
 	want(t, "the message in flight", answers[0], publisher.Ambiguous)
 	want(t, "the next of its key", answers[1], publisher.NotAttempted)
 

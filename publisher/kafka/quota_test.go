@@ -32,7 +32,8 @@ func TestQuotaOnBroker(t *testing.T) {
 	p := New(Config{Brokers: h.brokers, ClientID: client, Logger: slog.New(slog.DiscardHandler)})
 	t.Cleanup(func() { _ = p.Close() })
 	messages := benchMessages(topic)
-	throttled := false
+	throttled, pause := false, time.NewTicker(50*time.Millisecond)
+	defer pause.Stop()
 	for left := messages; len(left) > 0; {
 		var again []publisher.Message
 		for i, err := range answersOf(t, p, left[:min(400, len(left))]) {
@@ -57,7 +58,7 @@ func TestQuotaOnBroker(t *testing.T) {
 		if err := p.Ping(t.Context()); err != nil {
 			t.Errorf("asking in the pause: %v", err)
 		}
-		<-time.After(50 * time.Millisecond)
+		<-pause.C // as the relay does
 	}
 	if n := len(h.received(t, topic, len(messages))); n != len(messages) {
 		t.Errorf("the topic holds %d messages of %d", n, len(messages))

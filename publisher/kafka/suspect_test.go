@@ -230,7 +230,7 @@ func TestForgottenConnections(t *testing.T) {
 			for i := range answers {
 				messages := rows("t", i, 6, fmt.Sprint(i, "-", rounds))
 				running.Go(func() {
-					ctx, cancel := context.WithTimeout(t.Context(), 1200*time.Millisecond)
+					ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 					defer cancel()
 					answers[i] = p.Publish(ctx, messages)
 				})

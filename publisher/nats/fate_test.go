@@ -107,7 +107,7 @@ func TestFateOfSilentStream(t *testing.T) {
 			want = []string{"-", "stream B", "stream B"}
 		}
 		for _, part := range [][2]int{{0, 3}, {1, 3}} {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			messages := all[part[0]:part[1]]
 			if got := fatesOf(messages, p.Publish(ctx, messages)); !slices.Equal(got, want[part[0]:part[1]]) {
 				t.Errorf("the fates are %q, not %q", got, want[part[0]:part[1]])

@@ -116,7 +116,7 @@ func TestSilentStreamKeepsTheConnection(t *testing.T) {
 	var log logtest.Log
 	p := open(t, nats.Config{Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	for range 3 {
-		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		expect(t, p.Publish(ctx, im.messages(1, 1)), publisher.Ambiguous)
 		cancel()
 	}

@@ -74,7 +74,8 @@ func (p *process) start(t *testing.T) {
 		t.Fatal(err)
 	}
 	ports := filepath.Join(p.dir, fmt.Sprintf("nats-server_%d.ports", p.cmd.Process.Pid))
-	deadline := time.Now().Add(patience)
+	deadline, again := time.Now().Add(patience), time.NewTicker(5*time.Millisecond)
+	defer again.Stop()
 	for {
 		var found struct {
 			NATS      []string `json:"nats"`
@@ -90,7 +91,7 @@ func (p *process) start(t *testing.T) {
 		if time.Now().After(deadline) {
 			t.Fatalf("nats-server does not start:\n%s", log.String())
 		}
-		<-time.After(5 * time.Millisecond)
+		<-again.C
 	}
 }
 
