@@ -86,8 +86,8 @@ func New(order Order, batch, rows int, interval, idlePause time.Duration, now ti
 	}
 	f := &Feed{
 		Late: late.New(), order: order, batch: batch, average: 1024, restarted: now, highest: math.MinInt64,
-		pace:     pace{interval: interval, pause: ShortestPause, looks: newLately(8)},
-		doorbell: doorbell{idlePause: max(interval, idlePause), wrote: newLately(64)},
+		pace:     pace{interval: interval, pause: ShortestPause, looks: newLately(enough)},
+		doorbell: doorbell{idlePause: max(interval, idlePause), wrote: newLately(8 * enough)},
 	}
 	f.Fit(rows)
 	f.reconciliation.due = now.Add(f.reconcilePause())

@@ -19,8 +19,16 @@ func (l *lately) add(took time.Duration) {
 	l.n++
 }
 
+// enough is how many operations show what one costs.
+const enough = 8
+
 // full reports whether there have been enough operations.
-func (l *lately) full() bool { return l.n >= len(l.times) }
+func (l *lately) full() bool { return l.n >= enough }
 
 // shortest returns the shortest duration, or 0 until there have been enough operations.
-func (l *lately) shortest() time.Duration { return slices.Min(l.times) }
+func (l *lately) shortest() time.Duration {
+	if !l.full() {
+		return 0
+	}
+	return slices.Min(l.times[:min(l.n, len(l.times))])
+}
