@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -15,13 +16,9 @@ func (d *Destination) shed(row *outbox.Row) {
 	m := &row.Message
 	kept := make([]publisher.Header, 0, len(m.Headers)+1)
 	seen := map[string]bool{}
-	reason := -1
 	for _, h := range m.Headers {
 		switch {
 		case outbox.DescribesFailure(h.Name):
-			if h.Name == outbox.HeaderError {
-				reason = len(kept)
-			}
 			h.Value = oneLine(h.Value)
 		case seen[h.Name], !carries(d.Publisher, h):
 			row.LeftOut = append(row.LeftOut, h.Name)
@@ -30,7 +27,9 @@ func (d *Destination) shed(row *outbox.Row) {
 		seen[h.Name] = true
 		kept = append(kept, h)
 	}
+	kept = d.fitting(row, kept)
 	if len(row.LeftOut) > 0 {
+		reason := slices.IndexFunc(kept, func(h publisher.Header) bool { return h.Name == outbox.HeaderError })
 		if reason < 0 {
 			reason = len(kept)
 			kept = append(kept, publisher.Header{Name: outbox.HeaderError})
@@ -38,6 +37,46 @@ func (d *Destination) shed(row *outbox.Row) {
 		kept[reason].Value = strings.TrimPrefix(kept[reason].Value+"; headers left out: "+named(row.LeftOut), "; ")
 	}
 	m.Headers = kept
+}
+
+// fitting returns the headers without those that the wire format does not allow.
+func (d *Destination) fitting(row *outbox.Row, headers []publisher.Header) []publisher.Header {
+	fits := func(headers []publisher.Header) bool {
+		one := row.Message
+		one.Headers = headers
+		return d.profile(&one, 1) == nil
+	}
+	if d.profile == nil || fits(headers) {
+		return headers
+	}
+	var fit, own []publisher.Header
+	for _, h := range headers {
+		if outbox.DescribesFailure(h.Name) {
+			fit = append(fit, h)
+		} else {
+			own = append(own, h)
+		}
+	}
+	if !fits(fit) { // not because of the headers
+		return headers
+	}
+	for _, h := range own {
+		if more := append(slices.Clip(fit), h); fits(more) {
+			fit = more
+		} else {
+			row.LeftOut = append(row.LeftOut, h.Name)
+		}
+	}
+	return fit
+}
+
+// describe adds the headers that describe the failure to a message of a wire format that carries no headers of the row.
+func describe(m *publisher.Message, headers []publisher.Header) {
+	for _, h := range headers {
+		if _, has := m.Header(h.Name); outbox.DescribesFailure(h.Name) && !has {
+			m.Headers = append(m.Headers, h)
+		}
+	}
 }
 
 // carries reports whether a publisher can carry a header.

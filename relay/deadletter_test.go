@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/profile"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -63,6 +64,39 @@ func TestShed(t *testing.T) {
 		if text := strings.ReplaceAll(strings.Join(got, " "), "CC\n", `CC\n`); text != c.want &&
 			!(name == "many" && strings.HasSuffix(text, c.want)) {
 			t.Errorf("%s: %s\nwant %s", name, text, c.want)
+		}
+	}
+}
+
+// A dead letter is sent in each wire format with the headers that describe the failure, without those of its own headers that the
+// format reserves.
+func TestDeadLettersInWireFormats(t *testing.T) {
+	t.Parallel()
+	for name, format := range map[string]struct{ reserved, want string }{
+		profile.Debezium:     {"id", "id=7 outbox-error=no; headers left out: \"id\" tenant=acme"},
+		profile.CloudEvents:  {"ce_id", "outbox-error=no; headers left out: \"ce_id\" tenant=acme"},
+		profile.PhoenixMicro: {"", "outbox-error=no"},
+	} {
+		p, err := profile.New(name, publisher.ProtocolKafka, profile.Options{Source: "/here"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := &outbox.Row{Message: publisher.Message{ID: "7", Topic: "t", Payload: []byte("{}"), Headers: []publisher.Header{
+			{Name: "tenant", Value: "acme"}, {Name: outbox.HeaderError, Value: "no"},
+		}}}
+		if format.reserved != "" {
+			row.Message.Headers = append(row.Message.Headers, publisher.Header{Name: format.reserved, Value: "mine"})
+		}
+		d := &Destination{Name: "dead", FailedOf: "orders", Publisher: picky{}, profile: p}
+		d.render(row, 1)
+		var got []string
+		for _, h := range row.Message.Headers {
+			if name != profile.CloudEvents || !strings.HasPrefix(h.Name, "ce_") {
+				got = append(got, h.Name+"="+h.Value)
+			}
+		}
+		if text := strings.Join(got, " "); row.Invalid != nil || text != format.want {
+			t.Errorf("%s: %s (%v)\nwant %s", name, text, row.Invalid, format.want)
 		}
 	}
 }

@@ -184,7 +184,10 @@ func (d *Destination) render(row *outbox.Row, attempt int64) {
 		row.Invalid = err
 	}
 	if d.profile != nil && row.Invalid == nil {
-		row.Invalid = d.profile(&row.Message, attempt)
+		headers := row.Message.Headers
+		if row.Invalid = d.profile(&row.Message, attempt); d.FailedOf != "" {
+			describe(&row.Message, headers)
+		}
 	}
 	if err := d.route.Address(row); err != nil && row.Invalid == nil {
 		row.Invalid = err
