@@ -119,7 +119,7 @@ type Destination struct {
 	AMQPMechanism      string `envconfig:"AMQP_SASL_MECHANISM" unset:"PLAIN, or that of the URL" scheme:"amqp" oneof:"PLAIN,AMQPLAIN,EXTERNAL"`
 	AMQPHeaderTypes    string `envconfig:"AMQP_HEADER_TYPES" default:"text" scheme:"amqp" oneof:"text,json"`
 	AMQPMandatory      bool   `envconfig:"AMQP_MANDATORY" default:"true" scheme:"amqp"`
-	AMQPOAuth          AMQPOAuth
+	AMQPOAuth          amqpOAuth
 	AMQPManagement     Secret        `envconfig:"AMQP_MANAGEMENT_URL" unset:"not asked" secret:"broker" scheme:"amqp"`
 	MaxAttempts        int           `envconfig:"MAX_ATTEMPTS" default:"5" min:"1" max:"1000000"`
 	BackoffMin         time.Duration `envconfig:"BACKOFF_MIN" default:"500ms" min:"1ms"`
@@ -177,7 +177,7 @@ type Kafka struct {
 	Username  Secret `envconfig:"KAFKA_SASL_USERNAME" secret:"true" scheme:"kafka"`
 	Password  Secret `envconfig:"KAFKA_SASL_PASSWORD" secret:"true" scheme:"kafka"`
 	AWSRegion string `envconfig:"KAFKA_AWS_REGION" unset:"that of the broker's name, else AWS_REGION" scheme:"kafka"`
-	OAuth     KafkaOAuth
+	OAuth     kafkaOAuth
 	// OAuthExtensions are extensions of the mechanism, not of the token.
 	OAuthExtensions []string `envconfig:"KAFKA_OAUTH_EXTENSIONS" unset:"none" scheme:"kafka"`
 }
@@ -196,8 +196,8 @@ type OAuth struct {
 // IsSet reports whether there is a source of tokens.
 func (o OAuth) IsSet() bool { return o.Token.IsSet() || o.TokenURL != "" }
 
-// KafkaOAuth is [OAuth] for OAUTHBEARER.
-type KafkaOAuth struct {
+// kafkaOAuth is [OAuth] for OAUTHBEARER.
+type kafkaOAuth struct {
 	Token           Secret `envconfig:"KAFKA_OAUTH_TOKEN" secret:"true" scheme:"kafka" group:"kafka-oauth"`
 	TokenURL        string `envconfig:"KAFKA_OAUTH_TOKEN_URL" unset:"none" scheme:"kafka" group:"kafka-oauth"`
 	ClientID        Secret `envconfig:"KAFKA_OAUTH_CLIENT_ID" secret:"true" scheme:"kafka" group:"kafka-oauth"`
@@ -206,8 +206,8 @@ type KafkaOAuth struct {
 	Scope           string `envconfig:"KAFKA_OAUTH_SCOPE" unset:"none" scheme:"kafka" group:"kafka-oauth"`
 }
 
-// AMQPOAuth is [OAuth] for RabbitMQ, where the token replaces the password.
-type AMQPOAuth struct {
+// amqpOAuth is [OAuth] for RabbitMQ, where the token replaces the password.
+type amqpOAuth struct {
 	Token           Secret `envconfig:"AMQP_OAUTH_TOKEN" secret:"true" scheme:"amqp" group:"amqp-oauth"`
 	TokenURL        string `envconfig:"AMQP_OAUTH_TOKEN_URL" unset:"none" scheme:"amqp" group:"amqp-oauth"`
 	ClientID        Secret `envconfig:"AMQP_OAUTH_CLIENT_ID" secret:"true" scheme:"amqp" group:"amqp-oauth"`

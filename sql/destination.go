@@ -73,22 +73,22 @@ func (o *Own) columns() string {
 	}
 	for _, c := range o.Columns {
 		fmt.Fprintf(&text, "comment on column %s.%s is %s;\n", table, Quote(c.Theirs),
-			strings.TrimSpace(Literal(OwnComment(o.Destination, c.Ours))))
+			strings.TrimSpace(Literal(ownComment(o.Destination, c.Ours))))
 	}
 	return text.String()
 }
 
-// ownComment is the prefix of the comment on a destination's own column.
-const ownComment = "outbox-relay destination "
+// ownCommentStart is the prefix of the comment on a destination's own column.
+const ownCommentStart = "outbox-relay destination "
 
-// OwnComment returns the comment on a destination's own column. The comment remains after the destination is removed from the
+// ownComment returns the comment on a destination's own column. The comment remains after the destination is removed from the
 // configuration.
-func OwnComment(destination, ours string) string { return ownComment + destination + ": " + ours }
+func ownComment(destination, ours string) string { return ownCommentStart + destination + ": " + ours }
 
 // ParseOwnComment returns the destination that owns the column with this comment, and the relay's name of the column; ok is
 // false for any other comment.
 func ParseOwnComment(comment string) (destination, ours string, ok bool) {
-	rest, ok := strings.CutPrefix(comment, ownComment)
+	rest, ok := strings.CutPrefix(comment, ownCommentStart)
 	if !ok {
 		return "", "", false
 	}

@@ -15,6 +15,22 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 )
 
+// acquire returns connections of the pool, which are released at the end of the test.
+func acquire(t *testing.T, pool *pgxpool.Pool, n int) []*pgxpool.Conn {
+	t.Helper()
+	conns := make([]*pgxpool.Conn, n)
+	for i := range conns {
+		// A login may take longer than the patience on a busy machine.
+		eventually(t, "a connection", func() bool {
+			var err error
+			conns[i], err = pool.Acquire(t.Context())
+			return err == nil
+		})
+		t.Cleanup(conns[i].Release)
+	}
+	return conns
+}
+
 // linked makes a pool whose connections are watched.
 func linked(t *testing.T, address string, patience time.Duration) (*Links, *pgxpool.Pool) {
 	t.Helper()
@@ -46,16 +62,7 @@ func TestLinksLeaveSlowStatementsAlone(t *testing.T) {
 	s := pgtest.New(t)
 	_, pool := linked(t, s.URL, 100*time.Millisecond)
 	s.Exec(t, "create table locked ()")
-	conns := make([]*pgxpool.Conn, 4)
-	for i := range conns {
-		// A login may take longer than the patience on a busy machine.
-		eventually(t, "a connection", func() bool {
-			var err error
-			conns[i], err = pool.Acquire(t.Context())
-			return err == nil
-		})
-		t.Cleanup(conns[i].Release)
-	}
+	conns := acquire(t, pool, 4)
 	tx, err := s.Pool.Begin(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -94,16 +101,7 @@ func TestLinksFindLostConnections(t *testing.T) {
 			s := pgtest.New(t)
 			firewall, through := pgtest.NewFirewall(t, s.URL)
 			_, pool := linked(t, through, 100*time.Millisecond)
-			conns := make([]*pgxpool.Conn, 4)
-			for i := range conns {
-				// A login may take longer than the patience on a busy machine.
-				eventually(t, "a connection", func() bool {
-					var err error
-					conns[i], err = pool.Acquire(t.Context())
-					return err == nil
-				})
-				t.Cleanup(conns[i].Release)
-			}
+			conns := acquire(t, pool, 4)
 			for _, conn := range conns[1:] {
 				conn.Release()
 			}

@@ -94,7 +94,7 @@ func TestOneShardIsActiveAndStandby(t *testing.T) {
 	await(t, other, "another table's owner", owns(1))
 	stop()
 	if !first.Trusted().IsZero() {
-		t.Error("still trusted after it gave back")
+		t.Error("still trusted after it released its shards")
 	}
 	await(t, second, "second takes over", owns(1))
 }

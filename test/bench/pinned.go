@@ -12,8 +12,8 @@ import (
 // flows are the rates, in rows per second, at which rows are written while the reads are watched.
 var flows = []int{0, 1, 100}
 
-// behind is the cost of reads that pass many relayed rows, at each of the flows, and of a drain after them.
-type behind struct {
+// passing is the cost of reads that pass many relayed rows, at each of the flows, and of a drain after them.
+type passing struct {
 	reads [][]explained
 	rate  float64
 }
@@ -22,10 +22,10 @@ type behind struct {
 // measures the cost of the reads. The reference is a table that was vacuumed instead.
 func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
-		var pinned, vacuumed []behind
+		var pinned, vacuumed []passing
 		for round := range l.rounds {
 			for _, pin := range []bool{false, true} {
-				found, err := l.behind(ctx, b, pin)
+				found, err := l.passing(ctx, b, pin)
 				if err != nil {
 					return err
 				}
@@ -42,16 +42,16 @@ func pinnedStudy(ctx context.Context, l *lab, r *report) error {
 			}
 		}
 		for i, flow := range flows {
-			figure := func(value func([]float64) float64) func(behind) float64 {
-				return func(f behind) float64 { return value(buffers(f.reads[i])) }
+			figure := func(value func([]float64) float64) func(passing) float64 {
+				return func(f passing) float64 { return value(buffers(f.reads[i])) }
 			}
 			at := fmt.Sprintf(" while %d rows/s flow", flow)
 			r.compare(b.name, "buffers of a read, median,"+at, "%.0f", each(pinned, figure(middle)), each(vacuumed, figure(middle)), atMost(2))
 			r.contrast(b.name, "buffers of a read, mean with the reconciliation scans,"+at, "%.0f",
 				each(pinned, figure(mean)), each(vacuumed, figure(mean)))
 		}
-		rate := func(f behind) float64 { return f.rate }
-		r.compare(b.name, "rows/s of a drain behind them", "%.0f", each(pinned, rate), each(vacuumed, rate), atLeast(0.7))
+		rate := func(f passing) float64 { return f.rate }
+		r.compare(b.name, "rows/s of a drain after them", "%.0f", each(pinned, rate), each(vacuumed, rate), atLeast(0.7))
 		return nil
 	})
 }
@@ -60,7 +60,7 @@ func buffers(reads []explained) []float64 {
 	return each(reads, func(e explained) float64 { return e.buffers })
 }
 
-func (l *lab) behind(ctx context.Context, b broker, pin bool) (found behind, err error) {
+func (l *lab) passing(ctx context.Context, b broker, pin bool) (found passing, err error) {
 	table, topic, remove, err := l.prepare(ctx, b, false)
 	if err != nil {
 		return found, err

@@ -25,6 +25,17 @@ type Contest struct {
 	Round func(context.Context) (ours, theirs float64, err error)
 }
 
+// Rates returns a round of a contest, which measures first the subject and then its reference.
+func Rates[S any](subject, reference S, measure func(context.Context, S) (float64, error)) func(context.Context) (float64, float64, error) {
+	return func(ctx context.Context) (ours, theirs float64, err error) {
+		if ours, err = measure(ctx, subject); err != nil {
+			return 0, 0, err
+		}
+		theirs, err = measure(ctx, reference)
+		return ours, theirs, err
+	}
+}
+
 // Run runs the rounds and writes the rates, their ratio (the median of the rounds' ratios), target and verdict to out. A
 // first round warms the broker up and is not counted.
 func (c Contest) Run(ctx context.Context, out io.Writer) error {

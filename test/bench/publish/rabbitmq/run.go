@@ -88,13 +88,9 @@ type comparison struct {
 func (b *bench) compare(ctx context.Context, c comparison) error {
 	return publish.Contest{
 		Name: c.name, Of: c.of, Target: c.target, Rounds: rounds,
-		Round: func(ctx context.Context) (ours, theirs float64, err error) {
-			if ours, err = b.measure(ctx, c.subject, c.queue); err != nil {
-				return 0, 0, err
-			}
-			theirs, err = b.measure(ctx, c.reference, c.queue)
-			return ours, theirs, err
-		},
+		Round: publish.Rates(c.subject, c.reference, func(ctx context.Context, s sender) (float64, error) {
+			return b.measure(ctx, s, c.queue)
+		}),
 	}.Run(ctx, b.out)
 }
 
