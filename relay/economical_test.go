@@ -35,7 +35,7 @@ func TestOwnerNotesWhatCommitsTake(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 		}
 		stop()
-		if most := s.loop.feed.MostRings(); most > 50 {
+		if most := s.loop.reads.feed.MostRings(); most > 50 {
 			t.Errorf("commits take %v, and %v a second may ring", s.table.took, most)
 		}
 	})

@@ -19,8 +19,6 @@ import (
 type engine struct {
 	*engines
 	to     *Destination
-	table  Table           // this destination's view
-	limits dispatch.Limits // its share of the limits
 	writer *settle.Writer
 	hints  chan string
 
@@ -30,31 +28,15 @@ type engine struct {
 	armed bool      // each writer is to ring
 
 	// Touched only by the loop.
-	dispatch    *dispatch.Dispatch
-	feed        *feed.Feed
-	due         feed.Due
-	requests    chan read
-	responses   chan read
-	settled     chan dispatch.Outcome
-	batches     []chan []*dispatch.Row // one channel for each lane
-	answers     chan answered
-	room        room
-	reading     bool
-	turnOf      int  // kind of read that has the next turn, if it has anything to read
-	looked      bool // the tail scan has looked for late rows since the last read of heads
-	whole       bool // the tail scan began at the very beginning
-	scans       scan
-	patience    map[feed.Kind]*patience
-	settling    int   // number of rows whose outcome is being written
-	unchecked   *read // page to take once the failed rows have been read
-	retryRead   time.Time
-	failedReads int
-	outdated    error  // why the loop ends by itself
-	abandoned   bool   // nothing can be written any more
-	ending      func() // puts a time limit on what is under way
-	full        bool   // the log has said that nothing is read because of rows that cannot be written
-	observed    time.Time
-	paused      bool // nothing is published to the destination
+	dispatch  *dispatch.Dispatch
+	reads     *reads
+	batches   []chan []*dispatch.Row // one channel for each lane
+	answers   chan answered
+	settled   chan dispatch.Outcome
+	settling  int   // number of rows whose outcome is being written
+	outdated  error // why the loop ends by itself
+	abandoned bool  // nothing can be written any more
+	observed  time.Time
 }
 
 // newEngine makes an engine and does not start it.
@@ -64,44 +46,33 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 		interval = max(interval, nowhereInterval)
 	}
 	e := &engine{
-		engines: es, to: to, table: table, limits: limits, hints: make(chan string, 1),
-		feed: feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now()), due: feed.NewDue(table.ReadsDue()),
-		room:     room{limits: limits, most: limits.Bytes},
-		patience: newPatiences(), requests: make(chan read), responses: make(chan read),
-		settled: make(chan dispatch.Outcome, 2), answers: make(chan answered),
+		engines: es, to: to, hints: make(chan string, 1), answers: make(chan answered), settled: make(chan dispatch.Outcome, 2),
 	}
 	e.writer = es.settlement.NewWriter(state, limits, to.measured, e.settled)
+	f := feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now())
 	e.dispatch = dispatch.New(dispatch.Setup{
-		To: to.target(es.config.Logger), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: e.feed.Late,
+		To: to.target(es.config.Logger), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: f.Late,
 		Flights: e.writer, Measure: to.measured, Logger: es.config.Logger,
 	})
+	e.reads = newReads(e, table, limits, f)
 	return e
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they
-// are written, at most for the stop timeout, and returns. It returns early if the table has changed. left is the number
-// of rows that were published, or may have been, and could not be settled: they will be published again.
-func (e *engine) run(ctx context.Context) (left int, err error) {
-	// Work that is under way when ctx ends goes on until it is done or the stop timeout is over.
-	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
-	defer abandon()
-	stopTime := e.config.StopTimeout
-	defer context.AfterFunc(ctx, func() { time.AfterFunc(stopTime, abandon) })()
-	e.ending = func() { // also called when the table has changed
-		time.AfterFunc(stopTime, abandon)
-		e.settlement.Ending()
-	}
-
+// are written, or until work ends, and returns. It returns early if the table has changed. It calls ending when it
+// starts nothing new. left is the number of rows that were published, or may have been, and could not be settled: they
+// will be published again.
+func (e *engine) run(ctx, work context.Context, ending func()) (left int, err error) {
 	var group sync.WaitGroup
-	group.Go(func() { e.read(ctx) })
+	group.Go(func() { e.reads.run(ctx) })
 	for i := range e.workers + dispatch.TryLanes {
 		w := &worker{engine: e, lane: i}
 		batches := make(chan []*dispatch.Row)
 		group.Go(func() { w.run(work, ctx, batches, e.answers) })
 		e.batches = append(e.batches, batches)
 	}
-	err = e.turn(ctx)
-	close(e.requests)
+	err = e.turn(ctx, ending)
+	close(e.reads.requests)
 	for _, batches := range e.batches {
 		close(batches)
 	}

@@ -79,17 +79,19 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 	watch, done := context.WithCancel(context.WithoutCancel(ctx))
 	watching.Go(func() { es.follow(watch) })
 	watching.Go(func() { es.ring(watch) })
+	// Work that is under way when ctx ends, or an engine ends by itself, goes on until it is done or the stop timeout is over.
 	work, abandon := context.WithCancel(context.WithoutCancel(ctx))
 	defer abandon()
-	es.settlement.Ending = func() {
+	ending := func() {
 		es.settlement.Hurry()
 		time.AfterFunc(es.config.StopTimeout, abandon)
 	}
+	defer context.AfterFunc(ctx, ending)()
 	es.settlement.Start(work)
 	var mu sync.Mutex
 	for _, e := range es.all {
 		running.Go(func() {
-			n, failure := e.run(ctx)
+			n, failure := e.run(ctx, work, ending)
 			mu.Lock()
 			defer mu.Unlock()
 			left += n

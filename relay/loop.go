@@ -12,8 +12,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
-// turn runs the loop until the engine ends.
-func (e *engine) turn(ctx context.Context) error {
+// turn runs the loop until the engine ends. It calls ending when it starts nothing new.
+func (e *engine) turn(ctx context.Context, ending func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer e.to.beat.Store(0)
@@ -25,18 +25,18 @@ func (e *engine) turn(ctx context.Context) error {
 		if done == nil || e.outdated != nil {
 			if !e.dispatch.Stopping() {
 				e.dispatch.Stop()
-				e.ending()
+				ending()
 			}
 			if !e.abandoned {
 				e.settleMore(now)
 			}
-			if !e.dispatch.Publishing() && e.settling == 0 && !e.reading && (e.abandoned || !e.waitsForLocked(ctx)) {
+			if !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy && (e.abandoned || !e.waitsForLocked(ctx)) {
 				return e.outdated
 			}
 		} else {
 			e.publishMore(now)
 			e.settleMore(now)
-			e.readMore(now)
+			e.reads.more(now)
 		}
 		e.observe(now)
 		timer.Reset(e.sleep(now))
@@ -44,8 +44,10 @@ func (e *engine) turn(ctx context.Context) error {
 		case <-done:
 			done = nil
 		case <-moved:
-		case r := <-e.responses:
-			e.taken(r)
+		case r := <-e.reads.responses:
+			if err := e.reads.taken(r); err != nil {
+				e.outdated = err
+			}
 		case a := <-e.answers:
 			e.to.measured.Stage(measure.StagePublish, a.took)
 			e.dispatch.Answer(a.lane, a.rows, a.errs, time.Now())
@@ -62,9 +64,7 @@ func (e *engine) turn(ctx context.Context) error {
 			e.written(o)
 		case source := <-e.hints:
 			e.metrics.Wakeup(source)
-			e.feed.Hint()
-			e.due.Ask()
-			e.dispatch.Failures.Ask()
+			e.reads.hint()
 		case <-timer.C:
 		}
 	}
@@ -120,7 +120,7 @@ func (e *engine) settleMore(now time.Time) {
 }
 
 func (e *engine) written(o dispatch.Outcome) {
-	e.feed.Wrote(o.Marked, o.Took)
+	e.reads.feed.Wrote(o.Marked, o.Took)
 	if o.Slow > 0 {
 		e.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+
 			"Look for a slow trigger, or what else makes updates slow", "rows", o.Slow)
@@ -143,48 +143,8 @@ func (e *engine) sleep(now time.Time) time.Duration {
 	if due, ok := d.Next(e.mayPublish(now), now); ok {
 		earlier(due)
 	}
-	if !e.reading {
-		e.nextReads(now, func(kind feed.Kind, due time.Time) {
-			earlier(later(later(due, e.patience[kind].rest), e.retryRead))
-		})
-	}
+	e.reads.next(now, earlier)
 	return max(until.Sub(now), feed.ShortestPause/2) // whatever could begin now has begun
-}
-
-// nextReads calls next for each kind of read that is to be made, with the time at which it is due.
-func (e *engine) nextReads(now time.Time, next func(kind feed.Kind, due time.Time)) {
-	d := e.dispatch
-	if due, ok := d.Failures.Due(); ok {
-		next(readFailed, due)
-	}
-	if !d.Relays() {
-		return // nothing else is read
-	}
-	rows, bytes := e.room.left(d)
-	if bytes <= 0 {
-		return
-	}
-	if due, ok := d.NextTrial(); ok && !e.feed.Late.Lowered() && rows > 0 {
-		next(readTrial, later(due, d.Triable()))
-	}
-	if !e.feed.Worth(rows) {
-		return
-	}
-	if e.scanWanted() {
-		next(readScan, e.scans.rest)
-	}
-	if due, ok := e.due.Wait(e.feed.Glancing(now)); ok {
-		next(readDue, due)
-	}
-	next(feed.Tail, e.feed.Wait(now))
-}
-
-// later returns the later of two times.
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
 }
 
 // observe publishes the state for the gauges, at most every 100 milliseconds.
@@ -195,12 +155,11 @@ func (e *engine) observe(now time.Time) {
 	e.observed = now
 	e.dispatch.Report(now)
 	s := e.dispatch.Snapshot()
-	if e.paused {
+	if e.to.paused.Load() {
 		s.Down = nil
 	}
-	if s.Full != e.full {
-		e.full = s.Full
-		if e.full {
+	if s.Full != e.to.snapshot().Full {
+		if s.Full {
 			e.config.Logger.Error("no more rows are read: as many as may be in flight are published and cannot be written",
 				"rows", s.Stuck, "error", s.Why)
 		} else {

@@ -34,7 +34,7 @@ func newPatiences() map[feed.Kind]*patience {
 	tail := long()
 	return map[feed.Kind]*patience{
 		feed.Tail: tail, feed.Head: tail, feed.Guard: tail, feed.Glance: tail,
-		feed.Reconcile: short(), readScan: short(), readTrial: short(), readFailed: long(), readDue: long(),
+		feed.Reconcile: short(), readScan: short(), readHeads: short(), readFailed: long(), readDue: long(),
 	}
 }
 

@@ -52,11 +52,8 @@ func (r *Relay) lookAtPauses() {
 // not handed over are forgotten when the pause begins and read again after it, since another session may change or delete
 // them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (e *engine) relayed(shards owner.Set) owner.Set {
-	paused := e.to.paused.Load()
-	if paused && !e.paused {
+	if e.to.paused.Load() {
 		e.arm(false) // nothing reads rows during the pause, however often writers ring
-	}
-	if e.paused = paused; paused {
 		return owner.Set{}
 	}
 	return shards

@@ -8,7 +8,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
-	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // read is a read to make, and its result.
@@ -25,243 +24,147 @@ type read struct {
 	started, ended time.Time
 }
 
+// reads are the reads of an engine. One goroutine makes them, one at a time (run). The loop decides which is next (more)
+// and takes the results (taken). All else is touched only by the loop.
+type reads struct {
+	table     Table // the destination's view
+	requests  chan read
+	responses chan read
+
+	dispatch *dispatch.Dispatch
+	feed     *feed.Feed
+	measured *measure.Destination
+	database *database
+	doorbell doorbell
+	arm      func(bool) // notes whether each writer is to ring for this engine
+
+	due       feed.Due
+	scan      scan
+	room      room
+	patience  map[feed.Kind]*patience
+	busy      bool      // a read is being made
+	turnOf    int       // kind of read whose turn is next
+	looked    bool      // the tail scan has looked for late rows since the last read of heads
+	whole     bool      // the tail scan began at the very beginning
+	unchecked *read     // page to take once the failed rows have been read
+	failures  int       // reads that failed in a row
+	retry     time.Time // no read is made before this time
+}
+
+func newReads(e *engine, table Table, limits dispatch.Limits, f *feed.Feed) *reads {
+	return &reads{
+		table: table, requests: make(chan read), responses: make(chan read),
+		dispatch: e.dispatch, feed: f, measured: e.to.measured, database: e.database, doorbell: e.doorbell, arm: e.arm,
+		due: feed.NewDue(table.ReadsDue()), room: room{total: limits.Bytes, most: limits.Bytes}, patience: newPatiences(),
+	}
+}
+
 // Kinds of reads that do not belong to the feed.
 const (
 	readFailed = feed.Others + iota // failed rows; see failures
 	readScan                        // a page of a catch-up scan
-	readTrial                       // the heads of keys that wait
+	readHeads                       // the heads of keys that wait
 	readDue                         // rows whose available_at has come
 )
 
-// readMore begins the next read, if there is something to read and room for it. The tail scan, the catch-up scans, the reads of heads
-// and the reads of due rows take turns. So other rows flow however many keys wait, and waiting keys are tried however
-// many rows flow.
-func (e *engine) readMore(now time.Time) {
-	if e.reading || now.Before(e.retryRead) {
+// more begins the next read, if there is something to read and room for it. The tail scan, the catch-up scans, the reads
+// of heads and the reads of due rows take turns. So other rows flow however many keys wait, and waiting keys are tried
+// however many rows flow.
+func (s *reads) more(now time.Time) {
+	if s.busy || now.Before(s.retry) {
 		return
 	}
-	if !e.patience[readFailed].resting(now) {
-		if query, ok := e.dispatch.NextFailed(now); ok {
-			e.reading = true
-			e.requests <- read{query: query, kind: readFailed, limit: e.patience[readFailed].limit}
+	if !s.patience[readFailed].resting(now) {
+		if query, ok := s.dispatch.NextFailed(now); ok {
+			s.busy = true
+			s.requests <- read{query: query, kind: readFailed, limit: s.patience[readFailed].limit}
 			return
 		}
 	}
-	if e.unchecked != nil || !e.dispatch.Relays() {
+	if s.unchecked != nil || !s.dispatch.Relays() {
 		return
 	}
-	if e.dispatch.Rewound() {
-		e.abandonScan()
-		e.feed.Again()
-		e.due.Again()
+	if s.dispatch.Rewound() {
+		s.abandonScan()
+		s.feed.Again()
+		s.due.Again()
 	}
-	turns := [...]func(time.Time) bool{e.tail, e.scan, e.try, e.readDue}
+	turns := [...]func(time.Time) bool{s.readFeed, s.readScan, s.readHeads, s.readDue}
 	for i := range turns {
-		if next := (e.turnOf + i) % len(turns); turns[next](now) {
-			e.turnOf = next + 1
+		if next := (s.turnOf + i) % len(turns); turns[next](now) {
+			s.turnOf = next + 1
 			return
 		}
 	}
 }
 
-// tail begins the feed's next read, if one is to be made.
-func (e *engine) tail(now time.Time) bool {
-	if e.patience[feed.Tail].resting(now) || e.dispatch.ScanUnder() && e.scans.alone {
-		return false
-	}
-	rows, bytes := e.room.left(e.dispatch)
-	e.feed.Fit(e.dispatch.Furthest())
-	query, kind, ok := e.feed.Next(now, rows, min(bytes, e.room.most))
-	if !ok {
-		return false
-	}
-	if e.feed.Whole(kind, query) { // this read brings what the catch-up scans were to bring
-		e.abandonScan()
-		e.dispatch.Whole()
-		e.whole = true
-	}
-	e.room.bound(&query, bytes)
-	query.Shards = e.dispatch.Queried()
-	e.looked = e.looked || kind == feed.Tail
-	e.begin(read{query: query, kind: kind})
-	return true
+// begin hands a read to the reader.
+func (s *reads) begin(r read) {
+	r.limit = s.patience[r.kind].limit
+	s.dispatch.Begin()
+	s.busy = true
+	s.requests <- r
 }
 
-// try begins a read of the heads of keys whose time has come. An older row of such a key may have been committed
-// meanwhile. The tail scan finds it: once it has caught up, it looks for late rows before the heads are read.
-func (e *engine) try(now time.Time) bool {
-	rows, bytes := e.room.left(e.dispatch)
-	if rows <= 0 || bytes <= 0 || e.feed.Late.Lowered() || e.patience[readTrial].resting(now) || now.Before(e.dispatch.Triable()) {
-		return false
-	}
-	rows = e.dispatch.MostTrials(min(rows, e.feed.Rows(min(bytes, e.room.most))))
-	waits := e.dispatch.Trials(rows, now)
-	if len(waits) == 0 {
-		return false
-	}
-	if e.feed.CaughtUp() && !e.looked && !e.patience[feed.Tail].resting(now) && !e.scans.alone && e.feed.Worth(rows) {
-		e.feed.Nudge()
-		return e.tail(now)
-	}
-	e.looked = false
-	q := outbox.Query{Limit: 2 * len(waits)}
-	for _, w := range waits {
-		q.IDs = append(q.IDs, w.Head())
-	}
-	e.room.bound(&q, bytes)
-	e.begin(read{query: q, kind: readTrial, waits: waits})
-	return true
-}
-
-func (e *engine) begin(r read) {
-	r.limit = e.patience[r.kind].limit
-	e.dispatch.Begin()
-	e.reading = true
-	e.requests <- r
-}
-
-// read makes the reads, one at a time.
-func (e *engine) read(ctx context.Context) {
-	for r := range e.requests {
+// run makes the reads, one at a time, until there are no more requests.
+func (s *reads) run(ctx context.Context) {
+	for r := range s.requests {
 		r.started = time.Now()
 		limited, cancel := context.WithTimeout(ctx, r.limit)
 		if r.kind == readFailed {
-			r.failed, r.err = e.table.Failed(limited, r.query)
+			r.failed, r.err = s.table.Failed(limited, r.query)
 		} else {
-			r.page, r.err = e.table.Read(limited, r.query)
+			r.page, r.err = s.table.Read(limited, r.query)
 		}
 		cancel()
 		r.cancelled, r.ended = ctx.Err() != nil, time.Now()
-		e.responses <- r
+		s.responses <- r
 	}
 }
 
-// taken takes the result of a read.
-func (e *engine) taken(r read) {
-	e.reading = false
-	took := r.ended.Sub(r.started)
-	e.to.measured.Stage(measure.StageFetch, took)
-	if !r.cancelled {
-		e.database.read(r.err)
-	}
-	var wants bool
-	if r.kind == readTrial { // however many keys wait, they leave time for other reads
-		e.patience[readTrial].rest = r.ended.Add(trialRest * took)
-	}
-	if r.kind != readFailed {
-		limit := e.patience[r.kind].limit
-		if wants = e.room.read(&r.query, &r.page, r.err, took, limit); tooLong(r.err, took, limit) {
-			e.feed.TooLong(r.query)
-		}
-	}
-	if r.err != nil {
-		e.failedRead(r, took)
+// next calls wake with each time at which a read may have to begin.
+func (s *reads) next(now time.Time, wake func(time.Time)) {
+	if s.busy {
 		return
 	}
-	e.dispatch.SetClock(r.page.Now, r.ended)
-	e.patience[r.kind].ended(took)
-	e.failedReads = 0
-	switch {
-	case e.dispatch.Stopping(), wants:
-		if r.kind != readFailed {
-			e.dispatch.Ended()
-			e.dispatch.NotRead(r.waits, r.ended)
-			e.feed.Nudge()
-		}
-	case r.kind == readFailed:
-		e.takenFailed(r)
-	case e.dispatch.Failures.Check(r.page, r.ended):
-		e.unchecked = &r
-	default:
-		e.take(r)
+	next := func(kind feed.Kind, due time.Time) { wake(later(later(due, s.patience[kind].rest), s.retry)) }
+	d := s.dispatch
+	if due, ok := d.Failures.Due(); ok {
+		next(readFailed, due)
 	}
+	if !d.Relays() {
+		return // nothing else is read
+	}
+	rows, bytes := s.room.left(d)
+	if bytes <= 0 {
+		return
+	}
+	if due, ok := d.NextTrial(); ok && !s.feed.Late.Lowered() && rows > 0 {
+		next(readHeads, later(due, d.Triable()))
+	}
+	if !s.feed.Worth(rows) {
+		return
+	}
+	if s.scanWanted() {
+		next(readScan, now)
+	}
+	if due, ok := s.due.Wait(s.feed.Glancing(now)); ok {
+		next(readDue, due)
+	}
+	next(feed.Tail, s.feed.Wait(now))
 }
 
-// failedRead schedules a failed read to be made again after a pause. If it ran out of time, the other kinds of reads
-// need not wait for the pause.
-func (e *engine) failedRead(r read, took time.Duration) {
-	share := time.Duration(1)
-	if r.kind == feed.Reconcile || r.kind == readScan || r.kind == readTrial || r.kind == readFailed && !e.dispatch.Failures.Awaited() {
-		share = feed.RestShare
+// later returns the later of two times.
+func later(a, b time.Time) time.Time {
+	if a.After(b) {
+		return a
 	}
-	over := e.patience[r.kind].over(r.err, share, took, r.ended)
-	if r.kind != readFailed {
-		e.dispatch.Ended()
-		e.dispatch.NotRead(r.waits, r.ended.Add(retry.ShortestHold))
-	}
-	e.scans.alone = false
-	if over {
-		e.feed.OutOfTime(r.kind, e.patience[r.kind].rest)
-		return
-	}
-	e.failedReads++
-	e.retryRead = r.ended.Add(retry.Pause(e.failedReads))
-	e.feed.Retry(e.retryRead)
-	if outbox.Changed(r.err) {
-		e.outdated = r.err
-	}
+	return b
 }
 
-// takenFailed takes failed rows, and then the page that waits for them. If keys have become free that cannot be named,
-// the page may lack the row for which they waited. Then the page is not taken, and the tail scan begins again.
-func (e *engine) takenFailed(r read) {
-	freed := e.dispatch.TakeFailed(r.failed, e.feed.CaughtUp(), r.started, r.ended)
-	waited := e.unchecked
-	if waited == nil || e.dispatch.Failures.Afterwards() {
-		return
-	}
-	e.unchecked = nil
-	if freed {
-		e.dispatch.Ended()
-		e.dispatch.NotRead(waited.waits, r.ended)
-		return
-	}
-	e.take(*waited)
+// hint notes that there may be new rows.
+func (s *reads) hint() {
+	s.feed.Hint()
+	s.due.Ask()
+	s.dispatch.Failures.Ask()
 }
-
-// take takes a page of pending rows.
-func (e *engine) take(r read) {
-	switch r.kind {
-	case readTrial:
-		if e.dispatch.TakeTrials(r.waits, r.page.Rows, r.page.More, r.ended) > 0 {
-			e.metrics.Wakeup(measure.SourceRetry)
-		}
-		return
-	case readScan:
-		e.takeScan(r)
-		return
-	case readDue:
-		e.takeDue(r)
-		return
-	case feed.Glance:
-		e.due.Glanced(r.page, r.ended)
-	default: // the feed's own kinds
-	}
-	if !e.feed.Read(r.kind, r.page, r.started, r.ended) {
-		e.dispatch.Decline(r.page.Rows, r.ended)
-		return
-	}
-	fresh, waiting := e.dispatch.Take(r.page.Rows, dispatch.FromFeed, r.ended)
-	switch r.kind {
-	case feed.Tail:
-		if e.whole && e.feed.CaughtUp() {
-			e.whole = false
-			e.dispatch.CloseUnmet(r.ended)
-		}
-		e.arm(e.feed.TailTaken(len(r.page.Rows), fresh, waiting, e.doorbell.Armed(), e.doorbell.Up(), r.ended))
-	case feed.Reconcile:
-		if low, ok := e.feed.Late.LowWatermark(); ok && !e.table.Delays() && e.dispatch.TookBefore(r.page.Rows, low) {
-			e.feed.Stray()
-		}
-		if e.feed.ReconciliationTaken(fresh, r.page.More, r.ended) {
-			e.feed.Late.ForgetAccepted()
-		}
-	default: // their rows have no further consequence
-	}
-	if fresh > 0 {
-		e.metrics.Wakeup(measure.SourcePoll)
-	}
-}
-
-// trialRest is the pause after a read of heads, as a multiple of the time it took.
-const trialRest = 4

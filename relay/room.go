@@ -12,13 +12,11 @@ import (
 // row that is too large for this waits until there is room for it, or until almost nothing is in flight except rows
 // that cannot be written, which may stay forever. Everything after the row waits with it. What could not be read in its
 // time is read in smaller parts, down to a single row.
-//
-// Only the loop touches it.
 type room struct {
-	limits dispatch.Limits
-	wants  int64 // bytes that the next row takes
-	most   int64 // limit on the bytes of one read
-	alone  bool  // the next row may have any size
+	total int64 // limit on the bytes in flight
+	wants int64 // bytes that the next row takes
+	most  int64 // limit on the bytes of one read
+	alone bool  // the next row may have any size
 }
 
 // left returns the rows and bytes that may be read now.
@@ -34,7 +32,7 @@ func (r *room) left(d *dispatch.Dispatch) (rows int, bytes int64) {
 }
 
 // almostAll is the number of free bytes from which a row of any size may be taken.
-func (r *room) almostAll() int64 { return r.limits.Bytes - r.limits.Bytes/4 }
+func (r *room) almostAll() int64 { return r.total - r.total/4 }
 
 // bound limits a query to what there is room for.
 func (r *room) bound(q *outbox.Query, bytes int64) {
@@ -50,7 +48,7 @@ func (r *room) read(q *outbox.Query, page *outbox.Page, err error, took, limit t
 	case tooLong(err, took, limit):
 		r.most = max(q.Bytes/4, 1)
 	case err == nil && took < limit/4:
-		r.most = min(2*r.most, r.limits.Bytes)
+		r.most = min(2*r.most, r.total)
 	}
 	r.wants = page.Wants
 	return r.wants > 0

@@ -10,7 +10,7 @@ import (
 
 // scan is the progress of a catch-up scan. It goes in table order, in pages, alongside the tail scan. It begins at the
 // first row that was passed over, or further back if late commits demand it, and ends at the place that the tail scan has
-// reached. Like a tail scan of several pages, it leaves out what was committed after it began. Only the loop touches it.
+// reached. Like a tail scan of several pages, it leaves out what was committed after it began.
 type scan struct {
 	opening bool // the first page is to be read
 	from    int64
@@ -19,8 +19,7 @@ type scan struct {
 	cursor  outbox.Position
 	within  *outbox.Horizon
 	spent   time.Duration
-	alone   bool      // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
-	rest    time.Time // no page is read before this time
+	alone   bool // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
 }
 
 const (
@@ -31,90 +30,90 @@ const (
 )
 
 // scanWanted reports whether there is anything to scan.
-func (e *engine) scanWanted() bool {
-	return e.feed.Scannable() && e.dispatch.ScanWanted()
+func (s *reads) scanWanted() bool {
+	return s.feed.Scannable() && s.dispatch.ScanWanted()
 }
 
-// scan begins the read of the next page, if one is to be read.
-func (e *engine) scan(now time.Time) bool {
-	s := &e.scans
-	if !e.scanWanted() || now.Before(s.rest) || e.patience[readScan].resting(now) {
+// readScan begins the read of the next page, if one is to be read.
+func (s *reads) readScan(now time.Time) bool {
+	c := &s.scan
+	if !s.scanWanted() || s.patience[readScan].resting(now) {
 		return false
 	}
-	rows, bytes := e.room.left(e.dispatch)
-	if bytes <= 0 || !e.feed.Worth(rows) {
+	rows, bytes := s.room.left(s.dispatch)
+	if bytes <= 0 || !s.feed.Worth(rows) {
 		return false
 	}
-	if !e.dispatch.ScanUnder() {
-		from, keys := e.dispatch.Scanning()
-		from = e.feed.Late.From(from)
-		*s = scan{opening: true, from: from, keys: keys, next: from, alone: s.alone}
+	if !s.dispatch.ScanUnder() {
+		from, keys := s.dispatch.Scanning()
+		from = s.feed.Late.From(from)
+		*c = scan{opening: true, from: from, keys: keys, next: from, alone: c.alone}
 	}
-	q := outbox.Query{Limit: min(rows, e.feed.Rows(min(bytes, e.room.most))), Upto: e.feed.Upto()}
-	if q.Keys = s.keys; q.Keys != nil && s.next != math.MinInt64 {
-		q.From = &s.next
+	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto()}
+	if q.Keys = c.keys; q.Keys != nil && c.next != math.MinInt64 {
+		q.From = &c.next
 	}
 	switch {
 	case q.Keys != nil:
-		q.Horizon, q.Ended, q.Within = s.opening, s.opening, s.within
-	case !s.opening:
-		q.After, q.Within = s.cursor, s.within
-	case s.from == math.MinInt64:
+		q.Horizon, q.Ended, q.Within = c.opening, c.opening, c.within
+	case !c.opening:
+		q.After, q.Within = c.cursor, c.within
+	case c.from == math.MinInt64:
 		q.Horizon, q.Ended = true, true
 	default:
-		q.Recent, q.Horizon, q.Ended = &s.from, true, true
+		q.Recent, q.Horizon, q.Ended = &c.from, true, true
 	}
-	e.room.bound(&q, bytes)
-	q.Shards = e.dispatch.Queried()
-	e.begin(read{query: q, kind: readScan})
+	s.room.bound(&q, bytes)
+	q.Shards = s.dispatch.Queried()
+	s.begin(read{query: q, kind: readScan})
 	return true
 }
 
 // takeScan takes a page of a scan.
-func (e *engine) takeScan(r read) {
-	s, d := &e.scans, e.dispatch
+func (s *reads) takeScan(r read) {
+	c, d := &s.scan, s.dispatch
 	if !d.ScanUnder() {
 		d.Ended()
 		return
 	}
-	if s.opening {
-		if !e.feed.Late.MayScan(&r.page.Ended) {
-			e.feed.Nudge()
-			e.abandonScan()
+	if c.opening {
+		if !s.feed.Late.MayScan(&r.page.Ended) {
+			s.feed.Nudge()
+			s.abandonScan()
 			d.Decline(r.page.Rows, r.ended)
 			return
 		}
-		s.opening, s.within = false, r.page.Horizon
+		c.opening, c.within = false, r.page.Horizon
 	}
 	taken := d.TakeScan(r.page, r.ended)
-	s.cursor = r.page.End
-	if s.keys != nil && r.page.More {
-		if at := r.page.End; at.Ordinal <= s.next || at.Unordered() {
-			e.abandonScan() // too many rows have the same order value; the next scan goes through the table
+	c.cursor = r.page.End
+	if c.keys != nil && r.page.More {
+		if at := r.page.End; at.Ordinal <= c.next || at.Unordered() {
+			s.abandonScan() // too many rows have the same order value; the next scan goes through the table
 			return
 		}
-		s.next = r.page.End.Ordinal
+		c.next = r.page.End.Ordinal
 	}
 	took := r.ended.Sub(r.started)
 	if n := len(r.page.Rows); n > 0 {
-		s.rest = r.ended.Add(scanRest * took * time.Duration(n-taken) / time.Duration(n))
+		s.patience[readScan].rest = r.ended.Add(scanRest * took * time.Duration(n-taken) / time.Duration(n))
 	}
-	if s.spent += took; s.spent > shortScan {
-		s.alone = false
+	if c.spent += took; c.spent > shortScan {
+		c.alone = false
 	}
 	if taken > 0 {
-		e.metrics.Wakeup(measure.SourceRetry)
+		s.measured.Wakeup(measure.SourceRetry)
 	}
 	if !r.page.More {
 		again := d.Scanned(r.ended)
-		s.alone = again > 0 && s.spent <= shortScan
+		c.alone = again > 0 && c.spent <= shortScan
 	}
 }
 
 // abandonScan ends a scan before its end.
-func (e *engine) abandonScan() {
-	if e.dispatch.ScanUnder() {
-		e.scans.alone = false
-		e.dispatch.AbandonScan(e.scans.from)
+func (s *reads) abandonScan() {
+	if s.dispatch.ScanUnder() {
+		s.scan.alone = false
+		s.dispatch.AbandonScan(s.scan.from)
 	}
 }

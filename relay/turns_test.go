@@ -37,10 +37,9 @@ func TestBacklogLeavesTimeToKeysThatWait(t *testing.T) {
 func TestScanThatBringsLittleRests(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
 		s.start()()
-		e, now := s.loop, time.Now()
-		d := e.dispatch
-		*e = engine{engines: e.engines, to: e.to, feed: e.feed, dispatch: dispatch.New(d.Setup)}
-		d = e.dispatch
+		reads, now := s.loop.reads, time.Now()
+		d := dispatch.New(reads.dispatch.Setup)
+		reads.dispatch = d
 		d.Follow(owner.All(simShards), owner.Set{}, now)
 		d.Begin()
 		rows := func(key string, ordinals ...int64) (rows []outbox.Row) {
@@ -60,8 +59,8 @@ func TestScanThatBringsLittleRests(t *testing.T) {
 		d.Scanning()
 		const took = 100 * time.Millisecond
 		page := outbox.Page{Rows: append(rows("closed", 1, 2, 3), rows("open", 4)...), More: true}
-		e.takeScan(read{kind: readScan, page: page, started: now.Add(-took), ended: now})
-		if rest := e.scans.rest.Sub(now); d.Snapshot().InFlight == 0 || rest < took*3/4 || rest > 5*took {
+		reads.takeScan(read{kind: readScan, page: page, started: now.Add(-took), ended: now})
+		if rest := reads.patience[readScan].rest.Sub(now); d.Snapshot().InFlight == 0 || rest < took*3/4 || rest > 5*took {
 			t.Errorf("three of four rows are of no use, and after %v the scans rest for %v", took, rest)
 		}
 	})

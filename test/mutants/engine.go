@@ -89,7 +89,7 @@ var engine = []mutant{
 	},
 	{
 		name: "altered table not opened again", breaks: "the relay opens a table again after it was altered",
-		file: "relay/reads.go", old: "		e.outdated = r.err\n", new: "		_ = r.err\n",
+		file: "relay/readtaken.go", old: "		return r.err\n", new: "		return nil\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -114,8 +114,8 @@ var engine = []mutant{
 	},
 	{
 		name: "clean stop does not wait for marks", breaks: "a clean stop leaves no duplicate",
-		file: "relay/loop.go", old: "if !e.dispatch.Publishing() && e.settling == 0 && !e.reading",
-		new: "if !e.dispatch.Publishing() && !e.reading",
+		file: "relay/loop.go", old: "if !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy",
+		new: "if !e.dispatch.Publishing() && !e.reads.busy",
 		pkg: "./relay", tests: "^TestRandomSchedules$|^TestRandomShardMoves$",
 	},
 	{
@@ -138,17 +138,17 @@ var engine = []mutant{
 	},
 	{
 		name: "tail scan always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
-		file: "relay/reads.go", old: "			e.turnOf = next + 1\n", new: "			e.turnOf = 0\n",
+		file: "relay/reads.go", old: "			s.turnOf = next + 1\n", new: "			s.turnOf = 0\n",
 		pkg: "./relay", tests: "^TestBacklogLeavesTimeToKeysThatWait$",
 	},
 	{
 		name: "catch-up scans always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
-		file: "relay/reads.go", old: "			e.turnOf = next + 1\n", new: "			e.turnOf = 1\n",
+		file: "relay/reads.go", old: "			s.turnOf = next + 1\n", new: "			s.turnOf = 1\n",
 		pkg: "./relay", tests: "^TestStuckKeyCostsOthersNothing$",
 	},
 	{
 		name: "reads of heads without a rest", breaks: "however many keys wait, reading their heads leaves time for other reads",
-		file: "relay/reads.go", old: "const trialRest = 4", new: "const trialRest = 0",
+		file: "relay/readheads.go", old: "const trialRest = 4", new: "const trialRest = 0",
 		pkg: "./relay", tests: "^TestManyStuckKeysCostOthersLittle$",
 	},
 	{
@@ -255,7 +255,7 @@ var engine = []mutant{
 	},
 	{
 		name: "paused destination goes on", breaks: "nothing is published while a destination is paused",
-		file: "relay/paused.go", old: "	if e.paused = paused; paused {\n", new: "	if e.paused = paused; false {\n",
+		file: "relay/paused.go", old: "	if e.to.paused.Load() {\n", new: "	if false {\n",
 		pkg: "./relay", tests: "^TestPausedDestination$",
 	},
 	{

@@ -29,10 +29,9 @@ type Table interface {
 // that take long or cannot be written step aside ([Settlement.aside]). Marks of the same row wait a moment for each
 // other ([meeting]).
 type Settlement struct {
-	batch  int                        // the second settler begins at twice as many rows, since small statements cost the database more per row
-	join   func([]Table) Joint        // see [Together]; nil where no two destinations have the same row
-	wrote  func(state int, err error) // called after each statement
-	Ending func()                     // puts a time limit on what is under way
+	batch int                        // the second settler begins at twice as many rows, since small statements cost the database more per row
+	join  func([]Table) Joint        // see [Together]; nil where no two destinations have the same row
+	wrote func(state int, err error) // called after each statement
 
 	mu       sync.Mutex
 	changed  *sync.Cond
@@ -106,7 +105,7 @@ func (p *piece) bytes() (n int64) {
 func New(batch int, tables []Table, takes []func(topic string) bool, join func([]Table) Joint,
 	wrote func(state int, err error),
 ) *Settlement {
-	s := &Settlement{batch: batch, join: join, wrote: wrote, Ending: func() {}}
+	s := &Settlement{batch: batch, join: join, wrote: wrote}
 	s.changed = sync.NewCond(&s.mu)
 	for _, table := range tables {
 		s.states = append(s.states, gathered{table: table})

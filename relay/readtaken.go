@@ -1,0 +1,108 @@
+package relay
+
+import (
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
+)
+
+// taken takes the result of a read. The error is of a table that has changed.
+func (s *reads) taken(r read) error {
+	s.busy = false
+	took := r.ended.Sub(r.started)
+	s.measured.Stage(measure.StageFetch, took)
+	if !r.cancelled {
+		s.database.read(r.err)
+	}
+	var wants bool
+	if r.kind == readHeads { // however many keys wait, they leave time for other reads
+		s.patience[readHeads].rest = r.ended.Add(trialRest * took)
+	}
+	if r.kind != readFailed {
+		limit := s.patience[r.kind].limit
+		if wants = s.room.read(&r.query, &r.page, r.err, took, limit); tooLong(r.err, took, limit) {
+			s.feed.TooLong(r.query)
+		}
+	}
+	if r.err != nil {
+		return s.failed(r, took)
+	}
+	s.dispatch.SetClock(r.page.Now, r.ended)
+	s.patience[r.kind].ended(took)
+	s.failures = 0
+	switch {
+	case s.dispatch.Stopping(), wants:
+		if r.kind != readFailed {
+			s.dispatch.Ended()
+			s.dispatch.NotRead(r.waits, r.ended)
+			s.feed.Nudge()
+		}
+	case r.kind == readFailed:
+		s.takenFailed(r)
+	case s.dispatch.Failures.Check(r.page, r.ended):
+		s.unchecked = &r
+	default:
+		s.take(r)
+	}
+	return nil
+}
+
+// failed schedules a failed read to be made again after a pause. If it ran out of time, the other kinds of reads
+// need not wait for the pause.
+func (s *reads) failed(r read, took time.Duration) error {
+	share := time.Duration(1)
+	if r.kind == feed.Reconcile || r.kind == readScan || r.kind == readHeads || r.kind == readFailed && !s.dispatch.Failures.Awaited() {
+		share = feed.RestShare
+	}
+	over := s.patience[r.kind].over(r.err, share, took, r.ended)
+	if r.kind != readFailed {
+		s.dispatch.Ended()
+		s.dispatch.NotRead(r.waits, r.ended.Add(retry.ShortestHold))
+	}
+	s.scan.alone = false
+	if over {
+		s.feed.OutOfTime(r.kind, s.patience[r.kind].rest)
+		return nil
+	}
+	s.failures++
+	s.retry = r.ended.Add(retry.Pause(s.failures))
+	s.feed.Retry(s.retry)
+	if outbox.Changed(r.err) {
+		return r.err
+	}
+	return nil
+}
+
+// takenFailed takes failed rows, and then the page that waits for them. If keys have become free that cannot be named,
+// the page may lack the row for which they waited. Then the page is not taken, and the tail scan begins again.
+func (s *reads) takenFailed(r read) {
+	freed := s.dispatch.TakeFailed(r.failed, s.feed.CaughtUp(), r.started, r.ended)
+	waited := s.unchecked
+	if waited == nil || s.dispatch.Failures.Afterwards() {
+		return
+	}
+	s.unchecked = nil
+	if freed {
+		s.dispatch.Ended()
+		s.dispatch.NotRead(waited.waits, r.ended)
+		return
+	}
+	s.take(*waited)
+}
+
+// take takes a page of pending rows.
+func (s *reads) take(r read) {
+	switch r.kind {
+	case readHeads:
+		s.takeHeads(r)
+	case readScan:
+		s.takeScan(r)
+	case readDue:
+		s.takeDue(r)
+	default:
+		s.takeFeed(r)
+	}
+}
