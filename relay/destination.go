@@ -2,14 +2,12 @@ package relay
 
 import (
 	"errors"
-	"log/slog"
 	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/panics"
@@ -91,7 +89,6 @@ type Destination struct {
 
 	route     route.Route     // how messages are made; see [Destination.whole]
 	profile   profile.Profile // applies the wire format; nil for plain
-	rowSpans  trace.Tracer    // makes a span for each row whose trace is sampled; nil makes none
 	paused    atomic.Bool     // the last result of Paused
 	client    client
 	complaint dispatch.Complaint
@@ -122,15 +119,17 @@ func (d *Destination) snapshot() dispatch.Snapshot {
 }
 
 // target returns the destination in the form that package dispatch uses.
-func (d *Destination) target(logger *slog.Logger) dispatch.Destination {
+func (d *Destination) target(c *Config) dispatch.Destination {
 	return dispatch.Destination{
 		Name: d.Name, Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Complaint: &d.complaint,
 		Prepare: func(r *dispatch.Row, now time.Time) {
-			r.Ended = d.span(r, now)
+			if c.TraceRows {
+				r.Ended = rowSpan(c.Tracer, d.Name, r, now)
+			}
 			d.render(r.Row, r.Try)
 			if caught, ok := errors.AsType[*panics.Error](r.Invalid); ok {
-				d.panicked(logger, "the row fails that was being made into a message", caught)
+				d.panicked(c.Logger, "the row fails that was being made into a message", caught)
 			}
 		},
 	}

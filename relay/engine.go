@@ -51,7 +51,7 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 	e.writer = es.settlement.NewWriter(state, limits, to.measured, e.settled)
 	f := feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now())
 	e.dispatch = dispatch.New(dispatch.Setup{
-		To: to.target(es.config.Logger), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: f.Late,
+		To: to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: f.Late,
 		Flights: e.writer, Measure: to.measured, Logger: es.config.Logger,
 	})
 	e.reads = newReads(e, table, limits, f)

@@ -55,7 +55,6 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 func (es *engines) make() {
 	es.all, es.owned, es.changed = nil, owner.Set{}, make(chan struct{})
 	destinations := slices.DeleteFunc(slices.Clone(es.config.Destinations), func(d *Destination) bool { return es.views[d] == nil })
-	limits := shares(es.limits, destinations)
 	var columns []map[string]string // each set once
 	var tables []settle.Table       // one table for each set
 	states := make([]int, len(destinations))
@@ -67,7 +66,7 @@ func (es *engines) make() {
 	}
 	es.settlement = settle.New(es.limits.Batch, tables, takers(destinations, columns), es.together, es.database.wrote)
 	for i, d := range destinations {
-		es.all = append(es.all, newEngine(es, d, es.views[d], limits[d], states[i]))
+		es.all = append(es.all, newEngine(es, d, es.views[d], shareOf(es.limits, destinations, d), states[i]))
 	}
 }
 

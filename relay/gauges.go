@@ -79,8 +79,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		if table == nil {
 			return nil
 		}
-		measured := r.measured.measure(ctx, table, r.views)
-		for i, counts := range measured.counts {
+		views, size, err := r.measured.measure(ctx, table, r.views)
+		for i, counts := range views {
 			d := r.config.Destinations[i]
 			if counts.Pending != nil {
 				o.ObserveInt64(pending, *counts.Pending, d.labelled("", ""))
@@ -101,12 +101,12 @@ func (r *Relay) gauges(meter metric.Meter) error {
 				o.ObserveInt64(held, *counts.Pending, d.labelled("reason", dispatch.CausePaused))
 			}
 		}
-		if size := measured.size; size != nil {
+		if size != nil {
 			o.ObserveInt64(tableBytes, size.Bytes)
 			o.ObserveInt64(deadRows, size.DeadRows)
 		}
-		if measured.err != nil {
-			r.config.Logger.Debug("table gauges were not measured", "error", measured.err)
+		if err != nil {
+			r.config.Logger.Debug("table gauges were not measured", "error", err)
 		}
 		return nil
 	}, append(all, oldest)...)

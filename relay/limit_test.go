@@ -129,9 +129,9 @@ func TestShares(t *testing.T) {
 		{[]*Destination{d(10, 10), d(20, 20)}, []int{10, 20}, []int64{10, 20}},
 		{[]*Destination{d(0, 0), nowhere()}, []int{1000, 100}, []int64{6000, 6000}},
 	} {
-		shares := shares(dispatch.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations)
 		for i, d := range c.destinations {
-			if s := shares[d]; s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows) {
+			s := shareOf(dispatch.Limits{Batch: 500, Rows: 1000, Bytes: 6000}, c.destinations, d)
+			if s.Rows != c.rows[i] || s.Bytes != c.bytes[i] || s.Batch != min(500, s.Rows) {
 				t.Errorf("destination %d of %v: %+v", i, c.rows, s)
 			}
 		}

@@ -66,9 +66,6 @@ func (c *Config) formats() (err error) {
 			profile.Options{Source: d.CloudEventsSource, Tombstones: d.DebeziumTombstones}); err != nil {
 			return err // unreachable: check has found this name
 		}
-		if c.TraceRows {
-			d.rowSpans = c.Tracer
-		}
 	}
 	return nil
 }

@@ -6,10 +6,12 @@ import (
 	"time"
 )
 
-// A reminder makes the log say every five minutes what still cannot be used, so that a log that begins in the middle of
-// an outage shows it.
+// reminders make the log say every five minutes what still cannot be used, so that a log that begins in the middle of an
+// outage shows it. There is one for each part that is in trouble, by the part's name.
+type reminders map[string]reminder
+
 type reminder struct {
-	since  time.Time // when the trouble was first seen; zero while there is none
+	since  time.Time // when the trouble was first seen
 	logged time.Time // when it was last logged
 }
 
@@ -18,30 +20,25 @@ const (
 	remindLook  = 5 * time.Second
 )
 
-// due notes whether something can be used now. It reports whether the log is to repeat that it cannot, and since when
-// that has been known.
-func (m *reminder) due(trouble bool, now time.Time) (since time.Time, due bool) {
+// due notes whether a part is in trouble now. It reports whether the log is to repeat that, and since when it has been
+// known.
+func (m reminders) due(part string, trouble bool, now time.Time) (since time.Time, due bool) {
+	last, known := m[part]
 	switch {
 	case !trouble:
-		*m = reminder{}
-	case m.since.IsZero():
-		m.since, m.logged = now, now // the part that notices the trouble logs its beginning
-	case now.Sub(m.logged) >= remindEvery:
-		m.logged = now
-		return m.since, true
+		delete(m, part)
+	case !known:
+		m[part] = reminder{now, now} // the part that notices the trouble logs its beginning
+	case now.Sub(last.logged) >= remindEvery:
+		m[part] = reminder{last.since, now}
+		return last.since, true
 	}
-	return m.since, false
-}
-
-// reminders belong to a relay: one for its database, and for each destination one for the broker and one for held rows.
-type reminders struct {
-	database      reminder
-	brokers, held []reminder
+	return last.since, false
 }
 
 // remind logs continuing outages, with the number of rows that wait as far as the table's indexes can provide it.
 func (r *Relay) remind(ctx context.Context) {
-	m := reminders{brokers: make([]reminder, len(r.probes)), held: make([]reminder, len(r.probes))}
+	m := reminders{}
 	ticker := time.NewTicker(remindLook)
 	defer ticker.Stop()
 	for {
@@ -49,14 +46,14 @@ func (r *Relay) remind(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case now := <-ticker.C:
-			r.remindOf(ctx, &m, now)
+			r.remindOf(ctx, m, now)
 		}
 	}
 }
 
-func (r *Relay) remindOf(ctx context.Context, m *reminders, now time.Time) {
+func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 	trouble := r.databaseTrouble()
-	if since, due := m.database.due(trouble != nil, now); due {
+	if since, due := m.due("database", trouble != nil, now); due {
 		r.config.Logger.Warn("database still cannot be used", "for", now.Sub(since).Round(time.Second), "error", trouble)
 	}
 	for i, p := range r.probes {
@@ -64,10 +61,10 @@ func (r *Relay) remindOf(ctx context.Context, m *reminders, now time.Time) {
 		attributes := func(since time.Time) []any {
 			return append([]any{"destination", p.destination.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
 		}
-		if since, due := m.brokers[i].due(err != nil && !paused, now); due {
+		if since, due := m.due("broker of "+p.destination.Name, err != nil && !paused, now); due {
 			r.config.Logger.Warn("destination still cannot be used", append(attributes(since), "error", err)...)
 		}
-		if since, due := m.held[i].due(held != "" && err == nil && !paused, now); due {
+		if since, due := m.due("topics of "+p.destination.Name, held != "" && err == nil && !paused, now); due {
 			r.config.Logger.Warn("topics are still held", append(attributes(since), "reason", held)...)
 		}
 	}

@@ -13,11 +13,11 @@ import (
 // An outage is reported again every five minutes for as long as it lasts. The next outage has five minutes of its own.
 func TestReminder(t *testing.T) {
 	t.Parallel()
-	var m reminder
+	m := reminders{}
 	start := time.Now()
 	logged := 0
 	at := func(d time.Duration, trouble bool) {
-		if since, due := m.due(trouble, start.Add(d)); due {
+		if since, due := m.due("part", trouble, start.Add(d)); due {
 			logged++
 			if want := start.Add(time.Duration(0)); d < time.Hour && !since.Equal(want) || d >= time.Hour && !since.Equal(start.Add(time.Hour)) {
 				t.Errorf("after %v: since %v", d, since)
@@ -58,13 +58,13 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 		},
 		owner: &owner.Owner{}, probes: []*probe{{destination: d}},
 	}
-	m := reminders{brokers: make([]reminder, 1), held: make([]reminder, 1)}
+	m := reminders{}
 	start := time.Now()
 	until, now := time.Duration(0), time.Duration(0)
 	logged := func(next time.Duration) int {
 		log.Reset()
 		for until += next; now < until; now += remindLook {
-			r.remindOf(t.Context(), &m, start.Add(now))
+			r.remindOf(t.Context(), m, start.Add(now))
 		}
 		return strings.Count(log.String(), "topics are still held")
 	}

@@ -24,12 +24,10 @@ func traceOf(m *publisher.Message) trace.SpanContext {
 	return trace.SpanContextFromContext(propagation.TraceContext{}.Extract(context.Background(), carrier))
 }
 
-// span begins the span of a row now, since a wire format may leave out the headers later. The returned function makes
-// the span when the row has been marked or has failed with an error. It is nil if the row has no span.
-func (d *Destination) span(r *dispatch.Row, now time.Time) (end func(failed error, now time.Time)) {
-	if d.rowSpans == nil {
-		return nil
-	}
+// rowSpan begins the span of a row now, since a wire format may leave out the headers later. The returned function makes
+// the span when the row has been marked or has failed with an error. It is nil if the row's trace is not
+// sampled.
+func rowSpan(tracer trace.Tracer, destination string, r *dispatch.Row, now time.Time) (end func(failed error, now time.Time)) {
 	parent := traceOf(&r.Message)
 	if !parent.IsSampled() {
 		return nil
@@ -40,8 +38,8 @@ func (d *Destination) span(r *dispatch.Row, now time.Time) (end func(failed erro
 	}
 	return func(failed error, now time.Time) {
 		ctx := trace.ContextWithRemoteSpanContext(context.Background(), parent)
-		_, span := d.rowSpans.Start(ctx, "relay "+d.Name, trace.WithTimestamp(began), trace.WithAttributes(
-			attribute.String("outbox_relay.destination", d.Name), attribute.Int64("outbox_relay.attempt", r.Try),
+		_, span := tracer.Start(ctx, "relay "+destination, trace.WithTimestamp(began), trace.WithAttributes(
+			attribute.String("outbox_relay.destination", destination), attribute.Int64("outbox_relay.attempt", r.Try),
 			attribute.String("messaging.message.id", r.Message.ID), attribute.String("messaging.destination.name", r.Message.Topic)))
 		if failed != nil {
 			span.SetStatus(codes.Error, publisher.ShortOf(failed))

@@ -33,21 +33,17 @@ type measuredView struct {
 	due           time.Time // time of the next query
 }
 
-// measurement is what is known of a table.
-type measurement struct {
-	counts []outbox.Counts // one for each destination
-	size   *outbox.Size
-	err    error // why some of the values are missing
-}
-
 const (
 	countTimeout = time.Second // limit on the count queries of one scrape together, and on a query for the size
 	countEvery   = time.Second
 	sizeEvery    = 30 * time.Second
 )
 
-// measure returns the values of a query made now or a moment ago. It waits for a query that is under way.
-func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views func(*outbox.Table) []*outbox.Table) measurement {
+// measure returns the values of a query made now or a moment ago: the counts for each destination, and the size or nil.
+// The error says why some of the values are missing. It waits for a query that is under way.
+func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views func(*outbox.Table) []*outbox.Table) (
+	counts []outbox.Counts, size *outbox.Size, err error,
+) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if g.table != table {
@@ -58,12 +54,11 @@ func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views fu
 	}
 	ctx = context.WithoutCancel(ctx) // the result is not for this caller alone
 	g.count(ctx)
-	m := measurement{err: g.measureSize(ctx), size: g.size}
+	err = g.measureSize(ctx)
 	for _, v := range g.views {
-		m.counts = append(m.counts, v.counts)
-		m.err = cmp.Or(v.err, m.err)
+		counts, err = append(counts, v.counts), cmp.Or(v.err, err)
 	}
-	return m
+	return counts, g.size, err
 }
 
 // count queries the rows of the destinations that are due for a query, in the order of how long they have waited. A

@@ -32,22 +32,22 @@ func TestTableIsMeasuredOnceForAll(t *testing.T) {
 	g := tableGauges{every: time.Hour}
 	gone, leave := context.WithCancel(t.Context())
 	leave()
-	if m := g.measure(gone, table, alone); m.err != nil {
-		t.Fatal(m.err)
+	if _, _, err := g.measure(gone, table, alone); err != nil {
+		t.Fatal(err)
 	}
 	s.Exec(t, pgtest.Insert, "t", `{}`)
 	var scrapers sync.WaitGroup
 	for range 200 {
 		scrapers.Go(func() {
-			if m := g.measure(t.Context(), table, alone); m.err != nil || *m.counts[0].Pending != 0 {
-				t.Errorf("%+v", m)
+			if counts, _, err := g.measure(t.Context(), table, alone); err != nil || *counts[0].Pending != 0 {
+				t.Errorf("%+v, %v", counts, err)
 			}
 		})
 	}
 	scrapers.Wait()
 	g.views[0].due = time.Now()
-	if m := g.measure(t.Context(), table, alone); m.err != nil || *m.counts[0].Pending != 1 {
-		t.Errorf("%+v", m)
+	if counts, _, err := g.measure(t.Context(), table, alone); err != nil || *counts[0].Pending != 1 {
+		t.Errorf("%+v, %v", counts, err)
 	}
 }
 
@@ -66,8 +66,8 @@ func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 		t.Fatal(err)
 	}
 	began := time.Now()
-	if m := g.measure(t.Context(), table, alone); m.err == nil || m.counts[0].Pending != nil || m.size != nil {
-		t.Errorf("%+v", m)
+	if counts, size, err := g.measure(t.Context(), table, alone); err == nil || counts[0].Pending != nil || size != nil {
+		t.Errorf("%+v, %+v, %v", counts, size, err)
 	}
 	if rest := g.views[0].due.Sub(began); rest < 10*countTimeout {
 		t.Errorf("the database is asked again after %v", rest)
@@ -75,8 +75,8 @@ func TestTableThatCannotBeMeasuredRests(t *testing.T) {
 	if err := tx.Rollback(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if m := g.measure(t.Context(), table, alone); m.err == nil || m.counts[0].Pending != nil || m.size != nil {
-		t.Errorf("asked again at once: %+v", m)
+	if counts, size, err := g.measure(t.Context(), table, alone); err == nil || counts[0].Pending != nil || size != nil {
+		t.Errorf("asked again at once: %+v, %+v, %v", counts, size, err)
 	}
 }
 
@@ -95,16 +95,16 @@ func TestTableIsMeasuredForEachDestination(t *testing.T) {
 	r := &Relay{plan: outbox.Config{Views: viewsOf(destinations)}}
 	g := &r.measured
 	began := time.Now()
-	m := g.measure(t.Context(), openTable(t, s), r.views)
-	if m.err != nil || len(m.counts) != 3 || *m.counts[0].Pending != 3 || *m.counts[1].Pending != 1 || *m.counts[2].Pending != 1 {
-		t.Errorf("%+v", m)
+	counts, size, err := g.measure(t.Context(), openTable(t, s), r.views)
+	if err != nil || len(counts) != 3 || *counts[0].Pending != 3 || *counts[1].Pending != 1 || *counts[2].Pending != 1 {
+		t.Errorf("%+v, %v", counts, err)
 	}
 	for _, v := range g.views {
 		if v.due.Sub(began) < 3*countEvery {
 			t.Errorf("asked again after %v", v.due.Sub(began))
 		}
 	}
-	if m.size == nil || m.size.Bytes == 0 {
-		t.Errorf("the size is %+v", m.size)
+	if size == nil || size.Bytes == 0 {
+		t.Errorf("the size is %+v", size)
 	}
 }
