@@ -154,7 +154,7 @@ var engine = []mutant{
 	{
 		name:   "mark written to the columns of another destination",
 		breaks: "a mark is written for the destination that has accepted the row, and no other",
-		file:   "relay/internal/settle/settlement.go", old: "g, p := &s.states[w.state], piece", new: "g, p := &s.states[0], piece",
+		file:   "relay/internal/settle/writer.go", old: "g, p := &s.states[w.state], piece", new: "g, p := &s.states[0], piece",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -205,7 +205,7 @@ var engine = []mutant{
 	},
 	{
 		name: "trouble of one engine reported to another", breaks: "each engine learns the outcome of its own rows",
-		file: "relay/internal/settle/settlement.go", old: "		if effect, has := all[r.Identity()]; has {\n			own[r.Identity()] = effect\n		}\n",
+		file: "relay/internal/settle/order.go", old: "		if effect, has := all[r.Identity()]; has {\n			own[r.Identity()] = effect\n		}\n",
 		new: "		own[r.Identity()] = dispatch.Unfree\n",
 		pkg: "./relay/internal/settle", tests: "^TestEnginesLearnOfTheirOwnRows$",
 	},

@@ -50,54 +50,6 @@ func newMeeting(takes []func(string) bool, ring func()) *meeting {
 	return m
 }
 
-// Others returns the other sets of columns that take rows of a topic.
-func (w *Writer) Others(topic string) (set uint64) {
-	if w.meeting == nil {
-		return 0
-	}
-	for i, takes := range w.meeting.takes {
-		if i != w.state && i < 63 && takes(topic) {
-			set |= 1 << i
-		}
-	}
-	return set
-}
-
-// Begin notes that the destination has a row in flight.
-func (w *Writer) Begin(r *dispatch.Row) {
-	if w.meeting == nil || r.Others == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	set := w.meeting.flying[r.ID()]
-	if set != 0 {
-		set |= inStep
-	}
-	w.meeting.flying[r.ID()] = set | 1<<w.state
-}
-
-// End notes that the destination no longer has the row in flight. Marks that have waited for it go on when other marks
-// do, since many rows may end at once.
-func (w *Writer) End(r *dispatch.Row) {
-	if w.meeting == nil || r.Others == 0 {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.meeting.land(w.state, r)
-}
-
-// Reached notes how far the destination has read.
-func (w *Writer) Reached(upto int64) {
-	if w.meeting == nil {
-		return
-	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.meeting.reached[w.state] = max(w.meeting.reached[w.state], upto)
-}
-
 // land notes that no mark waits for a destination's outcome of a row any more.
 func (m *meeting) land(state int, r *dispatch.Row) {
 	if left := m.flying[r.ID()] &^ (1 << state); left&^inStep != 0 {
@@ -144,9 +96,6 @@ func (m *meeting) awaited(r *dispatch.Row) (set uint64) {
 func (m *meeting) waits(p *piece, now time.Time) bool {
 	return m != nil && !m.hurried && !now.Before(m.apart) && now.Before(p.until) && (!p.from.full() || p.from.credit > 0)
 }
-
-// full reports whether the rows gathered for a destination leave it little room.
-func (w *Writer) full() bool { return w.rows > w.limits.Rows/2 || w.bytes > w.limits.Bytes/2 }
 
 // look accounts for the time since the last look, which destinations have spent waiting or not.
 func (m *meeting) look(states []gathered, now time.Time) {

@@ -10,7 +10,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // settlers is the number of settlers. While one statement waits for the disk, the other uses the processor.
@@ -54,52 +53,6 @@ type gathered struct {
 	aside   int // settlers that have stepped aside with an order; nothing more is taken meanwhile
 }
 
-// order is an outcome that a settler writes, for the rows of one or several engines.
-type order struct {
-	dispatch.Outcome
-	table  Table // table with this set of columns
-	state  int   // number of the set
-	pieces []piece
-	waits  int  // statements that met a lock through a trigger or a foreign key
-	aside  bool // its settler has stepped aside
-	over   bool // it has been written
-}
-
-// piece is an engine's share of an outcome.
-type piece struct {
-	accepted []*dispatch.Row
-	refused  []dispatch.Refusal
-	from     *Writer
-	until    time.Time // until when its marks may wait for others
-}
-
-// Writer is an engine's access to the settlement.
-type Writer struct {
-	*Settlement
-	state   int // the set of columns that it writes to
-	limits  dispatch.Limits
-	measure *measure.Destination
-	result  chan<- dispatch.Outcome
-
-	rows    int // number of rows gathered
-	bytes   int64
-	credit  time.Duration // how long it may still wait without room
-	waiting bool          // it is waiting
-	looked  time.Time
-}
-
-func (p *piece) rows() int { return len(p.accepted) + len(p.refused) }
-
-func (p *piece) bytes() (n int64) {
-	for _, r := range p.accepted {
-		n += r.Size
-	}
-	for _, x := range p.refused {
-		n += x.Row.Size
-	}
-	return n
-}
-
 // New makes a settlement. Each of the tables keeps the state of rows in other columns; takes reports for each table
 // which topics' rows it takes.
 func New(batch int, tables []Table, takes []func(topic string) bool, join func([]Table) Joint,
@@ -121,29 +74,6 @@ func (s *Settlement) ring() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed.Broadcast()
-}
-
-// NewWriter makes the writer of an engine to a set of columns. The results are sent to the channel.
-func (s *Settlement) NewWriter(state int, limits dispatch.Limits, to *measure.Destination, result chan<- dispatch.Outcome) *Writer {
-	return &Writer{Settlement: s, state: state, limits: limits, measure: to, result: result}
-}
-
-// Write makes an engine's outcome be written. The result comes in one or several outcomes.
-func (w *Writer) Write(o dispatch.Outcome) {
-	s := w.Settlement
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	defer s.changed.Broadcast()
-	g, p := &s.states[w.state], piece{accepted: o.Accepted, refused: o.Refused, from: w}
-	if o.Again != dispatch.Fresh {
-		s.again = append(s.again, &order{Outcome: o, table: g.table, state: w.state, pieces: []piece{p}})
-		return
-	}
-	s.rows += p.rows()
-	w.rows, w.bytes = w.rows+p.rows(), w.bytes+p.bytes()
-	g.careful = g.careful || o.Careful
-	s.meeting.landed(&p, time.Now())
-	g.pieces = append(g.pieces, p)
 }
 
 // next returns what a settler writes next, or nil if there will be nothing more. It blocks until then.
@@ -259,17 +189,6 @@ func (s *Settlement) gather(state int, now time.Time) *order {
 	return w
 }
 
-// add adds a piece to the order.
-func (w *order) add(p piece) {
-	w.Accepted, w.Refused = append(w.Accepted, p.accepted...), append(w.Refused, p.refused...)
-	if i := slices.IndexFunc(w.pieces, func(other piece) bool { return other.from == p.from }); i >= 0 {
-		there := &w.pieces[i]
-		there.accepted, there.refused = append(there.accepted, p.accepted...), append(there.refused, p.refused...)
-		return
-	}
-	w.pieces = append(w.pieces, p)
-}
-
 // apart returns the items for which stays is false, and the others.
 func apart[T any](items []T, stays func(T) bool) (goes, stay []T) {
 	for _, item := range items {
@@ -300,11 +219,8 @@ func (s *Settlement) note(w *order) {
 		return
 	}
 	for _, p := range w.pieces {
-		for _, r := range p.accepted {
+		for r := range p.each {
 			s.taken[r.ID()] = struct{}{}
-		}
-		for _, x := range p.refused {
-			s.taken[x.Row.ID()] = struct{}{}
 		}
 	}
 }
@@ -329,11 +245,8 @@ func (s *Settlement) done(job []*order) {
 // release notes that no settler has the rows any more. The caller holds mu.
 func (s *Settlement) release(w *order) {
 	for _, p := range w.pieces {
-		for _, r := range p.accepted {
+		for r := range p.each {
 			delete(s.taken, r.ID())
-		}
-		for _, x := range p.refused {
-			delete(s.taken, x.Row.ID())
 		}
 	}
 }
@@ -356,43 +269,4 @@ func (s *Settlement) Close() {
 	s.changed.Broadcast()
 	s.mu.Unlock()
 	s.group.Wait()
-}
-
-// deliver sends each engine its piece of what was written.
-func (w *order) deliver() {
-	for _, p := range w.pieces {
-		o := w.Outcome
-		o.Accepted, o.Refused = p.accepted, p.refused
-		if len(w.pieces) > 1 {
-			o.Effects = p.among(w.Effects)
-		}
-		p.from.result <- o
-	}
-}
-
-// among returns the effects on the rows of the piece.
-func (p *piece) among(all map[string]dispatch.Effect) map[string]dispatch.Effect {
-	own := map[string]dispatch.Effect{}
-	if len(all) == 0 {
-		return own
-	}
-	note := func(r *dispatch.Row) {
-		if effect, has := all[r.Identity()]; has {
-			own[r.Identity()] = effect
-		}
-	}
-	for _, r := range p.accepted {
-		note(r)
-	}
-	for _, x := range p.refused {
-		note(x.Row)
-	}
-	return own
-}
-
-// stage records how long a statement took, for each destination whose rows it wrote.
-func (w *order) stage(took time.Duration) {
-	for _, p := range w.pieces {
-		p.from.measure.Stage(measure.StageSettle, took)
-	}
 }

@@ -20,13 +20,12 @@ type settler struct {
 	limit  time.Duration    // time limit of one statement
 	most   int              // number of rows that a statement may write in this time; 0 for any number
 	joints map[uint64]Joint // by the set of states
-	order  *order           // the order that is being written
 	others func()           // makes another settler go on with the rest of the job
 }
 
 // write writes an order, and notes in it what could not be written.
 func (s *settler) write(ctx context.Context, w *order) error {
-	s.order, w.Effects = w, map[string]dispatch.Effect{}
+	w.Effects = map[string]dispatch.Effect{}
 	if err := s.settle(ctx, w); err != nil {
 		return err
 	}
@@ -149,7 +148,7 @@ func divide[T any](ctx context.Context, s *settler, o *order, items []T, write f
 			n = min(n, s.most)
 		}
 		part := items[:n]
-		err := s.retry(ctx, n, func(ctx context.Context) error { return write(ctx, part) })
+		err := s.retry(ctx, o, n, func(ctx context.Context) error { return write(ctx, part) })
 		switch {
 		case err == nil:
 		case ctx.Err() != nil:
@@ -173,26 +172,26 @@ func divide[T any](ctx context.Context, s *settler, o *order, items []T, write f
 	return nil
 }
 
-// retry calls f, which writes n items, until it succeeds, or some of the items keep the others from being written, or
+// retry calls f, which writes n items of an order, until it succeeds, or some of the items keep the others from being written, or
 // it can never succeed with the table as it is, or ctx ends.
-func (s *settler) retry(ctx context.Context, n int, f func(context.Context) error) error {
+func (s *settler) retry(ctx context.Context, o *order, n int, f func(context.Context) error) error {
 	for failures := 1; ; failures++ {
 		started := time.Now()
 		limited, cancel := context.WithTimeout(ctx, s.limit)
 		err := f(limited)
 		cancel()
 		took := time.Since(started)
-		s.order.stage(took)
+		o.stage(took)
 		switch {
 		case err == nil:
 			s.pace(n, took)
-			s.wrote(s.order.state, nil)
+			s.wrote(o.state, nil)
 			return nil
 		case outbox.Rejected(err), outbox.LockedWithin(err), outbox.Cancelled(err): // the database answers
-			s.wrote(s.order.state, nil)
+			s.wrote(o.state, nil)
 			return err
 		}
-		s.wrote(s.order.state, err)
+		s.wrote(o.state, err)
 		if outbox.Outdated(err) || outbox.TimedOut(err) && n > 1 {
 			return err
 		}
