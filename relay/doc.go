@@ -35,9 +35,10 @@ engines of a process share the ownership of shards, hints, the connection pool a
     a read of their own.
   - Packages measure, rate, retry and keys count what happens, limit the rows per second, time retries, and remember large numbers of keys.
 
-The loop is the only goroutine that touches feed and dispatch. It takes turns among four kinds of reads (reads): the tail scan, a page of a
-catch-up scan (scan), the heads of keys whose time has come (try), and due rows (due). Each kind rests in proportion to the time it took,
-so that none starves another. Where rows have priorities, every eighth read of the tail scan is in table order.
+The loop is the only goroutine that touches feed and dispatch. It takes turns among four kinds of reads (reads): the tail scan (readFeed),
+a page of a catch-up scan (readScan), the heads of keys whose time has come (readHeads), and due rows (readDue). Each kind rests in
+proportion to the time it took, so that none starves another. Where rows have priorities, every eighth read of the tail scan is in table
+order.
 
 A worker publishes one batch at a time. A key always has the same worker; heads that are tried have two lanes of their own. Rows that are
 too old fail when it is their turn. While a destination is paused, its engine relays no shard.

@@ -9,7 +9,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // gauges registers the instruments that are read at a scrape. A gauge that cannot be read is left out.
@@ -55,16 +54,16 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		for _, d := range r.config.Destinations {
 			s := d.snapshot()
-			o.ObserveInt64(inFlight, int64(s.InFlight), d.labelled("", ""))
-			o.ObserveInt64(blocked, int64(s.Blocked), d.labelled("", ""))
+			o.ObserveInt64(inFlight, int64(s.InFlight), d.measured.Labelled("", ""))
+			o.ObserveInt64(blocked, int64(s.Blocked), d.measured.Labelled("", ""))
 			for _, c := range dispatch.Causes {
 				if c != dispatch.CausePaused { // paused rows are counted in the table
-					o.ObserveInt64(held, s.Held[c], d.labelled("reason", c))
+					o.ObserveInt64(held, s.Held[c], d.measured.Labelled("reason", c))
 				}
 			}
 		}
 		for _, p := range r.probes {
-			o.ObserveInt64(destinationUp, one(p.state() == nil && p.destination.snapshot().Down == nil), p.destination.labelled("", ""))
+			o.ObserveInt64(destinationUp, one(p.state() == nil && p.destination.snapshot().Down == nil), p.destination.measured.Labelled("", ""))
 		}
 		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))
@@ -83,22 +82,22 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		for i, counts := range views {
 			d := r.config.Destinations[i]
 			if counts.Pending != nil {
-				o.ObserveInt64(pending, *counts.Pending, d.labelled("", ""))
+				o.ObserveInt64(pending, *counts.Pending, d.measured.Labelled("", ""))
 			}
 			if counts.Scheduled != nil {
-				o.ObserveInt64(scheduled, *counts.Scheduled, d.labelled("", ""))
+				o.ObserveInt64(scheduled, *counts.Scheduled, d.measured.Labelled("", ""))
 			}
 			if counts.Failed != nil {
-				o.ObserveInt64(failed, *counts.Failed, d.labelled("", ""))
+				o.ObserveInt64(failed, *counts.Failed, d.measured.Labelled("", ""))
 			}
 			if counts.Oldest != nil {
-				o.ObserveFloat64(oldest, *counts.Oldest, d.labelled("", ""))
+				o.ObserveFloat64(oldest, *counts.Oldest, d.measured.Labelled("", ""))
 			}
 			switch {
 			case !d.paused.Load():
-				o.ObserveInt64(held, 0, d.labelled("reason", dispatch.CausePaused))
+				o.ObserveInt64(held, 0, d.measured.Labelled("reason", dispatch.CausePaused))
 			case counts.Pending != nil:
-				o.ObserveInt64(held, *counts.Pending, d.labelled("reason", dispatch.CausePaused))
+				o.ObserveInt64(held, *counts.Pending, d.measured.Labelled("reason", dispatch.CausePaused))
 			}
 		}
 		if size != nil {
@@ -124,11 +123,6 @@ func (r *Relay) views(table *outbox.Table) []*outbox.Table {
 		views = append(views, view)
 	}
 	return views
-}
-
-// labelled returns the destination's label, and a second one unless its name is empty.
-func (d *Destination) labelled(name, value string) metric.MeasurementOption {
-	return d.measured.Labelled(measure.Label{Name: name, Value: value})
 }
 
 func one(yes bool) int64 {

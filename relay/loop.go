@@ -52,15 +52,6 @@ func (e *engine) turn(ctx context.Context, ending func()) error {
 			e.to.measured.Stage(measure.StagePublish, a.took)
 			e.dispatch.Answer(a.lane, a.rows, a.errs, time.Now())
 		case o := <-e.settled:
-			e.settling -= o.Number()
-			if o.Err != nil {
-				if outbox.Outdated(o.Err) {
-					e.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
-						"rows", o.Number(), "error", o.Err)
-				}
-				e.outdated, e.abandoned = o.Err, true
-				continue
-			}
 			e.written(o)
 		case source := <-e.hints:
 			e.metrics.Wakeup(source)
@@ -119,7 +110,17 @@ func (e *engine) settleMore(now time.Time) {
 	})
 }
 
+// written takes what the settlers have written. An error means that they never will.
 func (e *engine) written(o dispatch.Outcome) {
+	e.settling -= o.Number()
+	if o.Err != nil {
+		if outbox.Outdated(o.Err) {
+			e.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
+				"rows", o.Number(), "error", o.Err)
+		}
+		e.outdated, e.abandoned = o.Err, true
+		return
+	}
 	e.reads.feed.Wrote(o.Marked, o.Took)
 	if o.Slow > 0 {
 		e.config.Logger.Warn("rows could not be written in the time of one statement; smaller statements write them. "+

@@ -3,7 +3,7 @@ package keys
 
 // Set is a set of keys that takes a fixed amount of memory for any number of keys. It may appear to hold a few keys
 // that were not added. A nil Set is empty.
-type Set []uint64
+type Set bloom
 
 // Each key sets some bits of 1 MiB. With 100,000 keys, one other key in 200,000 is taken for a member of the set and
 // waits as long as the members do. With a million keys it is one in fifty.
@@ -17,9 +17,7 @@ func (s *Set) Add(hash uint64) {
 	if *s == nil {
 		*s = make(Set, setBits/64)
 	}
-	for bit, step, i := bitsOf(hash); i > 0; bit, i = (bit+step)%setBits, i-1 {
-		(*s)[bit/64] |= 1 << (bit % 64)
-	}
+	bloom(*s).add(hash, setHashes)
 }
 
 // Merge adds the keys of another set, which must not be empty.
@@ -43,19 +41,4 @@ func (s Set) Lacks(other Set) bool {
 }
 
 // Has reports whether a key was added, or is taken for one that was.
-func (s Set) Has(hash uint64) bool {
-	if s == nil {
-		return false
-	}
-	for bit, step, i := bitsOf(hash); i > 0; bit, i = (bit+step)%setBits, i-1 {
-		if s[bit/64]&(1<<(bit%64)) == 0 {
-			return false
-		}
-	}
-	return true
-}
-
-// bitsOf returns a key's first bit, the distance from each bit to the next, and the number of bits.
-func bitsOf(hash uint64) (first, step uint64, n int) {
-	return hash % setBits, hash>>32 | 1, setHashes
-}
+func (s Set) Has(hash uint64) bool { return bloom(s).has(hash, setHashes) }

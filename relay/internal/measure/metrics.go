@@ -26,11 +26,8 @@ type Metrics struct {
 type Destination struct {
 	*Metrics
 	History History
-	labels  map[Label]metric.MeasurementOption
+	labels  map[[2]string]metric.MeasurementOption // by name and value of a label in addition to the destination's; empty for none
 }
-
-// Label is a label in addition to the destination's. The zero Label stands for none.
-type Label struct{ Name, Value string }
 
 // The stages whose duration is measured.
 const (
@@ -121,39 +118,42 @@ func New(meter metric.Meter) (*Metrics, error) {
 func (m *Metrics) Destination(name string, held []string) *Destination {
 	d := &Destination{
 		Metrics: m, History: History{began: time.Now()},
-		labels: map[Label]metric.MeasurementOption{{}: label("destination", name)},
+		labels: map[[2]string]metric.MeasurementOption{{}: label("destination", name)},
 	}
-	with := func(l Label) metric.MeasurementOption {
-		d.labels[l] = label("destination", name, l.Name, l.Value)
-		return d.labels[l]
+	with := func(other, value string) metric.MeasurementOption {
+		d.labels[[2]string{other, value}] = label("destination", name, other, value)
+		return d.Labelled(other, value)
 	}
 	ctx := context.Background()
-	m.relayedRows.Add(ctx, 0, d.labels[Label{}])
-	m.duplicates.Add(ctx, 0, d.labels[Label{}])
+	m.relayedRows.Add(ctx, 0, d.Labelled("", ""))
+	m.duplicates.Add(ctx, 0, d.Labelled("", ""))
 	for _, class := range errorClasses {
-		m.errorRows.Add(ctx, 0, with(Label{"class", class.String()}))
+		m.errorRows.Add(ctx, 0, with("class", class.String()))
 	}
 	for _, reason := range []string{FailedAttempts, FailedPermanent, FailedExpired} {
-		m.failedRows.Add(ctx, 0, with(Label{"reason", reason}))
+		m.failedRows.Add(ctx, 0, with("reason", reason))
 	}
 	for _, reason := range held {
-		with(Label{"reason", reason})
+		with("reason", reason)
 	}
 	for _, stage := range []string{StageFetch, StagePublish, StageSettle} {
-		with(Label{"stage", stage})
+		with("stage", stage)
 	}
 	return d
 }
 
-// Labelled returns the destination's label together with another one, which New or Destination must have prepared.
-func (d *Destination) Labelled(l Label) metric.MeasurementOption { return d.labels[l] }
+// Labelled returns the destination's label together with another one, which must be one that [Metrics.Destination]
+// prepares, or without one if the name is empty.
+func (d *Destination) Labelled(name, value string) metric.MeasurementOption {
+	return d.labels[[2]string{name, value}]
+}
 
 // Published counts the rows of one batch and the answers to it.
 func (d *Destination) Published(rows int, counts map[publisher.Class]int) {
 	ctx := context.Background()
-	d.batchRows.Record(ctx, float64(rows), d.labels[Label{}])
+	d.batchRows.Record(ctx, float64(rows), d.Labelled("", ""))
 	for class, n := range counts {
-		if option, ok := d.labels[Label{"class", class.String()}]; ok {
+		if option, ok := d.labels[[2]string{"class", class.String()}]; ok {
 			d.errorRows.Add(ctx, int64(n), option)
 		}
 		if class == publisher.Ambiguous {
@@ -167,20 +167,19 @@ func (m *Metrics) Republish() { m.republished.Add(context.Background(), 1) }
 
 // Relayed counts rows that were marked, by their latencies. The latency of a row whose time is not known is [Unknown].
 func (d *Destination) Relayed(latencies iter.Seq[time.Duration], now time.Time) {
-	ctx := context.Background()
-	n := int64(0)
+	ctx, here, n := context.Background(), d.Labelled("", ""), int64(0)
 	for latency := range latencies {
 		if n++; latency != Unknown {
-			d.latency.Record(ctx, latency.Seconds(), d.labels[Label{}])
+			d.latency.Record(ctx, latency.Seconds(), here)
 		}
 	}
-	d.relayedRows.Add(ctx, n, d.labels[Label{}])
+	d.relayedRows.Add(ctx, n, here)
 	d.History.add(latencies, now)
 }
 
 // Failed counts a row that failed for a reason.
 func (d *Destination) Failed(reason string, now time.Time) {
-	d.failedRows.Add(context.Background(), 1, d.labels[Label{"reason", reason}])
+	d.failedRows.Add(context.Background(), 1, d.Labelled("reason", reason))
 	d.History.fail(now)
 }
 
@@ -190,7 +189,7 @@ func (m *Metrics) OrderViolation() { m.violations.Add(context.Background(), 1) }
 // UnexpectedDuplicates counts rows that the broker dropped as duplicates although they were never sent.
 func (d *Destination) UnexpectedDuplicates(n int) {
 	if n > 0 {
-		d.duplicates.Add(context.Background(), int64(n), d.labels[Label{}])
+		d.duplicates.Add(context.Background(), int64(n), d.Labelled("", ""))
 	}
 }
 
@@ -206,5 +205,5 @@ func (m *Metrics) Wakeup(source string) {
 
 // Stage records how long a batch took in a stage.
 func (d *Destination) Stage(name string, took time.Duration) {
-	d.stages.Record(context.Background(), took.Seconds(), d.labels[Label{"stage", name}])
+	d.stages.Record(context.Background(), took.Seconds(), d.Labelled("stage", name))
 }
