@@ -71,6 +71,17 @@ var table = []mutant{
 		pkg: "./internal/outbox", tests: "^TestDeadLetters$",
 	},
 	{
+		name:   "dead letters of one of the destinations that divide the rows",
+		breaks: "the statement that writes failures of several destinations is about the dead letters of each",
+		file:   "internal/outbox/view.go", old: "other.FailedOf.SameColumns(v)", new: "other.FailedOf.Name == v.Name",
+		pkg: "./internal/outbox", tests: "^TestDeadLettersOfDividedRows$",
+	},
+	{
+		name: "dead letters of another destination", breaks: "only what has failed at the origin is its dead letter",
+		file: "internal/outbox/view.go", old: " || c.divided(*origin)", new: "",
+		pkg: "./internal/outbox", tests: "^TestOriginsThatShareColumns$",
+	},
+	{
 		name:   "retried row whose dead letter counts as sent",
 		breaks: "a row that is retried has its next dead letter, whichever replica fails it",
 		file:   "internal/operate/change.go", old: "			assignments = append(assignments, n.Unsent...)\n", new: "",
