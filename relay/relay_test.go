@@ -35,10 +35,10 @@ func replica(t testing.TB, s *pgtest.Schema, b *publishertest.Broker, change fun
 	connect := func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
 	c := tested{Pool: s.Pool, Config: Config{
 		Table: s.Name + ".outbox_messages", ListenChannel: NoChannel, PollInterval: 50 * time.Millisecond,
-		BatchSize: 100, MaxInFlight: 500, MaxInFlightBytes: 1 << 20, OwnerTTL: 5 * time.Second, StopTimeout: 10 * time.Second,
+		BatchSize: 100, MaxInFlight: 500, MaxInFlightBytes: 1 << 20, OwnerTTL: 10 * time.Second, StopTimeout: 10 * time.Second,
 		Destinations: []*Destination{{
 			Name: "default", Publisher: b.Publisher(), MaxAttempts: 3, BackoffMin: time.Millisecond, BackoffMax: 10 * time.Millisecond,
-			PublishTimeout: 5 * time.Second,
+			PublishTimeout: 10 * time.Second,
 		}},
 		Logger: slog.New(slog.DiscardHandler), guard: &poolGuard{connect: connect},
 	}}

@@ -50,7 +50,10 @@ func latencyStudy(ctx context.Context, l *lab, r *report) error {
 			name: "1,000 rows/s", traffic: traffic{rows: l.rows, perSecond: 1000, writers: writers, keys: l.keys / writers * writers}, p50: 1,
 			p99: 8, polled: 60,
 		},
-		{name: "5,000 rows/s", traffic: traffic{rows: 5 * l.rows, perSecond: 5000, writers: writers, keys: l.keys / writers * writers}, polled: 60},
+		{
+			name: "5,000 rows/s", polled: 60,
+			traffic: traffic{rows: 5 * l.rows, perSecond: 5000, writers: writers, keys: l.keys / writers * writers},
+		},
 		{name: "commits up to 1 s late, 64 writers", traffic: traffic{
 			rows: l.rows / 10, perSecond: 100, writers: 64, keys: 64,
 			late: time.Second,
