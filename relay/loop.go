@@ -116,7 +116,7 @@ func (e *engine) written(o dispatch.Outcome) {
 	if o.Err != nil {
 		if outbox.Outdated(o.Err) {
 			e.config.Logger.Error("rows cannot be written as the table is now: it is opened again, and they are published again",
-				"rows", o.Number(), "error", o.Err)
+				"destination", e.to.Name, "rows", o.Number(), "error", o.Err)
 		}
 		e.outdated, e.abandoned = o.Err, true
 		return
@@ -162,9 +162,9 @@ func (e *engine) observe(now time.Time) {
 	if s.Full != e.to.snapshot().Full {
 		if s.Full {
 			e.config.Logger.Error("no more rows are read: as many as may be in flight are published and cannot be written",
-				"rows", s.Stuck, "error", s.Why)
+				"destination", e.to.Name, "rows", s.Stuck, "error", s.Why)
 		} else {
-			e.config.Logger.Info("rows are read again")
+			e.config.Logger.Info("rows are read again", "destination", e.to.Name)
 		}
 	}
 	e.publish(s)

@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,6 +107,24 @@ func TestMarksThatOneDestinationCannotMake(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Readiness and the log name the destination whose marks the table does not take.
+func TestWhoseMarksCannotBeWritten(t *testing.T) {
+	t.Parallel()
+	s, first, second := pgtest.New(t), publishertest.NewBroker(), publishertest.NewBroker()
+	s.Exec(t, ownTable("primary key"), pgx.QueryExecModeSimpleProtocol)
+	s.Exec(t, `create function no() returns trigger language plpgsql as $$ begin raise 'no'; end $$;
+		create trigger no before update of first_relayed_at on outbox_messages for each row execute function no()`,
+		pgx.QueryExecModeSimpleProtocol)
+	r := replica(t, s, first, twoOwn(second))
+	start(t, r)
+	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k', to_jsonb(i) from generate_series(1, 5) i`)
+	eventually(t, "the check of marks names the destination", func() bool {
+		return slices.ContainsFunc(r.Ready(), func(c Check) bool {
+			return c.Name == "marks" && strings.Contains(c.Note, "cannot be written now: 5, of first; ")
+		})
+	})
 }
 
 // Where rows are distinguished only by their places, another destination's marks would make a destination publish them again.

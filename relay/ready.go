@@ -3,6 +3,7 @@ package relay
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -75,6 +76,9 @@ func (r *Relay) Ready() []Check {
 	}
 	if now.Stuck > 0 {
 		c := Check{Name: "marks", Note: fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)}
+		if len(r.config.Destinations) > 1 {
+			c.Note += ", of " + strings.Join(stuckAt(r.config.Destinations), " and ")
+		}
 		if now.Why != nil {
 			c.Note += "; " + now.Why.Error()
 		}
@@ -87,6 +91,16 @@ func (r *Relay) Ready() []Check {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks
+}
+
+// stuckAt returns the names of the destinations with rows that cannot be written now.
+func stuckAt(destinations []*Destination) (names []string) {
+	for _, d := range destinations {
+		if d.snapshot().Stuck > 0 {
+			names = append(names, d.Name)
+		}
+	}
+	return names
 }
 
 // errNotFound replaces the table's state while the database does not say whether the table exists.

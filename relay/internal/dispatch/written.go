@@ -100,7 +100,7 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 	if n > 0 && now.Sub(d.unwritable) > time.Minute {
 		d.unwritable = now
 		d.Logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
-			"rows", n, "error", o.Why)
+			"destination", d.To.Name, "rows", n, "error", o.Why)
 	}
 	d.dropVoid()
 }
