@@ -147,7 +147,7 @@ func keepsFailures(n outbox.Names) error {
 }
 
 // fresh returns the assignments that give a row all its attempts again. To the relays the row looks as if it had been inserted
-// now: a walk in progress leaves it, and the other rows of its key, to the next walk.
+// now: a tail scan in progress leaves it, and the other rows of its key, to the next tail scan.
 func fresh(n outbox.Names) (assignments []string) {
 	if n.Attempt.Has() {
 		assignments = append(assignments, n.Attempt.Name+" = default")

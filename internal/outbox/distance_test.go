@@ -18,7 +18,7 @@ type distant struct {
 }
 
 func (c distant) Write(b []byte) (int, error) {
-	time.Sleep(c.distance)
+	time.Sleep(c.distance) //nolint:forbidigo // it stands for the network, nothing waits for an event
 	return c.Conn.Write(b)
 }
 

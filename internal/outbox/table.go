@@ -128,8 +128,8 @@ func (t *Table) Current(ctx context.Context) (current, doorbell bool, err error)
 
 func newTable(pool *pgxpool.Pool, relation *relation, m *mapping, config Config, view View) *Table {
 	t := &Table{
-		pool: pool, distance: &distance{}, relation: relation, mapping: m, name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config,
-		view: view, role: relation.role,
+		pool: pool, distance: &distance{}, relation: relation, mapping: m,
+		name: sql.Table{Schema: relation.schema, Name: relation.name}, config: config, view: view, role: relation.role,
 		policies: relation.policies, rings: relation.doorbell.on(config.Channel), idOID: m.id.oid, maxRow: config.MaxRow,
 	}
 	if t.maxRow == 0 {
