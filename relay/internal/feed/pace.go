@@ -28,7 +28,7 @@ const (
 	awakePause  = 4 * time.Millisecond
 	awakeFor    = 100 * time.Millisecond
 	drowsyFor   = 20 * time.Millisecond
-	flowShare   = 4 // replaces RestShare while rows flow and reads are cheap
+	flowShare   = 4 // replaces RestShare while rows flow and reads are cheap; see flowRest
 	cheapRead   = time.Millisecond
 	rowTime     = 50 * time.Microsecond  // longest time that a row takes in a read; 17 µs were measured
 	leastCost   = 100 * time.Microsecond // since the distance is not known exactly
@@ -89,8 +89,8 @@ func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	rest := RestShare * f.looks.shortest()
 	f.cheap = rest <= RestShare*cheapRead
 	switch {
-	case f.cheap && fresh > 0 && (fresh <= flowRows || f.rate < flowRate):
-		rest /= RestShare / flowShare
+	case fresh > 0 && (fresh <= flowRows || f.rate < flowRate):
+		rest = flowRest(f.looks.shortest())
 	case f.cheap && fresh == 0 && awake:
 		rest = min(rest, awakePause) // no writer wakes the relay meanwhile
 	}
@@ -103,6 +103,15 @@ func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	if f.caughtUp && f.order.Ordinal() {
 		f.Late.MarkEverySecond(ended, f.highest)
 	}
+}
+
+// flowRest returns how long to rest while rows flow, after looks that cost so much. The share grows with the cost, so that
+// a table that is a little dearer than a cheap one is not suddenly read five times less often.
+func flowRest(look time.Duration) time.Duration {
+	if look >= RestShare/flowShare*cheapRead {
+		return RestShare * look
+	}
+	return flowShare * max(look, look*look/cheapRead)
 }
 
 // waitingRest returns how long the relay rests because it has read rows that must wait, for a topic that is missing,

@@ -101,11 +101,17 @@ func TestRestsAsReadsCost(t *testing.T) {
 		f.plan(1, now, true)
 		return f.pace.due.Sub(now)
 	}
+	if rest := flow(30 * slow); rest < RestShare*slow {
+		t.Errorf("while rows flow and reads are very slow the relay rests for %v only", rest)
+	}
 	if rest := flow(slow); rest < RestShare*slow {
 		t.Errorf("while rows flow and reads are slow the relay rests for %v only", rest)
 	}
 	if rest := flow(cheapRead / 2); rest > flowShare*cheapRead/2 {
 		t.Errorf("while rows flow and reads are cheap the relay rests for %v", rest)
+	}
+	if rest := flow(cheapRead * 11 / 10); rest > 5*cheapRead {
+		t.Errorf("while rows flow and reads are not quite cheap the relay rests for %v", rest)
 	}
 }
 
