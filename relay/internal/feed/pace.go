@@ -35,6 +35,7 @@ const (
 	lookRows    = 24                     // number of rows that take about as long as a read without rows
 	flowRows    = 16                     // largest number of rows at once for that, since large batches cost the database less
 	flowRate    = 2000                   // rows per second up to which many rows at once have only gathered because the relay rested
+	busyRest    = 25 * time.Millisecond  // shortest rest while more rows flow: 100 batches per second cost writers a tenth of their rate
 	longestRest = time.Second            // while rows wait
 )
 
@@ -91,6 +92,8 @@ func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	switch {
 	case fresh > 0 && (fresh <= flowRows || f.rate < flowRate):
 		rest = flowRest(f.looks.shortest())
+	case fresh > flowRows:
+		rest = max(rest, min(busyRest, f.interval))
 	case f.cheap && fresh == 0 && awake:
 		rest = min(rest, awakePause) // no writer wakes the relay meanwhile
 	}

@@ -121,9 +121,9 @@ func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 	now := time.Now()
 	f := New(&order{}, 100, 1000, 50*time.Millisecond, 0, now)
 	for _, test := range []struct {
-		rate  float64
-		share time.Duration
-	}{{1000, flowShare}, {10_000, RestShare}} {
+		rate float64
+		rest time.Duration
+	}{{1000, flowShare * cheapRead}, {10_000, busyRest}} {
 		for range f.looks.times {
 			f.Nudge()
 			f.Next(now, 100, 1<<20)
@@ -132,7 +132,7 @@ func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 			f.rate = test.rate
 			f.plan(2*flowRows, now, true)
 		}
-		if rest := f.pace.due.Sub(now); rest != test.share*cheapRead {
+		if rest := f.pace.due.Sub(now); rest != test.rest {
 			t.Errorf("at %v rows/s it rests for %v", test.rate, rest)
 		}
 	}
@@ -142,7 +142,7 @@ func TestRestsBrieflyAfterRowsThatHaveGathered(t *testing.T) {
 // rows that were late once would stay late for as long as they flow.
 func TestRestsAreNotLongerForTheRowsThatGathered(t *testing.T) {
 	const look, row = 600 * time.Microsecond, 40 * time.Microsecond
-	for perSecond, longest := range map[int]time.Duration{500: 5 * look, 1000: 5 * look, 10_000: 35 * look} {
+	for perSecond, longest := range map[int]time.Duration{500: 5 * look, 1000: 5 * look, 10_000: 2 * busyRest} {
 		now := time.Now()
 		f := New(&order{}, 1000, 4000, 50*time.Millisecond, 0, now)
 		f.reconciliation.due = now.Add(time.Hour)
