@@ -46,6 +46,8 @@ func running(t *testing.T, env ...string) (logged func() string, stop func() int
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan int, 1)
 	go func() { ended <- (&program{}).execute(ctx, []string{"run"}, strings.NewReader(""), io.Discard, log) }()
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
 	for {
 		if status := (&program{}).execute(t.Context(), []string{"healthcheck"}, strings.NewReader(""), io.Discard, io.Discard); status == 0 {
 			return logged, func() int { cancel(); return <-ended }
@@ -54,7 +56,7 @@ func running(t *testing.T, env ...string) (logged func() string, stop func() int
 		case status := <-ended:
 			cancel()
 			t.Fatalf("ended with status %d: %s", status, logged())
-		case <-time.After(20 * time.Millisecond):
+		case <-again.C:
 		}
 	}
 }

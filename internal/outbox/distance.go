@@ -27,24 +27,27 @@ const (
 // measure returns the shortest of the last round trips. Now and then it first sends empty statements to find out; the context
 // limits them.
 func (d *distance) measure(ctx context.Context, conn *pgx.Conn) (time.Duration, error) {
-	d.mu.Lock()
-	now := time.Now()
-	due := !now.Before(d.due)
-	if due {
-		d.due = now.Add(distanceEvery)
-	}
-	d.mu.Unlock()
-	for range distanceTries {
-		if !due {
-			break
+	if d.begin(time.Now()) {
+		for range distanceTries {
+			started := time.Now()
+			if err := conn.Ping(ctx); err != nil {
+				return 0, fmt.Errorf("reach the database: %w", err)
+			}
+			d.add(time.Since(started))
 		}
-		started := time.Now()
-		if err := conn.Ping(ctx); err != nil {
-			return 0, fmt.Errorf("reach the database: %w", err)
-		}
-		d.add(time.Since(started))
 	}
 	return d.shortest(), nil
+}
+
+// begin reports whether a measurement is due, and then sets when the next one is.
+func (d *distance) begin(now time.Time) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if now.Before(d.due) {
+		return false
+	}
+	d.due = now.Add(distanceEvery)
+	return true
 }
 
 func (d *distance) add(took time.Duration) {
