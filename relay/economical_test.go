@@ -24,6 +24,35 @@ func (b *simBell) Up() bool             { return true }
 func (b *simBell) Arm(bool)             {}
 func (b *simBell) Armed() time.Time     { return *b.since.Load() }
 
+// notedBell is a doorbell that notes whether writers are to ring.
+type notedBell struct {
+	deaf
+	armed atomic.Bool
+}
+
+func (b *notedBell) Up() bool       { return true }
+func (b *notedBell) Arm(armed bool) { b.armed.Store(armed) }
+
+// While a destination is paused, writers ring for the others. If all are paused, no writer rings.
+func TestWritersRingBesideAPausedDestination(t *testing.T) {
+	for paused, want := range []bool{true, true, false} {
+		simulate(t, func(t *testing.T, s *sim) {
+			b := &notedBell{}
+			s.doorbell = b
+			s.destinations = []*Destination{s.destination("a", s.Broker, "a"), s.destination("b", s.Broker, "b")}
+			for _, d := range s.destinations[:paused] {
+				d.paused.Store(true)
+			}
+			stop := s.start()
+			defer stop()
+			time.Sleep(5 * time.Second)
+			if armed := b.armed.Load(); armed != want {
+				t.Errorf("%d of 2 are paused: writers are to ring: %v", paused, armed)
+			}
+		})
+	}
+}
+
 // An owner learns from its commits how many writers may ring.
 func TestOwnerNotesWhatCommitsTake(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {

@@ -201,11 +201,19 @@ func (e *engine) wait(slow bool) {
 }
 
 // arm notes whether each writer is to ring for this engine. Writers ring if no engine has so many rows that ringing
-// would cost too much.
+// would cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
 func (e *engine) arm(armed bool) {
 	e.mu.Lock()
 	e.armed = armed
-	all := !slices.ContainsFunc(e.all, func(other *engine) bool { return !other.armed })
+	all := false
+	for _, other := range e.all {
+		if other.to.paused.Load() {
+			continue
+		}
+		if all = other.armed; !all {
+			break
+		}
+	}
 	e.mu.Unlock()
 	e.doorbell.Arm(all)
 }

@@ -53,7 +53,7 @@ func (r *Relay) lookAtPauses() {
 // them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (e *engine) relayed(shards owner.Set) owner.Set {
 	if e.to.paused.Load() {
-		e.arm(false) // nothing reads rows during the pause, however often writers ring
+		e.arm(false)
 		return owner.Set{}
 	}
 	return shards
