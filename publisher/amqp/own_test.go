@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -37,7 +38,8 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	t.Helper()
 	dir := t.TempDir()
 	o := &ownBroker{authority: tlstest.NewAuthority(t)}
-	port, managementPort := freePort(t), freePort(t)
+	offset := freeOffset(t)
+	port, managementPort := tlsPort+offset, managementTLSPort+offset
 	o.secure, o.secureManagement = fmt.Sprint("localhost:", port), fmt.Sprint("localhost:", managementPort)
 	server := o.authority.Issue(t, tlstest.Leaf{Name: "localhost"})
 	ca, cert, key := write(t, dir, "ca.pem", o.authority.PEM), write(t, dir, "server.pem", server.Cert),
@@ -66,7 +68,7 @@ func newOwnBroker(t *testing.T) *ownBroker {
 		"auth_mechanisms.2 = EXTERNAL",
 		fmt.Sprint("max_message_size = ", ownLimit),
 	}
-	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: freeOffset(t), Settings: []string{
+	o.set = &services.Set{Checkout: "../..", Dir: dir, Offset: offset, Settings: []string{
 		"SERVICES_MODE=native",
 		"SERVICES_RABBITMQ_PLUGINS=rabbitmq_auth_mechanism_ssl,rabbitmq_auth_backend_oauth2",
 		"SERVICES_RABBITMQ_CONF=" + strings.Join(conf, "\n"),
@@ -91,20 +93,21 @@ func newOwnBroker(t *testing.T) *ownBroker {
 	return o
 }
 
-func freePort(t *testing.T) int {
-	t.Helper()
-	listener := listen(t)
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
+// Ports of the listeners with TLS, beside those in dev/services/ports.sh and, like these, below the ports that Linux gives to
+// outgoing connections: RabbitMQ takes seconds to start, and until then other tests open many.
+const (
+	tlsPort           = 26674
+	managementTLSPort = 27677
+)
 
-// freeOffset returns an offset with which RabbitMQ's ports in dev/services/ports.sh are free. It lies between those
+// freeOffset returns an offset with which the ports of RabbitMQ are free. It lies between those
 // that dev/services.sh itself chooses. It is random, because another run may look for one at the same time.
 func freeOffset(t *testing.T) int {
 	t.Helper()
 	for _, n := range rand.Perm(20) {
 		offset := 100*n + 50
-		if free(24369+offset) && free(26672+offset) && free(26673+offset) && free(27676+offset) {
+		ports := []int{24369, 26672, 26673, tlsPort, 27676, managementTLSPort}
+		if !slices.ContainsFunc(ports, func(port int) bool { return !free(port + offset) }) {
 			return offset
 		}
 	}
