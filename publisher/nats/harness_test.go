@@ -51,6 +51,7 @@ func broker(t testing.TB) jetstream.JetStream {
 
 func (h harness) Open(t *testing.T, network *publishertest.Network) publisher.Publisher {
 	p := open(t, nats.Config{Dial: network.Dial})
+	p.BePatient(patience)
 	if h.atomic {
 		p.BatchFrom(2)
 	}

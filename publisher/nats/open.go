@@ -38,7 +38,8 @@ func (p *Publisher) open(ctx context.Context, s server) (*link, error) {
 	}
 	l := &link{
 		server: s, names: p.names, core: p.config.Core, expect: p.config.Stream, hot: p.hot, hotSynced: p.hotSynced,
-		auth: auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
+		streams: streams{haste: p.haste},
+		auth:    auth, closed: make(chan struct{}), unused: make(chan struct{}), doubted: make(chan struct{}, 1), busy: map[*lane]struct{}{},
 		inboxes: inboxes(p.config.InboxPrefix), api: apiPrefix(p.config.Domain),
 	}
 	l.inbox = l.inboxes + rand.Text()[:12] + "."

@@ -75,7 +75,8 @@ type Publisher struct {
 	servers        []server
 	logger         *slog.Logger
 	connectTimeout time.Duration // see the constant
-	hot, hotSynced int           // see hotKey and hotKeySynced
+	haste          haste
+	hot, hotSynced int // see hotKey and hotKeySynced
 
 	mu      sync.Mutex
 	link    *link         // nil while not connected
@@ -116,6 +117,7 @@ func New(config Config) (*Publisher, error) {
 		servers: servers,
 		logger:  logger,
 		hot:     hotKey, hotSynced: hotKeySynced, connectTimeout: connectTimeout,
+		haste:   haste{answer: answerTime, acknowledge: firstPatience},
 		tried:   make(chan struct{}),
 		stopped: make(chan struct{}),
 		hurry:   make(chan struct{}, 1), answered: map[string]bool{},

@@ -38,6 +38,8 @@ type stream struct {
 // streams is what a link knows of the account's streams. It serves only to make publishing faster. If it is wrong, the
 // server refuses an atomic batch, and the messages go one by one.
 type streams struct {
+	haste haste
+
 	mu    sync.Mutex
 	known []*stream
 	asked time.Time // time at which a lane asked, while there is no answer yet; otherwise zero
@@ -45,6 +47,12 @@ type streams struct {
 	blind bool      // the user may not ask
 
 	late map[string]slowness // streams that were given up recently
+}
+
+// haste says when JetStream is taken to be in trouble.
+type haste struct {
+	answer      time.Duration // see answerTime
+	acknowledge time.Duration // see firstPatience
 }
 
 // slowness is how often a stream was given up.
@@ -62,9 +70,9 @@ func (s *streams) patience(name string, now time.Time) time.Duration {
 	defer s.mu.Unlock()
 	known := s.late[name]
 	if now.Sub(known.since) > slowFor || known.times < shortTries {
-		return firstPatience
+		return s.haste.acknowledge
 	}
-	return firstPatience << min(known.times-shortTries+1, 10)
+	return s.haste.acknowledge << min(known.times-shortTries+1, 10)
 }
 
 // slow notes that a stream was given up.
@@ -207,7 +215,7 @@ func (s *streams) room(of *stream) int {
 func (s *streams) silent(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.since.IsZero() && now.Sub(s.since) > answerTime
+	return !s.since.IsZero() && now.Sub(s.since) > s.haste.answer
 }
 
 // absent notes that nothing answers questions about this account's streams.
