@@ -155,3 +155,42 @@ func TestReplayOfDeadLetters(t *testing.T) {
 		t.Errorf("%+v: %v", result, how)
 	}
 }
+
+// TestReplayWithNotices replays rows and their notices in one go, wherever the configuration names the notices: those of rows whose
+// relayed_at was cleared a moment before too.
+func TestReplayWithNotices(t *testing.T) {
+	t.Parallel()
+	for name, notice := range map[string]int{"notices last": 2, "notices first": 0} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s, o := several(t)
+			orders := outbox.View{Name: "orders"}
+			view := outbox.View{Name: "notice", Columns: map[string]string{"relayed_at": "dead_at"}, RelayedOf: &orders}
+			table, err := outbox.Open(t.Context(), s.Pool, outbox.Config{
+				Table: sql.Table{Name: "outbox_messages"}, Shards: 16,
+				Views: []outbox.View{orders, view},
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if table, err = table.For(view); err != nil {
+				t.Fatal(err)
+			}
+			o.Views = slices.Insert(o.Views[:2], notice, View{Destination: "notice", Table: table})
+			s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, dead_at)
+				select 'row ' || n, '{}', now() - n * interval '1 hour', now() from generate_series(1, 3) n`)
+			result, how := apply(t, choose(t, s, o, Replay(), Selection{}))
+			slices.Sort(how)
+			want := []string{
+				"notice row 1 replayed", "notice row 2 replayed", "notice row 3 replayed",
+				"orders row 1 replayed", "orders row 2 replayed", "orders row 3 replayed",
+			}
+			if result.Changed != 6 || !slices.Equal(how, want) {
+				t.Errorf("%+v: %q", result, how)
+			}
+			if n := pgtest.Value[int64](t, s, "select count(*) from outbox_messages where relayed_at is null and dead_at is null"); n != 3 {
+				t.Errorf("%d rows and their notices are replayed, not 3", n)
+			}
+		})
+	}
+}

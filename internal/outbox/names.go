@@ -100,7 +100,11 @@ func (t *Table) Names() Names {
 		IDIndexed: m.idIndex, UniqueID: !m.apart,
 	}
 	n.IDType = map[uint32]string{oidUUID: "uuid", oidInt2: "smallint", oidInt4: "integer", oidInt8: "bigint", oidText: "text"}[t.idOID]
-	n.Identity, n.IdentityType, n.Here = m.identity("", n.IDType)
+	// A command may change a row at the origin and at this destination, one after the other, so the time of the failure or of the
+	// relaying there is not part of the row's identity.
+	alone := *m
+	alone.origin = nil
+	n.Identity, n.IdentityType, n.Here = alone.identity("", n.IDType)
 	n.Payload, n.Headers = m.payload.shown(), m.headers.shown()
 	for _, i := range t.relation.indexes {
 		n.Indexes = append(n.Indexes, Index{Columns: i.columns, Conditions: i.conjuncts})
