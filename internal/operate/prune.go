@@ -181,16 +181,9 @@ func (p *Prune) done() string {
 func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int64) (deleted int64, err error) {
 	n := p.Outbox.base()
 	values := parameters{nil, cutoff, nil, nil}
-	selected, err := p.Selection.condition(n, n.Inserted, &values)
+	selected, err := p.selected(n, &values)
 	if err != nil {
 		return 0, err
-	}
-	if p.Selection.Destination != "" {
-		chosen, err := p.Outbox.chosen(p.Selection)
-		if err != nil {
-			return 0, err
-		}
-		selected += " and " + p.Outbox.takes(chosen[0].views[0])
 	}
 	within := w.column.Name + " is not null"
 	if w.bounded {
@@ -243,6 +236,35 @@ func (p *Prune) follow(ctx context.Context, w way, cutoff time.Time, before int6
 		s.values[2] = end
 	}
 	return deleted, nil
+}
+
+// selected is the selection in SQL, to be added to another condition. The last error is that of the chosen destination, or of any.
+func (p *Prune) selected(n outbox.Names, values *parameters) (string, error) {
+	rows := p.Selection
+	rows.Error = ""
+	selected, err := rows.condition(n, n.Inserted, values)
+	if err != nil {
+		return "", err
+	}
+	chosen, err := p.Outbox.chosen(p.Selection)
+	if err != nil {
+		return "", err
+	}
+	if p.Selection.Destination != "" {
+		selected += " and " + p.Outbox.takes(chosen[0].views[0])
+	}
+	if p.Selection.Error == "" {
+		return selected, nil
+	}
+	var errs []string
+	for _, s := range chosen {
+		condition, err := Selection{Error: p.Selection.Error}.condition(s.names, s.names.Inserted, values)
+		if err != nil {
+			return "", err
+		}
+		errs = append(errs, strings.TrimPrefix(condition, " and "))
+	}
+	return selected + " and (" + strings.Join(errs, " or ") + ")", nil
 }
 
 // report reports deleted rows.

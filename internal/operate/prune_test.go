@@ -243,3 +243,36 @@ func TestCleaner(t *testing.T) {
 		t.Errorf("the log says %s", log.String())
 	}
 }
+
+// TestPruneByError deletes rows by their last error at the chosen destination, or at any.
+func TestPruneByError(t *testing.T) {
+	t.Parallel()
+	s, o := several(t)
+	s.Exec(t, `insert into outbox_messages (topic, payload, relayed_at, last_error, audit_at, audit_failed, audit_error)
+		select 'a' || n, '{}', now() - interval '1 day', case n when 1 then 'timed out' end, case when n <> 2 then now() - interval '1 day' end,
+			case n when 2 then now() - interval '1 day' end, case n when 2 then 'Timed out' when 3 then 'too large' end
+		from generate_series(1, 4) n`)
+	for _, c := range []struct {
+		destination, text string
+		failed            bool
+		want              int64
+	}{
+		{"audit", "timed out", false, 0},
+		{"audit", "timed out", true, 1},
+		{"orders", "timed out", true, 1},
+		{"", "timed out", true, 2},
+		{"", "too large", false, 1},
+	} {
+		p := &Prune{
+			Outbox: o, OlderThan: time.Hour, Failed: c.failed, DryRun: true,
+			Selection: Selection{Destination: c.destination, Error: c.text},
+		}
+		if n := prune(t, p); n != c.want {
+			t.Errorf("%+v: %d rows", c, n)
+		}
+	}
+	p := &Prune{Outbox: o, Rest: gentle, DryRun: true, Selection: Selection{Destination: "dead", Error: "timed out"}}
+	if _, err := p.Run(t.Context()); err == nil || !strings.Contains(err.Error(), "no column for the last error") {
+		t.Errorf("of a destination without last_error: %v", err)
+	}
+}
