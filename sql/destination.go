@@ -40,7 +40,9 @@ func Destination(o Own) string {
 		"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
 		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs)),
 	}
-	const done = " default now()"
+	// Rows that count as done were never sent: at no time, so that verify does not look for them, and prune waits for nothing.
+	const never = "'-infinity'"
+	const done = " default " + never
 	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
 	switch {
 	case o.Origin == "":
@@ -52,7 +54,7 @@ func Destination(o Own) string {
 			" already count as done. To include them, empty the column for them afterwards:\n" +
 			fmt.Sprintf("--   update %s set %s = null where %s is not null;", table, relayed, Quote(o.OriginAt))
 		names["default"] = ""
-		names["rows"] = fmt.Sprintf("update %s set %s = now() where %s is not null;", table, relayed, Quote(o.OriginAt))
+		names["rows"] = fmt.Sprintf("update %s set %s = %s where %s is not null;", table, relayed, never, Quote(o.OriginAt))
 	default:
 		names["existing"] = "-- Rows that " + o.Origin + " has relayed already count as done. To include some, empty the column for them " +
 			"afterwards, in small parts:\n" +

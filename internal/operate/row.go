@@ -138,6 +138,9 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 		f.notTaken()
 	case f.RelayedAt != nil && f.FailedAt != nil:
 		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
+	case f.RelayedAt != nil && f.RelayedAt.Year() == 1: // -infinity
+		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, and was not sent"
+		f.RelayedAt = nil
 	case f.RelayedAt != nil:
 		f.State, f.Why = StateRelayed, "the broker has acknowledged it"
 	case f.FailedAt != nil:

@@ -108,3 +108,19 @@ func TestRowAfterAFailedOne(t *testing.T) {
 		}
 	}
 }
+
+// TestRowBeforeItsDestination: of a row that counts as done at a destination that was added later nobody says that a broker has it.
+func TestRowBeforeItsDestination(t *testing.T) {
+	t.Parallel()
+	s, o := several(t)
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at) values ('a', '{}', now(), '-infinity')")
+	id := pgtest.Value[string](t, s, "select id::text from outbox_messages")
+	rows, err := o.RowsOf(t.Context(), []string{id}, "", patience)
+	if err != nil || len(rows) != 1 {
+		t.Fatalf("%+v (%v)", rows, err)
+	}
+	if at, before := rows[0].Fates[0], rows[0].Fates[1]; at.State != StateRelayed || at.RelayedAt == nil || before.State != StateRelayed ||
+		before.RelayedAt != nil || !strings.Contains(before.Why, "not sent") {
+		t.Errorf("%+v", rows[0].Fates)
+	}
+}

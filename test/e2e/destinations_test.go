@@ -129,6 +129,9 @@ func TestOneRowManyDestinations(t *testing.T) {
 	})
 	check("then")
 	r.stop()
+	if wrong, sum := verified(t, env, 0, "--destination", "notice"); len(wrong) != 0 || sum.Rows != rows*9/10 {
+		t.Errorf("verify of the notices lists %d rows, and compares %d", len(wrong), sum.Rows)
+	}
 }
 
 // TestRenamedWhileRowsAreInFlight: destinations that divide the rows may be added, renamed and removed in a rolling update.
@@ -211,5 +214,8 @@ func TestDestinationComesAndGoes(t *testing.T) {
 	}
 	if left := outbox.count("copy_relayed_at is null"); left != 0 {
 		t.Errorf("drain has left %d rows that are to be copied", left)
+	}
+	if rows, sum := verified(t, two, 0, "--destination", "copy"); len(rows) != 0 || sum.Rows != 1200 {
+		t.Errorf("verify of the copy lists %d rows, and compares %d", len(rows), sum.Rows)
 	}
 }
