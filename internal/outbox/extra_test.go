@@ -3,9 +3,11 @@ package outbox
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A template's values from headers and payload are texts, with either type of JSON. A value that is missing or null is NULL.
@@ -139,5 +141,44 @@ func TestExtraTime(t *testing.T) {
 		if samples, _, err := table.SampleTopics(t.Context()); err != nil || len(samples) != 1 || samples[0].Nulls != 1 {
 			t.Errorf("%s: %d samples, %v", typ, len(samples), err)
 		}
+	}
+}
+
+// TestTemplateOfOneDestination: a template that needs what the table lacks keeps its destination from the table, and no other. The
+// failures of rows forget their dead letters nevertheless.
+func TestTemplateOfOneDestination(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(messages)+`alter table outbox_messages
+		add dead_at timestamptz, add audit_at timestamptz, add audit_failed timestamptz`)
+	orders := View{Name: "orders", Extra: []int{0}}
+	audit := View{Name: "audit", Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed"}, Extra: []int{1}}
+	dead := View{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders, Extra: []int{0, 2}}
+	config := Config{
+		Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "tenant"}, {ExtraTime, "sent"}}, Views: []View{orders, audit, dead},
+	}
+	table := open(t, s, config)
+	mine, err := table.For(orders)
+	if err != nil || len(mine.Names().Unsent) != 1 || mine.forget("true") == nil {
+		t.Errorf("orders: %v, and a failure does not forget the dead letter", err)
+	}
+	s.Exec(t, "insert into outbox_messages (topic, key, payload) values ('order', 'k', '{}')")
+	page := read(t, mine, Query{})
+	if row := page.Rows[0]; row.Extra[0] != "k" || row.Nulls != 0b110 {
+		t.Errorf("the texts are %q, NULL %b", row.Extra, row.Nulls)
+	}
+	for name, v := range map[string]View{"no column tenant": audit, "no column sent": dead} {
+		if _, err := table.For(v); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", v.Name, err)
+		}
+	}
+	if _, err := Open(t.Context(), s.Pool, Config{Table: messages, Extra: config.Extra, Views: []View{audit}}); err == nil {
+		t.Error("the table is open although no destination can use it")
+	}
+	// Rows that failed before at a destination with such a template are dead letters elsewhere.
+	dead.FailedOf, dead.Extra = &audit, []int{0}
+	config.Views[2] = dead
+	if _, err := open(t, s, config).For(dead); err != nil {
+		t.Errorf("dead letters of a destination with such a template: %v", err)
 	}
 }

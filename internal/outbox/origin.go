@@ -25,7 +25,7 @@ func (p *parts) fromOrigin(config Config) {
 	if from == nil {
 		return
 	}
-	there, problems := mapColumns(p.relation, config, *from)
+	there, problems := mapColumns(p.relation, config, from.bare())
 	if len(problems) > 0 {
 		p.problems = append(p.problems, problems...)
 		return
@@ -130,7 +130,7 @@ type letter struct {
 // letters returns the columns of a view's dead letters, each once.
 func (t *Table) letters() (all []letter) {
 	for _, v := range t.config.deadLetters(t.view) {
-		m, problems := mapColumns(t.relation, t.config, v)
+		m, problems := mapColumns(t.relation, t.config, v.bare())
 		if len(problems) > 0 {
 			continue // the destination does not run before these problems are solved
 		}

@@ -213,8 +213,8 @@ func (p *parts) inPayload(path string) string {
 
 // extra finds the additional texts of a row. headers are the columns that are sent as headers.
 func (p *parts) extra(extras []Extra, headers map[string]string) {
-	for _, e := range extras {
-		expression := ""
+	for i, e := range extras {
+		expression, before := "", len(p.problems)
 		switch column := p.columns[headers[e.Name]]; {
 		case e.Kind == ExtraPayload && p.hasJSON():
 			expression = p.inPayload(e.Name)
@@ -236,6 +236,9 @@ func (p *parts) extra(extras []Extra, headers map[string]string) {
 			expression = p.text(p.readable(p.columns[e.Name]))
 		default:
 			p.fail("correct the template, or add the column", "table %s has no column %s, which a template names as {%s}", p.table(), e.Name, e.Name)
+		}
+		if len(p.problems) > before && p.view.Extra != nil && !slices.Contains(p.view.Extra, i) { // another destination's problem
+			p.problems, expression = p.problems[:before], "null::text"
 		}
 		p.mapping.extra = append(p.mapping.extra, expression)
 	}

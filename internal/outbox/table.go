@@ -90,22 +90,29 @@ func Open(ctx context.Context, pool *pgxpool.Pool, config Config) (*Table, error
 }
 
 // wholeTable returns the table with all of its rows, in the state that the columns of the table hold, or in a destination's
-// state if no destination uses these columns. If that is not possible, it returns the problems.
-func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (*Table, []*SetupError) {
+// state if no destination uses these columns. If no destination can use the table, it returns the problems.
+func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, problems []*SetupError) {
 	views := slices.Clone(config.views())
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
-	var first []*SetupError
+	usable := false
 	for _, v := range views {
-		whole := View{Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed, Names: v.Names}
-		m, problems := mapColumns(r, config, whole)
-		if len(problems) == 0 {
-			return newTable(pool, r, m, config, whole), nil
+		v = View{Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed, Extra: v.Extra, Names: v.Names}
+		_, found := mapColumns(r, config, v)
+		usable = usable || len(found) == 0
+		if problems == nil {
+			problems = found
 		}
-		if first == nil {
-			first = problems
+		if whole != nil {
+			continue
+		}
+		if m, found := mapColumns(r, config, v.bare()); len(found) == 0 {
+			whole = newTable(pool, r, m, config, v.bare())
 		}
 	}
-	return nil, first
+	if !usable {
+		return nil, problems
+	}
+	return whole, nil
 }
 
 // Current reports whether the table and the meaning of its columns are still as [Open] found them. Statements may still work if

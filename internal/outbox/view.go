@@ -24,6 +24,9 @@ type View struct {
 	// Expires says that rows may fail because of their age. The table then needs failed_at, and inserted_at to determine the
 	// age.
 	Expires bool
+	// Extra are the indexes of those of [Config.Extra] of which the destination's messages are made; nil stands for all of them.
+	// What is in the way of the others does not keep the destination from the table, and their texts are then NULL.
+	Extra []int
 	// Names are the user's names of the fields of the destination's configuration.
 	Names setting.Names
 }
@@ -40,6 +43,12 @@ func (v View) origin() *View {
 		return v.FailedOf
 	}
 	return v.RelayedOf
+}
+
+// bare returns the view for looking at the columns of its state only, whatever its messages are made of.
+func (v View) bare() View {
+	v.Extra = []int{}
+	return v
 }
 
 // takes is the SQL condition for the rows that a view takes, as far as topics decide it. If the view takes rows that have failed

@@ -20,7 +20,7 @@ func Views(routes []*Route) []outbox.View {
 func view(routes []*Route, to *Route) outbox.View {
 	v := outbox.View{
 		Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.Expires, Names: to.Names,
-		Filter: outbox.Filter{Topics: to.Topics},
+		Filter: outbox.Filter{Topics: to.Topics}, Extra: to.extra(),
 	}
 	for _, d := range routes {
 		if d == to {
@@ -32,6 +32,25 @@ func view(routes []*Route, to *Route) outbox.View {
 	}
 	v.FailedOf, v.RelayedOf = viewOf(routes, to.FailedOf), viewOf(routes, to.RelayedOf)
 	return v
+}
+
+// extra returns the indexes of the texts of which the destination's messages are made.
+func (d *Route) extra() []int {
+	used := []int{}
+	for _, t := range []*Template{&d.Topic, d.Exchange} {
+		if t == nil {
+			continue
+		}
+		for _, p := range t.parts {
+			if p.extra >= 0 {
+				used = append(used, p.extra)
+			}
+		}
+	}
+	if d.Time != nil {
+		used = append(used, d.Time.extra)
+	}
+	return used
 }
 
 // viewOf returns the view of the destination with a name, nil for no name.

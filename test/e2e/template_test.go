@@ -3,6 +3,7 @@ package e2e
 import (
 	"strings"
 	"testing"
+	"time"
 )
 
 // TestTopicTemplates: the topic on the broker comes from the row's columns, for each destination in a different way. A row
@@ -56,4 +57,26 @@ func TestUnusableTemplate(t *testing.T) {
 	outbox.Exec(t, "alter table outbox_messages add tenant text not null default 'shop'")
 	r.awaitReady()
 	outbox.awaitDrained()
+}
+
+// TestUnusableTemplateOfOneDestination: a template that names a column that the table lacks holds its own destination, which waits for the
+// column, and no other.
+func TestUnusableTemplateOfOneDestination(t *testing.T) {
+	t.Parallel()
+	b := newNATS(t, endpoint(t, "TEST_NATS_URL"))
+	topic, copies := b.topic(t), b.topic(t)
+	outbox := newTable(t)
+	env := outbox.env(b.url(), "OUTBOX_DESTINATIONS=orders,copy", "OUTBOX_DESTINATION_ORDERS_TOPIC="+topic,
+		"OUTBOX_DESTINATION_COPY_TOPIC={place}", "OUTBOX_DESTINATION_COPY_COLUMNS="+own("copy"))
+	outbox.destination(env, "copy")
+	outbox.insert("any", 0, 100, 7)
+	r := startRelay(t, env)
+	await(t, "the other destination has its rows", func() bool { return len(b.received(t, topic)) == 100 })
+	r.awaitNotReady("[-]destination copy", "no column place", "[+]destination orders ok")
+	if d := doctor(t, env); !d.says("error", "columns", "no column place") {
+		t.Errorf("doctor says %+v", d.worse())
+	}
+	outbox.Exec(t, "alter table outbox_messages add place text not null default '"+copies+"'")
+	awaitWithin(t, 2*time.Minute, "the copies are sent", func() bool { return len(b.received(t, copies)) == 100 })
+	r.stop()
 }
