@@ -57,7 +57,7 @@ func rowsOnly(r relay.Config, topics bool) (outbox.Config, error) {
 	if err != nil {
 		return plan, err
 	}
-	plan.Looks, plan.Encoded, plan.Channel, plan.MaxRow = true, false, "", 0
+	plan.Looks, plan.Channel, plan.MaxRow = true, "", 0
 	if !topics {
 		plan.Extra, plan.Headers = nil, nil
 	}

@@ -45,7 +45,7 @@ func (c Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
 			d.route.Time, plan.Extra = route.TimeFrom(d.TimeColumn, plan.Extra)
 		}
 		if d.PayloadEncoding != "" {
-			d.route.Encoding, plan.Encoded = route.Encoding(d.PayloadEncoding), true
+			d.route.Encoding = route.Encoding(d.PayloadEncoding)
 		}
 		if plan.Preferred == nil {
 			plan.Preferred = profile.Columns(d.WireFormat)

@@ -25,9 +25,7 @@ type Config struct {
 	BlockFailed bool
 	// MaxRow is how many bytes of a row are read, 0 for [DefaultMaxRow]. A larger row comes without its values and is
 	// [Row.Invalid].
-	MaxRow int64
-	// Encoded says that the payload is text that encodes bytes, so its column must have a text type.
-	Encoded bool
+	MaxRow  int64
 	Channel string // the channel that a doorbell's trigger has to notify; empty when nothing listens
 	Shards  int    // the number of parts into which rows are divided by a hash of their key, or of their id if they have no key; at least 1
 	// Looks says that nothing is marked or refused. The role then needs no right to write, and the server may be a standby.

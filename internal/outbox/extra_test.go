@@ -153,9 +153,10 @@ func TestTemplateOfOneDestination(t *testing.T) {
 		add dead_at timestamptz, add audit_at timestamptz, add audit_failed timestamptz`)
 	orders := View{Name: "orders", Extra: []int{0}}
 	audit := View{Name: "audit", Columns: map[string]string{"relayed_at": "audit_at", "failed_at": "audit_failed"}, Extra: []int{1}}
+	coded := View{Name: "coded", Encoded: true, Extra: []int{}}
 	dead := View{Name: "dead", Columns: map[string]string{"relayed_at": "dead_at"}, FailedOf: &orders, Extra: []int{0, 2}}
 	config := Config{
-		Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "tenant"}, {ExtraTime, "sent"}}, Views: []View{orders, audit, dead},
+		Extra: []Extra{{ExtraColumn, "key"}, {ExtraColumn, "tenant"}, {ExtraTime, "sent"}}, Views: []View{orders, audit, dead, coded},
 	}
 	table := open(t, s, config)
 	mine, err := table.For(orders)
@@ -167,7 +168,7 @@ func TestTemplateOfOneDestination(t *testing.T) {
 	if row := page.Rows[0]; row.Extra[0] != "k" || row.Nulls != 0b110 {
 		t.Errorf("the texts are %q, NULL %b", row.Extra, row.Nulls)
 	}
-	for name, v := range map[string]View{"no column tenant": audit, "no column sent": dead} {
+	for name, v := range map[string]View{"no column tenant": audit, "no column sent": dead, "type text or varchar": coded} {
 		if _, err := table.For(v); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", v.Name, err)
 		}

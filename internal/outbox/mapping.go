@@ -112,12 +112,12 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 		m.topicText = p.text(m.topic)
 	}
 	p.extra(config.Extra, config.Headers)
-	if config.Encoded {
-		p.encoded()
-	}
 	p.place(config.Headers)
 	if !config.Looks {
 		p.rights()
+		if view.Encoded {
+			p.encoded()
+		}
 		if view.Expires {
 			p.dated()
 		}

@@ -61,8 +61,11 @@ func TestOpenProblems(t *testing.T) {
 			Config{Extra: []Extra{{ExtraTime, "topic"}}},
 			"which is not a timestamp: correct TimeColumn",
 		},
-		"encoded JSON": {pgtest.ShapeA, Config{Encoded: true}, "PayloadEncoding requires a payload of type text or varchar, and " +
-			"column payload of table"},
+		"encoded JSON": {
+			pgtest.ShapeA,
+			Config{Views: []View{{Encoded: true}}},
+			"PayloadEncoding requires a payload of type text or varchar, and column payload of table",
+		},
 		"template of a payload": {
 			"create table outbox_messages (id uuid, topic text, payload text, relayed_at timestamptz)",
 			Config{Extra: []Extra{{ExtraPayload, "a.b"}}},

@@ -261,9 +261,9 @@ func (p *parts) time(name string) string {
 // encoded checks that a payload that encodes bytes is text.
 func (p *parts) encoded() {
 	if p.payload != nil && !slices.Contains(textTypes[:2], p.payload.oid) {
-		p.fail("remove "+p.names.Of("PayloadEncoding")+", or store the payload as text",
-			"%s requires a payload of type text or varchar, and column %s of table %s has type %s", p.names.Of("PayloadEncoding"), p.payload.name,
-			p.table(),
+		setting := p.view.Names.Of("PayloadEncoding")
+		p.fail("remove "+setting+", or store the payload as text",
+			"%s requires a payload of type text or varchar, and column %s of table %s has type %s", setting, p.payload.name, p.table(),
 			p.payload.typ)
 	}
 }

@@ -96,7 +96,9 @@ func wholeTable(pool *pgxpool.Pool, r *relation, config Config) (whole *Table, p
 	slices.SortStableFunc(views, func(a, b View) int { return cmp.Compare(len(a.Columns), len(b.Columns)) })
 	usable := false
 	for _, v := range views {
-		v = View{Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed, Extra: v.Extra, Names: v.Names}
+		v = View{
+			Name: v.Name, Columns: v.Columns, Expires: v.Expires, BlockFailed: v.BlockFailed, Encoded: v.Encoded, Extra: v.Extra, Names: v.Names,
+		}
 		_, found := mapColumns(r, config, v)
 		usable = usable || len(found) == 0
 		if problems == nil {

@@ -24,6 +24,8 @@ type View struct {
 	// Expires says that rows may fail because of their age. The table then needs failed_at, and inserted_at to determine the
 	// age.
 	Expires bool
+	// Encoded says that the payload is text that encodes bytes, so its column must have a text type.
+	Encoded bool
 	// Extra are the indexes of those of [Config.Extra] of which the destination's messages are made; nil stands for all of them.
 	// What is in the way of the others does not keep the destination from the table, and their texts are then NULL.
 	Extra []int
@@ -47,7 +49,7 @@ func (v View) origin() *View {
 
 // bare returns the view for looking at the columns of its state only, whatever its messages are made of.
 func (v View) bare() View {
-	v.Extra = []int{}
+	v.Extra, v.Encoded = []int{}, false
 	return v
 }
 

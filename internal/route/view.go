@@ -20,7 +20,7 @@ func Views(routes []*Route) []outbox.View {
 func view(routes []*Route, to *Route) outbox.View {
 	v := outbox.View{
 		Name: to.Name, Columns: to.Columns, BlockFailed: to.BlockFailed, Expires: to.Expires, Names: to.Names,
-		Filter: outbox.Filter{Topics: to.Topics}, Extra: to.extra(),
+		Filter: outbox.Filter{Topics: to.Topics}, Encoded: to.Encoding != EncodingNone, Extra: to.extra(),
 	}
 	for _, d := range routes {
 		if d == to {
