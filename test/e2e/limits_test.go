@@ -91,3 +91,22 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d of %d rows have arrived", got, rows)
 	}
 }
+
+// TestSmallRate: a rate of one row a second, or of one a minute, lets the first row go at once and the others in their time.
+func TestSmallRate(t *testing.T) {
+	t.Parallel()
+	outbox := newTable(t)
+	outbox.insert("any", 0, 1, 1)
+	if code, out, problems := runCommand(t, outbox.env("stdout:", "OUTBOX_RATE=1/m"), "drain"); code != 0 || strings.Count(out, "\n") != 1 {
+		t.Errorf("one a minute: status %d: %s", code, problems)
+	}
+	outbox.insert("any", 1, 3, 3)
+	if code, out, problems := runCommand(t, outbox.env("stdout:", "OUTBOX_RATE=60/m"), "drain"); code != 0 || strings.Count(out, "\n") != 3 {
+		t.Errorf("one a second: status %d: %s", code, problems)
+	}
+	took := pgtest.Value[float64](t, outbox.Schema, "select extract(epoch from max(relayed_at) - min(relayed_at))::float8 "+
+		"from outbox_messages where (payload->>'n')::int > 0")
+	if took < 1.9 {
+		t.Errorf("three rows were relayed within %v s", took)
+	}
+}

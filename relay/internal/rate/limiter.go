@@ -48,7 +48,12 @@ func (l *Limiter) Own(shards int, now time.Time) {
 // most returns the largest number of tokens that there may be.
 func (l *Limiter) most() float64 { return max(1, l.share) }
 
+// fill counts the tokens. Callers do not all read the clock at the same moment, so now may be a little earlier than in the last
+// call: taking tokens back for that would leave a bucket that holds a single token short of it for ever.
 func (l *Limiter) fill(now time.Time) {
+	if now.Before(l.filled) {
+		return
+	}
 	if !l.filled.IsZero() {
 		l.tokens = min(l.most(), l.tokens+l.share*now.Sub(l.filled).Seconds())
 	}

@@ -39,3 +39,21 @@ func TestLimiter(t *testing.T) {
 		t.Error("a destination without a rate has one")
 	}
 }
+
+// TestClocksOfCallers: a limiter whose callers read the clock one after the other, and ask with the earlier time last, sends all the same.
+func TestClocksOfCallers(t *testing.T) {
+	t.Parallel()
+	l, now := New(1, 2), time.Unix(1000, 0)
+	l.Own(2, now)
+	for range 3 {
+		now = now.Add(time.Second)
+		l.Next(now.Add(time.Microsecond))
+		if got := l.Rows(10, now); got != 1 {
+			t.Fatalf("%d rows may be sent, not 1", got)
+		}
+		l.Spend(1)
+	}
+	if got := l.Rows(10, now.Add(time.Second/2)); got != 0 {
+		t.Errorf("%d rows may be sent half a second later", got)
+	}
+}
