@@ -264,6 +264,11 @@ var engine = []mutant{
 		pkg: "./relay", tests: "^TestRateOfAllReplicas$",
 	},
 	{
+		name: "a clock that is read twice empties the bucket", breaks: "a rate of a row a second or less publishes rows",
+		file: "relay/internal/rate/limiter.go", old: "	if now.Before(l.filled) {\n", new: "	if false {\n",
+		pkg: "./relay/internal/rate", tests: "^TestClocksOfCallers$",
+	},
+	{
 		name: "outage uses up the rate", breaks: "rows that did not reach the broker do not count towards the rate",
 		file: "relay/internal/dispatch/answer.go", old: "		d.limiter.Spend(-(", new: "		_ = (-(",
 		pkg: "./relay", tests: "^TestRateIsItsOwn$",
