@@ -112,7 +112,7 @@ func (t *Table) readLarge(ctx context.Context, q *Query, ids []string, missing m
 		if r == nil || r.Position != row.Position || r.size == 0 { // another row with that id, or the row has moved
 			continue
 		}
-		row.Beyond = r.Beyond || row.writer != r.writer && q.Keys == nil && q.IDs == nil
+		row.Beyond = r.Beyond || row.writer != r.writer && q.IDs == nil
 		if size := int64(row.Message.Size()); size > t.maxRow {
 			row.size = size
 		}

@@ -21,8 +21,8 @@ var (
 type Query struct {
 	After  Position // exclusive
 	Recent *int64   // from this ordinal on, or earlier; only for tables with ordinals
-	Keys   []string // the rows of all these keys; From is a lower bound of their ordinals
-	From   *int64
+	Keys   []string // the rows of these keys; on some tables, those after After include rows of others
+	From   *int64   // lower bound of the ordinals
 	IDs    []string
 
 	// Upto ends the read before this ordinal; only for tables with ordinals.
@@ -92,6 +92,9 @@ type Page struct {
 func (t *Table) Read(ctx context.Context, q Query) (Page, error) {
 	if q.Glance {
 		return t.glance(ctx, q.Shards)
+	}
+	if q.Keys != nil && !q.After.IsZero() && t.readKeysAfter == "" {
+		q.Keys = nil
 	}
 	page, err := t.page(ctx, q)
 	if unreadable(err) {
@@ -300,6 +303,13 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 			ids = slices.DeleteFunc(slices.Clone(ids), func(id string) bool { return id == "" })
 		}
 		parameters = append(parameters, array(t.idOID, ids))
+	case q.Keys != nil && !q.After.IsZero():
+		statement = t.readKeysAfter
+		parameters = append(parameters, array(oidText, q.Keys))
+		if t.mapping.order != t.mapping.id {
+			parameters = append(parameters, []byte(q.After.order))
+		}
+		parameters = append(parameters, []byte(q.After.id))
 	case q.Keys != nil:
 		statement = t.readKeys
 		parameters = append(parameters, array(oidText, q.Keys))

@@ -28,6 +28,10 @@ func (t *Table) prepare(table sql.Table) {
 		keys++
 	}
 	t.readKeys = d.with("columns", t.columns(t.limited(keys+1))).text("read_keys.sql")
+	if t.Ordinal() && m.rank == nil && m.order.notNull {
+		t.readKeysAfter = d.with("position_parameters", c.placesFrom3, "columns",
+			t.columns(t.limited(4+strings.Count(c.placesFrom3, ",")))).text("read_keys_after.sql")
+	}
 	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), d.text("horizon.sql")
 	due := d.with("due", c.due)
 	t.drainEnd, t.drainLeft = due.text("drain_end.sql"), due.text("drain_left.sql")
@@ -96,6 +100,7 @@ type clauses struct {
 	arrived       string // the condition that a row's time has come, with filtered
 	due           string // the condition for rows that are due: pending and arrived
 	place, places string // the position without the priority, and its parameters
+	placesFrom3   string // the same parameters after one more
 }
 
 var orderTypes = map[uint32]string{
@@ -131,11 +136,11 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	}
 	names["identity"], names["identity_type"], names["here"] = m.identity("", idType)
 	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
-	position, parameters := []string{names["order"], names["id"]}, []string{"$2", "$3"}
+	position, parameters, from3 := []string{names["order"], names["id"]}, []string{"$2", "$3"}, []string{"$3", "$4"}
 	if m.order == m.id {
-		position, parameters = position[1:], parameters[:1]
+		position, parameters, from3 = position[1:], parameters[:1], from3[:1]
 	}
-	place, places := strings.Join(position, ", "), strings.Join(parameters, ", ")
+	place, places, placesFrom3 := strings.Join(position, ", "), strings.Join(parameters, ", "), strings.Join(from3, ", ")
 	if m.rank != nil {
 		position = append([]string{rank(m)}, position...)
 		parameters = append([]string{fmt.Sprintf("$%d::bigint", len(parameters)+2)}, parameters...)
@@ -172,7 +177,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	if m.relayedFirst {
 		names["ordering_back"] = sql.Quote(m.relayed.name) + " desc, " + names["ordering_back"]
 	}
-	return names, clauses{filtered: filtered, arrived: arrived, due: due, place: place, places: places}
+	return names, clauses{filtered: filtered, arrived: arrived, due: due, place: place, places: places, placesFrom3: placesFrom3}
 }
 
 // now returns the expression for the time of the statement in the type of a column. Columns without a time zone hold UTC,

@@ -43,20 +43,20 @@ type Table struct {
 
 // queries are the statements of one view.
 type queries struct {
-	all, some                                 orderedReads // reads of all shards, and of some
-	unranked, unrankedSome                    orderedReads // reads without priorities; only for tables with priorities and an index
-	failedAll, failedSome                     string
-	readKeys, readIDs, readWhole              string
-	settle, settleHere, settleFree, unsettled string
-	marks                                     description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
-	lockFree, lockAll                         string      // find rows to settle: those that are not locked, or none if one is locked
-	refuse, unrefused                         string
-	countPending, countScheduled              string // empty if no index makes it cheap, like the following ones
-	countFailed, oldestPending                string
-	drainEnd, drainLeft                       string
-	nextDue                                   string // empty if rows with available_at have no read of their own
-	limits, snapshot, horizon                 string
-	sampleTopics                              string // empty if no index makes it cheap
+	all, some                                   orderedReads // reads of all shards, and of some
+	unranked, unrankedSome                      orderedReads // reads without priorities; only for tables with priorities and an index
+	failedAll, failedSome                       string
+	readKeys, readKeysAfter, readIDs, readWhole string
+	settle, settleHere, settleFree, unsettled   string
+	marks                                       description // parts of the statements that mark rows, nil if rows are deleted; see [Together]
+	lockFree, lockAll                           string      // find rows to settle: those that are not locked, or none if one is locked
+	refuse, unrefused                           string
+	countPending, countScheduled                string // empty if no index makes it cheap, like the following ones
+	countFailed, oldestPending                  string
+	drainEnd, drainLeft                         string
+	nextDue                                     string // empty if rows with available_at have no read of their own
+	limits, snapshot, horizon                   string
+	sampleTopics                                string // empty if no index makes it cheap
 }
 
 // Open looks up the table and the meaning of its columns. A problem is returned as a [*SetupError]. If the problem is in a
@@ -212,6 +212,10 @@ func (t *Table) Delays() bool { return t.mapping.available != nil && !t.mapping.
 
 // OrderIndexed reports whether an index leads to the pending rows in table order, whatever their priority.
 func (t *Table) OrderIndexed() bool { return t.mapping.orderIndex }
+
+// KeyFiltered reports whether the database can leave out the rows of other keys while it goes through the pending rows in table
+// order ([Query.Keys] with After).
+func (t *Table) KeyFiltered() bool { return t.mapping.inOrder && t.readKeysAfter != "" }
 
 // KeyIndexed reports whether an index leads to the pending rows of a key.
 func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
