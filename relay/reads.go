@@ -100,7 +100,9 @@ func (s *reads) more(now time.Time) {
 
 // begin hands a read to the reader.
 func (s *reads) begin(r read) {
-	r.limit = s.patience[r.kind].limit
+	if r.limit = s.patience[r.kind].limit; s.filters(&r) {
+		r.limit = filterLimit
+	}
 	s.dispatch.Begin()
 	s.busy = true
 	s.requests <- r

@@ -17,6 +17,11 @@ func (s *reads) taken(r read) error {
 	if !r.cancelled {
 		s.database.read(r.err)
 	}
+	if s.filters(&r) && tooLong(r.err, took, r.limit) { // the page is read again, with the rows of other keys
+		s.scan.unfiltered = r.ended.Add(unfilteredFor)
+		s.dispatch.Ended()
+		return nil
+	}
 	var wants bool
 	if r.kind == readHeads { // however many keys wait, they leave time for other reads
 		s.patience[readHeads].rest = r.ended.Add(trialRest * took)

@@ -14,12 +14,13 @@ import (
 type scan struct {
 	opening bool // the first page is to be read
 	from    int64
-	keys    []string // the only keys whose rows are read; nil for all
-	next    int64    // order value from which the next page is read
+	few     bool // a page of some keys has been read; see [dispatch.Dispatch.ScanKeys]
 	cursor  outbox.Position
 	within  *outbox.Horizon
 	spent   time.Duration
 	alone   bool // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
+
+	unfiltered time.Time // until this time, the database is not made to look for keys to which no index leads
 }
 
 const (
@@ -27,6 +28,10 @@ const (
 	scanRest = 3
 	// shortScan is how long the tail scan may wait for a catch-up scan.
 	shortScan = 50 * time.Millisecond
+	// filterLimit is how long the database may look for the rows of a page among those of other keys.
+	filterLimit = 250 * time.Millisecond
+	// unfilteredFor is how long it is not made to after that took too long.
+	unfilteredFor = time.Minute
 )
 
 // scanWanted reports whether there is anything to scan.
@@ -45,21 +50,30 @@ func (s *reads) readScan(now time.Time) bool {
 		return false
 	}
 	if !s.dispatch.ScanUnder() {
-		from, keys := s.dispatch.Scanning()
-		from = s.feed.Late.From(from)
-		*c = scan{opening: true, from: from, keys: keys, next: from, alone: c.alone}
+		from := s.feed.Late.From(s.dispatch.Scanning())
+		*c = scan{opening: true, from: from, alone: c.alone, unfiltered: c.unfiltered}
 	}
-	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto()}
-	if q.Keys = c.keys; q.Keys != nil && c.next != math.MinInt64 {
-		q.From = &c.next
-	}
+	keys, few := s.dispatch.ScanKeys()
 	switch {
-	case q.Keys != nil:
-		q.Horizon, q.Ended, q.Within = c.opening, c.opening, c.within
+	case few && len(keys) == 0: // nothing is left to bring
+		s.dispatch.Scanned(now)
+		return false
+	case few && !s.table.KeyIndexed() && now.Before(c.unfiltered):
+		keys, few = nil, false
+	}
+	if c.few && !few {
+		s.abandonScan()
+		return false
+	}
+	c.few = few
+	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto(), Keys: keys}
+	switch {
 	case !c.opening:
 		q.After, q.Within = c.cursor, c.within
 	case c.from == math.MinInt64:
 		q.Horizon, q.Ended = true, true
+	case q.Keys != nil:
+		q.From, q.Horizon, q.Ended = &c.from, true, true
 	default:
 		q.Recent, q.Horizon, q.Ended = &c.from, true, true
 	}
@@ -87,13 +101,6 @@ func (s *reads) takeScan(r read) {
 	}
 	taken := d.TakeScan(r.page, r.ended)
 	c.cursor = r.page.End
-	if c.keys != nil && r.page.More {
-		if at := r.page.End; at.Ordinal <= c.next || at.Unordered() {
-			s.abandonScan() // too many rows have the same order value; the next scan goes through the table
-			return
-		}
-		c.next = r.page.End.Ordinal
-	}
 	took := r.ended.Sub(r.started)
 	if n := len(r.page.Rows); n > 0 {
 		s.patience[readScan].rest = r.ended.Add(scanRest * took * time.Duration(n-taken) / time.Duration(n))
@@ -104,11 +111,14 @@ func (s *reads) takeScan(r read) {
 	if taken > 0 {
 		s.measured.Wakeup(measure.SourceRetry)
 	}
-	if !r.page.More {
+	if done := d.ScanDone(); done || !r.page.More {
 		again := d.Scanned(r.ended)
-		c.alone = again > 0 && c.spent <= shortScan
+		c.alone = again > 0 && c.spent <= shortScan && !done
 	}
 }
+
+// filters reports whether a read makes the database look for keys to which no index leads.
+func (s *reads) filters(r *read) bool { return r.query.Keys != nil && !s.table.KeyIndexed() }
 
 // abandonScan ends a scan before its end.
 func (s *reads) abandonScan() {

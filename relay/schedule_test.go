@@ -70,6 +70,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	}
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	s.table.ordinal, s.table.byKey = r.IntN(5) > 0, r.IntN(2) == 0
+	s.table.filters = r.IntN(3) > 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // otherwise nothing shows which rows are late

@@ -101,6 +101,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	select {
 	case <-time.After(took):
 	case <-ctx.Done():
+		t.outOfTime.Add(1)
 		return outbox.Page{}, &pgconn.PgError{Code: "57014"}
 	}
 	if down {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -25,6 +26,7 @@ type simTable struct {
 	perRow         time.Duration // time that a read takes for each row that it steps over
 	stepped        int           // rows that reads have stepped over
 	byKey          bool          // there is an index by key
+	filters        bool          // rows of other keys can be left out
 	down           bool
 	held           chan struct{} // settling waits until it is closed
 	lossy          int           // number of writes that succeed and are answered with an error
@@ -34,6 +36,7 @@ type simTable struct {
 	settles        int             // calls that marked something
 	joined         int             // rows that were marked here and in the other columns at once
 	reads          int
+	outOfTime      atomic.Int64 // number of them that took too long
 	glances        int
 	returned       int  // number of rows that reads returned
 	gaps           bool // the snapshots of a read are taken at other times than its rows
@@ -235,6 +238,7 @@ func (t *simTable) Delays() bool        { return t.delays && !t.readsDue }
 func (t *simTable) ReadsDue() bool      { return t.delays && t.readsDue }
 func (t *simTable) OrderIndexed() bool  { return t.orderIndexed }
 func (t *simTable) KeyIndexed() bool    { return t.byKey }
+func (t *simTable) KeyFiltered() bool   { return t.filters }
 func (t *simTable) KeepsFailures() bool { return t.keepsFailures }
 func (t *simTable) KeepsAttempts() bool { return t.keepsAttempts }
 func (t *simTable) KeepsErrors() bool   { return !t.forgetsErrors }

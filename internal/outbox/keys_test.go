@@ -91,7 +91,8 @@ func TestPlanOfKeysAfterAPosition(t *testing.T) {
 			continue
 		}
 		found++
-		if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Bitmap") || strings.Contains(plan, ">  Sort  (") {
+		if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Bitmap") ||
+			strings.Contains(plan, ">  Sort  (") {
 			t.Errorf("plan:\n%s", plan)
 		}
 	}

@@ -136,9 +136,10 @@ var waiting = []mutant{
 	},
 	{
 		name: "scan goes on after a row that it leaves out", breaks: "a scan brings no row of a key after a row that it leaves out",
-		file: "relay/internal/dispatch/admit.go", old: "		if w.stopped = w.stopped || from == fromScan; from == FromFeed {\n",
-		new: "		if from == FromFeed {\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
+		file: "relay/internal/dispatch/admit.go",
+		old:  "		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from == FromFeed {\n",
+		new:  "		if from == FromFeed {\n",
+		pkg:  "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
 	},
 	{
 		name: "row left out not noted for a key that waits", breaks: "a younger row is not published before a row that the tail scan left out",
@@ -160,8 +161,23 @@ var waiting = []mutant{
 	},
 	{
 		name: "scan of some keys leaves out other rows", breaks: "a scan reads only some keys only if it has no other rows to bring",
-		file: "relay/internal/dispatch/catchup.go", old: "!c.others && d.Table.KeyIndexed() {", new: "d.Table.KeyIndexed() {",
+		file: "relay/internal/dispatch/catchup.go", old: "c.whole || len(d", new: "len(d",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanOfFewKeys$",
+	},
+	{
+		name: "page of all keys after one of some", breaks: "a scan takes no row of a key whose older rows it may not have read",
+		file: "relay/scan.go", old: "c.few && !few {", new: "c.few && !few && false {",
+		pkg: "./relay", tests: schedules,
+	},
+	{
+		name: "scan done while a key goes on", breaks: "a scan ends early only if none of its keys can take more",
+		file: "relay/internal/dispatch/catchup.go", old: "		if d.goes(w) {\n", new: "		if d.goes(w) && len(d.waits.catching) == 1 {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestScanIsDoneWhenItsKeysHaveStopped$",
+	},
+	{
+		name: "scan stops a key of the next scan", breaks: "a scan stops only its own keys",
+		file: "relay/internal/dispatch/admit.go", old: "from == fromScan && d.catch.covers(w); from", new: "from == fromScan; from",
+		pkg: "./relay/internal/dispatch", tests: "^TestKeyOfTheNextScanIsNotStopped$",
 	},
 	{
 		name: "declined page overtaken", breaks: "no row is published before an older row of its key in a page that was not taken",

@@ -127,7 +127,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	case from == fromTrial:
 		return w.state == asked && w.headID == r.ID()
 	case r.Beyond:
-		if w.stopped = w.stopped || from == fromScan; from == FromFeed {
+		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from == FromFeed {
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
 		d.passOver(w, at)

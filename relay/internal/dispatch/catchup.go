@@ -13,7 +13,10 @@ type catchup struct {
 	under  bool            // a scan is under way
 	low    int64           // where the next scan begins; [nothing] if none is needed
 	others bool            // the next scan has to bring more than the rows of the keys that wait for it
+	whole  bool            // the current scan has to
 	at     outbox.Position // where the current scan has come to
+	vain   int             // rows that the current scan has read and not brought
+	asked  int             // vain when ScanDone last went through the keys
 }
 
 // ScanWanted reports whether there is anything to scan.
@@ -26,8 +29,60 @@ func (d *Dispatch) ScanUnder() bool { return d.catch.under }
 func (d *Dispatch) TakeScan(page outbox.Page, now time.Time) (taken int) {
 	taken, _ = d.Take(page.Rows, fromScan, now)
 	d.catch.at = page.End
+	d.catch.vain += len(page.Rows) - taken
 	return taken
 }
+
+// ScanDone reports whether the current scan has nothing more to bring, before it has come to its end: all its keys have
+// stopped, because a row of theirs was refused or was left to the next scan.
+func (d *Dispatch) ScanDone() bool {
+	c := &d.catch
+	if c.whole || c.vain-c.asked <= len(d.waits.catching) { // going through the keys takes less time than the reads have taken
+		return false
+	}
+	c.asked = c.vain
+	for w := range d.waits.catching {
+		if d.goes(w) {
+			return false
+		}
+	}
+	return true
+}
+
+// goes reports whether the current scan may bring further rows of a key.
+func (d *Dispatch) goes(w *Wait) bool {
+	c := &d.catch
+	return c.covers(w) && !w.stopped && (!d.ordered() || c.at.IsZero() || c.at.Unordered() || w.next >= c.at.Ordinal)
+}
+
+// ScanKeys returns the keys whose rows the next page of the current scan has to bring, and reports whether they are few. If
+// nothing leads to their rows, the database has to go through the others; that is worthwhile once pages of them have come in
+// vain. A page of some keys must not be followed by one of all: it would bring rows of keys that do not wait, and older ones of
+// these keys may lie in what was not read.
+func (d *Dispatch) ScanKeys() (keys []string, few bool) {
+	c := &d.catch
+	worthwhile := d.Table.KeyIndexed() || d.Table.KeyFiltered() && c.vain >= pagesInVain*d.Limits.Batch
+	if c.whole || len(d.waits.catching) > mostNamed || !worthwhile {
+		return nil, false
+	}
+	for w := range d.waits.catching {
+		switch {
+		case !d.goes(w):
+		case w.text == "" || len(keys) == fewKeys:
+			return nil, false
+		default:
+			keys = append(keys, w.text)
+		}
+	}
+	return keys, true
+}
+
+const (
+	// fewKeys is the largest number of keys that count as few.
+	fewKeys = 64
+	// pagesInVain is how many pages a scan reads in vain before the database is made to leave out other keys.
+	pagesInVain = 2
+)
 
 // catchUp makes the next scan bring a key's rows. Until that scan has passed, the key stays closed to all other reads.
 func (d *Dispatch) catchUp(w *Wait) {
@@ -83,34 +138,16 @@ func (c *catchup) wantOthers(low int64) {
 	}
 }
 
-// Scanning notes that the next scan begins, and returns where. If only few keys wait for it, it returns them: then only
-// their rows need to be read.
-func (d *Dispatch) Scanning() (low int64, keys []string) {
+// Scanning notes that the next scan begins, and returns where.
+func (d *Dispatch) Scanning() (low int64) {
 	c := &d.catch
-	if low = c.low; !c.others && d.Table.KeyIndexed() {
-		keys = d.fewKeys()
-	}
+	low = c.low
 	c.number++
-	c.under, c.low, c.others, c.at = true, nothing, false, outbox.Position{}
+	c.under, c.low, c.whole, c.others = true, nothing, c.others, false
+	c.at, c.vain, c.asked = outbox.Position{}, 0, 0
 	d.Late.Scanning()
-	return low, keys
+	return low
 }
-
-// fewKeys returns the keys that wait for a scan, or nil if they are many or some are not known by name.
-func (d *Dispatch) fewKeys() (keys []string) {
-	for w := range d.waits.catching {
-		switch {
-		case w.text == "" || len(keys) == fewKeys:
-			return nil
-		default:
-			keys = append(keys, w.text)
-		}
-	}
-	return keys
-}
-
-// fewKeys is the largest number of keys that count as few.
-const fewKeys = 64
 
 // Scanned notes that the scan has reached its end. A key is open again if nothing of it was passed over since the scan
 // began. It returns the number of the other keys of this scan, which the next scan brings.

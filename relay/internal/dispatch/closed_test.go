@@ -106,7 +106,7 @@ func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
 	d.Take(rowsOf("k", "t", 9), fromScan, now)
 	published(t, d, nil, "")
 	d.Scanned(now)
-	if low, _ := d.Scanning(); low > 4 {
+	if low := d.Scanning(); low > 4 {
 		t.Errorf("the next scan begins at %d", low)
 	}
 	d.Begin()
@@ -124,7 +124,7 @@ func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 	d.Decline(rowsOf("k", "t", 6), now)
 	published(t, d, nil, "k-4")
 	published(t, d, nil, "")
-	if low, _ := d.Scanning(); low != 6 {
+	if low := d.Scanning(); low != 6 {
 		t.Fatalf("the scan begins at %d", low)
 	}
 	d.Begin()
@@ -134,7 +134,7 @@ func TestNothingGoesBeforeARowThatWasSeen(t *testing.T) {
 	published(t, d, nil, "k-6")
 	published(t, d, nil, "")
 	d.Scanned(now)
-	if low, _ := d.Scanning(); low != 7 {
+	if low := d.Scanning(); low != 7 {
 		t.Errorf("the next scan begins at %d", low)
 	}
 	d.Scanned(now)
@@ -167,7 +167,7 @@ func TestScanThatIsGivenUpIsMadeAgain(t *testing.T) {
 	d.Decline(rowsOf("k", "t", 7), now)
 	d.Scanning()
 	d.AbandonScan(7)
-	if low, _ := d.Scanning(); low != 7 {
+	if low := d.Scanning(); low != 7 {
 		t.Errorf("the key's next scan begins at %d", low)
 	}
 	d.Begin()
@@ -176,26 +176,10 @@ func TestScanThatIsGivenUpIsMadeAgain(t *testing.T) {
 	}
 	d.Scanned(now)
 	d.catch.wantOthers(3)
-	from, _ := d.Scanning()
+	from := d.Scanning()
 	d.AbandonScan(from)
-	if low, _ := d.Scanning(); low != 3 {
+	if low := d.Scanning(); low != 3 {
 		t.Errorf("the next scan begins at %d", low)
-	}
-}
-
-// Only the rows of a few keys are read, if the scan has nothing else to bring.
-func TestScanOfFewKeys(t *testing.T) {
-	for others, want := range map[bool]int{false: 1, true: 0} {
-		d, now := testDispatch(t), time.Now()
-		d.Table.(*stubTable).byKey = true
-		d.Take(rowsOf("k", "t", 5, 9), FromFeed, now)
-		d.Decline(rowsOf("k", "t", 7), now)
-		if others {
-			d.catch.wantOthers(3)
-		}
-		if _, keys := d.Scanning(); len(keys) != want {
-			t.Errorf("with others %v it reads the keys %q", others, keys)
-		}
 	}
 }
 

@@ -86,7 +86,7 @@ func TestEndOfAHoldBringsRowsWithoutAKey(t *testing.T) {
 	now = now.Add(time.Minute)
 	rows := try(t, d, now, keyless(rowsOf("row", "t", 1)))
 	d.Answer(d.workers(), rows, make([]error, len(rows)), now)
-	if low, _ := d.Scanning(); low != 2 {
+	if low := d.Scanning(); low != 2 {
 		t.Errorf("the scan begins at %d", low)
 	}
 }

@@ -70,13 +70,23 @@ func (d *Dispatch) add(k key, hash uint64, shard int) *Wait {
 			w.low = crowd.next
 		}
 	}
-	if d.Table.KeyIndexed() && !k.keyless && len(k.text) <= mostKeyText {
+	if d.named(k) {
 		w.text = strings.Clone(k.text) // the text lies among the bytes of other rows
 		d.waits.bytes += len(w.text)
 	}
 	d.waits.byKey[hash] = w
 	return w
 }
+
+// named reports whether a key is remembered by its text, too, so that its rows can be read by it.
+func (d *Dispatch) named(k key) bool {
+	few := len(d.waits.byKey) < mostNamed && d.Table.KeyFiltered()
+	return (few || d.Table.KeyIndexed()) && !k.keyless && len(k.text) <= mostKeyText
+}
+
+// mostNamed is among how many keys a few are looked for, and how many are remembered by their texts where nothing leads to the
+// rows of a key.
+const mostNamed = 1000
 
 // mostKeyText is the largest length of a key, in bytes, by which rows are read.
 const mostKeyText = 200

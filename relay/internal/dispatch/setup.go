@@ -43,6 +43,7 @@ type Table interface {
 	Ordinal() bool       // whether positions have ordinals
 	Ranked() bool        // whether new rows may come before older ones
 	KeyIndexed() bool    // whether pending rows are found by their keys at little cost
+	KeyFiltered() bool   // whether the database can leave out rows of other keys while it goes through the table in its order
 	KeepsFailures() bool // whether rows can fail
 	KeepsAttempts() bool // whether tries are counted
 	KeepsErrors() bool   // whether the reason of a refusal is written

@@ -9,6 +9,7 @@ func (*stubTable) Before(p, q outbox.Position) bool { return p.Before(q) }
 func (t *stubTable) Ordinal() bool                  { return !t.unordered }
 func (*stubTable) Ranked() bool                     { return false }
 func (t *stubTable) KeyIndexed() bool               { return t.byKey }
+func (t *stubTable) KeyFiltered() bool              { return true }
 func (*stubTable) KeepsFailures() bool              { return true }
 func (*stubTable) KeepsAttempts() bool              { return true }
 func (*stubTable) KeepsErrors() bool                { return true }
