@@ -165,6 +165,11 @@ var waiting = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestScanOfFewKeys$",
 	},
 	{
+		name: "row of a shard that came back", breaks: "a row whose shard was lost for a time goes only after what was forgotten with the shard",
+		file: "relay/internal/dispatch/answer.go", old: "	if again && !r.left {", new: "	if again {",
+		pkg: "./relay/internal/dispatch", tests: "^TestRowOfAShardThatCameBack$",
+	},
+	{
 		name: "page of all keys after one of some", breaks: "a scan takes no row of a key whose older rows it may not have read",
 		file: "relay/scan.go", old: "c.few && !few {", new: "c.few && !few && false {",
 		pkg: "./relay", tests: schedules,

@@ -102,16 +102,25 @@ func (a *answers) put(r *Row, c Cause, err error) {
 	a.forget(r)
 }
 
-// lost reports whether the row's shard is no longer relayed here. If so, it forgets the row: the shard's next owner
-// publishes it.
-func (d *Dispatch) lost(r *Row) bool {
-	if d.shards.active.Has(r.Shard) {
+// lost reports whether the row's shard is no longer relayed here, or was not for a time since the row was handed over. If so,
+// it forgets the row: the shard's next owner publishes it. If that is this replica again, older rows of the key may have been
+// forgotten that go first, so the row is read again with them.
+func (a *answers) lost(r *Row) bool {
+	again := a.shards.active.Has(r.Shard)
+	if again && !r.left {
 		return false
 	}
-	if w := d.waits.byKey[r.Hash]; w != nil && w.state != writing {
-		d.waits.remove(w)
+	w := a.waits.byKey[r.Hash]
+	a.forget(r)
+	switch {
+	case again && w != nil && w.trial == r:
+		w.low = min(w.low, w.head)
+		a.catchUp(w)
+	case again:
+		a.passKey(r.key, r.Hash, r.Shard, low(r), a.now)
+	case w != nil && w.state != writing:
+		a.waits.remove(w)
 	}
-	d.forget(r)
 	return true
 }
 

@@ -60,6 +60,9 @@ func (d *Dispatch) leave(lost owner.Set) {
 			}
 			return !lost.Has(r.Shard)
 		})
+		for _, r := range d.lanes[i].wire {
+			r.left = r.left || lost.Has(r.Shard)
+		}
 	}
 	for _, w := range d.waits.byKey {
 		if w.shard != noShard && lost.Has(w.shard) && w.state != writing && (w.trial == nil || !d.onWire(w.trial)) {

@@ -1,0 +1,40 @@
+package dispatch
+
+import (
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// While a row is on the wire, this replica loses the row's shard and gets it again. The row is not accepted. By then an older row
+// of its key may have been forgotten with the shard, so the row is not sent again before the shard has been read from the
+// beginning.
+func TestRowOfAShardThatCameBack(t *testing.T) {
+	for name, answer := range map[string]error{
+		"not attempted":     publisher.ErrNotAttempted,
+		"destination down":  publisher.UnavailableError(publisher.ScopeDestination, "down", "down"),
+		"topic unavailable": publisher.UnavailableError(publisher.ScopeTopic, "down", "down"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.Take(rowsOf("k", "t", 9), FromFeed, now)
+			var wire []*Row
+			d.Hand(now, func(_ int, rows []*Row) { wire = rows })
+			d.own(owner.Set{})
+			d.own(owner.All(1))
+			d.Answer(0, wire, []error{answer}, now)
+			d.Hand(now.Add(time.Minute), func(_ int, rows []*Row) { t.Errorf("%s is sent again", rows[0].ID()) })
+			if !d.Rewound() {
+				t.Error("the shard is not read from the beginning")
+			}
+			d.outage = outage{} // the destination is up again
+			d.Whole()
+			d.Begin()
+			d.Take(rowsOf("k", "t", 4, 9), FromFeed, now)
+			published(t, d, nil, "k-4")
+			published(t, d, nil, "k-9")
+		})
+	}
+}
