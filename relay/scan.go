@@ -14,7 +14,6 @@ import (
 type scan struct {
 	opening bool // the first page is to be read
 	from    int64
-	few     bool // a page of some keys has been read; see [dispatch.Dispatch.ScanKeys]
 	cursor  outbox.Position
 	within  *outbox.Horizon
 	spent   time.Duration
@@ -53,19 +52,15 @@ func (s *reads) readScan(now time.Time) bool {
 		from := s.feed.Late.From(s.dispatch.Scanning())
 		*c = scan{opening: true, from: from, alone: c.alone, unfiltered: c.unfiltered}
 	}
-	keys, few := s.dispatch.ScanKeys()
+	keys, ok := s.dispatch.ScanKeys(!now.Before(c.unfiltered))
 	switch {
-	case few && len(keys) == 0: // nothing is left to bring
-		s.dispatch.Scanned(now)
-		return false
-	case few && !s.table.KeyIndexed() && now.Before(c.unfiltered):
-		keys, few = nil, false
-	}
-	if c.few && !few {
+	case !ok:
 		s.abandonScan()
 		return false
+	case keys != nil && len(keys) == 0:
+		s.dispatch.Scanned(now)
+		return false
 	}
-	c.few = few
 	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto(), Keys: keys}
 	switch {
 	case !c.opening:

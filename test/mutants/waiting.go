@@ -171,8 +171,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "page of all keys after one of some", breaks: "a scan takes no row of a key whose older rows it may not have read",
-		file: "relay/scan.go", old: "c.few && !few {", new: "c.few && !few && false {",
-		pkg: "./relay", tests: schedules,
+		file: "relay/internal/dispatch/catchup.go", old: "c.some && keys == nil {", new: "false {",
+		pkg: "./relay/internal/dispatch", tests: "^TestPagesOfAScanDoNotChangeToAllKeys$",
 	},
 	{
 		name: "scan done while a key goes on", breaks: "a scan ends early only if none of its keys can take more",

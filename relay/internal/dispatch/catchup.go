@@ -17,6 +17,7 @@ type catchup struct {
 	at     outbox.Position // where the current scan has come to
 	vain   int             // rows that the current scan has read and not brought
 	asked  int             // vain when ScanDone last went through the keys
+	some   bool            // a page of some keys has been read
 }
 
 // ScanWanted reports whether there is anything to scan.
@@ -55,26 +56,37 @@ func (d *Dispatch) goes(w *Wait) bool {
 	return c.covers(w) && !w.stopped && (!d.ordered() || c.at.IsZero() || c.at.Unordered() || w.next >= c.at.Ordinal)
 }
 
-// ScanKeys returns the keys whose rows the next page of the current scan has to bring, and reports whether they are few. If
-// nothing leads to their rows, the database has to go through the others; that is worthwhile once pages of them have come in
-// vain. A page of some keys must not be followed by one of all: it would bring rows of keys that do not wait, and older ones of
-// these keys may lie in what was not read.
-func (d *Dispatch) ScanKeys() (keys []string, few bool) {
+// ScanKeys returns the keys whose rows the next page of the current scan has to bring, if they are few: none if the scan has
+// nothing more to bring, and nil for the rows of all keys. It reports false if the scan has to be given up: a page of all keys
+// must not follow one of some, because it would bring rows of keys that do not wait, and older rows of these keys may lie in
+// what was not read. filter says whether the database may be made to look for keys to which no index leads.
+func (d *Dispatch) ScanKeys(filter bool) (keys []string, ok bool) {
 	c := &d.catch
-	worthwhile := d.Table.KeyIndexed() || d.Table.KeyFiltered() && c.vain >= pagesInVain*d.Limits.Batch
-	if c.whole || len(d.waits.catching) > mostNamed || !worthwhile {
+	if keys = d.scanKeys(filter); c.some && keys == nil {
 		return nil, false
 	}
+	c.some = keys != nil
+	return keys, true
+}
+
+// scanKeys returns the same keys. Looking for keys without an index is worthwhile once pages of others have come in vain.
+func (d *Dispatch) scanKeys(filter bool) []string {
+	c := &d.catch
+	filter = filter && d.Table.KeyFiltered() && c.vain >= pagesInVain*d.Limits.Batch
+	if c.whole || len(d.waits.catching) > mostNamed || !filter && !d.Table.KeyIndexed() {
+		return nil
+	}
+	keys := []string{}
 	for w := range d.waits.catching {
 		switch {
 		case !d.goes(w):
 		case w.text == "" || len(keys) == fewKeys:
-			return nil, false
+			return nil
 		default:
 			keys = append(keys, w.text)
 		}
 	}
-	return keys, true
+	return keys
 }
 
 const (
@@ -144,7 +156,7 @@ func (d *Dispatch) Scanning() (low int64) {
 	low = c.low
 	c.number++
 	c.under, c.low, c.whole, c.others = true, nothing, c.others, false
-	c.at, c.vain, c.asked = outbox.Position{}, 0, 0
+	c.at, c.vain, c.asked, c.some = outbox.Position{}, 0, 0, false
 	d.Late.Scanning()
 	return low
 }

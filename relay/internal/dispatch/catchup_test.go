@@ -19,7 +19,7 @@ func TestScanOfFewKeys(t *testing.T) {
 			d.catch.wantOthers(3)
 		}
 		d.Scanning()
-		if keys, few := d.ScanKeys(); len(keys) != want || few == others {
+		if keys, ok := d.ScanKeys(false); !ok || len(keys) != want || (keys == nil) != others {
 			t.Errorf("with others %v it reads the keys %q", others, keys)
 		}
 	}
@@ -53,7 +53,7 @@ func TestScanIsDoneWhenItsKeysHaveStopped(t *testing.T) {
 		if d.ScanDone() {
 			t.Error("the scan is done while one of its keys goes on")
 		}
-		if keys, few := d.ScanKeys(); !others && (!few || !slices.Equal(keys, []string{"b"})) {
+		if keys, _ := d.ScanKeys(true); !others && !slices.Equal(keys, []string{"b"}) {
 			t.Errorf("the next page is of %q", keys)
 		}
 		d.Begin()
@@ -103,5 +103,23 @@ func TestKeyOfTheNextScanIsNotStopped(t *testing.T) {
 	d.Begin()
 	if taken := d.TakeScan(page(rowsOf("b", "t", 5)), now); taken != 1 {
 		t.Errorf("the next scan brings %d rows", taken)
+	}
+}
+
+// After a page of some keys there is no page of all keys in the same scan.
+func TestPagesOfAScanDoNotChangeToAllKeys(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.closed("a", now)
+	d.Scanning()
+	d.Begin()
+	d.TakeScan(page(beyond(rowsOf("other", "t", 5, 6))), now)
+	for _, test := range []struct {
+		filter bool
+		want   int
+		ok     bool
+	}{{false, 0, true}, {true, 1, true}, {false, 0, false}} {
+		if keys, ok := d.ScanKeys(test.filter); len(keys) != test.want || ok != test.ok {
+			t.Errorf("filter %t: the next page is of %q, %t", test.filter, keys, ok)
+		}
 	}
 }
