@@ -40,8 +40,9 @@ func Destination(o Own) string {
 		"name": o.Destination, "table": table, "oid": oid, "relayed": relayed, "txid": Quote(o.Txid),
 		"relayed_name": strings.TrimSpace(Literal(o.Columns[0].Theirs)),
 	}
-	// Rows that count as done were never sent: at no time, so that verify does not look for them, and prune waits for nothing.
-	const never = "'-infinity'"
+	// Rows that count as done were never sent. Their time says so to verify and status, prune waits for nothing, and every client
+	// can read it, which cannot be said of -infinity.
+	const never = "'epoch'"
 	const done = " default " + never
 	drop := fmt.Sprintf("alter table %s alter column %s drop default;", table, relayed)
 	switch {

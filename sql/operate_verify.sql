@@ -6,5 +6,5 @@ declare outbox_relay_relayed no scroll cursor with hold for
 select {id}::text as id_text, ({message_topic})::text as topic_text, case when {ordered} then {key} end as key_text,
   case when isfinite({inserted_at}) then {inserted_at} end as inserted_time, {relayed_time} as relayed_time
 from {table}
-where {state} and isfinite({relayed_at})
+where {state} and isfinite({relayed_at}) and {relayed_at} <> 'epoch'
 order by {ordering}

@@ -138,7 +138,7 @@ func (f *Fate) judge(taken, elsewhere, scheduled bool) {
 		f.notTaken()
 	case f.RelayedAt != nil && f.FailedAt != nil:
 		f.State, f.Why = StateDiscarded, "it failed, and was discarded and kept"
-	case f.RelayedAt != nil && f.RelayedAt.Year() == 1: // -infinity
+	case f.RelayedAt != nil && f.RelayedAt.Unix() == 0: // schema --destination has set it
 		f.State, f.Why = StateRelayed, "it was in the table before the destination was added, so it counts as done, and was not sent"
 		f.RelayedAt = nil
 	case f.RelayedAt != nil:

@@ -113,7 +113,7 @@ func TestRowAfterAFailedOne(t *testing.T) {
 func TestRowBeforeItsDestination(t *testing.T) {
 	t.Parallel()
 	s, o := several(t)
-	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at) values ('a', '{}', now(), '-infinity')")
+	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at, audit_at) values ('a', '{}', now(), 'epoch')")
 	id := pgtest.Value[string](t, s, "select id::text from outbox_messages")
 	rows, err := o.RowsOf(t.Context(), []string{id}, "", patience)
 	if err != nil || len(rows) != 1 {
