@@ -72,8 +72,29 @@ func (k *Kafka) Remove(ctx context.Context, topic string) error {
 	return nil
 }
 
-// Ends returns the offset after the last record of each partition.
-func (k *Kafka) Ends(ctx context.Context, topic string) ([]int64, error) {
+// Ends returns the offset after the last record of each partition. A broker that has just started may not name itself yet, and
+// the library remembers that for seconds; Ends waits until it asks again.
+func (k *Kafka) Ends(ctx context.Context, topic string) (ends []int64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, brokerNamed)
+	defer cancel()
+	again := time.NewTicker(100 * time.Millisecond)
+	defer again.Stop()
+	for {
+		if ends, err = k.ends(ctx, topic); !errors.Is(err, kafka.BrokerNotAvailable) {
+			return ends, err
+		}
+		select {
+		case <-again.C:
+		case <-ctx.Done():
+			return nil, err
+		}
+	}
+}
+
+// brokerNamed is how long the broker may take to name itself.
+const brokerNamed = 30 * time.Second
+
+func (k *Kafka) ends(ctx context.Context, topic string) ([]int64, error) {
 	metadata, err := k.Client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
 	if err != nil {
 		return nil, err
