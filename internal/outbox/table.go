@@ -217,8 +217,8 @@ func (t *Table) OrderIndexed() bool { return t.mapping.orderIndex }
 // order ([Query.Keys] with After).
 func (t *Table) KeyFiltered() bool { return t.mapping.inOrder && t.readKeysAfter != "" }
 
-// KeyIndexed reports whether an index leads to the pending rows of a key.
-func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex }
+// KeyIndexed reports whether an index leads to the pending rows of a key, and a read of some keys can go on after a position.
+func (t *Table) KeyIndexed() bool { return t.mapping.keyIndex && t.readKeysAfter != "" }
 
 // KeepsFailures reports whether a row can be marked as failed.
 func (t *Table) KeepsFailures() bool { return t.mapping.failed != nil }
