@@ -72,27 +72,36 @@ func (k *Kafka) Remove(ctx context.Context, topic string) error {
 	return nil
 }
 
-// Ends returns the offset after the last record of each partition. A broker that has just started may not name itself yet, and
-// the library remembers that for seconds; Ends waits until it asks again.
+// Ends returns the offset after the last record of each partition.
 func (k *Kafka) Ends(ctx context.Context, topic string) (ends []int64, err error) {
-	ctx, cancel := context.WithTimeout(ctx, brokerNamed)
+	err = untilLed(ctx, func() error {
+		ends, err = k.ends(ctx, topic)
+		return err
+	})
+	return ends, err
+}
+
+// untilLed repeats a request until the partition has a leader that the library knows. A broker that has just started, or that a busy
+// machine has kept from answering its controller, leads nothing for a moment, and the library remembers that for seconds.
+func untilLed(ctx context.Context, request func() error) error {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
 	again := time.NewTicker(100 * time.Millisecond)
 	defer again.Stop()
 	for {
-		if ends, err = k.ends(ctx, topic); !errors.Is(err, kafka.BrokerNotAvailable) {
-			return ends, err
+		err := request()
+		switch {
+		case errors.Is(err, kafka.BrokerNotAvailable), errors.Is(err, kafka.LeaderNotAvailable), errors.Is(err, kafka.NotLeaderForPartition):
+		default:
+			return err
 		}
 		select {
 		case <-again.C:
 		case <-ctx.Done():
-			return nil, err
+			return err
 		}
 	}
 }
-
-// brokerNamed is how long the broker may take to name itself.
-const brokerNamed = 30 * time.Second
 
 func (k *Kafka) ends(ctx context.Context, topic string) ([]int64, error) {
 	metadata, err := k.Client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topic}})
@@ -220,17 +229,20 @@ func messageOf(record *kafka.Record) (Message, error) {
 
 // Publish is as in [Broker].
 func (k *Kafka) Publish(ctx context.Context, topic string, m Message) error {
-	record := kafka.Record{Value: kafka.NewBytes(m.Body)}
-	if m.ID != "" {
-		record.Headers = []kafka.Header{{Key: headerID, Value: []byte(m.ID)}}
-	}
-	response, err := k.Client.Produce(ctx, &kafka.ProduceRequest{
-		Topic: topic, Partition: m.Partition, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(record),
+	err := untilLed(ctx, func() error {
+		record := kafka.Record{Value: kafka.NewBytes(m.Body)}
+		if m.ID != "" {
+			record.Headers = []kafka.Header{{Key: headerID, Value: []byte(m.ID)}}
+		}
+		response, err := k.Client.Produce(ctx, &kafka.ProduceRequest{
+			Topic: topic, Partition: m.Partition, RequiredAcks: kafka.RequireAll,
+			Records: kafka.NewRecordReader(record),
+		})
+		if err == nil {
+			err = response.Error
+		}
+		return err
 	})
-	if err == nil {
-		err = response.Error
-	}
 	if err != nil {
 		return fmt.Errorf("publish to %s: %w", topic, err)
 	}
