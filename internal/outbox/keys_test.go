@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
+	"github.com/outbox-relay/outbox-relay/internal/rowkey"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
 // A read of some keys goes on after a position, row by row, and returns their rows and no others, in table order, also where
-// rows have the same order value. Where no order value is certain to exist, it returns the rows of all keys after the position.
+// rows have the same order value. Where no order value is certain to exist, it cannot.
 func TestKeysAfterAPosition(t *testing.T) {
 	t.Parallel()
 	const notNull = "bigint not null default 0"
@@ -22,6 +23,7 @@ func TestKeysAfterAPosition(t *testing.T) {
 		"index by key": sql.Schema(messages) + "; create index on outbox_messages (key, seq) where relayed_at is null and failed_at is null",
 		"equal values": sql.Schema(messages) + "; alter table outbox_messages drop column seq, add seq " + notNull +
 			"; create index on outbox_messages (seq, id) where relayed_at is null and failed_at is null",
+		"key in the payload": sql.Schema(messages) + "; alter table outbox_messages alter payload type jsonb using payload::jsonb",
 		"nullable": sql.Schema(messages) + "; alter table outbox_messages alter seq drop identity, alter seq drop not null" +
 			"; create index on outbox_messages (key, seq) where relayed_at is null and failed_at is null",
 	} {
@@ -29,14 +31,14 @@ func TestKeysAfterAPosition(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, shape)
-			if name == "nullable" {
-				s.Exec(t, "insert into outbox_messages (seq, key, topic, payload) select i, 'k' || i % 5, 't', '{}' from generate_series(1, 40) i")
-			} else {
-				s.Exec(t, "insert into outbox_messages (key, topic, payload) select 'k' || i % 5, 't', '{}' from generate_series(1, 40) i")
-			}
+			s.Exec(t, "insert into outbox_messages (key, topic, payload) select 'k' || i % 5, 't', "+
+				"('{\"a\": {\"b\": \"k' || i % 5 || '\"}}')::jsonb from generate_series(1, 40) i")
 			config := Config{}
-			if name == "order alone" {
+			switch name {
+			case "order alone":
 				config.Columns = map[string]string{"id": "seq"}
+			case "key in the payload":
+				config.Key = rowkey.Source{Kind: rowkey.Payload, Name: "a.b"}
 			}
 			table := open(t, s, config)
 			if filters := table.KeyFiltered(); filters != (name != "nullable") {
@@ -45,13 +47,13 @@ func TestKeysAfterAPosition(t *testing.T) {
 			if indexed := table.KeyIndexed(); indexed != (name == "index by key") {
 				t.Errorf("keys are read by an index: %t", indexed)
 			}
-			first := read(t, table, Query{Limit: 1})
-			for len(first.Rows) == 0 { // none without an order value
-				first = read(t, table, Query{Limit: 1, After: first.End})
+			if name == "nullable" {
+				return
 			}
+			first := read(t, table, Query{Limit: 1})
 			var want []string
 			for _, row := range read(t, table, Query{After: first.End}).Rows {
-				if key := string(row.Message.Key); key == "k2" || key == "k4" || name == "nullable" {
+				if key := string(row.Message.Key); key == "k2" || key == "k4" {
 					want = append(want, row.Message.ID)
 				}
 			}
