@@ -116,6 +116,8 @@ func (a *answers) lost(r *Row) bool {
 	case again && w != nil && w.trial == r:
 		w.low = min(w.low, w.head)
 		a.catchUp(w)
+	case again && r.Delayed: // no scan brings it
+		a.restAlone(r, CauseUnavailable, a.now)
 	case again:
 		a.passKey(r.key, r.Hash, r.Shard, low(r), a.now)
 	case w != nil && w.state != writing:

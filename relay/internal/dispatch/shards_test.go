@@ -38,3 +38,19 @@ func TestRowOfAShardThatCameBack(t *testing.T) {
 		})
 	}
 }
+
+// Such a row that has an available_at is read again by its id: no scan would bring it, and the reads of due rows may have passed.
+func TestDelayedRowOfAShardThatCameBack(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	rows := rowsOf("k", "t", 9)
+	rows[0].Delayed = true
+	d.Take(rows, FromFeed, now)
+	var wire []*Row
+	d.Hand(now, func(_ int, rows []*Row) { wire = rows })
+	d.own(owner.Set{})
+	d.own(owner.All(1))
+	d.Answer(0, wire, []error{publisher.ErrNotAttempted}, now)
+	if w := d.waits.of(wire[0].Hash); w == nil || w.Head() != "k-9" {
+		t.Errorf("the row waits as %v", w)
+	}
+}
