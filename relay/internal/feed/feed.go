@@ -287,10 +287,11 @@ func (f *Feed) Again() {
 	f.Late.Forget()
 }
 
-// Whole reports whether a read is the first page of a tail scan from the very beginning, while nothing is known of what was
-// read. Neither a reconciliation scan nor a catch-up scan can then be ahead of the tail scan.
+// Whole reports whether a read is the first page of a tail scan from the very beginning, while nothing has been read since the
+// tail scan last began again. Neither a reconciliation scan nor a catch-up scan can then be ahead of the tail scan.
 func (f *Feed) Whole(k Kind, q outbox.Query) bool {
-	return k == Tail && q.After.IsZero() && q.Recent == nil && (!f.Reconciles() || f.highest == math.MinInt64)
+	beginning := q.Recent == nil || *q.Recent == math.MinInt64
+	return k == Tail && q.After.IsZero() && beginning && (!f.Reconciles() || f.highest == math.MinInt64)
 }
 
 // Scannable reports whether anything was read that a catch-up scan can read again.
