@@ -165,6 +165,11 @@ var waiting = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestScanOfFewKeys$",
 	},
 	{
+		name: "late row goes before a failure that blocks", breaks: "a key is blocked from when the failure of one of its rows is written",
+		file: "relay/internal/dispatch/dispatch.go", old: "	case r.wait != nil, w.blocking:\n", new: "	case r.wait != nil:\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestLateRowOfAKeyThatIsBeingBlocked$",
+	},
+	{
 		name: "row of a shard that came back", breaks: "a row whose shard was lost for a time goes only after what was forgotten with the shard",
 		file: "relay/internal/dispatch/answer.go", old: "	if again && !r.left {", new: "	if again {",
 		pkg: "./relay/internal/dispatch", tests: "^TestRowOfAShardThatCameBack$",

@@ -163,6 +163,7 @@ func (a *answers) refused(r *Row, err error, failed bool) {
 		w.refusals++
 	}
 	w.writes++
+	w.blocking = w.blocking || failed && a.Failures != nil && !r.ordering().keyless
 	r.wait = w
 	a.refuse = append(a.refuse, Refusal{Row: r, Err: err, Failed: failed})
 }

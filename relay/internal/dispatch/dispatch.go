@@ -247,7 +247,7 @@ func (d *Dispatch) isVoid(r *Row) bool {
 		return true
 	case w == nil, w.trial == r:
 		return false
-	case r.wait != nil:
+	case r.wait != nil, w.blocking:
 		return true
 	case d.catch.covers(w):
 		return low(r) > w.next
