@@ -62,6 +62,9 @@ func (d *Dispatch) remember(r *Row) {
 func (d *Dispatch) add(k key, hash uint64, shard int) *Wait {
 	w := d.waits.byKey[hash]
 	if w != nil {
+		if w.shard == noShard {
+			w.shard = shard
+		}
 		return w
 	}
 	w = &Wait{hash: hash, shard: shard, index: -1, head: nothing, low: nothing, next: nothing}

@@ -54,3 +54,23 @@ func TestDelayedRowOfAShardThatCameBack(t *testing.T) {
 		t.Errorf("the row waits as %v", w)
 	}
 }
+
+// A key whose failed row was retried waits without its shard being known. Once a row of it is read, the key is forgotten with the
+// shard: otherwise the row that waits as its head would later go before older ones that were forgotten.
+func TestKeyOfARetriedRowIsForgottenWithItsShard(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Take(rowsOf("other", "held", 1), FromFeed, now)
+	published(t, d, publisher.TopologyError("no topic", "no topic"), "other-1")
+	k := key{text: "k"}
+	d.passKey(k, k.Hash(), noShard, 4, now)
+	d.Scanning()
+	d.Begin()
+	d.TakeScan(page(append(rowsOf("k", "t", 4), rowsOf("k", "held", 9)...)), now)
+	if w := d.waits.of(k.Hash()); w == nil || w.Head() != "k-9" {
+		t.Fatalf("the key waits as %v", w)
+	}
+	d.own(owner.Set{})
+	if w := d.waits.of(k.Hash()); w != nil {
+		t.Errorf("the key still waits, as %v", w)
+	}
+}
