@@ -24,6 +24,7 @@ package feed
 import (
 	"math"
 	"slices"
+	"sort"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -236,10 +237,15 @@ func everywhere(s outbox.Snapshot) *outbox.Horizon {
 }
 
 // see notes the highest ordinal of the rows that are not left to the next tail scan. If it has grown there are new rows,
-// even if they wait.
+// even if they wait. Rows beyond the highest ordinal have not been met before.
 func (f *Feed) see(rows []outbox.Row, now time.Time) {
-	if !f.order.Ordinal() {
+	if f.again = len(rows); !f.order.Ordinal() {
 		return
+	}
+	if !f.order.Ranked() {
+		f.again = sort.Search(len(rows), func(i int) bool {
+			return !rows[i].Position.Unordered() && rows[i].Position.Ordinal > f.highest
+		})
 	}
 	for i := range slices.Backward(rows) {
 		if r := &rows[i]; !r.Beyond {

@@ -12,7 +12,8 @@ type pace struct {
 	distance time.Duration // time that requests to the database and its answers are on the way
 	took     time.Duration // what the last read cost the database
 	looks    lately        // what the reads cost, without their rows
-	waited   time.Duration // time that this tail scan took to read rows that must wait
+	again    int           // rows of the last page that an earlier tail scan may have met
+	waited   time.Duration // time that this tail scan took to read such rows that must wait
 	nudged   bool          // read at once
 	steady   bool          // many rows come at once, and the next read is not far away
 	active   time.Time     // when there were last new rows
@@ -36,7 +37,7 @@ const (
 	flowRows    = 16                     // largest number of rows at once for that, since large batches cost the database less
 	flowRate    = 2000                   // rows per second up to which many rows at once have only gathered because the relay rested
 	busyRest    = 25 * time.Millisecond  // shortest rest while more rows flow: 100 batches per second cost writers a tenth of their rate
-	longestRest = time.Second            // while rows wait
+	longestRest = time.Second            // because of rows that wait
 )
 
 // read records how long a read took. Rests are proportional to what a look at the table costs the database, without the
@@ -54,22 +55,26 @@ func (p *pace) cost(took time.Duration) time.Duration { return max(took-p.distan
 // TailTaken records the outcome of a page of the tail scan: the number of its rows, of those that were fresh, and of those that
 // must wait because of their topic or key. armed is since when each writer rings, or zero if writers do not ring. up
 // says whether writers can ring at all. TailTaken reports whether each writer is to ring from now on.
+//
+// A row that must wait and is met for the first time counts as a new row. Reading it is no loss: each row is read once.
 func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings bool) {
-	if waiting > 0 {
-		f.waited += f.took * time.Duration(waiting) / time.Duration(rows)
+	again := min(waiting, f.again)
+	if again > 0 {
+		f.waited += f.took * time.Duration(again) / time.Duration(rows)
 	}
 	f.armed = armed
-	f.plan(fresh, ended, up)
-	return f.rings(fresh+waiting, ended)
+	came := fresh + waiting - again
+	f.plan(came, ended, up)
+	return f.rings(came, ended)
 }
 
 // plan sets when to read again, after a tail scan that found a number of new rows. The pauses of an idle relay grow. For a
 // short while after each row they stay short, if writers can wake the relay afterwards. While each writer rings, that
 // is not needed: a row is looked for when its writer has rung, and the pauses are as long as they may be.
-func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
+func (f *Feed) plan(came int, ended time.Time, wakeable bool) {
 	longest, rung := f.interval, f.rung(ended)
 	awake := wakeable && !rung && !f.idle(ended.Add(-drowsyFor))
-	f.found += fresh
+	f.found += came
 	if f.found > 0 {
 		f.active = ended
 	}
@@ -90,19 +95,19 @@ func (f *Feed) plan(fresh int, ended time.Time, wakeable bool) {
 	rest := RestShare * f.looks.shortest()
 	f.cheap = rest <= RestShare*cheapRead
 	switch {
-	case fresh > 0 && (fresh <= flowRows || f.rate < flowRate):
+	case came > 0 && (came <= flowRows || f.rate < flowRate):
 		rest = flowRest(f.looks.shortest())
-	case fresh > flowRows:
+	case came > flowRows:
 		rest = max(rest, min(busyRest, f.interval))
-	case f.cheap && fresh == 0 && awake:
+	case f.cheap && came == 0 && awake:
 		rest = min(rest, awakePause) // no writer wakes the relay meanwhile
 	}
-	f.steady = fresh > flowRows && rest <= f.interval && !rung || f.waited > cheapRead
+	f.steady = came > flowRows && rest <= f.interval && !rung || f.waited > cheapRead
 	rest = max(rest, f.pause)
 	if f.cut && f.found > 0 {
 		rest, f.cut = 0, false
 	}
-	f.pace.due = ended.Add(max(rest, f.waitingRest(fresh)))
+	f.pace.due = ended.Add(max(rest, f.waitingRest(came)))
 	if f.caughtUp && f.order.Ordinal() {
 		f.Late.MarkEverySecond(ended, f.highest)
 	}
@@ -117,12 +122,11 @@ func flowRest(look time.Duration) time.Duration {
 	return flowShare * max(look, look*look/cheapRead)
 }
 
-// waitingRest returns how long the relay rests because it has read rows that must wait, for a topic that is missing,
-// for instance. More of them may come all the time, and where new rows cannot be distinguished, the relay reads the
-// rows of the last seconds each time.
-func (f *Feed) waitingRest(fresh int) time.Duration {
+// waitingRest returns how long the relay rests because it has read rows again that must wait, for a topic that is missing,
+// for instance. Where new rows cannot be distinguished, it reads all those of the last seconds each time.
+func (f *Feed) waitingRest(came int) time.Duration {
 	share := time.Duration(RestShare)
-	if fresh > 0 {
+	if came > 0 {
 		share = flowShare
 	}
 	return min(share*f.waited, longestRest)
