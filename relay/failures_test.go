@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -178,6 +179,52 @@ func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.Failed
 	l.once.Do(func() {
 		_, _, _ = l.Refuse(ctx, []outbox.Refusal{{ID: l.id, Attempt: 1, Error: "no", Failed: true}})
 	})
+	return page, err
+}
+
+// For a minute after a takeover, a page of pending rows is taken only after a look at what has failed. That look does not cost
+// the more the more rows failed long ago, and the regular read of all failed rows comes to its end beside it: a key
+// that is retried meanwhile goes on.
+func TestManyFailedRowsAreNotReadForEachPage(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		const failed = 5000
+		s.destinations[0].BlockFailed = true
+		s.limits = dispatch.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
+		for i := range int64(failed) {
+			id := "failed" + strconv.FormatInt(i, 10)
+			s.table.insert(i, id, id, "t")
+			s.table.fail(id)
+		}
+		time.Sleep(time.Hour)
+		counted := &countedFailed{simTable: s.table}
+		cancel, done := s.startOn(counted)
+		for i := range int64(30 * 50) {
+			s.table.insert(failed+i, "row"+strconv.FormatInt(i, 10), "", "t")
+			time.Sleep(20 * time.Millisecond)
+			if i == 250 {
+				s.table.free("failed0", false)
+			}
+		}
+		if got := counted.rows.Load(); got > 45*failed {
+			t.Errorf("%d failed rows were read in half a minute, of %d", got, failed)
+		}
+		if len(relayedOf(s, "failed0")) != 1 {
+			t.Error("the retried row was not relayed")
+		}
+		cancel()
+		<-done
+	})
+}
+
+// countedFailed is a table that counts the failed rows that are read.
+type countedFailed struct {
+	*simTable
+	rows atomic.Int64
+}
+
+func (c *countedFailed) Failed(ctx context.Context, q outbox.Query) (outbox.FailedPage, error) {
+	page, err := c.simTable.Failed(ctx, q)
+	c.rows.Add(int64(len(page.Rows)))
 	return page, err
 }
 

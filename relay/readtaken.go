@@ -81,21 +81,13 @@ func (s *reads) failed(r read, took time.Duration) error {
 	return nil
 }
 
-// takenFailed takes failed rows, and then the page that waits for them. If keys have become free that cannot be named,
-// the page may lack the row for which they waited. Then the page is not taken, and the tail scan begins again.
+// takenFailed takes failed rows, and then the page that waits for them.
 func (s *reads) takenFailed(r read) {
-	freed := s.dispatch.TakeFailed(r.failed, s.feed.CaughtUp(), r.started, r.ended)
-	waited := s.unchecked
-	if waited == nil || s.dispatch.Failures.Afterwards() {
-		return
+	s.dispatch.TakeFailed(r.failed, s.feed.CaughtUp(), r.started, r.ended)
+	if waited := s.unchecked; waited != nil && !s.dispatch.Failures.Afterwards() {
+		s.unchecked = nil
+		s.take(*waited)
 	}
-	s.unchecked = nil
-	if freed {
-		s.dispatch.Ended()
-		s.dispatch.NotRead(waited.waits, r.ended)
-		return
-	}
-	s.take(*waited)
 }
 
 // take takes a page of pending rows.

@@ -18,14 +18,18 @@ type FailedPage struct {
 	More bool     // there may be further rows
 }
 
-// Failed reads failed rows that have a key, after the position at which an earlier page ended. It obeys After, Shards and Limit
-// of the query, and locks nothing. The table must keep failures and must have been opened with BlockFailed.
+// Failed reads failed rows that have a key, after the position at which an earlier page ended. It obeys After, Back, Shards and
+// Limit of the query, and locks nothing. The table must keep failures and must have been opened with BlockFailed.
 func (t *Table) Failed(ctx context.Context, q Query) (FailedPage, error) {
 	var at, id []byte
 	if !q.After.IsZero() {
 		at, id = []byte(q.After.order), []byte(q.After.id)
 	}
-	statement, parameters := t.failedAll, [][]byte{number(int64(q.Limit)), at, id}
+	var back []byte
+	if q.Back > 0 {
+		back = number(q.Back.Microseconds())
+	}
+	statement, parameters := t.failedAll, [][]byte{number(int64(q.Limit)), at, id, back}
 	if q.Shards != nil {
 		statement, parameters = t.failedSome, append(parameters, shardArray(q.Shards))
 	}

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/pgtest"
 	"github.com/outbox-relay/outbox-relay/internal/rowkey"
@@ -62,6 +63,30 @@ func TestFailed(t *testing.T) {
 	}
 }
 
+// A read may leave out rows that failed longer ago, by the database's clock, whatever the session's time zone is.
+func TestFailedLately(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"timestamp", "timestamptz"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, "set time zone 'Asia/Tokyo'")
+			s.Exec(t, `create table outbox_messages (id bigint primary key, topic text, key text, payload text, relayed_at timestamptz, failed_at `+
+				kind+`); create index on outbox_messages (failed_at, id)`)
+			clock := map[string]string{"timestamp": "now() at time zone 'UTC'", "timestamptz": "now()"}[kind]
+			s.Exec(t, "insert into outbox_messages (id, topic, key, failed_at) select i, 't', 'k' || i, "+clock+
+				" - i * interval '1 minute' from generate_series(0, 9) i")
+			table := open(t, s, Config{BlockFailed: true})
+			for back, want := range map[time.Duration]int{0: 10, 150 * time.Second: 3, time.Hour: 10} {
+				page, err := table.Failed(t.Context(), Query{Back: back, Limit: 100})
+				if err != nil || len(page.Rows) != want {
+					t.Errorf("%d rows failed within %v, want %d: %v", len(page.Rows), back, want, err)
+				}
+			}
+		})
+	}
+}
+
 // Without an index each read of the failed rows would scan the whole table.
 func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	t.Parallel()
@@ -87,7 +112,7 @@ func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	s.Exec(t, "insert into outbox_messages select i, 't', 'k' || i % 50, '', case when i % 100 > 0 then now() end, case when i % 1000 = 0 "+
 		"then now() end from generate_series(1, 50000) i")
 	s.Exec(t, "analyze outbox_messages")
-	plan := explain(t, s, strings.NewReplacer("$1", "1000", "$2", "null", "$3", "null").Replace(table.failedAll))
+	plan := explain(t, s, strings.NewReplacer("$1", "1000", "$2", "null", "$3", "null", "$4", "null").Replace(table.failedAll))
 	if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") {
 		t.Errorf("plan:\n%s", plan)
 	}

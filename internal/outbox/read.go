@@ -41,9 +41,10 @@ type Query struct {
 	Ended bool
 
 	// Due reads the rows with available_at whose time has come, by that time, where they have a read of their own
-	// ([Table.ReadsDue]). After continues such a read. Back leaves out rows that became due longer ago, unless it is 0. All
-	// other reads except those by IDs leave rows with available_at out.
-	Due  bool
+	// ([Table.ReadsDue]). After continues such a read. All other reads except those by IDs leave rows with available_at out.
+	Due bool
+
+	// Back leaves out rows that became due longer ago, with Due, or that failed longer ago ([Table.Failed]), unless it is 0.
 	Back time.Duration
 
 	// Unranked reads in table order whatever the rows' priorities, only where [Table.OrderIndexed].

@@ -50,9 +50,10 @@ func (t *Table) prepare(table sql.Table) {
 		t.prepareDue(due.with("due", d["due"]), c.filtered)
 	}
 	if m.failed != nil {
-		failed := d.with("failed_at", sql.Quote(m.failed.name), "failed_type", orderTypes[m.failed.oid], "topic", sql.Quote(m.topic.name))
+		failed := d.with("failed_at", sql.Quote(m.failed.name), "failed_type", orderTypes[m.failed.oid], "failed_now", now(m.failed),
+			"topic", sql.Quote(m.topic.name))
 		t.failedAll = failed.with("owned", "").text("read_failed.sql")
-		t.failedSome = failed.with("owned", t.owned(4)).text("read_failed.sql")
+		t.failedSome = failed.with("owned", t.owned(5)).text("read_failed.sql")
 	}
 }
 

@@ -27,7 +27,7 @@ var engine = []mutant{
 	},
 	{
 		name: "failed row does not block its key", breaks: "OUTBOX_ON_FAILED=block",
-		file: "relay/internal/dispatch/failures.go", old: "	return known || s.more.Has(k.Hash())\n", new: "	return false && known\n",
+		file: "relay/internal/dispatch/failedkeys.go", old: "	return known || s.more.Has(k.Hash())\n", new: "	return false && known\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -38,12 +38,12 @@ var engine = []mutant{
 	{
 		name:   "failed rows not read after pending ones",
 		breaks: "OUTBOX_ON_FAILED=block, also where the last owner's refusal is written late",
-		file:   "relay/internal/dispatch/failures.go", old: "	f.afterwards, f.reading = true, false\n	return true\n", new: "	return false\n",
+		file:   "relay/internal/dispatch/failures.go", old: "	f.afterwards, f.checking = true, outbox.Position{}\n	return true\n", new: "	return false\n",
 		pkg: "./relay", tests: "^TestRefusalOfTheLastOwnerIsWrittenLate$",
 	},
 	{
 		name: "tail scan goes on after a retry", breaks: "OUTBOX_ON_FAILED=block: a retried row goes before its key's younger ones",
-		file: "relay/internal/dispatch/failures.go", old: "		d.rewind = true\n", new: "",
+		file: "relay/internal/dispatch/failures.go", old: "d.rewind, f.freed = true, ended\n", new: "f.freed = ended\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestKeysWithoutNamesComeFree$",
 	},
 	{

@@ -7,7 +7,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
-	"github.com/outbox-relay/outbox-relay/relay/internal/keys"
 )
 
 // failures knows which keys have a failed row, where a failed row blocks its key until the row is retried or discarded
@@ -22,21 +21,25 @@ type failures struct {
 	known   failedKeys
 
 	reading bool      // all failed rows are being read, in pages
-	begun   owner.Set // shards that have been owned since this read began
+	began   time.Time // when this read began
+	begun   owner.Set // shards that have been owned since then
 	after   outbox.Position
 	found   failedKeys // rows found so far
-	since   failedKeys // rows that failed here since it began
+	since   failedKeys // rows that failed here since it began, or that a check has found
 	spent   time.Duration
 	freed   time.Time // when keys last became free that could not all be named
+	crowded bool      // not all keys could be named when all failed rows were last known
 	waiting int       // number of keys whose pending rows were passed over
 
 	ended time.Time // when the last page was read
 	due   time.Time // when the next page is to be read
 
 	// A refusal that the last owner of a shard had under way may be written after the failed rows were read. Until that
-	// is impossible, pending rows that were read are taken only after the failed rows have been read again. A row that
-	// is missing among the pending rows is then found among the failed ones.
+	// is impossible, pending rows that were read are taken only after a check: the rows that have failed since then are read. A
+	// row that is missing among the pending rows is then found among the failed ones.
 	afterwards bool
+	checking   outbox.Position // where the next page of the check begins
+	complete   time.Time       // when the last read of all failed rows began that has ended
 	unsure     time.Time
 }
 
@@ -51,9 +54,15 @@ const (
 
 // NextFailed returns the read of failed rows to make now, if any.
 func (d *Dispatch) NextFailed(now time.Time) (outbox.Query, bool) {
-	q, ok := d.Failures.next(now)
+	f := d.Failures
+	if f.Afterwards() && f.owned != (owner.Set{}) {
+		return outbox.Query{
+			After: f.checking, Back: now.Sub(f.complete) + unsureFor, Limit: failedPage, Shards: d.shards.queried(f.owned),
+		}, true
+	}
+	q, ok := f.next(now)
 	if ok {
-		q.Shards = d.shards.queried(d.Failures.begun)
+		q.Shards = d.shards.queried(f.begun)
 	}
 	return q, ok
 }
@@ -67,13 +76,13 @@ func (f *failures) own(set owner.Set) owner.Set {
 	return f.checked
 }
 
-// next returns the read of failed rows to make now, if any. Its shards are in begun.
+// next returns the next page of all failed rows, if it is to be read now. Its shards are in begun.
 func (f *failures) next(now time.Time) (outbox.Query, bool) {
 	if due, ok := f.Due(); !ok || now.Before(due) {
 		return outbox.Query{}, false
 	}
 	if !f.reading {
-		f.reading, f.begun, f.spent = true, f.owned, 0
+		f.reading, f.began, f.begun, f.spent = true, now, f.owned, 0
 		f.after, f.found, f.since = outbox.Position{}, failedKeys{}, failedKeys{}
 	}
 	return outbox.Query{After: f.after, Limit: failedPage}, true
@@ -94,16 +103,15 @@ func (f *failures) Due() (due time.Time, ok bool) {
 // Awaited reports whether other rows must wait until the failed rows have been read.
 func (f *failures) Awaited() bool { return f.checked != f.owned || f.afterwards }
 
-// Afterwards reports whether the present page of pending rows still waits for failed rows to be read.
-func (f *failures) Afterwards() bool { return f.afterwards }
+// Afterwards reports whether the present page of pending rows still waits for a check.
+func (f *failures) Afterwards() bool { return f != nil && f.afterwards }
 
-// Check reports whether a page of pending rows is to be taken only after the failed rows have been read again. If so,
-// that read is due at once.
+// Check reports whether a page of pending rows is to be taken only after a check. If so, the check is due at once.
 func (f *failures) Check(page outbox.Page, now time.Time) bool {
 	if f == nil || len(page.Rows) == 0 || !now.Before(f.unsure) {
 		return false
 	}
-	f.afterwards, f.reading = true, false
+	f.afterwards, f.checking = true, outbox.Position{}
 	return true
 }
 
@@ -160,32 +168,31 @@ func (f *failures) lower(k key, at int64) {
 	}
 }
 
-// TakeFailed takes a page of failed rows. After the last page, keys that wait and no longer have a failed row are read
-// again. It reports whether keys have become free that cannot be named. A row of theirs that was retried may be pending
-// anywhere in the table, so the tail scan begins again: it must not meet the key's younger rows first. If rows are retried
-// continuously, beginning again each time would keep a long tail scan from ever finishing. That is why such keys become free
-// only now and then, or when the tail scan has caught up.
-func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, ended time.Time) (freed bool) {
+// TakeFailed takes a page of failed rows. After the last page of all of them, keys that wait and no longer have a failed row are
+// read again. A row that was retried, of keys that cannot be named, may be pending anywhere in the table, so the tail scan
+// begins again: it must not meet the key's younger rows first. If rows are retried continuously, beginning again each
+// time would keep a long tail scan from ever finishing. That is why such keys become free only now and then, or when the
+// tail scan has caught up.
+func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, ended time.Time) {
 	f := d.Failures
 	took := ended.Sub(started)
-	f.spent += took
 	f.ended = ended
+	if f.afterwards {
+		f.takeCheck(page)
+		return
+	}
+	f.spent += took
 	for _, r := range page.Rows {
 		f.found.add(r.Key, r.Ordinal)
 	}
 	if f.after = page.End; page.More {
 		f.due = ended.Add(feed.RestShare * took)
-		return false
-	}
-	if f.found.more != nil && f.known.more == nil {
-		d.Logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them",
-			"keys", len(f.found.heads))
+		return
 	}
 	f.found.merge(f.since)
 	if f.found.more.Lacks(f.known.more) {
 		if caughtUp || ended.Sub(f.freed) >= freedRest {
-			d.rewind = true
-			freed, f.freed = true, ended
+			d.rewind, f.freed = true, ended
 		} else {
 			f.found.mergeMore(f.known)
 		}
@@ -194,13 +201,28 @@ func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, en
 	if f.begun.Without(f.checked) != (owner.Set{}) {
 		f.unsure = ended.Add(unsureFor)
 	}
-	f.known, f.checked, f.reading, f.afterwards = f.found, f.begun, false, false
+	if f.found.more != nil && !f.crowded {
+		d.Logger.Warn("more keys have failed rows than are remembered one by one; a few others may wait with them",
+			"keys", len(f.found.heads))
+	}
+	f.crowded = f.found.more != nil
+	f.known, f.checked, f.reading, f.complete = f.found, f.begun, false, f.began
 	pause := failedEvery
 	if f.known.empty() {
 		pause = failedRarely
 	}
 	f.due = ended.Add(max(pause, feed.RestShare*f.spent))
-	return freed
+}
+
+// takeCheck takes a page of a check.
+func (f *failures) takeCheck(page outbox.FailedPage) {
+	for _, r := range page.Rows {
+		f.known.add(r.Key, r.Ordinal)
+		if f.reading {
+			f.since.add(r.Key, r.Ordinal)
+		}
+	}
+	f.checking, f.afterwards = page.End, page.More
 }
 
 // freeFailed makes a scan bring the rows of the keys that no longer have a failed row, and keeps what is known of the
@@ -225,67 +247,3 @@ func (d *Dispatch) freeFailed(now time.Time) {
 		}
 	}
 }
-
-// failedHead is what is known of a key with a failed row.
-type failedHead struct {
-	low   int64 // least ordinal of its failed rows, and of the pending rows that were passed over
-	waits bool  // pending rows were passed over
-}
-
-// failedKeys is a set of keys with failed rows: the first of them one by one, the others in a fixed amount of memory.
-type failedKeys struct {
-	heads map[string]failedHead
-	bytes int // bytes of the keys in heads
-	more  keys.Set
-	least int64 // smallest ordinal of the keys in more
-}
-
-func (s *failedKeys) empty() bool { return len(s.heads) == 0 && s.more == nil }
-
-func (s *failedKeys) add(text string, ordinal int64) {
-	head, known := s.heads[text]
-	switch {
-	case known:
-		s.heads[text] = failedHead{min(head.low, ordinal), head.waits}
-	case len(s.heads) < mostWaits && s.bytes+len(text) <= mostFailedBytes:
-		if s.heads == nil {
-			s.heads = map[string]failedHead{}
-		}
-		s.heads[text] = failedHead{low: ordinal}
-		s.bytes += len(text)
-	default:
-		if s.more == nil {
-			s.least = ordinal
-		}
-		s.more.Add(key{text: text}.Hash())
-		s.least = min(s.least, ordinal)
-	}
-}
-
-// merge adds the keys of another set.
-func (s *failedKeys) merge(other failedKeys) {
-	for text, head := range other.heads {
-		s.add(text, head.low)
-	}
-	s.mergeMore(other)
-}
-
-// mergeMore adds the keys of another set that are not known one by one.
-func (s *failedKeys) mergeMore(other failedKeys) {
-	if other.more == nil {
-		return
-	}
-	if s.more == nil {
-		s.least = other.least
-	}
-	s.more.Merge(other.more)
-	s.least = min(s.least, other.least)
-}
-
-func (s *failedKeys) has(k key) bool {
-	_, known := s.heads[k.text]
-	return known || s.more.Has(k.Hash())
-}
-
-// mostFailedBytes limits the memory for keys with failed rows that are known one by one.
-const mostFailedBytes = 16 << 20
