@@ -25,7 +25,8 @@ type troubled struct {
 }
 
 // troubleStudy puts some rows in trouble and measures the others: first a backlog with a twentieth of further rows in
-// trouble, then steady traffic. The reference has no trouble. At the end the trouble is removed and the waiting rows flow.
+// trouble, then steady traffic with as many. The reference has no trouble. At the end the trouble is removed and the waiting
+// rows flow.
 func troubleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, t := range troubles {
@@ -123,6 +124,9 @@ func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found tr
 			return found, err
 		}
 	}
+	if err := pause(ctx, lookback); err != nil {
+		return found, err
+	}
 	before, err := table.tuples(ctx)
 	if err != nil {
 		return found, err
@@ -132,10 +136,14 @@ func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found tr
 		return found, err
 	}
 	found.rate = float64(l.rows) / took.Seconds()
+	if err := pause(ctx, lookback); err != nil {
+		return found, err
+	}
 
+	stopTrickle := s.trickle(ctx, t)
 	steady := traffic{from: s.next, rows: steadyRows, perSecond: 500, writers: 4, keys: l.keys}
 	commits, err := steady.run(ctx, table.url, topic)
-	if err != nil {
+	if err = errors.Join(err, stopTrickle()); err != nil {
 		return found, err
 	}
 	if err := arrived.awaitEach(ctx, commits); err != nil {
@@ -164,13 +172,28 @@ func (l *lab) trouble(ctx context.Context, b broker, t trouble, n int) (found tr
 	if err := relay.stop(); err != nil {
 		return found, err
 	}
-	for line := range strings.Lines(relay.Log()) {
-		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) {
-			found.lines++
-		}
-	}
+	found.lines = complaints(relay.Log())
 	return found, nil
 }
+
+// complaints counts the lines of a log at WARN and ERROR. It shows them if they are too many.
+func complaints(log string) (n int) {
+	var text strings.Builder
+	for line := range strings.Lines(log) {
+		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) {
+			text.WriteString(line)
+			n++
+		}
+	}
+	if n > mostLines {
+		fmt.Print(text.String())
+	}
+	return n
+}
+
+// lookback is a little more than the time for which each look of a relay goes over what was inserted. A burst, or a start
+// before a backlog, makes looks dearer for that long. That is not what the study is about.
+const lookback = 6 * time.Second
 
 // steadyRows is the number of rows that are written at a steady rate to measure their latency.
 const steadyRows = 5000

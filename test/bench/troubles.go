@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/outbox-relay/outbox-relay/test/testkit"
 )
 
@@ -79,7 +81,7 @@ func (s *site) followers(ctx context.Context) error {
 }
 
 func failedKeys(ctx context.Context, s *site) error {
-	return errors.Join(s.heads(ctx, s.topic, "{}", time.Now(), 6, "refused"), s.followers(ctx))
+	return errors.Join(s.heads(ctx, s.topic, "{}", time.Now().Add(-time.Hour), 6, "refused"), s.followers(ctx))
 }
 
 func heldKeys(ctx context.Context, s *site) error {
@@ -155,6 +157,43 @@ const mixed = `insert into outbox_messages (topic, key, payload)
 	from generate_series($6::int, $6::int + $1::int - 1) i
 	cross join lateral (select false as bad union all select true where $4::int > 0 and i % 20 = 0) kinds order by i`
 
+// trickle inserts 25 rows of keys in trouble per second until it is stopped.
+func (s *site) trickle(ctx context.Context, t trouble) (stop func() error) {
+	if s.number == 0 {
+		return func() error { return nil }
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan error, 1)
+	go func() {
+		conn, err := pgx.Connect(ctx, s.url)
+		if err != nil {
+			done <- fmt.Errorf("connect: %w", err)
+			return
+		}
+		defer conn.Close(context.WithoutCancel(ctx))
+		for n := 0; err == nil && pause(ctx, 40*time.Millisecond) == nil; n++ {
+			_, err = conn.Exec(ctx, "insert into outbox_messages (topic, key, payload) values ($1, $2, jsonb_build_object('n', $3::text))",
+				s.topicOf(t), fmt.Sprint("bad-", 1+n%s.number), fmt.Sprint(930_000_000+n))
+		}
+		if ctx.Err() != nil {
+			err = nil
+		}
+		done <- err
+	}()
+	return func() error {
+		cancel()
+		return <-done
+	}
+}
+
+// topicOf returns the topic of further rows in trouble.
+func (s *site) topicOf(t trouble) string {
+	if t.topic == missing {
+		return s.topicNamed(missing)
+	}
+	return s.topic
+}
+
 // keyOf returns a function that returns the key of a row without trouble by its number. Each other row has a key of its own.
 func keyOf(keys int) func(row int) int {
 	return func(row int) int {
@@ -167,15 +206,11 @@ func keyOf(keys int) func(row int) int {
 
 // drain commits rows at once and waits until the rows without trouble are relayed.
 func (s *site) drain(ctx context.Context, rows, keys int, t trouble) (time.Duration, error) {
-	topic := s.topic
-	if t.topic == missing {
-		topic = s.topicNamed(missing)
-	}
 	var base int64
 	if err := s.conn.QueryRow(ctx, "select coalesce(max(seq), 0) from outbox_messages").Scan(&base); err != nil {
 		return 0, err
 	}
-	if _, err := s.conn.Exec(ctx, mixed, rows, s.topic, keys, s.number, topic, s.next); err != nil {
+	if _, err := s.conn.Exec(ctx, mixed, rows, s.topic, keys, s.number, s.topicOf(t), s.next); err != nil {
 		return 0, fmt.Errorf("fill: %w", err)
 	}
 	s.next += rows
