@@ -33,7 +33,7 @@ func (t *Table) Failed(ctx context.Context, q Query) (FailedPage, error) {
 	if q.Shards != nil {
 		statement, parameters = t.failedSome, append(parameters, shardArray(q.Shards))
 	}
-	rows, err := t.query(ctx, limits{}, statement, parameters...)
+	rows, err := t.query(ctx, limits{inOrder: true}, statement, parameters...)
 	if err != nil {
 		return FailedPage{}, fmt.Errorf("read failed rows: %w", err)
 	}

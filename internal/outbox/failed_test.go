@@ -87,6 +87,40 @@ func TestFailedLately(t *testing.T) {
 	}
 }
 
+// Statistics of an empty table must not make a read of failed rows start parallel workers, nor fetch and sort: 100,000 rows of
+// which none had failed took 21 ms for each page of them.
+func TestPlanOfFailedRowsOfAnEmptyTable(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, sql.Schema(sql.Table{Name: "outbox_messages"}))
+	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
+	s.Exec(t, "analyze outbox_messages")
+	s.Exec(t, `insert into outbox_messages (topic, key, payload)
+		select 't', i::text, to_jsonb(repeat('x', 500)) from generate_series(1, 50000) i`)
+	plans := &planLog{}
+	table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages, BlockFailed: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, q := range []Query{{Limit: 1000}, {Limit: 1000, Back: time.Minute}} {
+		if _, err := table.Failed(t.Context(), q); err != nil {
+			t.Fatal(err)
+		}
+	}
+	found := 0
+	for _, plan := range plans.take() {
+		if !strings.Contains(plan, "outbox_messages") || strings.Contains(plan, "pg_catalog") {
+			continue
+		}
+		if found++; !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Gather") || strings.Contains(plan, "Bitmap") {
+			t.Errorf("plan:\n%s", plan)
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d plans of 2 statements", found)
+	}
+}
+
 // Without an index each read of the failed rows would scan the whole table.
 func TestBlockFailedNeedsAnIndex(t *testing.T) {
 	t.Parallel()
