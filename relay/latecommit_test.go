@@ -121,7 +121,10 @@ func TestRowsAreReadOnce(t *testing.T) {
 			s.table.insert(n+1, "m"+strconv.FormatInt(n+1, 10), "key"+strconv.FormatInt(n%500, 10), "missing")
 			time.Sleep(5 * time.Millisecond)
 		}
-		if returned := s.table.returned; returned < rows-early || returned > 5*(rows-early) { // with the reconciliation scans and the probes
+		s.table.mu.Lock()
+		returned := s.table.returned
+		s.table.mu.Unlock()
+		if returned < rows-early || returned > 5*(rows-early) { // with the reconciliation scans and the probes
 			t.Errorf("%d rows were returned by reads, of %d", returned, rows-early)
 		}
 	})
