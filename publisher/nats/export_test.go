@@ -11,3 +11,12 @@ func (p *Publisher) BePatient(d time.Duration) { p.haste = haste{answer: d, ackn
 
 // GiveUpAfter shortens the time that a server has to accept a connection.
 func (p *Publisher) GiveUpAfter(d time.Duration) { p.connectTimeout = d }
+
+// Asking reports whether a question to JetStream is not answered yet.
+func (p *Publisher) Asking() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.link.streams.mu.Lock()
+	defer p.link.streams.mu.Unlock()
+	return !p.link.streams.since.IsZero()
+}

@@ -13,7 +13,7 @@ import (
 const (
 	// window is the maximum number of unanswered messages of one call.
 	window = 1000
-	// strays is the room for further answers: late ones, and answers to a question.
+	// strays is the room for further answers, which come late.
 	strays = 64
 )
 
@@ -32,13 +32,12 @@ type lane struct {
 	warned chan struct{}       // signals that a subject was added to denied
 	denied map[string]struct{} // subjects to which this client may not publish; guarded by link.mu
 
-	batch   batch
-	run     run
-	wire    wire
-	reply   []byte
-	good    string // last subject that was found legal
-	subject string // subject that the lane has asked about
-	last    error  // last error of the server that was handled, in core mode
+	batch batch
+	run   run
+	wire  wire
+	reply []byte
+	good  string // last subject that was found legal
+	last  error  // last error of the server that was handled, in core mode
 }
 
 func newLane(l *link, prefix string) *lane {
@@ -108,11 +107,7 @@ func (l *lane) settle(b *batch, m *nats.Msg) {
 		return
 	}
 	i, ok := l.index(m.Subject)
-	if !ok {
-		l.learn(m)
-		return
-	}
-	if int(i) >= len(b.state) || b.state[i] != sent {
+	if !ok || int(i) >= len(b.state) || b.state[i] != sent {
 		return
 	}
 	ack, ok := readAck(m)

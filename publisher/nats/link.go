@@ -53,6 +53,11 @@ func (l *link) take() (*lane, error) {
 		l.busy[lane] = struct{}{}
 		return lane, nil
 	}
+	if l.made == 0 && !l.core {
+		if _, err := l.nc.Subscribe(l.lookupAddress(), l.learn); err != nil {
+			return nil, l.lost()
+		}
+	}
 	l.made++
 	lane := newLane(l, l.inbox+strconv.FormatUint(l.made, 36)+".")
 	if l.core {

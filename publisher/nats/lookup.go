@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// lookupToken ends the reply subjects of questions; those of publishes end with a number.
+	// lookupToken ends the reply subject of questions; those of publishes end with two numbers.
 	lookupToken = "streams"
 	// echoToken ends the reply subjects of echoes.
 	echoToken = "echo"
@@ -21,8 +21,12 @@ func (l *link) namesSubject() string { return l.api + "STREAM.NAMES" }
 // streamSubject is the subject on which JetStream answers questions about the stream with the given name.
 func (l *link) streamSubject(name string) string { return l.api + "STREAM.INFO." + name }
 
-// streamOf returns the stream that takes the subject, if it is known. Otherwise it asks, and the answer comes among the
-// acknowledgements of this call or a later one.
+// lookupAddress is where the answers to questions come, whether a call is under way or not. If they came to the lane that
+// asked, they would be read in its next call, and JetStream would seem to be silent until then.
+func (l *link) lookupAddress() string { return l.inbox + lookupToken }
+
+// streamOf returns the stream that takes the subject, if it is known. Otherwise it asks, and the answer serves later
+// messages.
 func (l *lane) streamOf(subject string) *stream { return l.ask(subject, freshFor) }
 
 // ask works as streamOf does, but asks again if the known stream is older than fresh.
@@ -31,13 +35,12 @@ func (l *lane) ask(subject string, fresh time.Duration) *stream {
 	if !ask {
 		return found
 	}
-	l.subject = strings.Clone(subject)
 	if l.link.expect != "" {
-		l.askFor(l.link.expect)
+		l.link.askFor(l.link.expect)
 		return found
 	}
-	question, _ := json.Marshal(map[string]string{"subject": subject})               // strings can always be encoded
-	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.lookupAddress(), question) // fails only if the connection has ended
+	question, _ := json.Marshal(map[string]string{"subject": subject})                    // strings can always be encoded
+	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.link.lookupAddress(), question) // fails only if the connection has ended
 	return found
 }
 
@@ -51,11 +54,10 @@ func (l *lane) meet(a ack, subject string) {
 		return
 	}
 	if !l.link.streams.knows(string(name)) {
-		if !l.link.streams.mayAsk(time.Now()) {
+		if !l.link.streams.mayAsk(subject, time.Now()) {
 			return
 		}
-		l.subject = strings.Clone(subject)
-		l.askFor(string(name))
+		l.link.askFor(string(name))
 	}
 	if len(l.met) >= rememberStreams {
 		clear(l.met)
@@ -71,17 +73,12 @@ func (l *lane) echo() {
 	}
 }
 
-func (l *lane) askFor(name string) {
-	_ = l.link.nc.PublishRequest(l.link.streamSubject(name), l.lookupAddress(), nil)
+func (l *link) askFor(name string) {
+	_ = l.nc.PublishRequest(l.streamSubject(name), l.lookupAddress(), nil)
 }
 
-func (l *lane) lookupAddress() string { return l.prefix + lookupToken }
-
-// learn handles a message if it is the answer to a question.
-func (l *lane) learn(m *nats.Msg) {
-	if m.Subject != l.lookupAddress() {
-		return
-	}
+// learn handles the answer to a question.
+func (l *link) learn(m *nats.Msg) {
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Streams []string  `json:"streams"` // names of the streams
@@ -95,19 +92,20 @@ func (l *lane) learn(m *nats.Msg) {
 		} `json:"config"`
 	}
 	if json.Unmarshal(m.Data, &answer) != nil {
-		l.link.streams.absent()
+		l.streams.absent()
 		return
 	}
+	subject := l.streams.question()
 	switch {
 	case len(answer.Streams) > 0:
-		if !l.link.streams.knows(answer.Streams[0]) {
-			l.link.streams.learn(&stream{name: answer.Streams[0], subjects: []string{l.subject}, learned: time.Now()})
+		if !l.streams.knows(answer.Streams[0]) {
+			l.streams.learn(&stream{name: answer.Streams[0], subjects: []string{subject}, learned: time.Now()})
 		}
 		l.askFor(answer.Streams[0])
 	case answer.Config.Name == "":
 		away := answer.Error != nil && answer.Error.Code == 503
-		if !away || !l.link.streams.lose(l.subject, time.Now()) {
-			l.link.streams.learn(&stream{away: away, subjects: []string{l.subject}, learned: time.Now()})
+		if !away || !l.streams.lose(subject, time.Now()) {
+			l.streams.learn(&stream{away: away, subjects: []string{subject}, learned: time.Now()})
 		}
 	default:
 		found := &stream{
@@ -118,12 +116,12 @@ func (l *lane) learn(m *nats.Msg) {
 			found.subjects = []string{found.name}
 		}
 		if answer.Config.Atomic {
-			found.limit, found.worth = batchLimit, l.link.hot
+			found.limit, found.worth = batchLimit, l.hot
 			if answer.Config.Storage == "file" && answer.Config.Replicas == 1 {
-				found.worth = l.link.hotSynced
+				found.worth = l.hotSynced
 			}
 		}
-		l.link.streams.learn(found)
+		l.streams.learn(found)
 	}
 }
 

@@ -80,7 +80,6 @@ func (l *link) request(ctx context.Context, subject string, question []byte) (an
 			if _, answered = lane.index(m.Subject); answered {
 				return m, false, nil
 			}
-			lane.learn(m)
 		case <-lane.warned:
 			if _, answered = l.denied(lane)[subject]; answered {
 				return nil, true, nil
