@@ -17,6 +17,7 @@ func (e *engine) turn(ctx context.Context, ending func()) error {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	defer e.to.beat.Store(0)
+	defer func() { e.dispatch.Report(true, time.Now()) }()
 	done := ctx.Done()
 	for {
 		now := time.Now()
@@ -154,7 +155,7 @@ func (e *engine) observe(now time.Time) {
 		return
 	}
 	e.observed = now
-	e.dispatch.Report(now)
+	e.dispatch.Report(false, now)
 	s := e.dispatch.Snapshot()
 	if e.to.paused.Load() {
 		s.Down = nil

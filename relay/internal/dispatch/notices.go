@@ -2,11 +2,14 @@ package dispatch
 
 import (
 	"log/slog"
+	"slices"
+	"strings"
 	"time"
 )
 
-// notices keep the log short where very many topics are held, or go on, at the same time. The first few are logged one
-// by one. For the others, the log gives their number now and then. A topic for each entity is not unusual.
+// notices keep the log short where very many topics are held, or go on, at the same time: a topic for each entity is not
+// unusual. The first topic is logged at once. What follows is gathered: one line tells it after a few seconds, and then one
+// line a minute.
 type notices map[notice]*noticed
 
 // notice is a message about a topic without the topic's name. There are few different ones.
@@ -27,44 +30,54 @@ const (
 )
 
 type noticed struct {
-	since  time.Time
-	alone  int // number of topics logged one by one since then
-	others int // number of topics not logged yet
-	topic  string
-	err    error // error of one of these topics
+	told   time.Time // when there was last a line
+	soon   bool      // that line was the first
+	topics []string  // some of the topics that are not told yet
+	others int       // number of the other ones
+	err    error     // error of one of them
 }
 
 const (
-	loggedAlone  = 5
-	loggedOthers = 10 * time.Second
+	gatherFirst = 10 * time.Second
+	gatherThen  = time.Minute
+	mostTopics  = 5 // named in a line
 )
 
-// announce logs a change of a topic, or counts the topic among those that are logged later.
+// announce logs a change of a topic, or adds the topic to those that are told later.
 func (n notices) announce(logger *slog.Logger, what notice, topic string, err error, now time.Time) {
 	t := n[what]
-	if t == nil {
-		t = &noticed{since: now}
-		n[what] = t
-	}
-	if t.alone == loggedAlone {
-		t.others++
-		t.topic, t.err = topic, err
+	switch {
+	case t == nil:
+		n[what] = &noticed{told: now, soon: true}
+		what.log(logger, topic, err)
 		return
+	case slices.Contains(t.topics, topic):
+	case len(t.topics) < mostTopics:
+		t.topics = append(t.topics, topic)
+	default:
+		t.others++
 	}
-	t.alone++
-	what.log(logger, topic, err)
+	t.err = err
 }
 
-// others logs the topics that were not logged one by one.
-func (n notices) others(logger *slog.Logger, now time.Time) {
+// tell logs what was gathered for long enough, or all of it.
+func (n notices) tell(logger *slog.Logger, all bool, now time.Time) {
 	for what, t := range n {
+		gather := gatherThen
+		if t.soon {
+			gather = gatherFirst
+		}
 		switch {
-		case now.Sub(t.since) < loggedOthers:
-		case t.others == 0:
+		case len(t.topics) > 0 && (all || now.Sub(t.told) >= gather):
+			topics := strings.Join(t.topics, ", ")
+			if t.others > 0 {
+				what.log(logger, topics, t.err, "others", t.others)
+			} else {
+				what.log(logger, topics, t.err)
+			}
+			*t = noticed{told: now}
+		case now.Sub(t.told) >= gatherThen:
 			delete(n, what)
-		default:
-			what.log(logger, t.topic, t.err, "others", t.others-1)
-			t.since, t.others = now, 0
 		}
 	}
 }

@@ -36,8 +36,8 @@ func (d *Dispatch) Snapshot() Snapshot {
 	return s
 }
 
-// Report logs the numbers of topics that were not logged one by one.
-func (d *Dispatch) Report(now time.Time) { d.notices.others(d.Logger, now) }
+// Report logs which topics are held, or go on, of those that are logged together. last says that there is no later report.
+func (d *Dispatch) Report(last bool, now time.Time) { d.notices.tell(d.Logger, last, now) }
 
 // A Hold is something at the broker that is in trouble.
 type Hold struct {
