@@ -19,7 +19,7 @@ type scan struct {
 	spent   time.Duration
 	alone   bool // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
 
-	unfiltered time.Time // until this time, the database is not made to look for keys to which no index leads
+	unfiltered time.Time // until this time, the database is not made to look for rows to which no index leads
 }
 
 const (
@@ -52,16 +52,16 @@ func (s *reads) readScan(now time.Time) bool {
 		from := s.feed.Late.From(s.dispatch.Scanning())
 		*c = scan{opening: true, from: from, alone: c.alone, unfiltered: c.unfiltered}
 	}
-	keys, ok := s.dispatch.ScanKeys(!now.Before(c.unfiltered))
+	keys, null, ok := s.dispatch.ScanKeys(!now.Before(c.unfiltered))
 	switch {
 	case !ok:
 		s.abandonScan()
 		return false
-	case keys != nil && len(keys) == 0:
+	case keys != nil && len(keys) == 0 && !null:
 		s.dispatch.Scanned(now)
 		return false
 	}
-	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto(), Keys: keys}
+	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto(), Keys: keys, NullKey: null}
 	switch {
 	case !c.opening:
 		q.After, q.Within = c.cursor, c.within
@@ -112,8 +112,10 @@ func (s *reads) takeScan(r read) {
 	}
 }
 
-// filters reports whether a read makes the database look for keys to which no index leads.
-func (s *reads) filters(r *read) bool { return r.query.Keys != nil && !s.table.KeyIndexed() }
+// filters reports whether a read makes the database look for rows to which no index leads.
+func (s *reads) filters(r *read) bool {
+	return r.query.Keys != nil && (r.query.NullKey || !s.table.KeyIndexed())
+}
 
 // abandonScan ends a scan before its end.
 func (s *reads) abandonScan() {

@@ -54,7 +54,8 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 		}
 		switch {
 		case q.IDs != nil && !slices.Contains(q.IDs, r.id),
-			q.Keys != nil && (r.message.Key == nil || !keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From),
+			q.Keys != nil && (!keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From) &&
+				(!q.NullKey || r.message.Key != nil),
 			q.Recent != nil && r.ordinal < *q.Recent,
 			q.Since != nil && began(t.writerOf(r), *q.Since),
 			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
@@ -86,7 +87,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 	}
 	q.LeaveOut(&page, writers)
 	down, trouble := t.down, take(&t.trouble.reads)
-	if q.Keys != nil && t.byKey || q.IDs != nil {
+	if q.Keys != nil && t.byKey && !q.NullKey || q.IDs != nil {
 		stepped = len(page.Rows)
 	}
 	t.stepped += stepped

@@ -44,32 +44,80 @@ func TestRowsThatWaitedFlowInSmallPages(t *testing.T) {
 	}
 }
 
+// When a topic comes back, the rows without a key that waited for it take a read each, although there are many rows of another
+// topic that is missing between them, also if a key waits for the same scan.
+func TestRowsWithoutAKeyFlowInSmallPages(t *testing.T) {
+	for name, test := range map[string]struct{ index, waits bool }{
+		"no index by key": {false, true}, "an index by key": {true, true}, "no key": {false, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits.Batch, s.limits.Rows = 1, 120
+				s.table.took, s.table.byKey, s.table.filters = time.Millisecond, test.index, true
+				s.Remove("t")
+				s.Remove("gone")
+				const rows, apart = 5000, 100
+				others := rows
+				for i := range rows {
+					switch key := fmt.Sprint("key-", i%7); {
+					case i%apart == 0:
+						s.table.insert(int64(i+1), fmt.Sprint("row-", i), "", "t")
+						others--
+					case i%apart == 1 && test.waits:
+						s.table.insert(int64(i+1), fmt.Sprint("back-", i), "back", "t")
+						others--
+					default:
+						s.table.insert(int64(i+1), fmt.Sprint(key, "-", i), key, "gone")
+					}
+				}
+				defer s.start()()
+				time.Sleep(20 * time.Second)
+				before := s.table.readCount()
+				s.Create("t")
+				for deadline := time.Now().Add(time.Minute); len(s.table.pending()) > others; time.Sleep(10 * time.Millisecond) {
+					if time.Now().After(deadline) {
+						t.Fatalf("%d rows of the topic wait", len(s.table.pending())-others)
+					}
+				}
+				if reads := s.table.readCount() - before; reads > rows/4 {
+					t.Errorf("%d reads for %d rows", reads, rows-others)
+				}
+				checkOrder(t, s.All())
+			})
+		})
+	}
+}
+
 // Where the database would take long to find a page's rows among those of other keys, it is not made to, and the rows flow as
-// well.
+// well. No index leads to rows without a key.
 func TestRowsAreNotLookedForAtAnyPrice(t *testing.T) {
-	simulate(t, func(t *testing.T, s *sim) {
-		s.limits.Batch, s.limits.Rows = 10, 120
-		s.table.took, s.table.perRow, s.table.filters = time.Millisecond, time.Millisecond, true
-		s.Remove("t")
-		const rows, apart = 2000, 500
-		for i := range rows {
-			key := "often"
-			if i%apart == apart-1 {
-				key = "seldom"
-			}
-			id := fmt.Sprint(key, "-", i)
-			if key == "often" && i < apart && i%100 == 50 {
-				s.Answer(id, publisher.PermanentError("no", "no"))
-			}
-			s.table.insert(int64(i+1), id, key, "t")
-		}
-		defer s.start()()
-		time.Sleep(10 * time.Second)
-		s.Create("t")
-		s.table.drained(t, time.Minute)
-		if n := s.table.outOfTime.Load(); n != 1 {
-			t.Errorf("%d reads ran out of time", n)
-		}
-		checkOrder(t, s.All())
-	})
+	for seldom, index := range map[string]bool{"seldom": false, "": true} {
+		t.Run(fmt.Sprintf("%q, index %t", seldom, index), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits.Batch, s.limits.Rows = 10, 120
+				s.table.took, s.table.perRow, s.table.byKey, s.table.filters = time.Millisecond, time.Millisecond, index, true
+				s.Remove("t")
+				const rows, apart = 2000, 500
+				for i := range rows {
+					key := "often"
+					if i%apart == apart-1 {
+						key = seldom
+					}
+					id := fmt.Sprint(key, "-", i)
+					if key == "often" && i < apart && i%100 == 50 {
+						s.Answer(id, publisher.PermanentError("no", "no"))
+					}
+					s.table.insert(int64(i+1), id, key, "t")
+				}
+				defer s.start()()
+				time.Sleep(10 * time.Second)
+				s.Create("t")
+				s.table.drained(t, time.Minute)
+				if n := s.table.outOfTime.Load(); n != 1 {
+					t.Errorf("%d reads ran out of time", n)
+				}
+				checkOrder(t, s.All())
+			})
+		})
+	}
 }

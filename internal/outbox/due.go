@@ -131,7 +131,7 @@ func (t *Table) ordered(q Query) *orderedReads {
 // inOrder reports whether an index gives a query's rows in their order.
 func (t *Table) inOrder(q Query) bool {
 	switch {
-	case q.IDs != nil, q.Keys != nil && (t.mapping.keyIndex || q.After.IsZero()):
+	case q.IDs != nil, q.Keys != nil && !q.NullKey && (t.mapping.keyIndex || q.After.IsZero()):
 		return false
 	case q.Due:
 		return true

@@ -11,8 +11,8 @@ import (
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
-// A read of some keys goes on after a position, row by row, and returns their rows and no others, in table order, also where
-// rows have the same order value. Where no order value is certain to exist, it cannot.
+// A read of some keys goes on after a position, row by row, and returns their rows and no others, or also those without a key, in
+// table order, also where rows have the same order value. Where no order value is certain to exist, it cannot.
 func TestKeysAfterAPosition(t *testing.T) {
 	t.Parallel()
 	const notNull = "bigint not null default 0"
@@ -31,8 +31,8 @@ func TestKeysAfterAPosition(t *testing.T) {
 			t.Parallel()
 			s := pgtest.New(t)
 			s.Exec(t, shape)
-			s.Exec(t, "insert into outbox_messages (key, topic, payload) select 'k' || i % 5, 't', "+
-				"('{\"a\": {\"b\": \"k' || i % 5 || '\"}}')::jsonb from generate_series(1, 40) i")
+			s.Exec(t, "insert into outbox_messages (key, topic, payload) select nullif('k' || i % 5, 'k1'), 't', "+
+				"('{\"a\": {\"b\": ' || case when i % 5 = 1 then 'null' else '\"k' || i % 5 || '\"' end || '}}')::jsonb from generate_series(1, 40) i")
 			config := Config{}
 			switch name {
 			case "order alone":
@@ -51,38 +51,62 @@ func TestKeysAfterAPosition(t *testing.T) {
 				return
 			}
 			first := read(t, table, Query{Limit: 1})
-			var want []string
-			for _, row := range read(t, table, Query{After: first.End}).Rows {
-				if key := string(row.Message.Key); key == "k2" || key == "k4" {
-					want = append(want, row.Message.ID)
-				}
-			}
-			for _, limit := range []int{1, 7} {
-				var got []string
-				for page := first; page.More; {
-					page = read(t, table, Query{Keys: []string{"k2", "k4"}, After: page.End, Limit: limit})
-					for _, row := range page.Rows {
-						got = append(got, row.Message.ID)
+			for _, q := range []Query{
+				{Keys: []string{"k2", "k4"}},
+				{Keys: []string{"k2", "k4"}, NullKey: true},
+				{Keys: []string{}, NullKey: true},
+				{Keys: []string{"k2"}, NullKey: true, Shards: []int{0, 1, 2, 3, 4, 5, 6, 7}},
+			} {
+				var want []string
+				for _, row := range read(t, table, Query{After: first.End, Shards: q.Shards}).Rows {
+					if row.Message.Key == nil && q.NullKey || slices.Contains(q.Keys, string(row.Message.Key)) {
+						want = append(want, row.Message.ID)
 					}
 				}
-				if len(want) < 15 || !slices.Equal(got, want) {
-					t.Errorf("%d rows a page: %v, want %v", limit, got, want)
+				for _, q.Limit = range []int{1, 7} {
+					var got []string
+					for page := first; page.More; {
+						q.After = page.End
+						page = read(t, table, q)
+						for _, row := range page.Rows {
+							got = append(got, row.Message.ID)
+						}
+					}
+					if len(want) < 7 && q.Shards == nil || !slices.Equal(got, want) {
+						t.Errorf("%+v: %v, want %v", q, got, want)
+					}
 				}
 			}
 		})
 	}
 }
 
-// Where no index leads to a key, such a read follows the index of pending rows and sorts nothing, even with statistics that
-// were gathered while nothing was pending.
+// Where no index leads to a key, or rows without a key are wanted, such a read follows the index of pending rows and sorts nothing,
+// even with statistics that were gathered while nothing was pending.
 func TestPlanOfKeysAfterAPosition(t *testing.T) {
 	t.Parallel()
+	for name, index := range map[string]string{
+		"no index by key": "", "an index by key": "create index on outbox_messages (key, seq) where relayed_at is null and failed_at is null",
+	} {
+		for _, q := range []Query{{}, {NullKey: true}, {NullKey: true, Shards: []int{0, 3}}} {
+			if index == "" || q.NullKey {
+				t.Run(fmt.Sprint(name, ", without a key ", q.NullKey, ", shards ", q.Shards), func(t *testing.T) {
+					t.Parallel()
+					planOfKeys(t, index, q)
+				})
+			}
+		}
+	}
+}
+
+func planOfKeys(t *testing.T, index string, q Query) {
 	s := pgtest.New(t)
-	s.Exec(t, sql.Schema(messages))
+	s.Exec(t, sql.Schema(messages)+";"+index)
 	s.Exec(t, "alter table outbox_messages set (autovacuum_enabled = off)")
 	s.Exec(t, "insert into outbox_messages (topic, payload, relayed_at) select 't', '{}', now() from generate_series(1, 20000)")
 	s.Exec(t, "analyze outbox_messages")
-	s.Exec(t, "insert into outbox_messages (key, topic, payload) select 'k' || i % 1000, 't', '{}' from generate_series(1, 20000) i")
+	s.Exec(t, "insert into outbox_messages (key, topic, payload) select nullif('k' || i % 1000, 'k3'), 't', '{}' from "+
+		"generate_series(1, 20000) i")
 	plans := &planLog{}
 	table, err := Open(t.Context(), plans.pool(t, s), Config{Table: messages})
 	if err != nil {
@@ -90,7 +114,8 @@ func TestPlanOfKeysAfterAPosition(t *testing.T) {
 	}
 	first := read(t, table, Query{Limit: 100})
 	plans.take()
-	read(t, table, Query{Limit: 10, After: first.End, Keys: []string{"k7", "k8"}})
+	q.Limit, q.After, q.Keys = 10, first.End, []string{"k7", "k8"}
+	read(t, table, q)
 	found := 0
 	for _, plan := range plans.take() {
 		if !strings.Contains(plan, "k7") {
@@ -98,7 +123,7 @@ func TestPlanOfKeysAfterAPosition(t *testing.T) {
 		}
 		found++
 		if !strings.Contains(plan, "Index Scan") || strings.Contains(plan, "Seq Scan") || strings.Contains(plan, "Bitmap") ||
-			strings.Contains(plan, ">  Sort  (") {
+			strings.Contains(plan, ">  Sort  (") || strings.Contains(plan, "key_seq") {
 			t.Errorf("plan:\n%s", plan)
 		}
 	}

@@ -24,7 +24,9 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		}
 		parameters = append(parameters, array(t.idOID, ids))
 	case q.Keys != nil && !q.After.IsZero():
-		statement = t.readKeysAfter
+		if statement = t.readKeysAfter; q.NullKey {
+			statement = ordered.keysOrNull
+		}
 		parameters = t.place(append(parameters, array(oidText, q.Keys)), q.After)
 	case q.Keys != nil:
 		statement = t.readKeys
@@ -56,7 +58,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		}
 	}
 	parameters = append(parameters, number(t.inPage(q)))
-	if q.Shards != nil && q.Keys == nil && q.IDs == nil {
+	if q.Shards != nil && (q.Keys == nil || q.NullKey) && q.IDs == nil {
 		parameters = append(parameters, shardArray(q.Shards))
 	}
 	return statement, parameters, binaryFormats(len(parameters))

@@ -24,6 +24,9 @@ type Query struct {
 	From   *int64   // lower bound of the ordinals
 	IDs    []string
 
+	// NullKey adds the rows without a key to those of Keys, which may be none; only with After and where [Table.KeyFiltered].
+	NullKey bool
+
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
@@ -50,7 +53,7 @@ type Query struct {
 	// Unranked reads in table order whatever the rows' priorities, only where [Table.OrderIndexed].
 	Unranked bool
 
-	// Shards are the shards to read from, nil for all. Keys and IDs are read whatever their shard.
+	// Shards are the shards to read from, nil for all. Keys without NullKey and IDs are read whatever their shard.
 	Shards []int
 
 	// Glance asks only for [Page.More], whether any row of the shards is due, and for [Page.Next].

@@ -29,8 +29,12 @@ func (t *Table) prepare(table sql.Table) {
 	}
 	t.readKeys = d.with("columns", t.columns(t.limited(keys+1))).text("read_keys.sql")
 	if t.Ordinal() && m.rank == nil && m.order.notNull {
-		t.readKeysAfter = d.with("position_parameters", c.placesFrom3, "columns",
-			t.columns(t.limited(4+strings.Count(c.placesFrom3, ",")))).text("read_keys_after.sql")
+		limits := 4 + strings.Count(c.placesFrom3, ",") // the parameter after the position
+		after := d.with("position_parameters", c.placesFrom3, "columns", t.columns(t.limited(limits)))
+		t.readKeysAfter = after.with("or_null", "", "owned", "").text("read_keys_after.sql")
+		after = after.with("or_null", " or "+m.key+" is null")
+		t.all.keysOrNull = after.with("owned", "").text("read_keys_after.sql")
+		t.some.keysOrNull = after.with("owned", t.owned(limits+1)).text("read_keys_after.sql")
 	}
 	t.limits, t.snapshot, t.horizon = sql.Text("limits.sql", nil), sql.Text("snapshot.sql", nil), d.text("horizon.sql")
 	due := d.with("due", c.due)
@@ -229,7 +233,10 @@ func (t *Table) owned(parameter int) string {
 }
 
 // orderedReads are the statements of the reads in table order.
-type orderedReads struct{ first, after, recent, nulls, glance, due string }
+type orderedReads struct {
+	first, after, recent, nulls, glance, due string
+	keysOrNull                               string // rows of some keys, and those without one; only if readKeysAfter is set
+}
 
 // orderedReads renders the reads in table order. The parameters are those of each read, then the limits of a row's size, then the
 // shards, for which owned gives the condition.

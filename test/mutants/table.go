@@ -93,6 +93,17 @@ var table = []mutant{
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
+		name: "rows without a key not read with some keys", breaks: "a read of some keys returns the rows without a key that are wanted",
+		file: "internal/outbox/statements.go", old: `" or "+m.key+" is null"`, new: `""`,
+		pkg: "./internal/outbox", tests: "^TestKeysAfterAPosition$",
+	},
+	{
+		name:   "rows without a key read in any order",
+		breaks: "a read of some keys that returns rows without a key, too, follows the index of pending rows",
+		file:   "internal/outbox/due.go", old: "q.Keys != nil && !q.NullKey && (", new: "q.Keys != nil && (",
+		pkg: "./internal/outbox", tests: "^TestPlanOfKeysAfterAPosition$",
+	},
+	{
 		name:   "notice of a row that was not relayed",
 		breaks: "notices are sent of rows that the origin has relayed, not of rows that failed there",
 		file:   "internal/outbox/mapping.go", old: "		if c := m.origin.without; c != nil {\n", new: "		if c := m.origin.without; false {\n",

@@ -125,7 +125,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "abandoned scan forgets rows without a key", breaks: "after a scan was given up, the next one brings its rows",
-		file: "relay/internal/dispatch/catchup.go", old: "	d.catch.wantOthers(from)\n	for", new: "	for",
+		file: "relay/internal/dispatch/catchup.go", old: "	d.catch.want(d.catch.extent, from)\n	for", new: "	for",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanThatIsGivenUpIsMadeAgain$",
 	},
 	{
@@ -161,8 +161,29 @@ var waiting = []mutant{
 	},
 	{
 		name: "scan of some keys leaves out other rows", breaks: "a scan reads only some keys only if it has no other rows to bring",
-		file: "relay/internal/dispatch/catchup.go", old: "c.whole || len(d", new: "len(d",
+		file: "relay/internal/dispatch/catchup.go", old: "c.extent == andKeyless", new: "false",
 		pkg: "./relay/internal/dispatch", tests: "^TestScanOfFewKeys$",
+	},
+	{
+		name:   "scan of some keys leaves out a row without a key that waits for it",
+		breaks: "a scan reads only some keys only if it has no other rows to bring",
+		file:   "relay/internal/dispatch/catchup.go", old: "			null = true\n", new: "			_ = w\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestScanOfRowsWithoutAKey$",
+	},
+	{
+		name: "scan without keys ends before rows without a key", breaks: "a scan ends early only if it has no rows without a key to bring",
+		file: "relay/scan.go", old: "len(keys) == 0 && !null:", new: "len(keys) == 0:",
+		pkg: "./relay", tests: "^TestRowsWithoutAKeyFlowInSmallPages$",
+	},
+	{
+		name:   "rows without a key looked for at any price",
+		breaks: "the database looks for rows to which no index leads for a moment only",
+		file:   "relay/scan.go", old: "r.query.NullKey || ", new: "", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
+	},
+	{
+		name: "scan of some keys again after one that was given up", breaks: "the scan after one that was given up for its keys is of all keys",
+		file: "relay/internal/dispatch/catchup.go", old: "		c.extent = whole\n", new: "",
+		pkg: "./relay/internal/dispatch", tests: "^TestPagesOfAScanDoNotChangeToAllKeys$",
 	},
 	{
 		name: "late row goes before a failure that blocks", breaks: "a key is blocked from when the failure of one of its rows is written",
@@ -226,7 +247,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "rows without a key forgotten by a hold", breaks: "rows without a key that met a hold go on when it ends",
-		file: "relay/internal/dispatch/hold.go", old: "	d.catch.wantOthers(h.low)\n	if", new: "	if",
+		file: "relay/internal/dispatch/hold.go", old: "	d.catch.want(andKeyless, h.low)\n	if", new: "	if",
 		pkg: "./relay/internal/dispatch", tests: "^TestEndOfAHoldBringsRowsWithoutAKey$",
 	},
 	{

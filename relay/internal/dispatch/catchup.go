@@ -12,13 +12,22 @@ type catchup struct {
 	number uint32          // number of the current scan, or of the last one
 	under  bool            // a scan is under way
 	low    int64           // where the next scan begins; [nothing] if none is needed
-	others bool            // the next scan has to bring more than the rows of the keys that wait for it
-	whole  bool            // the current scan has to
+	next   extent          // what the next scan has to bring
+	extent extent          // what the current scan has to bring
 	at     outbox.Position // where the current scan has come to
 	vain   int             // rows that the current scan has read and not brought
 	asked  int             // vain when ScanDone last went through the keys
 	some   bool            // a page of some keys has been read
 }
+
+// extent says which rows a scan has to bring. Each extent includes those before it.
+type extent uint8
+
+const (
+	ofKeys     extent = iota // the rows of the keys that wait for the scan
+	andKeyless               // rows without a key
+	whole                    // all rows: no page is of some keys
+)
 
 // ScanWanted reports whether there is anything to scan.
 func (d *Dispatch) ScanWanted() bool { return d.catch.under || d.catch.low != nothing }
@@ -38,7 +47,7 @@ func (d *Dispatch) TakeScan(page outbox.Page, now time.Time) (taken int) {
 // stopped, because a row of theirs was refused or was left to the next scan.
 func (d *Dispatch) ScanDone() bool {
 	c := &d.catch
-	if c.whole || c.vain-c.asked <= len(d.waits.catching) { // going through the keys takes less time than the reads have taken
+	if c.extent != ofKeys || c.vain-c.asked <= len(d.waits.catching) { // going through the keys takes less time than the reads have taken
 		return false
 	}
 	c.asked = c.vain
@@ -56,37 +65,46 @@ func (d *Dispatch) goes(w *Wait) bool {
 	return c.covers(w) && !w.stopped && (!d.ordered() || c.at.IsZero() || c.at.Unordered() || w.next >= c.at.Ordinal)
 }
 
-// ScanKeys returns the keys whose rows the next page of the current scan has to bring, if they are few: none if the scan has
-// nothing more to bring, and nil for the rows of all keys. It reports false if the scan has to be given up: a page of all keys
-// must not follow one of some, because it would bring rows of keys that do not wait, and older rows of these keys may lie in
-// what was not read. filter says whether the database may be made to look for keys to which no index leads.
-func (d *Dispatch) ScanKeys(filter bool) (keys []string, ok bool) {
+// ScanKeys returns the keys whose rows the next page of the current scan has to bring, if they are few, and nil for all rows.
+// null says that the page has to bring the rows without a key, too. With no keys and without those, the scan has nothing more to
+// bring. ScanKeys reports false if the scan has to be given up: a page of all keys must not follow one of some, because it would
+// bring rows of keys that do not wait, and older rows of these keys may lie in what was not read. The next scan is then whole.
+// filter says whether the database may be made to look for rows to which no index leads.
+func (d *Dispatch) ScanKeys(filter bool) (keys []string, null, ok bool) {
 	c := &d.catch
-	if keys = d.scanKeys(filter); c.some && keys == nil {
-		return nil, false
+	if keys, null = d.scanKeys(filter); c.some && keys == nil {
+		c.extent = whole
+		return nil, false, false
 	}
 	c.some = keys != nil
-	return keys, true
+	return keys, null, true
 }
 
-// scanKeys returns the same keys. Looking for keys without an index is worthwhile once pages of others have come in vain.
-func (d *Dispatch) scanKeys(filter bool) []string {
+// scanKeys returns the same. Looking for rows without an index is worthwhile once pages of others have come in vain. No index
+// gives the rows without a key in table order.
+func (d *Dispatch) scanKeys(filter bool) (keys []string, null bool) {
 	c := &d.catch
 	filter = filter && d.Table.KeyFiltered() && c.vain >= pagesInVain*d.Limits.Batch
-	if c.whole || len(d.waits.catching) > mostNamed || !filter && !d.Table.KeyIndexed() {
-		return nil
+	indexed := d.Table.KeyIndexed() && c.extent == ofKeys
+	if c.extent == whole || len(d.waits.catching) > mostNamed || !filter && !indexed {
+		return nil, false
 	}
-	keys := []string{}
+	keys, null = []string{}, c.extent == andKeyless
 	for w := range d.waits.catching {
 		switch {
 		case !d.goes(w):
-		case w.text == "" || len(keys) == fewKeys:
-			return nil
+		case w.key.keyless:
+			null = true
+		case w.key.text == "" || len(keys) == fewKeys:
+			return nil, false
 		default:
-			keys = append(keys, w.text)
+			keys = append(keys, w.key.text)
 		}
 	}
-	return keys
+	if null && !filter {
+		return nil, false
+	}
+	return keys, null
 }
 
 const (
@@ -143,10 +161,10 @@ func (d *Dispatch) goOn(w *Wait) {
 	d.waits.remove(w)
 }
 
-// wantOthers makes the next scan bring rows that do not belong to a waiting key.
-func (c *catchup) wantOthers(low int64) {
+// want makes the next scan bring rows from an ordinal on.
+func (c *catchup) want(e extent, low int64) {
 	if low != nothing {
-		c.low, c.others = min(c.low, low), true
+		c.low, c.next = min(c.low, low), max(c.next, e)
 	}
 }
 
@@ -155,7 +173,7 @@ func (d *Dispatch) Scanning() (low int64) {
 	c := &d.catch
 	low = c.low
 	c.number++
-	c.under, c.low, c.whole, c.others = true, nothing, c.others, false
+	c.under, c.low, c.extent, c.next = true, nothing, c.next, ofKeys
 	c.at, c.vain, c.asked, c.some = outbox.Position{}, 0, 0, false
 	d.Late.Scanning()
 	return low
@@ -186,7 +204,7 @@ func (d *Dispatch) AbandonScan(from int64) {
 		return
 	}
 	d.catch.under = false
-	d.catch.wantOthers(from)
+	d.catch.want(d.catch.extent, from)
 	for _, h := range d.holds.byFate {
 		if h.open {
 			h.opened = d.catch.number
@@ -203,5 +221,5 @@ func (d *Dispatch) AbandonScan(from int64) {
 func (d *Dispatch) Whole() {
 	d.waits.free()
 	d.catch.number++
-	d.catch.under, d.catch.low, d.catch.others = false, nothing, false
+	d.catch.under, d.catch.low, d.catch.next = false, nothing, ofKeys
 }

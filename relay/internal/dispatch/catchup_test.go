@@ -10,17 +10,15 @@ import (
 
 // Only the rows of a few keys are read, if the scan has nothing else to bring.
 func TestScanOfFewKeys(t *testing.T) {
-	for others, want := range map[bool]int{false: 1, true: 0} {
+	for extent, want := range map[extent]int{ofKeys: 1, andKeyless: 0, whole: 0} {
 		d, now := testDispatch(t), time.Now()
 		d.Table.(*stubTable).byKey = true
 		d.Take(rowsOf("k", "t", 5, 9), FromFeed, now)
 		d.Decline(rowsOf("k", "t", 7), now)
-		if others {
-			d.catch.wantOthers(3)
-		}
+		d.catch.want(extent, 3)
 		d.Scanning()
-		if keys, ok := d.ScanKeys(false); !ok || len(keys) != want || (keys == nil) != others {
-			t.Errorf("with others %v it reads the keys %q", others, keys)
+		if keys, null, ok := d.ScanKeys(false); !ok || null || len(keys) != want || (keys == nil) != (extent > ofKeys) {
+			t.Errorf("a scan of the extent %d reads the keys %q, %t", extent, keys, null)
 		}
 	}
 }
@@ -43,7 +41,7 @@ func TestScanIsDoneWhenItsKeysHaveStopped(t *testing.T) {
 		d.closed("a", now)
 		d.closed("b", now)
 		if others {
-			d.catch.wantOthers(5)
+			d.catch.want(andKeyless, 5)
 		}
 		d.Scanning()
 		d.Begin()
@@ -53,7 +51,7 @@ func TestScanIsDoneWhenItsKeysHaveStopped(t *testing.T) {
 		if d.ScanDone() {
 			t.Error("the scan is done while one of its keys goes on")
 		}
-		if keys, _ := d.ScanKeys(true); !others && !slices.Equal(keys, []string{"b"}) {
+		if keys, _, _ := d.ScanKeys(true); !others && !slices.Equal(keys, []string{"b"}) {
 			t.Errorf("the next page is of %q", keys)
 		}
 		d.Begin()
@@ -118,8 +116,47 @@ func TestPagesOfAScanDoNotChangeToAllKeys(t *testing.T) {
 		want   int
 		ok     bool
 	}{{false, 0, true}, {true, 1, true}, {false, 0, false}} {
-		if keys, ok := d.ScanKeys(test.filter); len(keys) != test.want || ok != test.ok {
+		if keys, _, ok := d.ScanKeys(test.filter); len(keys) != test.want || ok != test.ok {
 			t.Errorf("filter %t: the next page is of %q, %t", test.filter, keys, ok)
+		}
+	}
+	d.AbandonScan(5)
+	d.Scanning()
+	d.Begin()
+	d.TakeScan(page(rowsOf("other", "t", 5, 6)), now)
+	if keys, _, ok := d.ScanKeys(true); keys != nil || !ok {
+		t.Errorf("a page of the next scan is of %q, %t", keys, ok)
+	}
+}
+
+// A scan that has to bring rows without a key asks for these and for its keys once pages of others have come in vain, and is over
+// only at its end.
+func TestScanOfRowsWithoutAKey(t *testing.T) {
+	for name, wait := range map[string]func(*Dispatch, time.Time){
+		"passed over": func(d *Dispatch, _ time.Time) { d.catch.want(andKeyless, 5) },
+		"waiting":     func(d *Dispatch, now time.Time) { d.passKey(key{text: "row-5", keyless: true}, 1, 0, 5, now) },
+	} {
+		for _, indexed := range []bool{false, true} {
+			d, now := testDispatch(t), time.Now()
+			d.Table.(*stubTable).byKey = indexed
+			d.closed("a", now)
+			wait(d, now)
+			d.Scanning()
+			if keys, null, ok := d.ScanKeys(true); keys != nil || null || !ok {
+				t.Errorf("%s: the first page is of %q, %t", name, keys, null)
+			}
+			d.Begin()
+			d.TakeScan(page(rowsOf("other", "t", 3, 4)), now)
+			d.Begin()
+			d.TakeScan(page(rowsOf("other", "t", 3, 4)), now)
+			if keys, null, ok := d.ScanKeys(true); !slices.Equal(keys, []string{"a"}) || !null || !ok {
+				t.Errorf("%s: the next page is of %q, %t, %t", name, keys, null, ok)
+			}
+			d.Begin()
+			d.TakeScan(page(beyond(rowsOf("a", "t", 5, 6, 7, 8, 9))), now)
+			if keys, null, ok := d.ScanKeys(true); keys == nil || len(keys) > 0 || !null || !ok || d.ScanDone() {
+				t.Errorf("%s: then the next page is of %q, %t, %t; the scan is done: %t", name, keys, null, ok, d.ScanDone())
+			}
 		}
 	}
 }

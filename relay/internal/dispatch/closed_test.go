@@ -175,11 +175,11 @@ func TestScanThatIsGivenUpIsMadeAgain(t *testing.T) {
 		t.Errorf("the next scan brings %d rows", taken)
 	}
 	d.Scanned(now)
-	d.catch.wantOthers(3)
+	d.catch.want(andKeyless, 3)
 	from := d.Scanning()
 	d.AbandonScan(from)
-	if low := d.Scanning(); low != 3 {
-		t.Errorf("the next scan begins at %d", low)
+	if low := d.Scanning(); low != 3 || d.catch.extent != andKeyless {
+		t.Errorf("the next scan begins at %d and brings %d", low, d.catch.extent)
 	}
 }
 

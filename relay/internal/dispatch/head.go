@@ -67,15 +67,15 @@ func (d *Dispatch) add(k key, hash uint64, shard int) *Wait {
 		}
 		return w
 	}
-	w = &Wait{hash: hash, shard: shard, index: -1, head: nothing, low: nothing, next: nothing}
+	w = &Wait{hash: hash, key: key{keyless: k.keyless}, shard: shard, index: -1, head: nothing, low: nothing, next: nothing}
 	if crowd := d.waits.inCrowd(hash); crowd != nil { // rows of the key may have been passed over
 		if w.low = crowd.low; d.catch.covers(crowd) {
 			w.low = crowd.next
 		}
 	}
 	if d.named(k) {
-		w.text = strings.Clone(k.text) // the text lies among the bytes of other rows
-		d.waits.bytes += len(w.text)
+		w.key.text = strings.Clone(k.text) // the text lies among the bytes of other rows
+		d.waits.bytes += len(w.key.text)
 	}
 	d.waits.byKey[hash] = w
 	return w

@@ -228,7 +228,7 @@ func (d *Dispatch) release(h *hold, now time.Time) {
 	if c := d.waits.crowd; h.crowded && c != nil {
 		d.waits.rest(&c.Wait, causeOrder, now)
 	}
-	d.catch.wantOthers(h.low)
+	d.catch.want(andKeyless, h.low)
 	if len(h.logged) > 0 {
 		d.announce(h.back(), h, now)
 	}
@@ -273,7 +273,7 @@ func (d *Dispatch) probe(now time.Time) {
 			continue
 		}
 		h.open, h.opened = true, d.catch.number
-		d.catch.wantOthers(h.low)
+		d.catch.want(andKeyless, h.low)
 	}
 }
 

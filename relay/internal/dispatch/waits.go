@@ -14,7 +14,7 @@ import (
 // they begin. The states are drawn in doc.go.
 type Wait struct {
 	hash  uint64 // hash of the key; see Row.Hash
-	text  string // the key, if it is short and its rows can be read by it
+	key   key    // with its text if that is short and the rows can be read by it; the zero key for a crowd
 	shard int
 	state waitState
 	cause Cause
@@ -190,7 +190,7 @@ func (ws *waits) remove(w *Wait) {
 	switch {
 	case ws.byKey[w.hash] == w:
 		delete(ws.byKey, w.hash)
-		ws.bytes -= len(w.text)
+		ws.bytes -= len(w.key.text)
 	case ws.former != nil && w == &ws.former.Wait:
 		ws.former = nil
 	case ws.crowd != nil && w == &ws.crowd.Wait:
