@@ -100,7 +100,7 @@ func (s *reads) more(now time.Time) {
 
 // begin hands a read to the reader.
 func (s *reads) begin(r read) {
-	if r.limit = s.patience[r.kind].limit; s.filters(&r) {
+	if r.limit = s.patience[r.kind].limit; s.filters(&r.query) {
 		r.limit = filterLimit
 	}
 	s.dispatch.Begin()

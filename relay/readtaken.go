@@ -14,11 +14,12 @@ func (s *reads) taken(r read) error {
 	s.busy = false
 	took := r.ended.Sub(r.started)
 	s.measured.Stage(measure.StageFetch, took)
-	if !r.cancelled {
+	tooFar := s.filters(&r.query) && tooLong(r.err, took, r.limit)
+	if !r.cancelled && !(tooFar && outbox.Cancelled(r.err)) {
 		s.database.read(r.err)
 	}
-	if s.filters(&r) && tooLong(r.err, took, r.limit) { // the page is read again, with the rows of other keys
-		s.scan.unfiltered = r.ended.Add(unfilteredFor)
+	if tooFar {
+		s.scan.tooFar(&r)
 		s.dispatch.Ended()
 		return nil
 	}

@@ -19,6 +19,7 @@ type scan struct {
 	spent   time.Duration
 	alone   bool // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
 
+	most       int       // number of rows for which the database is made to look at once; 0 for a full page
 	unfiltered time.Time // until this time, the database is not made to look for rows to which no index leads
 }
 
@@ -29,7 +30,9 @@ const (
 	shortScan = 50 * time.Millisecond
 	// filterLimit is how long the database may look for the rows of a page among those of other keys.
 	filterLimit = 250 * time.Millisecond
-	// unfilteredFor is how long it is not made to after that took too long.
+	// fewerRows is by what the number of rows is divided for which it looks, after that took too long.
+	fewerRows = 8
+	// unfilteredFor is how long it is not made to look for any after it took too long for a single row.
 	unfilteredFor = time.Minute
 )
 
@@ -50,7 +53,7 @@ func (s *reads) readScan(now time.Time) bool {
 	}
 	if !s.dispatch.ScanUnder() {
 		from := s.feed.Late.From(s.dispatch.Scanning())
-		*c = scan{opening: true, from: from, alone: c.alone, unfiltered: c.unfiltered}
+		*c = scan{opening: true, from: from, alone: c.alone, most: c.most, unfiltered: c.unfiltered}
 	}
 	keys, null, ok := s.dispatch.ScanKeys(!now.Before(c.unfiltered))
 	switch {
@@ -71,6 +74,9 @@ func (s *reads) readScan(now time.Time) bool {
 		q.From, q.Horizon, q.Ended = &c.from, true, true
 	default:
 		q.Recent, q.Horizon, q.Ended = &c.from, true, true
+	}
+	if s.filters(&q) && c.most > 0 {
+		q.Limit = min(q.Limit, c.most)
 	}
 	s.room.bound(&q, bytes)
 	q.Shards = s.dispatch.Queried()
@@ -100,6 +106,9 @@ func (s *reads) takeScan(r read) {
 	if n := len(r.page.Rows); n > 0 {
 		s.patience[readScan].rest = r.ended.Add(scanRest * took * time.Duration(n-taken) / time.Duration(n))
 	}
+	if s.filters(&r.query) && took < filterLimit/4 {
+		c.most = 2 * min(c.most, r.query.Limit)
+	}
 	if c.spent += took; c.spent > shortScan {
 		c.alone = false
 	}
@@ -113,8 +122,16 @@ func (s *reads) takeScan(r read) {
 }
 
 // filters reports whether a read makes the database look for rows to which no index leads.
-func (s *reads) filters(r *read) bool {
-	return r.query.Keys != nil && (r.query.NullKey || !s.table.KeyIndexed())
+func (s *reads) filters(q *outbox.Query) bool {
+	return q.Keys != nil && (q.NullKey || !s.table.KeyIndexed())
+}
+
+// tooFar notes that the database has not found the rows of a page in time. It has to look for fewer, which may lie close together
+// at the place where the scan is, and if it has not found a single one, the page is read with the rows of other keys.
+func (c *scan) tooFar(r *read) {
+	if c.most = max(r.query.Limit/fewerRows, 1); r.query.Limit == 1 {
+		c.unfiltered = r.ended.Add(unfilteredFor)
+	}
 }
 
 // abandonScan ends a scan before its end.

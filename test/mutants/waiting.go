@@ -178,7 +178,20 @@ var waiting = []mutant{
 	{
 		name:   "rows without a key looked for at any price",
 		breaks: "the database looks for rows to which no index leads for a moment only",
-		file:   "relay/scan.go", old: "r.query.NullKey || ", new: "", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
+		file:   "relay/scan.go", old: "q.NullKey || ", new: "", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
+	},
+	{
+		name: "rows looked for again and again", breaks: "where a single row is far away, the database does not look for it again and again",
+		file: "relay/scan.go", old: "r.query.Limit == 1 {", new: "false {", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
+	},
+	{
+		name: "rows not looked for after a full page was too much", breaks: "where the rows of a page are far apart, the database looks for fewer",
+		file: "relay/scan.go", old: "r.query.Limit == 1 {", new: "true {", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
+	},
+	{
+		name: "search for rows counted as trouble", breaks: "the database is in no trouble if it does not find in time what it need not find",
+		file: "relay/readtaken.go", old: "!(tooFar && outbox.Cancelled(r.err))", new: "true",
+		pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
 	},
 	{
 		name: "scan of some keys again after one that was given up", breaks: "the scan after one that was given up for its keys is of all keys",
