@@ -162,7 +162,7 @@ var waiting = []mutant{
 	{
 		name: "scan of some keys leaves out other rows", breaks: "a scan reads only some keys only if it has no other rows to bring",
 		file: "relay/internal/dispatch/catchup.go", old: "c.extent == andKeyless", new: "false",
-		pkg: "./relay/internal/dispatch", tests: "^TestScanOfFewKeys$",
+		pkg: "./relay/internal/dispatch", tests: "^TestScanOfRowsWithoutAKey$",
 	},
 	{
 		name:   "scan of some keys leaves out a row without a key that waits for it",
@@ -181,11 +181,11 @@ var waiting = []mutant{
 		file:   "relay/scan.go", old: "q.NullKey || ", new: "", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
 	},
 	{
-		name: "rows looked for again and again", breaks: "where a single row is far away, the database does not look for it again and again",
+		name: "rows looked for again and again", breaks: "where a row is far away, the database does not look for it all the time",
 		file: "relay/scan.go", old: "r.query.Limit == 1 {", new: "false {", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
 	},
 	{
-		name: "rows not looked for after a full page was too much", breaks: "where the rows of a page are far apart, the database looks for fewer",
+		name: "rows not looked for after a full page was too much", breaks: "where rows are far apart, the database looks for fewer",
 		file: "relay/scan.go", old: "r.query.Limit == 1 {", new: "true {", pkg: "./relay", tests: "^TestRowsAreNotLookedForAtAnyPrice$",
 	},
 	{
