@@ -62,6 +62,34 @@ func TestOldRowsExpire(t *testing.T) {
 	}
 }
 
+// A row that is too old fails without a publish, and does not wait for the rate.
+func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
+	for _, keys := range []int{1, 5000} {
+		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				const old = 5000
+				s.expires(time.Minute)
+				s.destinations[0].Rate = 1. / 60
+				for i := range int64(old) {
+					s.table.insert(i, fmt.Sprintf("r%05d", i), fmt.Sprint("k", i%int64(keys)), "t")
+				}
+				time.Sleep(2 * time.Minute)
+				for i := range int64(3) {
+					s.table.insert(old+i, fmt.Sprintf("r%05d", old+i), "young", "t")
+				}
+				defer s.start()()
+				time.Sleep(20 * time.Second)
+				if n := len(s.table.failedRows()); n != old {
+					t.Errorf("%d of %d rows have failed", n, old)
+				}
+				if n := len(s.All()); n != 1 {
+					t.Errorf("%d rows were published at once", n)
+				}
+			})
+		})
+	}
+}
+
 // disordered returns the rows that were published before an older row of their key.
 func (s *sim) disordered() (wrong []string) {
 	last := map[string]string{}

@@ -35,6 +35,9 @@ func (d *Dispatch) Take(rows []outbox.Row, from source, now time.Time) (taken, w
 		case known:
 		}
 	}
+	if taken > 0 {
+		d.aged = max(0, d.aged-1)
+	}
 	if n := len(rows); from == FromFeed && n > 0 && !rows[n-1].Delayed {
 		d.Flights.Reached(rows[n-1].Position.Ordinal)
 	}

@@ -47,6 +47,7 @@ type Dispatch struct {
 	rejected rejected
 	locked   locked
 	limiter  *rate.Limiter // nil if there is no rate
+	aged     int           // number of reads that may well bring rows that are too old to be sent
 	clock    clock         // the database's clock
 
 	settle     []*Row    // accepted rows, to be marked
@@ -120,11 +121,20 @@ const slowAfter = 500 * time.Millisecond
 // Room returns how many more rows and bytes may be taken, and how many bytes are in flight whose outcome cannot be
 // written at present.
 func (d *Dispatch) Room() (rows int, bytes, unwritten int64) {
-	return min(d.Limits.Rows-len(d.inFlight), d.limiter.Ahead()-d.queued()), d.Limits.Bytes - d.bytes, d.unwritten()
+	return min(d.Limits.Rows-len(d.inFlight), d.ahead(d.limiter.Ahead())-d.queued()), d.Limits.Bytes - d.bytes, d.unwritten()
 }
 
 // Furthest returns the largest number of rows that there can be room for.
-func (d *Dispatch) Furthest() int { return min(d.Limits.Rows-d.stuck(), d.limiter.Furthest()) }
+func (d *Dispatch) Furthest() int { return min(d.Limits.Rows-d.stuck(), d.ahead(d.limiter.Furthest())) }
+
+// ahead returns how many rows may be read before they can be sent, if the rate allows n. Rows that fail because of their age do
+// not wait for the rate, and those of the next reads may be as old.
+func (d *Dispatch) ahead(n int) int {
+	if d.aged > 0 {
+		return max(n, d.Limits.Batch)
+	}
+	return n
+}
 
 // queued counts the rows that wait in their lanes.
 func (d *Dispatch) queued() (n int) {
@@ -174,7 +184,7 @@ func (d *Dispatch) batch(index int, now time.Time) []*Row {
 	var rows []*Row
 	var bytes int64
 	p := probing{active: d.outage.active()}
-	for l.len() > 0 && len(rows) < most && (len(rows) == 0 || bytes < d.Limits.Bytes/2) && !p.full() {
+	for l.len() > 0 && (len(rows) < most || d.expires(l.first(), now)) && (len(rows) == 0 || bytes < d.Limits.Bytes/2) && !p.full() {
 		r := l.pop()
 		if d.expires(r, now) {
 			if holdsKey(rows, r.Hash) { // the batch has an older row of the key, which goes first

@@ -49,8 +49,11 @@ func (d *Dispatch) expire(r *Row, now time.Time) {
 	r.Invalid = publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, d.To.MaxAge)
 	a := answers{Dispatch: d, now: now}
 	a.refused(r, r.Invalid, true)
-	r.wait.expiring = true
+	r.wait.expiring, d.aged = true, agedReads
 }
+
+// agedReads is for how many reads rows are expected to be too old after one was.
+const agedReads = 16
 
 // expires reports whether the row that is next in its lane is to fail because of its age.
 func (d *Dispatch) expires(r *Row, now time.Time) bool {

@@ -20,6 +20,9 @@ func (q *queue) push(r *Row) {
 	q.rows = append(q.rows, r)
 }
 
+// first returns the first row.
+func (q *queue) first() *Row { return q.rows[q.head] }
+
 // pop removes and returns the first row.
 func (q *queue) pop() *Row {
 	r := q.rows[q.head]
