@@ -178,6 +178,9 @@ func (l *lateRefusal) Failed(ctx context.Context, q outbox.Query) (outbox.Failed
 	page, err := l.simTable.Failed(ctx, q)
 	l.once.Do(func() {
 		_, _, _ = l.Refuse(ctx, []outbox.Refusal{{ID: l.id, Attempt: 1, Error: "no", Failed: true}})
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.rows[l.id].failures[0].from = time.Now().Add(-dispatch.StatementTimeout) // the statement began long before its commit
 	})
 	return page, err
 }

@@ -38,7 +38,14 @@ var engine = []mutant{
 	{
 		name:   "failed rows not read after pending ones",
 		breaks: "OUTBOX_ON_FAILED=block, also where the last owner's refusal is written late",
-		file:   "relay/internal/dispatch/failures.go", old: "	f.afterwards, f.checking = true, outbox.Position{}\n	return true\n", new: "	return false\n",
+		file:   "relay/internal/dispatch/failures.go", old: "	f.afterwards, f.checking = true, outbox.Position{}\n	return true\n",
+		new: "	return false\n",
+		pkg: "./relay", tests: "^TestRefusalOfTheLastOwnerIsWrittenLate$",
+	},
+	{
+		name:   "only what fails after the read of failed rows is looked for",
+		breaks: "OUTBOX_ON_FAILED=block, also where the last owner's refusal began before that read",
+		file:   "relay/internal/dispatch/failures.go", old: "now.Sub(f.complete) + unsureFor", new: "now.Sub(f.complete) + 1",
 		pkg: "./relay", tests: "^TestRefusalOfTheLastOwnerIsWrittenLate$",
 	},
 	{
