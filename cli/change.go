@@ -57,7 +57,7 @@ func (c *changing) apply(cmd *cobra.Command, change operate.Change) error {
 		}
 		noteAbsent(cmd.ErrOrStderr(), chosen.IDs, choice.Rows())
 		if c.dryRun {
-			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, change.Verb()) }); err != nil {
+			if err := choice.Each(ctx, func(row operate.Chosen) error { return c.print(cmd, row, row.Action) }); err != nil {
 				return err
 			}
 			fmt.Fprintf(cmd.ErrOrStderr(), "would %s %s; nothing was changed\n", change.Verb(), rows(choice.Rows()))

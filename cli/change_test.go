@@ -34,7 +34,7 @@ func TestFailedRowsWithoutAnID(t *testing.T) {
 	s.Exec(t, "update outbox_messages set id = null where topic = 'topic1' and failed_at is not null")
 	for _, c := range []struct{ args, out, errs string }{
 		{"failed list --json", `"id":""`, ""},
-		{"failed discard --dry-run --json --topic topic1", `"id":""`, "would discard 20 rows; nothing was changed\n"},
+		{"failed discard --dry-run --json --topic topic1", `"action":"delete","dry_run":true}`, "would discard 20 rows; nothing was changed\n"},
 		{"failed retry --yes --json --topic topic2", "", "retried: 20 rows\n"},
 		{"failed discard --yes", "", "discarded: 40 rows\n"},
 	} {

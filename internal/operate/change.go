@@ -23,6 +23,12 @@ type Change struct {
 	apply  func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error)
 	refuse func(outbox.Names) error // why the table does not support the change; nil if it does
 	gently bool                     // the order of a key among the rows is kept
+
+	// empties reports whether the change of a row in one set takes the row out of the state in another set; nil if it never does.
+	empties func(changed, other outbox.Names) bool
+	plan    string // what would become of each chosen row, unless action is set: "keep"
+	// action is the expression of what would become of a chosen row of a set once earlier sets have been changed.
+	action func(o *Outbox, s set, earlier []chosenRows) string
 }
 
 // Verb returns the name of the change, for display: "retry".
@@ -46,7 +52,10 @@ type chunk struct {
 // dead letters: a relay that does not know these columns does not empty them when a row fails again.
 func Retry() Change {
 	return Change{
-		verb: "retry", done: "retried", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+		verb: "retry", done: "retried", plan: "retry", state: failed, still: stillFailed, at: failedAt, refuse: keepsFailures,
+		empties: func(changed, other outbox.Names) bool {
+			return slices.ContainsFunc(changed.Unsent, func(a string) bool { return strings.HasPrefix(a, other.Failed.Name+" = ") })
+		},
 		apply: func(ctx context.Context, tx pgx.Tx, c *chunk) ([]Changed, error) {
 			n := c.set.names
 			assignments := []string{n.Failed.Name + " = null"}
@@ -63,8 +72,14 @@ func Retry() Change {
 // keep is set: the row is then kept with failed_at and relayed_at set, and its last error ends with the reason. A table without
 // relayed_at keeps no such rows.
 func Discard(keep bool, reason string) Change {
+	var action func(*Outbox, set, []chosenRows) string
+	if !keep {
+		action = func(o *Outbox, s set, earlier []chosenRows) string {
+			return "case when " + o.doneElsewhere(s, earlier) + " then 'delete' else 'keep' end"
+		}
+	}
 	return Change{
-		verb: "discard", done: "discarded", state: failed, still: stillFailed, at: failedAt,
+		verb: "discard", done: "discarded", plan: "keep", action: action, state: failed, still: stillFailed, at: failedAt,
 		refuse: func(n outbox.Names) error {
 			if keep && n.Failed.Has() && !n.Relayed.Has() {
 				return fmt.Errorf("table %s has no column relayed_at, so it cannot show that a row was discarded; leave out --keep to delete the row",
@@ -94,7 +109,7 @@ func Discard(keep bool, reason string) Change {
 // Replay returns the change that publishes relayed rows again.
 func Replay() Change {
 	return Change{
-		verb: "replay", done: "replayed", gently: true,
+		verb: "replay", done: "replayed", plan: "replay", gently: true,
 		state: func(n outbox.Names) string {
 			state := n.Relayed.Name + " is not null"
 			if n.Failed.Has() { // otherwise the row was discarded
@@ -185,7 +200,7 @@ func (c *chunk) update(ctx context.Context, tx pgx.Tx, how string, assignments [
 // delete deletes the rows of a chunk that every other destination has done.
 func (c *chunk) delete(ctx context.Context, tx pgx.Tx) ([]Changed, error) {
 	names := c.names(stillFailed(c.set.names))
-	names["done"] = c.outbox.doneElsewhere(c.set)
+	names["done"] = c.outbox.doneElsewhere(c.set, nil)
 	return c.change(ctx, tx, "deleted", sql.Text("operate_delete.sql", names))
 }
 
@@ -210,13 +225,21 @@ func (c *chunk) change(ctx context.Context, tx pgx.Tx, how, statement string, va
 	})
 }
 
-// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row.
-func (o *Outbox) doneElsewhere(but set) string {
+// doneElsewhere is the condition that every destination with other columns than those of a set is done with a row, or will be
+// once the given rows of others have been discarded.
+func (o *Outbox) doneElsewhere(but set, discarded []chosenRows) string {
 	done := "true"
 	for _, s := range o.sets() {
-		if s.names.Relayed.Name != but.names.Relayed.Name {
-			done += " and " + o.done(s)
+		if s.names.Relayed.Name == but.names.Relayed.Name {
+			continue
 		}
+		here := o.done(s)
+		for _, d := range discarded {
+			if d.set.names.Relayed.Name == s.names.Relayed.Name {
+				here = "(" + here + " or " + d.condition + ")"
+			}
+		}
+		done += " and " + here
 	}
 	return done
 }

@@ -35,6 +35,7 @@ type Chosen struct {
 	ID          string
 	Topic       string
 	Destination string // empty if no destination takes the row
+	Action      string // what the change would do to the row: "delete"
 	identity    string
 	order, key  *string
 }
@@ -69,7 +70,7 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 		}
 		for i, s := range sets {
 			p := part{set: s, cursor: fmt.Sprintf("outbox_relay_rows_%d", i)}
-			if err := c.declare(ctx, tx, p, selection); err != nil {
+			if err := c.declare(ctx, tx, p, sets[:i], selection); err != nil {
 				return err
 			}
 			c.parts = append(c.parts, p)
@@ -91,27 +92,60 @@ func (o *Outbox) Choose(ctx context.Context, conn *pgx.Conn, change Change, sele
 	return c, nil
 }
 
-// declare makes the server keep a list of a part's rows.
-func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, selection Selection) error {
+// declare makes the server keep a list of a part's rows. The sets before it are changed before it, and what that does to the part's
+// rows is part of the choice: otherwise a dry run would list what no run does.
+func (c *Choice) declare(ctx context.Context, tx pgx.Tx, p part, before []set, selection Selection) error {
 	n := p.set.names
-	if err := c.change.refuse(n); err != nil {
-		return err
-	}
 	var values parameters
-	state := c.change.state(n)
-	if selection.Destination != "" {
-		state += c.outbox.taken(p.set.views[0])
-	}
-	condition, err := selection.condition(n, c.change.at(n), &values)
+	state, err := c.rowsOf(p.set, selection, &values)
 	if err != nil {
 		return err
+	}
+	var earlier []chosenRows
+	for _, s := range before {
+		emptied := c.change.empties != nil && c.change.empties(s.names, n)
+		if !emptied && c.change.action == nil {
+			continue // its parameters would be unused, which the server refuses
+		}
+		rows, err := c.rowsOf(s, selection, &values)
+		if err != nil {
+			return err
+		}
+		rows = "coalesce(" + rows + ", false)"
+		if emptied {
+			state += " and not " + rows
+		}
+		earlier = append(earlier, chosenRows{s, rows})
+	}
+	action := "'" + c.change.plan + "'"
+	if c.change.action != nil {
+		action = c.change.action(c.outbox, p.set, earlier)
 	}
 	_, err = tx.Exec(ctx, sql.Text("operate_choose.sql", map[string]string{
 		"cursor": p.cursor, "identity": n.Identity, "id": n.ID.Name,
 		"topic": n.Topic.Name,
-		"taker": c.outbox.taker(p.set), "table": n.Table, "state": state + condition, "order": n.Order.Name, "key": n.Key,
+		"taker": c.outbox.taker(p.set), "action": action, "table": n.Table, "state": state, "order": n.Order.Name, "key": n.Key,
 	}), values...)
 	return err
+}
+
+// chosenRows are the rows that are chosen for a change in a set.
+type chosenRows struct {
+	set       set
+	condition string
+}
+
+// rowsOf is the condition that a row is chosen in a set.
+func (c *Choice) rowsOf(s set, selection Selection, values *parameters) (string, error) {
+	if err := c.change.refuse(s.names); err != nil {
+		return "", err
+	}
+	state := c.change.state(s.names)
+	if selection.Destination != "" {
+		state += c.outbox.taken(s.views[0])
+	}
+	condition, err := selection.condition(s.names, c.change.at(s.names), values)
+	return state + condition, err
 }
 
 // Rows returns the number of chosen rows.
@@ -163,7 +197,7 @@ func (c *Choice) fetch(ctx context.Context, p part) ([]Chosen, error) {
 		var chosen Chosen
 		var topic *string
 		var taker int
-		err := row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key)
+		err := row.Scan(&chosen.identity, &chosen.ID, &topic, &taker, &chosen.order, &chosen.key, &chosen.Action)
 		if topic != nil {
 			chosen.Topic = *topic
 		}

@@ -31,7 +31,7 @@ func (c *Choice) end(ctx context.Context, p part) (*string, error) {
 	if p.rows == 0 {
 		return nil, nil
 	}
-	if err := c.conn.QueryRow(ctx, "fetch last from "+p.cursor).Scan(nil, nil, nil, nil, &order, nil); err != nil {
+	if err := c.conn.QueryRow(ctx, "fetch last from "+p.cursor).Scan(nil, nil, nil, nil, &order, nil, nil); err != nil {
 		return nil, fmt.Errorf("find the last row: %w", err)
 	}
 	return order, nil
