@@ -9,7 +9,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
 )
@@ -19,11 +22,19 @@ type LeftError struct {
 	Rows    int64  // at most [outbox.CountCap]
 	Reasons string // why rows are left, with counts
 
+	// Unseen is why the rows left could not be counted: the database could not be reached. Otherwise it is nil.
+	Unseen error
+
 	paused int64 // those of paused destinations
 	open   int64 // those of other destinations
 }
 
+func (e *LeftError) Unwrap() error { return e.Unseen }
+
 func (e *LeftError) Error() string {
+	if e.Unseen != nil {
+		return fmt.Sprintf("stopped before all was relayed; rows left: unknown, as the database could not be reached: %v", e.Unseen)
+	}
 	rows := fmt.Sprint(e.Rows)
 	if e.Rows >= outbox.CountCap {
 		rows = "more than 10000"
@@ -32,13 +43,13 @@ func (e *LeftError) Error() string {
 }
 
 // Drain relays until the rows that are pending and due now are relayed or failed, by any replica. The error is a
-// [*LeftError] if ctx ends first, or if only rows of paused destinations are left.
+// [*LeftError] if ctx ends first, also while the database is away, or if only rows of paused destinations are left.
 func (r *Relay) Drain(ctx context.Context) error {
 	running, stop := context.WithCancel(context.WithoutCancel(ctx)) // the relay runs until the reasons have been read
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Run(running) }() // its error is not needed: the rows left are counted in the table
 	err := r.drained(ctx)
-	if left, ok := errors.AsType[*LeftError](err); ok {
+	if left, ok := errors.AsType[*LeftError](err); ok && left.Unseen == nil {
 		left.Reasons = r.reasons(left.paused) // before the relay forgets them
 	}
 	stop()
@@ -100,6 +111,9 @@ func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.En
 
 // leftAt counts the rows left when the time is over.
 func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.End, err error) error {
+	if table == nil && (errors.Is(err, errStarting) || unreached(err)) {
+		return &LeftError{Unseen: err}
+	}
 	if table == nil {
 		return fmt.Errorf("nothing could be drained: %w", err)
 	}
@@ -107,12 +121,24 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	defer cancel()
 	left, err := r.left(ctx, table, ends)
 	switch {
+	case unreached(err):
+		return &LeftError{Unseen: err}
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
 	case left.Rows == 0:
 		return nil
 	}
 	return left
+}
+
+// unreached reports whether an error says that the database could not be reached. A server that refuses the user, the password or
+// the database's name was reached, and waiting would not help.
+func unreached(err error) bool {
+	const user, database = "28", "3D" // classes of SQLSTATE
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && (strings.HasPrefix(e.Code, user) || strings.HasPrefix(e.Code, database)) {
+		return false
+	}
+	return outbox.Unreachable(err) && !owner.Answered(err)
 }
 
 // reasons returns why rows may be left, with counts by reason.
