@@ -62,9 +62,10 @@ func TestOldRowsExpire(t *testing.T) {
 	}
 }
 
-// A row that is too old fails without a publish, and does not wait for the rate.
+// A row that is too old fails without a publish, and does not wait for the rate. It is not behind younger rows, of which one may be
+// published.
 func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
-	for _, keys := range []int{1, 5000} {
+	for keys, young := range map[int]int{1: 0, 5000: 3} {
 		t.Run(fmt.Sprint(keys, " keys"), func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
 				const old = 5000
@@ -74,7 +75,7 @@ func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
 					s.table.insert(i, fmt.Sprintf("r%05d", i), fmt.Sprint("k", i%int64(keys)), "t")
 				}
 				time.Sleep(2 * time.Minute)
-				for i := range int64(3) {
+				for i := range int64(young) {
 					s.table.insert(old+i, fmt.Sprintf("r%05d", old+i), "young", "t")
 				}
 				defer s.start()()
@@ -82,7 +83,7 @@ func TestOldRowsDoNotWaitForTheRate(t *testing.T) {
 				if n := len(s.table.failedRows()); n != old {
 					t.Errorf("%d of %d rows have failed", n, old)
 				}
-				if n := len(s.All()); n != 1 {
+				if n := len(s.All()); n != min(young, 1) {
 					t.Errorf("%d rows were published at once", n)
 				}
 			})

@@ -282,7 +282,7 @@ var engine = []mutant{
 	},
 	{
 		name: "rate fills memory", breaks: "not more rows are read than may be sent soon",
-		file: "relay/internal/dispatch/dispatch.go", old: "min(d.Limits.Rows-len(d.inFlight), d.limiter.Ahead()-d.queued())",
+		file: "relay/internal/dispatch/dispatch.go", old: "min(d.Limits.Rows-len(d.inFlight), d.ahead(d.limiter.Ahead())-d.queued())",
 		new: "d.Limits.Rows - len(d.inFlight)",
 		pkg: "./relay", tests: "^TestRate$",
 	},

@@ -89,7 +89,7 @@ var table = []mutant{
 	},
 	{
 		name: "row discarded for all destinations", breaks: "a row that another destination has not done is not deleted",
-		file: "internal/operate/change.go", old: "			done += \" and \" + o.done(s)\n", new: "",
+		file: "internal/operate/change.go", old: "		done += \" and \" + here\n", new: "		_ = here\n",
 		pkg: "./internal/operate", tests: "^TestOwnColumns$",
 	},
 	{
