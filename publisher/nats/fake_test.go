@@ -133,12 +133,9 @@ func (c *fakeConn) say(format string, args ...any) {
 	_, _ = fmt.Fprintf(c, format+"\r\n", args...)
 }
 
-// sid returns the subscription to a subject, with or without a wildcard as its last token, or "" if there is none.
+// sid returns the subscription to a subject with a wildcard as its last token, or "" if there is none.
 func (c *fakeConn) sid(subject string) string {
-	sid, ok := c.lanes.Load(subject)
-	if !ok {
-		sid, _ = c.lanes.Load(subject[:max(0, strings.LastIndexByte(subject, '.'))] + ".*")
-	}
+	sid, _ := c.lanes.Load(subject[:max(0, strings.LastIndexByte(subject, '.'))] + ".*")
 	text, _ := sid.(string)
 	return text
 }

@@ -54,7 +54,7 @@ func (l *link) take() (*lane, error) {
 		return lane, nil
 	}
 	if l.made == 0 && !l.core {
-		if _, err := l.nc.Subscribe(l.lookupAddress(), l.learn); err != nil {
+		if _, err := l.nc.Subscribe(l.lookups()+"*", l.learn); err != nil {
 			return nil, l.lost()
 		}
 	}

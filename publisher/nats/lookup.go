@@ -1,6 +1,7 @@
 package nats
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"strings"
 	"time"
@@ -9,8 +10,12 @@ import (
 )
 
 const (
-	// lookupToken ends the reply subject of questions; those of publishes end with two numbers.
-	lookupToken = "streams"
+	// lookupToken is followed by the subject of the question in reply subjects of questions; those of publishes end with two
+	// numbers.
+	lookupToken = "streams."
+	// mostAsked is the length of the longest subject about which questions are asked, in bytes. The server ends the connection if a
+	// protocol line is longer than 4096, and a question's line contains the subject once more, in a longer form.
+	mostAsked = 1024
 	// echoToken ends the reply subjects of echoes.
 	echoToken = "echo"
 )
@@ -21,9 +26,14 @@ func (l *link) namesSubject() string { return l.api + "STREAM.NAMES" }
 // streamSubject is the subject on which JetStream answers questions about the stream with the given name.
 func (l *link) streamSubject(name string) string { return l.api + "STREAM.INFO." + name }
 
-// lookupAddress is where the answers to questions come, whether a call is under way or not. If they came to the lane that
-// asked, they would be read in its next call, and JetStream would seem to be silent until then.
-func (l *link) lookupAddress() string { return l.inbox + lookupToken }
+// lookups is the prefix of the reply subjects of questions. Answers are read whether a call is under way or not. If they came to
+// the lane that asked, they would be read in its next call, and JetStream would seem to be silent until then.
+func (l *link) lookups() string { return l.inbox + lookupToken }
+
+// lookupAddress returns the reply subject of a question about a subject, which it contains, since answers may come late.
+func (l *link) lookupAddress(about string) string {
+	return l.lookups() + base64.RawURLEncoding.EncodeToString([]byte(about))
+}
 
 // streamOf returns the stream that takes the subject, if it is known. Otherwise it asks, and the answer serves later
 // messages.
@@ -31,16 +41,20 @@ func (l *lane) streamOf(subject string) *stream { return l.ask(subject, freshFor
 
 // ask works as streamOf does, but asks again if the known stream is older than fresh.
 func (l *lane) ask(subject string, fresh time.Duration) *stream {
+	if len(subject) > mostAsked {
+		return l.link.streams.find(subject)
+	}
 	found, ask := l.link.streams.of(subject, time.Now(), fresh)
 	if !ask {
 		return found
 	}
 	if l.link.expect != "" {
-		l.link.askFor(l.link.expect)
+		l.link.askFor(l.link.expect, subject)
 		return found
 	}
-	question, _ := json.Marshal(map[string]string{"subject": subject})                    // strings can always be encoded
-	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.link.lookupAddress(), question) // fails only if the connection has ended
+	question, _ := json.Marshal(map[string]string{"subject": subject}) // strings can always be encoded
+	// This fails only if the connection has ended.
+	_ = l.link.nc.PublishRequest(l.link.namesSubject(), l.link.lookupAddress(subject), question)
 	return found
 }
 
@@ -54,10 +68,10 @@ func (l *lane) meet(a ack, subject string) {
 		return
 	}
 	if !l.link.streams.knows(string(name)) {
-		if !l.link.streams.mayAsk(subject, time.Now()) {
+		if len(subject) > mostAsked || !l.link.streams.mayAsk(time.Now()) {
 			return
 		}
-		l.link.askFor(string(name))
+		l.link.askFor(string(name), subject)
 	}
 	if len(l.met) >= rememberStreams {
 		clear(l.met)
@@ -73,12 +87,18 @@ func (l *lane) echo() {
 	}
 }
 
-func (l *link) askFor(name string) {
-	_ = l.nc.PublishRequest(l.streamSubject(name), l.lookupAddress(), nil)
+// askFor asks for a stream, which takes the subject.
+func (l *link) askFor(name, subject string) {
+	_ = l.nc.PublishRequest(l.streamSubject(name), l.lookupAddress(subject), nil)
 }
 
 // learn handles the answer to a question.
 func (l *link) learn(m *nats.Msg) {
+	about, err := base64.RawURLEncoding.DecodeString(strings.TrimPrefix(m.Subject, l.lookups()))
+	if err != nil {
+		return // not an answer
+	}
+	subject := string(about)
 	var answer struct {
 		Error   *apiError `json:"error"`
 		Streams []string  `json:"streams"` // names of the streams
@@ -95,13 +115,12 @@ func (l *link) learn(m *nats.Msg) {
 		l.streams.absent()
 		return
 	}
-	subject := l.streams.question()
 	switch {
 	case len(answer.Streams) > 0:
 		if !l.streams.knows(answer.Streams[0]) {
 			l.streams.learn(&stream{name: answer.Streams[0], subjects: []string{subject}, learned: time.Now()})
 		}
-		l.askFor(answer.Streams[0])
+		l.askFor(answer.Streams[0], subject)
 	case answer.Config.Name == "":
 		away := answer.Error != nil && answer.Error.Code == 503
 		if !away || !l.streams.lose(subject, time.Now()) {

@@ -44,7 +44,6 @@ type streams struct {
 	known []*stream
 	asked time.Time // time at which a lane asked, while there is no answer yet; otherwise zero
 	since time.Time // time of the first of these questions
-	about string    // subject of the last question
 	blind bool      // the user may not ask
 
 	late map[string]slowness // streams that were given up recently
@@ -99,7 +98,7 @@ func (s *streams) of(subject string, now time.Time, fresh time.Duration) (found 
 	if found != nil && now.Sub(found.learned) < fresh {
 		return found, false
 	}
-	return found, s.ask(subject, now)
+	return found, s.ask(now)
 }
 
 // taker returns the known stream that takes the subject, or nil. s.mu is held.
@@ -113,11 +112,11 @@ func (s *streams) taker(subject string) *stream {
 }
 
 // ask reports whether a question may be asked now, and counts it as asked. s.mu is held.
-func (s *streams) ask(subject string, now time.Time) bool {
+func (s *streams) ask(now time.Time) bool {
 	if s.blind || now.Sub(s.asked) < askAgain {
 		return false
 	}
-	s.asked, s.about = now, strings.Clone(subject)
+	s.asked = now
 	if s.since.IsZero() {
 		s.since = now
 	}
@@ -167,17 +166,10 @@ func (s *streams) lose(subject string, now time.Time) bool {
 }
 
 // mayAsk reports whether a question may be asked now, and counts it as asked.
-func (s *streams) mayAsk(subject string, now time.Time) bool {
+func (s *streams) mayAsk(now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.ask(subject, now)
-}
-
-// question returns the subject of the last question.
-func (s *streams) question() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.about
+	return s.ask(now)
 }
 
 // learn replaces what was known of a stream, or of a subject that has none.

@@ -3,6 +3,8 @@ package nats
 import (
 	"testing"
 	"time"
+
+	"github.com/nats-io/nats.go"
 )
 
 func TestMatches(t *testing.T) {
@@ -80,5 +82,16 @@ func TestStreams(t *testing.T) {
 	s.close()
 	if _, ask := s.of("other", now.Add(time.Hour), freshFor); ask {
 		t.Error("it is asked for although that is not permitted")
+	}
+}
+
+// An answer belongs to the subject of its question, also when another question has been asked meanwhile.
+func TestAnswersBelongToTheirQuestions(t *testing.T) {
+	l := &link{inbox: "_INBOX.X."}
+	l.streams.mayAsk(time.Now())
+	l.learn(&nats.Msg{Subject: l.lookupAddress("b"), Data: []byte(`{"streams":[]}`)})
+	l.learn(&nats.Msg{Subject: l.lookupAddress("a.>"), Data: []byte(`{"error":{"code":503}}`)})
+	if a, b := l.streams.find("a.1"), l.streams.find("b"); a == nil || !a.away || b == nil || b.away {
+		t.Errorf("of the two subjects is known: %+v and %+v", a, b)
 	}
 }
