@@ -164,7 +164,8 @@ func (t *simTable) failedAs(ctx context.Context, q outbox.Query, shard func(*sim
 	var failed []*simRow
 	for _, r := range t.rows {
 		if r.failed && r.message.Key != nil && taken(ctx, r.message.Topic) && (q.Shards == nil || slices.Contains(q.Shards, shard(r))) &&
-			(q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) && (q.Back == 0 || time.Since(r.failures[len(r.failures)-1].from) <= q.Back) {
+			(q.After.IsZero() || q.After.Before(outbox.At(r.ordinal, r.id))) &&
+			(q.Back == 0 || time.Since(r.failures[len(r.failures)-1].from) <= q.Back) {
 			failed = append(failed, r)
 		}
 	}

@@ -70,7 +70,8 @@ func TestDrainWithoutDatabase(t *testing.T) {
 	if code != 3 {
 		t.Errorf("status %d", code)
 	}
-	if !strings.Contains(problems, "could not be reached") || !strings.Contains(problems, "connection refused") || strings.Contains(problems, "hunter2") {
+	if !strings.Contains(problems, "could not be reached") || !strings.Contains(problems, "connection refused") ||
+		strings.Contains(problems, "hunter2") {
 		t.Errorf("it says %s", problems)
 	}
 	if last := problems[strings.LastIndex(strings.TrimSpace(problems), "\n")+1:]; strings.Count(last, "connection refused") != 1 ||
