@@ -200,8 +200,13 @@ var waiting = []mutant{
 	},
 	{
 		name: "late row goes before a failure that blocks", breaks: "a key is blocked from when the failure of one of its rows is written",
-		file: "relay/internal/dispatch/dispatch.go", old: "	case r.wait != nil, w.blocking:\n", new: "	case r.wait != nil:\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestLateRowOfAKeyThatIsBeingBlocked$",
+		file: "relay/internal/dispatch/answer.go", old: "		r.blocks, a.void = true, true\n		a.Failures.fails(r)\n", new: "		r.blocks = true\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestLateRowOfAKeyThatIsBeingBlocked$|^TestKeyThatARowWithAvailableAtBlocks$",
+	},
+	{
+		name: "read of failed rows misses a failure that is being written", breaks: "a key is blocked from when its failure is written",
+		file: "relay/internal/dispatch/failures.go", old: "		if r.blocks {\n", new: "		if false {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestKeyThatARowWithAvailableAtBlocks$",
 	},
 	{
 		name: "row of a shard that came back", breaks: "a row whose shard was lost for a time goes only after what was forgotten with the shard",

@@ -163,8 +163,10 @@ func (a *answers) refused(r *Row, err error, failed bool) {
 		w.refusals++
 	}
 	w.writes++
-	w.blocking = w.blocking || failed && a.Failures != nil && !r.ordering().keyless
-	r.wait = w
+	if r.wait = w; failed && a.Failures != nil && !r.ordering().keyless {
+		r.blocks, a.void = true, true
+		a.Failures.fails(r)
+	}
 	a.refuse = append(a.refuse, Refusal{Row: r, Err: err, Failed: failed})
 }
 

@@ -257,7 +257,7 @@ func (d *Dispatch) isVoid(r *Row) bool {
 		return true
 	case w == nil, w.trial == r:
 		return false
-	case r.wait != nil, w.blocking:
+	case r.wait != nil:
 		return true
 	case d.catch.covers(w):
 		return low(r) > w.next

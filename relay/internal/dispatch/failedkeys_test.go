@@ -20,7 +20,7 @@ func TestFailureDuringTheReadOfFailedRows(t *testing.T) {
 		t.Fatal("rows are taken before the failed ones are known")
 	}
 	r := Row{Row: &of("t", 4)[0], key: key{text: "k"}}
-	d.Failures.failedHere(&r, true)
+	d.Failures.fails(&r)
 	d.TakeFailed(outbox.FailedPage{}, true, now, now)
 	if !d.Failures.known.has(r.key) || d.Failures.known.heads["k"].low != 4 {
 		t.Error("the key is free")

@@ -25,7 +25,7 @@ type failures struct {
 	begun   owner.Set // shards that have been owned since then
 	after   outbox.Position
 	found   failedKeys // rows found so far
-	since   failedKeys // rows that failed here since it began, or that a check has found
+	since   failedKeys // rows that failed here since it began or just before, or that a check has found
 	spent   time.Duration
 	freed   time.Time // when keys last became free that could not all be named
 	crowded bool      // not all keys could be named when all failed rows were last known
@@ -61,10 +61,14 @@ func (d *Dispatch) NextFailed(now time.Time) (outbox.Query, bool) {
 		}, true
 	}
 	q, ok := f.next(now)
-	if ok {
-		q.Shards = d.shards.queried(f.begun)
+	if !ok {
+		return q, false
 	}
-	return q, ok
+	if q.After.IsZero() {
+		d.blockAgain()
+	}
+	q.Shards = d.shards.queried(f.begun)
+	return q, true
 }
 
 // own records the shards that this replica owns, and returns those whose rows may be taken.
@@ -125,18 +129,29 @@ func (f *failures) Ask() {
 	}
 }
 
-// failedHere notes that the last refusal of the key's row was to be written. If another session has changed the row
-// instead, its key waits until that is known.
-func (f *failures) failedHere(r *Row, written bool) {
+// fails notes that the last refusal of the key's row is to be written. The key is blocked from now on, since the write may
+// be committed long before that is known here.
+func (f *failures) fails(r *Row) {
 	text := strings.Clone(r.ordering().text) // the text lies among the bytes of other rows
 	f.known.add(text, r.Position.Ordinal)
 	if f.reading {
 		f.since.add(text, r.Position.Ordinal)
 	}
-	if !written {
-		f.due = f.ended
+}
+
+// blockAgain keeps keys blocked through a read of all failed rows that begins while their failures are being written: it
+// may miss these rows.
+func (d *Dispatch) blockAgain() {
+	for _, r := range d.inFlight {
+		if r.blocks {
+			d.Failures.fails(r)
+		}
 	}
 }
+
+// notFailed notes that a failure was not written, perhaps since another session has changed the row. The key waits until all
+// failed rows have been read again.
+func (f *failures) notFailed() { f.due = f.ended }
 
 // passOver passes a pending row over if a row of its key has failed, and reports whether it has.
 func (f *failures) passOver(r *Row) bool {

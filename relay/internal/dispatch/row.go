@@ -23,6 +23,7 @@ type Row struct {
 
 	late    bool  // committed after younger rows had been read
 	left    bool  // its shard was lost while it was on the wire
+	blocks  bool  // its failure is being written, and blocks its key
 	unknown int   // number of publishes of this row whose outcome is unknown
 	Try     int64 // number of the next attempt
 }

@@ -33,7 +33,6 @@ type Wait struct {
 	writes int   // refusals of the key that are being written: 1 in writing, or more if a row came that goes before the head
 
 	expiring bool // in writing, the head fails because of its age; so may later rows of the key that are queued
-	blocking bool // in writing, the head fails, and the key is then blocked for its other rows, older ones included
 
 	covered uint32 // in catching: the first scan that brings the key's rows
 	next    int64  // least ordinal of what was passed over since that scan began, for the next scan; [nothing] if nothing was
@@ -150,7 +149,7 @@ func (ws *waits) enter(w *Wait, s waitState, c Cause) {
 	if delete(ws.catching, w); s == catching {
 		ws.catching[w] = struct{}{}
 	}
-	w.state, w.cause, w.trial, w.expiring, w.blocking = s, c, nil, false, false
+	w.state, w.cause, w.trial, w.expiring = s, c, nil, false
 	if h := w.hold; h != nil && s != held && s != asked && s != trial {
 		w.hold = nil
 		if h.probe == w {

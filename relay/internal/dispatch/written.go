@@ -87,10 +87,10 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 			d.failedLog.row(r, x.Err, true, now)
 			r.finish(x.Err, now)
 		}
-		last := x.Failed && d.Failures != nil && !r.ordering().keyless && !unwritable
-		if last {
-			d.Failures.failedHere(r, written)
+		if r.blocks && !written {
+			d.Failures.notFailed()
 		}
+		last := r.blocks && !unwritable
 		if w := r.wait; w.state != forgotten {
 			if w.writes--; w.writes == 0 {
 				d.refusalWritten(w, x, written, unwritable, last, now)
