@@ -2,6 +2,7 @@ package relay
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -62,5 +63,20 @@ func TestDestinationsShareTheLimits(t *testing.T) {
 		}
 		down.Up()
 		s.table.drained(t, time.Minute)
+	})
+}
+
+// Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next turn.
+func TestNothingIsLeftOfATurn(t *testing.T) {
+	simulate(t, func(_ *testing.T, s *sim) {
+		link := &session{simTable: s.table, cut: new(atomic.Bool)}
+		link.open()
+		cancel, done := s.startOn(link)
+		for range 1000 {
+			s.table.alter()
+			time.Sleep(time.Second)
+		}
+		cancel()
+		<-done
 	})
 }
