@@ -2,6 +2,7 @@ package dispatch
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -233,6 +234,31 @@ func TestQueuedTrialOfAFailedKey(t *testing.T) {
 	d.TakeFailed(outbox.FailedPage{}, true, now, now)
 	if d.catch.low != 10 {
 		t.Errorf("a scan begins at %d", d.catch.low)
+	}
+}
+
+// A head that was read and may not go, since its key turns out to have a failed row, is not asked for again at once: where there
+// is no room for all heads, it would take the room of the others again and again.
+func TestHeadOfAFailedKeyLeavesRoomForOthers(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	for _, key := range []string{"k", "l"} {
+		d.Take(rowsOf(key, "t", 10), FromFeed, now)
+		published(t, d, errRefused, key+"-10")
+	}
+	for _, x := range slices.Clone(d.refuse) {
+		d.refusedWritten(Outcome{Refused: []Refusal{x}, Effects: map[string]Effect{x.Row.Identity(): Written}}, now)
+	}
+	d.Failures = &failures{}
+	d.Failures.known.add("k", 5)
+	now = now.Add(time.Hour)
+	waits := d.Trials(10, now)
+	if len(waits) != 2 {
+		t.Fatalf("%d heads are asked for", len(waits))
+	}
+	d.Begin()
+	d.TakeTrials(waits, rowsOf("k", "t", 10), true, now)
+	if waits := d.Trials(10, now); len(waits) != 1 || waits[0].Head() != "l-10" {
+		t.Errorf("%d heads are asked for, of them %v first", len(waits), waits[0].Head())
 	}
 }
 

@@ -79,12 +79,16 @@ func (d *Dispatch) TakeTrials(waits []*Wait, rows []outbox.Row, more bool, now t
 		}
 	}
 	taken, _ = d.Take(rows, fromTrial, now)
-	if more {
-		d.NotRead(waits, now)
-		return taken
+	read := make(map[string]bool, len(rows))
+	for i := range rows {
+		read[rows[i].ID()] = true
 	}
 	for _, w := range waits {
-		if w.state == asked {
+		switch {
+		case w.state != asked:
+		case more && !read[w.headID]:
+			d.later(w, now)
+		default: // also a head that was read and not taken, or it would take the room of the others again and again
 			d.headGone(w)
 		}
 	}
