@@ -38,10 +38,13 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 			ConfigValue: strconv.Itoa(topic.Most),
 		})
 	}
-	response, err := k.Client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
-	if err == nil {
-		err = response.Errors[topic.Name]
-	}
+	err := untilLed(ctx, func() error {
+		response, err := k.Client.CreateTopics(ctx, &kafka.CreateTopicsRequest{Topics: []kafka.TopicConfig{config}})
+		if err == nil {
+			err = response.Errors[topic.Name]
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("create topic %s: %w", topic.Name, err)
 	}
@@ -62,10 +65,13 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 
 // Remove is as in [Broker].
 func (k *Kafka) Remove(ctx context.Context, topic string) error {
-	response, err := k.Client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}})
-	if err == nil {
-		err = response.Errors[topic]
-	}
+	err := untilLed(ctx, func() error {
+		response, err := k.Client.DeleteTopics(ctx, &kafka.DeleteTopicsRequest{Topics: []string{topic}})
+		if err == nil {
+			err = response.Errors[topic]
+		}
+		return err
+	})
 	if err != nil {
 		return fmt.Errorf("delete topic %s: %w", topic, err)
 	}
@@ -81,8 +87,9 @@ func (k *Kafka) Ends(ctx context.Context, topic string) (ends []int64, err error
 	return ends, err
 }
 
-// untilLed repeats a request until the partition has a leader that the library knows. A broker that has just started, or that a busy
-// machine has kept from answering its controller, leads nothing for a moment, and the library remembers that for seconds.
+// untilLed repeats a request until a broker takes it: one that has a controller, or leads the partition, as the library knows it. A broker
+// that has just started, or that a busy machine has kept from answering its controller, is of no use for a moment, and the library
+// remembers that for seconds.
 func untilLed(ctx context.Context, request func() error) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
