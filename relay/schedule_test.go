@@ -69,6 +69,9 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		c.events, c.pause, s.interval = 20+r.IntN(60), 300*time.Millisecond, 50*time.Millisecond
 	}
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
+	if r.IntN(50) == 0 {
+		s.table.took = 0 // there is then no rest after a read, and a read that is repeated in vain lets no time pass
+	}
 	s.table.ordinal, s.table.byKey = r.IntN(5) > 0, r.IntN(2) == 0
 	s.table.filters = r.IntN(3) > 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0

@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"os"
 	"runtime"
@@ -9,6 +10,10 @@ import (
 	"testing"
 	"time"
 )
+
+// longestSchedule is how long a schedule may take. Almost all take milliseconds. One that takes longer hangs: something is repeated
+// in simulated time that stands still.
+const longestSchedule = 5 * time.Minute
 
 // schedules runs the given number of random schedules, as many at a time as there are processors, and prints the seed of the
 // first that fails. SIMULATION_RUNS changes the number. With the race detector, which makes runs five times slower and needs
@@ -47,9 +52,11 @@ func schedules(t *testing.T, runs uint64, run func(*testing.T, *sim, *rand.Rand)
 			t.Parallel()
 			for n := begun.Add(1); n <= runs; n = begun.Add(1) {
 				seed := first + (n-1)*step
-				if t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
+				watch := time.AfterFunc(longestSchedule, func() { panic(fmt.Sprintf("SIMULATION_SEED=%d hangs", seed)) })
+				ok := t.Run(strconv.FormatUint(seed, 10), func(t *testing.T) {
 					simulate(t, func(t *testing.T, s *sim) { run(t, s, rand.New(rand.NewPCG(seed, 0))) })
-				}) {
+				})
+				if watch.Stop(); ok {
 					continue
 				}
 				begun.Store(runs)

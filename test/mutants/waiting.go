@@ -89,9 +89,14 @@ var waiting = []mutant{
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadIsTriedAlone$",
 	},
 	{
+		name: "head of a failed key asked for again", breaks: "a head that may not go leaves room for the others",
+		file: "relay/internal/dispatch/trial.go", old: "case more && !read[w.headID]:", new: "case more:",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadOfAFailedKeyLeavesRoomForOthers$",
+	},
+	{
 		name: "head that is gone keeps its key", breaks: "a key goes on after another session has relayed or discarded its head",
 		file: "relay/internal/dispatch/trial.go", old: "			d.headGone(w)\n", new: "			d.later(w, now.Add(time.Second))\n",
-		pkg: "./relay", tests: schedules,
+		pkg: "./relay/internal/dispatch", tests: "^TestKeyGoesOnWhenItsHeadIsGone$",
 	},
 	{
 		name:   "key opened although rows were passed over",

@@ -237,6 +237,29 @@ func TestQueuedTrialOfAFailedKey(t *testing.T) {
 	}
 }
 
+// A key goes on when another session has relayed or discarded its head: a scan brings the rows that were passed over, and
+// without such rows the key is forgotten.
+func TestKeyGoesOnWhenItsHeadIsGone(t *testing.T) {
+	for name, passed := range map[string]bool{"rows were passed over": true, "no row was": false} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.Take(rowsOf("k", "t", 10), FromFeed, now)
+			published(t, d, errRefused, "k-10")
+			d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{d.refuse[0].Row.Identity(): Written}}, now)
+			if passed {
+				d.Begin()
+				d.Take(rowsOf("k", "t", 11), FromFeed, now)
+			}
+			waits := d.Trials(10, now.Add(time.Hour))
+			d.Begin()
+			d.TakeTrials(waits, nil, false, now)
+			if len(d.waits.byKey) > 0 != passed || passed && (waits[0].state != catching || d.catch.low > 11) {
+				t.Errorf("%d keys wait, in state %d; a scan begins at %d", len(d.waits.byKey), waits[0].state, d.catch.low)
+			}
+		})
+	}
+}
+
 // A head that was read and may not go, since its key turns out to have a failed row, is not asked for again at once: where there
 // is no room for all heads, it would take the room of the others again and again.
 func TestHeadOfAFailedKeyLeavesRoomForOthers(t *testing.T) {

@@ -70,7 +70,8 @@ func (e *earliest) consider(t time.Time) {
 const busySoon = 2 * time.Millisecond
 
 // TakeTrials takes the heads that were read. more says that there was no room for all of them. Heads that were not
-// found have been relayed, discarded or changed by another session.
+// found have been relayed, discarded or changed by another session. A head that was read and may not go is left to what its
+// key waits for: asked for again, it would take the room of the others.
 func (d *Dispatch) TakeTrials(waits []*Wait, rows []outbox.Row, more bool, now time.Time) (taken int) {
 	busy := d.underWay()
 	for _, w := range waits {
@@ -88,7 +89,7 @@ func (d *Dispatch) TakeTrials(waits []*Wait, rows []outbox.Row, more bool, now t
 		case w.state != asked:
 		case more && !read[w.headID]:
 			d.later(w, now)
-		default: // also a head that was read and not taken, or it would take the room of the others again and again
+		default:
 			d.headGone(w)
 		}
 	}
