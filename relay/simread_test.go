@@ -57,7 +57,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 			q.Keys != nil && (!keys[string(r.message.Key)] || q.From != nil && t.ordinal && r.ordinal < *q.From) &&
 				(!q.NullKey || r.message.Key != nil),
 			q.Recent != nil && r.ordinal < *q.Recent,
-			q.Since != nil && began(t.writerOf(r), *q.Since),
+			q.Since != nil && (began(t.writerOf(r), q.Since.Oldest) || sameSnapshot(q.Since, &page.Snapshot)),
 			q.Shards != nil && !slices.Contains(q.Shards, shard(r)),
 			q.IDs == nil && !q.Due && !t.inOrder(r), r.available.After(time.Now()):
 			continue
@@ -117,6 +117,11 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 		}
 	}
 	return page, nil
+}
+
+// sameSnapshot reports whether no transaction has ended between two snapshots.
+func sameSnapshot(a, b *outbox.Snapshot) bool {
+	return a.Oldest == b.Oldest && a.Next == b.Next && slices.Equal(a.Running, b.Running)
 }
 
 func setOf(keys []string) map[string]bool {

@@ -27,6 +27,8 @@ type Snapshot struct {
 	// Unassigned is the number that was to be assigned next, a moment later. Next is the number after the last transaction that
 	// had ended. Of the numbers in between, some may have belonged to running transactions.
 	Unassigned uint32
+
+	text string // in PostgreSQL's notation
 }
 
 const (
@@ -85,7 +87,8 @@ func readHighest(result *pgconn.ResultReader) (highest *int64, err error) {
 // parse reads a snapshot in PostgreSQL's notation, 10:20:10,14,15, and, if known, the distance from the first number to the
 // next one to be assigned.
 func (s *Snapshot) parse(texts ...string) error {
-	parts := strings.Split(texts[0], ":")
+	s.text = texts[0]
+	parts := strings.Split(s.text, ":")
 	if len(parts) != 3 {
 		return fmt.Errorf("the snapshot %q has another form than xmin:xmax:list", texts[0])
 	}

@@ -40,7 +40,8 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		}
 	case q.Recent != nil:
 		statement = ordered.recent
-		parameters = append(parameters, t.ordinalValue(*q.Recent), t.since(q))
+		writer, seen := t.since(q)
+		parameters = append(parameters, t.ordinalValue(*q.Recent), writer, seen)
 	case ordered.nulls != "" && (q.After.IsZero() || q.After.nulls):
 		statement = ordered.nulls
 		var id []byte
@@ -72,12 +73,12 @@ func (t *Table) place(parameters [][]byte, p Position) [][]byte {
 	return append(parameters, []byte(p.id))
 }
 
-// since encodes the first transaction whose rows are wanted, nil for all.
-func (t *Table) since(q Query) []byte {
+// since encodes the first transaction whose rows are wanted, nil for all, and the snapshot after which any are wanted.
+func (t *Table) since(q Query) (writer, seen []byte) {
 	if q.Since == nil || !t.mapping.written || t.Delays() {
-		return nil
+		return nil, nil
 	}
-	return binary.BigEndian.AppendUint32(nil, *q.Since)
+	return binary.BigEndian.AppendUint32(nil, q.Since.Oldest), []byte(q.Since.text)
 }
 
 // ordinalValue encodes an ordinal in the order column's type.

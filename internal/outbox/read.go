@@ -30,10 +30,11 @@ type Query struct {
 	// Upto ends the read before this ordinal; only for tables with ordinals.
 	Upto *int64
 
-	// Since leaves out the writes of transactions before this one, which is [Snapshot.Oldest] of an earlier page: those rows
-	// have been read already. Only with Recent, and only if the writers are known. It has no effect on tables whose rows may
-	// become due later than they were written.
-	Since *uint32
+	// Since is the [Page.Snapshot] of an earlier page, and everything that was visible then has been read. The writes of transactions
+	// before Since.Oldest are left out. If no transaction has ended since then, no row is looked at: a session that inserts many rows,
+	// and rows that wait, then cost nothing. Only with Recent, and only if the writers are known. It has no effect on tables whose
+	// rows may become due later than they were written.
+	Since *Snapshot
 
 	// Horizon asks for [Page.Horizon]. Within ends the read at a horizon, and says which rows were written later
 	// ([Row.Beyond]); only for tables with ordinals.

@@ -56,12 +56,12 @@ func TestSince(t *testing.T) {
 			if extra != "" {
 				want = "abcdefgh"
 			}
-			if page := read(t, table, Query{Recent: &from, Since: &first.Snapshot.Oldest}); ids(page) != want {
+			if page := read(t, table, Query{Recent: &from, Since: &first.Snapshot}); ids(page) != want {
 				t.Errorf("then: %s, want %s", ids(page), want)
 			}
 			awaitOlder(t, s)
 			next := read(t, table, Query{Recent: &from})
-			if page := read(t, table, Query{Recent: &from, Since: &next.Snapshot.Oldest}); extra == "" && ids(page) != "" {
+			if page := read(t, table, Query{Recent: &from, Since: &next.Snapshot}); extra == "" && ids(page) != "" {
 				t.Errorf("when nothing is new: %s", ids(page))
 			}
 		})
@@ -96,7 +96,34 @@ func TestSinceWithRightsOnColumns(t *testing.T) {
 	}
 	from := int64(1)
 	page := read(t, table, Query{Recent: &from})
-	if page = read(t, table, Query{Recent: &from, Since: &page.Snapshot.Next}); ids(page) != "a" {
+	if page = read(t, table, Query{Recent: &from, Since: &page.Snapshot}); ids(page) != "a" {
 		t.Errorf("rows %q", ids(page))
+	}
+}
+
+// While no transaction has ended since the earlier read, a read looks at no row, not even at one that the earlier read did not return.
+// The end of any transaction ends that.
+func TestSinceNothingHasEnded(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	s.Exec(t, "create table outbox_messages (id text primary key, seq integer not null, topic text not null, payload jsonb, relayed_at "+
+		"timestamptz)")
+	table := open(t, s, Config{})
+	s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('a', 1, 't')")
+	from := int64(1)
+	everything := func() Snapshot { // rows of all transactions are wanted
+		seen := read(t, table, Query{Recent: &from}).Snapshot
+		seen.Oldest = firstNormal
+		return seen
+	}
+	eventually(t, "a read finds that nothing has ended", func() bool {
+		seen := everything()
+		page := read(t, table, Query{Recent: &from, Since: &seen})
+		return page.Snapshot.text == seen.text && ids(page) == "" && !page.More
+	})
+	seen := everything()
+	s.Exec(t, "insert into outbox_messages (id, seq, topic) values ('b', 2, 't')")
+	if page := read(t, table, Query{Recent: &from, Since: &seen}); ids(page) != "ab" {
+		t.Errorf("after a commit: %q", ids(page))
 	}
 }

@@ -246,7 +246,7 @@ func (t *Table) orderedReads(d description, owned func(parameter int) string) or
 	}
 	w := orderedReads{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
 	if t.Ordinal() {
-		w.recent = text("read_recent.sql", 3)
+		w.recent = text("read_recent.sql", 4)
 	}
 	if !t.mapping.order.notNull {
 		w.nulls = text("read_nulls.sql", 2)

@@ -85,7 +85,7 @@ var engine = []mutant{
 	},
 	{
 		name: "row of a running transaction taken for read", breaks: "a read leaves out only what earlier ones have returned",
-		file: "relay/internal/late/late.go", old: "c.since = c.seen.Oldest", new: "c.since = c.seen.Next",
+		file: "relay/internal/late/late.go", old: "	seen := c.seen\n", new: "	seen := c.seen\n	seen.Oldest = seen.Next\n",
 		pkg: "./relay", tests: "^TestLongTransactions$",
 	},
 	{
