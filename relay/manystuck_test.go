@@ -12,6 +12,33 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
+// Heads of many keys that are due at about the same time are read together, with one look for late rows.
+func TestHeadsOfManyKeysAreReadTogether(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		const topics = 100
+		for i := range int64(topics) {
+			topic := fmt.Sprint("missing-", i)
+			s.Remove(topic)
+			s.table.insert(i, fmt.Sprint("row-", i), fmt.Sprint("key-", i), topic)
+		}
+		stop := s.start()
+		defer stop()
+		time.Sleep(20 * time.Second) // the pauses grow
+		tried := func() (n int) {
+			for i := range topics {
+				n += s.Tries(fmt.Sprint("row-", i))
+			}
+			return n
+		}
+		before, tries := s.table.readCount(), tried()
+		time.Sleep(10 * time.Second)
+		tries = tried() - tries
+		if reads := s.table.readCount() - before; reads > 500 || tries < 5*topics {
+			t.Errorf("in ten seconds %d reads for %d tries, beside 200 polls", reads, tries)
+		}
+	})
+}
+
 // stuckPublisher answers with an error for the rows of stuck keys, until they are freed.
 type stuckPublisher struct {
 	publisher.Publisher

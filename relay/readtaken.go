@@ -25,7 +25,7 @@ func (s *reads) taken(r read) error {
 	}
 	var wants bool
 	if r.kind == readHeads { // however many keys wait, they leave time for other reads
-		s.patience[readHeads].rest = r.ended.Add(trialRest * took)
+		s.patience[readHeads].rest = r.ended.Add(max(trialRest*took, s.dispatch.Gather(r.waits)))
 	}
 	if r.kind != readFailed {
 		limit := s.patience[r.kind].limit

@@ -57,6 +57,21 @@ func (d *Dispatch) NextTrial() (time.Time, bool) {
 	return next.time, !next.time.IsZero()
 }
 
+// Gather returns how long to wait after a read of heads, so that the next one brings what becomes due at about the same time: a
+// read, a look for late rows before it, and a publish take the same time for one head as for a hundred. It is short beside the
+// pauses of so many causes. Nothing is to be gathered if not all heads that were due have been read.
+func (d *Dispatch) Gather(read []*Wait) time.Duration {
+	if len(d.asking) > len(read) {
+		return 0
+	}
+	return min(time.Duration(d.causes())*gatherShare, mostGather)
+}
+
+const (
+	gatherShare = time.Millisecond // for each cause that is tried again by itself
+	mostGather  = 100 * time.Millisecond
+)
+
 // earliest is the earliest of some times.
 type earliest struct{ time time.Time }
 
