@@ -36,6 +36,7 @@ func (r *Relay) lookAtPauses() {
 		changed = true
 		if now := !d.paused.Load(); now {
 			r.config.Logger.Warn("destination is paused: nothing is published to it", "destination", d.Name)
+			r.keepDown(d)
 			d.paused.Store(true)
 		} else {
 			r.config.Logger.Info("destination is paused no longer", "destination", d.Name)
@@ -45,6 +46,17 @@ func (r *Relay) lookAtPauses() {
 	if changed {
 		r.wake(measure.SourceNone)
 		r.lookAtOwnership()
+	}
+}
+
+// keepDown lets the probe keep why nothing could be published before a pause. Until the probe has reached the broker nothing
+// else is known: a paused destination is not tried by its rows.
+func (r *Relay) keepDown(d *Destination) {
+	down := d.snapshot().Down
+	for _, p := range r.probes {
+		if p.destination == d && down != nil {
+			p.set(down)
+		}
 	}
 }
 

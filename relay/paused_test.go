@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"strings"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // While a destination is paused nothing is published to it. Rows on the wire are settled. Rows that were read are forgotten
@@ -63,6 +65,33 @@ func TestPausedDestination(t *testing.T) {
 			t.Errorf("%d rows were published after the pause, not 100", got-sent)
 		}
 	})
+}
+
+// If nothing could be published when a pause began, the destination counts as down until a probe has reached its broker.
+func TestPauseDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	s := newSim(t)
+	d := s.destinations[0]
+	d.Paused = func() bool { return true }
+	p := &probe{destination: d, logger: slog.New(slog.DiscardHandler), changed: func() {}}
+	r := &Relay{
+		process: process{
+			config:   &Config{Destinations: s.destinations, Logger: p.logger},
+			database: &database{}, wakes: make(chan string, 1),
+		},
+		owner: &owner.Owner{}, probes: []*probe{p},
+	}
+	down := errors.New("no leader anywhere")
+	d.state.Store(&dispatch.Snapshot{Down: down})
+	r.lookAtPauses()
+	d.state.Store(&dispatch.Snapshot{}) // its engine tries nothing any more
+	if err := r.usable(p); !errors.Is(err, down) {
+		t.Errorf("after the pause has begun: %v", err)
+	}
+	p.set(nil)
+	if err := r.usable(p); err != nil {
+		t.Errorf("after the probe has reached the broker: %v", err)
+	}
 }
 
 // A pause and its end are logged once. Readiness mentions the pause and stays positive, and an unreachable broker no longer
