@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -52,10 +53,15 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 	f := feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now())
 	e.dispatch = dispatch.New(dispatch.Setup{
 		To: to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: f.Late,
-		Flights: e.writer, Measure: to.measured, Logger: es.config.Logger,
+		Flights: e.writer, Beside: e.beside, Measure: to.measured, Logger: es.config.Logger,
 	})
 	e.reads = newReads(e, table, limits, f)
 	return e
+}
+
+// beside reports whether rows of other destinations flow.
+func (e *engine) beside(now time.Time) bool {
+	return slices.ContainsFunc(e.all, func(other *engine) bool { return other != e && other.to.measured.History.Flows(now) })
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they

@@ -66,6 +66,35 @@ func TestDestinationsShareTheLimits(t *testing.T) {
 	})
 }
 
+// A destination that refuses everything leaves the machine to another one while rows flow there. Alone it does not rest.
+func TestDestinationThatRefusesEverythingRests(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		refusing := publishertest.NewBroker()
+		s.destinations = []*Destination{s.destination("refusing", refusing, "bad"), s.destination("other", s.Broker)}
+		s.destinations[0].MaxAttempts = 1
+		refusing.Delay(20 * time.Millisecond)
+		const rows = 20_000
+		for i := range rows {
+			id := fmt.Sprint("b", i)
+			refusing.Refuse(id, 1)
+			s.table.insert(int64(i+1), id, id, "bad")
+		}
+		failed := func() int { return len(s.table.failedRows()) }
+		defer s.start()()
+		for i := range 1000 {
+			s.table.insert(int64(i+rows+1), fmt.Sprint("o", i), "", "t")
+			time.Sleep(10 * time.Millisecond)
+		}
+		if n := failed(); n < 2*1000 || n > rows/2 {
+			t.Errorf("%d of %d rows failed in ten seconds beside rows of another destination", n, rows)
+		}
+		time.Sleep(10 * time.Second)
+		if n := failed(); n != rows {
+			t.Errorf("%d of %d rows failed when nothing else flowed any more", n, rows)
+		}
+	})
+}
+
 // Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next turn.
 func TestNothingIsLeftOfATurn(t *testing.T) {
 	simulate(t, func(_ *testing.T, s *sim) {

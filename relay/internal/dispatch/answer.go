@@ -17,6 +17,8 @@ func (d *Dispatch) Answer(index int, rows []*Row, errs []error, now time.Time) {
 		a.one(r, errs[i], len(rows) == 1)
 	}
 	a.settleOutage()
+	d.vain.answered(a.counts)
+	d.restInVain(now.Sub(l.since), now)
 	if rows[0].Invalid == nil && !d.To.Nowhere { // an invalid row comes alone and was handed to no publisher
 		a.Measure.Published(len(rows), a.counts)
 		d.limiter.Spend(-(a.counts[publisher.NotAttempted] + a.counts[publisher.Unavailable] + a.counts[publisher.Topology]))

@@ -29,6 +29,7 @@ type Dispatch struct {
 	waits    waits
 	holds    holds
 	outage   outage
+	vain     vain
 	catch    catchup
 	asking   []*Wait   // keys whose heads are to be read
 	Failures *failures // nil where failed rows do not block keys
@@ -171,13 +172,16 @@ func (d *Dispatch) Next(may bool, now time.Time) (due time.Time, ok bool) {
 	if due, ok := d.nextSend(now); ok && may {
 		next.consider(due)
 	}
+	if d.vain.until.After(now) && d.waiting() && may {
+		next.consider(d.vain.until)
+	}
 	return next.time, !next.time.IsZero()
 }
 
 // batch returns the rows that a lane's worker publishes next, or nil if it has to wait.
 func (d *Dispatch) batch(index int, now time.Time) []*Row {
 	l := &d.lanes[index]
-	if l.wire != nil || l.len() == 0 || d.outage.waits(now) {
+	if l.wire != nil || l.len() == 0 || d.outage.waits(now) || now.Before(d.vain.until) {
 		return nil
 	}
 	most := d.limiter.Rows(d.Limits.Batch, now)

@@ -18,6 +18,7 @@ type Setup struct {
 	Table   Table
 	Late    *late.Commits
 	Flights Flights
+	Beside  func(now time.Time) bool // reports whether rows of other destinations flow
 	Measure *measure.Destination
 	Logger  *slog.Logger
 }

@@ -31,6 +31,9 @@ func (d *Dispatch) Write(now time.Time, to func(Outcome)) {
 // Written processes what was written of an outcome. Rows that could not be written stay in flight, so that they are not
 // published again.
 func (d *Dispatch) Written(o Outcome, now time.Time) {
+	if len(o.Refused) > 0 {
+		d.restInVain(o.Took, now)
+	}
 	d.keepLocked(&o, now)
 	d.keepRejected(&o, now)
 	for _, r := range o.Accepted {
