@@ -30,30 +30,44 @@ type troubled struct {
 func troubleStudy(ctx context.Context, l *lab, r *report) error {
 	return l.eachBroker(func(b broker) error {
 		for _, t := range troubles {
-			for _, n := range t.numbers {
-				name := fmt.Sprintf("%s: %d", t.name, n)
-				if !strings.Contains(name, l.only) || t.broker != "" && t.broker != b.name {
-					continue
-				}
-				var with, without []troubled
-				for round := range l.rounds {
-					control, err := l.trouble(ctx, b, t, 0)
-					if err != nil {
-						return fmt.Errorf("%s, control: %w", name, err)
-					}
-					found, err := l.trouble(ctx, b, t, n)
-					if err != nil {
-						return fmt.Errorf("%s: %w", name, err)
-					}
-					fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f, p99 %.1f ms beside %.1f\n", b.name, name, round+1,
-						found.rate, control.rate, percentile(found.latency, 99), percentile(control.latency, 99))
-					with, without = append(with, found), append(without, control)
-				}
-				t.report(r, b.name, name, n, with, without)
+			if t.broker != "" && t.broker != b.name {
+				continue
+			}
+			if err := l.compareTrouble(ctx, b, r, t); err != nil {
+				return err
 			}
 		}
-		return nil
+		if b.name != "kafka" || !strings.Contains(deadPartitionName, l.only) {
+			return nil
+		}
+		return l.besideDeadPartition(ctx, r)
 	})
+}
+
+// compareTrouble measures one kind of trouble, with each number of keys or topics, by turns with the control.
+func (l *lab) compareTrouble(ctx context.Context, b broker, r *report, t trouble) error {
+	for _, n := range t.numbers {
+		name := fmt.Sprintf("%s: %d", t.name, n)
+		if !strings.Contains(name, l.only) {
+			continue
+		}
+		var with, without []troubled
+		for round := range l.rounds {
+			control, err := l.trouble(ctx, b, t, 0)
+			if err != nil {
+				return fmt.Errorf("%s, control: %w", name, err)
+			}
+			found, err := l.trouble(ctx, b, t, n)
+			if err != nil {
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			fmt.Printf("%s, %s, round %d: %.0f rows/s beside %.0f, p99 %.1f ms beside %.1f\n", b.name, name, round+1,
+				found.rate, control.rate, percentile(found.latency, 99), percentile(control.latency, 99))
+			with, without = append(with, found), append(without, control)
+		}
+		t.report(r, b.name, name, n, with, without)
+	}
+	return nil
 }
 
 func (t trouble) report(r *report, on, name string, n int, with, without []troubled) {

@@ -48,6 +48,7 @@ type Topic struct {
 	Name       string
 	Partitions int               // partitions of a Kafka topic; 0 for one
 	Replicas   int               // replicas of a Kafka topic or a stream; 0 for one
+	Nodes      []int             // ids of the Kafka nodes that have the only replica of each partition; none for the cluster's choice
 	Most       int               // largest message in bytes; larger ones are refused. 0 for the broker's own limit. Not for RabbitMQ
 	Configs    map[string]string // settings of a Kafka topic
 	// Duplicates is the window in which a stream drops messages with an id that it has seen; 0 for the shortest possible.

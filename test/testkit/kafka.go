@@ -28,7 +28,14 @@ func OpenKafka(addresses ...string) *Kafka {
 
 // Create is as in [Broker].
 func (k *Kafka) Create(ctx context.Context, topic Topic) error {
-	config := kafka.TopicConfig{Topic: topic.Name, NumPartitions: max(topic.Partitions, 1), ReplicationFactor: max(topic.Replicas, 1)}
+	partitions := max(topic.Partitions, 1)
+	config := kafka.TopicConfig{Topic: topic.Name, NumPartitions: partitions, ReplicationFactor: max(topic.Replicas, 1)}
+	if len(topic.Nodes) > 0 {
+		config.NumPartitions, config.ReplicationFactor = -1, -1
+	}
+	for i, node := range topic.Nodes {
+		config.ReplicaAssignments = append(config.ReplicaAssignments, kafka.ReplicaAssignment{Partition: i, Replicas: []int{node}})
+	}
 	for name, value := range topic.Configs {
 		config.ConfigEntries = append(config.ConfigEntries, kafka.ConfigEntry{ConfigName: name, ConfigValue: value})
 	}
@@ -55,7 +62,7 @@ func (k *Kafka) Create(ctx context.Context, topic Topic) error {
 	err = Until(ctx, 20*time.Millisecond, func() (bool, error) {
 		var ends []int64
 		ends, last = k.Ends(ctx, topic.Name)
-		return last == nil && len(ends) == config.NumPartitions, nil
+		return last == nil && len(ends) == partitions, nil
 	})
 	if err != nil {
 		return fmt.Errorf("open topic %s: %w", topic.Name, errors.Join(err, last))
