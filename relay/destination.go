@@ -16,6 +16,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // A Destination is a broker with the rules for the rows that go there. It belongs to one Relay, which fills in the
@@ -87,14 +88,14 @@ type Destination struct {
 	// SettingName returns the user's name for a field of this struct, for errors. By default errors name the field.
 	SettingName func(field string) string
 
-	route     route.Route     // how messages are made; see [Destination.whole]
-	profile   profile.Profile // applies the wire format; nil for plain
-	paused    atomic.Bool     // the last result of Paused
-	client    client
-	complaint dispatch.Complaint
-	measured  *measure.Destination
-	state     atomic.Pointer[dispatch.Snapshot] // the last state that the engine published; nil before
-	beat      atomic.Int64                      // when the engine's loop last turned; 0 while none runs
+	route    route.Route     // how messages are made; see [Destination.whole]
+	profile  profile.Profile // applies the wire format; nil for plain
+	paused   atomic.Bool     // the last result of Paused
+	client   client
+	reported report.Outage
+	measured *measure.Destination
+	state    atomic.Pointer[dispatch.Snapshot] // the last state that the engine published; nil before
+	beat     atomic.Int64                      // when the engine's loop last turned; 0 while none runs
 }
 
 // whole returns the route with everything that decides which rows the destination takes.
@@ -122,7 +123,7 @@ func (d *Destination) snapshot() dispatch.Snapshot {
 func (d *Destination) target(c *Config) dispatch.Destination {
 	return dispatch.Destination{
 		Name: d.Name, Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
-		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Complaint: &d.complaint,
+		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Reported: &d.reported,
 		Prepare: func(r *dispatch.Row, now time.Time) {
 			if c.TraceRows {
 				r.Ended = rowSpan(c.Tracer, d.Name, r, now)

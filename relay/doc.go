@@ -33,7 +33,8 @@ engines of a process share the ownership of shards, hints, the connection pool a
   - Package feed decides what to read next and when. The tail scan goes on from a cursor and then reads recent rows again for late
     commits (package late). A reconciliation scan from the beginning finds whatever else was missed. Rows whose available_at has come have
     a read of their own.
-  - Packages measure, rate, retry and keys count what happens, limit the rows per second, time retries, and remember large numbers of keys.
+  - Packages measure, report, rate, retry and keys count what happens, log it in few lines, limit the rows per second, time retries, and
+    remember large numbers of keys.
 
 The loop is the only goroutine that touches feed and dispatch. It takes turns among four kinds of reads (reads): the tail scan (readFeed),
 a page of a catch-up scan (readScan), the heads of keys whose time has come (readHeads), and due rows (readDue). Each kind rests in

@@ -53,7 +53,7 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 	f := feed.New(table, limits.Batch, limits.Rows, interval, es.config.idlePause(), time.Now())
 	e.dispatch = dispatch.New(dispatch.Setup{
 		To: to.target(es.config), Limits: limits, Workers: es.workers, Shards: es.config.Shards, Table: table, Late: f.Late,
-		Flights: e.writer, Beside: e.beside, Measure: to.measured, Logger: es.config.Logger,
+		Flights: e.writer, Beside: e.beside, Measure: to.measured, Logger: es.config.Logger.With("destination", to.Name),
 	})
 	e.reads = newReads(e, table, limits, f)
 	return e

@@ -9,7 +9,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
-	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // probe checks now and then whether a broker can be reached, for /readyz and destination_up.
@@ -77,10 +77,10 @@ func (p *probe) set(err error) {
 	}
 	switch {
 	case err == nil && before != nil:
-		p.destination.complaint.Over()
+		p.destination.reported.Over()
 		p.logger.Info("destination can be reached", "destination", p.destination.Name)
-	case err != nil && (before == nil || errors.Is(before, errNotProbed) || !dispatch.Same(before, err)):
-		if !p.destination.complaint.Logged(err) {
+	case err != nil && (before == nil || errors.Is(before, errNotProbed) || !report.Same(before, err)):
+		if !p.destination.reported.Logged(err) {
 			p.logger.Warn("destination cannot be reached", "destination", p.destination.Name, "error", err)
 		}
 	}

@@ -220,13 +220,13 @@ func (a *answers) settleOutage() {
 	case a.alive:
 		if o.active() {
 			*o = outage{}
-			a.To.Complaint.Over()
-			a.Logger.Info("destination is back", "destination", a.To.Name)
+			a.To.Reported.Over()
+			a.Logger.Info("destination is back")
 		}
 	case a.down != nil:
 		reason := classCause(publisher.ClassOf(a.down))
-		if o.fail(reason, a.down, a.now) && !a.To.Complaint.Logged(a.down) {
-			a.Logger.Warn("destination is held", "destination", a.To.Name, "reason", reason, "error", a.down)
+		if o.fail(reason, a.down, a.now) && !a.To.Reported.Logged(a.down) {
+			a.Logger.Warn("destination is held", "reason", reason, "error", a.down)
 		}
 	default: // nothing was attempted
 		o.probing = false

@@ -10,6 +10,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/rate"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // Dispatch owns the state of a destination's relay: the rows in flight, their order, and what waits. It does no work of
@@ -40,10 +41,10 @@ type Dispatch struct {
 	rewind  bool            // the tail scan must begin again: the replica has gained shards
 	unknown int             // number of rows dropped by the stop that may have been published
 
-	stopping  bool
-	notices   notices
-	failedLog failedLog
-	crowded   time.Time // until when the log does not say again that more keys wait than are remembered
+	stopping bool
+	topics   report.Topics
+	failed   report.Failures
+	crowded  time.Time // until when the log does not say again that more keys wait than are remembered
 
 	rejected rejected
 	locked   locked
@@ -77,9 +78,9 @@ type Refusal struct {
 // New makes a dispatch that does not relay any shard yet.
 func New(s Setup) *Dispatch {
 	d := &Dispatch{
-		Setup: s, failedLog: failedLog{logger: s.Logger.With("destination", s.To.Name)},
+		Setup: s, topics: report.NewTopics(s.Logger), failed: report.Failures{Logger: s.Logger},
 		inFlight: map[string]*Row{}, lanes: make([]lane, s.Workers+TryLanes), holds: newHolds(),
-		notices: notices{}, shards: newShards(s.Shards), catch: catchup{low: nothing}, limiter: rate.New(s.To.Rate, s.Shards),
+		shards: newShards(s.Shards), catch: catchup{low: nothing}, limiter: rate.New(s.To.Rate, s.Shards),
 	}
 	d.waits = newWaits(s.Limits.remembered(), d.holds.orphaned)
 	for i := range d.lanes {
@@ -323,7 +324,7 @@ func (d *Dispatch) Unsettled() int { return len(d.inFlight) + d.unknown }
 // Stop drops everything that is not on the wire.
 func (d *Dispatch) Stop() {
 	d.stopping = true
-	d.failedLog.end()
+	d.failed.End()
 	for i := range d.lanes {
 		d.lanes[i].filter(func(r *Row) bool {
 			if r.unknown > 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/late"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // testDispatch returns a dispatch of one destination with one worker, which publishes row by row.
@@ -25,7 +26,7 @@ func testDispatch(t *testing.T) *Dispatch {
 	d := New(Setup{
 		To: Destination{
 			Name: "default", MaxAttempts: 5, BackoffMin: time.Second, BackoffMax: time.Minute,
-			Prepare: func(*Row, time.Time) {}, Complaint: &Complaint{},
+			Prepare: func(*Row, time.Time) {}, Reported: &report.Outage{},
 		},
 		Limits: Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, Workers: 1, Shards: 1, Table: &stubTable{},
 		Late: late.New(), Flights: noOthers{}, Measure: m.Destination("default", nil), Logger: logger,

@@ -17,11 +17,11 @@ func (a *answers) duplicate(r *Row, d *publisher.Duplicate) {
 		return
 	}
 	a.unexpected++
-	if !a.To.Complaint.duplicates(d.Stream) {
+	if !a.To.Reported.Duplicates(d.Stream) {
 		return
 	}
 	a.Logger.Warn("rows that were never sent are dropped by their broker as duplicates and count as relayed",
-		"destination", a.To.Name, "stream", d.Stream, "error", d)
+		"stream", d.Stream, "error", d)
 }
 
 // newHere reports whether the row was inserted after this replica acquired its shard, judged by its insertion time. A

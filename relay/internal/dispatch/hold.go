@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -153,11 +154,24 @@ func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
 	switch {
 	case len(h.topics) > 0 && (h.failures == 1 || before != c): // the answer says more than the first one
 		h.logged = append(h.logged, short)
-		d.announce(topicHeld, h, now)
+		d.announce(report.Held, h, now)
 	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short):
 		h.logged = append(h.logged, short)
-		d.announce(partHeld, h, now)
+		d.announce(report.PartHeld, h, now)
 	}
+}
+
+// announce logs a change of a hold.
+func (d *Dispatch) announce(news report.News, h *hold, now time.Time) {
+	c := report.Change{News: news}
+	if news == report.Held || news == report.PartHeld {
+		c.Reason = h.cause
+	}
+	name := h.fate.String()
+	if len(h.topics) > 0 {
+		name = h.topics[0].name
+	}
+	d.topics.Add(c, name, h.err, now)
 }
 
 // partialAfter is how long part of a topic is held before the hold is logged. Leaders move in less time.
@@ -229,8 +243,12 @@ func (d *Dispatch) release(h *hold, now time.Time) {
 		d.waits.rest(&c.Wait, causeOrder, now)
 	}
 	d.catch.want(andKeyless, h.low)
-	if len(h.logged) > 0 {
-		d.announce(h.back(), h, now)
+	switch {
+	case len(h.logged) == 0:
+	case len(h.topics) > 0:
+		d.announce(report.Back, h, now)
+	default:
+		d.announce(report.PartBack, h, now)
 	}
 	d.tryOthers(h.fate.Kind, now)
 }

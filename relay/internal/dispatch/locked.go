@@ -58,7 +58,7 @@ func (d *Dispatch) keepLocked(o *Outcome, now time.Time) {
 		d.locked.logged = true
 		d.Logger.Warn("rows cannot be written because another session keeps them locked, or rows that a trigger or a foreign key has to do "+
 			"with; they are tried again until they are free",
-			"destination", d.To.Name, "rows", n)
+			"rows", n)
 	}
 	if d.locked.seen = now; !waiting {
 		d.locked.due = now.Add(lockedPause)

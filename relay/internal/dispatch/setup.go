@@ -7,6 +7,7 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/late"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 )
 
 // Setup is what a dispatch is made from.
@@ -20,7 +21,7 @@ type Setup struct {
 	Flights Flights
 	Beside  func(now time.Time) bool // reports whether rows of other destinations flow
 	Measure *measure.Destination
-	Logger  *slog.Logger
+	Logger  *slog.Logger // adds the destination's name
 }
 
 // Destination is what a dispatch knows of its destination. A MaxAge or Rate of 0 means no limit.
@@ -33,8 +34,8 @@ type Destination struct {
 	Rate                   float64 // rows per second
 	Nowhere                bool    // stands for rows that no destination takes: they are handed to no broker
 
-	Prepare   func(*Row, time.Time) // gives the message of a row its form
-	Complaint *Complaint            // what has been logged of the broker
+	Prepare  func(*Row, time.Time) // gives the message of a row its form
+	Reported *report.Outage        // what has been logged of the broker
 }
 
 // Table is what a dispatch knows of the table.

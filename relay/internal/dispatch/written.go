@@ -7,12 +7,13 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
+	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
 // Write calls to with what is to be written now. What could not be written before is tried separately.
 func (d *Dispatch) Write(now time.Time, to func(Outcome)) {
-	d.failedLog.flush(now)
+	d.failed.Flush(now)
 	if !d.retrying() {
 		o, ok := d.locked.retry(now)
 		if !ok {
@@ -87,7 +88,7 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 		}
 		if x.Failed && written {
 			d.Measure.Failed(failure(x.Err), now)
-			d.failedLog.row(r, x.Err, true, now)
+			d.failed.Failed(reported(x), true, now)
 			r.finish(x.Err, now)
 		}
 		if r.blocks && !written {
@@ -103,9 +104,14 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 	if n > 0 && now.Sub(d.unwritable) > time.Minute {
 		d.unwritable = now
 		d.Logger.Error("refused rows cannot be written, since the table does not take the change; their keys wait, and they are tried again",
-			"destination", d.To.Name, "rows", n, "error", o.Why)
+			"rows", n, "error", o.Why)
 	}
 	d.dropVoid()
+}
+
+// reported returns what the log says of a refused row.
+func reported(x Refusal) report.Row {
+	return report.Row{Topic: x.Row.Message.Topic, ID: x.Row.Message.ID, Attempt: x.Row.Try, Err: x.Err}
 }
 
 // failure returns the reason for which a row failed with an error.
@@ -125,9 +131,9 @@ func (d *Dispatch) refusalWritten(w *Wait, x Refusal, written, unwritable, last 
 	r, to := x.Row, d.To
 	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
 	if spent && written && (r.Try == to.MaxAttempts || w.refusals == 1) { // log it once
-		d.failedLog.row(r, x.Err, false, now)
+		d.failed.Failed(reported(x), false, now)
 	} else if !x.Failed {
-		d.failedLog.refused(r, x.Err, w.refusals > 1 || d.Table.KeepsErrors() && d.Table.KeepsFailures(), now)
+		d.failed.Refused(reported(x), w.refusals > 1 || d.Table.KeepsErrors() && d.Table.KeepsFailures(), now)
 	}
 	switch {
 	case !d.shards.active.Has(r.Shard):

@@ -1,4 +1,4 @@
-package dispatch
+package report
 
 import (
 	"sync"
@@ -6,11 +6,11 @@ import (
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
-// A Complaint records what has been logged of a destination's outage, by its probe or by those who publish to it, so
+// An Outage records what has been logged of a destination's outage, by its probe or by those who publish to it, so
 // that each cause is logged once, by the first part that notices it. Different texts do not mean different causes: with several
 // hosts, the text names sometimes one and sometimes another. But the same text means the same cause, even if a ping and
 // a publish classify it differently.
-type Complaint struct {
+type Outage struct {
 	mu     sync.Mutex
 	causes map[trouble]bool
 	last   string
@@ -33,36 +33,36 @@ func troubleOf(err error) trouble { return trouble{publisher.ClassOf(err), publi
 func Same(a, b error) bool { return troubleOf(a) == troubleOf(b) }
 
 // Logged notes the error, and reports whether its cause has already been logged.
-func (c *Complaint) Logged(err error) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+func (o *Outage) Logged(err error) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
 	cause, text := troubleOf(err), err.Error()
-	known := c.causes[cause] || c.last == text
-	if c.causes == nil {
-		c.causes = map[trouble]bool{}
+	known := o.causes[cause] || o.last == text
+	if o.causes == nil {
+		o.causes = map[trouble]bool{}
 	}
-	c.causes[cause], c.last = true, text
+	o.causes[cause], o.last = true, text
 	return known
 }
 
-// duplicates reports whether a stream's unexpected duplicates are to be logged, which happens once per stream.
-func (c *Complaint) duplicates(stream string) bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.streams[stream] || len(c.streams) == mostStreams {
+// Duplicates reports whether a stream's unexpected duplicates are to be logged, which happens once per stream.
+func (o *Outage) Duplicates(stream string) bool {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.streams[stream] || len(o.streams) == mostStreams {
 		return false
 	}
-	if c.streams == nil {
-		c.streams = map[string]bool{}
+	if o.streams == nil {
+		o.streams = map[string]bool{}
 	}
-	c.streams[stream] = true
+	o.streams[stream] = true
 	return true
 }
 
 // Over forgets the outage: the destination can be used again.
-func (c *Complaint) Over() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	clear(c.causes)
-	c.last = ""
+func (o *Outage) Over() {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	clear(o.causes)
+	o.last = ""
 }

@@ -1,4 +1,4 @@
-package dispatch
+package report
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 // An outage that a ping and a publish classify differently is logged once if both give the same text. Each cause is
 // logged once, even if its text changes.
 func TestOneOutageIsLoggedOnce(t *testing.T) {
-	var c Complaint
+	var c Outage
 	unavailable := func(short, text string) error {
 		return publisher.UnavailableError(publisher.ScopeDestination, short, "%s", text)
 	}

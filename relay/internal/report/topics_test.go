@@ -1,4 +1,4 @@
-package dispatch
+package report
 
 import (
 	"bytes"
@@ -23,13 +23,13 @@ func TestManyTopicsTakeFewLines(t *testing.T) {
 		log.Reset()
 		return found
 	}
-	n, held := notices{}, notice{topicHeld, "orders", CauseTopology}
+	n, held := NewTopics(logger), Change{Held, "topology"}
 	after := func(d time.Duration, topics int) []string {
 		now = now.Add(d)
 		for i := range topics {
-			n.announce(logger, held, fmt.Sprint("t", i), errors.New("no stream"), now)
+			n.Add(held, fmt.Sprint("t", i), errors.New("no stream"), now)
 		}
-		n.tell(logger, false, now)
+		n.Flush(false, now)
 		return lines()
 	}
 	expect := func(found []string, want ...string) {
@@ -51,7 +51,7 @@ func TestManyTopicsTakeFewLines(t *testing.T) {
 	}
 	expect(after(57*time.Second, 0), `topic="t0, t1" reason`)
 	expect(after(time.Second, 1))
-	n.tell(logger, true, now)
+	n.Flush(true, now)
 	expect(lines(), "topic=t0 reason")
 	expect(after(time.Minute, 0))
 	expect(after(time.Second, 1), "topic=t0 reason")
