@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"iter"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -72,6 +73,8 @@ func (t topic) kept() topic { return topic{strings.Clone(t.exchange), strings.Cl
 type holds struct {
 	byFate  map[publisher.Fate]*hold
 	byTopic map[topic]*hold
+	opened  []*hold // oldest first, with some that have ended
+	logged  int     // number of those whose beginning was logged
 	due     retry.Alarms[*hold]
 	repeats retry.Repeats
 	soon    map[publisher.FateKind]time.Time // when holds of a kind were last made due because one of them had ended
@@ -87,6 +90,37 @@ func newHolds() holds {
 	}
 }
 
+// add remembers a hold that has begun.
+func (hs *holds) add(h *hold) {
+	hs.byFate[h.fate] = h
+	hs.opened = append(hs.opened, h)
+}
+
+// remove forgets a hold that has ended.
+func (hs *holds) remove(h *hold) {
+	delete(hs.byFate, h.fate)
+	if len(h.logged) > 0 {
+		hs.logged--
+	}
+	if len(hs.opened) > 2*len(hs.byFate)+mostHoldsShown {
+		hs.opened = slices.DeleteFunc(hs.opened, func(h *hold) bool { return !hs.has(h) })
+	}
+}
+
+// has reports whether a hold has not ended.
+func (hs *holds) has(h *hold) bool { return hs.byFate[h.fate] == h }
+
+// oldest returns the holds that have not ended, oldest first.
+func (hs *holds) oldest() iter.Seq[*hold] {
+	return func(yield func(*hold) bool) {
+		for _, h := range hs.opened {
+			if hs.has(h) && !yield(h) {
+				return
+			}
+		}
+	}
+}
+
 // of returns the hold that a row would meet, as far as its topic decides that.
 func (hs *holds) of(r *Row) *hold {
 	if len(hs.byTopic) == 0 {
@@ -98,7 +132,7 @@ func (hs *holds) of(r *Row) *hold {
 // orphaned makes another key try in place of one that has something else to do.
 func (hs *holds) orphaned(h *hold) {
 	h.probe = nil
-	if hs.byFate[h.fate] == h && !h.open {
+	if hs.has(h) && !h.open {
 		hs.due.Set(h)
 	}
 }
@@ -117,7 +151,7 @@ func (d *Dispatch) held(r *Row, c Cause, err error, now time.Time) {
 			return
 		}
 		h = &hold{fate: fate, index: -1, low: nothing, since: now}
-		d.holds.byFate[fate] = h
+		d.holds.add(h)
 	}
 	if publisher.ScopeOf(err) == publisher.ScopeTopic && d.holds.byTopic[topicOf(r)] != h {
 		name := topicOf(r).kept()
@@ -153,12 +187,19 @@ func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
 	short := publisher.ShortOf(err)
 	switch {
 	case len(h.topics) > 0 && (h.failures == 1 || before != c): // the answer says more than the first one
-		h.logged = append(h.logged, short)
-		d.announce(report.Held, h, now)
+		d.begun(report.Held, h, short, now)
 	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short):
-		h.logged = append(h.logged, short)
-		d.announce(report.PartHeld, h, now)
+		d.begun(report.PartHeld, h, short, now)
 	}
+}
+
+// begun logs that a hold has begun, or has another reason.
+func (d *Dispatch) begun(news report.News, h *hold, reason string, now time.Time) {
+	if len(h.logged) == 0 {
+		d.holds.logged++
+	}
+	h.logged = append(h.logged, reason)
+	d.announce(news, h, now)
 }
 
 // announce logs a change of a hold.
@@ -217,10 +258,10 @@ func (d *Dispatch) join(r *Row, h *hold, now time.Time) {
 
 // release ends a hold: what waited for it may go on.
 func (d *Dispatch) release(h *hold, now time.Time) {
-	if d.holds.byFate[h.fate] != h {
+	if !d.holds.has(h) {
 		return
 	}
-	delete(d.holds.byFate, h.fate)
+	d.holds.remove(h)
 	for _, name := range h.topics {
 		if d.holds.byTopic[name] == h {
 			delete(d.holds.byTopic, name)

@@ -1,9 +1,7 @@
 package dispatch
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/errtext"
@@ -61,22 +59,14 @@ func (h Hold) Error() string {
 const mostHoldsShown = 20
 
 // shown returns the oldest holds.
-func (hs *holds) shown() []Hold {
-	var oldest []*hold
-	older := func(a, b *hold) int { return cmp.Or(a.since.Compare(b.since), cmp.Compare(a.fate.Name, b.fate.Name)) }
-	for _, h := range hs.byFate {
-		if len(oldest) == mostHoldsShown && older(h, oldest[mostHoldsShown-1]) > 0 {
-			continue
-		}
-		at, _ := slices.BinarySearchFunc(oldest, h, older)
-		oldest = slices.Insert(oldest, at, h)
-		oldest = oldest[:min(len(oldest), mostHoldsShown)]
-	}
-	shown := make([]Hold, len(oldest))
-	for i, h := range oldest {
-		shown[i] = Hold{Reason: h.cause, Kind: h.fate.Kind.String(), What: h.fate.String(), Since: h.since, err: h.err}
+func (hs *holds) shown() (shown []Hold) {
+	for h := range hs.oldest() {
+		one := Hold{Reason: h.cause, Kind: h.fate.Kind.String(), What: h.fate.String(), Since: h.since, err: h.err}
 		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
-			shown[i].Topics = append(shown[i].Topics, t.name)
+			one.Topics = append(one.Topics, t.name)
+		}
+		if shown = append(shown, one); len(shown) == mostHoldsShown {
+			break
 		}
 	}
 	return shown
@@ -108,29 +98,23 @@ func (d *Dispatch) blocked() int {
 	return n
 }
 
-// heldTopics describes what is held: one hold with its reason, and the number of others.
+// heldTopics describes what is held: the oldest hold with its reason, and the number of others.
 func (d *Dispatch) heldTopics() string {
-	var worst *hold
-	var name string
-	n := 0
-	for _, h := range d.holds.byFate {
-		if len(h.logged) == 0 {
-			continue
-		}
-		this := h.fate.String()
-		if len(h.topics) > 0 {
-			this = fmt.Sprintf("topic %q", h.topics[0].name)
-		}
-		if n++; worst == nil || this < name { // the same hold each time
-			worst, name = h, this
-		}
-	}
-	if worst == nil {
+	if d.holds.logged == 0 {
 		return ""
 	}
 	more := ""
-	if n > 1 {
+	if n := d.holds.logged; n > 1 {
 		more = fmt.Sprintf(" (and %d others)", n-1)
 	}
-	return fmt.Sprintf("rows of %s are held%s: %v", name, more, worst.err)
+	for h := range d.holds.oldest() {
+		switch {
+		case len(h.logged) == 0:
+		case len(h.topics) > 0:
+			return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].name, more, h.err)
+		default:
+			return fmt.Sprintf("rows of %s are held%s: %v", h.fate, more, h.err)
+		}
+	}
+	return ""
 }
