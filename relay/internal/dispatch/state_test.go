@@ -55,7 +55,7 @@ func TestStateOfManyHoldsCostsTheSame(t *testing.T) {
 		openHolds(&d.holds, n)
 		return testing.AllocsPerRun(10, func() { d.Snapshot() })
 	}
-	if few, many := published(100), published(10_000); many > few {
+	if few, many := published(100), published(10_000); many > few+20 { // other goroutines allocate, too
 		t.Errorf("%.0f allocations with 10,000 holds, %.0f with 100", many, few)
 	}
 }
