@@ -13,7 +13,28 @@ const mostAsked = 500
 // ask makes a key's head be read.
 func (d *Dispatch) ask(w *Wait) {
 	d.waits.enter(w, asked, w.cause)
-	d.asking = append(d.asking, w)
+	if !w.listed {
+		w.listed = true
+		d.asking = append(d.asking, w)
+	}
+}
+
+// firstAsked returns the first keys whose heads are to be read, at most n. It drops those before them that have something else to
+// do meanwhile, and looks at no others: very many may be asked for.
+func (d *Dispatch) firstAsked(n int) []*Wait {
+	kept, seen := 0, 0
+	for ; seen < len(d.asking) && kept < n; seen++ {
+		if w := d.asking[seen]; w.state == asked {
+			d.asking[kept] = w
+			kept++
+		} else {
+			w.listed = false
+		}
+	}
+	if kept < seen {
+		d.asking = slices.Delete(d.asking, kept, seen)
+	}
+	return d.asking[:kept:kept]
 }
 
 // MostTrials returns how many heads to read if there is room for n. During an outage it is few, since all of them would
@@ -28,7 +49,6 @@ func (d *Dispatch) MostTrials(n int) int {
 // Trials returns the keys whose heads are to be read now, at most n. Crowds that have waited long enough are left to
 // the next scan.
 func (d *Dispatch) Trials(n int, now time.Time) []*Wait {
-	d.asking = slices.DeleteFunc(d.asking, func(w *Wait) bool { return w.state != asked }) // before some of these keys are asked again
 	d.probe(now)
 	for w, ok := d.waits.due.Past(now); ok; w, ok = d.waits.due.Past(now) {
 		if w.headID == "" {
@@ -37,9 +57,7 @@ func (d *Dispatch) Trials(n int, now time.Time) []*Wait {
 		}
 		d.ask(w)
 	}
-	d.asking = slices.DeleteFunc(d.asking, func(w *Wait) bool { return w.state != asked })
-	n = min(n, mostAsked, len(d.asking))
-	return d.asking[:n:n]
+	return d.firstAsked(min(n, mostAsked))
 }
 
 // NextTrial returns when there are heads to be read.

@@ -13,14 +13,15 @@ import (
 // over the rows of the key after the head, and they are not kept in memory: the wait records that they exist, and where
 // they begin. The states are drawn in doc.go.
 type Wait struct {
-	hash  uint64 // hash of the key; see Row.Hash
-	key   key    // with its text if that is short and the rows can be read by it; the zero key for a crowd
-	shard int
-	state waitState
-	cause Cause
-	hold  *hold     // hold that it waits for, in held, and in asked and trial as the hold's probe
-	due   time.Time // end of the rest, in resting
-	index int       // index in the heap of resting waits; -1 if it is not there
+	hash   uint64 // hash of the key; see Row.Hash
+	key    key    // with its text if that is short and the rows can be read by it; the zero key for a crowd
+	shard  int
+	state  waitState
+	cause  Cause
+	hold   *hold     // hold that it waits for, in held, and in asked and trial as the hold's probe
+	due    time.Time // end of the rest, in resting
+	index  int       // index in the heap of resting waits; -1 if it is not there
+	listed bool      // it is among the keys whose heads are to be read, or was
 
 	head    int64  // ordinal of the row that may not go
 	number  uint64 // number of that row when it was last read
