@@ -4,8 +4,8 @@ package main
 var engine = []mutant{
 	{
 		name: "unknown outcome taken for an acknowledgement", breaks: "a lost answer does not count as an acknowledgement",
-		file: "relay/internal/dispatch/answer.go", old: "		r.unknown++\n",
-		new: "		if r != nil {\n			a.accept(r, w)\n			return\n		}\n",
+		file: "relay/internal/dispatch/answer.go", old: "		a.unanswered(r)\n		fate",
+		new: "		if r != nil {\n			a.accept(r, w)\n			return\n		}\n		fate",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -15,8 +15,7 @@ var engine = []mutant{
 	},
 	{
 		name: "key goes on before its refusal is written", breaks: "a refusal is written before its key goes on",
-		file: "relay/internal/dispatch/answer.go", old: "	a.refuse = append(a.refuse, Refusal{Row: r, Err: err, Failed: failed})\n",
-		new: "	a.refuse = append(a.refuse, Refusal{Row: r, Err: err, Failed: failed})\n	a.goOn(w)\n",
+		file: "relay/internal/dispatch/failing.go", old: "	r.wait = w\n}", new: "	r.wait = w\n	d.goOn(w)\n}",
 		pkg: "./relay", tests: schedules,
 	},
 	{

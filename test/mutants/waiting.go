@@ -3,6 +3,16 @@ package main
 // waiting breaks the rules by which the engine treats keys: which rows go, which wait, and in which order.
 var waiting = []mutant{
 	{
+		name: "rows that do not wait for a failure of their key", breaks: "a key goes on when the failure of its first row is written",
+		file: "relay/internal/dispatch/failing.go", old: "return first != nil && first != r", new: "return false && first != r",
+		pkg: "./relay", tests: "^TestKeyGoesOnWhenItsFailureIsWritten$",
+	},
+	{
+		name: "failures that are written slowly keep the room", breaks: "queued rows of a key that waits take no room from others",
+		file: "relay/internal/dispatch/failing.go", old: "now.Sub(d.failing.since) < longestFailing", new: "true",
+		pkg: "./relay", tests: "^TestFailureThatIsNotWritten$",
+	},
+	{
 		name: "mark before the acknowledgement", breaks: "a row is marked only after the broker has it",
 		file: "relay/internal/dispatch/dispatch.go", old: "		rows = append(rows, r)\n		bytes += r.Size\n",
 		new: "		rows = append(rows, r)\n		bytes += r.Size\n		d.settle = append(d.settle, r)\n",
@@ -205,7 +215,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "late row goes before a failure that blocks", breaks: "a key is blocked from when the failure of one of its rows is written",
-		file: "relay/internal/dispatch/answer.go", old: "		r.blocks, a.void = true, true\n		a.Failures.fails(r)\n", new: "		r.blocks = true\n",
+		file: "relay/internal/dispatch/answer.go", old: "		r.blocks, d.void = true, true\n		d.Failures.fails(r)\n", new: "		r.blocks = true\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestLateRowOfAKeyThatIsBeingBlocked$|^TestKeyThatARowWithAvailableAtBlocks$",
 	},
 	{
@@ -270,12 +280,12 @@ var waiting = []mutant{
 	},
 	{
 		name: "rows without a key forgotten by a hold", breaks: "rows without a key that met a hold go on when it ends",
-		file: "relay/internal/dispatch/hold.go", old: "	d.catch.want(andKeyless, h.low)\n	if", new: "	if",
+		file: "relay/internal/dispatch/hold.go", old: "	d.catch.want(andKeyless, h.low)\n	switch", new: "	switch",
 		pkg: "./relay/internal/dispatch", tests: "^TestEndOfAHoldBringsRowsWithoutAKey$",
 	},
 	{
 		name: "hold without a probe", breaks: "a hold whose probe is gone is tried by another key",
-		file: "relay/internal/dispatch/hold.go", old: "	if hs.byFate[h.fate] == h && !h.open {\n", new: "	if false {\n",
+		file: "relay/internal/dispatch/hold.go", old: "	if hs.has(h) && !h.open {\n", new: "	if false {\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{

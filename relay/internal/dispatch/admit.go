@@ -254,6 +254,7 @@ func (d *Dispatch) enqueue(r *Row) {
 	d.bytes += r.Size
 	d.Flights.Begin(r)
 	l := &d.lanes[r.worker]
+	l.idle = false
 	if r.late = d.ordered() && d.Table.Before(r.Position, d.reached) && !tries && !r.key.keyless; r.late {
 		if d.Late.OutOfOrder(r.Hash, r.Position.Ordinal) {
 			d.Measure.OrderViolation()

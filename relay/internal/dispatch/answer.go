@@ -47,6 +47,13 @@ func (a *answers) one(r *Row, err error, alone bool) {
 	class := publisher.ClassOf(err)
 	a.counts[class]++
 	w := a.waits.byKey[r.Hash]
+	if class != publisher.Accepted && a.failing.has(r) { // it goes on, or is dropped, when that failure has been written
+		if class == publisher.Ambiguous {
+			a.unanswered(r)
+		}
+		a.requeue(r)
+		return
+	}
 	if class != publisher.Accepted && w != nil && w.trial != r && w.state == writing && w.bars(low(r)) {
 		a.drop(r) // a row before it was refused, so its own answer does not matter
 		return
@@ -75,8 +82,7 @@ func (a *answers) one(r *Row, err error, alone bool) {
 		a.alive = true
 		a.put(r, classCause(class), err)
 	default:
-		r.unknown++
-		a.sent.noteUnknown(r)
+		a.unanswered(r)
 		fate, named := publisher.FateOf(err, r.Message.Topic)
 		switch {
 		case named && fate.Kind != publisher.FateDestination:
@@ -88,6 +94,12 @@ func (a *answers) one(r *Row, err error, alone bool) {
 			a.requeue(r)
 		}
 	}
+}
+
+// unanswered notes that the outcome of a publish is unknown.
+func (a *answers) unanswered(r *Row) {
+	r.unknown++
+	a.sent.noteUnknown(r)
 }
 
 // put makes a row wait for what its answer names.
@@ -148,28 +160,27 @@ func (a *answers) accept(r *Row, w *Wait) {
 	}
 }
 
-// refused makes the refusal be written. Until then the row stays in flight and its key waits.
+// refused makes the refusal be written. Until then the row stays in flight and its key waits. A key that goes on anyway keeps its
+// queued rows.
 func (a *answers) refused(r *Row, err error, failed bool) {
 	if w := a.waits.byKey[r.Hash]; w != nil && w.trial == r && w.hold != nil && r.Invalid == nil {
 		a.release(w.hold, a.now) // the probe was answered
 	}
-	older := false
-	if w := a.waits.byKey[r.Hash]; w != nil {
-		older = w.older
+	if failed && a.goesOn(r) {
+		a.failing.add(r, a.now)
+	} else {
+		a.awaitWrite(r)
 	}
-	w, ok := a.lead(r)
-	if w.state != writing {
-		a.waits.enter(w, writing, CauseRetry)
-		a.waits.heads(w, r.ID())
-		w.head, w.failures, w.older = low(r), 0, older || !ok
-		w.refusals++
+	a.refuses(r, err, failed)
+}
+
+// refuses hands a refusal over to be written.
+func (d *Dispatch) refuses(r *Row, err error, failed bool) {
+	if failed && d.Failures != nil && !r.ordering().keyless {
+		r.blocks, d.void = true, true
+		d.Failures.fails(r)
 	}
-	w.writes++
-	if r.wait = w; failed && a.Failures != nil && !r.ordering().keyless {
-		r.blocks, a.void = true, true
-		a.Failures.fails(r)
-	}
-	a.refuse = append(a.refuse, Refusal{Row: r, Err: err, Failed: failed})
+	d.refuse = append(d.refuse, Refusal{Row: r, Err: err, Failed: failed})
 }
 
 // requeue publishes the row again, with the same id and before the rows that follow it. If rows that go before a head

@@ -31,6 +31,7 @@ type Dispatch struct {
 	holds    holds
 	outage   outage
 	vain     vain
+	failing  failing
 	catch    catchup
 	asking   []*Wait   // keys whose heads are to be read
 	Failures *failures // nil where failed rows do not block keys
@@ -62,6 +63,7 @@ type lane struct {
 	queue
 	wire  []*Row
 	since time.Time // when the rows on the wire were handed over
+	idle  bool      // all queued rows that were looked at are of keys of which a row is failing
 }
 
 // TryLanes is the number of lanes in which heads are tried, in addition to those of the workers. A row that may stay
@@ -80,7 +82,8 @@ func New(s Setup) *Dispatch {
 	d := &Dispatch{
 		Setup: s, topics: report.NewTopics(s.Logger), failed: report.Failures{Logger: s.Logger},
 		inFlight: map[string]*Row{}, lanes: make([]lane, s.Workers+TryLanes), holds: newHolds(),
-		shards: newShards(s.Shards), catch: catchup{low: nothing}, limiter: rate.New(s.To.Rate, s.Shards),
+		failing: failing{rows: map[uint64]*Row{}}, shards: newShards(s.Shards), catch: catchup{low: nothing},
+		limiter: rate.New(s.To.Rate, s.Shards),
 	}
 	d.waits = newWaits(s.Limits.remembered(), d.holds.orphaned)
 	for i := range d.lanes {
@@ -148,6 +151,7 @@ func (d *Dispatch) queued() (n int) {
 
 // Hand gives every idle worker its next batch. After an outage, the lanes take turns at trying first.
 func (d *Dispatch) Hand(now time.Time, to func(lane int, rows []*Row)) {
+	d.failsSlowly(now)
 	for n := range d.lanes {
 		i := (d.turn + n) % len(d.lanes)
 		if rows := d.batch(i, now); rows != nil {
@@ -182,7 +186,7 @@ func (d *Dispatch) Next(may bool, now time.Time) (due time.Time, ok bool) {
 // batch returns the rows that a lane's worker publishes next, or nil if it has to wait.
 func (d *Dispatch) batch(index int, now time.Time) []*Row {
 	l := &d.lanes[index]
-	if l.wire != nil || l.len() == 0 || d.outage.waits(now) || now.Before(d.vain.until) {
+	if l.wire != nil || l.len() == 0 || l.idle || d.outage.waits(now) || now.Before(d.vain.until) {
 		return nil
 	}
 	most := d.limiter.Rows(d.Limits.Batch, now)
@@ -191,12 +195,16 @@ func (d *Dispatch) batch(index int, now time.Time) []*Row {
 	p := probing{active: d.outage.active()}
 	for l.len() > 0 && (len(rows) < most || d.expires(l.first(), now)) && (len(rows) == 0 || bytes < d.Limits.Bytes/2) && !p.full() {
 		r := l.pop()
+		if d.failing.has(r) {
+			p.left = append(p.left, r)
+			continue
+		}
 		if d.expires(r, now) {
 			if holdsKey(rows, r.Hash) { // the batch has an older row of the key, which goes first
 				l.unpop([]*Row{r})
 				break
 			}
-			d.expire(r, now)
+			d.expire(r)
 			continue
 		}
 		if d.isVoid(r) {
@@ -223,6 +231,7 @@ func (d *Dispatch) batch(index int, now time.Time) []*Row {
 		rows = append(rows, r)
 		bytes += r.Size
 	}
+	l.idle = len(rows) == 0 && len(p.left) > 0
 	l.unpop(p.left)
 	if l.wire = rows; len(rows) > 0 {
 		d.outage.probing = d.outage.active()

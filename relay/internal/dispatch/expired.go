@@ -45,11 +45,11 @@ func (d *Dispatch) expired(r *Row, now time.Time) bool {
 // later rows of its key are queued that are too old as well, they fail in the same statement, since one at a time would
 // take a scan for each. Where failed rows block their keys they do not: the first row has to be retried or discarded
 // before.
-func (d *Dispatch) expire(r *Row, now time.Time) {
+func (d *Dispatch) expire(r *Row) {
 	r.Invalid = publisher.PermanentError("expired", "%w: not relayed within %v since it was due", errExpired, d.To.MaxAge)
-	a := answers{Dispatch: d, now: now}
-	a.refused(r, r.Invalid, true)
+	d.awaitWrite(r)
 	r.wait.expiring, d.aged = true, agedReads
+	d.refuses(r, r.Invalid, true)
 }
 
 // agedReads is for how many reads rows are expected to be too old after one was.

@@ -26,6 +26,7 @@ func (d *Dispatch) Leftover() string {
 	if d.catch.low != nothing {
 		left += fmt.Sprintf("a scan from %d on; ", d.catch.low)
 	}
+	add("failing", len(d.failing.rows))
 	add("holds", len(d.holds.byFate)+len(d.holds.byTopic)+len(d.holds.due))
 	add("to settle", len(d.settle)+len(d.refuse)+d.stuck())
 	add("failures", d.outage.failures)

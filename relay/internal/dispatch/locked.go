@@ -45,6 +45,10 @@ func (d *Dispatch) keepLocked(o *Outcome, now time.Time) {
 	}
 	for _, x := range refused {
 		if isLocked(x.Row) {
+			if x.Row.wait == nil {
+				d.awaitWrite(x.Row)
+				d.failureOver(x.Row, now)
+			}
 			d.locked.refused = append(d.locked.refused, x)
 			n++
 		} else {

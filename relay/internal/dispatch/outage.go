@@ -60,7 +60,7 @@ func (d *Dispatch) nextTry(now time.Time) (time.Time, bool) {
 
 // waiting reports whether rows are queued for an idle worker.
 func (d *Dispatch) waiting() bool {
-	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire == nil && l.len() > 0 })
+	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire == nil && l.len() > 0 && !l.idle })
 }
 
 // nextSend returns when rows that wait for the rate may be sent.

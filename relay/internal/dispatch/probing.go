@@ -5,7 +5,7 @@ package dispatch
 type probing struct {
 	active bool
 	keys   []key
-	left   []*Row // further rows of keys that are in the probe already
+	left   []*Row // rows that stay in the queue: further rows of keys that are in the probe already, and of keys of which a row is failing
 }
 
 const (
@@ -15,7 +15,7 @@ const (
 
 // full reports whether no more rows are wanted.
 func (p *probing) full() bool {
-	return p.active && (len(p.keys) == probeKeys || len(p.left) == probeLeft)
+	return len(p.left) == probeLeft || p.active && len(p.keys) == probeKeys
 }
 
 // leaves takes a row into the probe, or reports that the row stays in the queue because the probe has a row of its key.

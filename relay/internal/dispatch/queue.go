@@ -1,6 +1,10 @@
 package dispatch
 
-import "github.com/outbox-relay/outbox-relay/internal/outbox"
+import (
+	"slices"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+)
 
 // queue holds the rows that wait for one worker, in the order in which they are published.
 type queue struct {
@@ -35,6 +39,12 @@ func (q *queue) pop() *Row {
 // it goes before the younger ones.
 func (q *queue) unpop(rows []*Row) {
 	if len(rows) == 0 {
+		return
+	}
+	isLate := func(r *Row) bool { return r.late }
+	if q.head >= len(rows) && !slices.ContainsFunc(q.rows[q.head:], isLate) {
+		q.head -= len(rows)
+		copy(q.rows[q.head:], rows)
 		return
 	}
 	var late []*Row

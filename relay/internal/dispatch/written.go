@@ -95,6 +95,13 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 			d.Failures.notFailed()
 		}
 		last := r.blocks && !unwritable
+		if r.wait == nil {
+			d.failureOver(r, now)
+			if written {
+				continue
+			}
+			d.awaitWrite(r)
+		}
 		if w := r.wait; w.state != forgotten {
 			if w.writes--; w.writes == 0 {
 				d.refusalWritten(w, x, written, unwritable, last, now)

@@ -1,0 +1,87 @@
+package relay
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
+)
+
+// A key whose first row has failed goes on when that is written, not before, and without another read of its rows.
+func TestKeyGoesOnWhenItsFailureIsWritten(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.Answer("k-0", publisher.PermanentError("no", "no"))
+		for i := range 50 {
+			s.table.insert(int64(i+1), fmt.Sprint("k-", i), "k", "t")
+		}
+		release := s.table.hold()
+		defer s.start()()
+		time.Sleep(500 * time.Millisecond)
+		if s.Tries("k-0") != 1 || s.Tries("k-1") > 1 || len(s.All()) > 0 { // both were in one call
+			t.Errorf("before the failure is written the rows were tried %d and %d times, and %d were published", s.Tries("k-0"), s.Tries("k-1"),
+				len(s.All()))
+		}
+		returned := s.table.returned
+		release()
+		time.Sleep(500 * time.Millisecond)
+		if got := len(s.All()); got != 49 || s.table.returned != returned {
+			t.Errorf("%d of 49 rows are there, after %d more rows were read", got, s.table.returned-returned)
+		}
+		checkOrder(t, s.All())
+	})
+}
+
+// If the failure could not be written because the row has changed, the row goes first again. If the write takes long, the queued
+// rows of the key take no room from others.
+func TestFailureThatIsNotWritten(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.limits.Rows, s.limits.Batch = 40, 10
+		s.Answer("k-0", publisher.PermanentError("no", "no"))
+		for i := range 100 {
+			s.table.insert(int64(i+1), fmt.Sprint("k-", i), "k", "t")
+		}
+		for i := range 10 {
+			s.table.insert(int64(i+101), fmt.Sprintf("other%d-0", i), fmt.Sprint("other", i), "t")
+		}
+		release := s.table.hold()
+		defer s.start()()
+		time.Sleep(5 * time.Second)
+		if got := len(s.All()); got != 10 {
+			t.Errorf("%d of 10 rows of other keys are published", got)
+		}
+		s.table.mu.Lock()
+		s.table.rows["k-0"].attempt = 3
+		s.table.mu.Unlock()
+		release()
+		s.table.drained(t, time.Minute)
+		if s.Tries("k-0") != 2 || len(s.All()) != 110 {
+			t.Errorf("the changed row was tried %d times, and %d rows were published", s.Tries("k-0"), len(s.All()))
+		}
+		checkOrder(t, s.All())
+	})
+}
+
+// Rows that fail one after the other take a write each, and no scan each, also if larger priorities go first.
+func TestManyRowsOfAKeyThatFail(t *testing.T) {
+	for name, ranked := range map[string]bool{"in table order": false, "by priority": true} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.table.ranked, s.table.took = ranked, time.Millisecond
+				const rows = 1000
+				for i := range rows {
+					id := fmt.Sprint("k-", i)
+					s.Answer(id, publisher.PermanentError("no", "no"))
+					s.table.insert(int64(i+1), id, "k", "t")
+				}
+				s.table.insert(rows+1, "good", "k", "t")
+				defer s.start()()
+				s.Await(t, 1)
+				s.table.drained(t, time.Second)
+				if reads := s.table.readCount(); reads > rows {
+					t.Errorf("%d reads for %d rows", reads, rows)
+				}
+			})
+		})
+	}
+}
