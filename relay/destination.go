@@ -94,6 +94,7 @@ type Destination struct {
 	client   client
 	reported report.Outage
 	measured *measure.Destination
+	pinged   atomic.Pointer[error]             // the result of the last ping; nil before the first
 	state    atomic.Pointer[dispatch.Snapshot] // the last state that the engine published; nil before
 	beat     atomic.Int64                      // when the engine's loop last turned; 0 while none runs
 }

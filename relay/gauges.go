@@ -62,8 +62,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 				}
 			}
 		}
-		for _, p := range r.probes {
-			o.ObserveInt64(destinationUp, one(p.state() == nil && p.destination.snapshot().Down == nil), p.destination.measured.Labelled("", ""))
+		for _, d := range configured(r.config.Destinations) {
+			o.ObserveInt64(destinationUp, one(d.unusable() == nil), d.measured.Labelled("", ""))
 		}
 		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))

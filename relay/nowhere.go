@@ -39,6 +39,14 @@ func (unrouted) Publish(_ context.Context, messages []publisher.Message) []error
 func (unrouted) Ping(context.Context) error { return nil }
 func (unrouted) Close() error               { return nil }
 
+// configured returns the destinations without nowhere, which comes last.
+func configured(destinations []*Destination) []*Destination {
+	if last := len(destinations) - 1; last >= 0 && destinations[last].Name == nowhereName {
+		return destinations[:last]
+	}
+	return destinations
+}
+
 // withNowhere adds nowhere to the destinations if there may be rows that no destination takes.
 func withNowhere(destinations []*Destination) []*Destination {
 	everything := func(d *Destination) bool { return d.plain() && pattern.SQL("topic", d.Topics) == pattern.Always }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/internal/route"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
@@ -227,21 +228,19 @@ func TestPingPanics(t *testing.T) {
 		var log logtest.Log
 		broker := &speechless{}
 		broker.panics.Store(true)
-		p := &probe{
-			destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {},
-			err: errNotProbed,
-		}
+		d := &Destination{Name: "d", Publisher: broker}
+		r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, owner: &owner.Owner{}}
 		ctx, cancel := context.WithCancel(t.Context())
-		go p.run(ctx)
+		go r.probe(ctx, d)
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if err := p.state(); err == nil || !strings.Contains(err.Error(), "no words") {
+		if err := d.unreached(); err == nil || !strings.Contains(err.Error(), "no words") {
 			t.Errorf("the broker is thought to be %v", err)
 		}
 		broker.panics.Store(false)
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if err := p.state(); err != nil {
+		if err := d.unreached(); err != nil {
 			t.Error(err)
 		}
 		cancel()

@@ -45,18 +45,15 @@ func (r *Relay) lookAtPauses() {
 	}
 	if changed {
 		r.wake(measure.SourceNone)
-		r.lookAtOwnership()
+		r.owner.Look()
 	}
 }
 
-// keepDown lets the probe keep why nothing could be published before a pause. Until the probe has reached the broker nothing
+// keepDown keeps why nothing could be published before a pause. Until the probe has reached the broker nothing
 // else is known: a paused destination is not tried by its rows.
 func (r *Relay) keepDown(d *Destination) {
-	down := d.snapshot().Down
-	for _, p := range r.probes {
-		if p.destination == d && down != nil {
-			p.set(down)
-		}
+	if down := d.snapshot().Down; down != nil {
+		r.probed(d, down)
 	}
 }
 

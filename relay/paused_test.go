@@ -73,23 +73,23 @@ func TestPauseDuringAnOutage(t *testing.T) {
 	s := newSim(t)
 	d := s.destinations[0]
 	d.Paused = func() bool { return true }
-	p := &probe{destination: d, logger: slog.New(slog.DiscardHandler), changed: func() {}}
+	d.pinged.Store(new(error)) // it is reached
 	r := &Relay{
 		process: process{
-			config:   &Config{Destinations: s.destinations, Logger: p.logger},
+			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.DiscardHandler)},
 			database: &database{}, wakes: make(chan string, 1),
 		},
-		owner: &owner.Owner{}, probes: []*probe{p},
+		owner: &owner.Owner{},
 	}
 	down := errors.New("no leader anywhere")
 	d.state.Store(&dispatch.Snapshot{Down: down})
 	r.lookAtPauses()
 	d.state.Store(&dispatch.Snapshot{}) // its engine tries nothing any more
-	if err := r.usable(p); !errors.Is(err, down) {
+	if err := d.unusable(); !errors.Is(err, down) {
 		t.Errorf("after the pause has begun: %v", err)
 	}
-	p.set(nil)
-	if err := r.usable(p); err != nil {
+	r.probed(d, nil)
+	if err := d.unusable(); err != nil {
 		t.Errorf("after the probe has reached the broker: %v", err)
 	}
 }
@@ -108,7 +108,7 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 			database: &database{}, wakes: make(chan string, 1),
 		},
-		owner: &owner.Owner{}, probes: []*probe{{destination: d, err: errNotProbed}},
+		owner: &owner.Owner{},
 	}
 	note := func() (string, error) {
 		for _, c := range r.Ready() {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/logtest"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
@@ -41,21 +42,19 @@ func TestOutageOfSeveralHostsIsLoggedOnce(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				var log logtest.Log
 				broker := &hosts{}
-				p := &probe{
-					destination: &Destination{Name: "d", Publisher: broker}, logger: slog.New(slog.NewTextHandler(&log, nil)), changed: func() {},
-					err: errNotProbed,
-				}
+				d := &Destination{Name: "d", Publisher: broker}
+				r := &Relay{process: process{config: &Config{Logger: slog.New(slog.NewTextHandler(&log, nil))}}, owner: &owner.Owner{}}
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
 				for range 2 {
 					broker.causes = causes
-					go p.run(ctx)
+					go r.probe(ctx, d)
 					<-time.After(10 * time.Minute)
 					cancel()
 					synctest.Wait()
 					broker.causes = nil
 					ctx, cancel = context.WithCancel(t.Context())
-					go p.run(ctx)
+					go r.probe(ctx, d)
 					<-time.After(time.Minute)
 					cancel()
 					synctest.Wait()

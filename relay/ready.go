@@ -61,12 +61,12 @@ func (r *Relay) Ready() []Check {
 		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d",
 			state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
 	}
-	for _, p := range r.probes {
-		c := Check{Name: "destination " + p.destination.Name, Err: r.usable(p), Note: p.destination.snapshot().Note}
+	for _, d := range configured(r.config.Destinations) {
+		c := Check{Name: "destination " + d.Name, Err: d.unusable(), Note: d.snapshot().Note}
 		if c.Err != nil && standby {
 			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
 		}
-		if p.destination.paused.Load() {
+		if d.paused.Load() {
 			c.Note = "paused"
 			if c.Err != nil {
 				c.Note, c.Err = "paused, and it could not be used: "+c.Err.Error(), nil

@@ -35,7 +35,6 @@ type Relay struct {
 	owner    *owner.Owner
 	listener *outbox.Listener
 	bell     *bell
-	probes   []*probe
 	measured tableGauges
 	lacks    []finding.Finding // missing parts of the table, as last logged; only Run touches it
 	looks    time.Duration     // longest time between two looks at the catalogue
@@ -75,11 +74,6 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 	r := &Relay{
 		process: process{config: &c, metrics: metrics, database: &database{logger: c.Logger}, wakes: make(chan string, 1)},
 		pool:    pool, plan: plan, setup: errStarting, looks: time.Minute,
-	}
-	for _, d := range c.Destinations {
-		if d.Name != nowhereName {
-			r.probes = append(r.probes, &probe{destination: d, logger: c.Logger, changed: r.lookAtOwnership, err: errNotProbed})
-		}
 	}
 	r.owner = &owner.Owner{
 		Connect: c.guard.connect, Unable: r.unable, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: plan.Channel,
@@ -143,8 +137,8 @@ func (r *Relay) wake(source string) {
 func (r *Relay) Run(ctx context.Context) error {
 	left := 0
 	var group sync.WaitGroup
-	for _, p := range r.probes {
-		group.Go(func() { p.run(ctx) })
+	for _, d := range configured(r.config.Destinations) {
+		group.Go(func() { r.probe(ctx, d) })
 	}
 	group.Go(func() { r.followPauses(ctx) })
 	group.Go(func() { r.bell.run(ctx) })

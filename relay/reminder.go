@@ -56,15 +56,15 @@ func (r *Relay) remindOf(ctx context.Context, m reminders, now time.Time) {
 	if since, due := m.due("database", trouble != nil, now); due {
 		r.config.Logger.Warn("database still cannot be used", "for", now.Sub(since).Round(time.Second), "error", trouble)
 	}
-	for i, p := range r.probes {
-		err, paused, held := r.usable(p), p.destination.paused.Load(), p.destination.snapshot().Note
+	for i, d := range configured(r.config.Destinations) {
+		err, paused, held := d.unusable(), d.paused.Load(), d.snapshot().Note
 		attributes := func(since time.Time) []any {
-			return append([]any{"destination", p.destination.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
+			return append([]any{"destination", d.Name, "for", now.Sub(since).Round(time.Second)}, r.waiting(ctx, i)...)
 		}
-		if since, due := m.due("broker of "+p.destination.Name, err != nil && !paused, now); due {
+		if since, due := m.due("broker of "+d.Name, err != nil && !paused, now); due {
 			r.config.Logger.Warn("destination still cannot be used", append(attributes(since), "error", err)...)
 		}
-		if since, due := m.due("topics of "+p.destination.Name, held != "" && err == nil && !paused, now); due {
+		if since, due := m.due("topics of "+d.Name, held != "" && err == nil && !paused, now); due {
 			r.config.Logger.Warn("topics are still held", append(attributes(since), "reason", held)...)
 		}
 	}

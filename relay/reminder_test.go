@@ -51,12 +51,13 @@ func TestReminderOfWhatIsHeld(t *testing.T) {
 	d := s.destinations[0]
 	held := &dispatch.Snapshot{Note: `rows of topic "orders" are held (and 2 others): no such topic`}
 	d.state.Store(held)
+	d.pinged.Store(new(error)) // it is reached
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
 			database: &database{},
 		},
-		owner: &owner.Owner{}, probes: []*probe{{destination: d}},
+		owner: &owner.Owner{},
 	}
 	m := reminders{}
 	start := time.Now()

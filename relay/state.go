@@ -41,13 +41,13 @@ type HeldRows struct {
 func (r *Relay) States() []State {
 	now := time.Now()
 	var all []State
-	for _, p := range r.probes {
-		s := p.destination.snapshot()
+	for _, d := range configured(r.config.Destinations) {
+		s := d.snapshot()
 		state := State{
-			Name: p.destination.Name, Up: true, Paused: p.destination.paused.Load(),
+			Name: d.Name, Up: true, Paused: d.paused.Load(),
 			InFlight: s.InFlight, Blocked: s.Blocked, Holds: s.Holds,
 		}
-		if err := r.usable(p); err != nil {
+		if err := d.unusable(); err != nil {
 			state.Up, state.Reason = false, errtext.Line(err)
 		}
 		for _, c := range dispatch.Causes {
@@ -55,7 +55,7 @@ func (r *Relay) States() []State {
 				state.Held = append(state.Held, HeldRows{c, s.Held[c]})
 			}
 		}
-		state.Relayed, state.History = p.destination.measured.History.Read(now)
+		state.Relayed, state.History = d.measured.History.Read(now)
 		all = append(all, state)
 	}
 	return all
@@ -74,11 +74,5 @@ func (r *Relay) Tables() []*outbox.Table {
 	if table == nil {
 		return nil
 	}
-	all := make([]*outbox.Table, len(r.probes))
-	for i := range all { // nowhere comes after the configured destinations
-		if view, err := table.For(r.plan.Views[i]); err == nil {
-			all[i] = view
-		}
-	}
-	return all
+	return r.views(table)[:len(configured(r.config.Destinations))]
 }
