@@ -30,6 +30,6 @@ func (s *reads) takeDue(r read) {
 		s.feed.Stir(r.ended)
 	}
 	if fresh > 0 {
-		s.measured.Wakeup(measure.SourcePoll)
+		s.engine.metrics.Wakeup(measure.SourcePoll)
 	}
 }

@@ -47,7 +47,8 @@ func (s *reads) takeFeed(r read) {
 			s.whole = false
 			s.dispatch.CloseUnmet(r.ended)
 		}
-		s.arm(s.feed.TailTaken(len(r.page.Rows), fresh, waiting, s.doorbell.Armed(), s.doorbell.Up(), r.ended))
+		bell := s.engine.doorbell
+		s.engine.arm(s.feed.TailTaken(len(r.page.Rows), fresh, waiting, bell.Armed(), bell.Up(), r.ended))
 	case feed.Reconcile:
 		if low, ok := s.feed.Late.LowWatermark(); ok && !s.table.Delays() && s.dispatch.TookBefore(r.page.Rows, low) {
 			s.feed.Stray()
@@ -58,6 +59,6 @@ func (s *reads) takeFeed(r read) {
 	default: // their rows have no further consequence
 	}
 	if fresh > 0 {
-		s.measured.Wakeup(measure.SourcePoll)
+		s.engine.metrics.Wakeup(measure.SourcePoll)
 	}
 }

@@ -40,6 +40,6 @@ func (s *reads) readHeads(now time.Time) bool {
 // takeHeads takes the heads that were read.
 func (s *reads) takeHeads(r read) {
 	if s.dispatch.TakeTrials(r.waits, r.page.Rows, r.page.More, r.ended) > 0 {
-		s.measured.Wakeup(measure.SourceRetry)
+		s.engine.metrics.Wakeup(measure.SourceRetry)
 	}
 }

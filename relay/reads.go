@@ -7,7 +7,6 @@ import (
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
-	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // read is a read to make, and its result.
@@ -27,17 +26,13 @@ type read struct {
 // reads are the reads of an engine. One goroutine makes them, one at a time (run). The loop decides which is next (more)
 // and takes the results (taken). All else is touched only by the loop.
 type reads struct {
-	table     Table // the destination's view
+	engine    *engine
+	dispatch  *dispatch.Dispatch // the engine's
+	table     Table              // the destination's view
 	requests  chan read
 	responses chan read
 
-	dispatch *dispatch.Dispatch
-	feed     *feed.Feed
-	measured *measure.Destination
-	database *database
-	doorbell doorbell
-	arm      func(bool) // notes whether each writer is to ring for this engine
-
+	feed      *feed.Feed
 	due       feed.Due
 	scan      scan
 	room      room
@@ -53,9 +48,8 @@ type reads struct {
 
 func newReads(e *engine, table Table, limits dispatch.Limits, f *feed.Feed) *reads {
 	return &reads{
-		table: table, requests: make(chan read), responses: make(chan read),
-		dispatch: e.dispatch, feed: f, measured: e.to.measured, database: e.database, doorbell: e.doorbell, arm: e.arm,
-		due: feed.NewDue(table.ReadsDue()), room: room{total: limits.Bytes, most: limits.Bytes}, patience: newPatiences(),
+		engine: e, dispatch: e.dispatch, table: table, requests: make(chan read), responses: make(chan read),
+		feed: f, due: feed.NewDue(table.ReadsDue()), room: room{total: limits.Bytes, most: limits.Bytes}, patience: newPatiences(),
 	}
 }
 

@@ -13,10 +13,10 @@ import (
 func (s *reads) taken(r read) error {
 	s.busy = false
 	took := r.ended.Sub(r.started)
-	s.measured.Stage(measure.StageFetch, took)
+	s.engine.to.measured.Stage(measure.StageFetch, took)
 	tooFar := s.filters(&r.query) && tooLong(r.err, took, r.limit)
 	if !r.cancelled && !(tooFar && outbox.Cancelled(r.err)) {
-		s.database.read(r.err)
+		s.engine.database.read(r.err)
 	}
 	if tooFar {
 		s.scan.tooFar(&r)

@@ -113,7 +113,7 @@ func (s *reads) takeScan(r read) {
 		c.alone = false
 	}
 	if taken > 0 {
-		s.measured.Wakeup(measure.SourceRetry)
+		s.engine.metrics.Wakeup(measure.SourceRetry)
 	}
 	if done := d.ScanDone(); done || !r.page.More {
 		again := d.Scanned(r.ended)
