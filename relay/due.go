@@ -10,13 +10,12 @@ import (
 // readDue begins a read of due rows, if one is to be made.
 func (s *reads) readDue(now time.Time) bool {
 	at, ok := s.due.Wait(s.feed.Glancing(now))
-	rows, bytes := s.room.left(s.dispatch)
+	rows, bytes, first := s.room.left(s.dispatch)
 	if !ok || now.Before(at) || s.patience[readDue].resting(now) || bytes <= 0 || !s.feed.Worth(rows) {
 		return false
 	}
 	q := s.due.Query(now)
-	q.Limit = min(rows, s.feed.Rows(min(bytes, s.room.most)))
-	s.room.bound(&q, bytes)
+	q.Limit, q.Bytes, q.First = min(rows, s.feed.Rows(bytes)), bytes, first
 	q.Shards = s.dispatch.Queried()
 	s.begin(read{query: q, kind: readDue})
 	return true

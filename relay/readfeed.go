@@ -13,9 +13,9 @@ func (s *reads) readFeed(now time.Time) bool {
 	if s.patience[feed.Tail].resting(now) || s.dispatch.ScanUnder() && s.scan.alone {
 		return false
 	}
-	rows, bytes := s.room.left(s.dispatch)
+	rows, bytes, first := s.room.left(s.dispatch)
 	s.feed.Fit(s.dispatch.Furthest())
-	query, kind, ok := s.feed.Next(now, rows, min(bytes, s.room.most))
+	query, kind, ok := s.feed.Next(now, rows, bytes)
 	if !ok {
 		return false
 	}
@@ -24,8 +24,7 @@ func (s *reads) readFeed(now time.Time) bool {
 		s.dispatch.Whole()
 		s.whole = true
 	}
-	s.room.bound(&query, bytes)
-	query.Shards = s.dispatch.Queried()
+	query.Bytes, query.First, query.Shards = bytes, first, s.dispatch.Queried()
 	s.looked = s.looked || kind == feed.Tail
 	s.begin(read{query: query, kind: kind})
 	return true

@@ -14,11 +14,11 @@ const trialRest = 4
 // readHeads begins a read of the heads of keys whose time has come. An older row of such a key may have been committed
 // meanwhile. The tail scan finds it: once it has caught up, it looks for late rows before the heads are read.
 func (s *reads) readHeads(now time.Time) bool {
-	rows, bytes := s.room.left(s.dispatch)
+	rows, bytes, first := s.room.left(s.dispatch)
 	if rows <= 0 || bytes <= 0 || s.feed.Late.Lowered() || s.patience[readHeads].resting(now) || now.Before(s.dispatch.Triable()) {
 		return false
 	}
-	rows = s.dispatch.MostTrials(min(rows, s.feed.Rows(min(bytes, s.room.most))))
+	rows = s.dispatch.MostTrials(min(rows, s.feed.Rows(bytes)))
 	waits := s.dispatch.Trials(rows, now)
 	if len(waits) == 0 {
 		return false
@@ -28,11 +28,10 @@ func (s *reads) readHeads(now time.Time) bool {
 		return s.readFeed(now)
 	}
 	s.looked = false
-	q := outbox.Query{Limit: 2 * len(waits)}
+	q := outbox.Query{Limit: 2 * len(waits), Bytes: bytes, First: first}
 	for _, w := range waits {
 		q.IDs = append(q.IDs, w.Head())
 	}
-	s.room.bound(&q, bytes)
 	s.begin(read{query: q, kind: readHeads, waits: waits})
 	return true
 }

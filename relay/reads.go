@@ -131,7 +131,7 @@ func (s *reads) next(now time.Time, wake func(time.Time)) {
 	if !d.Relays() {
 		return // nothing else is read
 	}
-	rows, bytes := s.room.left(d)
+	rows, bytes, _ := s.room.left(d)
 	if bytes <= 0 {
 		return
 	}

@@ -16,31 +16,26 @@ type room struct {
 	total int64 // limit on the bytes in flight
 	wants int64 // bytes that the next row takes
 	most  int64 // limit on the bytes of one read
-	alone bool  // the next row may have any size
 }
 
-// left returns the rows and bytes that may be read now.
-func (r *room) left(d *dispatch.Dispatch) (rows int, bytes int64) {
+// left returns what one read may bring now: a number of rows, a number of bytes, and how large its first row may be.
+func (r *room) left(d *dispatch.Dispatch) (rows int, bytes, first int64) {
 	rows, bytes, unwritten := d.Room()
-	if r.alone = bytes >= r.almostAll(); r.alone || bytes >= r.wants {
-		return rows, bytes
+	switch {
+	case bytes >= r.almostAll():
+		first = math.MaxInt64
+	case bytes >= r.wants:
+		first = bytes
+	case bytes+unwritten >= r.almostAll():
+		bytes, first = max(bytes, 1), math.MaxInt64
+	default:
+		bytes = 0
 	}
-	if r.alone = bytes+unwritten >= r.almostAll(); r.alone {
-		return rows, max(bytes, 1)
-	}
-	return rows, 0
+	return rows, min(bytes, r.most), first
 }
 
 // almostAll is the number of free bytes from which a row of any size may be taken.
 func (r *room) almostAll() int64 { return r.total - r.total/4 }
-
-// bound limits a query to what there is room for.
-func (r *room) bound(q *outbox.Query, bytes int64) {
-	q.Bytes, q.First = min(bytes, r.most), bytes
-	if r.alone {
-		q.First = math.MaxInt64
-	}
-}
 
 // read records the result of a read that had the time limit, and reports whether there was no room for its first row.
 func (r *room) read(q *outbox.Query, page *outbox.Page, err error, took, limit time.Duration) (wants bool) {

@@ -47,7 +47,7 @@ func (s *reads) readScan(now time.Time) bool {
 	if !s.scanWanted() || s.patience[readScan].resting(now) {
 		return false
 	}
-	rows, bytes := s.room.left(s.dispatch)
+	rows, bytes, first := s.room.left(s.dispatch)
 	if bytes <= 0 || !s.feed.Worth(rows) {
 		return false
 	}
@@ -64,7 +64,10 @@ func (s *reads) readScan(now time.Time) bool {
 		s.dispatch.Scanned(now)
 		return false
 	}
-	q := outbox.Query{Limit: min(rows, s.feed.Rows(min(bytes, s.room.most))), Upto: s.feed.Upto(), Keys: keys, NullKey: null}
+	q := outbox.Query{
+		Limit: min(rows, s.feed.Rows(bytes)), Bytes: bytes, First: first, Shards: s.dispatch.Queried(),
+		Upto: s.feed.Upto(), Keys: keys, NullKey: null,
+	}
 	switch {
 	case !c.opening:
 		q.After, q.Within = c.cursor, c.within
@@ -78,8 +81,6 @@ func (s *reads) readScan(now time.Time) bool {
 	if s.filters(&q) && c.most > 0 {
 		q.Limit = min(q.Limit, c.most)
 	}
-	s.room.bound(&q, bytes)
-	q.Shards = s.dispatch.Queried()
 	s.begin(read{query: q, kind: readScan})
 	return true
 }
