@@ -24,9 +24,6 @@ type LeftError struct {
 
 	// Unseen is why the rows left could not be counted: the database could not be reached. Otherwise it is nil.
 	Unseen error
-
-	paused int64 // those of paused destinations
-	open   int64 // those of other destinations
 }
 
 func (e *LeftError) Unwrap() error { return e.Unseen }
@@ -49,9 +46,6 @@ func (r *Relay) Drain(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = r.Run(running) }() // its error is not needed: the rows left are counted in the table
 	err := r.drained(ctx)
-	if left, ok := errors.AsType[*LeftError](err); ok && left.Unseen == nil {
-		left.Reasons = r.reasons(left.paused) // before the relay forgets them
-	}
 	stop()
 	<-done
 	return err
@@ -63,16 +57,12 @@ func (r *Relay) drained(ctx context.Context) error {
 	for wait := 10 * time.Millisecond; ; {
 		table, err := r.state()
 		started := time.Now()
-		var left *LeftError
 		if table != nil {
-			left, err = r.left(ctx, table, ends)
-		}
-		switch {
-		case err != nil || left == nil:
-		case left.Rows == 0:
-			return nil
-		case left.open == 0:
-			return left
+			var open, paused int64
+			open, paused, err = r.left(ctx, table, ends)
+			if err == nil && open == 0 {
+				return r.leftError(0, paused)
+			}
 		}
 		wait = max(min(2*wait, 200*time.Millisecond), feed.RestShare*time.Since(started))
 		select {
@@ -83,10 +73,9 @@ func (r *Relay) drained(ctx context.Context) error {
 	}
 }
 
-// left counts the rows left to each destination of those that were pending and due at the first call. The first call
-// notes where they end.
-func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (left *LeftError, err error) {
-	left = &LeftError{}
+// left counts the rows left of those that were pending and due at the first call: those of paused destinations, and of
+// the others. The first call notes where they end.
+func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.End) (open, paused int64, err error) {
 	for i, v := range r.plan.Views {
 		view, failure := table.For(v)
 		if failure == nil && ends[i] == nil {
@@ -99,14 +88,22 @@ func (r *Relay) left(ctx context.Context, table *outbox.Table, ends []*outbox.En
 		if failure == nil {
 			n, failure = view.Left(ctx, *ends[i])
 		}
-		left.Rows, err = min(left.Rows+n, outbox.CountCap), errors.Join(err, failure)
+		err = errors.Join(err, failure)
 		if r.config.Destinations[i].paused.Load() {
-			left.paused = min(left.paused+n, outbox.CountCap)
+			paused += n
 		} else {
-			left.open += n
+			open += n
 		}
 	}
-	return left, err
+	return open, paused, err
+}
+
+// leftError returns a [*LeftError] with the reasons why rows are left, or nil if none are. The relay must still run.
+func (r *Relay) leftError(open, paused int64) error {
+	if open+paused == 0 {
+		return nil
+	}
+	return &LeftError{Rows: min(open+paused, outbox.CountCap), Reasons: r.reasons(min(paused, outbox.CountCap))}
 }
 
 // leftAt counts the rows left when the time is over.
@@ -119,16 +116,14 @@ func (r *Relay) leftAt(ctx context.Context, table *outbox.Table, ends []*outbox.
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), countTimeout)
 	defer cancel()
-	left, err := r.left(ctx, table, ends)
+	open, paused, err := r.left(ctx, table, ends)
 	switch {
 	case unreached(err):
 		return &LeftError{Unseen: err}
 	case err != nil:
 		return fmt.Errorf("not everything could be drained: %w", err)
-	case left.Rows == 0:
-		return nil
 	}
-	return left
+	return r.leftError(open, paused)
 }
 
 // unreached reports whether an error says that the database could not be reached. A server that refuses the user, the password or
