@@ -11,8 +11,7 @@ import (
 // order is an outcome that a settler writes, for the rows of one or several engines.
 type order struct {
 	dispatch.Outcome
-	table  Table // table with this set of columns
-	state  int   // number of the set
+	state  int // number of the set of columns that is written
 	pieces []piece
 	waits  int  // statements that met a lock through a trigger or a foreign key
 	aside  bool // its settler has stepped aside

@@ -36,7 +36,6 @@ type Settlement struct {
 	mu       sync.Mutex
 	changed  *sync.Cond
 	states   []gathered
-	rows     int                 // number of rows gathered
 	taken    map[string]struct{} // ids of the rows that settlers have; nil where only one destination has each row
 	meeting  *meeting            // nil in the same case
 	busy     int                 // number of settlers at work, without the one that retries and those that have stepped aside
@@ -48,7 +47,7 @@ type Settlement struct {
 
 // gathered is what is to be written to one set of columns.
 type gathered struct {
-	table   Table
+	table   Table // never changes, so that settlers use it without mu
 	pieces  []piece
 	careful bool
 	aside   int // settlers that have stepped aside with an order; nothing more is taken meanwhile
@@ -130,16 +129,15 @@ func (s *Settlement) choose() (job []*order) {
 
 // ready counts the rows that can be written now. The caller holds mu.
 func (s *Settlement) ready(now time.Time) (n int) {
-	if s.meeting == nil {
-		return s.rows
-	}
 	for i := range s.states {
 		if s.states[i].aside > 0 {
 			continue
 		}
 		for _, p := range s.states[i].pieces {
-			marks, refusals := s.stays(&p, now)
-			n += p.rows() - number(p.accepted, marks) - number(p.refused, refusals)
+			if n += p.rows(); s.meeting != nil {
+				marks, refusals := s.stays(&p, now)
+				n -= number(p.accepted, marks) + number(p.refused, refusals)
+			}
 		}
 	}
 	return n
@@ -165,7 +163,7 @@ func number[T any](items []T, which func(T) bool) (n int) {
 // gather takes what is to be written to a set of columns. The caller holds mu.
 func (s *Settlement) gather(state int, now time.Time) *order {
 	g := &s.states[state]
-	w := &order{Outcome: dispatch.Outcome{Careful: g.careful}, table: g.table, state: state}
+	w := &order{Outcome: dispatch.Outcome{Careful: g.careful}, state: state}
 	var left []piece
 	for _, p := range g.pieces {
 		goes, stays := p, piece{from: p.from, until: p.until}
@@ -183,7 +181,6 @@ func (s *Settlement) gather(state int, now time.Time) *order {
 		}
 	}
 	for _, p := range w.pieces {
-		s.rows -= p.rows()
 		p.from.rows, p.from.bytes = p.from.rows-p.rows(), p.from.bytes-p.bytes()
 	}
 	g.pieces, g.careful = left, g.careful && left != nil

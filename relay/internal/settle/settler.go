@@ -56,13 +56,14 @@ func (s *settler) mark(ctx context.Context, o *order, rows []*dispatch.Row) erro
 	for _, r := range rows {
 		read = append(read, r.Row)
 	}
+	table := s.states[o.state].table
 	if !o.Careful {
-		if err := o.table.Settle(ctx, read); !outbox.Locked(err) {
+		if err := table.Settle(ctx, read); !outbox.Locked(err) {
 			return err
 		}
 		o.Careful = true
 	}
-	locked, err := o.table.SettleFree(ctx, read)
+	locked, err := table.SettleFree(ctx, read)
 	for _, identity := range locked {
 		o.Effects[identity] = dispatch.Unfree
 	}
@@ -77,7 +78,7 @@ func (s *settler) refuse(ctx context.Context, o *order) error {
 		for _, x := range refused {
 			refusals = append(refusals, outbox.Refusal{ID: x.Row.Identity(), Attempt: x.Row.Attempt, Error: x.Err.Error(), Failed: x.Failed})
 		}
-		done, locked, err := o.table.Refuse(ctx, refusals)
+		done, locked, err := s.states[o.state].table.Refuse(ctx, refusals)
 		for _, identity := range done {
 			o.Effects[identity] = dispatch.Written
 		}

@@ -64,7 +64,7 @@ func TestSlowWritesEnd(t *testing.T) {
 		create trigger slow before update on outbox_messages for each row execute function slow()`, pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 50, to_jsonb(i) from generate_series(1, 1000) i`)
 	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
-	first := order{table: table, Outcome: dispatch.Outcome{Accepted: rows[:500]}}
+	first := order{Outcome: dispatch.Outcome{Accepted: rows[:500]}}
 	for _, r := range rows[500:600] {
 		first.Refused = append(first.Refused, dispatch.Refusal{Row: r, Err: context.Canceled})
 	}
@@ -75,7 +75,7 @@ func TestSlowWritesEnd(t *testing.T) {
 	if late == 0 || late > 6 || first.Slow == 0 || slices.Contains(slices.Collect(maps.Values(first.Effects)), dispatch.Unwritable) {
 		t.Errorf("%d statements took too long, reported %d, effects %v", late, first.Slow, first.Effects)
 	}
-	if err := settler.write(t.Context(), &order{table: table, Outcome: dispatch.Outcome{Accepted: rows[600:]}}); err != nil {
+	if err := settler.write(t.Context(), &order{Outcome: dispatch.Outcome{Accepted: rows[600:]}}); err != nil {
 		t.Fatal(err)
 	}
 	if table.late-late > 2 { // an overloaded machine may be late once or twice
@@ -95,8 +95,8 @@ func TestRowThatIsTooSlow(t *testing.T) {
 		create trigger slow before update on outbox_messages for each row when (old.payload = '7') execute function slow()`,
 		pgx.QueryExecModeSimpleProtocol)
 	s.Exec(t, `insert into outbox_messages (topic, key, payload) select 't', 'k' || i % 3, to_jsonb(i) from generate_series(1, 8) i`)
-	settler, table, rows := settlerOf(t, s, outbox.Config{}, time.Second)
-	o := order{table: table, Outcome: dispatch.Outcome{Accepted: rows}}
+	settler, _, rows := settlerOf(t, s, outbox.Config{}, time.Second)
+	o := order{Outcome: dispatch.Outcome{Accepted: rows}}
 	if err := settler.write(t.Context(), &o); err != nil {
 		t.Fatal(err)
 	}
@@ -135,14 +135,14 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if _, err := tx.Exec(t.Context(), lock, locked); err != nil {
 						t.Fatal(err)
 					}
-					settler, table, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, dispatch.StatementTimeout)
+					settler, _, all := settlerOf(t, s, outbox.Config{Delete: way != "trigger"}, dispatch.StatementTimeout)
 					want := rows / keys * locked
 					settled := func(n int) bool {
 						return pgtest.Value[int](t, s, "select count(*) from outbox_messages where relayed_at is null") == rows-n
 					}
 					left := all
 					for tries := 0; len(left) > want && tries < 20; tries++ { // with many locks, not everything is found at once
-						o := order{table: table, Outcome: dispatch.Outcome{Accepted: left}}
+						o := order{Outcome: dispatch.Outcome{Accepted: left}}
 						if err := settler.write(t.Context(), &o); err != nil {
 							t.Fatal(err)
 						}
@@ -162,7 +162,7 @@ func TestLocksMetIndirectly(t *testing.T) {
 					if err := tx.Rollback(t.Context()); err != nil {
 						t.Fatal(err)
 					}
-					o := order{table: table, Outcome: dispatch.Outcome{Accepted: left, Careful: true}}
+					o := order{Outcome: dispatch.Outcome{Accepted: left, Careful: true}}
 					if err := settler.write(t.Context(), &o); err != nil || len(o.Effects) > 0 || !settled(rows) {
 						t.Errorf("%d are still locked: %v", len(o.Effects), err)
 					}

@@ -71,7 +71,7 @@ func (s *settler) jointly(ctx context.Context, job []*order, set uint64, rows []
 		var views []Table
 		for _, w := range job {
 			if set&(1<<w.state) != 0 {
-				views = append(views, w.table)
+				views = append(views, s.states[w.state].table)
 			}
 		}
 		j = s.join(views)

@@ -35,10 +35,9 @@ func (w *Writer) Write(o dispatch.Outcome) {
 	defer s.changed.Broadcast()
 	g, p := &s.states[w.state], piece{accepted: o.Accepted, refused: o.Refused, from: w}
 	if o.Again != dispatch.Fresh {
-		s.again = append(s.again, &order{Outcome: o, table: g.table, state: w.state, pieces: []piece{p}})
+		s.again = append(s.again, &order{Outcome: o, state: w.state, pieces: []piece{p}})
 		return
 	}
-	s.rows += p.rows()
 	w.rows, w.bytes = w.rows+p.rows(), w.bytes+p.bytes()
 	g.careful = g.careful || o.Careful
 	s.meeting.landed(&p, time.Now())
