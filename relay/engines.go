@@ -17,10 +17,10 @@ import (
 // settlers of the process.
 type engines struct {
 	process
-	views     map[*Destination]Table            // destinations' views of the table; a destination without one has no engine
-	together  func([]settle.Table) settle.Joint // see [settle.Together]
-	limits    dispatch.Limits                   // limits of all destinations together
-	workers   int                               // per destination
+	views     map[*Destination]Table // destinations' views of the table; a destination without one has no engine
+	together  settle.Join
+	limits    dispatch.Limits // limits of all destinations together
+	workers   int             // per destination
 	ownership ownership
 	doorbell  doorbell
 

@@ -49,21 +49,11 @@ func columnsOf(table Table, d *Destination) Table {
 	panic("a table of which there is no other view")
 }
 
-// simJoint marks rows in the columns of several destinations at once.
-type simJoint struct{ views []settle.Table }
-
-func simTogether(views []settle.Table) settle.Joint {
-	var tables []settle.Table
-	for _, view := range views {
-		tables = append(tables, view.(*simView).Table)
-	}
-	return &simJoint{tables}
-}
-
-func (j *simJoint) Settle(ctx context.Context, rows []*outbox.Row) (all bool, err error) {
+// simTogether marks rows in the columns of several destinations at once.
+func simTogether(ctx context.Context, views []settle.Table, rows []*outbox.Row) (all bool, err error) {
 	var tables []*simTable
-	for _, view := range j.views {
-		switch t := view.(type) {
+	for _, view := range views {
+		switch t := view.(*simView).Table.(type) {
 		case *session:
 			if t.cut.Load() {
 				return false, errSimDown

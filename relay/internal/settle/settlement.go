@@ -30,7 +30,7 @@ type Table interface {
 // other ([meeting]).
 type Settlement struct {
 	batch int                        // the second settler begins at twice as many rows, since small statements cost the database more per row
-	join  func([]Table) Joint        // see [Together]; nil where no two destinations have the same row
+	join  Join                       // nil where no two destinations have the same row
 	wrote func(state int, err error) // called after each statement
 
 	mu       sync.Mutex
@@ -55,9 +55,7 @@ type gathered struct {
 
 // New makes a settlement. Each of the tables keeps the state of rows in other columns; takes reports for each table
 // which topics' rows it takes.
-func New(batch int, tables []Table, takes []func(topic string) bool, join func([]Table) Joint,
-	wrote func(state int, err error),
-) *Settlement {
+func New(batch int, tables []Table, takes []func(topic string) bool, join Join, wrote func(state int, err error)) *Settlement {
 	s := &Settlement{batch: batch, join: join, wrote: wrote}
 	s.changed = sync.NewCond(&s.mu)
 	for _, table := range tables {
@@ -257,7 +255,7 @@ func (s *Settlement) Start(ctx context.Context) {
 }
 
 func (s *Settlement) settler() *settler {
-	return &settler{Settlement: s, limit: dispatch.StatementTimeout, joints: map[uint64]Joint{}}
+	return &settler{Settlement: s, limit: dispatch.StatementTimeout}
 }
 
 // Close ends the settlers, after no engine has anything more to write, and waits for them.

@@ -17,10 +17,9 @@ import (
 // takes, and are not published again.
 type settler struct {
 	*Settlement
-	limit  time.Duration    // time limit of one statement
-	most   int              // number of rows that a statement may write in this time; 0 for any number
-	joints map[uint64]Joint // by the set of states
-	others func()           // makes another settler go on with the rest of the job
+	limit  time.Duration // time limit of one statement
+	most   int           // number of rows that a statement may write in this time; 0 for any number
+	others func()        // makes another settler go on with the rest of the job
 }
 
 // write writes an order, and notes in it what could not be written.

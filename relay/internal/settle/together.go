@@ -10,21 +10,20 @@ import (
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
-// Joint marks rows for several destinations at once. [outbox.Joint] implements it, and so does the tests' simulation.
-type Joint interface {
-	Settle(context.Context, []*outbox.Row) (all bool, err error)
-}
+// A Join marks rows in the columns of several views of a table at once, each row in all of them or in none. It reports
+// whether it has marked all of the rows. The tests' simulation has one of its own.
+type Join func(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error)
 
-// Together returns a Joint that marks rows in the columns of several views of a table, or nil if there is none.
-func Together(views []Table) Joint {
+// Together is the [Join] for outbox tables. It marks nothing if a view deletes its rows.
+func Together(ctx context.Context, views []Table, rows []*outbox.Row) (all bool, err error) {
 	var tables []*outbox.Table
 	for _, view := range views {
 		tables = append(tables, view.(*outbox.Table))
 	}
 	if j := outbox.Together(tables); j != nil {
-		return j
+		return j.Settle(ctx, rows)
 	}
-	return nil
+	return false, nil
 }
 
 // together marks the rows that several destinations have accepted, each with one statement for all of them. Rows that
@@ -49,13 +48,11 @@ func (s *settler) together(ctx context.Context, job []*order) {
 		}
 	}
 	for set, rows := range rows {
+		of := slices.DeleteFunc(slices.Clone(job), func(w *order) bool { return set&(1<<w.state) == 0 })
 		started := time.Now()
-		all, err := s.jointly(ctx, job, set, rows)
+		all, err := s.jointly(ctx, of, rows)
 		took := time.Since(started)
-		for _, w := range job {
-			if set&(1<<w.state) == 0 {
-				continue
-			}
+		for _, w := range of {
 			w.Careful = w.Careful || outbox.Locked(err)
 			if w.Took += took; all {
 				w.Accepted = slices.DeleteFunc(w.Accepted, func(r *dispatch.Row) bool { return sets[r.Identity()] == set })
@@ -64,21 +61,11 @@ func (s *settler) together(ctx context.Context, job []*order) {
 	}
 }
 
-// jointly marks rows for a set of destinations, and reports whether it has marked all of them.
-func (s *settler) jointly(ctx context.Context, job []*order, set uint64, rows []*outbox.Row) (all bool, err error) {
-	j, known := s.joints[set]
-	if !known {
-		var views []Table
-		for _, w := range job {
-			if set&(1<<w.state) != 0 {
-				views = append(views, s.states[w.state].table)
-			}
-		}
-		j = s.join(views)
-		s.joints[set] = j
-	}
-	if j == nil {
-		return false, nil
+// jointly marks rows that are in each of the orders, and reports whether it has marked all of them.
+func (s *settler) jointly(ctx context.Context, of []*order, rows []*outbox.Row) (all bool, err error) {
+	var views []Table
+	for _, w := range of {
+		views = append(views, s.states[w.state].table)
 	}
 	n := len(rows)
 	if s.most > 0 {
@@ -88,20 +75,16 @@ func (s *settler) jointly(ctx context.Context, job []*order, set uint64, rows []
 	for part := range slices.Chunk(rows, n) {
 		limited, cancel := context.WithTimeout(ctx, min(s.limit, asideAfter))
 		started := time.Now()
-		done, err := j.Settle(limited, part)
+		done, err := s.join(limited, views, part)
 		cancel()
-		for _, w := range job {
-			if set&(1<<w.state) != 0 {
-				w.stage(time.Since(started))
-			}
+		for _, w := range of {
+			w.stage(time.Since(started))
 		}
 		if all = all && done; err != nil {
 			return false, err
 		}
-		for _, w := range job {
-			if set&(1<<w.state) != 0 {
-				s.wrote(w.state, nil)
-			}
+		for _, w := range of {
+			s.wrote(w.state, nil)
 		}
 	}
 	return all, nil
