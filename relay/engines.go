@@ -27,7 +27,6 @@ type engines struct {
 	settlement *settle.Settlement
 	mu         sync.Mutex
 	all        []*engine
-	owned      owner.Set
 	changed    chan struct{} // closed and replaced when an engine may have to look at its shards
 }
 
@@ -53,7 +52,7 @@ func (es *engines) run(ctx context.Context) (left int, err error) {
 
 // make makes all engines and does not start them.
 func (es *engines) make() {
-	es.all, es.owned, es.changed = nil, owner.Set{}, make(chan struct{})
+	es.all, es.changed = nil, make(chan struct{})
 	destinations := slices.DeleteFunc(slices.Clone(es.config.Destinations), func(d *Destination) bool { return es.views[d] == nil })
 	var columns []map[string]string // each set once
 	var tables []settle.Table       // one table for each set
@@ -116,13 +115,14 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 
 // follow wakes the engines when the ownership has changed.
 func (es *engines) follow(ctx context.Context) {
+	var owned owner.Set
 	for {
 		state, changed := es.ownership.State()
-		es.mu.Lock()
-		if won := state.Owned.Without(es.owned); won.Len() > 0 {
+		if won := state.Owned.Without(owned); won.Len() > 0 {
 			es.metrics.TookOver(won.Len())
 		}
-		es.owned = state.Owned
+		owned = state.Owned
+		es.mu.Lock()
 		es.notify()
 		es.mu.Unlock()
 		select {
