@@ -144,7 +144,7 @@ func newMetrics(meter metric.Meter, destinations []*Destination) (*measure.Metri
 		return nil, err
 	}
 	for _, d := range destinations {
-		d.measured = m.Destination(d.Name, dispatch.Causes)
+		d.measured = m.Destination(d.Name)
 	}
 	return m, nil
 }

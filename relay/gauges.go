@@ -54,8 +54,8 @@ func (r *Relay) gauges(meter metric.Meter) error {
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
 		for _, d := range r.config.Destinations {
 			s := d.snapshot()
-			o.ObserveInt64(inFlight, int64(s.InFlight), d.measured.Labelled("", ""))
-			o.ObserveInt64(blocked, int64(s.Blocked), d.measured.Labelled("", ""))
+			o.ObserveInt64(inFlight, int64(s.InFlight), d.measured.Labelled())
+			o.ObserveInt64(blocked, int64(s.Blocked), d.measured.Labelled())
 			for _, c := range dispatch.Causes {
 				if c != dispatch.CausePaused { // paused rows are counted in the table
 					o.ObserveInt64(held, s.Held[c], d.measured.Labelled("reason", c))
@@ -63,7 +63,7 @@ func (r *Relay) gauges(meter metric.Meter) error {
 			}
 		}
 		for _, d := range configured(r.config.Destinations) {
-			o.ObserveInt64(destinationUp, one(d.unusable() == nil), d.measured.Labelled("", ""))
+			o.ObserveInt64(destinationUp, one(d.unusable() == nil), d.measured.Labelled())
 		}
 		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
 		o.ObserveInt64(listenerUp, one(r.listener.Up()))
@@ -82,16 +82,16 @@ func (r *Relay) gauges(meter metric.Meter) error {
 		for i, counts := range views {
 			d := r.config.Destinations[i]
 			if counts.Pending != nil {
-				o.ObserveInt64(pending, *counts.Pending, d.measured.Labelled("", ""))
+				o.ObserveInt64(pending, *counts.Pending, d.measured.Labelled())
 			}
 			if counts.Scheduled != nil {
-				o.ObserveInt64(scheduled, *counts.Scheduled, d.measured.Labelled("", ""))
+				o.ObserveInt64(scheduled, *counts.Scheduled, d.measured.Labelled())
 			}
 			if counts.Failed != nil {
-				o.ObserveInt64(failed, *counts.Failed, d.measured.Labelled("", ""))
+				o.ObserveInt64(failed, *counts.Failed, d.measured.Labelled())
 			}
 			if counts.Oldest != nil {
-				o.ObserveFloat64(oldest, *counts.Oldest, d.measured.Labelled("", ""))
+				o.ObserveFloat64(oldest, *counts.Oldest, d.measured.Labelled())
 			}
 			switch {
 			case !d.paused.Load():

@@ -18,7 +18,7 @@ func TestMarksOfTwoDestinations(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		to := m.Destination("default", nil)
+		to := m.Destination("default")
 		tables := []*simTable{s.table, s.table.also()}
 		for i, id := range []string{"a", "b", "c", "d"} {
 			s.table.insert(int64(i), id, "k", "t")

@@ -29,7 +29,7 @@ func testDispatch(t *testing.T) *Dispatch {
 			Prepare: func(*Row, time.Time) {}, Reported: &report.Outage{},
 		},
 		Limits: Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, Workers: 1, Shards: 1, Table: &stubTable{},
-		Late: late.New(), Flights: noOthers{}, Beside: func(time.Time) bool { return false }, Measure: m.Destination("default", nil), Logger: logger,
+		Late: late.New(), Flights: noOthers{}, Beside: func(time.Time) bool { return false }, Measure: m.Destination("default"), Logger: logger,
 	})
 	d.own(owner.All(1))
 	d.Begin()

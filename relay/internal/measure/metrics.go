@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -19,14 +20,13 @@ import (
 type Metrics struct {
 	relayedRows, errorRows, failedRows, violations, republished, duplicates, takeovers, wakeups metric.Int64Counter
 	latency, stages, batchRows                                                                  metric.Float64Histogram
-	sources                                                                                     map[string]metric.MeasurementOption
 }
 
 // Destination counts what happens at one destination. Its methods may be called by several goroutines.
 type Destination struct {
 	*Metrics
 	History History
-	labels  map[[2]string]metric.MeasurementOption // by name and value of a label in addition to the destination's; empty for none
+	name    string
 }
 
 // The stages whose duration is measured.
@@ -68,7 +68,7 @@ func label(pairs ...string) metric.MeasurementOption {
 
 // New makes the instruments. The exporter adds the prefix outbox_relay_ and Prometheus' suffixes to their names.
 func New(meter metric.Meter) (*Metrics, error) {
-	m := &Metrics{sources: map[string]metric.MeasurementOption{}}
+	m := &Metrics{}
 	var failure error
 	counter := func(name, description string) metric.Int64Counter {
 		c, err := meter.Int64Counter(name, metric.WithDescription(description))
@@ -105,8 +105,7 @@ func New(meter metric.Meter) (*Metrics, error) {
 	}
 	ctx := context.Background()
 	for _, source := range []string{SourcePoll, SourceListen, SourceDoorbell, SourceRetry} {
-		m.sources[source] = label("source", source)
-		m.wakeups.Add(ctx, 0, m.sources[source])
+		m.wakeups.Add(ctx, 0, label("source", source))
 	}
 	for _, c := range []metric.Int64Counter{m.violations, m.republished, m.takeovers} {
 		c.Add(ctx, 0)
@@ -114,47 +113,33 @@ func New(meter metric.Meter) (*Metrics, error) {
 	return m, nil
 }
 
-// Destination makes the series of a destination. held are the reasons for which its rows may be held.
-func (m *Metrics) Destination(name string, held []string) *Destination {
-	d := &Destination{
-		Metrics: m, History: History{began: time.Now()},
-		labels: map[[2]string]metric.MeasurementOption{{}: label("destination", name)},
-	}
-	with := func(other, value string) metric.MeasurementOption {
-		d.labels[[2]string{other, value}] = label("destination", name, other, value)
-		return d.Labelled(other, value)
-	}
+// Destination makes the series of a destination.
+func (m *Metrics) Destination(name string) *Destination {
+	d := &Destination{Metrics: m, History: History{began: time.Now()}, name: name}
 	ctx := context.Background()
-	m.relayedRows.Add(ctx, 0, d.Labelled("", ""))
-	m.duplicates.Add(ctx, 0, d.Labelled("", ""))
+	m.relayedRows.Add(ctx, 0, d.Labelled())
+	m.duplicates.Add(ctx, 0, d.Labelled())
 	for _, class := range errorClasses {
-		m.errorRows.Add(ctx, 0, with("class", class.String()))
+		m.errorRows.Add(ctx, 0, d.Labelled("class", class.String()))
 	}
 	for _, reason := range []string{FailedAttempts, FailedPermanent, FailedExpired} {
-		m.failedRows.Add(ctx, 0, with("reason", reason))
-	}
-	for _, reason := range held {
-		with("reason", reason)
-	}
-	for _, stage := range []string{StageFetch, StagePublish, StageSettle} {
-		with("stage", stage)
+		m.failedRows.Add(ctx, 0, d.Labelled("reason", reason))
 	}
 	return d
 }
 
-// Labelled returns the destination's label together with another one, which must be one that [Metrics.Destination]
-// prepares, or without one if the name is empty.
-func (d *Destination) Labelled(name, value string) metric.MeasurementOption {
-	return d.labels[[2]string{name, value}]
+// Labelled returns the destination's label, together with others if pairs of a name and a value are given.
+func (d *Destination) Labelled(pairs ...string) metric.MeasurementOption {
+	return label(append([]string{"destination", d.name}, pairs...)...)
 }
 
 // Published counts the rows of one batch and the answers to it.
 func (d *Destination) Published(rows int, counts map[publisher.Class]int) {
 	ctx := context.Background()
-	d.batchRows.Record(ctx, float64(rows), d.Labelled("", ""))
+	d.batchRows.Record(ctx, float64(rows), d.Labelled())
 	for class, n := range counts {
-		if option, ok := d.labels[[2]string{"class", class.String()}]; ok {
-			d.errorRows.Add(ctx, int64(n), option)
+		if slices.Contains(errorClasses, class) {
+			d.errorRows.Add(ctx, int64(n), d.Labelled("class", class.String()))
 		}
 		if class == publisher.Ambiguous {
 			d.republished.Add(ctx, int64(n))
@@ -167,7 +152,7 @@ func (m *Metrics) Republish() { m.republished.Add(context.Background(), 1) }
 
 // Relayed counts rows that were marked, by their latencies. The latency of a row whose time is not known is [Unknown].
 func (d *Destination) Relayed(latencies iter.Seq[time.Duration], now time.Time) {
-	ctx, here, n := context.Background(), d.Labelled("", ""), int64(0)
+	ctx, here, n := context.Background(), d.Labelled(), int64(0)
 	for latency := range latencies {
 		if n++; latency != Unknown {
 			d.latency.Record(ctx, latency.Seconds(), here)
@@ -189,7 +174,7 @@ func (m *Metrics) OrderViolation() { m.violations.Add(context.Background(), 1) }
 // UnexpectedDuplicates counts rows that the broker dropped as duplicates although they were never sent.
 func (d *Destination) UnexpectedDuplicates(n int) {
 	if n > 0 {
-		d.duplicates.Add(context.Background(), int64(n), d.Labelled("", ""))
+		d.duplicates.Add(context.Background(), int64(n), d.Labelled())
 	}
 }
 
@@ -199,7 +184,7 @@ func (m *Metrics) TookOver(shards int) { m.takeovers.Add(context.Background(), i
 // Wakeup counts a hint, or a read that found new rows.
 func (m *Metrics) Wakeup(source string) {
 	if source != SourceNone {
-		m.wakeups.Add(context.Background(), 1, m.sources[source])
+		m.wakeups.Add(context.Background(), 1, label("source", source))
 	}
 }
 
