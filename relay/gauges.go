@@ -2,6 +2,7 @@ package relay
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -13,106 +14,158 @@ import (
 
 // gauges registers the instruments that are read at a scrape. A gauge that cannot be read is left out.
 func (r *Relay) gauges(meter metric.Meter) error {
+	return errors.Join(r.gaugesOfProcess(meter), r.gaugesOfDestinations(meter), r.gaugesOfTable(meter))
+}
+
+// gauge makes an instrument. At a scrape, read observes its values.
+func gauge(meter metric.Meter, name, description string, read func(metric.Int64Observer)) error {
+	_, err := meter.Int64ObservableGauge(name, metric.WithDescription(description),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			read(o)
+			return nil
+		}))
+	if err != nil {
+		return fmt.Errorf("metric %s: %w", name, err)
+	}
+	return nil
+}
+
+// gaugesOfProcess registers what this process knows of itself and of the other replicas.
+func (r *Relay) gaugesOfProcess(meter metric.Meter) error {
+	return errors.Join(
+		gauge(meter, "ready", "Whether /readyz answers that the relay is ready.", func(o metric.Int64Observer) {
+			o.Observe(one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
+		}),
+		gauge(meter, "shards_owned", "Shards that this replica holds.", func(o metric.Int64Observer) { o.Observe(int64(r.Owned())) }),
+		gauge(meter, "shards_unowned", "Shards that no replica holds, as last seen by this replica: aggregate with max.",
+			func(o metric.Int64Observer) {
+				if state, _ := r.owner.State(); state.Replicas > 0 {
+					o.Observe(int64(state.Unowned))
+				}
+			}),
+		gauge(meter, "replicas", "Replicas that share the outbox.", func(o metric.Int64Observer) {
+			if state, _ := r.owner.State(); state.Replicas > 0 {
+				o.Observe(int64(state.Replicas))
+			}
+		}),
+		gauge(meter, "database_up", "Whether the last contact with the database succeeded, whoever made it.", func(o metric.Int64Observer) {
+			o.Observe(one(r.unreachable() == nil))
+		}),
+		gauge(meter, "listener_up", "Whether notifications arrive.", func(o metric.Int64Observer) { o.Observe(one(r.listener.Up())) }),
+	)
+}
+
+// gaugesOfDestinations registers what the engines and the pings know.
+func (r *Relay) gaugesOfDestinations(meter metric.Meter) error {
+	each := func(value func(dispatch.Snapshot) int) func(metric.Int64Observer) {
+		return func(o metric.Int64Observer) {
+			for _, d := range r.config.Destinations {
+				o.Observe(int64(value(d.snapshot())), d.measured.Labelled())
+			}
+		}
+	}
+	return errors.Join(
+		gauge(meter, "in_flight_rows", "Rows read and not yet settled.", each(func(s dispatch.Snapshot) int { return s.InFlight })),
+		gauge(meter, "blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed rows block their keys).",
+			each(func(s dispatch.Snapshot) int { return s.Blocked })),
+		gauge(meter, "destination_up", "Whether the broker can be reached and takes messages.", func(o metric.Int64Observer) {
+			for _, d := range configured(r.config.Destinations) {
+				o.Observe(one(d.unusable() == nil), d.measured.Labelled())
+			}
+		}),
+	)
+}
+
+// perTable ends the descriptions of gauges that every replica reads from the same table.
+const perTable = " The same from every replica: aggregate with max."
+
+// gaugesOfTable registers the numbers of rows that are held and what is measured in the table. They are read together,
+// so that one scrape measures the table once.
+func (r *Relay) gaugesOfTable(meter metric.Meter) error {
 	var failure error
-	var all []metric.Observable
-	gauge := func(name, description string) metric.Int64Observable {
+	gauge := func(name, description string) metric.Int64ObservableGauge {
 		g, err := meter.Int64ObservableGauge(name, metric.WithDescription(description))
-		if err != nil && failure == nil {
+		if err != nil {
 			failure = fmt.Errorf("metric %s: %w", name, err)
 		}
-		all = append(all, g)
 		return g
 	}
-	inFlight := gauge("in_flight_rows", "Rows read and not yet settled.")
-	blocked := gauge("blocked_keys", "Keys that wait for a row that was refused, is held, or has failed (if failed rows block their keys).")
 	held := gauge("rows_held", "Rows that are known to wait, by reason. Later rows of their keys are not counted. "+
 		"Of a paused destination all due rows are, up to 10001.")
-	pending := gauge("pending_rows",
-		"Rows that are due and neither relayed nor failed, counted up to 10001. The same from every replica: aggregate with max.")
-	scheduled := gauge("scheduled_rows",
-		"Rows with available_at to come, counted up to 10001. The same from every replica: aggregate with max.")
-	failed := gauge("failed_rows", "Failed rows, counted up to 10001. The same from every replica: aggregate with max.")
-	tableBytes := gauge("table_bytes",
-		"Bytes of the table on disk, with its indexes and all partitions. The same from every replica: aggregate with max.")
-	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's statistics know. "+
-		"The same from every replica: aggregate with max.")
-	ready := gauge("ready", "Whether /readyz answers that the relay is ready.")
-	owned := gauge("shards_owned", "Shards that this replica holds.")
-	unowned := gauge("shards_unowned", "Shards that no replica holds, as last seen by this replica: aggregate with max.")
-	replicas := gauge("replicas", "Replicas that share the outbox.")
-	databaseUp := gauge("database_up", "Whether the last contact with the database succeeded, whoever made it.")
-	destinationUp := gauge("destination_up", "Whether the broker can be reached and takes messages.")
-	listenerUp := gauge("listener_up", "Whether notifications arrive.")
+	pending := gauge("pending_rows", "Rows that are due and neither relayed nor failed, counted up to 10001."+perTable)
+	scheduled := gauge("scheduled_rows", "Rows with available_at to come, counted up to 10001."+perTable)
+	failed := gauge("failed_rows", "Failed rows, counted up to 10001."+perTable)
+	tableBytes := gauge("table_bytes", "Bytes of the table on disk, with its indexes and all partitions."+perTable)
+	deadRows := gauge("table_dead_rows", "Rows that vacuum has not removed from the table, as far as the server's statistics know."+perTable)
 	oldest, err := meter.Float64ObservableGauge("oldest_pending_age", metric.WithUnit("s"),
-		metric.WithDescription("How long the first pending row in table order has been due. The same from every replica: aggregate with max."))
-	if err != nil {
-		return fmt.Errorf("metric oldest_pending_age: %w", err)
-	}
-	if failure != nil {
-		return failure
+		metric.WithDescription("How long the first pending row in table order has been due."+perTable))
+	if err := errors.Join(failure, err); err != nil {
+		return err
 	}
 	_, err = meter.RegisterCallback(func(ctx context.Context, o metric.Observer) error {
-		for _, d := range r.config.Destinations {
-			s := d.snapshot()
-			o.ObserveInt64(inFlight, int64(s.InFlight), d.measured.Labelled())
-			o.ObserveInt64(blocked, int64(s.Blocked), d.measured.Labelled())
-			for _, c := range dispatch.Causes {
-				if c != dispatch.CausePaused { // paused rows are counted in the table
-					o.ObserveInt64(held, s.Held[c], d.measured.Labelled("reason", c))
-				}
-			}
-		}
-		for _, d := range configured(r.config.Destinations) {
-			o.ObserveInt64(destinationUp, one(d.unusable() == nil), d.measured.Labelled())
-		}
-		o.ObserveInt64(ready, one(!slices.ContainsFunc(r.Ready(), func(c Check) bool { return c.Err != nil })))
-		o.ObserveInt64(listenerUp, one(r.listener.Up()))
-		state, _ := r.owner.State()
-		o.ObserveInt64(owned, int64(state.Owned.Len()+state.Leaving.Len()))
-		if state.Replicas > 0 {
-			o.ObserveInt64(replicas, int64(state.Replicas))
-			o.ObserveInt64(unowned, int64(state.Unowned))
-		}
-		o.ObserveInt64(databaseUp, one(r.unreachable() == nil))
-		table, _ := r.state()
-		if table == nil {
-			return nil
-		}
-		views, size, err := r.measured.measure(ctx, table, r.views)
-		for i, counts := range views {
+		r.observeHeld(o, held)
+		counts, size := r.measureTable(ctx)
+		for i, c := range counts {
 			d := r.config.Destinations[i]
-			if counts.Pending != nil {
-				o.ObserveInt64(pending, *counts.Pending, d.measured.Labelled())
+			d.observe(o, pending, c.Pending)
+			d.observe(o, scheduled, c.Scheduled)
+			d.observe(o, failed, c.Failed)
+			if c.Oldest != nil {
+				o.ObserveFloat64(oldest, *c.Oldest, d.measured.Labelled())
 			}
-			if counts.Scheduled != nil {
-				o.ObserveInt64(scheduled, *counts.Scheduled, d.measured.Labelled())
-			}
-			if counts.Failed != nil {
-				o.ObserveInt64(failed, *counts.Failed, d.measured.Labelled())
-			}
-			if counts.Oldest != nil {
-				o.ObserveFloat64(oldest, *counts.Oldest, d.measured.Labelled())
-			}
-			switch {
-			case !d.paused.Load():
-				o.ObserveInt64(held, 0, d.measured.Labelled("reason", dispatch.CausePaused))
-			case counts.Pending != nil:
-				o.ObserveInt64(held, *counts.Pending, d.measured.Labelled("reason", dispatch.CausePaused))
-			}
+			d.observePaused(o, held, c.Pending)
 		}
 		if size != nil {
 			o.ObserveInt64(tableBytes, size.Bytes)
 			o.ObserveInt64(deadRows, size.DeadRows)
 		}
-		if err != nil {
-			r.config.Logger.Debug("table gauges were not measured", "error", err)
-		}
 		return nil
-	}, append(all, oldest)...)
+	}, held, pending, scheduled, failed, tableBytes, deadRows, oldest)
 	if err != nil {
 		return fmt.Errorf("register gauges: %w", err)
 	}
 	return nil
+}
+
+// observeHeld observes the rows that the engines know to wait, by reason.
+func (r *Relay) observeHeld(o metric.Observer, held metric.Int64Observable) {
+	for _, d := range r.config.Destinations {
+		s := d.snapshot()
+		for _, c := range dispatch.Causes {
+			if c != dispatch.CausePaused {
+				o.ObserveInt64(held, s.Held[c], d.measured.Labelled("reason", c))
+			}
+		}
+	}
+}
+
+// observePaused observes the rows that wait because the destination is paused: all that are pending.
+func (d *Destination) observePaused(o metric.Observer, held metric.Int64Observable, pending *int64) {
+	if !d.paused.Load() {
+		pending = new(int64)
+	}
+	d.observe(o, held, pending, "reason", dispatch.CausePaused)
+}
+
+// observe observes a number of rows of the destination, unless it is not known.
+func (d *Destination) observe(o metric.Observer, gauge metric.Int64Observable, rows *int64, labels ...string) {
+	if rows != nil {
+		o.ObserveInt64(gauge, *rows, d.measured.Labelled(labels...))
+	}
+}
+
+// measureTable returns the counts of each destination's rows and the size of the table. They are nil if they are not
+// known.
+func (r *Relay) measureTable(ctx context.Context) ([]outbox.Counts, *outbox.Size) {
+	table, _ := r.state()
+	if table == nil {
+		return nil, nil
+	}
+	counts, size, err := r.measured.measure(ctx, table, r.views)
+	if err != nil {
+		r.config.Logger.Debug("table gauges were not measured", "error", err)
+	}
+	return counts, size
 }
 
 // views returns the table as each destination sees it, or nil for a destination whose columns the table lacks.
