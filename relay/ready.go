@@ -8,6 +8,7 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // A Check is one line of the answer of /readyz.
@@ -38,59 +39,73 @@ func (r *Relay) Live() error {
 func (r *Relay) Ready() []Check {
 	_, setup := r.state()
 	state, _ := r.owner.State()
-	now := allOf(r.config.Destinations)
-	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, {Name: "ownership"}}
-	table, ownership := &checks[1], &checks[2]
+	ownership := r.checkOwnership(setup, state)
+	standby := setup == nil && ownership.Err == nil && !state.Holds()
 	if outbox.Unreachable(setup) {
-		table.Err = errNotFound
+		setup = errNotFound
 	}
-	standby := false
-	switch {
-	case setup != nil:
-		ownership.Note = "decided when the table is found"
-	case state.Err != nil:
-		ownership.Err = state.Err
-	case state.Unable:
-		ownership.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d",
-			state.Leaving.Len()+state.Owned.Len())
-	case state.Note != "":
-		standby, ownership.Note = !state.Holds(), "standing by: "+state.Note
-	case !state.Holds():
-		standby, ownership.Note = true, fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
-	default:
-		ownership.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d",
-			state.Owned.Len()+state.Leaving.Len(), r.config.Shards, state.Replicas)
-	}
+	checks := []Check{{Name: "database", Err: r.databaseTrouble()}, {Name: "table", Err: setup}, ownership}
 	for _, d := range configured(r.config.Destinations) {
-		c := Check{Name: "destination " + d.Name, Err: d.unusable(), Note: d.snapshot().Note}
-		if c.Err != nil && standby {
-			c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
-		}
-		if d.paused.Load() {
-			c.Note = "paused"
-			if c.Err != nil {
-				c.Note, c.Err = "paused, and it could not be used: "+c.Err.Error(), nil
-			}
-		}
-		checks = append(checks, c)
+		checks = append(checks, d.checkUsable(standby))
 	}
-	if now.Stuck > 0 {
-		c := Check{Name: "marks", Note: fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)}
-		if len(r.config.Destinations) > 1 {
-			c.Note += ", of " + strings.Join(stuckAt(r.config.Destinations), " and ")
-		}
-		if now.Why != nil {
-			c.Note += "; " + now.Why.Error()
-		}
-		if now.Full {
-			c.Note, c.Err = "", fmt.Errorf("no more rows are read, since these leave no room for others: %s", c.Note)
-		}
-		checks = append(checks, c)
+	if now := allOf(r.config.Destinations); now.Stuck > 0 {
+		checks = append(checks, checkMarks(now, r.config.Destinations))
 	}
 	if r.plan.Channel != "" && state.Holds() && !r.listener.Up() {
 		checks = append(checks, Check{Name: "listener", Note: "not listening; rows are found by polling"})
 	}
 	return checks
+}
+
+// checkOwnership says which part of the rows this replica relays. setup is why the table has not been found.
+func (r *Relay) checkOwnership(setup error, state owner.State) Check {
+	c := Check{Name: "ownership"}
+	held := state.Owned.Len() + state.Leaving.Len()
+	switch {
+	case setup != nil:
+		c.Note = "decided when the table is found"
+	case state.Err != nil:
+		c.Err = state.Err
+	case state.Unable:
+		c.Err = fmt.Errorf("this replica cannot publish and another one can, so it takes no shards; shards still held: %d", held)
+	case state.Note != "":
+		c.Note = "standing by: " + state.Note
+	case !state.Holds():
+		c.Note = fmt.Sprintf("standing by: other replicas relay; replicas: %d", state.Replicas)
+	default:
+		c.Note = fmt.Sprintf("relays %d of %d shards; replicas: %d", held, r.config.Shards, state.Replicas)
+	}
+	return c
+}
+
+// checkUsable says whether rows can be published to the destination. Neither a standby nor a paused destination needs
+// that.
+func (d *Destination) checkUsable(standby bool) Check {
+	c := Check{Name: "destination " + d.Name, Err: d.unusable(), Note: d.snapshot().Note}
+	switch paused := d.paused.Load(); {
+	case paused && c.Err != nil && !standby:
+		c.Note, c.Err = "paused, and it could not be used: "+c.Err.Error(), nil
+	case paused:
+		c.Note, c.Err = "paused", nil
+	case standby && c.Err != nil:
+		c.Note, c.Err = "not needed while standing by: "+c.Err.Error(), nil
+	}
+	return c
+}
+
+// checkMarks says that rows cannot be written, and at which destinations.
+func checkMarks(now dispatch.Snapshot, destinations []*Destination) Check {
+	note := fmt.Sprintf("rows that are published or refused and cannot be written now: %d", now.Stuck)
+	if len(destinations) > 1 {
+		note += ", of " + strings.Join(stuckAt(destinations), " and ")
+	}
+	if now.Why != nil {
+		note += "; " + now.Why.Error()
+	}
+	if now.Full {
+		return Check{Name: "marks", Err: fmt.Errorf("no more rows are read, since these leave no room for others: %s", note)}
+	}
+	return Check{Name: "marks", Note: note}
 }
 
 // stuckAt returns the names of the destinations with rows that cannot be written now.
