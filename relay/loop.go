@@ -24,14 +24,7 @@ func (e *engine) turn(ctx context.Context, ending func()) error {
 		e.to.beat.Store(now.UnixNano())
 		moved := e.own()
 		if done == nil || e.outdated != nil {
-			if !e.dispatch.Stopping() {
-				e.dispatch.Stop()
-				ending()
-			}
-			if !e.abandoned {
-				e.settleMore(now)
-			}
-			if !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy && (e.abandoned || !e.waitsForLocked(ctx)) {
+			if e.stop(ctx, now, ending) {
 				return e.outdated
 			}
 		} else {
@@ -60,6 +53,18 @@ func (e *engine) turn(ctx context.Context, ending func()) error {
 		case <-timer.C:
 		}
 	}
+}
+
+// stop starts nothing new and goes on with what is under way. It reports whether all of that is done.
+func (e *engine) stop(ctx context.Context, now time.Time, ending func()) (done bool) {
+	if !e.dispatch.Stopping() {
+		e.dispatch.Stop()
+		ending()
+	}
+	if !e.abandoned {
+		e.settleMore(now)
+	}
+	return !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy && (e.abandoned || !e.waitsForLocked(ctx))
 }
 
 // errTermOver is the cause of a context that ends because the replica no longer owns the outbox, or has not owned it

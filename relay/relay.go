@@ -75,23 +75,30 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		process: process{config: &c, metrics: metrics, database: &database{logger: c.Logger}, wakes: make(chan string, 1)},
 		pool:    pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
-	r.owner = &owner.Owner{
-		Connect: c.guard.connect, Unable: r.unable, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: plan.Channel,
-		Logger: c.Logger, Names: c.SettingName,
-	}
-	r.listener = &outbox.Listener{
-		Connect: c.guard.connect, Channel: plan.Channel, Logger: c.Logger, Names: c.SettingName,
-		Wake: r.notified, Pulse: c.OwnerTTL / 2,
-	}
-	if c.guard.links != nil {
-		r.owner.Silent = c.guard.links.Reset
-	}
-	r.bell = newBell(c.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, pool, plan.Channel) })
+	r.joinReplicas()
 	if err := r.gauges(c.Meter); err != nil {
 		return nil, err
 	}
 	r.lookAtPauses()
 	return r, nil
+}
+
+// joinReplicas makes what this replica shares the outbox with others by: the ownership of shards, and notifications from and
+// to all replicas.
+func (r *Relay) joinReplicas() {
+	c := r.config
+	r.owner = &owner.Owner{
+		Connect: c.guard.connect, Unable: r.unable, Witness: c.guard.witness, Shards: c.Shards, TTL: c.OwnerTTL, Channel: r.plan.Channel,
+		Logger: c.Logger, Names: c.SettingName,
+	}
+	if c.guard.links != nil {
+		r.owner.Silent = c.guard.links.Reset
+	}
+	r.listener = &outbox.Listener{
+		Connect: c.guard.connect, Channel: r.plan.Channel, Logger: c.Logger, Names: c.SettingName,
+		Wake: r.notified, Pulse: c.OwnerTTL / 2,
+	}
+	r.bell = newBell(c.Logger, func(ctx context.Context) error { return outbox.Notify(ctx, r.pool, r.plan.Channel) })
 }
 
 // Close closes the publishers of all destinations. Call it after Run has returned.

@@ -120,8 +120,8 @@ var engine = []mutant{
 	},
 	{
 		name: "clean stop does not wait for marks", breaks: "a clean stop leaves no duplicate",
-		file: "relay/loop.go", old: "if !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy",
-		new: "if !e.dispatch.Publishing() && !e.reads.busy",
+		file: "relay/loop.go", old: "return !e.dispatch.Publishing() && e.settling == 0 && !e.reads.busy",
+		new: "return !e.dispatch.Publishing() && !e.reads.busy",
 		pkg: "./relay", tests: "^TestRandomSchedules$|^TestRandomShardMoves$",
 	},
 	{
