@@ -4,7 +4,39 @@ import (
 	"context"
 	"log/slog"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
+
+// Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
+// blocks.
+func (r *Relay) Ring() {
+	r.wake(measure.SourceDoorbell)
+	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.plan.Channel != "" {
+		r.bell.ring()
+	}
+}
+
+// notified is called for each notification, and when a notification may have been missed.
+func (r *Relay) notified(payload string) {
+	switch payload {
+	case owner.Given:
+		r.owner.Look()
+	case outbox.Missed:
+		r.wake(measure.SourceNone)
+	default:
+		r.wake(measure.SourceListen)
+	}
+}
+
+func (r *Relay) wake(source string) {
+	select {
+	case r.wakes <- source:
+	default: // the loop is about to look anyway
+	}
+}
 
 // bell passes the doorbell on to the other replicas, since the row may be in one of their shards. However often it is
 // rung, one notification is on its way at a time and at most one more waits.

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 	"github.com/outbox-relay/outbox-relay/relay/internal/feed"
@@ -39,6 +40,19 @@ type engine struct {
 	abandoned bool  // nothing can be written any more
 	observed  time.Time
 }
+
+// Table is what the relay needs of an outbox table. [outbox.Table] implements it, and so does the tests' simulation.
+type Table interface {
+	feed.Order
+	dispatch.Table
+	settle.Table
+
+	Read(context.Context, outbox.Query) (outbox.Page, error)
+	Failed(context.Context, outbox.Query) (outbox.FailedPage, error)
+	ReadsDue() bool // whether rows with available_at have a read of their own
+}
+
+var _ Table = (*outbox.Table)(nil)
 
 // newEngine makes an engine and does not start it.
 func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits, state int) *engine {

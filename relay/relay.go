@@ -110,34 +110,6 @@ func (r *Relay) Close() error {
 	return errors.Join(errs...)
 }
 
-// Ring wakes the relay: there may be new rows. If other replicas own shards, the ring is passed on to them. Ring never
-// blocks.
-func (r *Relay) Ring() {
-	r.wake(measure.SourceDoorbell)
-	if state, _ := r.owner.State(); state.Owned.Len() < r.config.Shards && r.plan.Channel != "" {
-		r.bell.ring()
-	}
-}
-
-// notified is called for each notification, and when a notification may have been missed.
-func (r *Relay) notified(payload string) {
-	switch payload {
-	case owner.Given:
-		r.owner.Look()
-	case outbox.Missed:
-		r.wake(measure.SourceNone)
-	default:
-		r.wake(measure.SourceListen)
-	}
-}
-
-func (r *Relay) wake(source string) {
-	select {
-	case r.wakes <- source:
-	default: // the loop is about to look anyway
-	}
-}
-
 // Run relays until ctx ends, then stops cleanly: it starts nothing new, waits until what is on the wire is answered and
 // settled, and releases the outbox. Trouble with the database or a broker never ends it. The error is an
 // [*UnsettledError] if the stop was not clean.

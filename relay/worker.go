@@ -5,9 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/codes"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/outbox-relay/outbox-relay/internal/panics"
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -84,7 +82,7 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 			w.messages = nil // the publisher may still read them
 		}
 	}()
-	ctx, span := w.span(ctx)
+	ctx, span := w.engine.batchSpan(ctx, w.messages)
 	defer span.End()
 	errs = broker.Publish(ctx, w.messages)
 	for _, err := range errs {
@@ -94,21 +92,4 @@ func (w *worker) handOver(ctx context.Context) (errs []error) {
 		}
 	}
 	return errs
-}
-
-// span begins the span of a batch, with a link to the trace of each row that has one. The row's own trace context is
-// sent unchanged.
-func (w *worker) span(ctx context.Context) (context.Context, trace.Span) {
-	ctx, span := w.engine.config.Tracer.Start(ctx, "send "+w.engine.to.Name, trace.WithSpanKind(trace.SpanKindClient),
-		trace.WithAttributes(attribute.String("messaging.operation.name", "send"),
-			attribute.Int("messaging.batch.message_count", len(w.messages))))
-	if !span.IsRecording() {
-		return ctx, span
-	}
-	for i := range w.messages {
-		if row := traceOf(&w.messages[i]); row.IsValid() {
-			span.AddLink(trace.Link{SpanContext: row})
-		}
-	}
-	return ctx, span
 }
