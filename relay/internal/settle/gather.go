@@ -13,30 +13,26 @@ func (s *Settlement) ready(now time.Time) (n int) {
 			continue
 		}
 		for _, p := range s.states[i].pieces {
-			if n += p.rows(); s.meeting != nil {
-				marks, refusals := s.stays(&p, now)
-				n -= number(p.accepted, marks) + number(p.refused, refusals)
-			}
+			goes, _ := s.split(p, now)
+			n += goes.rows()
 		}
 	}
 	return n
 }
 
-// stays returns functions that report which rows of a piece cannot be written now: rows that the other settler has, and
-// rows whose marks wait. The caller holds mu.
-func (s *Settlement) stays(p *piece, now time.Time) (marks func(*dispatch.Row) bool, refusals func(dispatch.Refusal) bool) {
-	waits := s.meeting.waits(p, now)
-	return func(r *dispatch.Row) bool { return s.has(r) || waits && s.meeting.awaited(r) != 0 },
-		func(x dispatch.Refusal) bool { return s.has(x.Row) }
-}
-
-func number[T any](items []T, which func(T) bool) (n int) {
-	for _, item := range items {
-		if which(item) {
-			n++
-		}
+// split divides a piece into the rows that can be written now, and the others: rows that another settler has, and rows
+// whose marks wait. The caller holds mu.
+func (s *Settlement) split(p piece, now time.Time) (goes, stays piece) {
+	goes, stays = p, piece{from: p.from, until: p.until}
+	if s.meeting == nil {
+		return goes, stays
 	}
-	return n
+	waits := s.meeting.waits(&p, now)
+	goes.accepted, stays.accepted = apart(p.accepted, func(r *dispatch.Row) bool {
+		return s.has(r) || waits && s.meeting.awaited(r) != 0
+	})
+	goes.refused, stays.refused = apart(p.refused, func(x dispatch.Refusal) bool { return s.has(x.Row) })
+	return goes, stays
 }
 
 // gather takes what is to be written to a set of columns. The caller holds mu.
@@ -45,14 +41,9 @@ func (s *Settlement) gather(state int, now time.Time) *order {
 	w := &order{Outcome: dispatch.Outcome{Careful: g.careful}, state: state}
 	var left []piece
 	for _, p := range g.pieces {
-		goes, stays := p, piece{from: p.from, until: p.until}
-		if s.meeting != nil {
-			marks, refusals := s.stays(&p, now)
-			goes.accepted, stays.accepted = apart(p.accepted, marks)
-			goes.refused, stays.refused = apart(p.refused, refusals)
-			s.meeting.missed(&goes)
-		}
+		goes, stays := s.split(p, now)
 		if goes.rows() > 0 {
+			s.meeting.missed(&goes)
 			w.add(goes)
 		}
 		if stays.rows() > 0 {

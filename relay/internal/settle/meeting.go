@@ -150,7 +150,7 @@ func (m *meeting) writers(states []gathered) iter.Seq2[*Writer, *piece] {
 
 // missed records marks that are written without those for which they have waited.
 func (m *meeting) missed(p *piece) {
-	if p.until.IsZero() {
+	if m == nil || p.until.IsZero() {
 		return
 	}
 	var set uint64
