@@ -84,13 +84,6 @@ func (es *engines) turn(ctx context.Context) (left int, err error) {
 		es.settlement.Hurry()
 		time.AfterFunc(es.config.StopTimeout, abandon)
 	}
-	ended := make(chan struct{})
-	unless := context.AfterFunc(ctx, func() { defer close(ended); ending() })
-	defer func() {
-		if !unless() { // otherwise it might end what the next turn makes
-			<-ended
-		}
-	}()
 	es.settlement.Start(work)
 	var mu sync.Mutex
 	for _, e := range es.all {
