@@ -16,8 +16,6 @@ import (
 // session keeps an old snapshot open, a query steps over every row that was relayed since. A failed query leaves no
 // values, also for the scrapes that come before the next query.
 type tableGauges struct {
-	every time.Duration // shortest time between two queries; 0 stands for countEvery
-
 	mu    sync.Mutex
 	table *outbox.Table
 	views []*measuredView
@@ -76,7 +74,7 @@ func (g *tableGauges) count(ctx context.Context) {
 		}
 		v.counts, v.err = v.Count(limited)
 		ended := time.Now()
-		v.due = ended.Add(max(cmp.Or(g.every, countEvery)*time.Duration(len(g.views)), feed.RestShare*ended.Sub(started)))
+		v.due = ended.Add(max(countEvery*time.Duration(len(g.views)), feed.RestShare*ended.Sub(started)))
 	}
 }
 
