@@ -24,10 +24,10 @@ type FieldError struct {
 func (e *FieldError) Error() string { return "relay.Config." + e.Field + " " + e.Text }
 
 // problems collects what is wrong with a configuration.
-type problems struct{ all []error }
+type problems []error
 
 func (p *problems) add(field, format string, args ...any) {
-	p.all = append(p.all, &FieldError{field, fmt.Sprintf(format, args...)})
+	*p = append(*p, &FieldError{field, fmt.Sprintf(format, args...)})
 }
 
 // count refuses numbers that are out of bounds. If most is 0, there is no upper bound.
@@ -79,7 +79,7 @@ func (c *Config) check() error {
 		d.check(&p, at)
 		c.checkStates(&p, d, i, at)
 	}
-	return errors.Join(p.all...)
+	return errors.Join(p...)
 }
 
 // checkPublishers returns an error that names the destinations without a publisher.
@@ -90,7 +90,7 @@ func (c *Config) checkPublishers() error {
 			p.add(fmt.Sprintf("Destinations[%d].Publisher", i), "is nil: give one of kafka.New, nats.New, amqp.New or your own")
 		}
 	}
-	return errors.Join(p.all...)
+	return errors.Join(p...)
 }
 
 // check adds what is wrong with a destination by itself. at returns the full name of one of its fields.
