@@ -23,15 +23,9 @@ func (s *reads) taken(r read) error {
 		s.dispatch.Ended()
 		return nil
 	}
-	var wants bool
+	wants := r.kind != readFailed && s.sized(&r, took)
 	if r.kind == readHeads { // however many keys wait, they leave time for other reads
 		s.patience[readHeads].rest = r.ended.Add(max(trialRest*took, s.dispatch.Gather(r.waits)))
-	}
-	if r.kind != readFailed {
-		limit := s.patience[r.kind].limit
-		if wants = s.room.read(&r.query, &r.page, r.err, took, limit); tooLong(r.err, took, limit) {
-			s.feed.TooLong(r.query)
-		}
 	}
 	if r.err != nil {
 		return s.failed(r, took)
@@ -54,6 +48,15 @@ func (s *reads) taken(r read) error {
 		s.take(r)
 	}
 	return nil
+}
+
+// sized adapts the size of the next reads to the result of one. It reports whether there was no room for its first row.
+func (s *reads) sized(r *read, took time.Duration) (wants bool) {
+	limit := s.patience[r.kind].limit
+	if tooLong(r.err, took, limit) {
+		s.feed.TooLong(r.query)
+	}
+	return s.room.read(&r.query, &r.page, r.err, took, limit)
 }
 
 // failed schedules a failed read to be made again after a pause. If it ran out of time, the other kinds of reads
