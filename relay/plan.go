@@ -51,10 +51,7 @@ func (c Config) Plan() (plan outbox.Config, routes []*route.Route, err error) {
 			plan.Preferred = profile.Columns(d.WireFormat)
 		}
 	}
-	routes = make([]*route.Route, len(c.Destinations))
-	for i, d := range c.Destinations {
-		routes[i] = d.whole()
-	}
+	routes = routesOf(c.Destinations)
 	plan.Views = route.Views(routes)
 	return plan, routes, nil
 }
@@ -70,14 +67,17 @@ func (c *Config) formats() (err error) {
 	return nil
 }
 
-// viewsOf returns the destinations' views of the table.
-func viewsOf(destinations []*Destination) []outbox.View {
+// routesOf returns the routes of destinations, with everything that decides which rows go there.
+func routesOf(destinations []*Destination) []*route.Route {
 	routes := make([]*route.Route, len(destinations))
 	for i, d := range destinations {
 		routes[i] = d.whole()
 	}
-	return route.Views(routes)
+	return routes
 }
+
+// viewsOf returns the destinations' views of the table.
+func viewsOf(destinations []*Destination) []outbox.View { return route.Views(routesOf(destinations)) }
 
 // takers returns, for each set of columns, a function that reports whether a row of a topic is to have a mark there.
 // Marks that follow another destination's outcome are not included.
