@@ -72,30 +72,15 @@ func (c *Choice) ripen(ctx context.Context, p part, rows []Chosen, progress Prog
 // settle waits until no row before certain others of their keys is pending, for as long as that can take a relay. It returns
 // early when ctx ends, and at once if no replica relays.
 func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) error {
-	n := l.set.names
-	var keys []string
-	for _, row := range l.rows {
-		if row.key != nil && !slices.Contains(keys, *row.key) {
-			keys = append(keys, *row.key)
-		}
-	}
-	if len(keys) == 0 || l.rows[0].order == nil {
+	if l.rows[0].order == nil {
 		return nil
 	}
-	statement := sql.Text("operate_ahead.sql", map[string]string{
-		"table": n.Table, "pending": n.Pending, "key": n.Key, "order": n.Order.Name,
-		"order_type": n.Order.Type,
-	})
 	for begun := time.Now(); ctx.Err() == nil && time.Since(begun) < aheadTime; {
 		replicas, err := c.outbox.replicas(ctx)
 		if err != nil || len(replicas) == 0 {
 			return err
 		}
-		var ahead bool
-		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
-			return tx.QueryRow(ctx, statement, keys, *l.rows[0].order).Scan(&ahead)
-		})
-		if err != nil || !ahead {
+		if ahead, err := c.ahead(ctx, l); err != nil || !ahead {
 			return err
 		}
 		progress.waits("the last row goes when those of its key before it have been relayed")
@@ -105,6 +90,34 @@ func (c *Choice) settle(ctx context.Context, l lockedRows, progress Progress) er
 		}
 	}
 	return nil
+}
+
+// ahead reports whether a destination that takes one of the rows has a pending row of its key before it. Destinations do not
+// wait for one another, and rows that no destination takes are never relayed.
+func (c *Choice) ahead(ctx context.Context, l lockedRows) (ahead bool, err error) {
+	n := l.set.names
+	for _, i := range l.set.views {
+		var keys []string
+		for _, row := range l.rows {
+			if row.key != nil && row.Destination == c.outbox.Views[i].Destination && !slices.Contains(keys, *row.key) {
+				keys = append(keys, *row.key)
+			}
+		}
+		if ahead || len(keys) == 0 {
+			continue
+		}
+		statement := sql.Text("operate_ahead.sql", map[string]string{
+			"table": n.Table, "pending": n.Pending + " and " + c.outbox.takes(i) + n.Ordered(), "key": n.Key, "order": n.Order.Name,
+			"order_type": n.Order.Type,
+		})
+		err = within(ctx, c.outbox.Pool, limits{statement: changeTime, inOrder: true}, func(tx pgx.Tx) error {
+			return tx.QueryRow(ctx, statement, keys, *l.rows[0].order).Scan(&ahead)
+		})
+		if err != nil {
+			return false, err
+		}
+	}
+	return ahead, nil
 }
 
 // waits reports what a change waits for.

@@ -157,6 +157,15 @@ func (n Names) Arrived() string {
 	return " and (" + n.Available.Name + " is null or " + n.Available.Name + " <= " + n.Available.At("now()") + ")"
 }
 
+// Ordered is the condition that a row keeps the order of its key, to be added to others. A row with available_at keeps none, whether
+// or not that time has come.
+func (n Names) Ordered() string {
+	if !n.Available.Has() {
+		return ""
+	}
+	return " and " + n.Available.Name + " is null"
+}
+
 // Scheduled is the condition that a row is scheduled for later, to be added to others.
 func (n Names) Scheduled() string {
 	if !n.Available.Has() {
