@@ -69,7 +69,7 @@ func (t *simTable) readAs(ctx context.Context, q outbox.Query, shard func(*simRo
 		page.End = position
 		row := outbox.Row{
 			Message: r.message, Delayed: t.ReadsDue() && !r.available.IsZero(), Shard: shard(r), Position: position, Attempt: r.attempt,
-			Due: r.message.Inserted.Add(t.ahead),
+			Due: r.message.Inserted.Add(t.ahead), Timed: !r.available.IsZero(),
 		}
 		writers = append(writers, t.writerOf(r))
 		if r.lastError != "" {

@@ -60,7 +60,7 @@ func TestDueReads(t *testing.T) {
 					for q := (Query{Due: true, Limit: 7, Shards: shards}); ; {
 						page := read(t, table, q)
 						for _, r := range page.Rows {
-							if seen[r.Message.ID] || r.Due.Before(last) && name != "times in UTC" || !r.Delayed {
+							if seen[r.Message.ID] || r.Due.Before(last) && name != "times in UTC" || !r.Delayed || !r.Timed {
 								t.Errorf("%s is due at %v: seen %v, after %v", r.Message.ID, r.Due, seen[r.Message.ID], last)
 							}
 							seen[r.Message.ID] = true
@@ -121,6 +121,38 @@ func TestDueReads(t *testing.T) {
 			}
 			if counts, err := all.Count(t.Context()); err != nil || counts.Pending != nil && (*counts.Pending != 0 || *counts.Oldest != 0) {
 				t.Errorf("counts: %v (%v)", counts, err)
+			}
+		})
+	}
+}
+
+// Rows with available_at are known as such by whichever read they come.
+func TestTimedRows(t *testing.T) {
+	t.Parallel()
+	for name, ddl := range map[string]string{
+		"with the index of due times": recommended() + delaying(),
+		"without it":                  recommended() + "alter table outbox_messages add available_at timestamptz;",
+		"without the column":          recommended(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := pgtest.New(t)
+			s.Exec(t, ddl+"insert into outbox_messages (topic, payload) values ('plain', '{}')")
+			if name != "without the column" {
+				s.Exec(t, "insert into outbox_messages (topic, payload, available_at) values ('timed', '{}', now() - interval '1 hour')")
+			}
+			table := open(t, s, Config{Shards: 4})
+			rows := read(t, table, Query{}).Rows
+			if table.ReadsDue() {
+				rows = append(rows, read(t, table, Query{Due: true}).Rows...)
+			}
+			for _, r := range rows {
+				if r.Timed != (r.Message.Topic == "timed") || r.Delayed != (r.Timed && table.ReadsDue()) {
+					t.Errorf("row %s: %t, %t", r.Message.Topic, r.Timed, r.Delayed)
+				}
+			}
+			if want := map[bool]int{true: 1, false: 2}[name == "without the column"]; len(rows) != want {
+				t.Errorf("%d rows, not %d", len(rows), want)
 			}
 		})
 	}

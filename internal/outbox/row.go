@@ -31,7 +31,9 @@ type Row struct {
 	// Delayed says that the row has available_at and is read when that time has come ([Query.Due]), by that time and not in
 	// table order. The row keeps no order.
 	Delayed bool
-	Extra   []string // the configured additional texts
+	// Timed says that the row has available_at, whichever read brings it. It keeps no order, so it is never out of order.
+	Timed bool
+	Extra []string // the configured additional texts
 	// LeftOut names the row's own headers that a dead letter's message does not have ([View.FailedOf]).
 	LeftOut []string
 	Nulls   uint64  // bit i is set when Extra[i] is NULL
@@ -124,7 +126,8 @@ func (t *Table) decode(row *Row, values [][]byte, most int64, a *arena) {
 	}
 	row.Position.Ordinal = ordinal(values[atOrder])
 	row.Position.rank = a.text(values[atRank])
-	if row.Delayed = m.dueIndex && values[atAvailable] != nil; row.Delayed {
+	row.Timed = values[atAvailable] != nil
+	if row.Delayed = row.Timed && m.dueIndex; row.Delayed {
 		row.Position.due = a.text(values[atAvailable])
 	}
 	row.Attempt = int64(binary.BigEndian.Uint64(values[atAttempt]))

@@ -256,7 +256,7 @@ func (d *Dispatch) enqueue(r *Row) {
 	l := &d.lanes[r.worker]
 	l.idle = false
 	if r.late = d.ordered() && d.Table.Before(r.Position, d.reached) && !tries && !r.key.keyless; r.late {
-		if d.Late.OutOfOrder(r.Hash, r.Position.Ordinal) {
+		if !r.Timed && d.Late.OutOfOrder(r.Hash, r.Position.Ordinal) {
 			d.Measure.OrderViolation()
 		}
 		l.insert(r)

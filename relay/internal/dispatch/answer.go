@@ -145,7 +145,7 @@ func (a *answers) accept(r *Row, w *Wait) {
 	a.sent.noteAccepted(r)
 	r.answered = a.now
 	a.settle = append(a.settle, r)
-	if a.ordered() && !r.key.keyless {
+	if a.ordered() && !r.key.keyless && !r.Timed {
 		a.Late.Accepted(r.Hash, r.Position.Ordinal)
 	}
 	if h := a.holds.of(r); h != nil {
