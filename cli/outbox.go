@@ -81,6 +81,29 @@ func viewed(ctx context.Context, pool *pgxpool.Pool, settings outbox.Config) (*o
 	return o, nil
 }
 
+// addTopics makes known how the destinations make the topics of their messages: a relay reports those that are held under these names.
+// A destination whose template names what the table lacks sends nothing, and its topics remain unknown.
+func (o *operating) addTopics(ctx context.Context) {
+	r := relayConfig(o.config, slog.New(slog.DiscardHandler))
+	_, routes, err := r.Plan()
+	if err != nil {
+		return
+	}
+	settings, err := rowsOnly(r, true)
+	if err != nil {
+		return
+	}
+	found, err := outbox.Open(ctx, o.Pool, settings)
+	if err != nil {
+		return
+	}
+	for i, v := range settings.Views {
+		if t, err := found.For(v); err == nil {
+			o.Views[i].Topic = routes[i].Topic.SQL(t.Names().Topic.Name+"::text", t.Extra())
+		}
+	}
+}
+
 // direct calls a function with a connection of its own that does not go through a pooler.
 func (o *operating) direct(ctx context.Context, do func(*pgx.Conn) error) error {
 	conn, err := o.connect(ctx)

@@ -83,6 +83,7 @@ func (o *operating) report(ctx context.Context, chosen operate.Selection) (opera
 	chosen.IDs = nil
 	report, err := o.ReportOf(ctx, chosen, countPatience)
 	if err == nil && len(ids) > 0 {
+		o.addTopics(ctx)
 		report.Rows, err = o.RowsOf(ctx, ids, chosen.Destination, time.Second)
 	}
 	(<-local)(&report)

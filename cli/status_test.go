@@ -73,6 +73,37 @@ func TestStatusCommand(t *testing.T) {
 	}
 }
 
+// TestStatusOfAHeldTopic: the reason why a row is held is found by the topic that the row has on the broker, whatever template makes it.
+func TestStatusOfAHeldTopic(t *testing.T) {
+	s, env := failedRows(t)
+	id := pgtest.Value[string](t, s, `insert into outbox_messages (topic, payload) values ('late', '{"kind": "big"}') returning id::text`)
+	for name, c := range map[string]struct {
+		template, topic string // topic is held
+		held            bool
+	}{
+		"as it is":                   {"", "late", true},
+		"prefixed":                   {"shop.{topic}", "shop.late", true},
+		"another topic":              {"shop.{topic}", "late", false},
+		"by the payload":             {"{payload.kind}-{topic}", "big-late", true},
+		"a value that is missing":    {"{header.kind}-{topic}", "big-late", false},
+		"a column that is not there": {"{kind}-{topic}", "big-late", false},
+	} {
+		relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			hold := operate.Hold{Reason: "topology", What: "topic " + c.topic, Topics: []string{c.topic}, Error: "no stream"}
+			_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Destinations: []operate.Destination{
+				{Name: "default", Process: &operate.DestinationProcess{Up: true, Holds: []operate.Hold{hold}}},
+			}})
+		}))
+		defer relay.Close()
+		status, out, errs := execute(t, append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String(), "OUTBOX_TOPIC="+c.template),
+			"status", "--id", id)
+		_, row, _ := strings.Cut(out, "row "+id)
+		if status != 0 || strings.Contains(row, "topic "+c.topic+" is held (topology): no stream") != c.held {
+			t.Errorf("%s: status %d\n%s%s", name, status, out, errs)
+		}
+	}
+}
+
 // TestWatch draws as much as fits, and the trends.
 func TestWatch(t *testing.T) {
 	t.Parallel()

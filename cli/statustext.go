@@ -156,7 +156,7 @@ func writeRows(w io.Writer, r operate.Report) error {
 		out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 		for _, f := range row.Fates {
 			why := f.Why
-			if topic := heldFor(r, f.Destination, row.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
+			if topic := heldFor(r, f.Destination, f.Topic); topic != "" && (f.State == operate.StateDue || f.State == operate.StateRetrying) {
 				why = topic
 			}
 			fmt.Fprintf(out, "  %s\t%s\tattempt %s\t%s\n", f.Destination, f.State, optional(f.Attempt), printable(why))
@@ -171,8 +171,9 @@ func writeRows(w io.Writer, r operate.Report) error {
 	return nil
 }
 
-// heldFor returns why a topic of a destination is held, as far as a relay has reported it; empty if it is not held.
-func heldFor(r operate.Report, destination, topic string) string {
+// heldFor returns why a topic on the broker of a destination is held, as far as the topic is known and a relay has reported it; empty
+// if it is not held.
+func heldFor(r operate.Report, destination string, topic *string) string {
 	for _, d := range r.Destinations {
 		if d.Name != destination || d.Process == nil {
 			continue
@@ -184,7 +185,7 @@ func heldFor(r operate.Report, destination, topic string) string {
 			return "the destination is down: " + d.Process.Reason
 		}
 		for _, h := range d.Process.Holds {
-			if slices.Contains(h.Topics, topic) {
+			if topic != nil && slices.Contains(h.Topics, *topic) {
 				return fmt.Sprintf("%s is held (%s): %s", h.What, h.Reason, h.Error)
 			}
 		}

@@ -31,6 +31,8 @@ type View struct {
 	Table       *outbox.Table
 	Shared      bool // the destination keeps its state in the columns of the table, not in columns of its own
 	Blocks      bool // a failed row blocks its key
+	// Topic is an SQL expression for a row's topic on the broker, empty if it is not known. [Outbox.RowsOf] alone uses it.
+	Topic string
 }
 
 // limits bound the statements of one transaction.

@@ -160,4 +160,5 @@ type Fate struct {
 	DueAt       *time.Time `json:"due_at"` // when the row is or was due
 	RelayedAt   *time.Time `json:"relayed_at"`
 	FailedAt    *time.Time `json:"failed_at"`
+	Topic       *string    `json:"-"` // on the broker; nil if it is not known
 }

@@ -1,6 +1,7 @@
 package operate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -75,7 +76,7 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		"table": n.Table, "id": n.ID.Name, "id_type": n.IDType, "topic": n.Topic.Name,
 		"shard":       n.Shard,
 		"inserted_at": n.Inserted.Time(), "taken": "coalesce(" + taken + ", false)", "elsewhere": o.takenElsewhere(view),
-		"key": n.Key, "order": n.Order.Name,
+		"key": n.Key, "order": n.Order.Name, "message_topic": cmp.Or(v.Topic, "null::text"),
 		"scheduled": "true" + n.Scheduled(), "attempt": n.Attempt.Or("null"),
 		"last_error": n.LastError.Or("null"), "due_at": n.DueAt(), "relayed_at": n.Relayed.Time(), "failed_at": n.Failed.Time(),
 	})
@@ -89,8 +90,8 @@ func (o *Outbox) states(ctx context.Context, view int, ids []string, patience ti
 		var topic, key, order *string
 		var taken, elsewhere, scheduled bool
 		f := &s.fate
-		err := row.Scan(&s.row.ID, &topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled, &f.Attempt, &f.LastError,
-			&f.DueAt, &f.RelayedAt, &f.FailedAt)
+		err := row.Scan(&s.row.ID, &topic, &f.Topic, &s.row.Shard, &s.row.At, &taken, &elsewhere, &key, &order, &scheduled, &f.Attempt,
+			&f.LastError, &f.DueAt, &f.RelayedAt, &f.FailedAt)
 		if topic != nil {
 			s.row.Topic = *topic
 		}
