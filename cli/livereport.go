@@ -190,10 +190,7 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 			*d.Held += held.Rows
 			to.Reasons = append(to.Reasons, operate.ReasonRows(held))
 		}
-		if state.Paused && d.Due != nil { // every due row waits for the pause, including rows that also wait for something else
-			to.Reasons = append(to.Reasons, operate.ReasonRows{Reason: "paused", Rows: *d.Due})
-			*d.Held = max(*d.Held, *d.Due)
-		}
+		holdPaused(d)
 		for _, h := range state.Holds {
 			hold := operate.Hold{Reason: h.Reason, What: h.What, Topics: append([]string{}, h.Topics...), Error: h.Error(), Since: h.Since.UTC()}
 			if !details {
@@ -208,6 +205,30 @@ func (l *liveReport) addProcess(r *operate.Report, details bool) {
 			})
 		}
 	}
+}
+
+// holdPaused counts the due rows of a paused destination as held: each waits for the pause, including rows that also wait for something
+// else. If nobody has counted the due rows, it is not known how many are held.
+func holdPaused(d *operate.Destination) {
+	p := d.Process
+	if p == nil || !p.Paused {
+		return
+	}
+	counted := slices.ContainsFunc(p.Reasons, func(r operate.ReasonRows) bool { return r.Reason == "paused" })
+	if d.Due == nil {
+		if !counted {
+			d.Held = nil
+		}
+		return
+	}
+	if !counted {
+		p.Reasons = append(p.Reasons, operate.ReasonRows{Reason: "paused", Rows: *d.Due})
+	}
+	held := *d.Due
+	if d.Held != nil {
+		held = max(held, *d.Held)
+	}
+	d.Held = &held
 }
 
 func seconds(d *time.Duration) *float64 {

@@ -118,6 +118,7 @@ func (o *operating) askLocal(ctx context.Context) func(*operate.Report) {
 			for _, d := range known.Destinations {
 				if d.Name == r.Destinations[i].Name {
 					r.Destinations[i].Held, r.Destinations[i].Process = d.Held, d.Process
+					holdPaused(&r.Destinations[i]) // the relay may have had no time to count them
 				}
 			}
 		}

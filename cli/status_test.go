@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,6 +101,50 @@ func TestStatusOfAHeldTopic(t *testing.T) {
 		_, row, _ := strings.Cut(out, "row "+id)
 		if status != 0 || strings.Contains(row, "topic "+c.topic+" is held (topology): no stream") != c.held {
 			t.Errorf("%s: status %d\n%s%s", name, status, out, errs)
+		}
+	}
+}
+
+// TestStatusOfAPausedDestination: every due row of it is held, whether or not the relay could count them. Rows that nobody could count
+// are unknown.
+func TestStatusOfAPausedDestination(t *testing.T) {
+	s, env := failedRows(t)
+	s.Exec(t, "insert into outbox_messages (topic, payload) select 'late', '{}' from generate_series(1, 7)")
+	paused := func(d operate.Destination, reasons ...operate.ReasonRows) operate.Destination {
+		d.Name, d.Process = "default", &operate.DestinationProcess{Up: true, Paused: true, Reasons: reasons}
+		return d
+	}
+	for _, c := range []struct {
+		name, drop string
+		reported   operate.Destination
+		held       *int64
+	}{
+		{"not counted", "", paused(operate.Destination{}), new(int64(7))},
+		{"counted as none", "", paused(operate.Destination{Held: new(int64(0))}), new(int64(7))},
+		{"counted", "", paused(operate.Destination{Held: new(int64(7))}, operate.ReasonRows{Reason: "paused", Rows: 7}), new(int64(7))},
+		{
+			"more of them held", "", paused(operate.Destination{Held: new(int64(9))}, operate.ReasonRows{Reason: "topology", Rows: 9}),
+			new(int64(9)),
+		},
+		{"counted by the relay alone", "drop index outbox_messages_pending_idx", paused(operate.Destination{Held: new(int64(7))},
+			operate.ReasonRows{Reason: "paused", Rows: 7}), new(int64(7))},
+		{"counted by nobody", "", paused(operate.Destination{Held: new(int64(0))}), nil},
+	} {
+		if c.drop != "" {
+			s.Exec(t, c.drop)
+		}
+		relay := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_ = json.NewEncoder(w).Encode(operate.Report{Table: s.Name + ".outbox_messages", Destinations: []operate.Destination{c.reported}})
+		}))
+		defer relay.Close()
+		var r operate.Report
+		status, out, errs := execute(t, append(env, "OUTBOX_HTTP_ADDR="+relay.Listener.Addr().String()), "status", "--json")
+		if err := json.Unmarshal([]byte(out), &r); status != 0 || err != nil {
+			t.Fatalf("status %d: %v\n%s%s", status, err, out, errs)
+		}
+		if d := r.Destinations[0]; (d.Held == nil) != (c.held == nil) || d.Held != nil && *d.Held != *c.held ||
+			d.Held != nil && !slices.ContainsFunc(d.Process.Reasons, func(r operate.ReasonRows) bool { return r.Reason == "paused" && r.Rows == 7 }) {
+			t.Errorf("%s:\n%s%s", c.name, out, errs)
 		}
 	}
 }
