@@ -25,15 +25,17 @@ type tableGauges struct {
 
 // measuredView is the table as one destination sees it.
 type measuredView struct {
-	*outbox.Table // nil if the table lacks a column for it
-	counts        outbox.Counts
-	err           error
-	due           time.Time // time of the next query
+	count  func(context.Context) (outbox.Counts, error) // nil if the table lacks a column for it
+	counts outbox.Counts
+	err    error
+	due    time.Time // time of the next query
+	old    time.Time // when the counts are too old to be given
 }
 
 const (
 	countTimeout = time.Second // limit on the count queries of one scrape together, and on a query for the size
 	countEvery   = time.Second
+	countGrace   = time.Minute // least time for which values are given when the next query is due; most scrapes are less far apart
 	sizeEvery    = 30 * time.Second
 )
 
@@ -47,34 +49,55 @@ func (g *tableGauges) measure(ctx context.Context, table *outbox.Table, views fu
 	if g.table != table {
 		g.table, g.views, g.size, g.due = table, nil, nil, time.Time{}
 		for _, view := range views(table) {
-			g.views = append(g.views, &measuredView{Table: view})
+			v := &measuredView{}
+			if view != nil {
+				v.count = view.Count
+			}
+			g.views = append(g.views, v)
 		}
 	}
 	ctx = context.WithoutCancel(ctx) // the result is not for this caller alone
 	g.count(ctx)
 	err = g.measureSize(ctx)
 	for _, v := range g.views {
-		counts, err = append(counts, v.counts), cmp.Or(v.err, err)
+		counts, err = append(counts, v.known()), cmp.Or(v.err, err)
 	}
 	return counts, g.size, err
 }
 
-// count queries the rows of the destinations that are due for a query, in the order of how long they have waited. A
-// destination for which no time is left comes first the next time.
+// known returns the values, none if they are too old. Otherwise they would stay as they are where the others leave no time for this
+// destination.
+func (v *measuredView) known() outbox.Counts {
+	if time.Now().After(v.old) {
+		return outbox.Counts{}
+	}
+	return v.counts
+}
+
+// count queries the rows of the destinations that are due for a query, in the order of how long they have waited. A destination
+// for which no time is left comes first the next time, and keeps its values. So does one whose query fails in what the others have
+// left of the time: only with all of it does a failure say that the values cannot be read.
 func (g *tableGauges) count(ctx context.Context) {
 	limited, cancel := context.WithTimeout(ctx, countTimeout)
 	defer cancel()
+	all := true
 	for _, v := range slices.SortedFunc(slices.Values(g.views), func(a, b *measuredView) int { return a.due.Compare(b.due) }) {
 		started := time.Now()
 		if started.Before(v.due) || limited.Err() != nil {
 			return
 		}
-		if v.Table == nil {
+		if v.count == nil {
 			continue
 		}
-		v.counts, v.err = v.Count(limited)
+		counts, err := v.count(limited)
+		if limited.Err() != nil && err != nil && !all {
+			return
+		}
+		all = false
 		ended := time.Now()
-		v.due = ended.Add(max(countEvery*time.Duration(len(g.views)), feed.RestShare*ended.Sub(started)))
+		rest := max(countEvery*time.Duration(len(g.views)), feed.RestShare*ended.Sub(started))
+		v.counts, v.err, v.due = counts, err, ended.Add(rest)
+		v.old = v.due.Add(max(rest, countGrace))
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/internal/outbox"
@@ -108,4 +109,108 @@ func TestTableIsMeasuredForEachDestination(t *testing.T) {
 	if size == nil || size.Bytes == 0 {
 		t.Errorf("the size is %+v", size)
 	}
+}
+
+// slowViews are views whose queries take a time each. The counts are the second of the query. Those for which stuck is set are never
+// answered.
+func slowViews(n int, takes time.Duration, stuck *[100]bool) *tableGauges {
+	g, began := &tableGauges{}, time.Now()
+	for i := range n {
+		g.views = append(g.views, &measuredView{count: func(ctx context.Context) (outbox.Counts, error) {
+			took := takes
+			if stuck[i] {
+				took = time.Hour
+			}
+			select {
+			case <-time.After(took):
+				return outbox.Counts{Pending: new(int64(time.Since(began) / time.Second))}, nil
+			case <-ctx.Done():
+				return outbox.Counts{}, ctx.Err()
+			}
+		}})
+	}
+	return g
+}
+
+// Where the queries of many destinations take more time together than a scrape has, no value disappears, and none becomes old. The
+// values of a destination that cannot be measured any more disappear all the same, and come back when it can be.
+func TestManyDestinationsAreMeasuredInTurn(t *testing.T) {
+	for _, c := range []struct {
+		views int
+		takes time.Duration
+		every time.Duration // between scrapes
+	}{
+		{1, 100 * time.Millisecond, 15 * time.Second},
+		{2, 900 * time.Millisecond, 15 * time.Second},
+		{3, 700 * time.Millisecond, 5 * time.Second},
+		{20, 150 * time.Millisecond, 15 * time.Second},
+		{100, 30 * time.Millisecond, 15 * time.Second},
+		{100, 90 * time.Millisecond, 30 * time.Second / 4},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var stuck [100]bool
+			g, began := slowViews(c.views, c.takes, &stuck), time.Now()
+			oldest := time.Duration(c.views)*countEvery + time.Minute
+			last := c.views - 1
+			scrape := func(known bool) {
+				time.Sleep(c.every)
+				g.count(t.Context())
+				for i, v := range g.views {
+					counts := v.known()
+					if missing := counts.Pending == nil; missing != (i == last && !known) {
+						t.Errorf("%+v: after %v the value of destination %d is missing: %t", c, time.Since(began), i, missing)
+					} else if !missing {
+						if age := time.Since(began) - time.Duration(*counts.Pending)*time.Second; age > oldest {
+							t.Errorf("%+v: the value of destination %d is %v old", c, i, age)
+						}
+					}
+				}
+			}
+			long := time.Duration(c.views)*countEvery*2 + 2*time.Minute
+			for time.Since(began) < long { // each is measured once
+				time.Sleep(c.every)
+				g.count(t.Context())
+			}
+			for began := time.Now(); time.Since(began) < long; {
+				scrape(true)
+			}
+			stuck[last] = true
+			for began := time.Now(); time.Since(began) < long; {
+				time.Sleep(c.every)
+				g.count(t.Context())
+			}
+			for began := time.Now(); time.Since(began) < long; {
+				scrape(false)
+			}
+			stuck[last] = false
+			for began := time.Now(); time.Since(began) < long; {
+				time.Sleep(c.every)
+				g.count(t.Context())
+			}
+			for began := time.Now(); time.Since(began) < long; {
+				scrape(true)
+			}
+		})
+	}
+}
+
+// Values that no scrape has had the time to measure again are not given for ever.
+func TestOldValuesAreNotGiven(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var stuck [100]bool
+		g := slowViews(3, time.Millisecond, &stuck)
+		g.count(t.Context())
+		for i := range g.views {
+			stuck[i] = i < 2
+		}
+		g.views[0].due, g.views[1].due = time.Now(), time.Now()
+		for range 100 {
+			time.Sleep(30 * time.Second)
+			g.views[0].due, g.views[1].due = time.Time{}, time.Time{} // they always go before it
+			g.count(t.Context())
+		}
+		if counts := g.views[2].known(); counts.Pending != nil {
+			t.Errorf("%d is given after an hour", *counts.Pending)
+		}
+	})
 }
