@@ -143,7 +143,8 @@ func TestStatusOfAPausedDestination(t *testing.T) {
 			t.Fatalf("status %d: %v\n%s%s", status, err, out, errs)
 		}
 		if d := r.Destinations[0]; (d.Held == nil) != (c.held == nil) || d.Held != nil && *d.Held != *c.held ||
-			d.Held != nil && !slices.ContainsFunc(d.Process.Reasons, func(r operate.ReasonRows) bool { return r.Reason == "paused" && r.Rows == 7 }) {
+			d.Held != nil && !slices.ContainsFunc(d.Process.Reasons,
+				func(r operate.ReasonRows) bool { return r.Reason == "paused" && r.Rows == 7 }) {
 			t.Errorf("%s:\n%s%s", c.name, out, errs)
 		}
 	}
