@@ -16,6 +16,7 @@ func (s *reads) readFeed(now time.Time) bool {
 	}
 	rows, bytes, first := s.room.left(s.dispatch)
 	s.feed.Fit(s.dispatch.Furthest())
+	s.feed.Bring(s.dispatch.ScanWanted())
 	query, kind, ok := s.feed.Next(now, rows, bytes)
 	if !ok {
 		return false

@@ -40,8 +40,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		}
 	case q.Recent != nil:
 		statement = ordered.recent
-		writer, seen := t.since(q)
-		parameters = append(parameters, t.ordinalValue(*q.Recent), writer, seen)
+		parameters = append(t.since(parameters, q), t.ordinalValue(*q.Recent))
 	case ordered.nulls != "" && (q.After.IsZero() || q.After.nulls):
 		statement = ordered.nulls
 		var id []byte
@@ -51,6 +50,7 @@ func (t *Table) statement(q Query) (statement string, parameters [][]byte, forma
 		parameters = append(parameters, id)
 	case q.After.IsZero() || q.After.order == afterNulls:
 		statement = ordered.first
+		parameters = t.since(parameters, q)
 	default:
 		statement = ordered.after
 		parameters = t.place(parameters, q.After)
@@ -73,12 +73,12 @@ func (t *Table) place(parameters [][]byte, p Position) [][]byte {
 	return append(parameters, []byte(p.id))
 }
 
-// since encodes the first transaction whose rows are wanted, nil for all, and the snapshot after which any are wanted.
-func (t *Table) since(q Query) (writer, seen []byte) {
+// since appends the first transaction whose rows are wanted, nil for all, and the snapshot after which any are wanted.
+func (t *Table) since(parameters [][]byte, q Query) [][]byte {
 	if q.Since == nil || !t.mapping.written || t.Delays() {
-		return nil, nil
+		return append(parameters, nil, nil)
 	}
-	return binary.BigEndian.AppendUint32(nil, q.Since.Oldest), []byte(q.Since.text)
+	return append(parameters, binary.BigEndian.AppendUint32(nil, q.Since.Oldest), []byte(q.Since.text))
 }
 
 // ordinalValue encodes an ordinal in the order column's type.

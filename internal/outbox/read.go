@@ -32,8 +32,8 @@ type Query struct {
 
 	// Since is the [Page.Snapshot] of an earlier page, and everything that was visible then has been read. The writes of transactions
 	// before Since.Oldest are left out. If no transaction has ended since then, no row is looked at: a session that inserts many rows,
-	// and rows that wait, then cost nothing. Only with Recent, and only if the writers are known. It has no effect on tables whose
-	// rows may become due later than they were written.
+	// and rows that wait, then cost nothing. Only with Recent or in reads from the very beginning, and only if the writers are known. It
+	// has no effect on tables whose rows may become due later than they were written.
 	Since *Snapshot
 
 	// Horizon asks for [Page.Horizon]. Within ends the read at a horizon, and says which rows were written later

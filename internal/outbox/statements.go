@@ -135,10 +135,11 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 	names := description{
 		"table": table.Quoted(), "id": sql.Quote(m.id.name), "id_type": idType, "order": sql.Quote(m.order.name), "key": m.key,
 		"pending": pending, "due": ordered, "scheduled": scheduled, "not_null": "", "failed": "false",
-		"ordering": t.ordering(), "bound": "$2", "from_bound": "true", "relayed_now": now(m.relayed),
+		"ordering": t.ordering(), "bound": "$4", "from_bound": "true", "relayed_now": now(m.relayed),
 		"refusal": "", "unchanged": "", "relayed_at": "", "unmarked": "true",
 		"inserted_at": "", "inserted_now": now(m.since()), "writer": m.writer,
 	}
+	names["since"] = "($2::xid is null or age(" + m.writer + ") <= age($2::xid)) and ($3::text is null or pg_current_snapshot()::text <> $3)"
 	names["identity"], names["identity_type"], names["here"] = m.identity("", idType)
 	names["t_identity"], _, names["t_here"] = m.identity("t.", idType)
 	position, parameters, from3 := []string{names["order"], names["id"]}, []string{"$2", "$3"}, []string{"$3", "$4"}
@@ -155,7 +156,7 @@ func (t *Table) describe(table sql.Table) (description, clauses) {
 		names["not_null"] = " and " + names["order"] + " is not null"
 	}
 	if orderType := orderTypes[m.order.oid]; t.Ordinal() {
-		names["bound"] = "$2::" + orderType
+		names["bound"] = "$4::" + orderType
 		names["from_bound"] = "($3::" + orderType + " is null or " + names["order"] + " >= $3)"
 	}
 	if t.Timed() {
@@ -244,7 +245,7 @@ func (t *Table) orderedReads(d description, owned func(parameter int) string) or
 	text := func(file string, parameters int) string {
 		return d.with("columns", t.columns(t.limited(parameters+1)), "owned", owned(parameters+2)).text(file)
 	}
-	w := orderedReads{first: text("read_first.sql", 1), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
+	w := orderedReads{first: text("read_first.sql", 3), after: text("read_after.sql", 2+strings.Count(d["position_parameters"], ","))}
 	if t.Ordinal() {
 		w.recent = text("read_recent.sql", 4)
 	}

@@ -146,6 +146,10 @@ func (c *Commits) Opened(s outbox.Snapshot) { c.seen = s }
 // Ended notes that a tail scan has reached the end of the table as it was when the tail scan began.
 func (c *Commits) Ended(began time.Time) { c.scanned, c.lowered = began, false }
 
+// Seen returns what Query.Since is to be for a tail scan from the very beginning that need not bring again what the last one has
+// returned; nil if nothing is known.
+func (c *Commits) Seen() *outbox.Snapshot { return c.since }
+
 // Returned notes that a tail scan has returned every row that its first page could see.
 func (c *Commits) Returned() {
 	seen := c.seen
