@@ -73,9 +73,11 @@ func newEngine(es *engines, to *Destination, table Table, limits dispatch.Limits
 	return e
 }
 
-// beside reports whether rows of other destinations flow.
+// beside reports whether rows of other destinations flow. The dead letters of this one do not count: they come of its own failures.
 func (e *engine) beside(now time.Time) bool {
-	return slices.ContainsFunc(e.all, func(other *engine) bool { return other != e && other.to.measured.History.Flows(now) })
+	return slices.ContainsFunc(e.all, func(other *engine) bool {
+		return other != e && other.to.FailedOf != e.to.Name && other.to.measured.History.Flows(now)
+	})
 }
 
 // run relays until ctx ends. Then it starts nothing new, waits for the answers of what is on the wire and until they

@@ -6,9 +6,12 @@ import (
 	"testing"
 	"time"
 
+	"go.opentelemetry.io/otel/metric/noop"
+
 	"github.com/outbox-relay/outbox-relay/internal/owner"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
+	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
 )
 
 // While a destination keeps shards that are to be released, because it still waits for an answer, the other destinations
@@ -93,6 +96,30 @@ func TestDestinationThatRefusesEverythingRests(t *testing.T) {
 			t.Errorf("%d of %d rows failed when nothing else flowed any more", n, rows)
 		}
 	})
+}
+
+// What a destination's own failures cause is not what it makes room for.
+func TestDeadLettersAreNotBeside(t *testing.T) {
+	t.Parallel()
+	m, err := measure.New(noop.Meter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	es, now := &engines{}, time.Now()
+	for _, d := range []*Destination{{Name: "orders"}, {Name: "dead", FailedOf: "orders"}, {Name: "audit"}} {
+		d.measured = m.Destination(d.Name)
+		es.all = append(es.all, &engine{engines: es, to: d})
+	}
+	flows := func(e *engine) {
+		e.to.measured.Relayed(func(yield func(time.Duration) bool) { yield(time.Millisecond) }, now)
+	}
+	orders, dead, audit := es.all[0], es.all[1], es.all[2]
+	if flows(dead); orders.beside(now) || !audit.beside(now) {
+		t.Errorf("beside dead letters: orders %v, audit %v", orders.beside(now), audit.beside(now))
+	}
+	if flows(audit); !orders.beside(now) || orders.beside(now.Add(time.Minute)) {
+		t.Errorf("beside a copy: %v, a minute later %v", orders.beside(now), orders.beside(now.Add(time.Minute)))
+	}
 }
 
 // Nothing that a turn has started goes on when it has ended: the race detector would find it beside what makes the next turn.
