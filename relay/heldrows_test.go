@@ -28,9 +28,7 @@ func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 				}
 				defer s.start()()
 				time.Sleep(20 * time.Second) // all of them are known
-				s.table.mu.Lock()
-				before := s.table.returned
-				s.table.mu.Unlock()
+				before := s.table.returnedCount()
 				for i := range others {
 					s.table.insert(int64(held+i+1), fmt.Sprintf("other%04d-0", i), fmt.Sprint("other", i), "t")
 					time.Sleep(20 * time.Millisecond)
@@ -39,9 +37,7 @@ func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 				if got := len(s.Received("t")); got != others {
 					t.Errorf("%d of %d other rows were relayed", got, others)
 				}
-				s.table.mu.Lock()
-				returned := s.table.returned - before
-				s.table.mu.Unlock()
+				returned := s.table.returnedCount() - before
 				if scans := 11 * int(time.Second) / int(5*time.Second); returned > (scans+2)*held+10*others {
 					t.Errorf("%d rows were read while %d came", returned, others)
 				}

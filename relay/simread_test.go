@@ -199,6 +199,13 @@ func (t *simTable) readCount() int {
 	return t.reads
 }
 
+// returnedCount returns how many rows all reads have returned.
+func (t *simTable) returnedCount() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.returned
+}
+
 // looks returns how many reads there were, and how many of them were glances.
 func (t *simTable) looks() (reads, glances int) {
 	t.mu.Lock()
