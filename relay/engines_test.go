@@ -98,6 +98,36 @@ func TestDestinationThatRefusesEverythingRests(t *testing.T) {
 	})
 }
 
+// While a destination with a rate rests because it refuses everything, its loop sleeps.
+func TestRestOfADestinationWithARate(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		refusing := publishertest.NewBroker()
+		s.destinations = []*Destination{s.destination("refusing", refusing, "bad"), s.destination("other", s.Broker)}
+		s.destinations[0].MaxAttempts = 1
+		s.destinations[0].Rate = 100_000
+		refusing.Delay(20 * time.Millisecond)
+		const rows = 20_000
+		for i := range rows {
+			id := fmt.Sprint("b", i)
+			refusing.Refuse(id, 1)
+			s.table.insert(int64(i+1), id, id, "bad")
+		}
+		defer s.start()()
+		var before int64
+		for i := range 1000 {
+			s.table.insert(int64(i+rows+1), fmt.Sprint("o", i), "", "t")
+			time.Sleep(10 * time.Millisecond)
+			if i == 500 {
+				before = s.turns.Load()
+			}
+		}
+		n := s.turns.Load() - before
+		if n > 5000 {
+			t.Errorf("%d turns of the loops in five seconds", n)
+		}
+	})
+}
+
 // What a destination's own failures cause is not what it makes room for.
 func TestDeadLettersAreNotBeside(t *testing.T) {
 	t.Parallel()

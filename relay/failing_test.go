@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
+	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
 )
 
 // A key whose first row has failed goes on when that is written, not before, and without another read of its rows.
@@ -67,6 +68,7 @@ func TestManyRowsOfAKeyThatFail(t *testing.T) {
 	for name, ranked := range map[string]bool{"in table order": false, "by priority": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
+				s.limits = dispatch.Limits{Batch: 100, Rows: 4096, Bytes: 64 << 20}
 				s.table.ranked, s.table.took = ranked, time.Millisecond
 				const rows = 1000
 				for i := range rows {
@@ -80,6 +82,36 @@ func TestManyRowsOfAKeyThatFail(t *testing.T) {
 				s.table.drained(t, time.Second)
 				if reads := s.table.readCount(); reads > rows {
 					t.Errorf("%d reads for %d rows", reads, rows)
+				}
+			})
+		})
+	}
+}
+
+// Rows of one key that all fail for good stop only their own key.
+func TestKeyWhoseRowsFailLeavesRoom(t *testing.T) {
+	for name, ranked := range map[string]bool{"in table order": false, "by priority": true} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+				s.table.ranked, s.table.took = ranked, time.Millisecond
+				s.Delay(2 * time.Millisecond)
+				const bad, others = 20000, 100
+				for i := range bad {
+					id := fmt.Sprintf("k-%d", i)
+					s.Answer(id, publisher.PermanentError("illegal key", "no"))
+					s.table.insert(int64(i+1), id, "k", "t")
+				}
+				for i := range others {
+					s.table.insert(int64(bad+i+1), fmt.Sprintf("other%d-0", i), fmt.Sprint("other", i), "t")
+				}
+				began := time.Now()
+				defer s.start()()
+				for time.Since(began) < 10*time.Minute && len(s.All()) < others {
+					time.Sleep(10 * time.Millisecond)
+				}
+				if took := time.Since(began); took > 5*time.Second {
+					t.Errorf("other keys waited %v for a key whose rows fail", took)
 				}
 			})
 		})

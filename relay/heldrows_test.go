@@ -47,3 +47,33 @@ func TestRowsThatWaitAreNotReadAtEachPoll(t *testing.T) {
 		})
 	}
 }
+
+// The read that is to bring the rows of keys that waited fails once. A row that is inserted then must not go before them.
+func TestReadThatBringsRowsThatWaitedFails(t *testing.T) {
+	for name, shape := range map[string]func(*simTable){
+		"ranked": func(s *simTable) { s.ranked = true }, "no ordinal": func(s *simTable) { s.ordinal = false },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits = dispatch.Limits{Batch: 100, Rows: 400, Bytes: 1 << 20}
+				shape(s.table)
+				s.Remove("gone")
+				for i := range 5 {
+					s.table.insert(int64(i+1), fmt.Sprintf("k-%d", i), "k", "gone")
+				}
+				defer s.start()()
+				time.Sleep(7 * time.Second)
+				s.Create("gone")
+				for len(s.All()) == 0 {
+					time.Sleep(100 * time.Microsecond)
+				}
+				s.table.setDown(true) // the head is accepted; the database fails for a moment
+				time.Sleep(300 * time.Millisecond)
+				s.table.insert(10, "k-9", "k", "gone")
+				s.table.setDown(false)
+				s.table.drained(t, time.Minute)
+				checkOrder(t, s.All())
+			})
+		})
+	}
+}

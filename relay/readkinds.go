@@ -16,7 +16,9 @@ func (s *reads) readFeed(now time.Time) bool {
 	}
 	rows, bytes, first := s.room.left(s.dispatch)
 	s.feed.Fit(s.dispatch.Furthest())
-	s.feed.Bring(s.dispatch.ScanWanted())
+	if s.dispatch.ScanWanted() {
+		s.feed.Bring()
+	}
 	query, kind, ok := s.feed.Next(now, rows, bytes)
 	if !ok {
 		return false

@@ -171,14 +171,15 @@ func (d *Dispatch) Next(may bool, now time.Time) (due time.Time, ok bool) {
 	if d.locked.any() && !d.retrying() {
 		next.consider(d.locked.due)
 	}
-	if due, ok := d.nextTry(now); ok && may {
-		next.consider(due)
-	}
-	if due, ok := d.nextSend(now); ok && may {
-		next.consider(due)
-	}
-	if d.vain.until.After(now) && d.waiting() && may {
+	if may && d.vain.until.After(now) {
 		next.consider(d.vain.until)
+	} else if may {
+		if due, ok := d.nextTry(now); ok {
+			next.consider(due)
+		}
+		if due, ok := d.nextSend(now); ok {
+			next.consider(due)
+		}
 	}
 	return next.time, !next.time.IsZero()
 }

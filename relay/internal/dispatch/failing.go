@@ -5,7 +5,8 @@ import "time"
 // failing are rows that have failed for good and whose failure is being written, by the hashes of their keys. In nearly all cases
 // the key goes on a moment later, so its queued rows stay in their lane until then ([Dispatch.batch]): to drop them, and to read them
 // again with a catch-up scan, took a scan for each row that failed. If the failure is not written soon, or cannot be written, the key
-// waits like any other (Wait). Only the dispatch touches it.
+// waits like any other (Wait). So it does while less than half of the room is left: rows of a key that fail one after the other must
+// not take all of it from other keys. Only the dispatch touches it.
 type failing struct {
 	rows  map[uint64]*Row
 	since time.Time // when a failure was last written, or when rows became the first one of these
@@ -17,7 +18,8 @@ const longestFailing = time.Second
 // goesOn reports whether the key of a row that has failed for good goes on as soon as that is written.
 func (d *Dispatch) goesOn(r *Row) bool {
 	blocks := d.Failures != nil && !r.ordering().keyless
-	return !blocks && r.wait == nil && d.waits.of(r.Hash) == nil
+	room := len(d.inFlight) <= d.Limits.Rows/2 && d.bytes <= d.Limits.Bytes/2
+	return !blocks && room && r.wait == nil && d.waits.of(r.Hash) == nil
 }
 
 // add notes that a row's failure is to be written.

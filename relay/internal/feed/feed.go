@@ -52,7 +52,8 @@ type Feed struct {
 	caughtUp  bool
 	restarted time.Time // when the tail scan last began at the very beginning
 	whole     time.Time // when it last began to bring all rows, where it always begins there
-	all       bool      // the next one has to bring all rows
+	owes      bool      // all rows are to be brought, by a tail scan that has not ended
+	partial   bool      // the present tail scan leaves out what an earlier one has returned
 	highest   int64     // highest ordinal seen
 
 	began   time.Time       // when the tail scan began, with its first page
@@ -150,6 +151,7 @@ func (f *Feed) tail(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 		f.guard = guard{}
 		if !f.Reconciles() {
 			q.Since = f.since(now)
+			f.partial = q.Since != nil
 		}
 	}
 	switch {
@@ -166,15 +168,15 @@ func (f *Feed) tail(q outbox.Query, now time.Time) (outbox.Query, Kind, bool) {
 	return q, Tail, true
 }
 
-// Bring notes whether the next tail scan from the very beginning has to bring all rows, since keys that waited may go on.
-func (f *Feed) Bring(all bool) { f.all = all }
+// Bring makes the next tail scan from the very beginning bring all rows, since keys that waited may go on.
+func (f *Feed) Bring() { f.owes = true }
 
 // since returns what a tail scan leaves out that begins at the very beginning each time: what the last one that was complete has
 // returned is in flight, or its keys wait. All rows are read now and then, as by reconciliation scans. With 100,000 rows of a topic
 // that is missing before them, other rows of a table with priorities waited for 1.8 s at p50, and 0.08 s since.
 func (f *Feed) since(now time.Time) *outbox.Snapshot {
 	seen := f.Late.Seen()
-	if seen == nil || f.all || !f.caughtUp || now.Sub(f.whole) >= reconcileEvery {
+	if f.owes = f.owes || seen == nil || !f.caughtUp || now.Sub(f.whole) >= reconcileEvery; f.owes {
 		f.whole = now
 		return nil
 	}
@@ -249,6 +251,7 @@ func (f *Feed) tailPage(page outbox.Page, started, ended time.Time) bool {
 	}
 	if !page.More {
 		f.Late.Returned()
+		f.owes = f.owes && f.partial
 	}
 	return true
 }
