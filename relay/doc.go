@@ -61,7 +61,8 @@ Why it waits, and until when:
 
   - A refused row waits for its backoff, alone, and is read again by its id.
   - A row that has failed for good keeps its key until that is written. The queued rows of the key stay in their lane until then, and go
-    on without another read (failing). If the failure is not written, the key waits as for any refusal.
+    on without another read (failing). If the failure is not written soon, or rows in flight take more than half of the room, the key
+    waits as for any refusal.
   - A row with available_at that has a read of its own waits like a row without a key: nothing waits for it. The next read of due rows from
     their beginning brings it, not a scan.
   - An answer that names what is in trouble (a partition, a topic, a stream, a queue) opens a hold for it: a circuit breaker. One head tries
