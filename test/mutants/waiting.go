@@ -3,6 +3,16 @@ package main
 // waiting breaks the rules by which the engine treats keys: which rows go, which wait, and in which order.
 var waiting = []mutant{
 	{
+		name: "rows that waited are not owed after a failed read", breaks: "a read that is to bring rows that waited is made again if it fails",
+		file: "relay/internal/feed/feed.go", old: "		f.whole = now\n", new: "		f.whole, f.owes = now, false\n",
+		pkg: "./relay", tests: "^TestReadThatBringsRowsThatWaitedFails$",
+	},
+	{
+		name: "key whose rows fail takes all the room", breaks: "a key whose rows fail one after the other leaves room for others",
+		file: "relay/internal/dispatch/failing.go", old: "	room := len(d.inFlight) <= d.Limits.Rows/2 && ", new: "	room := true || ",
+		pkg: "./relay", tests: "^TestKeyWhoseRowsFailLeavesRoom$",
+	},
+	{
 		name: "rows that do not wait for a failure of their key", breaks: "a key goes on when the failure of its first row is written",
 		file: "relay/internal/dispatch/failing.go", old: "return first != nil && first != r", new: "return false && first != r",
 		pkg: "./relay", tests: "^TestKeyGoesOnWhenItsFailureIsWritten$",
