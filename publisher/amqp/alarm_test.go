@@ -1,11 +1,14 @@
 package amqp_test
 
 import (
+	"context"
 	"fmt"
+	"net"
 	"net/url"
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/outbox-relay/outbox-relay/publisher"
@@ -215,4 +218,51 @@ func TestConnectionLostWhileBlocked(t *testing.T) {
 	if rows != 300 || len(f.connections()) != 2 {
 		t.Errorf("%d rows arrived over %d connections, want 300 over 2", rows, len(f.connections()))
 	}
+}
+
+// A lingering connection reports its end to the reader only once it is let go.
+type lingering struct {
+	net.Conn
+	let <-chan struct{}
+}
+
+func (l *lingering) Read(b []byte) (int, error) {
+	n, err := l.Conn.Read(b)
+	if err != nil {
+		<-l.let
+	}
+	return n, err
+}
+
+// A connection whose write was given up during an alarm is lost from then on, also while the library has yet to notice.
+func TestLostBeforeTheLibraryNotices(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		over, noticed := make(chan struct{}), make(chan struct{})
+		network := newPipes()
+		f := newFake(t, network, func(m *sent) { m.ack() })
+		f.begin = func(c *fakeConn) {
+			c.block("low on memory")
+			<-over // what else is sent gets stuck
+			c.unblock()
+		}
+		p := amqp.New(amqp.Config{
+			Dial: func(ctx context.Context, kind, address string) (net.Conn, error) {
+				conn, err := network.Dial(ctx, kind, address)
+				return &lingering{conn, noticed}, err
+			},
+			URL: func() (string, error) { return "amqp://relay:secret@broker", nil },
+		})
+		defer p.Close()
+		stuck := numbered(1, 1, "topic")
+		stuck[0].Payload = make([]byte, 32<<10)
+		want(t, "the message that got stuck", p.Publish(within(t, time.Second), stuck)[0], publisher.Ambiguous)
+		if err := p.Ping(within(t, time.Second)); publisher.ShortOf(err) != "connection lost" {
+			t.Errorf("ping says %v, want that the connection was lost", err)
+		}
+		close(noticed)
+		await(t, func() bool { return publisher.ShortOf(p.Ping(within(t, time.Second))) == "broker blocked" })
+		close(over)
+		await(t, func() bool { return p.Ping(within(t, time.Second)) == nil })
+	})
 }

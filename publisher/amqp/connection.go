@@ -149,9 +149,10 @@ func (c *connection) wake() {
 	}
 }
 
-// usable returns the answer for messages that cannot be sent now, or nil if they can.
+// usable returns the answer for messages that cannot be sent now, or nil if they can. The library needs a moment to
+// notice that the socket has been given up.
 func (c *connection) usable() error {
-	if c.amqp.IsClosed() {
+	if c.amqp.IsClosed() || c.socket.broken.Load() != nil {
 		return c.lost()
 	}
 	if reason := c.blocked.Load(); reason != nil {
@@ -162,12 +163,13 @@ func (c *connection) usable() error {
 
 // lost returns the answer for messages that were not sent on a connection that has ended.
 func (c *connection) lost() error {
-	var cause error
+	_, cause := c.socket.heard()
+	if broken := c.socket.broken.Load(); broken != nil {
+		cause = *broken
+	}
+	cause = connect.Stable(cause)
 	if server := c.cause.Load(); server != nil && server.Server {
 		cause = server
-	} else {
-		_, ended := c.socket.heard()
-		cause = connect.Stable(ended)
 	}
 	if cause != nil {
 		return unavailable("connection lost", "the connection to RabbitMQ at %s was lost: %w", c.address, cause)
