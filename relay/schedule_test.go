@@ -73,7 +73,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 		s.table.took = 0 // there is then no rest after a read, and a read that is repeated in vain lets no time pass
 	}
 	s.table.ordinal, s.table.byKey = r.IntN(5) > 0, r.IntN(2) == 0
-	s.table.filters = r.IntN(3) > 0
+	s.table.filters, s.table.unique = r.IntN(3) > 0, r.IntN(2) == 0
 	s.table.keepsFailures, s.table.keepsAttempts = r.IntN(6) > 0, r.IntN(6) > 0
 	s.Delay(time.Duration(r.IntN(10000)) * time.Microsecond)
 	c.late = c.late && s.table.ordinal // otherwise nothing shows which rows are late
@@ -308,6 +308,7 @@ func (c *schedule) trickle() {
 	c.fresh++
 	c.table.insert(c.ordinal, "fresh"+strconv.Itoa(c.fresh), "", "a")
 	if c.two {
+		c.ordinal++
 		c.table.insert(c.ordinal, "fresh audit"+strconv.Itoa(c.fresh), "", "audit.a")
 	}
 }

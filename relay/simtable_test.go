@@ -45,11 +45,11 @@ type simTable struct {
 	ahead          time.Duration // time by which the database's clock is ahead of the relay's
 	*simTransactions
 
-	ordinal, ranked, delays, keepsFailures, keepsAttempts bool
-	forgetsErrors                                         bool // there is no last_error
-	readsDue                                              bool // there is an index of due times; used if delays
-	orderIndexed                                          bool // there is an index in table order; used if ranked
-	places                                                map[outbox.Position]*simRow
+	ordinal, unique, ranked, delays, keepsFailures, keepsAttempts bool
+	forgetsErrors                                                 bool // there is no last_error
+	readsDue                                                      bool // there is an index of due times; used if delays
+	orderIndexed                                                  bool // there is an index in table order; used if ranked
+	places                                                        map[outbox.Position]*simRow
 }
 
 type simRow struct {
@@ -233,6 +233,7 @@ func (t *simTable) free(id string, discard bool) {
 }
 
 func (t *simTable) Ordinal() bool       { return t.ordinal }
+func (t *simTable) Unique() bool        { return t.unique }
 func (t *simTable) Ranked() bool        { return t.ranked }
 func (t *simTable) Delays() bool        { return t.delays && !t.readsDue }
 func (t *simTable) ReadsDue() bool      { return t.delays && t.readsDue }

@@ -31,6 +31,7 @@ type mapping struct {
 	// their own ([mapping.orderedPrinted]).
 	dueIndex     bool
 	dueFiltered  bool // the index of due times holds no rows that the view does not take
+	orderUnique  bool // no two rows have the same order value
 	orderIndex   bool // there is an index of pending rows in table order, whatever their priority
 	idIndex      bool // there is an index of all rows by id
 	inOrder      bool // the index of pending rows gives them in table order
@@ -125,6 +126,7 @@ func mapColumns(r *relation, config Config, view View) (*mapping, []*SetupError)
 	if len(p.problems) > 0 {
 		return nil, p.problems
 	}
+	m.orderUnique = r.uniqueBy(m.order) || m.order.generated && !r.children
 	m.apart = r.writers && !r.uniqueBy(m.id)
 	if m.apart {
 		m.beside = r.uniqueWith(m.id)

@@ -195,6 +195,10 @@ func (t *Table) Ordinal() bool {
 	return false
 }
 
+// Unique reports whether no two rows have the same order value: because of an index, or since a sequence always generates it. Whoever
+// overrides or resets the sequence may still insert such a row.
+func (t *Table) Unique() bool { return t.mapping.orderUnique }
+
 // Timed reports whether order values are times of the database's clock. If not, they are numbers without a relation to time.
 func (t *Table) Timed() bool {
 	return t.mapping.order.oid == oidTimestamp || t.mapping.order.oid == oidTimestamptz

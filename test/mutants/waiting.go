@@ -29,6 +29,11 @@ var waiting = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
+		name: "recent reads begin after all gaps", breaks: "a recent read begins before whatever may be committed late",
+		file: "relay/internal/late/runs.go", old: "return all[0].last + 1", new: "return all[len(all)-1].last + 1",
+		pkg: "./relay", tests: schedules,
+	},
+	{
 		name: "random worker", breaks: "a key has one worker",
 		file: "relay/internal/dispatch/admit.go", old: "r.worker = int(r.lane() % uint64(d.workers()))",
 		new: "r.worker = len(d.inFlight) % d.workers()",

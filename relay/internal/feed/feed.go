@@ -35,6 +35,7 @@ import (
 // Order is what a feed needs to know of a table.
 type Order interface {
 	Ordinal() bool      // whether positions have ordinals
+	Unique() bool       // whether no two rows have the same ordinal
 	Ranked() bool       // whether new rows may come before older ones
 	Delays() bool       // whether rows can become due later and are found by reads in table order
 	OrderIndexed() bool // whether rows can be read in table order at little cost, whatever their priority
@@ -263,7 +264,7 @@ func everywhere(s outbox.Snapshot) *outbox.Horizon {
 	return &outbox.Horizon{Snapshot: s, Highest: &highest}
 }
 
-// see notes the highest ordinal of the rows that are not left to the next tail scan. If it has grown there are new rows,
+// see notes the ordinals of the rows that are not left to the next tail scan. If the highest has grown there are new rows,
 // even if they wait. Rows beyond the highest ordinal have not been met before.
 func (f *Feed) see(rows []outbox.Row, now time.Time) {
 	if f.again = len(rows); !f.order.Ordinal() {
@@ -273,6 +274,13 @@ func (f *Feed) see(rows []outbox.Row, now time.Time) {
 		f.again = sort.Search(len(rows), func(i int) bool {
 			return !rows[i].Position.Unordered() && rows[i].Position.Ordinal > f.highest
 		})
+	}
+	if f.order.Unique() && f.Reconciles() {
+		for i := range rows {
+			if r := &rows[i]; !r.Beyond && !r.Position.Unordered() {
+				f.Late.Read(r.Position.Ordinal)
+			}
+		}
 	}
 	for i := range slices.Backward(rows) {
 		if r := &rows[i]; !r.Beyond {

@@ -6,9 +6,10 @@ import (
 )
 
 // order is what a feed needs to know of a table. Its positions have ordinals.
-type order struct{ ranked, delays, indexed bool }
+type order struct{ ranked, delays, indexed, unique bool }
 
 func (o *order) Ordinal() bool      { return true }
+func (o *order) Unique() bool       { return o.unique }
 func (o *order) Ranked() bool       { return o.ranked }
 func (o *order) Delays() bool       { return o.delays }
 func (o *order) OrderIndexed() bool { return o.indexed }

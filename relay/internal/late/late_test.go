@@ -1,6 +1,8 @@
 package late
 
 import (
+	"math"
+	"math/rand/v2"
 	"testing"
 	"time"
 
@@ -63,5 +65,72 @@ func TestAcceptedKeysAreBounded(t *testing.T) {
 	}
 	if n := len(c.accepted) + len(c.old); n > 2*mostAccepted {
 		t.Errorf("%d keys are remembered", n)
+	}
+}
+
+// What tail scans have returned has no gaps but those of ordinals that they did not return, in whatever order they did.
+func TestRuns(t *testing.T) {
+	for range 100 {
+		var r runs
+		missing := 1 + rand.Int64N(38)
+		for _, n := range rand.Perm(40) {
+			if int64(n) != missing {
+				r.add(int64(n))
+				r.add(int64(n))
+			}
+		}
+		if len(r) > 2 || r.gap(-1) != missing || r.gap(missing) != 40 || r.gap(50) != 50 {
+			t.Fatalf("without %d: %v", missing, r)
+		}
+	}
+}
+
+// With many gaps the first runs are forgotten, and a read begins at the low watermark.
+func TestTooManyRuns(t *testing.T) {
+	var r runs
+	r.add(math.MaxInt64)
+	r.add(math.MinInt64)
+	for n := range int64(1000) {
+		r.add(10 * n)
+	}
+	r.add(5)
+	if len(r) != mostRuns || r.gap(0) != 0 || r.gap(9989) != 9991 {
+		t.Errorf("%d runs: %v", len(r), r)
+	}
+}
+
+// A recent read begins at the first gap after the low watermark. It still goes back to rows that were left out, and before the end of
+// a long transaction.
+func TestReadBeginsAtTheFirstGap(t *testing.T) {
+	c := New()
+	now := time.Now()
+	c.Mark(now, 100)
+	c.Date(&outbox.Snapshot{Unassigned: 7})
+	for _, ordinal := range []int64{99, 100, 101, 102, 104} {
+		c.Read(ordinal)
+	}
+	c.Ended(now.Add(outbox.Late))
+	c.Returned()
+	begins := func(want int64) {
+		t.Helper()
+		var q outbox.Query
+		if !c.Recent(&q, false) || *q.Recent != want {
+			t.Errorf("the next tail scan begins at %d, want %d", *q.Recent, want)
+		}
+	}
+	begins(103)
+	c.Read(103)
+	begins(105)
+	c.LeaveOut(1, 101, false)
+	begins(101)
+	c.TakeLeftOut()
+	begins(105)
+	c.Opened(outbox.Snapshot{Oldest: 5, Next: 9, Unassigned: 9, Running: []uint32{5}})
+	if c.MayTake(&outbox.Snapshot{Oldest: 9, Next: 9, Unassigned: 9}) {
+		t.Fatal("a transaction from before the low watermark ended, and the page may be taken")
+	}
+	var q outbox.Query
+	if c.Recent(&q, false) {
+		t.Errorf("the next tail scan begins at %d, want the very beginning", *q.Recent)
 	}
 }
