@@ -206,8 +206,9 @@ func keyOf(keys int) func(row int) int {
 
 // drain commits rows at once and waits until the rows without trouble are relayed.
 func (s *site) drain(ctx context.Context, rows, keys int, t trouble) (time.Duration, error) {
-	var base int64
-	if err := s.conn.QueryRow(ctx, "select coalesce(max(seq), 0) from outbox_messages").Scan(&base); err != nil {
+	var base int64 // from the sequence, since the table's tuples are counted
+	const last = "select coalesce(pg_sequence_last_value(pg_get_serial_sequence('outbox_messages', 'seq')), 0)"
+	if err := s.conn.QueryRow(ctx, last).Scan(&base); err != nil {
 		return 0, err
 	}
 	if _, err := s.conn.Exec(ctx, mixed, rows, s.topic, keys, s.number, s.topicOf(t), s.next); err != nil {
