@@ -25,7 +25,11 @@ func (r *Relay) notified(payload string) {
 	case owner.Given:
 		r.owner.Look()
 	case outbox.Missed:
+		r.changes.Add(1)
 		r.wake(measure.SourceNone)
+	case outbox.Operated:
+		r.changes.Add(1)
+		r.wake(measure.SourceListen)
 	default:
 		r.wake(measure.SourceListen)
 	}

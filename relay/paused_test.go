@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -77,7 +78,7 @@ func TestPauseDuringAnOutage(t *testing.T) {
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.DiscardHandler)},
-			database: &database{}, wakes: make(chan string, 1),
+			database: &database{}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
 		owner: &owner.Owner{},
 	}
@@ -106,7 +107,7 @@ func TestPauseIsLoggedOnce(t *testing.T) {
 	r := &Relay{
 		process: process{
 			config:   &Config{Destinations: s.destinations, Logger: slog.New(slog.NewTextHandler(&log, nil))},
-			database: &database{}, wakes: make(chan string, 1),
+			database: &database{}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
 		},
 		owner: &owner.Owner{},
 	}

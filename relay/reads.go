@@ -42,6 +42,7 @@ type reads struct {
 	looked    bool      // the tail scan has looked for late rows since the last read of heads
 	whole     bool      // the tail scan began at the very beginning
 	unchecked *read     // page to take once the failed rows have been read
+	changes   uint64    // number of hints so far that rows may have been changed by hand
 	failures  int       // reads that failed in a row
 	retry     time.Time // no read is made before this time
 }
@@ -158,9 +159,11 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// hint notes that there may be new rows.
+// hint notes that there may be new rows, and whether rows may have been changed by hand.
 func (s *reads) hint() {
 	s.feed.Hint()
 	s.due.Ask()
-	s.dispatch.Failures.Ask()
+	changes := s.engine.changes.Load()
+	s.dispatch.Failures.Ask(changes != s.changes)
+	s.changes = changes
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -24,7 +25,8 @@ type process struct {
 	config   *Config // with its defaults, and with nowhere among the destinations if rows may go there
 	metrics  *measure.Metrics
 	database *database
-	wakes    chan string // sources of hints that there are new rows
+	wakes    chan string    // sources of hints that there are new rows
+	changes  *atomic.Uint64 // number of hints that rows may have been changed by hand
 }
 
 // Relay relays the rows of one outbox, or stands by while another replica does.
@@ -72,8 +74,10 @@ func New(pool *pgxpool.Pool, c Config) (*Relay, error) {
 		return nil, err
 	}
 	r := &Relay{
-		process: process{config: &c, metrics: metrics, database: &database{logger: c.Logger}, wakes: make(chan string, 1)},
-		pool:    pool, plan: plan, setup: errStarting, looks: time.Minute,
+		process: process{
+			config: &c, metrics: metrics, database: &database{logger: c.Logger}, wakes: make(chan string, 1), changes: new(atomic.Uint64),
+		},
+		pool: pool, plan: plan, setup: errStarting, looks: time.Minute,
 	}
 	r.joinReplicas()
 	if err := r.gauges(c.Meter); err != nil {

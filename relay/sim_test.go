@@ -33,6 +33,7 @@ type sim struct {
 	loop         *engine                   // engine of the first destination, the latest that was started
 	latest       atomic.Pointer[[]*engine] // engines of all destinations, the latest that were started or opened the table again
 	wakes        chan string               // wakes of that engine
+	changes      atomic.Uint64             // hints that rows were changed by hand
 	log          io.Writer                 // log of the loops
 	meter        metric.Meter              // meter of the loops
 }
@@ -83,7 +84,7 @@ func (s *sim) startOn(table Table) (cancel func(), done <-chan struct{}) {
 				Destinations: s.destinations, PollInterval: s.interval, Shards: simShards, StopTimeout: 25 * time.Second, Logger: logger,
 				Tracer: tracenoop.Tracer{},
 			},
-			metrics: m, database: &database{logger: logger}, wakes: s.wakes,
+			metrics: m, database: &database{logger: logger}, wakes: s.wakes, changes: &s.changes,
 		},
 		limits: s.limits, workers: 4, together: simTogether, ownership: countingOwner{s.owner, &s.turns}, doorbell: s.doorbell,
 	}

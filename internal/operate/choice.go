@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/sql"
 )
 
@@ -334,7 +335,7 @@ func (c *Choice) applyTo(ctx context.Context, s set, rows []Chosen, channel stri
 			}
 		}
 		if channel != "" && len(changed) > 0 {
-			_, err = tx.Exec(ctx, sql.Text("notify.sql", nil), channel)
+			_, err = tx.Exec(ctx, sql.Text("notify.sql", nil), channel, outbox.Operated)
 		}
 		return err
 	})

@@ -50,8 +50,11 @@ const (
 	listenRetry  = 30 * time.Second
 )
 
-// Missed is the payload with which a [Listener] says that a notification may have been missed.
-const Missed = "outbox-relay:missed"
+// Payloads of notifications. With any other, new rows may have been inserted.
+const (
+	Missed   = "outbox-relay:missed"   // a [Listener] says that a notification may have been missed
+	Operated = "outbox-relay:operated" // rows were changed by hand: failed rows may have been retried or discarded
+)
 
 // Up reports whether notifications arrive at present.
 func (l *Listener) Up() bool {
@@ -255,7 +258,7 @@ func (l *Listener) prove(ctx context.Context, conn *pgx.Conn) error {
 
 // Notify wakes the relays that listen on a channel, over a connection of the pool.
 func Notify(ctx context.Context, pool *pgxpool.Pool, channel string) error {
-	if _, err := pool.Exec(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, channel); err != nil {
+	if _, err := pool.Exec(ctx, sql.Text("notify.sql", nil), pgx.QueryExecModeExec, channel, ""); err != nil {
 		return fmt.Errorf("notify: %w", err)
 	}
 	return nil

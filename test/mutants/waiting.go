@@ -34,6 +34,11 @@ var waiting = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
+		name: "command during a read of failed rows forgotten", breaks: "a row that is retried goes on soon",
+		file: "relay/internal/dispatch/failures.go", old: "		f.asked = true", new: "		f.asked = false",
+		pkg: "./relay/internal/dispatch", tests: "^TestManyFailedRowsAreReadRarely$",
+	},
+	{
 		name: "random worker", breaks: "a key has one worker",
 		file: "relay/internal/dispatch/admit.go", old: "r.worker = int(r.lane() % uint64(d.workers()))",
 		new: "r.worker = len(d.inFlight) % d.workers()",

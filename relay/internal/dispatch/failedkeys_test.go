@@ -64,3 +64,61 @@ func TestFailedKeysAreBounded(t *testing.T) {
 		t.Errorf("%d of 1000 other keys are taken for failed ones", others)
 	}
 }
+
+// Many failed rows are read again ever more rarely while that frees no key, and soon after it has freed one or a command has changed
+// rows. What inserts hint at does not matter. A few failed rows are read every second.
+func TestManyFailedRowsAreReadRarely(t *testing.T) {
+	for keys, want := range map[int]time.Duration{10: failedEvery, 5000: longestFailedRest} {
+		d := testDispatch(t)
+		now := time.Now()
+		d.Failures = &failures{}
+		d.To.BlockFailed = true
+		d.own(owner.All(1))
+		f := d.Failures
+		read := func(keys int, meanwhile func()) (rest time.Duration) {
+			t.Helper()
+			due, _ := f.Due()
+			if now = now.Add(max(0, due.Sub(now))); f.reading {
+				t.Fatal("a read is under way")
+			}
+			if _, ok := f.next(now); !ok {
+				t.Fatal("no read")
+			}
+			meanwhile()
+			var page outbox.FailedPage
+			for i := range keys {
+				page.Rows = append(page.Rows, outbox.FailedRow{Key: strconv.Itoa(i), Ordinal: int64(i)})
+			}
+			started := now
+			now = now.Add(40 * time.Millisecond)
+			d.TakeFailed(page, true, started, now)
+			due, _ = f.Due()
+			return due.Sub(now)
+		}
+		nothing := func() {}
+		rest := read(keys, nothing)
+		for range 10 {
+			again := read(keys, func() { f.Ask(false) })
+			if keys > failedPage && again < rest {
+				t.Errorf("%d keys: the rest goes from %v to %v", keys, rest, again)
+			}
+			rest = again
+		}
+		if keys > failedPage && rest != want {
+			t.Errorf("%d keys: the rest is %v in the end, want %v", keys, rest, want)
+		}
+		if rest = read(keys, nothing); keys <= failedPage && rest != want {
+			t.Errorf("%d keys: the rest is %v, want %v", keys, rest, want)
+		}
+		if rest = read(keys-1, nothing); rest > time.Second {
+			t.Errorf("%d keys: %v after a key was freed", keys, rest)
+		}
+		if rest = read(keys-1, func() { f.Ask(true) }); rest > time.Second {
+			t.Errorf("%d keys: %v after a command during the read", keys, rest)
+		}
+		read(keys-1, nothing)
+		if f.Ask(true); f.due.Sub(now) > time.Second {
+			t.Errorf("%d keys: %v after a command", keys, f.due.Sub(now))
+		}
+	}
+}

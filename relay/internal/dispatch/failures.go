@@ -27,6 +27,8 @@ type failures struct {
 	found   failedKeys // rows found so far
 	since   failedKeys // rows that failed here since it began or just before, or that a check has found
 	spent   time.Duration
+	inVain  int       // reads of all failed rows in a row that freed no key
+	asked   bool      // they are to be read again soon
 	freed   time.Time // when keys last became free that could not all be named
 	crowded bool      // not all keys could be named when all failed rows were last known
 	waiting int       // number of keys whose pending rows were passed over
@@ -49,7 +51,14 @@ const (
 	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at
 	unsureFor    = 2 * StatementTimeout
 	failedSoon   = 50 * time.Millisecond // after a hint
-	freedRest    = 10 * time.Second      // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
+
+	// While there are many failed rows and no hint, the rest after a read of all of them is a multiple of the time it took. It
+	// doubles with each that frees no key. With 10,000 failed rows a relayed row then costs {{tuples}}.
+	failedRestShare   = 50
+	mostFailedInVain  = 5 // largest inVain that counts
+	longestFailedRest = 20 * time.Second
+
+	freedRest = 10 * time.Second // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
 )
 
 // NextFailed returns the read of failed rows to make now, if any.
@@ -119,14 +128,42 @@ func (f *failures) Check(page outbox.Page, now time.Time) bool {
 	return true
 }
 
-// Ask makes the failed rows be read again soon, on a hint that something has changed.
-func (f *failures) Ask() {
-	if f == nil || f.known.empty() || f.reading {
-		return
+// Ask makes the failed rows be read again soon, on a hint that rows have changed. If there are many failed rows, the hint has to
+// come from a command that changes them (operated), and not from an insert.
+func (f *failures) Ask(operated bool) {
+	switch {
+	case f == nil || f.known.empty() || f.many() && !operated:
+	case f.reading:
+		f.asked = true // what has changed may have been read already
+	default:
+		if soon := f.ended.Add(f.soon()); soon.Before(f.due) {
+			f.due = soon
+		}
 	}
-	if soon := f.ended.Add(max(failedSoon, feed.RestShare*f.spent)); soon.Before(f.due) {
-		f.due = soon
+}
+
+// many reports whether the failed rows take more than a page.
+func (f *failures) many() bool { return len(f.known.heads) > failedPage }
+
+func (f *failures) soon() time.Duration { return max(failedSoon, feed.RestShare*f.spent) }
+
+// rest returns the rest after all failed rows were read, which has freed a number of keys. What was read first may have changed
+// since: with the first keys that are freed, others often are.
+func (f *failures) rest(freed int) time.Duration {
+	asked := f.asked
+	if f.asked = false; freed > 0 || asked {
+		f.inVain = 0
+		return f.soon()
 	}
+	switch {
+	case f.known.empty():
+		return failedRarely
+	case !f.many():
+		return max(failedEvery, feed.RestShare*f.spent)
+	}
+	rest := min(failedRestShare*f.spent<<f.inVain, longestFailedRest)
+	f.inVain = min(f.inVain+1, mostFailedInVain)
+	return max(failedEvery, rest, feed.RestShare*f.spent)
 }
 
 // fails notes that the last refusal of the key's row is to be written. The key is blocked from now on, since the write may
@@ -212,7 +249,7 @@ func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, en
 			f.found.mergeMore(f.known)
 		}
 	}
-	d.freeFailed(ended)
+	freed := d.freeFailed(ended)
 	if f.begun.Without(f.checked) != (owner.Set{}) {
 		f.unsure = ended.Add(unsureFor)
 	}
@@ -222,11 +259,7 @@ func (d *Dispatch) TakeFailed(page outbox.FailedPage, caughtUp bool, started, en
 	}
 	f.crowded = f.found.more != nil
 	f.known, f.checked, f.reading, f.complete = f.found, f.begun, false, f.began
-	pause := failedEvery
-	if f.known.empty() {
-		pause = failedRarely
-	}
-	f.due = ended.Add(max(pause, feed.RestShare*f.spent))
+	f.due = ended.Add(f.rest(freed))
 }
 
 // takeCheck takes a page of a check.
@@ -240,9 +273,9 @@ func (f *failures) takeCheck(page outbox.FailedPage) {
 	f.checking, f.afterwards = page.End, page.More
 }
 
-// freeFailed makes a scan bring the rows of the keys that no longer have a failed row, and keeps what is known of the
-// others.
-func (d *Dispatch) freeFailed(now time.Time) {
+// freeFailed makes a scan bring the rows of the keys that no longer have a failed row, keeps what is known of the others, and
+// returns the number of the former.
+func (d *Dispatch) freeFailed(now time.Time) (freed int) {
 	f := d.Failures
 	for text, h := range f.known.heads {
 		k := key{text: text}
@@ -253,6 +286,7 @@ func (d *Dispatch) freeFailed(now time.Time) {
 			f.found.least = min(f.found.least, h.low)
 		default:
 			d.passKey(k, k.Hash(), noShard, h.low, now)
+			freed++
 		}
 	}
 	f.waiting = 0
@@ -261,4 +295,5 @@ func (d *Dispatch) freeFailed(now time.Time) {
 			f.waiting++
 		}
 	}
+	return freed
 }
