@@ -24,8 +24,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "mark before the acknowledgement", breaks: "a row is marked only after the broker has it",
-		file: "relay/internal/dispatch/dispatch.go", old: "		rows = append(rows, r)\n		bytes += r.Size\n",
-		new: "		rows = append(rows, r)\n		bytes += r.Size\n		d.settle = append(d.settle, r)\n",
+		file: "relay/internal/dispatch/dispatch.go", old: "			rows = append(rows, r)\n			bytes += r.Size\n",
+		new: "			rows = append(rows, r)\n			bytes += r.Size\n			d.settle = append(d.settle, r)\n",
 		pkg: "./relay", tests: schedules,
 	},
 	{
@@ -271,8 +271,8 @@ var waiting = []mutant{
 	},
 	{
 		name: "held rows handed over", breaks: "while one row tries a hold, no other row with its fate is handed over",
-		file: "relay/internal/dispatch/dispatch.go", old: "h != nil && r.wait == nil {",
-		new: "h != nil && r.wait == nil && false {",
+		file: "relay/internal/dispatch/dispatch.go", old: "d.holds.of(r) != nil && r.wait == nil:",
+		new: "d.holds.of(r) != nil && r.wait == nil && false:",
 		pkg: "./relay/internal/dispatch", tests: "^TestHoldTakesNothingMore$",
 	},
 	{

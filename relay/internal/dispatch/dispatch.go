@@ -196,41 +196,16 @@ func (d *Dispatch) batch(index int, now time.Time) []*Row {
 	p := probing{active: d.outage.active()}
 	for l.len() > 0 && (len(rows) < most || d.expires(l.first(), now)) && (len(rows) == 0 || bytes < d.Limits.Bytes/2) && !p.full() {
 		r := l.pop()
-		if d.failing.has(r) {
-			p.left = append(p.left, r)
-			continue
-		}
-		if d.expires(r, now) {
-			if holdsKey(rows, r.Hash) { // the batch has an older row of the key, which goes first
-				l.unpop([]*Row{r})
-				break
-			}
-			d.expire(r)
-			continue
-		}
-		if d.isVoid(r) {
-			d.drop(r)
-			continue
-		}
-		if p.leaves(r) {
-			continue
-		}
-		if h := d.holds.of(r); h != nil && r.wait == nil { // the row was queued before the hold began
-			d.join(r, h, now)
-			d.remember(r)
-			d.forget(r)
-			continue
-		}
-		if alone := r.Invalid != nil || r.unknown >= aloneAfter; alone {
-			if len(rows) > 0 {
-				l.unpop([]*Row{r})
-				break
-			}
+		goes, last := d.sends(r, rows, &p, now)
+		if goes {
 			rows = append(rows, r)
+			bytes += r.Size
+		} else if last {
+			l.unpop([]*Row{r})
+		}
+		if last {
 			break
 		}
-		rows = append(rows, r)
-		bytes += r.Size
 	}
 	l.idle = len(rows) == 0 && len(p.left) > 0
 	l.unpop(p.left)
@@ -241,6 +216,32 @@ func (d *Dispatch) batch(index int, now time.Time) []*Row {
 		}
 	}
 	return rows
+}
+
+// sends reports whether a row goes with the rows before it in a batch, and whether the batch ends there: with the row if it goes, and
+// otherwise before it. A row that does not go now is left to a later batch, or forgotten.
+func (d *Dispatch) sends(r *Row, before []*Row, p *probing, now time.Time) (goes, last bool) {
+	switch {
+	case d.failing.has(r):
+		p.left = append(p.left, r)
+	case d.expires(r, now):
+		if holdsKey(before, r.Hash) { // an older row of the key goes first
+			return false, true
+		}
+		d.expire(r)
+	case d.isVoid(r):
+		d.drop(r)
+	case p.leaves(r):
+	case d.holds.of(r) != nil && r.wait == nil: // the row was queued before the hold began
+		d.join(r, d.holds.of(r), now)
+		d.remember(r)
+		d.forget(r)
+	case r.Invalid != nil || r.unknown >= aloneAfter:
+		return len(before) == 0, true
+	default:
+		return true, false
+	}
+	return false, false
 }
 
 // aloneAfter is how many publishes of a row may end without an answer before it is tried alone, in case it is the one
