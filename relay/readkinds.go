@@ -92,9 +92,6 @@ func (s *reads) takeDue(r read) {
 	}
 }
 
-// trialRest is the pause after a read of heads, as a multiple of the time it took.
-const trialRest = 4
-
 // readHeads begins a read of the heads of keys whose time has come. An older row of such a key may have been committed
 // meanwhile. The tail scan finds it: once it has caught up, it looks for late rows before the heads are read.
 func (s *reads) readHeads(now time.Time) bool {

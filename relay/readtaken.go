@@ -24,8 +24,8 @@ func (s *reads) taken(r read) error {
 		return nil
 	}
 	wants := r.kind != readFailed && s.sized(&r, took)
-	if r.kind == readHeads { // however many keys wait, they leave time for other reads
-		s.patience[readHeads].rest = r.ended.Add(max(trialRest*took, s.dispatch.Gather(r.waits)))
+	if r.kind == readHeads {
+		s.patience[readHeads].rest = r.ended.Add(s.dispatch.TrialRest(r.waits, took))
 	}
 	if r.err != nil {
 		return s.failed(r, took)

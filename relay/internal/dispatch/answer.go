@@ -17,7 +17,7 @@ func (d *Dispatch) Answer(index int, rows []*Row, errs []error, now time.Time) {
 		a.one(r, errs[i], len(rows) == 1)
 	}
 	a.settleOutage()
-	d.vain.answered(a.counts)
+	d.vain.answered(a.counts, len(rows), index >= d.workers())
 	d.restInVain(now.Sub(l.since), now)
 	if rows[0].Invalid == nil && !d.To.Nowhere { // an invalid row comes alone and was handed to no publisher
 		a.Measure.Published(len(rows), a.counts)

@@ -9,10 +9,13 @@ import (
 
 // vain lets a destination rest that refuses everything, while rows of other destinations flow. To publish a row and to write
 // its refusal takes more of the machine than to relay a row, and there is no hurry: such a destination is probably configured
-// wrongly. If it is the only one, or as soon as it accepts a row, it does not rest. Only the dispatch touches it.
+// wrongly. If it is the only one, or as soon as it accepts a row, it does not rest.
+//
+// Where heads of very many keys are tried in vain, they leave most of the time to the rows of other keys. Only the dispatch touches it.
 type vain struct {
 	refused int       // rows that were refused since the last acceptance
 	until   time.Time // end of the rest
+	heads   int       // heads that were tried since one was accepted
 }
 
 const (
@@ -20,12 +23,19 @@ const (
 	longestVain = time.Second
 )
 
-// answered notes the answers for a batch.
-func (v *vain) answered(counts map[publisher.Class]int) {
+// answered notes the answers for a batch, of heads or of other rows.
+func (v *vain) answered(counts map[publisher.Class]int, rows int, heads bool) {
 	if counts[publisher.Accepted] > 0 {
-		*v = vain{}
+		v.refused, v.until = 0, time.Time{}
 	}
 	v.refused += counts[publisher.Refused] + counts[publisher.Permanent]
+	switch {
+	case !heads:
+	case counts[publisher.Accepted] > 0:
+		v.heads = 0
+	default:
+		v.heads += rows - counts[publisher.NotAttempted]
+	}
 }
 
 // restInVain notes how long a publish took, or a write of refusals.
