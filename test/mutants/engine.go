@@ -154,7 +154,7 @@ var engine = []mutant{
 	},
 	{
 		name: "reads of heads without a rest", breaks: "however many keys wait, reading their heads leaves time for other reads",
-		file: "relay/readkinds.go", old: "const trialRest = 4", new: "const trialRest = 0",
+		file: "relay/internal/dispatch/trial.go", old: "	trialRest   = 4 ", new: "	trialRest   = 0 ",
 		pkg: "./relay", tests: "^TestManyStuckKeysCostOthersLittle$",
 	},
 	{

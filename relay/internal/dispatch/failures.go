@@ -48,17 +48,14 @@ type failures struct {
 const (
 	failedPage   = 1000
 	failedEvery  = time.Second     // while keys wait because of failed rows
-	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at
+	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at; and with many
 	unsureFor    = 2 * StatementTimeout
 	failedSoon   = 50 * time.Millisecond // after a hint
 
-	// While there are many failed rows and no hint, the rest after a read of all of them is a multiple of the time it took. It
-	// doubles with each that frees no key. With 10,000 failed rows a relayed row then costs {{tuples}}.
-	failedRestShare   = 50
-	mostFailedInVain  = 5 // largest inVain that counts
+	// After a read of many failed rows that frees no key the rest doubles. Each second, 10,000 of them took two thirds of what was
+	// read in the table while 500 other rows a second were relayed (test/bench, trouble).
 	longestFailedRest = 20 * time.Second
-
-	freedRest = 10 * time.Second // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
+	freedRest         = 10 * time.Second // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
 )
 
 // NextFailed returns the read of failed rows to make now, if any.
@@ -161,9 +158,11 @@ func (f *failures) rest(freed int) time.Duration {
 	case !f.many():
 		return max(failedEvery, feed.RestShare*f.spent)
 	}
-	rest := min(failedRestShare*f.spent<<f.inVain, longestFailedRest)
-	f.inVain = min(f.inVain+1, mostFailedInVain)
-	return max(failedEvery, rest, feed.RestShare*f.spent)
+	rest := min(failedRarely<<f.inVain, longestFailedRest)
+	if rest < longestFailedRest {
+		f.inVain++
+	}
+	return max(rest, feed.RestShare*f.spent)
 }
 
 // fails notes that the last refusal of the key's row is to be written. The key is blocked from now on, since the write may
