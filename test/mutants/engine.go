@@ -155,7 +155,7 @@ var engine = []mutant{
 	{
 		name: "reads of heads without a rest", breaks: "however many keys wait, reading their heads leaves time for other reads",
 		file: "relay/internal/dispatch/trial.go", old: "	trialRest   = 4 ", new: "	trialRest   = 0 ",
-		pkg: "./relay", tests: "^TestManyStuckKeysCostOthersLittle$",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadsInVainRest$",
 	},
 	{
 		name:   "mark written to the columns of another destination",
