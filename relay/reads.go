@@ -164,6 +164,9 @@ func (s *reads) hint() {
 	s.feed.Hint()
 	s.due.Ask()
 	changes := s.engine.changes.Load()
-	s.dispatch.Failures.Ask(changes != s.changes)
-	s.changes = changes
+	operated := changes != s.changes
+	if s.changes = changes; operated {
+		s.feed.Late.Reread()
+	}
+	s.dispatch.Failures.Ask(operated)
 }

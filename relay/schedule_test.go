@@ -35,6 +35,7 @@ type schedule struct {
 	alters    bool // the table may be altered
 	parts     bool // a topic has partitions
 	deadens   bool // writes of rows may have no effect
+	warm      bool // rows have flowed for longer than recent reads go back
 	rate      float64
 	events    int
 	pause     time.Duration // the longest pause between two events
@@ -68,6 +69,7 @@ func newSchedule(t *testing.T, s *sim, r *rand.Rand) *schedule {
 	if r.IntN(100) == 0 {
 		c.events, c.pause, s.interval = 20+r.IntN(60), 300*time.Millisecond, 50*time.Millisecond
 	}
+	c.warm = r.IntN(4) == 0
 	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
 	if r.IntN(50) == 0 {
 		s.table.took = 0 // there is then no rest after a read, and a read that is repeated in vain lets no time pass
@@ -104,6 +106,12 @@ func (c *schedule) run() {
 		c.other = newCopies(c)
 	}
 	c.begin()
+	for range 35 {
+		if c.warm {
+			c.trickle()
+			time.Sleep(200 * time.Millisecond)
+		}
+	}
 	for range c.events {
 		c.event()
 		time.Sleep(time.Duration(c.r.Int64N(int64(c.pause))))

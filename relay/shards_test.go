@@ -23,7 +23,7 @@ func TestRandomShardMoves(t *testing.T) {
 func (s *sim) moveShards(r *rand.Rand, guarded bool) (problems []string) {
 	s.limits.Batch, s.limits.Rows, s.limits.Keys = 1+r.IntN(50), 1+r.IntN(200), []int{0, 2}[r.IntN(2)]
 	s.Delay(time.Duration(r.IntN(5000)) * time.Microsecond)
-	s.table.took = time.Duration(r.IntN(5000)) * time.Microsecond
+	s.table.took, s.table.unique = time.Duration(r.IntN(5000))*time.Microsecond, r.IntN(2) == 0
 	block := r.IntN(2) == 0
 	// most is the highest number of refusals of a row. A row with more would fail, and its key would continue without it.
 	most := 3

@@ -34,6 +34,16 @@ var waiting = []mutant{
 		pkg: "./relay", tests: schedules,
 	},
 	{
+		name: "rows that a catch-up scan left out not read again", breaks: "the next tail scan brings what a catch-up scan has left out",
+		file: "relay/internal/late/keys.go", old: "		c.leftByScan = true\n", new: "		c.leftByScan = false\n",
+		pkg: "./relay", tests: "^TestRowsWithoutAKeyChangedDuringAScan$",
+	},
+	{
+		name: "rows changed by a command not read again", breaks: "a row that is retried goes on soon",
+		file: "relay/internal/late/late.go", old: "Reread() { c.read = nil }", new: "Reread() {}",
+		pkg: "./relay", tests: "^TestRowRetriedSoon$",
+	},
+	{
 		name: "command during a read of failed rows forgotten", breaks: "a row that is retried goes on soon",
 		file: "relay/internal/dispatch/failures.go", old: "		f.asked = true", new: "		f.asked = false",
 		pkg: "./relay/internal/dispatch", tests: "^TestManyFailedRowsAreReadRarely$",

@@ -59,6 +59,9 @@ func (p *pace) cost(took time.Duration) time.Duration { return max(took-p.distan
 // A row that must wait and is met for the first time counts as a new row. Reading it is no loss: each row is read once.
 func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings bool) {
 	again := min(waiting, f.again)
+	if waiting > 0 {
+		f.Late.Waits(ended)
+	}
 	if again > 0 {
 		f.waited += f.took * time.Duration(again) / time.Duration(rows)
 	}

@@ -42,6 +42,7 @@ func (l *leftOut) forget() {
 func (c *Commits) LeaveOut(key uint64, ordinal int64, scan bool) {
 	c.tailLeft.add(key, ordinal)
 	if scan {
+		c.leftByScan = true
 		c.scanLeft.add(key, ordinal)
 	}
 }
@@ -57,7 +58,10 @@ func (c *Commits) Overtakes(key uint64, ordinal int64, scan bool) (first int64, 
 }
 
 // TakeLeftOut notes that a tail scan begins, which meets the rows that were left to it.
-func (c *Commits) TakeLeftOut() { c.tailLeft.forget() }
+func (c *Commits) TakeLeftOut() {
+	c.tailLeft.forget()
+	c.leftByScan = false
+}
 
 // Scanning notes that a catch-up scan begins.
 func (c *Commits) Scanning() { c.scanLeft.forget() }

@@ -32,9 +32,11 @@ type Commits struct {
 	ended   uint32
 	since   *outbox.Snapshot // what was visible then has been read, from the low watermark on; nil if nothing is known
 	read    runs             // read by tail scans, after the low watermark
+	waited  time.Time        // when a tail scan last met rows that wait
 
 	tailLeft      leftOut          // rows that were left to the next tail scan
 	scanLeft      leftOut          // rows that the present catch-up scan has left out, even if a tail scan has begun since
+	leftByScan    bool             // a catch-up scan has left out a row since the last tail scan began
 	accepted, old map[uint64]int64 // largest ordinal that was accepted, by the key's hash: of recent keys, and of earlier ones
 }
 
@@ -61,7 +63,8 @@ func New() *Commits { return &Commits{tailLeft: nothingLeftOut(), scanLeft: noth
 //
 // A query that names a snapshot ([outbox.Query.Since]) leaves out what the last tail scan has returned: those rows are in
 // flight, or their keys wait. Relaying a row then takes 17.0 µs of processor time instead of 18.6 (test/bench, drain). Where
-// ordinals are unique, such a query begins at the first gap after the low watermark, so that it does not go over them at all.
+// ordinals are unique and rows wait among those of the last seconds, such a query begins at the first gap after the low watermark, so
+// that it does not go over them at all.
 func (c *Commits) Recent(q *outbox.Query, long bool) bool {
 	low, known := c.watermark()
 	c.low = low
@@ -75,11 +78,21 @@ func (c *Commits) Recent(q *outbox.Query, long bool) bool {
 	from := min(low.highest, c.tailLeft.lowest)
 	q.Recent, q.Horizon, q.Ended = &from, long || c.lowered || from < low.highest, c.open()
 	if !c.lowered && from == low.highest {
-		q.Since = c.since
-		from = min(c.read.gap(from), c.tailLeft.lowest)
+		if q.Since = c.since; c.leftByScan { // the last tail scan may have begun after such a row
+			q.Since, q.Horizon = nil, true
+		}
+		if c.scanned.Sub(c.waited) < outbox.Late+2*time.Second { // since there is a mark for each second
+			from = min(c.read.gap(from), c.tailLeft.lowest)
+		}
 	}
 	return true
 }
+
+// Waits notes that a tail scan has met rows that wait.
+func (c *Commits) Waits(at time.Time) { c.waited = at }
+
+// Reread notes that rows may have been changed that were read: the next read begins at the low watermark again.
+func (c *Commits) Reread() { c.read = nil }
 
 // Read notes that a tail scan has returned a row. It is called where no two rows have the same ordinal.
 func (c *Commits) Read(ordinal int64) { c.read.add(ordinal) }

@@ -118,6 +118,8 @@ func TestReadBeginsAtTheFirstGap(t *testing.T) {
 			t.Errorf("the next tail scan begins at %d, want %d", *q.Recent, want)
 		}
 	}
+	begins(100) // nothing waits
+	c.Waits(now.Add(time.Second))
 	begins(103)
 	c.Read(103)
 	begins(105)
@@ -125,6 +127,8 @@ func TestReadBeginsAtTheFirstGap(t *testing.T) {
 	begins(101)
 	c.TakeLeftOut()
 	begins(105)
+	c.Reread()
+	begins(100)
 	c.Opened(outbox.Snapshot{Oldest: 5, Next: 9, Unassigned: 9, Running: []uint32{5}})
 	if c.MayTake(&outbox.Snapshot{Oldest: 9, Next: 9, Unassigned: 9}) {
 		t.Fatal("a transaction from before the low watermark ended, and the page may be taken")
