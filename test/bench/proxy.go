@@ -229,7 +229,8 @@ func (p *proxy) note(statement string) {
 		return
 	}
 	p.statements.Add(1)
-	if !strings.HasPrefix(statement, "select") || strings.Contains(statement, "pg_notify") {
+	reads := strings.HasPrefix(statement, "select") || strings.HasPrefix(statement, "-- ping") // the latter by pgx
+	if !reads || strings.HasPrefix(statement, "select pg_notify") {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.writes = append(p.writes, statement)
