@@ -5,7 +5,7 @@
 //
 //   - tail: on from the cursor, while there is more;
 //   - recent: once everything has been read, from the low watermark to the end, so that the relay sees rows that commit late,
-//     while the dead index entries before it cost nothing (package late decides where it is);
+//     while the dead index entries before it cost nothing (package late decides where it is, and whether there is a later place);
 //   - reconciliation: from the very beginning up to the place that the tail scan has reached, a page now and then, so that nothing
 //     is missed forever; less often if it finds nothing and costs much.
 //
