@@ -33,9 +33,11 @@ type Dispatch struct {
 	vain     vain
 	failing  failing
 	catch    catchup
-	asking   []*Wait   // keys whose heads are to be read
 	Failures *failures // nil where failed rows do not block keys
 	accepted uint64    // number of accepted messages
+
+	askingHeld askedHeads // keys whose heads are to be read to try a hold
+	asking     askedHeads // other keys whose heads are to be read
 
 	sent    sent
 	reached outbox.Position // the last row of the tail scan that was taken

@@ -11,31 +11,47 @@ import (
 // mostAsked is the largest number of heads in one read.
 const mostAsked = 500
 
-// ask makes a key's head be read.
-func (d *Dispatch) ask(w *Wait) {
-	d.waits.enter(w, asked, w.cause)
-	if !w.listed {
-		w.listed = true
-		d.asking = append(d.asking, w)
-	}
-}
+// askedHeads are keys whose heads are to be read, in the order in which their time has come.
+type askedHeads []*Wait
 
-// firstAsked returns the first keys whose heads are to be read, at most n. It drops those before them that have something else to
-// do meanwhile, and looks at no others: very many may be asked for.
-func (d *Dispatch) firstAsked(n int) []*Wait {
+// first returns the first keys, at most n. It drops those before them that have something else to do meanwhile, and looks at no
+// others: very many may be asked for.
+func (a *askedHeads) first(n int) []*Wait {
+	all := *a
 	kept, seen := 0, 0
-	for ; seen < len(d.asking) && kept < n; seen++ {
-		if w := d.asking[seen]; w.state == asked {
-			d.asking[kept] = w
+	for ; seen < len(all) && kept < n; seen++ {
+		if w := all[seen]; w.state == asked {
+			all[kept] = w
 			kept++
 		} else {
 			w.listed = false
 		}
 	}
 	if kept < seen {
-		d.asking = slices.Delete(d.asking, kept, seen)
+		*a = slices.Delete(all, kept, seen)
 	}
-	return d.asking[:kept:kept]
+	return (*a)[:kept:kept]
+}
+
+// ask makes a key's head be read.
+func (d *Dispatch) ask(w *Wait) {
+	d.waits.enter(w, asked, w.cause)
+	if w.listed {
+		return
+	}
+	if w.listed = true; w.hold != nil {
+		d.askingHeld = append(d.askingHeld, w)
+	} else {
+		d.asking = append(d.asking, w)
+	}
+}
+
+// firstAsked returns keys whose heads are to be read now, at most n. Those that try a hold have half of the places if there are too
+// many: a hold that could be closed does not wait behind 100,000 keys that were refused, nor they behind as many holds.
+func (d *Dispatch) firstAsked(n int) []*Wait {
+	probes, others := d.askingHeld.first(n), d.asking.first(n)
+	probes = probes[:min(len(probes), max(n/2, n-len(others)))]
+	return slices.Concat(probes, others[:min(len(others), n-len(probes))])
 }
 
 // MostTrials returns how many heads to read if there is room for n. During an outage it is few, since all of them would
@@ -64,7 +80,7 @@ func (d *Dispatch) Trials(n int, now time.Time) []*Wait {
 // NextTrial returns when there are heads to be read.
 func (d *Dispatch) NextTrial() (time.Time, bool) {
 	var next earliest
-	if len(d.asking) > 0 {
+	if len(d.asking)+len(d.askingHeld) > 0 {
 		return next.time, true
 	}
 	if len(d.waits.due) > 0 {
@@ -88,7 +104,7 @@ func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
 	if d.vain.heads >= vainAfter {
 		rest = feed.RestShare * took
 	}
-	if len(d.asking) > len(read) {
+	if len(d.asking)+len(d.askingHeld) > len(read) {
 		return rest
 	}
 	return max(rest, min(time.Duration(d.causes())*gatherShare, mostGather))
