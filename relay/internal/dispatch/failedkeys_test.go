@@ -68,7 +68,7 @@ func TestFailedKeysAreBounded(t *testing.T) {
 // Many failed rows are read again ever more rarely while that frees no key, and soon after it has freed one or a command has changed
 // rows. What inserts hint at does not matter. A few failed rows are read every second.
 func TestManyFailedRowsAreReadRarely(t *testing.T) {
-	for keys, want := range map[int]time.Duration{10: failedEvery, 5000: longestFailedRest} {
+	for keys, want := range map[int]time.Duration{10: failedEvery, failedPage: longestFailedRest, 5000: longestFailedRest} {
 		d := testDispatch(t)
 		now := time.Now()
 		d.Failures = &failures{}
@@ -96,18 +96,21 @@ func TestManyFailedRowsAreReadRarely(t *testing.T) {
 			return due.Sub(now)
 		}
 		nothing := func() {}
+		if rest := read(keys, func() { f.Ask(true) }); rest > time.Second {
+			t.Errorf("%d keys: %v after a command during the first read", keys, rest)
+		}
 		rest := read(keys, nothing)
 		for range 10 {
 			again := read(keys, func() { f.Ask(false) })
-			if keys > failedPage && again < rest {
+			if keys >= failedPage && again < rest {
 				t.Errorf("%d keys: the rest goes from %v to %v", keys, rest, again)
 			}
 			rest = again
 		}
-		if keys > failedPage && rest != want {
+		if keys >= failedPage && rest != want {
 			t.Errorf("%d keys: the rest is %v in the end, want %v", keys, rest, want)
 		}
-		if rest = read(keys, nothing); keys <= failedPage && rest != want {
+		if rest = read(keys, nothing); keys < failedPage && rest != want {
 			t.Errorf("%d keys: the rest is %v, want %v", keys, rest, want)
 		}
 		if rest = read(keys-1, nothing); rest > time.Second {
@@ -115,6 +118,9 @@ func TestManyFailedRowsAreReadRarely(t *testing.T) {
 		}
 		if rest = read(keys-1, func() { f.Ask(true) }); rest > time.Second {
 			t.Errorf("%d keys: %v after a command during the read", keys, rest)
+		}
+		if rest = read(keys-1, f.notFailed); rest > time.Second {
+			t.Errorf("%d keys: %v after a failure that was not written during the read", keys, rest)
 		}
 		read(keys-1, nothing)
 		if f.Ask(true); f.due.Sub(now) > time.Second {

@@ -128,19 +128,18 @@ func (f *failures) Check(page outbox.Page, now time.Time) bool {
 // Ask makes the failed rows be read again soon, on a hint that rows have changed. If there are many failed rows, the hint has to
 // come from a command that changes them (operated), and not from an insert.
 func (f *failures) Ask(operated bool) {
-	switch {
-	case f == nil || f.known.empty() || f.many() && !operated:
-	case f.reading:
+	if f == nil || !operated && (f.known.empty() || f.many()) {
+		return
+	}
+	if f.reading {
 		f.asked = true // what has changed may have been read already
-	default:
-		if soon := f.ended.Add(f.soon()); soon.Before(f.due) {
-			f.due = soon
-		}
+	} else if soon := f.ended.Add(f.soon()); soon.Before(f.due) {
+		f.due = soon
 	}
 }
 
-// many reports whether the failed rows take more than a page.
-func (f *failures) many() bool { return len(f.known.heads) > failedPage }
+// many reports whether the failed rows take more than one read.
+func (f *failures) many() bool { return len(f.known.heads) >= failedPage }
 
 func (f *failures) soon() time.Duration { return max(failedSoon, feed.RestShare*f.spent) }
 
@@ -187,7 +186,7 @@ func (d *Dispatch) blockAgain() {
 
 // notFailed notes that a failure was not written, perhaps since another session has changed the row. The key waits until all
 // failed rows have been read again.
-func (f *failures) notFailed() { f.due = f.ended }
+func (f *failures) notFailed() { f.due, f.asked = f.ended, f.asked || f.reading }
 
 // passOver passes a pending row over if a row of its key has failed, and reports whether it has.
 func (f *failures) passOver(r *Row) bool {

@@ -101,7 +101,7 @@ func (d *Dispatch) NextTrial() (time.Time, bool) {
 // were due have been read.
 func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
 	rest := trialRest * took
-	if d.vain.heads >= vainAfter {
+	if d.vain.heads >= vainAfter && d.causes() >= vainAfter {
 		rest = feed.RestShare * took
 	}
 	if len(d.asking)+len(d.askingHeld) > len(read) {

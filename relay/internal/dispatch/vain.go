@@ -15,7 +15,7 @@ import (
 type vain struct {
 	refused int       // rows that were refused since the last acceptance
 	until   time.Time // end of the rest
-	heads   int       // heads that were tried since one was accepted
+	heads   int       // tries of heads since one was accepted
 }
 
 const (

@@ -12,6 +12,7 @@ import (
 func TestHeadsInVainRest(t *testing.T) {
 	var v vain
 	d := testDispatch(t)
+	openHolds(&d.holds, vainAfter)
 	rests := func(want time.Duration) {
 		t.Helper()
 		d.vain = v
@@ -27,6 +28,11 @@ func TestHeadsInVainRest(t *testing.T) {
 	rests(4)
 	v.answered(refused, vainAfter/2, true)
 	rests(20)
+	few := testDispatch(t)
+	openHolds(&few.holds, 100)
+	if few.vain = v; few.TrialRest(nil, time.Second) != 4*time.Second {
+		t.Errorf("the heads of 100 holds rest %v", few.TrialRest(nil, time.Second))
+	}
 	v.answered(map[publisher.Class]int{publisher.Accepted: 1}, 1, false)
 	rests(20)
 	v.answered(map[publisher.Class]int{publisher.Accepted: 1, publisher.Refused: 9}, 10, true)
