@@ -24,8 +24,7 @@ func (r *Relay) notified(payload string) {
 	switch payload {
 	case owner.Given:
 		r.owner.Look()
-	case outbox.Missed:
-		r.changes.Add(1)
+	case outbox.Missed: // as each time that writers stop ringing
 		r.wake(measure.SourceNone)
 	case outbox.Operated:
 		r.changes.Add(1)

@@ -2,9 +2,11 @@ package relay
 
 import (
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/outbox-relay/outbox-relay/internal/outbox"
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/publisher/publishertest"
 	"github.com/outbox-relay/outbox-relay/relay/internal/dispatch"
@@ -135,4 +137,16 @@ func TestSequenceRestartedSoon(t *testing.T) {
 		s.table.drained(t, time.Second)
 		checkOrder(t, s.All()[before:])
 	})
+}
+
+// Writers that stop ringing, as when many rows come, are no reason to read rows again that wait.
+func TestOnlyCommandsMakeRowsBeReadAgain(t *testing.T) {
+	r := &Relay{process: process{wakes: make(chan string, 1), changes: new(atomic.Uint64)}}
+	for payload, want := range map[string]uint64{outbox.Missed: 0, "": 0, outbox.Operated: 1} {
+		before := r.changes.Load()
+		r.notified(payload)
+		if got := r.changes.Load() - before; got != want {
+			t.Errorf("%q counts as %d changes by hand, want %d", payload, got, want)
+		}
+	}
 }
