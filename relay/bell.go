@@ -24,7 +24,7 @@ func (r *Relay) notified(payload string) {
 	switch payload {
 	case owner.Given:
 		r.owner.Look()
-	case outbox.Missed: // as each time that writers stop ringing
+	case outbox.Missed: // also each time that writers stop ringing, so it is no sign of a command
 		r.wake(measure.SourceNone)
 	case outbox.Operated:
 		r.changes.Add(1)

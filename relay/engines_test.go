@@ -69,19 +69,24 @@ func TestDestinationsShareTheLimits(t *testing.T) {
 	})
 }
 
+// refuseBeside makes the first destination refuse the given number of rows, beside one that has none yet.
+func (s *sim) refuseBeside(rows int) {
+	refusing := publishertest.NewBroker()
+	s.destinations = []*Destination{s.destination("refusing", refusing, "bad"), s.destination("other", s.Broker)}
+	s.destinations[0].MaxAttempts = 1
+	refusing.Delay(20 * time.Millisecond)
+	for i := range rows {
+		id := fmt.Sprint("b", i)
+		refusing.Refuse(id, 1)
+		s.table.insert(int64(i+1), id, id, "bad")
+	}
+}
+
 // A destination that refuses everything leaves the machine to another one while rows flow there. Alone it does not rest.
 func TestDestinationThatRefusesEverythingRests(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		refusing := publishertest.NewBroker()
-		s.destinations = []*Destination{s.destination("refusing", refusing, "bad"), s.destination("other", s.Broker)}
-		s.destinations[0].MaxAttempts = 1
-		refusing.Delay(20 * time.Millisecond)
 		const rows = 20_000
-		for i := range rows {
-			id := fmt.Sprint("b", i)
-			refusing.Refuse(id, 1)
-			s.table.insert(int64(i+1), id, id, "bad")
-		}
+		s.refuseBeside(rows)
 		failed := func() int { return len(s.table.failedRows()) }
 		defer s.start()()
 		for i := range 1000 {
@@ -101,17 +106,9 @@ func TestDestinationThatRefusesEverythingRests(t *testing.T) {
 // While a destination with a rate rests because it refuses everything, its loop sleeps.
 func TestRestOfADestinationWithARate(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {
-		refusing := publishertest.NewBroker()
-		s.destinations = []*Destination{s.destination("refusing", refusing, "bad"), s.destination("other", s.Broker)}
-		s.destinations[0].MaxAttempts = 1
-		s.destinations[0].Rate = 100_000
-		refusing.Delay(20 * time.Millisecond)
 		const rows = 20_000
-		for i := range rows {
-			id := fmt.Sprint("b", i)
-			refusing.Refuse(id, 1)
-			s.table.insert(int64(i+1), id, id, "bad")
-		}
+		s.refuseBeside(rows)
+		s.destinations[0].Rate = 100_000
 		defer s.start()()
 		var before int64
 		for i := range 1000 {

@@ -63,57 +63,53 @@ func TestFailureThatIsNotWritten(t *testing.T) {
 	})
 }
 
-// Rows that fail one after the other take a write each, and no scan each, also if larger priorities go first.
-func TestManyRowsOfAKeyThatFail(t *testing.T) {
+// besideFailing runs a test with a number of rows of one key that all fail for good, in table order and where larger priorities go first.
+func besideFailing(t *testing.T, batch, rows int, test func(t *testing.T, s *sim)) {
 	for name, ranked := range map[string]bool{"in table order": false, "by priority": true} {
 		t.Run(name, func(t *testing.T) {
 			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = dispatch.Limits{Batch: 100, Rows: 4096, Bytes: 64 << 20}
+				s.limits = dispatch.Limits{Batch: batch, Rows: 4096, Bytes: 64 << 20}
 				s.table.ranked, s.table.took = ranked, time.Millisecond
-				const rows = 1000
 				for i := range rows {
 					id := fmt.Sprint("k-", i)
 					s.Answer(id, publisher.PermanentError("no", "no"))
 					s.table.insert(int64(i+1), id, "k", "t")
 				}
-				s.table.insert(rows+1, "good", "k", "t")
-				defer s.start()()
-				s.Await(t, 1)
-				s.table.drained(t, time.Second)
-				if reads := s.table.readCount(); reads > rows {
-					t.Errorf("%d reads for %d rows", reads, rows)
-				}
+				test(t, s)
 			})
 		})
 	}
 }
 
+// Rows that fail one after the other take a write each, and no scan each, also if larger priorities go first.
+func TestManyRowsOfAKeyThatFail(t *testing.T) {
+	const rows = 1000
+	besideFailing(t, 100, rows, func(t *testing.T, s *sim) {
+		s.table.insert(rows+1, "good", "k", "t")
+		defer s.start()()
+		s.Await(t, 1)
+		s.table.drained(t, time.Second)
+		if reads := s.table.readCount(); reads > rows {
+			t.Errorf("%d reads for %d rows", reads, rows)
+		}
+	})
+}
+
 // Rows of one key that all fail for good stop only their own key.
 func TestKeyWhoseRowsFailLeavesRoom(t *testing.T) {
-	for name, ranked := range map[string]bool{"in table order": false, "by priority": true} {
-		t.Run(name, func(t *testing.T) {
-			simulate(t, func(t *testing.T, s *sim) {
-				s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
-				s.table.ranked, s.table.took = ranked, time.Millisecond
-				s.Delay(2 * time.Millisecond)
-				const bad, others = 20000, 100
-				for i := range bad {
-					id := fmt.Sprintf("k-%d", i)
-					s.Answer(id, publisher.PermanentError("illegal key", "no"))
-					s.table.insert(int64(i+1), id, "k", "t")
-				}
-				for i := range others {
-					s.table.insert(int64(bad+i+1), fmt.Sprintf("other%d-0", i), fmt.Sprint("other", i), "t")
-				}
-				began := time.Now()
-				defer s.start()()
-				for time.Since(began) < 10*time.Minute && len(s.All()) < others {
-					time.Sleep(10 * time.Millisecond)
-				}
-				if took := time.Since(began); took > 5*time.Second {
-					t.Errorf("other keys waited %v for a key whose rows fail", took)
-				}
-			})
-		})
-	}
+	const bad, others = 20_000, 100
+	besideFailing(t, 1000, bad, func(t *testing.T, s *sim) {
+		s.Delay(2 * time.Millisecond)
+		for i := range others {
+			s.table.insert(int64(bad+i+1), fmt.Sprintf("other%d-0", i), fmt.Sprint("other", i), "t")
+		}
+		began := time.Now()
+		defer s.start()()
+		for time.Since(began) < 10*time.Minute && len(s.All()) < others {
+			time.Sleep(10 * time.Millisecond)
+		}
+		if took := time.Since(began); took > 5*time.Second {
+			t.Errorf("other keys waited %v for a key whose rows fail", took)
+		}
+	})
 }
