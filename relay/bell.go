@@ -24,7 +24,10 @@ func (r *Relay) notified(payload string) {
 	switch payload {
 	case owner.Given:
 		r.owner.Look()
-	case outbox.Missed: // also each time that writers stop ringing, so it is no sign of a command
+	case outbox.Switched:
+		r.wake(measure.SourceNone)
+	case outbox.Missed:
+		r.changes.Add(1) // it may have been a command's
 		r.wake(measure.SourceNone)
 	case outbox.Operated:
 		r.changes.Add(1)

@@ -139,10 +139,11 @@ func TestSequenceRestartedSoon(t *testing.T) {
 	})
 }
 
-// Writers that stop ringing, as when many rows come, are no reason to read rows again that wait.
-func TestOnlyCommandsMakeRowsBeReadAgain(t *testing.T) {
+// Writers that stop ringing, as when many rows come, are no reason to read rows again that wait. A command is, and so is a connection
+// that was lost, and with it perhaps the notification of a command.
+func TestWhatMakesRowsBeReadAgain(t *testing.T) {
 	r := &Relay{process: process{wakes: make(chan string, 1), changes: new(atomic.Uint64)}}
-	for payload, want := range map[string]uint64{outbox.Missed: 0, "": 0, outbox.Operated: 1} {
+	for payload, want := range map[string]uint64{outbox.Switched: 0, "": 0, outbox.Missed: 1, outbox.Operated: 1} {
 		before := r.changes.Load()
 		r.notified(payload)
 		if got := r.changes.Load() - before; got != want {

@@ -171,3 +171,36 @@ func flowBeside(t *testing.T, keys int, byKey bool, answer func(*publisher.Messa
 	})
 	return f
 }
+
+// A topic that is back is tried soon beside very many keys that are refused, also where one row is sent at a time.
+func TestTopicIsTriedBesideRefusedKeys(t *testing.T) {
+	for name, one := range map[string]func(*sim){
+		"a row in a second": func(s *sim) { s.destinations[0].Rate = 1 },
+		"a row in a batch":  func(s *sim) { s.limits.Batch = 1 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			simulate(t, func(t *testing.T, s *sim) {
+				s.limits = dispatch.Limits{Batch: 1000, Rows: 4096, Bytes: 64 << 20}
+				to := s.destinations[0]
+				to.MaxAttempts, to.BackoffMax = 1<<20, 10*time.Second
+				to.Publisher = &stuckPublisher{
+					Publisher: s.Broker.Publisher(), answer: func(*publisher.Message) error { return publisher.RefusedError("no", "no") },
+				}
+				one(s)
+				s.Remove("missing")
+				s.table.insert(1, "held", "held", "missing")
+				for i := range 1000 {
+					s.table.insert(int64(i+2), fmt.Sprint("r", i), fmt.Sprint(stuckKey, i), "t")
+				}
+				defer s.start()()
+				time.Sleep(time.Minute)
+				s.Create("missing")
+				for began := time.Now(); !s.table.row("held").relayed; time.Sleep(100 * time.Millisecond) {
+					if time.Since(began) > time.Minute {
+						t.Fatal("the topic has not been tried for a minute")
+					}
+				}
+			})
+		})
+	}
+}

@@ -53,6 +53,7 @@ const (
 // Payloads of notifications. With any other, new rows may have been inserted.
 const (
 	Missed   = "outbox-relay:missed"   // a [Listener] says that a notification may have been missed
+	Switched = "outbox-relay:switched" // a [Listener] says that writers ring from now on, or no longer
 	Operated = "outbox-relay:operated" // rows were changed by hand: failed rows may have been retried or discarded
 )
 
@@ -82,7 +83,7 @@ func (l *Listener) Trust(trigger bool) {
 	l.trusted = trigger
 	l.mu.Unlock()
 	if lost {
-		l.Wake(Missed)
+		l.Wake(Switched)
 	}
 }
 

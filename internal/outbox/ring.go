@@ -85,6 +85,6 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 		l.rings.quiet = now.Add(quietForLock)
 	}
 	l.mu.Unlock()
-	l.Wake(Missed) // the relay's pauses are different now
+	l.Wake(Switched) // the relay's pauses are different now
 	return nil
 }

@@ -46,7 +46,7 @@ func newListening(t *testing.T) *listening {
 			return conn, err
 		},
 		Wake: func(payload string) {
-			if payload == Missed {
+			if payload == Missed || payload == Switched {
 				l.missed.Add(1)
 			} else {
 				l.rung.Add(1)

@@ -44,6 +44,11 @@ var waiting = []mutant{
 		pkg: "./relay", tests: "^TestRowRetriedSoon$",
 	},
 	{
+		name: "refused keys take the only place", breaks: "a topic that is back is tried soon beside keys that are refused",
+		file: "relay/internal/dispatch/trial.go", old: "max((n+rand.N(2))/2, ", new: "max((n+rand.N(1))/2, ",
+		pkg: "./relay/internal/dispatch", tests: "^TestRoomForOneHeadIsShared$",
+	},
+	{
 		name: "command during a read of failed rows forgotten", breaks: "a row that is retried goes on soon",
 		file: "relay/internal/dispatch/failures.go", old: "		f.asked = true", new: "		f.asked = false",
 		pkg: "./relay/internal/dispatch", tests: "^TestManyFailedRowsAreReadRarely$",

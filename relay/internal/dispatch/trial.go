@@ -1,6 +1,7 @@
 package dispatch
 
 import (
+	"math/rand/v2"
 	"slices"
 	"time"
 
@@ -24,7 +25,7 @@ func (a *askedHeads) first(n int) []*Wait {
 			all[kept] = w
 			kept++
 		} else {
-			w.listed = false
+			w.listed = nil
 		}
 	}
 	if kept < seen {
@@ -36,21 +37,27 @@ func (a *askedHeads) first(n int) []*Wait {
 // ask makes a key's head be read.
 func (d *Dispatch) ask(w *Wait) {
 	d.waits.enter(w, asked, w.cause)
-	if w.listed {
+	list := &d.asking
+	if w.hold != nil {
+		list = &d.askingHeld
+	}
+	if w.listed == list {
 		return
 	}
-	if w.listed = true; w.hold != nil {
-		d.askingHeld = append(d.askingHeld, w)
-	} else {
-		d.asking = append(d.asking, w)
+	if other := w.listed; other != nil {
+		at := slices.Index(*other, w)
+		*other = slices.Delete(*other, at, at+1)
 	}
+	w.listed = list
+	*list = append(*list, w)
 }
 
 // firstAsked returns keys whose heads are to be read now, at most n. Those that try a hold have half of the places if there are too
-// many: a hold that could be closed does not wait behind 100,000 keys that were refused, nor they behind as many holds.
+// many: a hold that could be closed does not wait behind 100,000 keys that were refused, nor they behind as many holds. Of an odd
+// number of places, such as the only one where the destination has a small rate, the last one is drawn by lot.
 func (d *Dispatch) firstAsked(n int) []*Wait {
 	probes, others := d.askingHeld.first(n), d.asking.first(n)
-	probes = probes[:min(len(probes), max(n/2, n-len(others)))]
+	probes = probes[:min(len(probes), max((n+rand.N(2))/2, n-len(others)))]
 	return slices.Concat(probes, others[:min(len(others), n-len(probes))])
 }
 
@@ -100,11 +107,11 @@ func (d *Dispatch) NextTrial() (time.Time, bool) {
 // time for one head as for a hundred. It is short beside the pauses of so many causes. Nothing is to be gathered if not all heads that
 // were due have been read.
 func (d *Dispatch) TrialRest(read []*Wait, took time.Duration) time.Duration {
-	rest := trialRest * took
-	if d.vain.heads >= vainAfter && d.causes() >= vainAfter {
+	rest, asking := trialRest*took, len(d.asking)+len(d.askingHeld)
+	if d.vain.heads >= vainAfter && d.causes()+asking >= vainAfter {
 		rest = feed.RestShare * took
 	}
-	if len(d.asking)+len(d.askingHeld) > len(read) {
+	if asking > len(read) {
 		return rest
 	}
 	return max(rest, min(time.Duration(d.causes())*gatherShare, mostGather))

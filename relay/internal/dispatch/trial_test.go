@@ -36,3 +36,40 @@ func TestHoldsAndRefusedKeysShareTheReads(t *testing.T) {
 		}
 	}
 }
+
+// With room for one head at a time both kinds have their turns.
+func TestRoomForOneHeadIsShared(t *testing.T) {
+	d := testDispatch(t)
+	for i, h := range []*hold{nil, nil, {}, {}} {
+		d.ask(&Wait{hash: uint64(i), index: -1, hold: h})
+	}
+	refused, held := 0, 0
+	for range 200 {
+		if d.firstAsked(1)[0].hold == nil {
+			refused++
+		} else {
+			held++
+		}
+	}
+	if refused < 20 || held < 20 {
+		t.Errorf("of 200 reads %d are of refused keys and %d of holds", refused, held)
+	}
+}
+
+// A key that has come to try a hold, while it was asked for as a refused one, is read as the former, and once.
+func TestAskedAgainForAHold(t *testing.T) {
+	d := testDispatch(t)
+	var last *Wait
+	for i := range 1000 {
+		last = &Wait{hash: uint64(i), index: -1}
+		d.ask(last)
+	}
+	last.state, last.hold = held, &hold{}
+	d.ask(last)
+	for n, want := range map[int]int{10: 10, 1000: 1000, 2000: 1000} {
+		got := d.firstAsked(n)
+		if got[0] != last || len(got) != want {
+			t.Errorf("of %d: %d keys, the first with the hold %t", n, len(got), got[0] == last)
+		}
+	}
+}

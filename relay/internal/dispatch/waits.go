@@ -18,10 +18,10 @@ type Wait struct {
 	shard  int
 	state  waitState
 	cause  Cause
-	hold   *hold     // hold that it waits for, in held, and in asked and trial as the hold's probe
-	due    time.Time // end of the rest, in resting
-	index  int       // index in the heap of resting waits; -1 if it is not there
-	listed bool      // it is among the keys whose heads are to be read, or was
+	hold   *hold       // hold that it waits for, in held, and in asked and trial as the hold's probe
+	due    time.Time   // end of the rest, in resting
+	index  int         // index in the heap of resting waits; -1 if it is not there
+	listed *askedHeads // the list of keys whose heads are to be read that it is in
 
 	head    int64  // ordinal of the row that may not go
 	number  uint64 // number of that row when it was last read
