@@ -3,10 +3,12 @@ package dispatch
 import "time"
 
 // failing are rows that have failed for good and whose failure is being written, by the hashes of their keys. In nearly all cases
-// the key goes on a moment later, so its queued rows stay in their lane until then ([Dispatch.sends]): to drop them, and to read them
-// again with a catch-up scan, took a scan for each row that failed. If the failure is not written soon, or cannot be written, the key
-// waits like any other (Wait). So it does while less than half of the room is left: rows of a key that fail one after the other must
-// not take all of it from other keys. Only the dispatch touches it.
+// the key goes on a moment later, so its queued rows stay in their lane until then ([Dispatch.sends]). To drop them, and to read them
+// again with a catch-up scan, took a scan for each row that failed. Where rows have priorities, it took a tail scan over everything: of
+// 60 keys, some 60 rows a second failed in all.
+//
+// If the failure is not written soon, or cannot be written, the key waits like any other (Wait). So it does while less than half of the
+// room is left: rows of a key that fail one after the other must not take all of it from other keys. Only the dispatch touches it.
 type failing struct {
 	rows  map[uint64]*Row
 	since time.Time // when a failure was last written, or when rows became the first one of these

@@ -9,7 +9,8 @@ import (
 
 // vain lets a destination rest that refuses everything, while rows of other destinations flow. To publish a row and to write
 // its refusal takes more of the machine than to relay a row, and there is no hurry: such a destination is probably configured
-// wrongly. If it is the only one, or as soon as it accepts a row, it does not rest.
+// wrongly. If it is the only one, or as soon as it accepts a row, it does not rest. Beside such a destination, another one keeps 0.99
+// of its rate, and 0.84 without the rests (test/bench, destinations).
 //
 // Where heads of very many keys are tried in vain, they leave most of the time to the rows of other keys. Only the dispatch touches it.
 type vain struct {

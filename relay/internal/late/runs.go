@@ -7,7 +7,9 @@ import (
 )
 
 // runs are the ordinals that tail scans have returned, without the gaps between them. Where no two rows have the same ordinal,
-// nothing can be committed late inside a run, so that a recent read may begin at the first gap after the low watermark.
+// nothing can be committed late inside a run, so that a recent read may begin at the first gap after the low watermark. Beside 10,000
+// keys that waited for a missing topic, 5.1 tuples were read for each relayed row instead of 10.9; without them it is 3.3 (test/bench,
+// trouble).
 type runs []run // in order, with a gap between each two
 
 type run struct{ first, last int64 }
