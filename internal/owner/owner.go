@@ -54,7 +54,7 @@ type Owner struct {
 	mu      sync.Mutex
 	state   State
 	changed chan struct{} // closed and replaced at every change of state
-	left    Set           // shards that may be released now
+	left    Set           // leaving shards that may be released now
 	poke    chan struct{} // requests a look at once
 }
 
@@ -162,11 +162,11 @@ func (o *Owner) Run(ctx context.Context) {
 	for attempt := 0; ctx.Err() == nil; attempt++ {
 		started := time.Now()
 		err := o.session(ctx)
-		o.mu.Lock()
-		joined := o.state.Replicas > 0
-		o.left = Set{}
-		o.mu.Unlock()
-		o.update(func(s *State) { *s = State{Term: s.Term, Err: err} })
+		joined := false
+		o.update(func(s *State) {
+			joined = s.Replicas > 0
+			*s, o.left = State{Term: s.Term, Err: err}, Set{}
+		})
 		if ctx.Err() != nil {
 			return
 		}

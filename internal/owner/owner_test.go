@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"log/slog"
@@ -121,6 +122,59 @@ func TestFairShare(t *testing.T) {
 	stop()
 	await(t, first, "eight again", owns(8))
 	await(t, second, "eight again", owns(8))
+}
+
+// giving is a connection that calls a function before it sends a statement that releases shards.
+type giving struct {
+	net.Conn
+	gives func()
+}
+
+func (c *giving) Write(b []byte) (int, error) {
+	if bytes.Contains(b, []byte(Given)) {
+		c.gives()
+	}
+	return c.Conn.Write(b)
+}
+
+// Shards are released once, even if the engines report again that they have left them while they are being released, as each turn of
+// their loops does, and if this replica takes the shards again at once because the other one has gone.
+func TestShardsAreReleasedOnce(t *testing.T) {
+	t.Parallel()
+	s := pgtest.New(t)
+	config, err := pgx.ParseConfig(s.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var first *Owner
+	var given atomic.Int64
+	peers := make(chan func(), 2) // called while shards are released, one at a time
+	config.DialFunc = func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := new(net.Dialer).DialContext(ctx, network, address)
+		return &giving{conn, func() {
+			state, _ := first.State()
+			first.Left(state.Leaving)
+			if given.Add(1) > 2 {
+				return // the end of the test
+			}
+			if state.Leaving == (Set{}) {
+				t.Error("shards are released that are relayed")
+			}
+			(<-peers)()
+		}}, err
+	}
+	startWith(t, s.URL, s.Name, 16, 5*time.Second, nil, func(o *Owner) {
+		first = o
+		o.Connect = func(ctx context.Context) (*pgx.Conn, error) { return pgx.ConnectConfig(ctx, config.Copy()) }
+	})
+	await(t, first, "owns everything", owns(16))
+	_, stop := start(t, s.URL, s.Name, 16, 5*time.Second, nil)
+	peers <- stop
+	await(t, first, "releases half of them", func(State) bool { return given.Load() > 0 })
+	await(t, first, "owns everything again", owns(16))
+	third, _ := start(t, s.URL, s.Name, 16, 5*time.Second, nil)
+	peers <- func() {}
+	await(t, third, "owns half of them", owns(8))
 }
 
 // A replica with another number of shards would compute other shards for the same rows: it waits.

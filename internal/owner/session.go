@@ -238,7 +238,6 @@ func (s *session) take(ctx context.Context, l locks) (_ locks, contested bool, e
 func (s *session) give(ctx context.Context) error {
 	s.mu.Lock()
 	shards := s.left
-	s.left = Set{}
 	s.mu.Unlock()
 	if shards == (Set{}) {
 		return nil
@@ -249,7 +248,10 @@ func (s *session) give(ctx context.Context) error {
 		Given); err != nil {
 		return fmt.Errorf("release shards: %w", err)
 	}
-	s.update(func(state *State) { state.Leaving = state.Leaving.Without(shards) })
+	// The engines may have reported them again meanwhile. That must not release them if this replica takes them again.
+	s.update(func(state *State) {
+		state.Leaving, s.left = state.Leaving.Without(shards), s.left.Without(shards)
+	})
 	s.Logger.Info("gave shards back", "shards", shards.Len())
 	return nil
 }
