@@ -43,7 +43,11 @@ func (s *reads) takeFeed(r read) {
 		s.dispatch.Decline(r.page.Rows, r.ended)
 		return
 	}
-	fresh, waiting := s.dispatch.Take(r.page.Rows, dispatch.FromFeed, r.ended)
+	from := dispatch.FromFeed
+	if r.kind == feed.Reconcile {
+		from = dispatch.FromReconciliation
+	}
+	fresh, waiting := s.dispatch.Take(r.page.Rows, from, r.ended)
 	switch r.kind {
 	case feed.Tail:
 		if s.whole && s.feed.CaughtUp() {

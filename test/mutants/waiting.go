@@ -35,7 +35,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "rows that a catch-up scan left out not read again", breaks: "the next tail scan brings what a catch-up scan has left out",
-		file: "relay/internal/late/keys.go", old: "		c.leftByScan = true\n", new: "		c.leftByScan = false\n",
+		file: "relay/internal/late/keys.go", old: "c.leftByScan = c.leftByScan || scan", new: "_ = scan",
 		pkg: "./relay", tests: "^TestRowsWithoutAKeyChangedDuringAScan$",
 	},
 	{
@@ -75,11 +75,16 @@ var waiting = []mutant{
 		pkg: "./relay", tests: "^TestRowsChangedDuringATailScan$",
 	},
 	{
-		name:   "what a catch-up scan left out forgotten when a tail scan begins",
-		breaks: "a catch-up scan takes nothing younger than what it left to a tail scan",
-		file:   "relay/internal/late/keys.go", old: "	c.tailLeft.add(key, ordinal)\n	if scan {\n",
-		new: "	c.tailLeft.add(key, ordinal)\n	if false && scan {\n",
-		pkg: "./relay/internal/dispatch", tests: "^TestScanDoesNotOvertakeWhatItLeftOut$",
+		name:   "what was left to a tail scan forgotten when it begins",
+		breaks: "other reads take nothing younger than what the present tail scan has to bring",
+		file:   "relay/internal/late/keys.go", old: "	if !overtakes && !tail {\n", new: "	if false && !overtakes && !tail {\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestReconciliationDoesNotOvertakeWhatIsLeftToATailScan$",
+	},
+	{
+		name:   "catch-up scan begins after what the tail scan has to bring",
+		breaks: "a catch-up scan meets the rows of its keys from the first on",
+		file:   "relay/internal/late/late.go", old: "c.tailLeft.lowest, c.owed.lowest)", new: "c.tailLeft.lowest)",
+		pkg: "./relay/internal/late", tests: "^TestNextTailScanBeginsBeforeWhatWasLeftOut$",
 	},
 	{
 		name:   "rows from a read that began before the shard came",
@@ -187,8 +192,8 @@ var waiting = []mutant{
 	{
 		name: "scan goes on after a row that it leaves out", breaks: "a scan brings no row of a key after a row that it leaves out",
 		file: "relay/internal/dispatch/admit.go",
-		old:  "		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from == FromFeed {\n",
-		new:  "		if from == FromFeed {\n",
+		old:  "		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from != fromScan {\n",
+		new:  "		if from != fromScan {\n",
 		pkg:  "./relay/internal/dispatch", tests: "^TestScanEndsForAKeyAtWhatItLeavesOut$",
 	},
 	{

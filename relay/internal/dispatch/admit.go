@@ -11,9 +11,10 @@ import (
 type source uint8
 
 const (
-	FromFeed  source = iota // the reads of feed and of due rows: only keys that do not wait
-	fromScan                // a catch-up scan: also keys that wait for it
-	fromTrial               // the heads of keys that wait
+	FromFeed           source = iota // the reads of feed and of due rows: only keys that do not wait
+	FromReconciliation               // those of the reconciliation scan
+	fromScan                         // a catch-up scan: also keys that wait for it
+	fromTrial                        // the heads of keys that wait
 )
 
 // Take takes the rows of a read in table order. It returns how many of them are new, and how many must wait.
@@ -86,7 +87,7 @@ func (d *Dispatch) admit(r *Row, from source, now time.Time) admission {
 		return known // this replica gained or lost the shard during the read
 	}
 	if d.Failures.passOver(r) {
-		if r.Beyond && from == FromFeed { // a scan may end before it, and open the key
+		if r.Beyond && from != fromScan { // a scan may end before it, and open the key
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false)
 		}
 		return passedOver
@@ -130,7 +131,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 	case from == fromTrial:
 		return w.state == asked && w.headID == r.ID()
 	case r.Beyond:
-		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from == FromFeed {
+		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from != fromScan {
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
 		d.passOver(w, at)
@@ -171,10 +172,10 @@ func (d *Dispatch) onWire(r *Row) bool {
 	return false
 }
 
-// awaitOlder passes the row over if an older row of its key was left to the next tail scan, and reports whether it has. A
-// catch-up scan then brings both rows.
+// awaitOlder passes the row over if an older row of its key was left to a tail scan, and reports whether it has. A catch-up scan then
+// brings both rows.
 func (d *Dispatch) awaitOlder(r *Row, from source, now time.Time) bool {
-	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == fromScan)
+	head, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed)
 	if !overtakes || r.key.keyless {
 		return false
 	}

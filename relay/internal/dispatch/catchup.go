@@ -176,7 +176,6 @@ func (d *Dispatch) Scanning() (low int64) {
 	c.number++
 	c.under, c.low, c.extent, c.next = true, nothing, c.next, ofKeys
 	c.at, c.vain, c.asked, c.some = outbox.Position{}, 0, 0, false
-	d.Late.Scanning()
 	return low
 }
 

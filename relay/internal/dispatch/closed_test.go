@@ -116,6 +116,25 @@ func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
 	published(t, d, nil, "k-9")
 }
 
+// Tail scans leave a row to the next one, since another session has changed the row. While that one is under way, the reconciliation scan
+// meets a younger row of the key first. It waits, and a catch-up scan brings both.
+func TestReconciliationDoesNotOvertakeWhatIsLeftToATailScan(t *testing.T) {
+	d, now := testDispatch(t), time.Now()
+	d.Begin()
+	d.Take(beyond(rowsOf("k", "t", 4)), FromFeed, now)
+	d.Late.TakeLeftOut()
+	d.Begin()
+	d.Take(rowsOf("k", "t", 9), FromReconciliation, now)
+	published(t, d, nil, "")
+	if low := d.Scanning(); low != 4 {
+		t.Errorf("the scan begins at %d", low)
+	}
+	d.Begin()
+	d.Take(rowsOf("k", "t", 4, 9), fromScan, now)
+	published(t, d, nil, "k-4")
+	published(t, d, nil, "k-9")
+}
+
 // A page that is not taken contains a row. Queued rows do not overtake it. Nor do rows that a scan brings together with
 // it, when the tail scan leaves out a row between them. The next tail scan takes the row that was left out first, even if a catch-up scan
 // reached its end before that.

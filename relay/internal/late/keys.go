@@ -19,6 +19,13 @@ func (l *leftOut) add(key uint64, ordinal int64) {
 	}
 }
 
+func (l *leftOut) addAll(other leftOut) {
+	for key, ordinal := range other.first {
+		l.add(key, ordinal)
+	}
+	l.lowest = min(l.lowest, other.lowest)
+}
+
 // overtakenBy reports whether a row is not before the first such row of its key, and the ordinal of that one.
 func (l *leftOut) overtakenBy(key uint64, ordinal int64) (first int64, overtaken bool) {
 	first, left := l.first[key]
@@ -33,38 +40,35 @@ func (l *leftOut) forget() {
 	l.lowest = math.MaxInt64
 }
 
-// LeaveOut leaves a row to the next tail scan, which begins before all such rows. The row was written after the present tail scan
-// or catch-up scan began. Most such rows are new. But a row that another session has changed meanwhile looks new as well, for
-// instance after a late refusal of the last owner. Younger rows of its key must not go before it.
-//
-// The next tail scan may begin before a catch-up scan has ended, and meet the row later than the catch-up scan meets
-// younger ones. What a catch-up scan has left out is therefore remembered until the next catch-up scan, too.
+// LeaveOut leaves a row to the next tail scan, which begins before all such rows. The row was written after the present scan began, a
+// catch-up scan if scan is true. Most such rows are new. But a row that another session has changed meanwhile looks new as well, for
+// instance after a late refusal of the last owner, or after another destination has marked it. Younger rows of its key must not go
+// before it.
 func (c *Commits) LeaveOut(key uint64, ordinal int64, scan bool) {
 	c.tailLeft.add(key, ordinal)
-	if scan {
-		c.leftByScan = true
-		c.scanLeft.add(key, ordinal)
-	}
+	c.leftByScan = c.leftByScan || scan
 }
 
-// Overtakes reports whether a row of a tail scan or a catch-up scan would overtake a row of its key that was left to the next tail scan,
-// and the ordinal of the first such row.
-func (c *Commits) Overtakes(key uint64, ordinal int64, scan bool) (first int64, overtakes bool) {
+// Overtakes reports whether a row would overtake a row of its key that was left to a tail scan, and the ordinal of the first such row.
+// The present tail scan (tail) meets the rows that were left to it in order. Other reads may meet younger ones earlier.
+func (c *Commits) Overtakes(key uint64, ordinal int64, tail bool) (first int64, overtakes bool) {
 	first, overtakes = c.tailLeft.overtakenBy(key, ordinal)
-	if !overtakes && scan {
-		return c.scanLeft.overtakenBy(key, ordinal)
+	if !overtakes && !tail {
+		return c.owed.overtakenBy(key, ordinal)
 	}
 	return first, overtakes
 }
 
-// TakeLeftOut notes that a tail scan begins, which meets the rows that were left to it.
+// TakeLeftOut notes that a tail scan begins, which brings the rows that were left to it, and those that were left to a tail scan that has
+// not reached its end.
 func (c *Commits) TakeLeftOut() {
+	if len(c.owed.first) == 0 {
+		c.owed, c.tailLeft = c.tailLeft, c.owed
+	}
+	c.owed.addAll(c.tailLeft)
 	c.tailLeft.forget()
 	c.leftByScan = false
 }
-
-// Scanning notes that a catch-up scan begins.
-func (c *Commits) Scanning() { c.scanLeft.forget() }
 
 // Accepted remembers a row that was accepted, by its key. When there are too many keys, the older half is forgotten.
 func (c *Commits) Accepted(key uint64, ordinal int64) {

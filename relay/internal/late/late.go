@@ -35,7 +35,7 @@ type Commits struct {
 	waited  time.Time        // when a tail scan last met rows that wait
 
 	tailLeft      leftOut          // rows that were left to the next tail scan
-	scanLeft      leftOut          // rows that the present catch-up scan has left out, even if a tail scan has begun since
+	owed          leftOut          // rows that were left to the present tail scan, until it has ended
 	leftByScan    bool             // a catch-up scan has left out a row since the last tail scan began
 	accepted, old map[uint64]int64 // largest ordinal that was accepted, by the key's hash: of recent keys, and of earlier ones
 }
@@ -56,7 +56,7 @@ const (
 )
 
 // New makes Commits that do not know anything yet.
-func New() *Commits { return &Commits{tailLeft: nothingLeftOut(), scanLeft: nothingLeftOut()} }
+func New() *Commits { return &Commits{tailLeft: nothingLeftOut(), owed: nothingLeftOut()} }
 
 // Recent completes the query for the first page of a tail scan. It reports false if nothing is known: then the tail scan begins at
 // the very beginning. long says that the tail scan is expected to take more than one page.
@@ -106,7 +106,7 @@ func (c *Commits) From(ordinal int64) int64 {
 	if !known {
 		return math.MinInt64
 	}
-	return min(ordinal, low.highest, c.tailLeft.lowest)
+	return min(ordinal, low.highest, c.tailLeft.lowest, c.owed.lowest)
 }
 
 // LowWatermark returns the ordinal from which recent reads begin if no long transaction has ended and nothing was left out.
@@ -173,6 +173,7 @@ func (c *Commits) Seen() *outbox.Snapshot { return c.since }
 func (c *Commits) Returned() {
 	seen := c.seen
 	c.since = &seen
+	c.owed.forget()
 }
 
 // Mark remembers the highest ordinal that has been seen. The next read provides the number from which transactions are
