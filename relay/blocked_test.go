@@ -82,6 +82,40 @@ func TestOlderRowDoesNotWaitForTheYounger(t *testing.T) {
 	}
 }
 
+// An older row that commits late is refused as well, while the refusal of the younger one is being written. The older one is tried first
+// again, although its backoff ends later.
+func TestOlderRowIsRefusedWhileTheYoungerIsWritten(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.table.unique = true
+		s.destinations[0].BackoffMin, s.destinations[0].BackoffMax = time.Second, time.Second
+		s.Refuse("k-100", 1)
+		s.Refuse("k-99", 1)
+		s.Remove("missing")
+		defer s.start()()
+		for n := range int64(99) { // so that reads do not go back to the older row by themselves
+			topic := "t"
+			if n%10 == 0 {
+				topic = "missing"
+			}
+			s.table.insert(n, fmt.Sprint(topic, "-", n), topic, topic)
+			time.Sleep(100 * time.Millisecond)
+		}
+		release := s.table.hold()
+		s.table.insert(100, "k-100", "k", "t")
+		s.AwaitTries(t, "k-100", 1)
+		time.Sleep(100 * time.Millisecond)
+		s.table.insert(99, "k-99", "k", "t")
+		s.AwaitTries(t, "k-99", 1)
+		release()
+		for !s.table.row("k-100").relayed {
+			time.Sleep(time.Millisecond)
+		}
+		s.Create("missing")
+		s.table.drained(t, time.Minute)
+		checkOrder(t, s.All())
+	})
+}
+
 // A backoff that began before a restart ends at the same time as it would have without the restart.
 func TestBackoffOutlivesARestart(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {

@@ -249,13 +249,14 @@ func TestRetryDuringATailScan(t *testing.T) {
 	simulate(t, func(_ *testing.T, s *sim) {
 		s.destinations[0].BlockFailed = true
 		s.limits = dispatch.Limits{Batch: 10, Rows: 20, Bytes: 1 << 20}
-		const id = "old"
+		s.table.took = 100 * time.Millisecond // so that the failed rows are read again during the tail scan
+		const id, others = "old", 150
 		s.table.insert(0, id, "key", "t")
 		s.table.fail(id)
-		for i := range int64(50) {
+		for i := range int64(others) {
 			s.table.insert(i, "other"+strconv.FormatInt(i, 10), "", "t")
 		}
-		s.table.insert(50, "young", "key", "t")
+		s.table.insert(others, "young", "key", "t")
 		s.checkRetriedFirst(id, 3, 2)
 	})
 }

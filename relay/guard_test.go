@@ -164,6 +164,27 @@ func TestCulpritOfALargePriorityIsFoundOut(t *testing.T) {
 	})
 }
 
+// A row with a larger priority that is inserted during a long tail scan does not wait for its end.
+func TestLargerPriorityDuringALongTailScan(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		newRanked(s)
+		const rows = 1000
+		for n := range int64(rows) {
+			s.table.insertRanked(n+1, fmt.Sprint("row", n), fmt.Sprint("k", n%50), "t", 0)
+		}
+		defer s.start()()
+		for len(s.table.pending()) == rows {
+			time.Sleep(time.Millisecond)
+		}
+		s.table.insertRanked(rows+1, "larger", "larger", "t", 1)
+		for !s.table.row("larger").relayed {
+			if time.Sleep(time.Millisecond); len(s.table.pending()) < rows/2 {
+				t.Fatal("half of the rows with the smaller priority are relayed, and the row with the larger one is not")
+			}
+		}
+	})
+}
+
 // A row that is committed during a long tail scan, at a place that the tail scan has passed, precedes a younger row of its key with the
 // same priority that was inserted after this commit. The same holds when held rows fill the first pages.
 func TestLateCommitDuringATailScanByPriority(t *testing.T) {

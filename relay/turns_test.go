@@ -33,6 +33,32 @@ func TestBacklogLeavesTimeToKeysThatWait(t *testing.T) {
 	})
 }
 
+// While a catch-up scan brings very many rows, with pages that are of use from the first row to the last, other rows flow.
+func TestCatchUpScanLeavesTimeToOtherRows(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		s.table.took, s.limits.Batch = 10*time.Millisecond, 20
+		s.Remove("missing")
+		const rows = 4000
+		for i := range int64(rows) {
+			s.table.insert(i+1, fmt.Sprint("k-", i), "k", "missing")
+		}
+		defer s.start()()
+		time.Sleep(10 * time.Second)
+		s.Create("missing")
+		for len(s.table.pending()) == rows {
+			time.Sleep(time.Millisecond)
+		}
+		s.table.insert(rows+1, "other-0", "other", "t")
+		for !s.table.row("other-0").relayed {
+			if time.Sleep(time.Millisecond); len(s.table.pending()) < rows/2 {
+				t.Fatal("half of the rows that waited are relayed, and the other row is not")
+			}
+		}
+		s.table.drained(t, time.Minute)
+		checkOrder(t, s.All())
+	})
+}
+
 // After a page of a scan that brings little, other reads get time in proportion to the time that the page took in vain.
 func TestScanThatBringsLittleRests(t *testing.T) {
 	simulate(t, func(t *testing.T, s *sim) {

@@ -78,9 +78,9 @@ var engine = []mutant{
 	},
 	{
 		name:   "tail scan by priority that never reads its first page again",
-		breaks: "rows that commit late keep their order among equal priorities",
+		breaks: "a row with a larger priority does not wait for the end of a long tail scan",
 		file:   "relay/internal/feed/feed.go", old: "	restart := f.order.Ranked() && now", new: "	restart := false && now",
-		pkg: "./relay", tests: "^TestLateCommitDuringATailScanByPriority$",
+		pkg: "./relay", tests: "^TestLargerPriorityDuringALongTailScan$",
 	},
 	{
 		name: "row of a running transaction taken for read", breaks: "a read leaves out only what earlier ones have returned",
@@ -134,7 +134,7 @@ var engine = []mutant{
 		name:   "older row forgotten at a refusal",
 		breaks: "a row that goes before the head while its refusal is written does not wait for the backoff",
 		file:   "relay/internal/dispatch/written.go", old: "	case w.older || w.low < w.head || !written", new: "	case !written",
-		pkg: "./relay", tests: "^TestQueuedRowWaitsForTheOldestHead$|^TestOlderRowDoesNotWaitForTheYounger$",
+		pkg: "./relay", tests: "^TestOlderRowIsRefusedWhileTheYoungerIsWritten$",
 	},
 	{
 		name: "key goes on before its second refusal is written", breaks: "each refusal of a key is written before the key goes on",
@@ -150,7 +150,7 @@ var engine = []mutant{
 	{
 		name: "catch-up scans always first", breaks: "tail scan, catch-up scans and reads of heads take turns",
 		file: "relay/reads.go", old: "			s.turnOf = next + 1\n", new: "			s.turnOf = 1\n",
-		pkg: "./relay", tests: "^TestStuckKeyCostsOthersNothing$",
+		pkg: "./relay", tests: "^TestCatchUpScanLeavesTimeToOtherRows$",
 	},
 	{
 		name: "reads of heads without a rest", breaks: "however many keys wait, reading their heads leaves time for other reads",
