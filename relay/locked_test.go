@@ -1,7 +1,9 @@
 package relay
 
 import (
+	"bytes"
 	"fmt"
+	"regexp"
 	"testing"
 	"time"
 )
@@ -56,6 +58,27 @@ func TestStopWaitsForLockedRows(t *testing.T) {
 		stop()
 		if left := s.table.pending(); len(left) > 0 {
 			t.Errorf("left: %q", left)
+		}
+	})
+}
+
+// Locked rows that leave no room for others are reported once, with the reason.
+func TestLockedRowsThatLeaveNoRoom(t *testing.T) {
+	simulate(t, func(t *testing.T, s *sim) {
+		var log bytes.Buffer
+		s.log = &log
+		s.limits.Rows = 10
+		s.fill(20, 5, "t")
+		s.table.lock(func(string) bool { return true })
+		stop := s.start()
+		time.Sleep(time.Minute)
+		s.table.lock(func(string) bool { return false })
+		s.table.drained(t, time.Minute)
+		time.Sleep(time.Second)
+		stop()
+		want := regexp.MustCompile(`(?s)no more rows are read.*error="another session keeps them locked.*rows are read again`)
+		if lines := bytes.Count(log.Bytes(), []byte("no more rows are read")); lines != 1 || !want.Match(log.Bytes()) {
+			t.Errorf("logged %d times:\n%s", lines, log.String())
 		}
 	})
 }

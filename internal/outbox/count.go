@@ -54,7 +54,7 @@ func (t *Table) Count(ctx context.Context) (Counts, error) {
 		*values[i] = value
 	}
 	if oldest != nil {
-		seconds := float64(*oldest) / 1e6
+		seconds := max(0, float64(*oldest)/1e6) // the clock of whoever inserted the row may be ahead
 		counts.Oldest = &seconds
 	}
 	if err != nil {

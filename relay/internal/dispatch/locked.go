@@ -1,6 +1,9 @@
 package dispatch
 
-import "time"
+import (
+	"errors"
+	"time"
+)
 
 // locked holds what could not be written yet because another session keeps the rows locked, or something that is
 // written with them. The rows stay in flight and are known as accepted or refused.
@@ -12,6 +15,9 @@ type locked struct {
 	seen     time.Time // when rows were last found locked
 	logged   bool      // the log has said that rows are locked
 }
+
+// errLocked is why locked rows cannot be written.
+var errLocked = errors.New("another session keeps them locked, or rows that a trigger or a foreign key has to do with")
 
 // lockedPause is how long a row waits that another session keeps locked.
 const lockedPause = time.Second

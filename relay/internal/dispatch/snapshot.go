@@ -12,7 +12,7 @@ type Snapshot struct {
 	InFlight, Blocked int   // numbers of rows in flight, and of keys that wait
 	Stuck             int   // number of rows in flight that cannot be written now
 	Full              bool  // the stuck rows leave no room for others
-	Why               error // the database's last answer for the stuck rows
+	Why               error // why they cannot be written
 	Held              map[Cause]int64
 	Holds             []Hold // oldest first, at most mostHoldsShown
 	Down              error  // why nothing can be published
@@ -28,8 +28,11 @@ func (d *Dispatch) Snapshot() Snapshot {
 	if d.outage.active() {
 		s.Down = d.outage.err
 	}
-	if len(d.rejected.rows)+d.rejected.trying > 0 {
+	switch {
+	case len(d.rejected.rows)+d.rejected.trying > 0:
 		s.Why = d.rejected.why
+	case s.Stuck > 0:
+		s.Why = errLocked
 	}
 	return s
 }

@@ -1,7 +1,9 @@
 package report
 
 import (
+	"cmp"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -9,7 +11,7 @@ import (
 
 // Topics logs which topics of a destination are held, and which go on, in few lines where very many change at the same time: a topic
 // for each entity is not unusual. The first topic is logged at once. What follows is gathered: one line reports it after a few
-// seconds, and then one line a minute.
+// seconds, and then one line a minute. A change that is undone before it is logged is not reported.
 type Topics struct {
 	logger *slog.Logger
 	series map[Change]*gathered
@@ -30,6 +32,10 @@ const (
 	PartHeld             // some rows of the topic are held
 	PartBack             // these rows go on
 )
+
+func (n News) held() bool { return n == Held || n == PartHeld }
+
+func (n News) part() bool { return n == PartHeld || n == PartBack }
 
 // gathered are the topics that one line will report.
 type gathered struct {
@@ -53,6 +59,9 @@ func NewTopics(logger *slog.Logger) Topics {
 
 // Add logs a change of a topic, or adds the topic to those that are logged later.
 func (t Topics) Add(c Change, topic string, err error, now time.Time) {
+	if t.undoes(c, topic) {
+		return
+	}
 	g := t.series[c]
 	switch {
 	case g == nil:
@@ -68,15 +77,28 @@ func (t Topics) Add(c Change, topic string, err error, now time.Time) {
 	g.err = err
 }
 
+// undoes takes a topic out of the other changes that are to be logged, and reports whether the log is right without this one.
+func (t Topics) undoes(c Change, topic string) (right bool) {
+	for other, g := range t.series {
+		if i := slices.Index(g.topics, topic); i >= 0 && other != c && other.News.part() == c.News.part() {
+			g.topics = slices.Delete(g.topics, i, i+1)
+			right = right || other.News.held() != c.News.held()
+		}
+	}
+	return right
+}
+
 // Flush logs what was gathered for long enough, or all of it.
 func (t Topics) Flush(all bool, now time.Time) {
-	for c, g := range t.series {
+	inOrder := func(a, b Change) int { return cmp.Or(cmp.Compare(a.News, b.News), cmp.Compare(a.Reason, b.Reason)) }
+	for _, c := range slices.SortedFunc(maps.Keys(t.series), inOrder) {
+		g := t.series[c]
 		gather := gatherThen
 		if g.first {
 			gather = gatherFirst
 		}
 		switch {
-		case len(g.topics) > 0 && (all || now.Sub(g.logged) >= gather):
+		case len(g.topics)+g.others > 0 && (all || now.Sub(g.logged) >= gather):
 			topics := strings.Join(g.topics, ", ")
 			if g.others > 0 {
 				t.log(c, topics, g.err, "others", g.others)

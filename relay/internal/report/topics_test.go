@@ -56,3 +56,32 @@ func TestManyTopicsTakeFewLines(t *testing.T) {
 	expect(after(time.Minute, 0))
 	expect(after(time.Second, 1), "topic=t0 reason")
 }
+
+// A topic that is back before it was reported as held is not reported at all, nor is one that is held again before it was reported as
+// back. If it is held for another reason, only the last reason is reported.
+func TestChangeThatIsUndoneIsNotReported(t *testing.T) {
+	var log bytes.Buffer
+	now := time.Now()
+	n := NewTopics(slog.New(slog.NewTextHandler(&log, nil)))
+	missing, down, back := Change{Held, "topology"}, Change{Held, "unavailable"}, Change{News: Back}
+	for _, c := range []Change{missing, down, back} {
+		n.Add(c, "first", nil, now)
+	}
+	log.Reset()
+	for i, changes := range [][]Change{
+		{missing, back}, {back, missing}, {missing, down}, {missing, back, missing, down, back, down}, {missing, {News: PartBack}},
+	} {
+		for _, c := range changes {
+			n.Add(c, "abcde"[i:i+1], nil, now)
+		}
+	}
+	n.Flush(true, now)
+	got := log.String()
+	for text, want := range map[string]int{
+		"topic=a": 0, "topic=b": 0, `topic="c, d" reason=unavailable`: 1, "topic=e reason=topology": 1, "level": 3,
+	} {
+		if strings.Count(got, text) != want {
+			t.Errorf("%q is logged %d times, want %d:\n%s", text, strings.Count(got, text), want, got)
+		}
+	}
+}
