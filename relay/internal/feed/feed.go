@@ -13,7 +13,8 @@
 //
 // A tail scan of several pages sees the table at several times. It must not take the younger row of a key from a later page
 // if an older row was committed meanwhile on an earlier page. So it leaves out what was not committed, or not even
-// inserted, when it began ([late.Commits.LeaveOut]). The next tail scan begins at the low watermark again and meets both rows.
+// inserted, when it began ([late.Commits.LeaveOut]). The next tail scan begins at the low watermark again and meets both rows. Until it
+// has ended, no other read takes a younger row of the key.
 //
 // Where a new row may come before older ones, such a tail scan begins at the very beginning, again at every poll. It leaves out
 // what the last one has returned, but for every five seconds, and when rows that waited may go on. During a long tail scan the first
