@@ -27,7 +27,7 @@ type engine struct {
 	// Requests from other goroutines, guarded by the engines' mu.
 	left  owner.Set // shards to be released with nothing in flight here
 	slow  bool      // the destination keeps the engine waiting
-	armed bool      // each writer is to ring
+	rings float64   // number of writers that may ring per second; 0 if none is to ring
 
 	// Touched only by the loop.
 	dispatch  *dispatch.Dispatch

@@ -3,6 +3,7 @@ package relay
 import (
 	"context"
 	"maps"
+	"math"
 	"slices"
 	"sync"
 	"time"
@@ -40,7 +41,7 @@ type ownership interface {
 // doorbell makes writers ring; see [outbox.Listener].
 type doorbell interface {
 	Up() bool
-	Arm(bool)         // each writer is to ring, or none
+	Arm(most float64) // each writer is to ring, unless they are more per second; with 0, none is to ring
 	Armed() time.Time // since when each writer rings; zero if writers do not ring
 }
 
@@ -199,20 +200,20 @@ func (e *engine) wait(slow bool) {
 	}
 }
 
-// arm notes whether each writer is to ring for this engine. Writers ring if no engine has so many rows that ringing
-// would cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
-func (e *engine) arm(armed bool) {
+// arm notes how many writers may ring per second for this engine, or 0 for none. Writers ring if no engine has so many rows that
+// ringing would cost too much. Engines of paused destinations have no say: they read nothing, and the others need the rings.
+func (e *engine) arm(most float64) {
 	e.mu.Lock()
-	e.armed = armed
-	all := false
+	e.rings = most
+	least := math.Inf(1)
 	for _, other := range e.all {
-		if other.to.paused.Load() {
-			continue
-		}
-		if all = other.armed; !all {
-			break
+		if !other.to.paused.Load() {
+			least = min(least, other.rings)
 		}
 	}
 	e.mu.Unlock()
-	e.doorbell.Arm(all)
+	if math.IsInf(least, 1) { // all are paused
+		least = 0
+	}
+	e.doorbell.Arm(least)
 }

@@ -62,7 +62,7 @@ func (r *Relay) keepDown(d *Destination) {
 // them meanwhile. What is on the wire is answered and settled. Shards still move between replicas.
 func (e *engine) relayed(shards owner.Set) owner.Set {
 	if e.to.paused.Load() {
-		e.arm(false)
+		e.arm(0)
 		return owner.Set{}
 	}
 	return shards

@@ -38,7 +38,7 @@ type Listener struct {
 	mu        sync.Mutex
 	up        bool
 	trusted   bool               // the table has the doorbell's trigger
-	wanted    bool               // the relay wants each writer to ring
+	most      float64            // writers that may ring per second; 0 if the relay does not want them to
 	since     time.Time          // when every writer began to ring; zero if none needs to
 	rings     rings              // notifications since then
 	interrupt context.CancelFunc // ends the present wait
@@ -64,14 +64,14 @@ func (l *Listener) Up() bool {
 	return l.up
 }
 
-// Arm sets whether the doorbell's trigger makes each writer ring. When writers start to ring, the relay is woken once more, for
-// a row that was inserted in between. Even if wanted, writers need not ring for some time if they ring too often: commits that
+// Arm makes the doorbell's trigger let each writer ring, or none if most is 0. When writers start to ring, the relay is woken once more,
+// for a row that was inserted in between. If more than most of them ring per second, they need not ring for some time: commits that
 // notify wait for one another.
-func (l *Listener) Arm(wanted bool) {
+func (l *Listener) Arm(most float64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.wanted != wanted {
-		l.wanted = wanted
+	changed := (l.most > 0) != (most > 0)
+	if l.most = most; changed {
 		l.look()
 	}
 }
@@ -190,7 +190,7 @@ func (l *Listener) wait(ctx context.Context, conn *pgx.Conn, held bool, proved *
 		l.mu.Unlock()
 		return nil, nil
 	}
-	quiet := l.wanted && !held && l.rings.quiet.Sub(now) < limit
+	quiet := l.most > 0 && !held && l.rings.quiet.Sub(now) < limit
 	if quiet {
 		limit = l.rings.quiet.Sub(now)
 	}

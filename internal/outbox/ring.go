@@ -14,8 +14,8 @@ import (
 // doorbellLimit bounds a statement about the doorbell's lock.
 const doorbellLimit = 5 * time.Second
 
-// rings is how often writers ring. A notification serialises the commits of the whole cluster, including their sync to disk,
-// which is harmless at a few hundred a second. The relay knows how many rows it relays, but not how many other replicas relay.
+// rings is how often writers ring. A notification serialises the commits of the whole cluster, including their sync to disk. The relay
+// knows what a commit takes and how many rows it relays, but not how many other replicas relay.
 type rings struct {
 	left  float64   // notifications that may still come at once
 	at    time.Time // the time at which left was computed
@@ -24,15 +24,14 @@ type rings struct {
 }
 
 const (
-	mostRings    = 400 // per second
-	ringsAtOnce  = 100
+	ringsAtOnce  = 250 * time.Millisecond // time in which all of the rings may come at once that may come during it
 	quietAtFirst = 250 * time.Millisecond
 	quietAtMost  = 2 * time.Second
 	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
 )
 
 // arms reports whether each writer is to ring. The caller holds mu.
-func (l *Listener) arms(now time.Time) bool { return l.wanted && !now.Before(l.rings.quiet) }
+func (l *Listener) arms(now time.Time) bool { return l.most > 0 && !now.Before(l.rings.quiet) }
 
 // ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner there
 // are too many again.
@@ -43,7 +42,7 @@ func (l *Listener) ring(payload string) {
 		return
 	}
 	now, r := time.Now(), &l.rings
-	r.left = min(r.left+mostRings*now.Sub(r.at).Seconds(), ringsAtOnce) - 1
+	r.left = min(r.left+l.most*now.Sub(r.at).Seconds(), l.most*ringsAtOnce.Seconds()) - 1
 	if r.at = now; r.left >= 0 {
 		return
 	}
@@ -80,7 +79,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	l.mu.Lock()
 	switch {
 	case *held:
-		l.since, l.rings.left, l.rings.at = now, ringsAtOnce, now
+		l.since, l.rings.left, l.rings.at = now, l.most*ringsAtOnce.Seconds(), now
 	case arms: // a writer holds it for a moment and will not notify
 		l.rings.quiet = now.Add(quietForLock)
 	}

@@ -37,7 +37,27 @@ func TestEachWriterRingsWhileRowsAreFew(t *testing.T) {
 	for _, test := range []struct {
 		perSecond float64
 		rings     bool
-	}{{1, true}, {200, true}, {1000, false}, {10_000, false}, {500, false}, {200, true}, {300, true}} {
+		commit    time.Duration // what small commits take from now on; 0 if it is not known
+	}{
+		{1, true, 0},
+		{200, true, 0},
+		{1000, false, 0},
+		{10_000, false, 0},
+		{500, false, 0},
+		{200, true, 0},
+		{300, true, 0},
+		{1000, true, 200 * time.Microsecond},
+		{10_000, false, 0},
+		{2000, false, 0},
+		{1000, true, 0},
+		{1000, false, time.Millisecond},
+		{300, true, 0},
+	} {
+		for range f.wrote.times {
+			if test.commit > 0 {
+				f.Wrote(1, test.commit)
+			}
+		}
 		part, changes := flow(test.perSecond)
 		if changes > 2 || test.rings && part < 0.85 || !test.rings && part > 0.1 {
 			t.Errorf("%v rows/s: writers ring %.0f %% of the time, with %d changes", test.perSecond, 100*part, changes)
@@ -64,7 +84,8 @@ func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
 		{flowRows, 50 * time.Millisecond, 10},
 		{flowRows + 1, time.Millisecond, 10},
 		{0, time.Millisecond, 10},
-		{2, time.Millisecond, busyRate},
+		{2, time.Millisecond, 500},
+		{2, 300 * time.Microsecond, busyRate},
 	} {
 		for range f.wrote.times {
 			f.Wrote(test.rows, test.took)

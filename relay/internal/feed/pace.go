@@ -54,10 +54,10 @@ func (p *pace) cost(took time.Duration) time.Duration { return max(took-p.distan
 
 // TailTaken records the outcome of a page of the tail scan: the number of its rows, of those that were fresh, and of those that
 // must wait because of their topic or key. armed is since when each writer rings, or zero if writers do not ring. up
-// says whether writers can ring at all. TailTaken reports whether each writer is to ring from now on.
+// says whether writers can ring at all. TailTaken returns how many writers may ring per second from now on, or 0 if none is to ring.
 //
 // A row that must wait and is met for the first time counts as a new row. Reading it is no loss: each row is read once.
-func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings bool) {
+func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, ended time.Time) (rings float64) {
 	again := min(waiting, f.again)
 	if waiting > 0 {
 		f.Late.Waits(ended)
@@ -68,7 +68,10 @@ func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, end
 	f.armed = armed
 	came := fresh + waiting - again
 	f.plan(came, ended, up)
-	return f.rings(came, ended)
+	if !f.rings(came, ended) {
+		return 0
+	}
+	return f.MostRings()
 }
 
 // plan sets when to read again, after a tail scan that found a number of new rows. The pauses of an idle relay grow. For a
