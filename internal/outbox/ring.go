@@ -24,7 +24,8 @@ type rings struct {
 }
 
 const (
-	ringsAtOnce  = 250 * time.Millisecond // time in which all of the rings may come at once that may come during it
+	ringsAtOnce  = 250 * time.Millisecond // the rings that may come in this time may come at once
+	fewRings     = 10                     // may always come at once
 	quietAtFirst = 250 * time.Millisecond
 	quietAtMost  = 2 * time.Second
 	quietForLock = 100 * time.Millisecond // while another session holds the doorbell's lock
@@ -32,6 +33,9 @@ const (
 
 // arms reports whether each writer is to ring. The caller holds mu.
 func (l *Listener) arms(now time.Time) bool { return l.most > 0 && !now.Before(l.rings.quiet) }
+
+// atOnce returns how many rings may come at once. The caller holds mu.
+func (l *Listener) atOnce() float64 { return max(l.most*ringsAtOnce.Seconds(), fewRings) }
 
 // ring records a notification. If there are too many, writers need not ring for a while. The pause is longer the sooner there
 // are too many again.
@@ -42,7 +46,7 @@ func (l *Listener) ring(payload string) {
 		return
 	}
 	now, r := time.Now(), &l.rings
-	r.left = min(r.left+l.most*now.Sub(r.at).Seconds(), l.most*ringsAtOnce.Seconds()) - 1
+	r.left = min(r.left+l.most*now.Sub(r.at).Seconds(), l.atOnce()) - 1
 	if r.at = now; r.left >= 0 {
 		return
 	}
@@ -79,7 +83,7 @@ func (l *Listener) doorbell(ctx context.Context, conn *pgx.Conn, held *bool) err
 	l.mu.Lock()
 	switch {
 	case *held:
-		l.since, l.rings.left, l.rings.at = now, l.most*ringsAtOnce.Seconds(), now
+		l.since, l.rings.left, l.rings.at = now, l.atOnce(), now
 	case arms: // a writer holds it for a moment and will not notify
 		l.rings.quiet = now.Add(quietForLock)
 	}

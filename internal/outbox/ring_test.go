@@ -130,6 +130,23 @@ func TestListenerThatEndsIsNotReliedOn(t *testing.T) {
 	}
 }
 
+// Where commits take very long, few writers may ring. A few of them at once are no reason for a pause.
+func TestListenerTakesAFewRingsAtOnce(t *testing.T) {
+	t.Parallel()
+	l := newListening(t)
+	l.Trust(true)
+	l.Arm(0.5)
+	eventually(t, "armed", func() bool { return !l.Armed().IsZero() })
+	since := l.Armed()
+	for range fewRings {
+		l.insert(t)
+	}
+	eventually(t, "rung", func() bool { return l.rung.Load() == fewRings })
+	if l.Armed() != since {
+		t.Error("writers need not ring any more")
+	}
+}
+
 // If there are many rings, writers need not ring even if the relay wants it. They ring again after a pause, which is longer the
 // sooner there were too many.
 func TestListenerRestsFromManyRings(t *testing.T) {
