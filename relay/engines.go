@@ -154,9 +154,9 @@ func (es *engines) notify() {
 // engines that are kept waiting let go of it first. The others keep relaying it until the waiting engines have nothing
 // of it in flight.
 func (e *engine) ours() (owner.State, <-chan struct{}) {
-	state, _ := e.ownership.State()
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	state, _ := e.ownership.State()
 	var awaited owner.Set
 	for _, other := range e.all {
 		other.left = other.left.And(state.Leaving)
@@ -172,9 +172,10 @@ func (e *engine) ours() (owner.State, <-chan struct{}) {
 }
 
 // leave notes that the engine has nothing of these shards in flight any more. A shard is released when all engines
-// have left it.
+// have left it. That is reported before any engine can learn that it has the shard again.
 func (e *engine) leave(set owner.Set) {
 	e.mu.Lock()
+	defer e.mu.Unlock()
 	before := e.left
 	e.left = e.left.Or(set)
 	all := e.left
@@ -184,7 +185,6 @@ func (e *engine) leave(set owner.Set) {
 	if e.left != before {
 		e.notify()
 	}
-	e.mu.Unlock()
 	if all != (owner.Set{}) {
 		e.ownership.Left(all)
 	}

@@ -1,6 +1,10 @@
 package relay
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/outbox-relay/outbox-relay/internal/owner"
+)
 
 // A shard is released when no destination has any of its rows in flight. Destinations that are not kept waiting continue to
 // feed it until the slow one has let go. If the shard then stays after all, letting go of it before does not count the next
@@ -47,5 +51,38 @@ func TestShardIsReleasedByAllDestinations(t *testing.T) {
 	slow.leave(state.Leaving)
 	if !given() {
 		t.Error("the shard is not released")
+	}
+}
+
+// watchedOwner notes whether an engine could learn of its shards while others are reported as left.
+type watchedOwner struct {
+	*simOwner
+	engines *engines
+	learns  bool
+}
+
+func (o *watchedOwner) Left(set owner.Set) {
+	if o.engines.mu.TryLock() {
+		o.engines.mu.Unlock()
+		o.learns = true
+	}
+	o.simOwner.Left(set)
+}
+
+// That all engines have left a shard is reported before any of them can learn that it has the shard again. Otherwise a report that is late
+// could release the shard after it was taken again.
+func TestShardIsReportedAsLeftBeforeItIsTakenAgain(t *testing.T) {
+	const shard = 3
+	es := &engines{changed: make(chan struct{})}
+	o := &watchedOwner{simOwner: newSimOwner(simShards), engines: es}
+	es.ownership = o
+	e := &engine{engines: es}
+	es.all = []*engine{e}
+	heir := newSimOwner(0)
+	o.give(shard, heir)
+	state, _ := e.ours()
+	e.leave(state.Leaving)
+	if state, _ = heir.State(); !state.Owned.Has(shard) || o.learns {
+		t.Errorf("released: %v; engines could learn of it meanwhile: %v", state.Owned.Has(shard), o.learns)
 	}
 }

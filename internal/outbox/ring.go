@@ -42,7 +42,7 @@ func (l *Listener) atOnce() float64 { return max(l.most*ringsAtOnce.Seconds(), f
 func (l *Listener) ring(payload string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.since.IsZero() || payload != "" {
+	if l.since.IsZero() || l.most == 0 || payload != "" {
 		return
 	}
 	now, r := time.Now(), &l.rings

@@ -144,6 +144,9 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 			return true
 		}
 	case d.ordered() && at < w.head && w.headID != "": // the row goes before the head
+		if first, overtakes := d.Late.Overtakes(r.Hash, r.Position.Ordinal, from == FromFeed); overtakes {
+			w.low = min(w.low, first) // but not before what was left to a tail scan when the key did not wait yet
+		}
 		switch {
 		case w.state == trial && d.onWire(w.trial), w.state == writing && w.low < at:
 			w.older = true

@@ -135,6 +135,36 @@ func TestReconciliationDoesNotOvertakeWhatIsLeftToATailScan(t *testing.T) {
 	published(t, d, nil, "k-9")
 }
 
+// A long transaction commits two rows of a key after a younger row was sent. The first of them is left to the next tail scan. The younger
+// one is refused. The second does not go before the first, whatever its key waits for meanwhile.
+func TestRowBeforeAHeadDoesNotOvertakeWhatIsLeftOut(t *testing.T) {
+	for name, from := range map[string]source{"writing": FromFeed, "resting": FromFeed, "trial": FromFeed, "reconciliation": FromReconciliation} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.Take(rowsOf("k", "t", 50), FromFeed, now)
+			sent := d.batch(0, now)
+			d.Begin()
+			d.Take(beyond(rowsOf("k", "t", 40)), FromFeed, now)
+			d.Answer(0, sent, []error{errRefused}, now)
+			if name == "reconciliation" {
+				d.Late.TakeLeftOut()
+			}
+			if name == "resting" || name == "trial" {
+				d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Written}}, now)
+			}
+			if name == "trial" {
+				now = now.Add(time.Hour)
+				waits := d.Trials(10, now)
+				d.Begin()
+				d.TakeTrials(waits, rowsOf("k", "t", 50), false, now)
+			}
+			d.Begin()
+			d.Take(rowsOf("k", "t", 45), from, now)
+			published(t, d, nil, "")
+		})
+	}
+}
+
 // A page that is not taken contains a row. Queued rows do not overtake it. Nor do rows that a scan brings together with
 // it, when the tail scan leaves out a row between them. The next tail scan takes the row that was left out first, even if a catch-up scan
 // reached its end before that.

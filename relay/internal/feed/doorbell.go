@@ -34,7 +34,7 @@ type doorbell struct {
 const (
 	busyRate  = 1500        // rows per second from which writers need not ring; less if rings would take too much time,
 	unsure    = 400         // and while it is not known how much they take:
-	ringShare = 0.5         // largest share of the time for commits that notify, one after the other
+	ringShare = 0.5         // largest share of the time for commits that notify, one after the other, and for the reads that rings cause
 	calmShare = 0.75        // share of these rows per second up to which each writer rings again
 	calmAfter = time.Second // time after which each writer may ring again
 	rateShare = 250 * time.Millisecond
@@ -75,7 +75,7 @@ func (f *Feed) MostRings() float64 {
 	if !f.wrote.full() {
 		return unsure
 	}
-	return min(busyRate, ringShare/f.wrote.shortest().Seconds())
+	return min(busyRate, ringShare/max(f.wrote.median(), f.looks.shortest()).Seconds())
 }
 
 // Wrote records how long it took to mark a number of rows.

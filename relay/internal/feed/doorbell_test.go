@@ -98,6 +98,13 @@ func TestFewerWritersRingWhereCommitsTakeLong(t *testing.T) {
 	if most := f.MostRings(); most != busyRate {
 		t.Errorf("one write that took long: %v a second may ring", most)
 	}
+	for range len(f.wrote.times) - 1 {
+		f.Wrote(1, 5*time.Millisecond)
+	}
+	f.Wrote(1, 100*time.Microsecond)
+	if most := f.MostRings(); most != 100 {
+		t.Errorf("one write that was fast: %v a second may ring", most)
+	}
 }
 
 // Around the rate from which writers need not ring, and while it is not clear how long commits take, writers do not start

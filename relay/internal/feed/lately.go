@@ -32,3 +32,9 @@ func (l *lately) shortest() time.Duration {
 	}
 	return slices.Min(l.times[:min(l.n, len(l.times))])
 }
+
+// median returns the median of at least enough durations.
+func (l *lately) median() time.Duration {
+	sorted := slices.Sorted(slices.Values(l.times[:min(l.n, len(l.times))]))
+	return sorted[len(sorted)/2]
+}

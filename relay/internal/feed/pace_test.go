@@ -185,8 +185,8 @@ func TestRestsDoNotDependOnTheDistance(t *testing.T) {
 			rest = f.pace.due.Sub(now)
 			now = now.Add(50 * time.Millisecond)
 		}
-		if most := f.MostRings(); most != busyRate {
-			t.Errorf("%v away: %v a second may ring", distance, most)
+		if most := f.MostRings(); most < 1000 || most >= busyRate {
+			t.Errorf("%v away, with reads that take half a millisecond: %v a second may ring", distance, most)
 		}
 		return rest, rings
 	}

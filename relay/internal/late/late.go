@@ -75,14 +75,15 @@ func (c *Commits) Recent(q *outbox.Query, long bool) bool {
 	default:
 		return false
 	}
-	from := min(low.highest, c.tailLeft.lowest)
+	left := min(c.tailLeft.lowest, c.owed.lowest)
+	from := min(low.highest, left)
 	q.Recent, q.Horizon, q.Ended = &from, long || c.lowered || from < low.highest, c.open()
 	if !c.lowered && from == low.highest {
 		if q.Since = c.since; c.leftByScan { // the last tail scan may have begun after such a row
 			q.Since, q.Horizon = nil, true
 		}
 		if c.scanned.Sub(c.waited) < outbox.Late+2*time.Second { // since there is a mark for each second
-			from = min(c.read.gap(from), c.tailLeft.lowest)
+			from = min(c.read.gap(from), left)
 		}
 	}
 	return true

@@ -136,8 +136,12 @@ func TestReadBeginsAtTheFirstGap(t *testing.T) {
 	c.Read(103)
 	begins(105)
 	c.LeaveOut(1, 101, false)
+	for range 2 {
+		begins(101)
+		c.TakeLeftOut() // but that tail scan does not reach its end
+	}
 	begins(101)
-	c.TakeLeftOut()
+	c.Returned()
 	begins(105)
 	c.Reread()
 	begins(100)
