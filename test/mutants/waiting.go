@@ -87,9 +87,15 @@ var waiting = []mutant{
 		pkg: "./relay", tests: "^TestLateRowsOfOneTransaction$",
 	},
 	{
+		name:   "tail scan begins after what an unfinished one had to bring",
+		breaks: "what was left to a tail scan is brought by the next one if it has not reached its end",
+		file:   "relay/internal/late/late.go", old: "left := min(c.tailLeft.lowest, c.owed.lowest)", new: "left := c.tailLeft.lowest",
+		pkg: "./relay/internal/late", tests: "^TestReadBeginsAtTheFirstGap$",
+	},
+	{
 		name:   "catch-up scan begins after what the tail scan has to bring",
 		breaks: "a catch-up scan meets the rows of its keys from the first on",
-		file:   "relay/internal/late/late.go", old: "c.tailLeft.lowest, c.owed.lowest)", new: "c.tailLeft.lowest)",
+		file:   "relay/internal/late/late.go", old: "low.highest, c.tailLeft.lowest, c.owed.lowest)", new: "low.highest, c.tailLeft.lowest)",
 		pkg: "./relay/internal/late", tests: "^TestNextTailScanBeginsBeforeWhatWasLeftOut$",
 	},
 	{

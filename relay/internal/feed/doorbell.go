@@ -9,8 +9,8 @@ import (
 
 // doorbell decides whether writers are to ring. While rows are few, each writer is to ring: a notification in each
 // transaction then costs little, and the relay need not poll meanwhile. Commits that notify wait for one another. So
-// when rows are many, writers are not to ring, and the relay polls often instead. At 1,000 rows/s the relay adds 0.7 ms
-// at p50 and 2.8 ms at p99; without the rings it adds 1.6 and 4.0 (test/bench, latency).
+// when rows are many, writers are not to ring, and the relay polls often instead. At 1,000 rows/s the relay adds 0.9 ms
+// at p50 and 3.3 ms at p99; without the rings it adds 1.6 and 4.0 (test/bench, latency).
 //
 // An owner that found nothing for a while although each writer would have rung economizes: its pauses are longer, and
 // it only glances at the table. A glance is one statement that reports whether any row is due, at any place in the
@@ -70,7 +70,7 @@ func (f *Feed) rings(rows int, now time.Time) bool {
 
 // MostRings returns how many writers may ring per second. A commit that notifies excludes all others that notify until
 // it is on disk, and on the standby if it waits for one. The relay's own commits show how long that takes: 5 ms for
-// each would leave writers 200 commits per second.
+// each would leave writers 200 commits per second. Each ring causes a read, so reads count in the same way.
 func (f *Feed) MostRings() float64 {
 	if !f.wrote.full() {
 		return unsure
