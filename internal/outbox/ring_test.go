@@ -170,7 +170,7 @@ func TestListenerRestsFromManyRings(t *testing.T) {
 // The pause after too many rings grows while they continue, up to its bound, and starts small again after a time with few
 // rings.
 func TestRings(t *testing.T) {
-	l := &Listener{trusted: true, up: true}
+	l := &Listener{trusted: true, up: true, most: 400}
 	now := time.Now()
 	spell := func(d time.Duration) time.Duration {
 		l.since, l.rings.left, l.rings.at = now.Add(-d), 0, time.Now()
@@ -184,5 +184,9 @@ func TestRings(t *testing.T) {
 	}
 	if pause := spell(time.Minute); pause != quietAtFirst {
 		t.Errorf("after a minute of few rings: %v", pause)
+	}
+	l.most, l.rings.quiet = 0, time.Time{}
+	if spell(time.Millisecond); !l.rings.quiet.IsZero() {
+		t.Error("a ring that comes while writers stop to ring begins a pause")
 	}
 }
