@@ -107,7 +107,13 @@ func TestScanDoesNotOvertakeWhatItLeftOut(t *testing.T) {
 	d.Take(rowsOf("k", "t", 9), fromScan, now)
 	published(t, d, nil, "")
 	d.Scanned(now)
-	if low := d.Scanning(); low > 4 {
+	nextScanBringsBoth(t, d, now)
+}
+
+// nextScanBringsBoth checks that the next catch-up scan brings two rows in order, of which the first was left to a tail scan.
+func nextScanBringsBoth(t *testing.T, d *Dispatch, now time.Time) {
+	t.Helper()
+	if low := d.Scanning(); low != 4 {
 		t.Errorf("the next scan begins at %d", low)
 	}
 	d.Begin()
@@ -126,21 +132,15 @@ func TestReconciliationDoesNotOvertakeWhatIsLeftToATailScan(t *testing.T) {
 	d.Begin()
 	d.Take(rowsOf("k", "t", 9), FromReconciliation, now)
 	published(t, d, nil, "")
-	if low := d.Scanning(); low != 4 {
-		t.Errorf("the scan begins at %d", low)
-	}
-	d.Begin()
-	d.Take(rowsOf("k", "t", 4, 9), fromScan, now)
-	published(t, d, nil, "k-4")
-	published(t, d, nil, "k-9")
+	nextScanBringsBoth(t, d, now)
 }
 
 // A long transaction commits two rows of a key after a younger row was sent. The first of them is left to the next tail scan. The younger
 // one is refused. The second does not go before the first, whatever its key waits for meanwhile.
 func TestRowBeforeAHeadDoesNotOvertakeWhatIsLeftOut(t *testing.T) {
-	for name, from := range map[string]source{"writing": FromFeed, "resting": FromFeed, "trial": FromFeed, "reconciliation": FromReconciliation} {
+	for _, name := range []string{"writing", "resting", "trial", "reconciliation"} {
 		t.Run(name, func(t *testing.T) {
-			d, now := testDispatch(t), time.Now()
+			d, now, from := testDispatch(t), time.Now(), FromFeed
 			d.Take(rowsOf("k", "t", 50), FromFeed, now)
 			sent := d.batch(0, now)
 			d.Begin()
@@ -148,6 +148,7 @@ func TestRowBeforeAHeadDoesNotOvertakeWhatIsLeftOut(t *testing.T) {
 			d.Answer(0, sent, []error{errRefused}, now)
 			if name == "reconciliation" {
 				d.Late.TakeLeftOut()
+				from = FromReconciliation
 			}
 			if name == "resting" || name == "trial" {
 				d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Written}}, now)

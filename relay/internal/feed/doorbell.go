@@ -32,8 +32,8 @@ type doorbell struct {
 }
 
 const (
-	busyRate  = 1500        // rows per second from which writers need not ring; less if rings would take too much time,
-	unsure    = 400         // and while it is not known how much they take:
+	busyRate  = 1500        // rows per second from which writers need not ring; less if rings would take too much time (ringShare)
+	unsure    = 400         // replaces busyRate while it is not known how much time they take
 	ringShare = 0.5         // largest share of the time for commits that notify, one after the other, and for the reads that rings cause
 	calmShare = 0.75        // share of these rows per second up to which each writer rings again
 	calmAfter = time.Second // time after which each writer may ring again
@@ -56,8 +56,8 @@ func (f *Feed) economize(ended time.Time) {
 	f.looked = ended
 }
 
-// rings records a number of rows that were read, and reports whether each writer is to ring from now on.
-func (f *Feed) rings(rows int, now time.Time) bool {
+// rings records a number of rows that were read, and returns how many writers may ring per second from now on, or 0 if none is to ring.
+func (f *Feed) rings(rows int, now time.Time) float64 {
 	f.rate = f.rate*math.Exp(-now.Sub(f.rated).Seconds()/rateShare.Seconds()) + float64(rows)/rateShare.Seconds()
 	f.rated = now
 	most := f.MostRings()
@@ -65,7 +65,10 @@ func (f *Feed) rings(rows int, now time.Time) bool {
 		f.loud = now
 	}
 	f.calm = now.Sub(f.loud) >= calmAfter && (f.calm || f.rate < calmShare*most)
-	return f.idle(now) || f.cheap && f.calm
+	if f.idle(now) || f.cheap && f.calm {
+		return most
+	}
+	return 0
 }
 
 // MostRings returns how many writers may ring per second. A commit that notifies excludes all others that notify until

@@ -68,10 +68,7 @@ func (f *Feed) TailTaken(rows, fresh, waiting int, armed time.Time, up bool, end
 	f.armed = armed
 	came := fresh + waiting - again
 	f.plan(came, ended, up)
-	if !f.rings(came, ended) {
-		return 0
-	}
-	return f.MostRings()
+	return f.rings(came, ended)
 }
 
 // plan sets when to read again, after a tail scan that found a number of new rows. The pauses of an idle relay grow. For a
