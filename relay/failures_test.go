@@ -144,7 +144,7 @@ func TestFailedRowsAreReadBeforeAnythingElse(t *testing.T) {
 		for _, id := range s.table.failedRows() {
 			s.table.free(id, true)
 		}
-		s.table.drained(t, 25*time.Second) // so many are read every 20 seconds in the end, unless a command says that it has changed some
+		s.table.drained(t, 10*time.Second) // so many are read every five seconds, unless a command says that it has changed some
 	})
 }
 

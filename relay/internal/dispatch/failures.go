@@ -27,7 +27,6 @@ type failures struct {
 	found   failedKeys // rows found so far
 	since   failedKeys // rows that failed here since it began or just before, or that a check has found
 	spent   time.Duration
-	inVain  int       // reads of all failed rows in a row that freed no key
 	asked   bool      // they are to be read again soon
 	freed   time.Time // when keys last became free that could not all be named
 	crowded bool      // not all keys could be named when all failed rows were last known
@@ -48,14 +47,10 @@ type failures struct {
 const (
 	failedPage   = 1000
 	failedEvery  = time.Second     // while keys wait because of failed rows
-	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at; and with many
+	failedRarely = 5 * time.Second // while no failed row is known: another session may have written failed_at; at least, with many
 	unsureFor    = 2 * StatementTimeout
 	failedSoon   = 50 * time.Millisecond // after a hint
-
-	// After a read of many failed rows that frees no key the rest doubles. Each second, 10,000 of them took two thirds of what was
-	// read in the table while 500 other rows a second were relayed (test/bench, trouble).
-	longestFailedRest = 20 * time.Second
-	freedRest         = 10 * time.Second // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
+	freedRest    = 10 * time.Second      // shortest time between two restarts, by freed keys, of a tail scan that has not caught up
 )
 
 // NextFailed returns the read of failed rows to make now, if any.
@@ -147,21 +142,17 @@ func (f *failures) soon() time.Duration { return max(failedSoon, feed.RestShare*
 // since: with the first keys that are freed, others often are.
 func (f *failures) rest(freed int) time.Duration {
 	asked := f.asked
-	if f.asked = false; freed > 0 || asked {
-		f.inVain = 0
+	f.asked = false
+	switch least := feed.RestShare * f.spent; {
+	case freed > 0 || asked:
 		return f.soon()
-	}
-	switch {
 	case f.known.empty():
 		return failedRarely
-	case !f.many():
-		return max(failedEvery, feed.RestShare*f.spent)
+	case f.many():
+		return max(failedRarely, feed.RestAfter(len(f.known.heads)), least)
+	default:
+		return max(failedEvery, least)
 	}
-	rest := min(failedRarely<<f.inVain, longestFailedRest)
-	if rest < longestFailedRest {
-		f.inVain++
-	}
-	return max(rest, feed.RestShare*f.spent)
 }
 
 // fails notes that the last refusal of the key's row is to be written. The key is blocked from now on, since the write may

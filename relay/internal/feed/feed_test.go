@@ -148,12 +148,12 @@ func TestNextTailScanTakesWhatWasLeftOut(t *testing.T) {
 func TestReconciliationScansInVainBecomeRare(t *testing.T) {
 	t.Parallel()
 	const took = 60 * time.Millisecond
-	reconcile := func(f *Feed, now time.Time, fresh int) time.Duration {
+	reconcile := func(f *Feed, now time.Time, rows, fresh int) time.Duration {
 		f.reconciliation.due, f.caughtUp, f.reconciliation.tailReads = now, true, 1
 		if _, kind, ok := f.Next(now, 100, 1<<20); !ok || kind != Reconcile {
 			t.Fatalf("reads %v, not the reconciliation scan", kind)
 		}
-		f.Read(Reconcile, outbox.Page{}, now, now.Add(took))
+		f.Read(Reconcile, outbox.Page{Rows: make([]outbox.Row, rows)}, now, now.Add(took))
 		f.ReconciliationTaken(fresh, false, now.Add(took))
 		return f.reconciliation.due.Sub(now.Add(took))
 	}
@@ -163,18 +163,20 @@ func TestReconciliationScansInVainBecomeRare(t *testing.T) {
 			table := &order{}
 			table.delays = delays
 			f := New(table, 10, 100, time.Second, 0, now)
-			first := reconcile(f, now, 0)
+			waiting := reconcile(f, now, 20_000, 0)
+			f = New(table, 10, 100, time.Second, 0, now)
+			first := reconcile(f, now, 0, 0)
 			var last time.Duration
 			for range 100 {
-				last = reconcile(f, now, 0)
+				last = reconcile(f, now, 0, 0)
 			}
-			found := reconcile(f, now, 1)
-			rarest := longestReconcileRest
+			found := reconcile(f, now, 20_000, 1)
+			rarest, with := longestReconcileRest, 20*time.Second
 			if delays {
-				rarest = reconcileRestShare * took
+				rarest, with = reconcileRestShare*took, first
 			}
-			if first > reconcileEvery || last != rarest || found > first {
-				t.Errorf("rests %v, then %v, and %v after a find", first, last, found)
+			if first > reconcileEvery || last != rarest || found > first || waiting != with {
+				t.Errorf("rests %v, then %v, %v after a find, and %v with rows that wait", first, last, found, waiting)
 			}
 		})
 	}

@@ -14,7 +14,8 @@ type reconciliation struct {
 	due       time.Time
 	rest      time.Time // no page is read before this time
 	spent     time.Duration
-	fresh     int // number of new rows that it has found
+	rows      int // number of rows that it has read
+	fresh     int // number of new ones among them
 	inVain    int // reconciliation scans in a row that found nothing
 	tailReads int // reads of the tail scan since the reconciliation scan's last page
 	strays    strays
@@ -38,7 +39,7 @@ func (f *Feed) reconcileTurn(now time.Time) bool {
 	}
 	s := &f.reconciliation
 	if !s.under && !now.Before(s.due) {
-		s.under, s.at, s.within, s.spent, s.fresh = true, outbox.Position{}, nil, 0, 0
+		s.under, s.at, s.within, s.spent, s.rows, s.fresh = true, outbox.Position{}, nil, 0, 0, 0
 	}
 	if now.Before(s.rest) {
 		return false
@@ -58,6 +59,7 @@ func (f *Feed) reconcilePage(q *outbox.Query) {
 // read records a page.
 func (s *reconciliation) read(page outbox.Page, took time.Duration) {
 	s.spent += took
+	s.rows += len(page.Rows)
 	s.tailReads, s.at = 0, page.End
 	if page.Horizon != nil {
 		s.within = page.Horizon
@@ -78,8 +80,11 @@ func (f *Feed) ReconciliationTaken(fresh int, more bool, now time.Time) (again b
 		s.inVain = 0
 	}
 	pause := f.reconcilePause()
-	if s.fresh > 0 { // there may be more
+	switch {
+	case s.fresh > 0: // there may be more
 		pause = reconcileOften
+	case !f.order.Delays():
+		pause = max(pause, RestAfter(s.rows))
 	}
 	s.due = now.Add(max(pause, min(reconcileRestShare*s.spent<<s.inVain, longestReconcileRest), RestShare*s.spent))
 	s.inVain = min(s.inVain+1, mostInVain)
