@@ -364,9 +364,15 @@ var waiting = []mutant{
 	{
 		name:   "head tried before a row that was seen",
 		breaks: "a row that lies before a head is published first, even if its page was not taken",
-		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && (w.headID == \"\" || from < w.head):\n",
+		file:   "relay/internal/dispatch/admit.go", old: "	case w.state != catching && at < w.head:\n",
 		new: "	case w.state != catching && w.headID == \"\":\n",
 		pkg: "./relay/internal/dispatch", tests: "^TestHeadWaitsForWhatLiesBeforeIt$",
+	},
+	{
+		name:   "head tried before a row that was left out",
+		breaks: "a row that lies before a head is published first, even if it was left to the next tail scan",
+		file:   "relay/internal/dispatch/admit.go", old: "		d.passBefore(w, at)\n		return false\n", new: "		d.passOver(w, at)\n		return false\n",
+		pkg: "./relay/internal/dispatch", tests: "^TestHeadGoesAfterWhatIsLeftOutBeforeIt$",
 	},
 	{
 		name: "rows of a failed key taken", breaks: "rows that wait for a failed row of their key take no room",

@@ -134,7 +134,7 @@ func (d *Dispatch) letPass(r *Row, w *Wait, from source) bool {
 		if w.stopped = w.stopped || from == fromScan && d.catch.covers(w); from != fromScan {
 			d.Late.LeaveOut(r.Hash, r.Position.Ordinal, false) // a scan may end before this row, and open the key
 		}
-		d.passOver(w, at)
+		d.passBefore(w, at)
 		return false
 	case w.headID == r.ID() && at == w.head:
 		return false // the row is the head
@@ -192,15 +192,20 @@ func (d *Dispatch) passKey(k key, hash uint64, shard int, from int64, now time.T
 		d.crowd(hash, from, now)
 		return
 	}
-	w := d.add(k, hash, shard)
-	d.passOver(w, from)
+	d.passBefore(d.add(k, hash, shard), from)
+	d.void = true
+}
+
+// passBefore notes that a row of a key was passed over, and makes the key's head go after that row if it lies after it.
+func (d *Dispatch) passBefore(w *Wait, at int64) {
+	d.passOver(w, at)
 	switch {
 	case w.state == writing, w.state == trial && d.onWire(w.trial):
-		w.older = w.older || from < w.head
-	case w.state != catching && (w.headID == "" || from < w.head):
-		d.catchUp(w) // a queued head becomes void
+		w.older = w.older || at < w.head
+	case w.state != catching && at < w.head:
+		d.catchUp(w)
+		d.void = true // a queued head is
 	}
-	d.void = true
 }
 
 // makeWait makes the row's key wait if the row may not be published yet, and reports whether it has: the row's backoff is

@@ -166,6 +166,64 @@ func TestRowBeforeAHeadDoesNotOvertakeWhatIsLeftOut(t *testing.T) {
 	}
 }
 
+// A row before a head is left to the next tail scan. The head does not go before it, be it that the head rests, is being read or is queued.
+// If the head is refused at that time, it is not tried again before.
+func TestHeadGoesAfterWhatIsLeftOutBeforeIt(t *testing.T) {
+	for _, name := range []string{"writing", "resting", "asked", "trial", "on the wire"} {
+		t.Run(name, func(t *testing.T) {
+			d, now := testDispatch(t), time.Now()
+			d.Take(rowsOf("k", "t", 50), FromFeed, now)
+			sent := d.batch(0, now)
+			refuse := func() {
+				d.Answer(sent[0].worker, sent, []error{errRefused}, now)
+			}
+			written := func() {
+				d.refusedWritten(Outcome{Refused: d.refuse, Effects: map[string]Effect{sent[0].Identity(): Written}}, now)
+				d.refuse = nil
+			}
+			var waits []*Wait
+			take := func() {
+				d.Begin()
+				d.TakeTrials(waits, rowsOf("k", "t", 50), false, now)
+			}
+			if refuse(); name != "writing" {
+				written()
+			}
+			if name == "asked" || name == "trial" || name == "on the wire" {
+				now = now.Add(time.Hour)
+				if waits = d.Trials(10, now); name != "asked" {
+					take()
+				}
+			}
+			if name == "on the wire" {
+				sent = d.batch(d.workers(), now)
+			}
+			d.Begin()
+			d.Take(beyond(rowsOf("k", "t", 40)), FromFeed, now)
+			switch name {
+			case "writing":
+				written()
+			case "asked":
+				take()
+			case "on the wire":
+				refuse()
+				written()
+			}
+			now = now.Add(time.Hour)
+			if waits = d.Trials(10, now); len(waits) > 0 {
+				take()
+			}
+			published(t, d, nil, "")
+			if got := d.batch(d.workers(), now); len(got) > 0 {
+				t.Errorf("%s is sent", got[0].ID())
+			}
+			if low := d.Scanning(); low != 40 {
+				t.Errorf("the scan begins at %d", low)
+			}
+		})
+	}
+}
+
 // A page that is not taken contains a row. Queued rows do not overtake it. Nor do rows that a scan brings together with
 // it, when the tail scan leaves out a row between them. The next tail scan takes the row that was left out first, even if a catch-up scan
 // reached its end before that.
