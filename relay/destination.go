@@ -123,7 +123,7 @@ func (d *Destination) snapshot() dispatch.Snapshot {
 // target returns the destination in the form that package dispatch uses.
 func (d *Destination) target(c *Config) dispatch.Destination {
 	return dispatch.Destination{
-		Name: d.Name, Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
+		Nowhere: d.Name == nowhereName, MaxAttempts: d.MaxAttempts, BackoffMin: d.BackoffMin, BackoffMax: d.BackoffMax,
 		MaxAge: d.MaxAge, BlockFailed: d.BlockFailed, Rate: d.Rate, Reported: &d.reported,
 		Prepare: func(r *dispatch.Row, now time.Time) {
 			if c.TraceRows {

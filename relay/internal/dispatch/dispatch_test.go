@@ -25,7 +25,7 @@ func testDispatch(t *testing.T) *Dispatch {
 	logger := slog.New(slog.DiscardHandler)
 	d := New(Setup{
 		To: Destination{
-			Name: "default", MaxAttempts: 5, BackoffMin: time.Second, BackoffMax: time.Minute,
+			MaxAttempts: 5, BackoffMin: time.Second, BackoffMax: time.Minute,
 			Prepare: func(*Row, time.Time) {}, Reported: &report.Outage{},
 		},
 		Limits: Limits{Batch: 1, Rows: 100, Bytes: 1 << 20}, Workers: 1, Shards: 1, Table: &stubTable{},

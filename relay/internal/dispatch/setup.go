@@ -26,7 +26,6 @@ type Setup struct {
 
 // Destination is what a dispatch knows of its destination. A MaxAge or Rate of 0 means no limit.
 type Destination struct {
-	Name                   string
 	MaxAttempts            int64
 	BackoffMin, BackoffMax time.Duration
 	MaxAge                 time.Duration
