@@ -332,7 +332,7 @@ var waiting = []mutant{
 	},
 	{
 		name: "rows without a key forgotten by a hold", breaks: "rows without a key that met a hold go on when it ends",
-		file: "relay/internal/dispatch/hold.go", old: "	d.catch.want(andKeyless, h.low)\n	switch", new: "	switch",
+		file: "relay/internal/dispatch/hold.go", old: "	d.catch.want(andKeyless, h.low)\n	if", new: "	if",
 		pkg: "./relay/internal/dispatch", tests: "^TestEndOfAHoldBringsRowsWithoutAKey$",
 	},
 	{

@@ -184,35 +184,27 @@ func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
 		h.until = now.Add(max(h.until.Sub(now), d.holds.repeats.Pause(h.fate, now)))
 	}
 	d.holds.due.Set(h)
-	short := publisher.ShortOf(err)
-	switch {
-	case len(h.topics) > 0 && (h.failures == 1 || before != c): // the answer says more than the first one
-		d.begun(report.Held, h, short, now)
-	case len(h.topics) == 0 && now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short):
-		d.begun(report.PartHeld, h, short, now)
+	short, news := publisher.ShortOf(err), h.failures == 1 || before != c // the answer says more than the first one
+	if len(h.topics) == 0 {
+		news = now.Sub(h.since) >= partialAfter && !slices.Contains(h.logged, short)
 	}
-}
-
-// begun logs that a hold has begun, or has another reason.
-func (d *Dispatch) begun(news report.News, h *hold, reason string, now time.Time) {
+	if !news {
+		return
+	}
 	if len(h.logged) == 0 {
 		d.holds.logged++
 	}
-	h.logged = append(h.logged, reason)
-	d.announce(news, h, now)
+	h.logged = append(h.logged, short)
+	d.announce(h, c, now)
 }
 
-// announce logs a change of a hold.
-func (d *Dispatch) announce(news report.News, h *hold, now time.Time) {
-	c := report.Change{News: news}
-	if news == report.Held || news == report.PartHeld {
-		c.Reason = h.cause
-	}
-	name := h.fate.String()
-	if len(h.topics) > 0 {
+// announce logs that a hold has begun or has another reason, or, with the reason "", that it has ended.
+func (d *Dispatch) announce(h *hold, reason Cause, now time.Time) {
+	change, name := report.Change{Part: len(h.topics) == 0, Reason: reason}, h.fate.String()
+	if !change.Part {
 		name = h.topics[0].name
 	}
-	d.topics.Add(c, name, h.err, now)
+	d.topics.Add(change, name, h.err, now)
 }
 
 // partialAfter is how long part of a topic is held before the hold is logged. Leaders move in less time.
@@ -284,12 +276,8 @@ func (d *Dispatch) release(h *hold, now time.Time) {
 		d.waits.rest(&c.Wait, causeOrder, now)
 	}
 	d.catch.want(andKeyless, h.low)
-	switch {
-	case len(h.logged) == 0:
-	case len(h.topics) > 0:
-		d.announce(report.Back, h, now)
-	default:
-		d.announce(report.PartBack, h, now)
+	if len(h.logged) > 0 {
+		d.announce(h, "", now)
 	}
 	d.tryOthers(h.fate.Kind, now)
 }

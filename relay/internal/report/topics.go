@@ -2,6 +2,7 @@ package report
 
 import (
 	"cmp"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
@@ -19,23 +20,11 @@ type Topics struct {
 
 // Change is a change of a topic. Changes that are equal are logged together.
 type Change struct {
-	News   News
+	Part   bool   // only some rows of the topic are concerned
 	Reason string // why the topic is held; empty if it goes on
 }
 
-// News is a kind of change.
-type News uint8
-
-const (
-	Held     News = iota // the topic is held
-	Back                 // the topic goes on
-	PartHeld             // some rows of the topic are held
-	PartBack             // these rows go on
-)
-
-func (n News) held() bool { return n == Held || n == PartHeld }
-
-func (n News) part() bool { return n == PartHeld || n == PartBack }
+func (c Change) held() bool { return c.Reason != "" }
 
 // gathered are the topics that one line will report.
 type gathered struct {
@@ -80,9 +69,9 @@ func (t Topics) Add(c Change, topic string, err error, now time.Time) {
 // undoes takes a topic out of the other changes that are to be logged, and reports whether the log is right without this one.
 func (t Topics) undoes(c Change, topic string) (right bool) {
 	for other, g := range t.series {
-		if i := slices.Index(g.topics, topic); i >= 0 && other != c && other.News.part() == c.News.part() {
+		if i := slices.Index(g.topics, topic); i >= 0 && other != c && other.Part == c.Part {
 			g.topics = slices.Delete(g.topics, i, i+1)
-			right = right || other.News.held() != c.News.held()
+			right = right || other.held() != c.held()
 		}
 	}
 	return right
@@ -90,7 +79,8 @@ func (t Topics) undoes(c Change, topic string) (right bool) {
 
 // Flush logs what was gathered for long enough, or all of it.
 func (t Topics) Flush(all bool, now time.Time) {
-	inOrder := func(a, b Change) int { return cmp.Or(cmp.Compare(a.News, b.News), cmp.Compare(a.Reason, b.Reason)) }
+	order := func(c Change) string { return fmt.Sprint(c.Part, !c.held(), c.Reason) }
+	inOrder := func(a, b Change) int { return cmp.Compare(order(a), order(b)) }
 	for _, c := range slices.SortedFunc(maps.Keys(t.series), inOrder) {
 		g := t.series[c]
 		gather := gatherThen
@@ -115,14 +105,14 @@ func (t Topics) Flush(all bool, now time.Time) {
 func (t Topics) log(c Change, topic string, err error, more ...any) {
 	args := append([]any{"topic", topic}, more...)
 	why := append(slices.Clip(args), "reason", c.Reason, "error", err)
-	switch c.News {
-	case Held:
-		t.logger.Warn("topic is held", why...)
-	case Back:
-		t.logger.Info("topic is back", args...)
-	case PartHeld:
+	switch {
+	case c.held() && c.Part:
 		t.logger.Warn("rows of a topic are held", why...)
-	case PartBack:
+	case c.held():
+		t.logger.Warn("topic is held", why...)
+	case c.Part:
 		t.logger.Info("rows of a topic are held no longer", args...)
+	default:
+		t.logger.Info("topic is back", args...)
 	}
 }

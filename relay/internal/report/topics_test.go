@@ -23,7 +23,7 @@ func TestManyTopicsTakeFewLines(t *testing.T) {
 		log.Reset()
 		return found
 	}
-	n, held := NewTopics(logger), Change{Held, "topology"}
+	n, held := NewTopics(logger), Change{Reason: "topology"}
 	after := func(d time.Duration, topics int) []string {
 		now = now.Add(d)
 		for i := range topics {
@@ -63,13 +63,13 @@ func TestChangeThatIsUndoneIsNotReported(t *testing.T) {
 	var log bytes.Buffer
 	now := time.Now()
 	n := NewTopics(slog.New(slog.NewTextHandler(&log, nil)))
-	missing, down, back := Change{Held, "topology"}, Change{Held, "unavailable"}, Change{News: Back}
+	missing, down, back := Change{Reason: "topology"}, Change{Reason: "unavailable"}, Change{}
 	for _, c := range []Change{missing, down, back} {
 		n.Add(c, "first", nil, now)
 	}
 	log.Reset()
 	for i, changes := range [][]Change{
-		{missing, back}, {back, missing}, {missing, down}, {missing, back, missing, down, back, down}, {missing, {News: PartBack}},
+		{missing, back}, {back, missing}, {missing, down}, {missing, back, missing, down, back, down}, {missing, {Part: true}},
 	} {
 		for _, c := range changes {
 			n.Add(c, "abcde"[i:i+1], nil, now)
