@@ -7,7 +7,6 @@ import (
 
 	"github.com/outbox-relay/outbox-relay/publisher"
 	"github.com/outbox-relay/outbox-relay/relay/internal/measure"
-	"github.com/outbox-relay/outbox-relay/relay/internal/report"
 	"github.com/outbox-relay/outbox-relay/relay/internal/retry"
 )
 
@@ -88,7 +87,7 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 		}
 		if x.Failed && written {
 			d.Measure.Failed(failure(x.Err), now)
-			d.failed.Failed(reported(x), true, now)
+			d.failed.Failed(&r.Message, r.Try, x.Err, true, now)
 			r.finish(x.Err, now)
 		}
 		if r.blocks && !written {
@@ -116,11 +115,6 @@ func (d *Dispatch) refusedWritten(o Outcome, now time.Time) {
 	d.dropVoid()
 }
 
-// reported returns what the log says of a refused row.
-func reported(x Refusal) report.Row {
-	return report.Row{Topic: x.Row.Message.Topic, ID: x.Row.Message.ID, Attempt: x.Row.Try, Err: x.Err}
-}
-
 // failure returns the reason for which a row failed with an error.
 func failure(err error) string {
 	switch {
@@ -138,9 +132,9 @@ func (d *Dispatch) refusalWritten(w *Wait, x Refusal, written, unwritable, last 
 	r, to := x.Row, d.To
 	spent := !x.Failed && (r.Try+1 > to.MaxAttempts || publisher.ClassOf(x.Err) == publisher.Permanent)
 	if spent && written && (r.Try == to.MaxAttempts || w.refusals == 1) { // log it once
-		d.failed.Failed(reported(x), false, now)
+		d.failed.Failed(&r.Message, r.Try, x.Err, false, now)
 	} else if !x.Failed {
-		d.failed.Refused(reported(x), w.refusals > 1 || d.Table.KeepsErrors() && d.Table.KeepsFailures(), now)
+		d.failed.Refused(&r.Message, r.Try, x.Err, w.refusals > 1 || d.Table.KeepsErrors() && d.Table.KeepsFailures(), now)
 	}
 	switch {
 	case !d.shards.active.Has(r.Shard):

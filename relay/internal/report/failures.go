@@ -5,6 +5,8 @@ package report
 import (
 	"log/slog"
 	"time"
+
+	"github.com/outbox-relay/outbox-relay/publisher"
 )
 
 // Failures logs rows that have failed for good, each with its id and error, since it may be long before anyone looks
@@ -18,13 +20,6 @@ type Failures struct {
 	more   int       // rows of it that were not logged
 }
 
-// A Row is what the log says of a row.
-type Row struct {
-	Topic, ID string
-	Attempt   int64
-	Err       error
-}
-
 const (
 	failedWindow = time.Minute
 	failedLines  = 20          // lines for single rows in a window
@@ -32,31 +27,32 @@ const (
 	failedError  = 2 * 1 << 10 // bytes of an error in a line
 )
 
-// Failed logs that a row has failed, or would have. written says whether the table could record that.
-func (f *Failures) Failed(r Row, written bool, now time.Time) {
+// Failed logs that a row has failed with an error, or would have. written says whether the table could record that.
+func (f *Failures) Failed(m *publisher.Message, attempt int64, err error, written bool, now time.Time) {
 	if !f.room(now) {
 		return
 	}
 	if written {
-		f.Logger.Warn("row failed", r.args()...)
+		f.Logger.Warn("row failed", args(m, attempt, err)...)
 	} else {
-		f.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", r.args()...)
+		f.Logger.Warn("row would fail, and the table has no failed_at to say so: its key waits", args(m, attempt, err)...)
 	}
 }
 
 // Refused logs that a row will be tried again. known says whether the table, or an earlier line, already has that.
-func (f *Failures) Refused(r Row, known bool, now time.Time) {
+func (f *Failures) Refused(m *publisher.Message, attempt int64, err error, known bool, now time.Time) {
 	switch {
 	case known:
-		f.Logger.Debug("row refused, and tried again", r.args()...)
+		f.Logger.Debug("row refused, and tried again", args(m, attempt, err)...)
 	case f.room(now):
-		f.Logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again", r.args()...)
+		f.Logger.Warn("row refused, and the table has no last_error or failed_at to say so: it is tried again", args(m, attempt, err)...)
 	}
 }
 
-func (r Row) args() []any {
+// args returns what the log says of a row.
+func args(m *publisher.Message, attempt int64, err error) []any {
 	return []any{
-		"topic", cut(r.Topic, failedTopic), "id", cut(r.ID, failedTopic), "attempt", r.Attempt, "error", cut(r.Err.Error(), failedError),
+		"topic", cut(m.Topic, failedTopic), "id", cut(m.ID, failedTopic), "attempt", attempt, "error", cut(err.Error(), failedError),
 	}
 }
 
