@@ -12,7 +12,7 @@ import (
 // a publish classify it differently.
 type Outage struct {
 	mu     sync.Mutex
-	causes map[trouble]bool
+	causes map[string]bool
 	last   string
 
 	streams map[string]bool // streams whose unexpected duplicates have been logged
@@ -21,25 +21,22 @@ type Outage struct {
 // mostStreams is the largest number of streams whose duplicates are logged.
 const mostStreams = 1000
 
-// A trouble is the content of an error without its text.
-type trouble struct {
-	class publisher.Class
-	short string
+// causeOf returns the content of an error without its text.
+func causeOf(err error) string {
+	return publisher.ClassOf(err).String() + ": " + publisher.ShortOf(err)
 }
 
-func troubleOf(err error) trouble { return trouble{publisher.ClassOf(err), publisher.ShortOf(err)} }
-
 // Same reports whether two errors have the same content, whatever their texts.
-func Same(a, b error) bool { return troubleOf(a) == troubleOf(b) }
+func Same(a, b error) bool { return causeOf(a) == causeOf(b) }
 
 // Logged notes the error, and reports whether its cause has already been logged.
 func (o *Outage) Logged(err error) bool {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	cause, text := troubleOf(err), err.Error()
+	cause, text := causeOf(err), err.Error()
 	known := o.causes[cause] || o.last == text
 	if o.causes == nil {
-		o.causes = map[trouble]bool{}
+		o.causes = map[string]bool{}
 	}
 	o.causes[cause], o.last = true, text
 	return known
