@@ -147,9 +147,7 @@ func (e *engine) sleep(now time.Time) time.Duration {
 			until = t
 		}
 	}
-	if due, ok := d.Next(e.mayPublish(now), now); ok {
-		earlier(due)
-	}
+	d.Next(e.mayPublish(now), now, earlier)
 	e.reads.next(now, earlier)
 	return max(until.Sub(now), feed.ShortestPause/2) // whatever could begin now has begun
 }

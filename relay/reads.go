@@ -136,8 +136,8 @@ func (s *reads) next(now time.Time, wake func(time.Time)) {
 	if bytes <= 0 {
 		return
 	}
-	if due, ok := d.NextTrial(); ok && !s.feed.Late.Lowered() && rows > 0 {
-		next(readHeads, later(due, d.Triable()))
+	if !s.feed.Late.Lowered() && rows > 0 {
+		d.NextTrial(func(due time.Time) { next(readHeads, later(due, d.Triable())) })
 	}
 	if !s.feed.Worth(rows) {
 		return

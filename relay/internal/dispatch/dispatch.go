@@ -164,26 +164,21 @@ func (d *Dispatch) Hand(now time.Time, to func(lane int, rows []*Row)) {
 	}
 }
 
-// Next returns when there is something to hand over or to write again. may says whether rows may be handed over.
-func (d *Dispatch) Next(may bool, now time.Time) (due time.Time, ok bool) {
-	var next earliest
+// Next calls wake with each time at which there is something to hand over or to write again. may says whether rows may be handed over.
+func (d *Dispatch) Next(may bool, now time.Time, wake func(time.Time)) {
 	if len(d.rejected.rows) > 0 && !d.retrying() {
-		next.consider(d.rejected.due)
+		wake(d.rejected.due)
 	}
 	if d.locked.any() && !d.retrying() {
-		next.consider(d.locked.due)
+		wake(d.locked.due)
 	}
-	if may && d.vain.until.After(now) {
-		next.consider(d.vain.until)
-	} else if may {
-		if due, ok := d.nextTry(now); ok {
-			next.consider(due)
-		}
-		if due, ok := d.nextSend(now); ok {
-			next.consider(due)
-		}
+	switch {
+	case !may:
+	case d.vain.until.After(now):
+		wake(d.vain.until)
+	case d.waiting() && !d.outage.probing && (d.outage.active() || d.limiter != nil):
+		wake(d.nextSend(now))
 	}
-	return next.time, !next.time.IsZero()
 }
 
 // batch returns the rows that a lane's worker publishes next, or nil if it has to wait.

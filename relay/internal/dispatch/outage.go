@@ -46,27 +46,16 @@ func (d *Dispatch) Triable() time.Time {
 	return d.outage.until
 }
 
-// nextTry returns when queued rows may try the destination.
-func (d *Dispatch) nextTry(now time.Time) (time.Time, bool) {
-	if !d.outage.active() || d.outage.probing || !d.waiting() {
-		return time.Time{}, false
-	}
-	due := d.outage.until
-	if rated := d.limiter.Next(now); rated.After(due) {
-		due = rated
-	}
-	return due, true
-}
-
 // waiting reports whether rows are queued for an idle worker.
 func (d *Dispatch) waiting() bool {
 	return slices.ContainsFunc(d.lanes, func(l lane) bool { return l.wire == nil && l.len() > 0 && !l.idle })
 }
 
-// nextSend returns when rows that wait for the rate may be sent.
-func (d *Dispatch) nextSend(now time.Time) (time.Time, bool) {
-	if d.limiter == nil || d.outage.active() || !d.waiting() {
-		return time.Time{}, false
+// nextSend returns when queued rows may be sent that wait for the rate, or may try the destination in an outage.
+func (d *Dispatch) nextSend(now time.Time) time.Time {
+	rated := d.limiter.Next(now)
+	if d.outage.until.After(rated) {
+		return d.outage.until
 	}
-	return d.limiter.Next(now), true
+	return rated
 }

@@ -84,19 +84,17 @@ func (d *Dispatch) Trials(n int, now time.Time) []*Wait {
 	return d.firstAsked(min(n, mostAsked))
 }
 
-// NextTrial returns when there are heads to be read.
-func (d *Dispatch) NextTrial() (time.Time, bool) {
-	var next earliest
+// NextTrial calls wake with each time at which there are heads to be read.
+func (d *Dispatch) NextTrial(wake func(time.Time)) {
 	if len(d.asking)+len(d.askingHeld) > 0 {
-		return next.time, true
+		wake(time.Time{})
 	}
 	if len(d.waits.due) > 0 {
-		next.consider(d.waits.due[0].due)
+		wake(d.waits.due[0].due)
 	}
 	if len(d.holds.due) > 0 {
-		next.consider(d.holds.due[0].until)
+		wake(d.holds.due[0].until)
 	}
-	return next.time, !next.time.IsZero()
 }
 
 // TrialRest returns how long to rest after a read of heads that took some time. However many keys wait, their heads leave time for
@@ -122,15 +120,6 @@ const (
 	gatherShare = time.Millisecond // for each cause that is tried again by itself
 	mostGather  = 100 * time.Millisecond
 )
-
-// earliest is the earliest of some times.
-type earliest struct{ time time.Time }
-
-func (e *earliest) consider(t time.Time) {
-	if e.time.IsZero() || t.Before(e.time) {
-		e.time = t
-	}
-}
 
 // busySoon is the time after which a key is tried again if other rows of it are under way.
 const busySoon = 2 * time.Millisecond
