@@ -43,14 +43,14 @@ type hold struct {
 	index    int      // index among the holds that wait for their next try; -1 if it is not there
 	repeats  bool     // each try may leave a copy
 
-	topics  []topic // topics whose rows share its fate; none if the topic does not decide that
-	waiting []*Wait // keys that wait for it, and some that no longer do
-	probe   *Wait   // key whose head tries next or is trying; nil if the hold is half-open
-	other   bool    // another key is to try next
-	crowded bool    // the crowd has keys that wait for it
-	low     int64   // where the first row without a key was passed over, or [nothing]
-	open    bool    // half-open: the next row of it that a scan meets is its probe
-	opened  uint32  // number of the current or last scan when it became half-open
+	topics  []publisher.Address // addresses whose rows share its fate; none if the address does not decide that
+	waiting []*Wait             // keys that wait for it, and some that no longer do
+	probe   *Wait               // key whose head tries next or is trying; nil if the hold is half-open
+	other   bool                // another key is to try next
+	crowded bool                // the crowd has keys that wait for it
+	low     int64               // where the first row without a key was passed over, or [nothing]
+	open    bool                // half-open: the next row of it that a scan meets is its probe
+	opened  uint32              // number of the current or last scan when it became half-open
 }
 
 // When returns the time of the next try.
@@ -59,20 +59,15 @@ func (h *hold) When() time.Time { return h.until }
 // Place returns where the hold's index among the alarms is kept.
 func (h *hold) Place() *int { return &h.index }
 
-// topic is a topic of a destination; on an AMQP broker, a routing key on an exchange.
-type topic struct{ exchange, name string }
-
-// topicOf returns the topic that a row is published to.
-func topicOf(r *Row) topic { return topic{r.Message.Exchange, r.Message.Topic} }
-
-// kept returns the topic with strings of its own. The strings of a row lie among the bytes of other rows and would keep
-// them in memory.
-func (t topic) kept() topic { return topic{strings.Clone(t.exchange), strings.Clone(t.name)} }
+// addressOf returns where a row is published to.
+func addressOf(r *Row) publisher.Address {
+	return publisher.Address{Topic: r.Message.Topic, Exchange: r.Message.Exchange}
+}
 
 // holds are the holds of everything that is known to be in trouble. Only the dispatch touches them.
 type holds struct {
 	byFate  map[publisher.Fate]*hold
-	byTopic map[topic]*hold
+	byTopic map[publisher.Address]*hold
 	opened  []*hold // oldest first, with some that have ended
 	logged  int     // number of those whose beginning was logged
 	due     retry.Alarms[*hold]
@@ -85,7 +80,7 @@ const mostHolds = 10_000
 
 func newHolds() holds {
 	return holds{
-		byFate: map[publisher.Fate]*hold{}, byTopic: map[topic]*hold{},
+		byFate: map[publisher.Fate]*hold{}, byTopic: map[publisher.Address]*hold{},
 		repeats: retry.Repeats{}, soon: map[publisher.FateKind]time.Time{},
 	}
 }
@@ -126,7 +121,7 @@ func (hs *holds) of(r *Row) *hold {
 	if len(hs.byTopic) == 0 {
 		return nil
 	}
-	return hs.byTopic[topicOf(r)]
+	return hs.byTopic[addressOf(r)]
 }
 
 // orphaned makes another key try in place of one that has something else to do.
@@ -153,10 +148,11 @@ func (d *Dispatch) held(r *Row, c Cause, err error, now time.Time) {
 		h = &hold{fate: fate, index: -1, low: nothing, since: now}
 		d.holds.add(h)
 	}
-	if publisher.ScopeOf(err) == publisher.ScopeTopic && d.holds.byTopic[topicOf(r)] != h {
-		name := topicOf(r).kept()
-		d.holds.byTopic[name] = h
-		h.topics = append(h.topics, name)
+	if publisher.ScopeOf(err) == publisher.ScopeTopic && d.holds.byTopic[addressOf(r)] != h {
+		// The strings of a row lie among the bytes of other rows and would keep them in memory.
+		to := publisher.Address{Topic: strings.Clone(r.Message.Topic), Exchange: strings.Clone(r.Message.Exchange)}
+		d.holds.byTopic[to] = h
+		h.topics = append(h.topics, to)
 	}
 	repeats := publisher.Repeats(err)
 	if repeats {
@@ -202,7 +198,7 @@ func (d *Dispatch) prolong(h *hold, c Cause, err error, now time.Time) {
 func (d *Dispatch) announce(h *hold, reason Cause, now time.Time) {
 	change, name := report.Change{Part: len(h.topics) == 0, Reason: reason}, h.fate.String()
 	if !change.Part {
-		name = h.topics[0].name
+		name = h.topics[0].Topic
 	}
 	d.topics.Add(change, name, h.err, now)
 }
@@ -254,9 +250,9 @@ func (d *Dispatch) release(h *hold, now time.Time) {
 		return
 	}
 	d.holds.remove(h)
-	for _, name := range h.topics {
-		if d.holds.byTopic[name] == h {
-			delete(d.holds.byTopic, name)
+	for _, to := range h.topics {
+		if d.holds.byTopic[to] == h {
+			delete(d.holds.byTopic, to)
 		}
 	}
 	d.holds.due.Cancel(h)

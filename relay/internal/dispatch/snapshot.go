@@ -66,7 +66,7 @@ func (hs *holds) shown() (shown []Hold) {
 	for h := range hs.oldest() {
 		one := Hold{Reason: h.cause, Kind: h.fate.Kind.String(), What: h.fate.String(), Since: h.since, err: h.err}
 		for _, t := range h.topics[:min(len(h.topics), mostHoldsShown)] {
-			one.Topics = append(one.Topics, t.name)
+			one.Topics = append(one.Topics, t.Topic)
 		}
 		if shown = append(shown, one); len(shown) == mostHoldsShown {
 			break
@@ -114,7 +114,7 @@ func (d *Dispatch) heldTopics() string {
 		switch {
 		case len(h.logged) == 0:
 		case len(h.topics) > 0:
-			return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].name, more, h.err)
+			return fmt.Sprintf("rows of topic %q are held%s: %v", h.topics[0].Topic, more, h.err)
 		default:
 			return fmt.Sprintf("rows of %s are held%s: %v", h.fate, more, h.err)
 		}

@@ -16,7 +16,7 @@ func openHolds(hs *holds, n int) (all []*hold) {
 		fate := publisher.Fate{Kind: publisher.FateTopic, Name: fmt.Sprintf("topic-%05d", i)}
 		h := &hold{
 			fate: fate, cause: CauseTopology, err: errors.New("does not exist;\ncreate it"), since: began.Add(time.Duration(i) * time.Second),
-			topics: []topic{{name: fate.Name}}, logged: []string{"missing"},
+			topics: []publisher.Address{{Topic: fate.Name}}, logged: []string{"missing"},
 		}
 		hs.add(h)
 		hs.logged++
