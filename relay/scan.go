@@ -12,12 +12,11 @@ import (
 // first row that was passed over, or further back if late commits demand it, and ends at the place that the tail scan has
 // reached. Like a tail scan of several pages, it leaves out what was committed after it began.
 type scan struct {
-	opening bool // the first page is to be read
-	from    int64
-	cursor  outbox.Position
-	within  *outbox.Horizon
-	spent   time.Duration
-	alone   bool // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
+	from   int64
+	cursor outbox.Position
+	within *outbox.Horizon // nil before the first page
+	spent  time.Duration
+	alone  bool // the tail scan waits: the last catch-up scan was short, and rows of its keys were passed over meanwhile
 
 	most       int       // number of rows for which the database is made to look at once; 0 for a full page
 	unfiltered time.Time // until this time, the database is not made to look for rows to which no index leads
@@ -53,7 +52,7 @@ func (s *reads) readScan(now time.Time) bool {
 	}
 	if !s.dispatch.ScanUnder() {
 		from := s.feed.Late.From(s.dispatch.Scanning())
-		*c = scan{opening: true, from: from, alone: c.alone, most: c.most, unfiltered: c.unfiltered}
+		*c = scan{from: from, alone: c.alone, most: c.most, unfiltered: c.unfiltered}
 	}
 	keys, null, ok := s.dispatch.ScanKeys(!now.Before(c.unfiltered))
 	switch {
@@ -69,7 +68,7 @@ func (s *reads) readScan(now time.Time) bool {
 		Upto: s.feed.Upto(), Keys: keys, NullKey: null,
 	}
 	switch {
-	case !c.opening:
+	case c.within != nil:
 		q.After, q.Within = c.cursor, c.within
 	case c.from == math.MinInt64:
 		q.Horizon, q.Ended = true, true
@@ -92,14 +91,14 @@ func (s *reads) takeScan(r read) {
 		d.Ended()
 		return
 	}
-	if c.opening {
+	if c.within == nil {
 		if !s.feed.Late.MayScan(&r.page.Ended) {
 			s.feed.Nudge()
 			s.abandonScan()
 			d.Decline(r.page.Rows, r.ended)
 			return
 		}
-		c.opening, c.within = false, r.page.Horizon
+		c.within = r.page.Horizon
 	}
 	taken := d.TakeScan(r.page, r.ended)
 	c.cursor = r.page.End
